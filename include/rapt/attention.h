@@ -1,0 +1,110 @@
+#pragma once
+// Scaled dot-product attention: output = softmax(scale * query key^T + bias, masked) value,
+// exactly, in O(n) memory.
+//
+// Shapes (f32 or f64, all of one dtype):
+//   query  [..., q_len, head_dim]      head_dim >= 1; q_len >= 0
+//   key    [..., k_len, head_dim]      k_len >= 0
+//   value  [..., k_len, value_dim]     value_dim >= 0, free of head_dim
+//   output [..., q_len, value_dim]
+// Leading dimensions broadcast from the right: each is equal or 1, missing ones count as 1. On the
+// third-last axis (heads) those of key and value may also divide those of query: grouped heads in
+// contiguous groups, query head h uses key head h / (num_heads / num_kv_heads).
+//
+// Conventions, each where others differ (docs/semantics.md has the table):
+//   masks           true = may attend; several masks are combined by "and"
+//   excluded        means excluded, not a large negative number: a masked NaN never reaches an
+//                   output, an unmasked one always shows
+//   no key at all   output 0, lse -inf, weights 0
+//   lse             natural logarithm
+//   bias            added after the scale, before the masks; -inf excludes the pair
+//   scale           multiplies the dot product; any finite value, negative and zero included
+//
+// Inputs may have any strides. Outputs must not overlap an input, each other or themselves; what is
+// compared are address ranges, so an output interleaved with an input in one buffer is refused.
+// Bits do not depend on the executor, nor a row's bits on other rows or on masked keys (DESIGN.md).
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "rapt/context.h"
+#include "rapt/mask/mask.h"
+#include "rapt/state.h"
+#include "rapt/tensor.h"
+#include "rapt/variants.h"
+
+namespace rapt {
+
+// A normaliser of the catalogue, by reference: `options.normalizer = my_softmax;`
+struct NormalizerRef {
+  int index;           // its position in Normalizers
+  const void* object;  // must outlive the call
+
+  template <class N>
+    requires(index_in<N>(Normalizers{}) >= 0)
+  NormalizerRef(const N& normalizer) : index(index_in<N>(Normalizers{})), object(&normalizer) {}
+};
+
+inline constexpr Softmax kSoftmax{};
+
+// Which weights to return: all, or those of some rows and heads. They cost a second pass over the
+// scores of these rows, and no other memory than their own.
+struct WeightsRequest {
+  bool wanted = false;
+  int64_t row_begin = 0;
+  int64_t row_end = -1;            // -1: q_len
+  std::span<const int64_t> heads;  // flat indices into the leading dimensions of the output;
+                                   // empty: all, and weights keep the leading dimensions
+};
+
+struct AttentionOptions {
+  std::optional<double> scale;               // default: 1 / sqrt(head_dim)
+  std::span<const Mask* const> masks;        // combined by "and"; must outlive the call
+  TensorView bias;                           // [..., q_len or 1, k_len or 1], query's dtype
+  NormalizerRef normalizer = kSoftmax;
+  WeightsRequest weights;
+};
+
+struct AttentionResult {
+  Tensor output;     // [..., q_len, value_dim]
+  Tensor statistic;  // [..., q_len]: the natural-log lse for softmax
+  Tensor weights;    // if wanted: [..., rows, k_len], or [heads, rows, k_len] for chosen heads
+};
+
+// What a call would do and take. Nothing is read through the views but the tensors of masks.
+struct Plan {
+  const char* isa = "";     // the instruction set, as lscpu spells it
+  const char* kernel = "";  // the kernel class: "tile"
+  Statistic meaning = Statistic::none;
+  int64_t tile_queries = 0, block_keys = 0;
+  int64_t tiles_computed = 0;  // all pairs of the tile are allowed
+  int64_t tiles_partial = 0;   // computed, some pairs are excluded
+  int64_t tiles_skipped = 0;   // not computed
+  int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, all heads; -1: not counted
+  size_t workspace_bytes = 0;  // scratch, for the executor's concurrency
+  size_t result_bytes = 0;     // output, statistic and weights
+  size_t matrix_bytes = 0;     // what the q_len x k_len matrices of all heads would take
+};
+
+// Throws Error(shape, dtype, argument, overflow, unsupported).
+Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
+          const AttentionOptions& options = {}, const Context& context = {});
+
+// The simple call: allocates its results and its workspace.
+// Throws Error as plan() and Error(memory_limit, cancelled), std::bad_alloc.
+AttentionResult scaled_dot_product_attention(const TensorView& query, const TensorView& key,
+                                             const TensorView& value,
+                                             const AttentionOptions& options = {},
+                                             const Context& context = {});
+
+// The call for engines: writes into the caller's memory, takes the caller's workspace (at least
+// plan().workspace_bytes, any alignment) and allocates nothing. `state.statistic` may be absent;
+// `weights` must be present exactly when options.weights.wanted.
+// Throws Error as above and Error(overlap).
+void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
+                                  const TensorView& value, const AttentionOptions& options,
+                                  const AttentionState& state, const TensorView& weights,
+                                  std::span<std::byte> workspace, const Context& context = {});
+
+}  // namespace rapt

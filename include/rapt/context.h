@@ -1,0 +1,47 @@
+#pragma once
+// What surrounds a call: who runs its tasks, who may stop it, who is told, how much memory it gets.
+#include <atomic>
+#include <cstdint>
+
+namespace rapt {
+
+// Runs the tasks of a call. Replace it by your engine's own pool; results do not depend on it.
+class Executor {
+ public:
+  using Task = void (*)(void* argument, int64_t task, int worker) noexcept;
+
+  virtual ~Executor() = default;
+
+  // How many tasks may run at once. `worker` in run() is below it; each worker has a workspace.
+  virtual int concurrency() const noexcept = 0;
+
+  // Calls task(argument, t, worker) once for every t in [0, tasks), in any order; two calls that
+  // overlap in time have different workers. Returns when all have returned.
+  virtual void run(int64_t tasks, Task task, void* argument) = 0;
+};
+
+// Stops a call from another thread. The call checks it per tile, leaves its outputs unspecified and
+// throws Error(cancelled).
+class CancelToken {
+ public:
+  void cancel() noexcept { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const noexcept { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+// Told as tasks end, from whichever thread ended one; never from two threads at once.
+struct Progress {
+  void (*report)(void* user, double fraction) = nullptr;  // 0 <= fraction <= 1, must not throw
+  void* user = nullptr;
+};
+
+struct Context {
+  Executor* executor = nullptr;         // null: the calling thread does all
+  const CancelToken* cancel = nullptr;  // null: cannot be stopped
+  Progress progress;
+  int64_t memory_limit = -1;  // bytes that a call may allocate, outputs included; -1: no limit
+};
+
+}  // namespace rapt

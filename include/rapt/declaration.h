@@ -1,0 +1,89 @@
+#pragma once
+// What a mask, score or normaliser says about itself: name, purpose, source, parameters.
+//
+// A variant is a struct whose parameters are its public members. Its declaration lists them as
+// data, so that the command line, problem descriptors, JSON, C, Python and the documentation are
+// derived from one place. A member is named once, by pointer:
+//
+//   static constexpr Parameter kParameters[] = {
+//       parameter<&Causal::offset>("offset", "keys further to the right", kAnyInteger)};
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "rapt/tensor.h"
+
+namespace rapt {
+
+enum class ParameterType : uint8_t { integer, real, choice, tensor };
+
+// One parameter's value on its way into or out of a variant.
+struct Argument {
+  ParameterType type = ParameterType::integer;
+  int64_t integer = 0;  // also the index of a choice
+  double real = 0;
+  TensorView tensor;
+};
+
+struct Range {  // inclusive
+  double min, max;
+};
+inline constexpr Range kAnyInteger{-9007199254740992.0, 9007199254740992.0};  // +-2^53: exact
+
+struct Parameter {
+  const char* name;
+  ParameterType type;
+  const char* doc;
+  Range range;                           // integer and real
+  std::span<const char* const> choices;  // choice: the words, in the order of the enum
+  bool required;                         // false: the member's initialiser is the default
+  void (*set)(void* variant, const Argument&);
+  Argument (*get)(const void* variant);
+};
+
+struct Declaration {
+  const char* name;
+  const char* doc;     // one sentence
+  const char* source;  // paper or convention it follows
+  std::span<const Parameter> parameters;
+};
+
+namespace detail {
+template <class M>
+struct MemberOf;
+template <class C, class T>
+struct MemberOf<T C::*> {
+  using Class = C;
+  using Type = T;
+};
+}  // namespace detail
+
+// Declares the member `Member` of a variant as a parameter.
+template <auto Member>
+constexpr Parameter parameter(const char* name, const char* doc, Range range = {0, 0},
+                              std::span<const char* const> choices = {}, bool required = false) {
+  using Class = typename detail::MemberOf<decltype(Member)>::Class;
+  using Type = typename detail::MemberOf<decltype(Member)>::Type;
+  constexpr ParameterType type = std::is_same_v<Type, TensorView>     ? ParameterType::tensor
+                                 : std::is_enum_v<Type>               ? ParameterType::choice
+                                 : std::is_floating_point_v<Type>     ? ParameterType::real
+                                                                      : ParameterType::integer;
+  return {name, type, doc, range, choices, required,
+          [](void* variant, const Argument& a) {
+            Type& member = static_cast<Class*>(variant)->*Member;
+            if constexpr (type == ParameterType::tensor) member = a.tensor;
+            else if constexpr (type == ParameterType::real) member = static_cast<Type>(a.real);
+            else member = static_cast<Type>(a.integer);
+          },
+          [](const void* variant) {
+            const Type& member = static_cast<const Class*>(variant)->*Member;
+            Argument a;
+            a.type = type;
+            if constexpr (type == ParameterType::tensor) a.tensor = member;
+            else if constexpr (type == ParameterType::real) a.real = member;
+            else a.integer = static_cast<int64_t>(member);
+            return a;
+          }};
+}
+
+}  // namespace rapt

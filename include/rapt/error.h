@@ -1,0 +1,34 @@
+#pragma once
+// The one exception of the library: what was expected, what came, and what to do.
+//
+// Everything is checked once, at the border, before memory is allocated and before an output is
+// touched. The core never prints, aborts or exits; kernels check nothing.
+#include <stdexcept>
+#include <string>
+
+namespace rapt {
+
+enum class ErrorCode {
+  shape,         // ranks, lengths or head counts do not fit together
+  dtype,         // an element type that this call does not take
+  argument,      // a value out of range: NaN scale, negative window, null pointer with elements
+  overlap,       // an output shares memory with an input, or with itself
+  overflow,      // a size or an offset that does not fit into 64 bits
+  unknown_name,  // no mask, score, normaliser, instruction set or parameter of that name
+  unsupported,   // understood, but not to be had: this machine or this build cannot do it
+  memory_limit,  // more memory than the caller allows
+  format,        // a file that is not what it says it is
+  io,            // the operating system refused to open, read or write
+  cancelled,     // the caller's cancel token was set; outputs are invalid
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace rapt

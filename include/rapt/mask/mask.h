@@ -1,0 +1,73 @@
+#pragma once
+// The interface of a mask: who may attend to whom. True = may attend, as in PyTorch's
+// scaled_dot_product_attention and ONNX Attention (nn.MultiheadAttention means the opposite).
+//
+// A mask is portable C++ without SIMD: it is asked once per tile, not once per score, so a virtual
+// call costs nothing. To write one, derive from Mask here or outside the library; see causal.h.
+#include <cstdint>
+
+#include "rapt/declaration.h"
+#include "rapt/positions.h"
+
+namespace rapt {
+
+class Mask;
+
+// How much of a tile is allowed: a tile of `none` is not computed, one of `all` costs nothing more.
+enum class Cover : uint8_t { none, some, all };
+
+struct KeyRange {  // positions [begin, end)
+  int64_t begin, end;
+};
+
+// A mask bound to one (batch, head): what the mask needs there, computed once. Plain data, so that
+// binding allocates nothing.
+struct BoundMask {
+  const Mask* mask = nullptr;
+  const void* data = nullptr;
+  int64_t values[4] = {};  // meaning: the mask's own
+  int64_t q_len = 0, k_len = 0;
+};
+
+class Mask {
+ public:
+  virtual ~Mask() = default;
+
+  virtual const Declaration& declaration() const noexcept = 0;
+
+  // Do the parameters fit a problem whose output has the leading dimensions `leading`?
+  // Called once per call, at the border. Throws Error(shape, dtype, argument).
+  virtual void check(Shape leading, int64_t q_len, int64_t k_len) const = 0;
+
+  // Fills in `bound.data` and `bound.values`; the other members are set.
+  virtual void bind(const Head& head, BoundMask& bound) const noexcept = 0;
+
+  // A range of positions outside of which none of these queries sees a key; [0, k_len) if unknown.
+  virtual KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept = 0;
+
+  // How much of queries x keys is allowed? `some` is always a correct answer.
+  virtual Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept = 0;
+
+  // Clears bit i of rows[j] where query i may not attend to key j. queries.count <= 64; bits at and
+  // above it may be left as they are. Only called for tiles whose cover is `some`.
+  virtual void exclude(const BoundMask& bound, Positions queries, Positions keys,
+                       uint64_t* rows /* [keys.count] */) const noexcept = 0;
+};
+
+// The lowest n bits set, for any n.
+inline uint64_t low_bits(int64_t n) noexcept {
+  return n <= 0 ? 0 : n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+}
+
+// Where position 0 of the queries stands among the keys when the lengths differ.
+enum class Anchor : uint8_t {
+  top_left,      // at key 0: PyTorch's is_causal, JAX, Keras, ONNX without a cache
+  bottom_right,  // at key k_len - q_len: flash-attention >= 2.1, FlashInfer, MLX, caches
+};
+inline constexpr const char* kAnchorNames[] = {"top-left", "bottom-right"};
+
+inline int64_t offset_of(Anchor anchor, const BoundMask& bound) noexcept {
+  return anchor == Anchor::bottom_right ? bound.k_len - bound.q_len : 0;
+}
+
+}  // namespace rapt

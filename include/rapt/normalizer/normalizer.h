@@ -1,0 +1,44 @@
+#pragma once
+// The interface of a normaliser: how a row of scores becomes weights.
+//
+// A normaliser N is a struct whose members are its parameters, with
+//
+//   static const Declaration kDeclaration;
+//   static constexpr Statistic kStatistic;   what the number per row means
+//   static constexpr bool kMergeable;        may states over disjoint keys be merged by their lse?
+//   static constexpr bool kWholeRow;         needs the whole row before the first weight
+//   static constexpr bool kExtra;            needs the extra [q_len, value_dim] output
+//   static constexpr bool kTakesLog2;        takes scores in log2 units (tile.h)
+//   static constexpr Cost kCost;
+//   static constexpr int kStateRows;         numbers per query that it keeps while keys go by
+//   static constexpr int kCandidates;        whole-row only: scores per query kept for solve()
+//
+// and these hooks, const, noexcept, templates over the vector type V:
+//
+//   begin<V>(tile)      before the first block of keys: initialise tile.state
+//   apply<V>(tile)      scores -> weights up to a factor per query; sets tile.factor, tile.rescale
+//   finish<V>(tile, inverse, statistic)   after the last block, per query: what the output is
+//                       multiplied by, and the statistic (which may be null)
+//   weights<V>(tile)    scores -> final weights, after finish(); for returned weights
+//
+// A whole-row normaliser sees every block twice: first collect<V>(tile) for all blocks, then
+// solve<V>(tile) once, then apply<V>(tile) for all blocks. collect() must survive a row with more
+// candidates than fit (see DESIGN.md, "The tile").
+#include "rapt/declaration.h"
+#include "rapt/state.h"
+#include "rapt/tile.h"
+
+namespace rapt {
+
+template <class... T>
+struct TypeList {};
+
+// Position of N in a type list, -1 if it is not there.
+template <class N, class... T>
+constexpr int index_in(TypeList<T...>) {
+  int i = 0, found = -1;
+  (((std::is_same_v<N, T> ? found = i : 0), ++i), ...);
+  return found;
+}
+
+}  // namespace rapt

@@ -1,0 +1,30 @@
+#pragma once
+// Where the queries and keys of a tile stand in their whole sequences.
+#include <cstdint>
+#include <span>
+
+namespace rapt {
+
+// The positions start, start + step, ..., `count` of them. Every hook of a variant gets the
+// positions of its queries and keys in this form, so that a tile of a packed sequence, of a dilated
+// pattern or of one machine's share of a long sequence needs no second interface.
+struct Positions {
+  int64_t start = 0;
+  int64_t step = 1;  // > 0
+  int64_t count = 0;
+
+  int64_t operator[](int64_t i) const noexcept { return start + step * i; }
+  int64_t last() const noexcept { return start + step * (count - 1); }
+  Positions part(int64_t begin, int64_t end) const noexcept {
+    return {start + step * begin, step, end - begin};
+  }
+};
+
+// One (batch, head) of a problem. Masks and scores are bound to it before its tiles are asked for.
+struct Head {
+  std::span<const int64_t> index;  // its place in the leading dimensions of the output
+  int64_t q_len = 0;               // of the whole sequence, not of this machine's share
+  int64_t k_len = 0;
+};
+
+}  // namespace rapt

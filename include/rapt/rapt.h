@@ -1,0 +1,15 @@
+#pragma once
+// All of the library.
+#include "rapt/attention.h"
+#include "rapt/catalogue.h"
+#include "rapt/context.h"
+#include "rapt/error.h"
+#include "rapt/instruction_sets.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/lengths.h"
+#include "rapt/mask/window.h"
+#include "rapt/state.h"
+#include "rapt/tensor.h"
+#include "rapt/variants.h"
+#include "rapt/version.h"

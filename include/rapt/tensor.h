@@ -1,0 +1,126 @@
+#pragma once
+// Tensors: TensorView looks at memory that somebody else owns, Tensor owns its memory.
+//
+// Sizes and strides are 64-bit and count elements, not bytes. Dimension 0 is the outermost.
+// A view's fields are those of DLPack, so a view of any array library's memory needs no copy.
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "rapt/error.h"
+
+namespace rapt {
+
+enum class DType : uint8_t { f32, f64, bf16, f16, i64, i32, u8, boolean };
+enum class Device : uint8_t { cpu };
+
+int64_t size_of(DType dtype) noexcept;      // bytes per element
+const char* name_of(DType dtype) noexcept;  // "f32", "bool", ...
+
+// The dtype of a C++ element type.
+template <class T>
+constexpr DType dtype_of() {
+  using E = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<E, float>) return DType::f32;
+  else if constexpr (std::is_same_v<E, double>) return DType::f64;
+  else if constexpr (std::is_same_v<E, int64_t>) return DType::i64;
+  else if constexpr (std::is_same_v<E, int32_t>) return DType::i32;
+  else if constexpr (std::is_same_v<E, uint8_t>) return DType::u8;
+  else if constexpr (std::is_same_v<E, bool>) return DType::boolean;
+  else static_assert(sizeof(E) == 0, "rapt has no dtype for this element type");
+}
+
+using Shape = std::span<const int64_t>;
+
+// Number of elements of a shape. Throws Error(overflow) when it exceeds 2^63 - 1 bytes of 16-byte
+// elements, Error(shape) for a negative length.
+int64_t element_count(Shape shape);
+
+// "[2, 8, 1024, 64]", for messages.
+std::string to_string(Shape shape);
+
+// The largest rank a view can have. NumPy 1.x has the same bound.
+inline constexpr int kMaxRank = 32;
+
+// Memory that somebody else owns, seen as a tensor. Strides may be 0 (a repeated dimension) or
+// negative for inputs; see attention.h for what outputs need. A view with rank < 0 is absent.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Device device = Device::cpu;
+  bool read_only = true;  // writing through this view is an error
+  int rank = -1;          // -1: no tensor at all
+  int64_t shape[kMaxRank] = {};
+  int64_t strides[kMaxRank] = {};  // in elements
+
+  TensorView() = default;
+
+  // Dense, row-major. Throws Error(shape, overflow).
+  TensorView(void* data, DType dtype, Shape shape, bool read_only);
+  TensorView(void* data, DType dtype, Shape shape, Shape strides, bool read_only);
+
+  template <class T>
+  TensorView(T* data, std::initializer_list<int64_t> shape)
+      : TensorView(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>(),
+                   Shape(shape.begin(), shape.size()), std::is_const_v<T>) {}
+  template <class T>
+  TensorView(T* data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides)
+      : TensorView(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>(),
+                   Shape(shape.begin(), shape.size()), Shape(strides.begin(), strides.size()),
+                   std::is_const_v<T>) {}
+
+  bool defined() const noexcept { return rank >= 0; }
+  Shape dims() const noexcept { return {shape, static_cast<size_t>(rank < 0 ? 0 : rank)}; }
+  int64_t count() const { return defined() ? element_count(dims()) : 0; }
+  bool contiguous() const noexcept;  // dense and row-major
+
+  // The same memory with two dimensions exchanged; negative dimensions count from the end.
+  // Throws Error(shape).
+  TensorView transposed(int a = -2, int b = -1) const;
+  // The part [begin, end) of one dimension. Throws Error(shape).
+  TensorView slice(int dim, int64_t begin, int64_t end) const;
+};
+
+// A dense row-major tensor that owns its memory, 64-byte aligned (a cache line, a zmm register).
+class Tensor {
+ public:
+  Tensor() = default;
+  // Uninitialised. Throws Error(shape, overflow), std::bad_alloc.
+  Tensor(DType dtype, Shape shape);
+  Tensor(DType dtype, std::initializer_list<int64_t> shape)
+      : Tensor(dtype, Shape(shape.begin(), shape.size())) {}
+
+  // A dense copy of a view, whatever its strides.
+  static Tensor copy_of(const TensorView& view);
+
+  bool defined() const noexcept { return view_.defined(); }
+  DType dtype() const noexcept { return view_.dtype; }
+  int rank() const noexcept { return view_.rank; }
+  Shape dims() const noexcept { return view_.dims(); }
+  int64_t dim(int i) const noexcept { return view_.shape[i < 0 ? i + view_.rank : i]; }
+  int64_t count() const { return view_.count(); }
+
+  // The elements. Throws Error(dtype) when T is not the tensor's element type.
+  template <class T>
+  std::span<T> values() const {
+    require(dtype_of<T>());
+    return {static_cast<T*>(view_.data), static_cast<size_t>(count())};
+  }
+
+  const TensorView& view() const noexcept { return view_; }
+  operator const TensorView&() const noexcept { return view_; }
+
+ private:
+  void require(DType dtype) const;
+  struct Free {
+    void operator()(void* p) const noexcept;
+  };
+  std::unique_ptr<void, Free> memory_;
+  TensorView view_;
+};
+
+}  // namespace rapt

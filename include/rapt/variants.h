@@ -1,0 +1,25 @@
+#pragma once
+// THE CATALOGUE: everything rapt can do along its three axes. To add a variant: write its header,
+// name it here, add its test and its page (CONTRIBUTING.md).
+//
+// Plain type lists: no registration at start-up, nothing for a linker to drop.
+#include "rapt/normalizer/softmax.h"
+
+namespace rapt {
+
+class Causal;
+class Window;
+class Lengths;
+class Boolean;
+
+// Who may attend to whom: include/rapt/mask/.
+using Masks = TypeList<Causal, Window, Lengths, Boolean>;
+
+// What happens to a score before it is normalised: include/rapt/score/. The scaled dot product
+// itself and the additive bias are options of attention.h; there is no other score yet.
+using Scores = TypeList<>;
+
+// How a row of scores becomes weights: include/rapt/normalizer/.
+using Normalizers = TypeList<Softmax>;
+
+}  // namespace rapt
