@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# fresh.sh [--keep]: does README.md work on a machine where nothing is installed?
+#
+# Makes an empty Debian 12 in a folder (debootstrap, minbase), clones this checkout's last commit
+# into it and runs there what README.md tells a newcomer to run. Needs root, for chroot. Takes the
+# package mirror and apt's settings of this machine. --keep leaves the folder for a look.
+set -euo pipefail
+
+SUITE=bookworm
+# What README.md asks for before the first command: enough to clone.
+PACKAGES=(git ca-certificates)
+COMMANDS=('./run demo' './run test')
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+keep=no
+case "${1:-}" in
+  "") ;;
+  --keep) keep=yes ;;
+  *)
+    sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+    ;;
+esac
+
+if [ "$(id -u)" != 0 ]; then
+  echo "fresh.sh needs root, for debootstrap and chroot: sudo dev/fresh.sh" >&2
+  exit 1
+fi
+if ! command -v debootstrap >/dev/null; then
+  echo "fresh.sh needs debootstrap: apt-get install debootstrap" >&2
+  exit 1
+fi
+
+# In a mount namespace of its own, so that whatever is mounted below ends with this script, however
+# it ends.
+if [ -z "${RAPT_FRESH_UNSHARED:-}" ]; then
+  RAPT_FRESH_UNSHARED=1 exec unshare --mount --propagation private "${BASH_SOURCE[0]}" "$@"
+fi
+
+for command in "${COMMANDS[@]}"; do
+  if ! git -C "$repository" show HEAD:README.md | grep -qF -- "$command"; then
+    echo "README.md does not show the command that is to be tried: $command" >&2
+    exit 1
+  fi
+done
+
+started=$SECONDS
+say() { printf '\n#### %s (after %d s)\n' "$*" $((SECONDS - started)); }
+
+# The first Debian mirror of /etc/apt, in either format of its lists.
+mirror=$(
+  cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
+    sed -nE 's/^deb +(\[[^]]*\] +)?([a-z]+:[^ ]+) .*/\2/p; s/^URIs: *([^ ]+).*/\1/p' |
+    grep -m 1 -E '/debian/?$' || true
+)
+if [ -z "$mirror" ]; then
+  echo "No Debian mirror found in /etc/apt/sources.list or /etc/apt/sources.list.d" >&2
+  exit 1
+fi
+
+root=$(mktemp -d "${TMPDIR:-/tmp}/rapt_fresh.XXXXXX")
+clean_up() {
+  local status=$?
+  # Deepest first. What is mounted must be gone before anything is deleted.
+  awk -v root="$root/" 'index($2, root) == 1 { print $2 }' /proc/self/mounts | tac |
+    while read -r mounted; do umount "$mounted"; done
+  if [ $keep = yes ]; then
+    echo "Kept: $root; look around with: chroot $root"
+  else
+    rm -rf --one-file-system "$root"
+  fi
+  exit $status
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+say "An empty Debian 12 in $root"
+debootstrap --variant=minbase "$SUITE" "$root" "$mirror" >"$root.log" 2>&1 || {
+  tail -n 20 "$root.log" >&2
+  exit 1
+}
+rm -f "$root.log"
+
+# The way to the mirror: names, apt's settings (proxies, say), and the certificates they name.
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+grep -lE '^[[:space:]]*Acquire' /etc/apt/apt.conf.d/* 2>/dev/null |
+  xargs -r cp -t "$root/etc/apt/apt.conf.d/"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --bind -o ro /sys "$root/sys"
+
+# Nothing of this machine's environment but the way out.
+inside() {
+  local name passed=()
+  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY TERM; do
+    [ -z "${!name:-}" ] || passed+=("$name=${!name}")
+  done
+  env -i "${passed[@]}" HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+    chroot "$root" bash -c "$1"
+}
+
+say "apt-get install ${PACKAGES[*]}"
+inside "apt-get -q update && apt-get -q install -y --no-install-recommends ${PACKAGES[*]}"
+
+say "git clone"
+[ -z "$(git -C "$repository" status --porcelain)" ] ||
+  echo "Uncommitted changes are not part of what is tried."
+git clone --quiet --no-hardlinks "$repository" "$root/root/rapt"
+if [ -d "$repository/../shared/data" ]; then
+  mkdir -p "$root/root/shared"
+  cp -r "$repository/../shared/data" "$root/root/shared/data"
+fi
+
+for command in "${COMMANDS[@]}"; do
+  say "$command"
+  inside "cd /root/rapt && $command"
+done
+say "README.md works on an empty Debian 12"
