@@ -75,11 +75,12 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 say "An empty Debian 12 in $root"
-debootstrap --variant=minbase "$SUITE" "$root" "$mirror" >"$root.log" 2>&1 || {
-  tail -n 20 "$root.log" >&2
+chmod 755 "$root"  # apt downloads as a user of its own
+debootstrap --variant=minbase "$SUITE" "$root" "$mirror" >"$root/debootstrap.out" 2>&1 || {
+  tail -n 20 "$root/debootstrap.out" >&2
   exit 1
 }
-rm -f "$root.log"
+rm "$root/debootstrap.out"
 
 # The way to the mirror: names, apt's settings (proxies, say), and the certificates they name.
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
@@ -100,7 +101,8 @@ inside() {
 }
 
 say "apt-get install ${PACKAGES[*]}"
-inside "apt-get -q update && apt-get -q install -y --no-install-recommends ${PACKAGES[*]}"
+inside "apt-get -qq update &&
+        apt-get -qq install -y --no-install-recommends ${PACKAGES[*]} >/dev/null"
 
 say "git clone"
 [ -z "$(git -C "$repository" status --porcelain)" ] ||
