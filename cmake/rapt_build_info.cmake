@@ -9,7 +9,7 @@ function(rapt_build_info target source)
     COMMAND ${CMAKE_COMMAND} -D SOURCE_DIR=${PROJECT_SOURCE_DIR} -D HEADER=${header}
             -D GIT=${GIT_EXECUTABLE} -P ${PROJECT_SOURCE_DIR}/cmake/write_commit.cmake
     BYPRODUCTS ${header}
-    COMMENT ""
+    COMMENT "Looking up the commit"
     VERBATIM)
   add_dependencies(${target} ${target}_commit)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs consumer.cpp with nothing but a compiler and what pkg-config says.
-# pkg_config.sh PKG_CONFIG --static|--shared LIBDIR COMPILER CONSUMER OUTPUT_FOLDER
+# pkg_config.sh PKG_CONFIG --static|--shared LIBDIR VERSION COMPILER CONSUMER OUTPUT_FOLDER
 set -euo pipefail
-pkg_config=$1 mode=$2 libdir=$3 compiler=$4 consumer=$5 out=$6
+pkg_config=$1 mode=$2 libdir=$3 version=$4 compiler=$5 consumer=$6 out=$7
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 run_path=()
@@ -17,6 +17,6 @@ fi
   $("$pkg_config" $mode --cflags --libs rapt) "${run_path[@]}"
 "$out/consumer_pkg_config"
 
-for package in rapt-io rapt-viz; do
-  "$pkg_config" $mode --exists --print-errors "$package"
+for package in rapt rapt-io rapt-viz; do
+  "$pkg_config" $mode --exists --print-errors "$package = $version"
 done
