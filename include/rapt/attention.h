@@ -42,8 +42,8 @@ struct NormalizerRef {
   const void* object;  // must outlive the call
 
   template <class N>
-    requires(index_in<N>(Normalizers{}) >= 0)
-  NormalizerRef(const N& normalizer) : index(index_in<N>(Normalizers{})), object(&normalizer) {}
+  requires(index_in<N>(Normalizers{}) >= 0) NormalizerRef(const N& normalizer)
+      : index(index_in<N>(Normalizers{})), object(&normalizer) {}
 };
 
 inline constexpr Softmax kSoftmax{};
@@ -59,9 +59,9 @@ struct WeightsRequest {
 };
 
 struct AttentionOptions {
-  std::optional<double> scale;               // default: 1 / sqrt(head_dim)
-  std::span<const Mask* const> masks;        // combined by "and"; must outlive the call
-  TensorView bias;                           // [..., q_len or 1, k_len or 1], query's dtype
+  std::optional<double> scale;         // default: 1 / sqrt(head_dim)
+  std::span<const Mask* const> masks;  // combined by "and"; must outlive the call
+  TensorView bias;                     // [..., q_len or 1, k_len or 1], query's dtype
   NormalizerRef normalizer = kSoftmax;
   WeightsRequest weights;
 };
@@ -81,7 +81,8 @@ struct Plan {
   int64_t tiles_computed = 0;  // all pairs of the tile are allowed
   int64_t tiles_partial = 0;   // computed, some pairs are excluded
   int64_t tiles_skipped = 0;   // not computed
-  int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, all heads; -1: not counted
+  int64_t allowed_scores =
+      0;  // pairs (query, key) that the masks allow, all heads; -1: not counted
   size_t workspace_bytes = 0;  // scratch, for the executor's concurrency
   size_t result_bytes = 0;     // output, statistic and weights
   size_t matrix_bytes = 0;     // what the q_len x k_len matrices of all heads would take

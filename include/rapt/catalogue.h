@@ -18,9 +18,10 @@ std::span<const Declaration* const> normalizer_declarations();
 // must outlive the variant.
 using TensorSource = std::function<TensorView(std::string_view name)>;
 
-// Makes a mask from `name`, `name(a, b=1)` or `name:a,b:c`. Arguments without a name go to the first
-// free parameter that can take them: causal(bottom-right), window(4,0), window:4,0:bottom-right.
-// Throws Error(unknown_name) with a suggestion, Error(argument) for a value that does not fit.
+// Makes a mask from `name`, `name(a, b=1)` or `name:a,b:c`. Arguments without a name go to the
+// first free parameter that can take them: causal(bottom-right), window(4,0),
+// window:4,0:bottom-right. Throws Error(unknown_name) with a suggestion, Error(argument) for a
+// value that does not fit.
 std::unique_ptr<Mask> make_mask(std::string_view spec, const TensorSource& tensors = {});
 
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").

@@ -48,6 +48,9 @@ struct Declaration {
   std::span<const Parameter> parameters;
 };
 
+// Are all integer and real parameters within their ranges? Throws Error(argument).
+void check_parameters(const Declaration& declaration, const void* variant);
+
 namespace detail {
 template <class M>
 struct MemberOf;
@@ -64,24 +67,35 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = {
                               std::span<const char* const> choices = {}, bool required = false) {
   using Class = typename detail::MemberOf<decltype(Member)>::Class;
   using Type = typename detail::MemberOf<decltype(Member)>::Type;
-  constexpr ParameterType type = std::is_same_v<Type, TensorView>     ? ParameterType::tensor
-                                 : std::is_enum_v<Type>               ? ParameterType::choice
-                                 : std::is_floating_point_v<Type>     ? ParameterType::real
-                                                                      : ParameterType::integer;
-  return {name, type, doc, range, choices, required,
+  constexpr ParameterType type = std::is_same_v<Type, TensorView> ? ParameterType::tensor
+                                 : std::is_enum_v<Type>           ? ParameterType::choice
+                                 : std::is_floating_point_v<Type> ? ParameterType::real
+                                                                  : ParameterType::integer;
+  return {name,
+          type,
+          doc,
+          range,
+          choices,
+          required,
           [](void* variant, const Argument& a) {
             Type& member = static_cast<Class*>(variant)->*Member;
-            if constexpr (type == ParameterType::tensor) member = a.tensor;
-            else if constexpr (type == ParameterType::real) member = static_cast<Type>(a.real);
-            else member = static_cast<Type>(a.integer);
+            if constexpr (type == ParameterType::tensor)
+              member = a.tensor;
+            else if constexpr (type == ParameterType::real)
+              member = static_cast<Type>(a.real);
+            else
+              member = static_cast<Type>(a.integer);
           },
           [](const void* variant) {
             const Type& member = static_cast<const Class*>(variant)->*Member;
             Argument a;
             a.type = type;
-            if constexpr (type == ParameterType::tensor) a.tensor = member;
-            else if constexpr (type == ParameterType::real) a.real = member;
-            else a.integer = static_cast<int64_t>(member);
+            if constexpr (type == ParameterType::tensor)
+              a.tensor = member;
+            else if constexpr (type == ParameterType::real)
+              a.real = member;
+            else
+              a.integer = static_cast<int64_t>(member);
             return a;
           }};
 }

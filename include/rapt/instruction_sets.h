@@ -16,9 +16,9 @@ struct InstructionSet {
 std::vector<InstructionSet> instruction_sets();
 
 struct MachinePeak {
-  double fma_gflops;      // f32 fused multiply-adds of one thread, counted as two operations
-  double clock_ghz;       // core clock right after that loop
-  double read_gb_per_s;   // from DRAM, one thread
+  double fma_gflops;     // f32 fused multiply-adds of one thread, counted as two operations
+  double clock_ghz;      // core clock right after that loop
+  double read_gb_per_s;  // from DRAM, one thread
 };
 
 // Measures for about `seconds` of CPU time with the chosen instruction set.

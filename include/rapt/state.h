@@ -24,11 +24,12 @@ struct AttentionState {
 struct NormalizerRef;
 
 // Merges the results over two disjoint sets of keys into the result over their union, in `into`:
-//   lse' = log(e^lse_a + e^lse_b)      output' = e^(lse_a - lse') output_a + e^(lse_b - lse') output_b
-// Commutative, and associative up to rounding; a row without keys on one side takes the other's bits.
-// Both states need output and statistic of equal shape and dtype; strides are free.
-// Throws Error(unsupported) for a normaliser whose results cannot be merged, Error(shape, dtype).
-// Source: Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023 (Flash-Decoding).
+//   lse' = log(e^lse_a + e^lse_b)      output' = e^(lse_a - lse') output_a + e^(lse_b - lse')
+//   output_b
+// Commutative, and associative up to rounding; a row without keys on one side takes the other's
+// bits. Both states need output and statistic of equal shape and dtype; strides are free. Throws
+// Error(unsupported) for a normaliser whose results cannot be merged, Error(shape, dtype). Source:
+// Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023 (Flash-Decoding).
 void merge(AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer);
 
 }  // namespace rapt

@@ -25,13 +25,20 @@ const char* name_of(DType dtype) noexcept;  // "f32", "bool", ...
 template <class T>
 constexpr DType dtype_of() {
   using E = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<E, float>) return DType::f32;
-  else if constexpr (std::is_same_v<E, double>) return DType::f64;
-  else if constexpr (std::is_same_v<E, int64_t>) return DType::i64;
-  else if constexpr (std::is_same_v<E, int32_t>) return DType::i32;
-  else if constexpr (std::is_same_v<E, uint8_t>) return DType::u8;
-  else if constexpr (std::is_same_v<E, bool>) return DType::boolean;
-  else static_assert(sizeof(E) == 0, "rapt has no dtype for this element type");
+  if constexpr (std::is_same_v<E, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<E, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<E, int64_t>)
+    return DType::i64;
+  else if constexpr (std::is_same_v<E, int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_same_v<E, uint8_t>)
+    return DType::u8;
+  else if constexpr (std::is_same_v<E, bool>)
+    return DType::boolean;
+  else
+    static_assert(sizeof(E) == 0, "rapt has no dtype for this element type");
 }
 
 using Shape = std::span<const int64_t>;
@@ -60,17 +67,18 @@ struct TensorView {
   TensorView() = default;
 
   // Dense, row-major. Throws Error(shape, overflow).
-  TensorView(void* data, DType dtype, Shape shape, bool read_only);
-  TensorView(void* data, DType dtype, Shape shape, Shape strides, bool read_only);
+  TensorView(void* memory, DType element, Shape lengths, bool is_read_only);
+  TensorView(void* memory, DType element, Shape lengths, Shape steps, bool is_read_only);
 
   template <class T>
-  TensorView(T* data, std::initializer_list<int64_t> shape)
-      : TensorView(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>(),
-                   Shape(shape.begin(), shape.size()), std::is_const_v<T>) {}
+  TensorView(T* memory, std::initializer_list<int64_t> lengths)
+      : TensorView(const_cast<std::remove_const_t<T>*>(memory), dtype_of<T>(),
+                   Shape(lengths.begin(), lengths.size()), std::is_const_v<T>) {}
   template <class T>
-  TensorView(T* data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides)
-      : TensorView(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>(),
-                   Shape(shape.begin(), shape.size()), Shape(strides.begin(), strides.size()),
+  TensorView(T* memory, std::initializer_list<int64_t> lengths,
+             std::initializer_list<int64_t> steps)
+      : TensorView(const_cast<std::remove_const_t<T>*>(memory), dtype_of<T>(),
+                   Shape(lengths.begin(), lengths.size()), Shape(steps.begin(), steps.size()),
                    std::is_const_v<T>) {}
 
   bool defined() const noexcept { return rank >= 0; }

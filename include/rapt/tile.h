@@ -35,8 +35,8 @@ struct Tile {
   Positions query_positions, key_positions;
 
   // Whole-row normalisers only.
-  E* candidates = nullptr;        // [N::kCandidates][queries] what collect() keeps for solve()
-  E* second_weights = nullptr;    // [keys][queries] out: weights of the extra output
+  E* candidates = nullptr;      // [N::kCandidates][queries] what collect() keeps for solve()
+  E* second_weights = nullptr;  // [keys][queries] out: weights of the extra output
 };
 
 }  // namespace rapt

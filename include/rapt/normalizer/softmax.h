@@ -1,8 +1,9 @@
 #pragma once
 // Softmax, online: weight_j = e^(s_j - lse), one block of keys after the other.
-//   m' = max(m, max_j s_j)   l' = l e^(m - m') + sum_j e^(s_j - m')   o' = o e^(m - m') + sum_j e^(s_j - m') v_j
-//   at the end: output = o / l, lse = m + ln l.
-// Source: Milakov & Gimelshein 2018, arXiv:1805.02867, algorithm 3; Dao et al. 2022, arXiv:2205.14135.
+//   m' = max(m, max_j s_j)   l' = l e^(m - m') + sum_j e^(s_j - m')   o' = o e^(m - m') + sum_j
+//   e^(s_j - m') v_j at the end: output = o / l, lse = m + ln l.
+// Source: Milakov & Gimelshein 2018, arXiv:1805.02867, algorithm 3; Dao et al. 2022,
+// arXiv:2205.14135.
 //
 // A query keeps its old maximum while the new one is at most kSlack above it (Shah et al. 2024's
 // successor FlashAttention-4 does so per tile): weights then reach e^kSlack instead of 1, which
@@ -42,11 +43,12 @@ struct Softmax {
       const V old_max = V::load(t.state + x);
       const V block_max = V::load(t.block_max + x);
       // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
-      const auto grew = not_at_most(sub(block_max, old_max),
-                                    V::set(t.log2_units ? kSlack * kLog2E : kSlack));
+      const auto grew =
+          not_at_most(sub(block_max, old_max), V::set(t.log2_units ? kSlack * kLog2E : kSlack));
       if (any(grew)) {
         const V new_max = select(grew, max(old_max, block_max), old_max);
-        const V factor = select(grew, exponential<V>(old_max, shift_of<V>(new_max, t), t), V::set(1));
+        const V factor =
+            select(grew, exponential<V>(old_max, shift_of<V>(new_max, t), t), V::set(1));
         store(t.factor + x, factor);
         store(t.state + x, new_max);
         store(t.state + t.queries + x, mul(V::load(t.state + t.queries + x), factor));
@@ -96,7 +98,8 @@ struct Softmax {
   // e^(s - m) = 2^(s log2 e - shift). log2 e enters here, unless the scores contain it already.
   template <class V>
   static V exponential(V score, V shift, const Tile<typename V::Element>& t) noexcept {
-    return exp2(t.log2_units ? sub(score, shift) : fma(score, V::set(kLog2E), sub(V::set(0), shift)));
+    return exp2(t.log2_units ? sub(score, shift)
+                             : fma(score, V::set(kLog2E), sub(V::set(0), shift)));
   }
 
   // Turns one column of the tile into weights and returns their sum.

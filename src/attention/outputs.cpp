@@ -1,0 +1,136 @@
+// Checks of the memory that a call writes to: shapes, dtypes, and that nothing overlaps.
+#include <algorithm>
+#include <string>
+
+#include "attention/problem.h"
+
+namespace rapt {
+namespace {
+
+struct Bytes {  // [begin, end) of a view's memory; empty: begin == end
+  uintptr_t begin = 0, end = 0;
+  bool meets(const Bytes& other) const {
+    return begin < end && other.begin < other.end && begin < other.end && other.begin < end;
+  }
+};
+
+Bytes bytes_of(const TensorView& view) {
+  if (!view.defined() || view.count() == 0 || !view.data) return {};
+  const int64_t size = size_of(view.dtype);
+  int64_t low = 0, high = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    const int64_t reach = (view.shape[i] - 1) * view.strides[i] * size;
+    (reach < 0 ? low : high) += reach;
+  }
+  const auto at = reinterpret_cast<uintptr_t>(view.data);
+  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
+}
+
+// May two indices of a view mean the same element? Sorted by stride, each stride must pass over all
+// that the smaller ones reach.
+bool overlaps_itself(const TensorView& view) {
+  if (view.count() == 0) return false;
+  int order[kMaxRank], rank = 0;
+  for (int i = 0; i < view.rank; ++i)
+    if (view.shape[i] > 1) order[rank++] = i;
+  const auto stride = [&](int i) {
+    return view.strides[i] < 0 ? -view.strides[i] : view.strides[i];
+  };
+  std::sort(order, order + rank, [&](int a, int b) { return stride(a) < stride(b); });
+  int64_t reach = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (stride(order[i]) <= reach) return true;
+    reach += (view.shape[order[i]] - 1) * stride(order[i]);
+  }
+  return false;
+}
+
+void check_output(const char* name, const TensorView& view, Shape expected, DType dtype) {
+  const std::string what = std::string(name) + " " + to_string(view.dims());
+  if (!std::equal(expected.begin(), expected.end(), view.dims().begin(), view.dims().end()))
+    throw Error(ErrorCode::shape, what + "; expected " + to_string(expected));
+  if (view.dtype != dtype)
+    throw Error(ErrorCode::dtype,
+                what + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
+  if (view.read_only) throw Error(ErrorCode::argument, what + " is read-only");
+  if (view.count() > 0 && !view.data)
+    throw Error(ErrorCode::argument, what + " has elements but a null data pointer");
+  for (int i = 0; i < view.rank; ++i) {
+    int64_t reach;
+    if (view.count() > 0 && (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach) ||
+                             __builtin_mul_overflow(reach, size_of(dtype) * kMaxRank, &reach)))
+      throw Error(ErrorCode::overflow, what + ": its strides reach beyond 64-bit addresses");
+  }
+  if (overlaps_itself(view))
+    throw Error(ErrorCode::overlap, what + ": two of its elements may share memory (strides)");
+}
+
+}  // namespace
+
+Outputs check_outputs(const Problem& p, const TensorView& query, const TensorView& key,
+                      const TensorView& value, const AttentionOptions& options,
+                      const AttentionState& state, const TensorView& weights,
+                      std::span<const std::byte> workspace) {
+  Outputs outputs;
+  int64_t shape[kMaxRank + 2];
+  const int lead = p.leading_rank;
+  for (int i = 0; i < lead; ++i) shape[i] = p.leading[i];
+  shape[lead] = p.q_len;
+  shape[lead + 1] = p.value_dim;
+  const auto prefix = [&](int rank) { return Shape(shape, static_cast<size_t>(rank)); };
+
+  if (!state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
+  check_output("output", state.output, prefix(lead + 2), p.dtype);
+  outputs.output.data = state.output.data;
+  for (int i = 0; i < lead; ++i) outputs.output.lead_strides[i] = state.output.strides[i];
+  outputs.output.row_stride = state.output.strides[lead];
+  outputs.output.dim_stride = state.output.strides[lead + 1];
+
+  if (state.statistic.defined()) {
+    check_output("statistic", state.statistic, prefix(lead + 1), p.dtype);
+    outputs.statistic.data = state.statistic.data;
+    for (int i = 0; i < lead; ++i) outputs.statistic.lead_strides[i] = state.statistic.strides[i];
+    outputs.statistic.row_stride = state.statistic.strides[lead];
+  }
+  if (state.extra.defined())
+    throw Error(ErrorCode::argument,
+                "state.extra is given, but this normaliser has no extra output");
+
+  if (weights.defined() != options.weights.wanted)
+    throw Error(ErrorCode::argument, options.weights.wanted
+                                         ? "weights are wanted but no memory for them is given"
+                                         : "memory for weights is given but options.weights.wanted "
+                                           "is not set");
+  if (weights.defined()) {
+    const int rank = weights_shape(p, options.weights, shape);
+    check_output("weights", weights, prefix(rank), p.dtype);
+    outputs.weights.data = weights.data;
+    for (int i = 0; i < rank - 2; ++i) outputs.weights.lead_strides[i] = weights.strides[i];
+    outputs.weights.row_stride = weights.strides[rank - 2];
+    outputs.weights.dim_stride = weights.strides[rank - 1];
+  }
+
+  const Bytes inputs[] = {bytes_of(query), bytes_of(key), bytes_of(value), bytes_of(options.bias)};
+  const char* input_names[] = {"query", "key", "value", "bias"};
+  const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
+  const Bytes written[] = {bytes_of(state.output),
+                           bytes_of(state.statistic),
+                           bytes_of(weights),
+                           {scratch, scratch + workspace.size()}};
+  const char* written_names[] = {"output", "statistic", "weights", "workspace"};
+  for (int w = 0; w < 4; ++w) {
+    for (int i = 0; i < 4; ++i)
+      if (written[w].meets(inputs[i]))
+        throw Error(ErrorCode::overlap, std::string(written_names[w]) + " overlaps " +
+                                            input_names[i] +
+                                            " in memory; give it memory of its own");
+    for (int o = 0; o < w; ++o)
+      if (written[w].meets(written[o]))
+        throw Error(ErrorCode::overlap, std::string(written_names[w]) + " overlaps " +
+                                            written_names[o] +
+                                            " in memory; give it memory of its own");
+  }
+  return outputs;
+}
+
+}  // namespace rapt

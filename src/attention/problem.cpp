@@ -1,0 +1,239 @@
+// Every check of a call's inputs, once, at the border.
+#include "attention/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace rapt {
+namespace {
+
+std::string named(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
+[[noreturn]] void fail(ErrorCode code, const std::string& message) {
+  throw Error(code, message);
+}
+
+// A tensor of [..., rows, dims]: rank, device, dtype, and that its farthest element has a 64-bit
+// address.
+void check_matrix(const char* name, const TensorView& view, DType dtype) {
+  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+  if (view.rank < 2)
+    fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
+                               "; expected at least 2: [..., length, dim]");
+  if (view.dtype != dtype)
+    fail(ErrorCode::dtype, std::string(name) + " is " + name_of(view.dtype) + " but query is " +
+                               name_of(dtype) + "; convert one of them");
+  element_count(view.dims());
+}
+
+// Broadcasts the leading dimensions of `view` into problem.leading.
+void merge_leading(const char* name, const TensorView& view, bool grouped, Problem& p) {
+  const int rank = view.rank - 2;
+  for (int i = 0; i < rank; ++i) {
+    const int at = p.leading_rank - rank + i;
+    const int64_t n = view.shape[i];
+    int64_t& have = p.leading[at];
+    const bool head_axis = at == p.leading_rank - 1;
+    if (n == have || n == 1) continue;
+    if (have == 1) {
+      have = n;
+      continue;
+    }
+    if (grouped && head_axis && n > 0 && have % n == 0) continue;
+    fail(ErrorCode::shape, named(name, view) + ": leading dimension " + std::to_string(i) + " is " +
+                               std::to_string(n) + " but the others have " + std::to_string(have) +
+                               (head_axis ? "; expected equal, 1, or a divisor of the query's heads"
+                                          : "; expected equal or 1"));
+  }
+}
+
+// Strides of `view` along the leading dimensions of the problem.
+Operand operand_of(const TensorView& view, const Problem& p) {
+  Operand o;
+  o.data = view.data;
+  const int rank = view.rank - 2;
+  for (int i = 0; i < rank; ++i) {
+    const int at = p.leading_rank - rank + i;
+    const int64_t n = view.shape[i];
+    o.lead_strides[at] = n == 1 ? 0 : view.strides[i];
+    if (at == p.leading_rank - 1 && n > 1) o.heads_per_group = p.leading[at] / n;
+  }
+  o.row_stride = view.strides[view.rank - 2];
+  o.dim_stride = view.strides[view.rank - 1];
+  return o;
+}
+
+// The farthest element must be addressable, in bytes, in both directions.
+void check_extent(const char* name, const TensorView& view) {
+  if (view.count() == 0) return;
+  int64_t reach = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    int64_t step, span;
+    if (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span) ||
+        __builtin_mul_overflow(span, size_of(view.dtype), &step) || step == INT64_MIN ||
+        __builtin_add_overflow(reach, step < 0 ? -step : step, &reach))
+      fail(ErrorCode::overflow, named(name, view) + ": its strides reach beyond 64-bit addresses");
+  }
+}
+
+}  // namespace
+
+void check_parameters(const Declaration& declaration, const void* variant) {
+  for (const Parameter& parameter : declaration.parameters) {
+    const Argument value = parameter.get(variant);
+    const bool counts = parameter.type == ParameterType::integer;
+    const bool choice = parameter.type == ParameterType::choice;
+    if (!counts && !choice && parameter.type != ParameterType::real) continue;
+    const double number = counts || choice ? static_cast<double>(value.integer) : value.real;
+    const double max =
+        choice ? static_cast<double>(parameter.choices.size()) - 1 : parameter.range.max;
+    if (!(number >= parameter.range.min && number <= max))
+      throw Error(ErrorCode::argument,
+                  std::string(declaration.name) + ": " + parameter.name + " = " +
+                      (counts ? std::to_string(value.integer) : std::to_string(number)) +
+                      " is out of range; " + parameter.doc);
+  }
+}
+
+void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
+  for (int i = leading_rank - 1; i >= 0; --i) {
+    index[i] = flat % leading[i];
+    flat /= leading[i];
+  }
+}
+
+Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
+                     const AttentionOptions& options) {
+  Problem p;
+  p.dtype = query.dtype;
+  check_matrix("query", query, p.dtype);
+  if (p.dtype != DType::f32 && p.dtype != DType::f64)
+    fail(ErrorCode::dtype,
+         std::string("query is ") + name_of(p.dtype) + "; expected f32 or f64 (convert it first)");
+  check_matrix("key", key, p.dtype);
+  check_matrix("value", value, p.dtype);
+
+  p.q_len = query.shape[query.rank - 2];
+  p.head_dim = query.shape[query.rank - 1];
+  p.k_len = key.shape[key.rank - 2];
+  p.value_dim = value.shape[value.rank - 1];
+  if (key.shape[key.rank - 1] != p.head_dim)
+    fail(ErrorCode::shape,
+         named("key", key) + " has head_dim " + std::to_string(key.shape[key.rank - 1]) + " but " +
+             named("query", query) + " has " + std::to_string(p.head_dim) + "; they must be equal");
+  if (value.shape[value.rank - 2] != p.k_len)
+    fail(ErrorCode::shape, named("value", value) + " has " +
+                               std::to_string(value.shape[value.rank - 2]) + " rows but " +
+                               named("key", key) + " has " + std::to_string(p.k_len) +
+                               "; every key needs one value");
+  if (p.head_dim < 1)
+    fail(ErrorCode::shape, named("query", query) + " has head_dim 0; expected at least 1");
+
+  const int rank = std::max(query.rank, std::max(key.rank, value.rank));
+  p.leading_rank = rank - 2;
+  for (int i = 0; i < p.leading_rank; ++i) p.leading[i] = 1;
+  merge_leading("query", query, false, p);
+  merge_leading("key", key, true, p);
+  merge_leading("value", value, true, p);
+  p.heads = element_count(p.leading_dims());
+  // Heads that the value brought in must also be a multiple of the key's.
+  merge_leading("key", key, true, p);
+  merge_leading("query", query, false, p);
+
+  const int64_t output_shape[] = {p.heads, p.q_len, p.value_dim};
+  element_count(output_shape);
+  p.query = operand_of(query, p);
+  p.key = operand_of(key, p);
+  p.value = operand_of(value, p);
+  check_extent("query", query);
+  check_extent("key", key);
+  check_extent("value", value);
+
+  p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
+  if (!std::isfinite(p.scale))
+    fail(ErrorCode::argument, "scale is " + std::to_string(p.scale) + "; expected a finite number");
+
+  if (options.bias.defined()) {
+    const TensorView& bias = options.bias;
+    if (bias.dtype != p.dtype)
+      fail(ErrorCode::dtype,
+           std::string("bias is ") + name_of(bias.dtype) + "; expected " + name_of(p.dtype) +
+               " as the query" +
+               (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
+    bool fits = bias.rank <= p.leading_rank + 2;
+    for (int i = 0; fits && i < bias.rank; ++i) {
+      const int at = p.leading_rank + 2 - bias.rank + i;
+      const int64_t n = at < p.leading_rank    ? p.leading[at]
+                        : at == p.leading_rank ? p.q_len
+                                               : p.k_len;
+      fits = bias.shape[i] == 1 || bias.shape[i] == n;
+      if (!fits) continue;
+      const int64_t stride = bias.shape[i] == 1 ? 0 : bias.strides[i];
+      if (at < p.leading_rank)
+        p.bias.lead_strides[at] = stride;
+      else if (at == p.leading_rank)
+        p.bias.row_stride = stride;
+      else
+        p.bias.dim_stride = stride;
+    }
+    if (!fits)
+      fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
+                                 to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
+                                 ", " + std::to_string(p.k_len) + "]");
+    check_extent("bias", bias);
+    p.has_bias = true;
+    p.bias.data = bias.data;
+  }
+
+  for (const Mask* mask : options.masks) {
+    if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
+    mask->check(p.leading_dims(), p.q_len, p.k_len);
+  }
+  requested_weights(p, options.weights);
+  return p;
+}
+
+void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
+                  const AttentionOptions& options) {
+  const auto require = [](const char* name, const TensorView& view) {
+    if (view.count() > 0 && !view.data)
+      fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
+  };
+  require("query", query);
+  require("key", key);
+  require("value", value);
+  if (options.bias.defined()) require("bias", options.bias);
+}
+
+RequestedWeights requested_weights(const Problem& p, const WeightsRequest& request) {
+  if (!request.wanted) return {};
+  const int64_t end = request.row_end < 0 ? p.q_len : request.row_end;
+  if (request.row_begin < 0 || end < request.row_begin || end > p.q_len)
+    fail(ErrorCode::argument, "weights: rows [" + std::to_string(request.row_begin) + ", " +
+                                  std::to_string(end) + ") are not within the " +
+                                  std::to_string(p.q_len) + " queries");
+  for (const int64_t head : request.heads)
+    if (head < 0 || head >= p.heads)
+      fail(ErrorCode::argument, "weights: head " + std::to_string(head) +
+                                    " does not exist; the problem has " + std::to_string(p.heads));
+  return {request.row_begin, end,
+          request.heads.empty() ? p.heads : static_cast<int64_t>(request.heads.size())};
+}
+
+int weights_shape(const Problem& p, const WeightsRequest& request, int64_t* shape) {
+  const RequestedWeights w = requested_weights(p, request);
+  int rank = 0;
+  if (request.heads.empty()) {
+    for (const int64_t n : p.leading_dims()) shape[rank++] = n;
+  } else {
+    shape[rank++] = w.heads;
+  }
+  shape[rank++] = w.row_end - w.row_begin;
+  shape[rank++] = p.k_len;
+  return rank;
+}
+
+}  // namespace rapt

@@ -1,0 +1,34 @@
+// What the CPU and the operating system support, and how large the caches are.
+#include "base/cpu.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "rapt/instruction_sets.h"
+
+namespace rapt {
+
+// A new instruction set adds one line here. __builtin_cpu_supports also asks XCR0 whether the
+// operating system saves the registers.
+bool cpu_has(const char* isa) noexcept {
+  if (!std::strcmp(isa, "scalar")) return true;
+#if defined(__x86_64__)
+  if (!std::strcmp(isa, "avx2"))
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (!std::strcmp(isa, "avx512"))
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+  return false;
+}
+
+CacheSizes cache_sizes() {
+  const auto size = [](int name) {
+    const long bytes = sysconf(name);
+    return bytes > 0 ? bytes : 0;
+  };
+  return {size(_SC_LEVEL1_DCACHE_SIZE), size(_SC_LEVEL2_CACHE_SIZE), size(_SC_LEVEL3_CACHE_SIZE)};
+}
+
+}  // namespace rapt

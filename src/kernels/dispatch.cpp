@@ -1,0 +1,81 @@
+// Which of the compiled kernel tables does this process use?
+#include <cstdlib>
+#include <string>
+
+#include "base/cpu.h"
+#include "kernels/kernel_table.h"
+#include "rapt/error.h"
+#include "rapt/instruction_sets.h"
+
+// Written by CMake: one RAPT_X(name) per rapt_add_isa(), worst first.
+#define RAPT_X(isa)              \
+  namespace rapt::isa_##isa {    \
+    IsaTables tables() noexcept; \
+  }
+#include "rapt_isas.inc"
+#undef RAPT_X
+
+namespace rapt {
+namespace {
+
+struct Isa {
+  const char* name;
+  IsaTables (*tables)() noexcept;
+};
+constexpr Isa kIsas[] = {
+#define RAPT_X(isa) {#isa, isa_##isa::tables},
+#include "rapt_isas.inc"
+#undef RAPT_X
+};
+
+// The index in kIsas of the set to use.
+size_t choose() {
+  const char* wanted = std::getenv("RAPT_ISA");
+  size_t best = 0;
+  std::string known;
+  for (size_t i = 0; i < std::size(kIsas); ++i) {
+    known += std::string(i ? ", " : "") + kIsas[i].name;
+    if (wanted && *wanted) {
+      if (std::string(wanted) != kIsas[i].name) continue;
+      if (!cpu_has(kIsas[i].name))
+        throw Error(ErrorCode::unsupported, std::string("RAPT_ISA=") + wanted +
+                                                ": this machine cannot run it; unset RAPT_ISA to "
+                                                "let rapt choose");
+      return i;
+    }
+    if (cpu_has(kIsas[i].name)) best = i;
+  }
+  if (wanted && *wanted)
+    throw Error(ErrorCode::unknown_name,
+                std::string("RAPT_ISA=") + wanted + " is unknown; this build has " + known);
+  return best;
+}
+
+size_t chosen() {
+  static const size_t index = choose();  // a throwing choice is asked again at the next call
+  return index;
+}
+
+}  // namespace
+
+template <>
+const KernelTable<float>& kernels<float>() {
+  return *kIsas[chosen()].tables().f32;
+}
+
+template <>
+const KernelTable<double>& kernels<double>() {
+  for (size_t i = chosen() + 1; i-- > 0;)
+    if (const auto* table = kIsas[i].tables().f64) return *table;
+  throw Error(ErrorCode::unsupported, "this build has no float64 kernels");
+}
+
+std::vector<InstructionSet> instruction_sets() {
+  std::vector<InstructionSet> sets;
+  const size_t best = chosen();
+  for (size_t i = 0; i < std::size(kIsas); ++i)
+    sets.push_back({kIsas[i].name, cpu_has(kIsas[i].name), i == best});
+  return sets;
+}
+
+}  // namespace rapt

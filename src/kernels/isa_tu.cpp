@@ -1,0 +1,3 @@
+// Compiled once per instruction set; see rapt_add_isa() in cmake/.
+#include RAPT_ISA_HEADER
+#include "kernels/table.simd.h"

@@ -1,0 +1,134 @@
+// The two matrix products of attention, S^T = K Q^T and O^T += V^T P^T, for one tile of queries.
+//
+// Queries fill the lanes, so K and V are read as they lie in memory, one broadcast per element, and
+// both products are the same outer-product loop. Register tiles: Rows x Vectors accumulators,
+// Vectors registers of queries, one broadcast. FMA latency 4 x 2 pipes needs 8 accumulators or
+// more; every broadcast feeds Vectors FMAs, so that loads are never the limit.
+//
+// One idea per loop is kept out of line: inlined into a caller, g++ 12 spills an accumulator in the
+// inner loop and a fifth of the speed is gone.
+#include "kernels/kernel_table.h"
+
+#define RAPT_NOINLINE __attribute__((noinline))
+#define RAPT_INLINE inline __attribute__((always_inline))
+#define UNROLL_FOR(...) _Pragma("GCC unroll 24") for (__VA_ARGS__)
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+// Rows of a register tile. Accumulators + query registers + one or two broadcasts must fit.
+template <class V, int Vectors>
+constexpr int rows_of_tile() {
+  if (V::kRegisters >= 32) return Vectors == 1 ? 12 : Vectors == 2 ? 12 : Vectors == 3 ? 8 : 6;
+  return Vectors == 1 ? 8 : Vectors == 2 ? 6 : Vectors == 3 ? 4 : 2;
+}
+
+// Rows of V are requested so many keys ahead; 6 to 48 measured equal.
+constexpr int64_t kValuesAhead = 12;
+
+template <class V, int Rows, int Vectors>
+RAPT_INLINE void clear(V (&acc)[Rows][Vectors]) {
+  UNROLL_FOR (int r = 0; r < Rows; ++r)
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = V::splat(0);
+}
+
+// Scores of `Rows` keys; the running maximum takes them in.
+template <class V, int Rows, int Vectors>
+RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V::Element* key,
+                            int64_t key_stride, int64_t head_dim, typename V::Element* scores,
+                            V (&max_v)[Vectors]) {
+  constexpr int64_t kQueries = V::kLanes * Vectors;
+  V acc[Rows][Vectors];
+  clear(acc);
+  for (int64_t d = 0; d < head_dim; ++d) {
+    V q[Vectors];
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+      q[x] = V::load(query_t + d * kQueries + x * V::kLanes);
+      pin(q[x]);
+    }
+    // The next rows of K, a line per step. Beyond the last row this is harmless.
+    prefetch(key + (Rows + d % Rows) * key_stride + d / Rows * 16);
+    UNROLL_FOR (int r = 0; r < Rows; ++r) {
+      const V k = V::splat(key[r * key_stride + d]);
+      UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = fma(k, q[x], acc[r][x]);
+    }
+  }
+  UNROLL_FOR (int r = 0; r < Rows; ++r)
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+      store(scores + r * kQueries + x * V::kLanes, acc[r][x]);
+      max_v[x] = max(max_v[x], acc[r][x]);
+    }
+}
+
+template <class V, int Vectors>
+RAPT_NOINLINE void scores(const typename V::Element* query_t, const typename V::Element* key,
+                          int64_t key_stride, int64_t keys, int64_t head_dim,
+                          typename V::Element* out, typename V::Element* block_max) noexcept {
+  constexpr int64_t kQueries = V::kLanes * Vectors;
+  constexpr int kRows = rows_of_tile<V, Vectors>();
+  V max_v[Vectors];
+  UNROLL_FOR (int x = 0; x < Vectors; ++x) max_v[x] = V::set(-__builtin_inf());
+  int64_t j = 0;
+  for (; j + kRows <= keys; j += kRows)
+    score_rows<V, kRows>(query_t, key + j * key_stride, key_stride, head_dim, out + j * kQueries,
+                         max_v);
+  for (; j + 4 <= keys; j += 4)
+    score_rows<V, 4>(query_t, key + j * key_stride, key_stride, head_dim, out + j * kQueries,
+                     max_v);
+  for (; j < keys; ++j)
+    score_rows<V, 1>(query_t, key + j * key_stride, key_stride, head_dim, out + j * kQueries,
+                     max_v);
+  UNROLL_FOR (int x = 0; x < Vectors; ++x) store(block_max + x * V::kLanes, max_v[x]);
+}
+
+// Output of `Rows` dimensions. The rescale is one multiply while the old output is loaded.
+template <class V, int Rows, int Vectors>
+RAPT_INLINE void output_rows(const typename V::Element* weights, const typename V::Element* value,
+                             int64_t value_stride, int64_t keys, const typename V::Element* factor,
+                             typename V::Element* output_t) {
+  constexpr int64_t kQueries = V::kLanes * Vectors;
+  V acc[Rows][Vectors];
+  UNROLL_FOR (int r = 0; r < Rows; ++r)
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+      acc[r][x] = V::load(output_t + r * kQueries + x * V::kLanes);
+      if (factor) acc[r][x] = mul(V::load(factor + x * V::kLanes), acc[r][x]);
+    }
+  for (int64_t j = 0; j < keys; ++j) {
+    V p[Vectors];
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+      p[x] = V::load(weights + j * kQueries + x * V::kLanes);
+      pin(p[x]);
+    }
+    prefetch(value + kValuesAhead * value_stride);
+    UNROLL_FOR (int r = 0; r < Rows; ++r) {
+      const V v = V::splat(value[r]);
+      UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = fma(v, p[x], acc[r][x]);
+    }
+    value += value_stride;
+  }
+  UNROLL_FOR (int r = 0; r < Rows; ++r)
+    UNROLL_FOR (int x = 0; x < Vectors; ++x)
+      store(output_t + r * kQueries + x * V::kLanes, acc[r][x]);
+}
+
+template <class V, int Vectors>
+RAPT_NOINLINE void output(const typename V::Element* weights, const typename V::Element* value,
+                          int64_t value_stride, int64_t keys, int64_t value_dim,
+                          const typename V::Element* factor,
+                          typename V::Element* output_t) noexcept {
+  constexpr int64_t kQueries = V::kLanes * Vectors;
+  constexpr int kRows = rows_of_tile<V, Vectors>();
+  int64_t d = 0;
+  for (; d + kRows <= value_dim; d += kRows)
+    output_rows<V, kRows, Vectors>(weights, value + d, value_stride, keys, factor,
+                                   output_t + d * kQueries);
+  for (; d + 4 <= value_dim; d += 4)
+    output_rows<V, 4, Vectors>(weights, value + d, value_stride, keys, factor,
+                               output_t + d * kQueries);
+  for (; d < value_dim; ++d)
+    output_rows<V, 1, Vectors>(weights, value + d, value_stride, keys, factor,
+                               output_t + d * kQueries);
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA

@@ -1,0 +1,164 @@
+// Everything around the products that touches a tile: queries in, masks and bias, rows out.
+#include "kernels/kernel_table.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+constexpr int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// query_t [head_dim][queries] = factor * query^T, by transposes in registers.
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void pack_queries(const E* query, int64_t row_stride, int64_t dim_stride,
+                                int64_t rows, int64_t head_dim, E factor, int64_t queries,
+                                E* query_t) noexcept {
+  for (int64_t i = 0; i < queries; i += V::kLanes)
+    for (int64_t d = 0; d < head_dim; d += V::kLanes) {
+      const int64_t dims = smaller(V::kLanes, head_dim - d);
+      V r[V::kLanes];
+      for (int64_t x = 0; x < V::kLanes; ++x) {
+        const E* row = query + (i + x) * row_stride + d * dim_stride;
+        if (i + x >= rows) {
+          r[x] = V::splat(0);
+        } else if (dim_stride == 1) {
+          r[x] = mul(V::splat(factor), V::load_first(row, dims));
+        } else {
+          E gathered[V::kLanes] = {};
+          for (int64_t y = 0; y < dims; ++y) gathered[y] = row[y * dim_stride];
+          r[x] = mul(V::splat(factor), V::load(gathered));
+        }
+      }
+      transpose(r);
+      for (int64_t y = 0; y < dims; ++y) store(query_t + (d + y) * queries + i, r[y]);
+    }
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void exclude(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,
+                           E* block_max) noexcept {
+  const V minus_inf = V::set(-__builtin_inf());
+  for (int64_t x = 0; x < queries; x += V::kLanes) {
+    V max_v = minus_inf;
+    for (int64_t j = 0; j < keys; ++j) {
+      E* s = scores + j * queries + x;
+      const V kept = select(mask_of(rows[j] >> x), V::load(s), minus_inf);
+      store(s, kept);
+      max_v = max(max_v, kept);
+    }
+    store(block_max + x, max_v);
+  }
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void add_bias(E* scores, const E* bias, int64_t row_stride, int64_t key_stride,
+                            int64_t keys, int64_t rows, int64_t queries, uint64_t* bits) noexcept {
+  const V minus_inf = V::set(-__builtin_inf());
+  for (int64_t j = 0; j < keys; j += V::kLanes) {
+    const int64_t columns = smaller(V::kLanes, keys - j);
+    for (int64_t x = 0; x < rows; x += V::kLanes) {
+      V r[V::kLanes];
+      for (int64_t y = 0; y < V::kLanes; ++y) {
+        const E* at = bias + (x + y) * row_stride + j * key_stride;
+        if (x + y >= rows) {
+          r[y] = V::splat(0);
+        } else if (key_stride == 1) {
+          r[y] = V::load_first(at, columns);
+        } else {
+          E gathered[V::kLanes] = {};
+          for (int64_t z = 0; z < columns; ++z) gathered[z] = at[z * key_stride];
+          r[y] = V::load(gathered);
+        }
+      }
+      transpose(r);
+      for (int64_t y = 0; y < columns; ++y) {
+        E* s = scores + (j + y) * queries + x;
+        const M excluded = equal(r[y], minus_inf);
+        store(s, add(V::load(s), r[y]));
+        bits[j + y] &= ~(bits_of(excluded) << x);
+      }
+    }
+  }
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void output_of_bits(const E* weights, const uint64_t* bits, const E* value,
+                                  int64_t value_stride, int64_t keys, int64_t value_dim,
+                                  const E* factor, int64_t queries, E* output_t) noexcept {
+  for (int64_t d = 0; d < value_dim; ++d)
+    for (int64_t x = 0; x < queries; x += V::kLanes) {
+      V acc = V::load(output_t + d * queries + x);
+      if (factor) acc = mul(V::load(factor + x), acc);
+      for (int64_t j = 0; j < keys; ++j) {
+        const V v = V::splat(value[j * value_stride + d]);
+        const V more = fma(v, V::load(weights + j * queries + x), acc);
+        acc = select(mask_of(bits[j] >> x), more, acc);
+      }
+      store(output_t + d * queries + x, acc);
+    }
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE bool all_finite(const E* rows, int64_t row_stride, int64_t count,
+                              int64_t dims) noexcept {
+  // x - x is 0 for a finite x and NaN for any other; sums of zeros stay 0.
+  V sum = V::splat(0);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t d = 0; d < dims; d += V::kLanes) {
+      const V x = V::load_first(rows + i * row_stride + d, dims - d);
+      sum = add(sum, sub(x, x));
+    }
+  return !any(not_at_most(sum, V::splat(0)));
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
+                              uint64_t present, int64_t rows, E* out, int64_t row_stride,
+                              int64_t dim_stride) noexcept {
+  for (int64_t i = 0; i < rows; i += V::kLanes) {
+    const M kept = mask_of(present >> i);
+    for (int64_t d = 0; d < dims; d += V::kLanes) {
+      const int64_t columns = smaller(V::kLanes, dims - d);
+      V r[V::kLanes];
+      for (int64_t y = 0; y < V::kLanes; ++y) {
+        r[y] = V::splat(0);
+        if (y >= columns) continue;
+        r[y] = V::load(tile_t + (d + y) * queries + i);
+        if (factor) r[y] = mul(r[y], V::load(factor + i));
+        r[y] = select(kept, r[y], V::splat(0));
+      }
+      transpose(r);
+      for (int64_t x = 0; x < smaller(V::kLanes, rows - i); ++x) {
+        E* at = out + (i + x) * row_stride + d * dim_stride;
+        if (dim_stride == 1) {
+          store_first(at, columns, r[x]);
+        } else {
+          E row[V::kLanes];
+          store(row, r[x]);
+          for (int64_t y = 0; y < columns; ++y) at[y * dim_stride] = row[y];
+        }
+      }
+    }
+  }
+}
+
+// 24 independent chains of multiply-adds: more than latency times pipes.
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE E fma_loop(int64_t iterations) noexcept {
+  constexpr int kChains = V::kRegisters >= 32 ? 24 : 12;
+  V acc[kChains];
+  for (int i = 0; i < kChains; ++i) acc[i] = V::set(1 + i * 1e-3);
+  V x = V::set(0.999999), y = V::set(1e-7);
+  for (int64_t n = 0; n < iterations * 24; n += kChains) {
+    UNROLL_FOR (int i = 0; i < kChains; ++i) acc[i] = fma(acc[i], x, y);
+    pin(x);
+    pin(y);
+  }
+  for (int i = 1; i < kChains; ++i) acc[0] = add(acc[0], acc[i]);
+  E lanes[V::kLanes];
+  store(lanes, acc[0]);
+  return lanes[0];
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA

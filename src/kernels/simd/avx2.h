@@ -1,0 +1,124 @@
+#pragma once
+// The vocabulary for AVX2 + FMA: F is 8 floats. Meanings: simd/scalar.h.
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace rapt::isa_avx2 {
+
+struct M {
+  __m256 m;  // all bits of a lane set or clear
+};
+
+struct F {
+  using Element = float;
+  static constexpr int64_t kLanes = 8;
+  static constexpr int kRegisters = 16;
+  static constexpr int kMaxVectors = 2;  // 6 keys x 2 vectors: what 16 registers hold
+  __m256 v;
+
+  static F load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  static F load_first(const float* p, int64_t n) { return {_mm256_maskload_ps(p, first(n))}; }
+  static F set(double x) { return {_mm256_set1_ps(static_cast<float>(x))}; }
+  static F splat(float x) { return {_mm256_set1_ps(x)}; }
+  static __m256i first(int64_t n) {
+    const int lanes = static_cast<int>(n < 0 ? 0 : n > kLanes ? kLanes : n);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+};
+using D = void;  // float64 has no vectors here
+
+inline void store(float* p, F a) {
+  _mm256_storeu_ps(p, a.v);
+}
+inline void store_first(float* p, int64_t n, F a) {
+  _mm256_maskstore_ps(p, F::first(n), a.v);
+}
+inline F add(F a, F b) {
+  return {_mm256_add_ps(a.v, b.v)};
+}
+inline F sub(F a, F b) {
+  return {_mm256_sub_ps(a.v, b.v)};
+}
+inline F mul(F a, F b) {
+  return {_mm256_mul_ps(a.v, b.v)};
+}
+inline F div(F a, F b) {
+  return {_mm256_div_ps(a.v, b.v)};
+}
+inline F fma(F a, F b, F c) {
+  return {_mm256_fmadd_ps(a.v, b.v, c.v)};
+}
+inline F max(F a, F b) {
+  return {_mm256_max_ps(a.v, b.v)};
+}
+
+inline M equal(F a, F b) {
+  return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)};
+}
+inline M not_at_most(F a, F b) {
+  return {_mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ)};
+}
+inline bool any(M m) {
+  return _mm256_movemask_ps(m.m) != 0;
+}
+inline uint64_t bits_of(M m) {
+  return static_cast<uint64_t>(_mm256_movemask_ps(m.m));
+}
+inline M mask_of(uint64_t bits) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i word = _mm256_set1_epi32(static_cast<int>(bits & 0xFF));
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(word, lane), lane))};
+}
+inline F select(M m, F yes, F no) {
+  return {_mm256_blendv_ps(no.v, yes.v, m.m)};
+}
+
+// 2^x = 2^f * 2^n with n = floor(x), f = x - n in [0, 1): the polynomial of avx512.h, then n enters
+// the exponent bits. For x <= 127, which is all that a normaliser asks for. Below -126 the result
+// is 0 (no gradual underflow): the comparison also discards what floor and conversion make of -inf.
+// A NaN is not below and stays, its conversion being 2^31, which the shift pushes out.
+inline F exp2(F x) {
+  const __m256 n = _mm256_floor_ps(x.v);
+  const __m256 f = _mm256_sub_ps(x.v, n);
+  __m256 p = _mm256_set1_ps(2.161293911e-04f);
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.2467839015e-03f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(9.6754524209e-03f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(5.54852801726e-02f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(2.402293056537e-01f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(6.931470444358e-01f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
+  const __m256i scaled =
+      _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));
+  const __m256 too_low = _mm256_cmp_ps(x.v, _mm256_set1_ps(-126.0f), _CMP_LT_OQ);
+  return {_mm256_andnot_ps(too_low, _mm256_castsi256_ps(scaled))};
+}
+
+inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+inline void pin(F& x) {
+  asm("" : "+x"(x.v));
+}
+
+// 8 x 8: pairs and quadruples inside the 128-bit halves, then the halves.
+inline void transpose(F (&r)[8]) {
+  __m256 t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i].v, r[i + 1].v);
+    t[i + 1] = _mm256_unpackhi_ps(r[i].v, r[i + 1].v);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int h = 0; h < 2; ++h) {
+      const __m256d a = _mm256_castps_pd(t[i + h]), b = _mm256_castps_pd(t[i + h + 2]);
+      r[i + 2 * h].v = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+      r[i + 2 * h + 1].v = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+    }
+  for (int c = 0; c < 4; ++c) {
+    t[c] = _mm256_permute2f128_ps(r[c].v, r[c + 4].v, 0x20);
+    t[c + 4] = _mm256_permute2f128_ps(r[c].v, r[c + 4].v, 0x31);
+  }
+  for (int c = 0; c < 8; ++c) r[c].v = t[c];
+}
+
+}  // namespace rapt::isa_avx2

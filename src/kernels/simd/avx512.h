@@ -1,0 +1,122 @@
+#pragma once
+// The vocabulary for AVX-512 (F, BW, DQ, VL): F is 16 floats. Meanings: simd/scalar.h.
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace rapt::isa_avx512 {
+
+struct M {
+  __mmask16 m;
+};
+
+struct F {
+  using Element = float;
+  static constexpr int64_t kLanes = 16;
+  static constexpr int kRegisters = 32;
+  static constexpr int kMaxVectors = 3;  // 48 queries: fewest loads per FMA that 32 registers allow
+  __m512 v;
+
+  static F load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static F load_first(const float* p, int64_t n) { return {_mm512_maskz_loadu_ps(first(n), p)}; }
+  static F set(double x) { return {_mm512_set1_ps(static_cast<float>(x))}; }
+  static F splat(float x) { return {_mm512_set1_ps(x)}; }
+  static __mmask16 first(int64_t n) {
+    return static_cast<__mmask16>(n >= kLanes ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
+  }
+};
+using D = void;  // float64 has no vectors here
+
+inline void store(float* p, F a) {
+  _mm512_storeu_ps(p, a.v);
+}
+inline void store_first(float* p, int64_t n, F a) {
+  _mm512_mask_storeu_ps(p, F::first(n), a.v);
+}
+inline F add(F a, F b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+inline F sub(F a, F b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+inline F mul(F a, F b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+inline F div(F a, F b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
+inline F fma(F a, F b, F c) {
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+inline F max(F a, F b) {
+  return {_mm512_max_ps(a.v, b.v)};
+}
+
+inline M equal(F a, F b) {
+  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)};
+}
+inline M not_at_most(F a, F b) {
+  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLE_UQ)};
+}
+inline bool any(M m) {
+  return m.m != 0;
+}
+inline uint64_t bits_of(M m) {
+  return m.m;
+}
+inline M mask_of(uint64_t bits) {
+  return {static_cast<__mmask16>(bits)};
+}
+inline F select(M m, F yes, F no) {
+  return {_mm512_mask_blend_ps(m.m, no.v, yes.v)};
+}
+
+// VREDUCEPS gives f = x - floor(x) in one instruction and VSCALEFPS(p, x) is p * 2^floor(x), so the
+// integer part never exists. 2^f on [0, 1): minimax polynomial of degree 6, relative error 2.0e-9
+// (dev/exp2_minimax.py); with the roundings at most 1 ulp (tests/kernels/exp2_test.cpp). 2^-inf is
+// 0 without a branch: reduce(-inf) is 0 and scalef(1, -inf) is 0. Below 2^-126 it underflows
+// gradually.
+inline F exp2(F x) {
+  const __m512 f = _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  __m512 p = _mm512_set1_ps(2.161293911e-04f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.2467839015e-03f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(9.6754524209e-03f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.54852801726e-02f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.402293056537e-01f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.931470444358e-01f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+  return {_mm512_scalef_ps(p, x.v)};
+}
+
+inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+inline void pin(F& x) {
+  asm("" : "+v"(x.v));
+}
+
+// 16 x 16: pairs and quadruples inside the 128-bit parts, then the parts.
+inline void transpose(F (&r)[16]) {
+  __m512 t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i].v, r[i + 1].v);
+    t[i + 1] = _mm512_unpackhi_ps(r[i].v, r[i + 1].v);
+  }
+  for (int i = 0; i < 16; i += 4)
+    for (int h = 0; h < 2; ++h) {
+      const __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + h + 2]);
+      r[i + 2 * h].v = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+      r[i + 2 * h + 1].v = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+  for (int i = 0; i < 16; i += 8)
+    for (int c = 0; c < 4; ++c) {
+      t[i + c] = _mm512_shuffle_f32x4(r[i + c].v, r[i + c + 4].v, 0x88);
+      t[i + c + 4] = _mm512_shuffle_f32x4(r[i + c].v, r[i + c + 4].v, 0xDD);
+    }
+  for (int c = 0; c < 8; ++c) {
+    r[c].v = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
+    r[c + 8].v = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xDD);
+  }
+}
+
+}  // namespace rapt::isa_avx512

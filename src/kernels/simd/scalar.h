@@ -1,0 +1,139 @@
+#pragma once
+// The vocabulary in plain C++: the specification of every word that the other instruction sets
+// have. A vector of queries is kLanes numbers; a Bits value says yes or no per lane.
+//
+// Special values, on every set: max(a, b) is b when one of them is NaN; exp2(-inf) = 0 exactly,
+// exp2(0) = 1 exactly, NaN stays NaN.
+#include <cstdint>
+
+namespace rapt::isa_scalar {
+
+struct M {  // a condition per lane
+  uint64_t bits;
+};
+
+template <class E>
+struct Lanes {
+  using Element = E;
+  static constexpr int64_t kLanes = 4;  // SSE2 and NEON have four; compilers vectorise the loops
+  static constexpr int kRegisters = 16;
+  static constexpr int kMaxVectors = 2;
+  E v[kLanes];
+
+  static Lanes load(const E* p) {
+    return each([&](int64_t i) { return p[i]; });
+  }
+  // The first n elements, 0 beyond; never reads beyond.
+  static Lanes load_first(const E* p, int64_t n) {
+    return each([&](int64_t i) { return i < n ? p[i] : E(0); });
+  }
+  static Lanes set(double x) { return splat(static_cast<E>(x)); }
+  static Lanes splat(E x) {
+    return each([&](int64_t) { return x; });
+  }
+  template <class Function>
+  static Lanes each(Function f) {
+    Lanes r;
+    for (int64_t i = 0; i < kLanes; ++i) r.v[i] = f(i);
+    return r;
+  }
+};
+
+using F = Lanes<float>;
+using D = Lanes<double>;
+
+template <class E>
+inline void store(E* p, Lanes<E> a) {
+  for (int64_t i = 0; i < a.kLanes; ++i) p[i] = a.v[i];
+}
+template <class E>
+inline void store_first(E* p, int64_t n, Lanes<E> a) {
+  for (int64_t i = 0; i < a.kLanes && i < n; ++i) p[i] = a.v[i];
+}
+
+#define RAPT_EACH(expression) return Lanes<E>::each([&](int64_t i) -> E { return expression; })
+template <class E>
+inline Lanes<E> add(Lanes<E> a, Lanes<E> b) {
+  RAPT_EACH(a.v[i] + b.v[i]);
+}
+template <class E>
+inline Lanes<E> sub(Lanes<E> a, Lanes<E> b) {
+  RAPT_EACH(a.v[i] - b.v[i]);
+}
+template <class E>
+inline Lanes<E> mul(Lanes<E> a, Lanes<E> b) {
+  RAPT_EACH(a.v[i] * b.v[i]);
+}
+template <class E>
+inline Lanes<E> div(Lanes<E> a, Lanes<E> b) {
+  RAPT_EACH(a.v[i] / b.v[i]);
+}
+// a * b + c; may round once or twice.
+template <class E>
+inline Lanes<E> fma(Lanes<E> a, Lanes<E> b, Lanes<E> c) {
+  RAPT_EACH(a.v[i] * b.v[i] + c.v[i]);
+}
+template <class E>
+inline Lanes<E> max(Lanes<E> a, Lanes<E> b) {
+  RAPT_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+}
+inline F exp2(F a) {
+  using E = float;
+  RAPT_EACH(__builtin_exp2f(a.v[i]));
+}
+inline D exp2(D a) {
+  using E = double;
+  RAPT_EACH(__builtin_exp2(a.v[i]));
+}
+
+template <class Function>
+inline M where(Function f) {
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < F::kLanes; ++i) bits |= uint64_t{f(i)} << i;
+  return {bits};
+}
+template <class E>
+inline M equal(Lanes<E> a, Lanes<E> b) {
+  return where([&](int64_t i) { return a.v[i] == b.v[i]; });
+}
+// True where a <= b does not hold, so also where one of them is NaN.
+template <class E>
+inline M not_at_most(Lanes<E> a, Lanes<E> b) {
+  return where([&](int64_t i) { return !(a.v[i] <= b.v[i]); });
+}
+inline bool any(M m) {
+  return m.bits != 0;
+}
+inline uint64_t bits_of(M m) {
+  return m.bits;
+}
+// The lowest kLanes bits, one per lane; higher ones are ignored.
+inline M mask_of(uint64_t bits) {
+  return {bits & ((uint64_t{1} << F::kLanes) - 1)};
+}
+template <class E>
+inline Lanes<E> select(M m, Lanes<E> yes, Lanes<E> no) {
+  RAPT_EACH((m.bits >> i) & 1 ? yes.v[i] : no.v[i]);
+}
+#undef RAPT_EACH
+
+// Asks for a cache line to come.
+inline void prefetch(const void* p) {
+  __builtin_prefetch(p);
+}
+// Keeps x in a register where the compiler would rather load it again for every use.
+template <class E>
+inline void pin(Lanes<E>&) {}
+
+// kLanes x kLanes transpose.
+template <class E>
+inline void transpose(Lanes<E> (&r)[Lanes<E>::kLanes]) {
+  for (int64_t i = 0; i < Lanes<E>::kLanes; ++i)
+    for (int64_t j = 0; j < i; ++j) {
+      const E x = r[i].v[j];
+      r[i].v[j] = r[j].v[i];
+      r[j].v[i] = x;
+    }
+}
+
+}  // namespace rapt::isa_scalar

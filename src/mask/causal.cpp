@@ -1,0 +1,49 @@
+// The causal mask; the formula is in the header. Bound: values[0] = o.
+#include "rapt/mask/causal.h"
+
+#include <algorithm>
+
+namespace rapt {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    parameter<&Causal::anchor>("anchor", "which corner of the matrix the diagonal runs through",
+                               {0, 1}, kAnchorNames),
+    parameter<&Causal::offset>("offset", "keys that a query sees beyond the diagonal", kAnyInteger),
+};
+
+}  // namespace
+
+const Declaration Causal::kDeclaration = {"causal", "a query sees the keys up to its own position",
+                                          "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3",
+                                          kParameters};
+
+void Causal::check(Shape, int64_t, int64_t) const {
+  check_parameters(kDeclaration, this);
+}
+
+void Causal::bind(const Head&, BoundMask& bound) const noexcept {
+  bound.values[0] = offset + offset_of(anchor, bound);
+}
+
+KeyRange Causal::key_range(const BoundMask& bound, Positions queries) const noexcept {
+  return {0, std::clamp<int64_t>(queries.last() + bound.values[0] + 1, 0, bound.k_len)};
+}
+
+Cover Causal::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
+  const int64_t o = bound.values[0];
+  if (keys.start > queries.last() + o) return Cover::none;
+  if (keys.last() <= queries.start + o) return Cover::all;
+  return Cover::some;
+}
+
+void Causal::exclude(const BoundMask& bound, Positions queries, Positions keys,
+                     uint64_t* rows) const noexcept {
+  for (int64_t j = 0; j < keys.count; ++j) {
+    // Key p is hidden from the queries before position p - o.
+    const int64_t hidden = keys[j] - bound.values[0] - queries.start;
+    rows[j] &= ~low_bits(hidden <= 0 ? 0 : (hidden + queries.step - 1) / queries.step);
+  }
+}
+
+}  // namespace rapt

@@ -1,0 +1,63 @@
+// The sliding window; the formula is in the header. Bound: values[0], values[1] = how far a query
+// at position i sees to the left and right of i (kUnbounded: all the way).
+#include "rapt/mask/window.h"
+
+#include <algorithm>
+
+namespace rapt {
+namespace {
+
+constexpr int64_t kUnbounded = int64_t{1} << 61;  // beyond any position, and no sum overflows
+constexpr Range kReach{-1, 9007199254740992.0};
+
+constexpr Parameter kParameters[] = {
+    parameter<&Window::left>("left", "neighbours seen to the left; -1: all", kReach),
+    parameter<&Window::right>("right", "neighbours seen to the right; -1: all", kReach),
+    parameter<&Window::anchor>("anchor", "which corner of the matrix the window starts at", {0, 1},
+                               kAnchorNames),
+};
+
+}  // namespace
+
+const Declaration Window::kDeclaration = {"window", "a query sees the keys near its own position",
+                                          "Beltagy et al. 2020, arXiv:2004.05150, section 3.1",
+                                          kParameters};
+
+void Window::check(Shape, int64_t, int64_t) const {
+  check_parameters(kDeclaration, this);
+}
+
+void Window::bind(const Head&, BoundMask& bound) const noexcept {
+  const int64_t o = offset_of(anchor, bound);
+  bound.values[0] = left < 0 ? kUnbounded : left - o;
+  bound.values[1] = right < 0 ? kUnbounded : right + o;
+}
+
+KeyRange Window::key_range(const BoundMask& bound, Positions queries) const noexcept {
+  return {std::clamp<int64_t>(queries.start - bound.values[0], 0, bound.k_len),
+          std::clamp<int64_t>(queries.last() + bound.values[1] + 1, 0, bound.k_len)};
+}
+
+Cover Window::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
+  const int64_t left_reach = bound.values[0], right_reach = bound.values[1];
+  if (keys.start > queries.last() + right_reach || keys.last() < queries.start - left_reach)
+    return Cover::none;
+  if (keys.last() <= queries.start + right_reach && keys.start >= queries.last() - left_reach)
+    return Cover::all;
+  return Cover::some;
+}
+
+void Window::exclude(const BoundMask& bound, Positions queries, Positions keys,
+                     uint64_t* rows) const noexcept {
+  const auto queries_before = [&](int64_t distance) {  // how many are less than `distance` away
+    return distance <= 0 ? 0 : (distance + queries.step - 1) / queries.step;
+  };
+  for (int64_t j = 0; j < keys.count; ++j) {
+    // Key p is seen by the queries from p - right to p + left.
+    const int64_t p = keys[j] - queries.start;
+    rows[j] &= low_bits(queries_before(p + bound.values[0] + 1)) &
+               ~low_bits(queries_before(p - bound.values[1]));
+  }
+}
+
+}  // namespace rapt
