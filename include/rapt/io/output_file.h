@@ -1,0 +1,42 @@
+#pragma once
+// A file that appears whole or not at all.
+//
+// The bytes go to a temporary file in the same folder; commit() flushes it to the disk and renames
+// it. Whatever ends earlier (an exception, a full disk) removes the temporary and leaves an
+// existing file as it was. Devices and pipes (/dev/stdout, /dev/null) are written directly: there
+// is nothing to replace.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace rapt {
+
+enum class Overwrite : uint8_t { no, yes };
+
+class OutputFile {
+ public:
+  // Checks that the path can be written, so that a mistake is seen before any computation.
+  // Throws Error(io): no such folder, not writable, a folder, or an existing file and
+  // Overwrite::no. A symbolic link is followed: the file it names is replaced, the link stays.
+  OutputFile(const std::string& path, Overwrite overwrite);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Throws Error(io), for example when the disk is full.
+  void write(const void* data, int64_t bytes);
+
+  // Makes the file appear under its name. Throws Error(io).
+  void commit();
+
+ private:
+  void close_and_remove() noexcept;
+
+  std::string path_;       // as the caller named it, for messages
+  std::string target_;     // with symbolic links followed
+  std::string temporary_;  // empty: a device, or nothing left to remove
+  Overwrite overwrite_;
+  int descriptor_ = -1;
+};
+
+}  // namespace rapt

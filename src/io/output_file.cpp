@@ -1,0 +1,149 @@
+// OutputFile: temporary file, fsync, rename. POSIX.
+#include "rapt/io/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+
+#include "quoted.h"
+#include "rapt/error.h"
+
+namespace rapt {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw Error(ErrorCode::io, path_text(path) + ": " + what);
+}
+
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
+
+[[noreturn]] void fail_existing(const std::string& path) {
+  fail(path, "the file exists; ask for it to be overwritten, or choose another name");
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Short, so that it fits wherever the target's name fits.
+std::string temporary_name(const std::string& folder) {
+  static std::atomic<unsigned> counter{0};
+  return folder + "/.rapt-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".tmp";
+}
+
+bool names_something(const std::string& path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path, Overwrite overwrite)
+    : path_(path), target_(path), overwrite_(overwrite) {
+  if (path.empty()) fail("''", "expected the path of a file to write, got an empty one");
+  if (path.find('\0') != std::string::npos) fail(path, "a path cannot hold a zero byte");
+  struct stat status = {};
+  const bool exists = stat(path.c_str(), &status) == 0;
+  const int error = exists ? 0 : errno;
+  if (!exists && names_something(path)) {
+    fail(path, "a symbolic link that cannot be followed (" + reason(error) + "); remove it first");
+  }
+  if (exists) {
+    if (S_ISDIR(status.st_mode)) fail(path, "expected a file to write, got a folder");
+    if (!S_ISREG(status.st_mode)) {  // to replace a device by a file would do harm
+      descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+      if (descriptor_ < 0) fail(path, "cannot be opened for writing: " + reason(errno));
+      return;
+    }
+    if (overwrite == Overwrite::no) fail_existing(path);
+    // A rename needs no right to the old file, but who made it read-only did not want it replaced.
+    if (faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
+      fail(path, "cannot be overwritten: " + reason(errno));
+    }
+    const std::unique_ptr<char, decltype(&std::free)> resolved(realpath(path.c_str(), nullptr),
+                                                               &std::free);
+    if (!resolved) fail(path, "cannot be resolved: " + reason(errno));
+    target_ = resolved.get();
+  } else if (error != ENOENT) {
+    fail(path, "cannot be written: " + reason(error));
+  } else if (path.back() == '/') {
+    fail(path, "expected the path of a file to write, got that of a folder");
+  }
+
+  const std::string folder = folder_of(target_);
+  do {  // a temporary of an earlier, killed process with the same id may still be there
+    temporary_ = temporary_name(folder);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) {
+    const int open_error = errno;
+    temporary_.clear();
+    fail(path, "cannot create a file in folder '" + path_text(folder) + "': " + reason(open_error));
+  }
+  if (exists && fchmod(descriptor_, status.st_mode & 0777) != 0) {
+    const int mode_error = errno;
+    close_and_remove();
+    fail(path, "cannot keep the permissions of the file: " + reason(mode_error));
+  }
+}
+
+OutputFile::~OutputFile() {
+  close_and_remove();
+}
+
+void OutputFile::close_and_remove() noexcept {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  descriptor_ = -1;
+  temporary_.clear();
+}
+
+void OutputFile::write(const void* data, int64_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, from, static_cast<size_t>(bytes));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail(path_, "cannot be written: " + reason(errno));
+    }
+    from += written;
+    bytes -= written;
+  }
+}
+
+void OutputFile::commit() {
+  const bool device = temporary_.empty();
+  // Without fsync a power cut after the rename could leave an empty file under the final name.
+  if (!device && fsync(descriptor_) != 0) fail(path_, "cannot be written: " + reason(errno));
+  const int descriptor = descriptor_;
+  descriptor_ = -1;
+  // Network file systems report some write errors only here.
+  if (close(descriptor) != 0 && errno != EINTR) {
+    fail(path_, "cannot be written: " + reason(errno));
+  }
+  if (device) return;
+  if (overwrite_ == Overwrite::no) {
+    // A link never replaces: a file that another process made meanwhile survives.
+    if (link(temporary_.c_str(), target_.c_str()) == 0) return close_and_remove();
+    if (errno == EEXIST) fail_existing(path_);
+    // Else a file system without hard links (FAT): look once more, then rename.
+    if (names_something(target_)) fail_existing(path_);
+  }
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) {
+    fail(path_, "cannot be given its name: " + reason(errno));
+  }
+  temporary_.clear();
+}
+
+}  // namespace rapt

@@ -1,0 +1,34 @@
+#pragma once
+// UTF-8: one code point at a time.
+#include <cstdint>
+#include <string_view>
+
+namespace rapt {
+
+inline constexpr char32_t kReplacement = 0xFFFD;
+
+struct CodePoint {
+  char32_t value;  // kReplacement when the bytes are not valid UTF-8
+  size_t bytes;    // how many were read, at least 1
+};
+
+// Reads one code point from text that is not empty. Of an invalid sequence it takes the longest
+// part that could still have become a code point (Unicode 15, section 3.9, table 3-7).
+inline CodePoint decode_utf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  if (lead < 0xC2 || lead > 0xF4) return {kReplacement, 1};
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // The second byte also excludes overlong forms, surrogates and values beyond U+10FFFF.
+  unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  char32_t value = lead & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i, low = 0x80, high = 0xBF) {
+    if (i == text.size() || byte(i) < low || byte(i) > high) return {kReplacement, i};
+    value = value << 6 | (byte(i) & 0x3Fu);
+  }
+  return {value, length};
+}
+
+}  // namespace rapt

@@ -1,0 +1,88 @@
+#pragma once
+// A folder of its own for each test, and whole files in and out of memory.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "rapt/error.h"
+
+namespace rapt::test {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "rapt-io-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    folder_ = name;
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(folder_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return folder_; }
+  std::string operator/(const std::string& name) const { return folder_ + "/" + name; }
+  int64_t entries() const {
+    return std::distance(std::filesystem::directory_iterator(folder_), {});
+  }
+
+ private:
+  std::string folder_;
+};
+
+// Root may read and write everything; this drops to another user for the life of the object.
+class AsOrdinaryUser {
+ public:
+  AsOrdinaryUser() : root_(geteuid() == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (root_ && seteuid(kNobody) != 0) throw std::runtime_error("cannot become another user");
+  }
+  ~AsOrdinaryUser() {
+    if (root_ && seteuid(0) != 0) std::abort();
+  }
+
+ private:
+  bool root_;
+};
+
+inline std::string file_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot open " + path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void make_file(const std::string& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out << bytes;
+  out.close();
+  if (!out) throw std::runtime_error("cannot write " + path);
+}
+
+inline std::span<const std::byte> as_bytes(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// Runs `call`, expects an Error of this code on one line that holds all of `parts`.
+template <class Call, class... Parts>
+void expect_error(ErrorCode code, Call call, const Parts&... parts) {
+  try {
+    call();
+  } catch (const Error& e) {
+    const std::string message = e.what();
+    EXPECT_EQ(static_cast<int>(e.code()), static_cast<int>(code)) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    for (const std::string& part : {std::string(parts)...}) {
+      EXPECT_NE(message.find(part), std::string::npos) << message << "\n  lacks: " << part;
+    }
+    return;
+  }
+  ADD_FAILURE() << "expected an Error, got none";
+}
+
+}  // namespace rapt::test
