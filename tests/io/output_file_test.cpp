@@ -66,6 +66,19 @@ TEST(OutputFile, AFileMadeMeanwhileSurvives) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
+TEST(OutputFile, AFolderMadeMeanwhileSurvives) {
+  const ScratchFolder folder;
+  const std::string path = folder / "out";
+  {
+    OutputFile file(path, Overwrite::yes);
+    std::filesystem::create_directory(path);
+    expect_error(
+        ErrorCode::io, [&] { file.commit(); }, path, "cannot be given its name");
+  }
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+  EXPECT_EQ(folder.entries(), 1);
+}
+
 TEST(OutputFile, KeepsPermissionsAndLinks) {
   const ScratchFolder folder;
   make_file(folder / "file", "old");
