@@ -1,0 +1,80 @@
+#pragma once
+// A picture as a list of shapes, in the order of painting: what the layout makes, and what the SVG
+// writer and the rasteriser each draw in their way. Units are pixels of the SVG, y runs downwards.
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rapt/viz/color_map.h"
+
+namespace rapt::viz {
+
+struct Box {
+  double x, y, width, height;
+};
+
+struct Fill {
+  Box box;
+  Color color;
+};
+
+struct Frame {  // a line one unit wide, centred on the border of the box
+  Box box;
+  Color color;
+};
+
+struct Line {
+  double x1, y1, x2, y2;  // horizontal or vertical
+  Color color;
+};
+
+struct Hatch {  // what masked cells let through
+  Box box;
+};
+
+struct ColorBar {  // low values at the bottom
+  Box box;
+  ColorMap colors;
+};
+
+struct Image {
+  Box box;
+  int64_t rows, columns;
+  std::vector<uint8_t> pixels;  // [rows, columns], indices into the palette
+  std::vector<Color> palette;   // at most 255 colours; the index behind them is transparent
+};
+
+enum class Anchor : uint8_t { start, middle, end };
+enum class Turn : uint8_t { none, upwards };  // upwards: read from bottom to top
+enum class Weight : uint8_t { normal, bold };
+
+struct Text {
+  double x, y;  // the anchor on the line through the middle of the capital letters
+  double size;  // of the font
+  Anchor anchor;
+  Turn turn;
+  Weight weight;
+  Color color;
+  std::u32string text;
+};
+
+using Shape = std::variant<Fill, Frame, Line, Hatch, ColorBar, Image, Text>;
+
+struct Drawing {
+  double width = 0, height = 0;  // whole numbers
+  std::u32string title;
+  std::vector<Shape> shapes;
+};
+
+// Height of a capital letter, and the line distance that keeps descenders apart, per font size.
+inline constexpr double kCapHeight = 0.7;
+inline constexpr double kLineHeight = 1.25;
+
+// Masked areas: white, with diagonal lines this far apart (measured along x) and this wide.
+inline constexpr Color kWhite{0xff, 0xff, 0xff};
+inline constexpr Color kHatchColor{0xad, 0xb5, 0xbd};
+inline constexpr double kHatchPeriod = 6;
+inline constexpr double kHatchWidth = 1.5;
+
+}  // namespace rapt::viz

@@ -1,0 +1,167 @@
+#include "viz/raster.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "viz/stroke_font.h"
+
+namespace rapt::viz {
+namespace {
+
+// Half the width of the pen, per font size.
+constexpr double kPen = 0.043, kBoldPen = 0.066, kCodePen = 0.028;
+
+class Painter {
+ public:
+  Painter(const Drawing& drawing, int scale) : scale_(scale) {
+    raster_.width = std::lround(drawing.width * scale);
+    raster_.height = std::lround(drawing.height * scale);
+    raster_.pixels.assign(raster_.width * raster_.height, kWhite);
+  }
+
+  void add(const Fill& s) {
+    for_pixels(s.box, [&](int64_t, int64_t) { return s.color; });
+  }
+
+  void add(const Frame& s) {
+    const Box& b = s.box;
+    const double h = 0.5, w = b.width + 1;
+    add(Fill{{b.x - h, b.y - h, w, 1}, s.color});
+    add(Fill{{b.x - h, b.y + b.height - h, w, 1}, s.color});
+    add(Fill{{b.x - h, b.y - h, 1, b.height + 1}, s.color});
+    add(Fill{{b.x + b.width - h, b.y - h, 1, b.height + 1}, s.color});
+  }
+
+  void add(const Line& s) {
+    const double across = s.x1 == s.x2 ? 0.5 : 0, along = s.y1 == s.y2 ? 0.5 : 0;
+    add(Fill{{s.x1 - across, s.y1 - along, s.x2 - s.x1 + 2 * across, s.y2 - s.y1 + 2 * along},
+             s.color});
+  }
+
+  void add(const Hatch& s) {
+    const int64_t period = std::lround(kHatchPeriod * scale_);
+    // Measured along x, a line at 45 degrees is wider by the square root of two.
+    const int64_t line = std::lround(kHatchWidth * scale_ * std::sqrt(2.0));
+    for_pixels(s.box, [&](int64_t x, int64_t y) {
+      return (x + y) % period < line ? kHatchColor : kWhite;
+    });
+  }
+
+  void add(const ColorBar& s) {
+    const double top = s.box.y * scale_, height = s.box.height * scale_;
+    for_pixels(s.box, [&](int64_t, int64_t y) {
+      return s.colors.at(1 - (static_cast<double>(y) + 0.5 - top) / height);
+    });
+  }
+
+  void add(const Image& s) {
+    const double left = s.box.x * scale_, top = s.box.y * scale_;
+    const double cell_width = s.box.width * scale_ / static_cast<double>(s.columns);
+    const double cell_height = s.box.height * scale_ / static_cast<double>(s.rows);
+    const auto cell = [](int64_t pixel, double start, double size, int64_t count) {
+      return std::clamp<int64_t>(
+          static_cast<int64_t>((static_cast<double>(pixel) + 0.5 - start) / size), 0, count - 1);
+    };
+    for_pixels(s.box, [&](int64_t x, int64_t y) {
+      const int64_t row = cell(y, top, cell_height, s.rows);
+      const uint8_t index = s.pixels[row * s.columns + cell(x, left, cell_width, s.columns)];
+      return index < s.palette.size() ? s.palette[index] : raster_.pixels[y * raster_.width + x];
+    });
+  }
+
+  void add(const Text& s) {
+    const double width = text_width(s.text, Foreign::as_box) * s.size;
+    double along = s.anchor == Anchor::start ? 0 : s.anchor == Anchor::end ? -width : -width / 2;
+    const double drop = kCapHeight / 2 * s.size;
+    for (char32_t c : s.text) {
+      const Glyph g = glyph(c);
+      const double weight = g.is_code ? kCodePen : s.weight == Weight::bold ? kBoldPen : kPen;
+      const double pen = std::max(0.5, weight * s.size * scale_);
+      std::vector<Segment> strokes;  // in pixels
+      for (const Segment& line : g.segments) {
+        const auto place = [&](double x, double y, double& to_x, double& to_y) {
+          const double right = along + x * s.size, down = drop - y * s.size;
+          to_x = scale_ * (s.turn == Turn::none ? s.x + right : s.x + down);
+          to_y = scale_ * (s.turn == Turn::none ? s.y + down : s.y - right);
+        };
+        Segment& to = strokes.emplace_back();
+        place(line.x1, line.y1, to.x1, to.y1);
+        place(line.x2, line.y2, to.x2, to.y2);
+      }
+      stroke(strokes, pen, s.color);
+      along += g.advance * s.size;
+    }
+  }
+
+  Raster finish() { return std::move(raster_); }
+
+ private:
+  template <class ColorAt>
+  void for_pixels(const Box& box, ColorAt color_at) {
+    const auto edge = [this](double at, int64_t end) {
+      return std::clamp<int64_t>(std::lround(at * scale_), 0, end);
+    };
+    const int64_t right = edge(box.x + box.width, raster_.width);
+    const int64_t bottom = edge(box.y + box.height, raster_.height);
+    for (int64_t y = edge(box.y, raster_.height); y < bottom; ++y)
+      for (int64_t x = edge(box.x, raster_.width); x < right; ++x)
+        raster_.pixels[y * raster_.width + x] = color_at(x, y);
+  }
+
+  static double distance(const Segment& s, double x, double y) {
+    const double dx = s.x2 - s.x1, dy = s.y2 - s.y1, length = dx * dx + dy * dy;
+    const double along =
+        length > 0 ? std::clamp(((x - s.x1) * dx + (y - s.y1) * dy) / length, 0.0, 1.0) : 0;
+    return std::hypot(x - s.x1 - along * dx, y - s.y1 - along * dy);
+  }
+
+  // One glyph: each pixel is covered by how deep it lies in the nearest stroke, so that strokes
+  // that cross do not darken each other.
+  void stroke(const std::vector<Segment>& strokes, double pen, Color color) {
+    if (strokes.empty()) return;
+    double left = strokes[0].x1, right = left, top = strokes[0].y1, bottom = top;
+    for (const Segment& s : strokes) {
+      left = std::min({left, s.x1, s.x2});
+      right = std::max({right, s.x1, s.x2});
+      top = std::min({top, s.y1, s.y2});
+      bottom = std::max({bottom, s.y1, s.y2});
+    }
+    const auto pixel = [](double at, int64_t end) {
+      return std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, end);
+    };
+    const double reach = pen + 1;
+    const int64_t x_end = pixel(right + reach + 1, raster_.width);
+    const int64_t y_end = pixel(bottom + reach + 1, raster_.height);
+    for (int64_t y = pixel(top - reach, raster_.height); y < y_end; ++y) {
+      for (int64_t x = pixel(left - reach, raster_.width); x < x_end; ++x) {
+        double nearest = reach;
+        for (const Segment& s : strokes)
+          nearest = std::min(
+              nearest, distance(s, static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5));
+        const double cover = std::clamp(pen - nearest + 0.5, 0.0, 1.0);
+        if (cover > 0) blend(raster_.pixels[y * raster_.width + x], color, cover);
+      }
+    }
+  }
+
+  static void blend(Color& pixel, Color ink, double cover) {
+    const auto mix = [cover](uint8_t below, uint8_t above) {
+      return static_cast<uint8_t>(std::lround(below + (above - below) * cover));
+    };
+    pixel = {mix(pixel.red, ink.red), mix(pixel.green, ink.green), mix(pixel.blue, ink.blue)};
+  }
+
+  const int scale_;
+  Raster raster_;
+};
+
+}  // namespace
+
+Raster rasterize(const Drawing& drawing, int scale) {
+  Painter painter(drawing, scale);
+  for (const Shape& shape : drawing.shapes)
+    std::visit([&painter](const auto& s) { painter.add(s); }, shape);
+  return painter.finish();
+}
+
+}  // namespace rapt::viz

@@ -1,0 +1,169 @@
+// A drawing as an SVG 1.1 document.
+#include <charconv>
+#include <string>
+#include <type_traits>
+
+#include "rapt/viz/heatmap.h"
+#include "viz/drawing.h"
+#include "viz/label_text.h"
+#include "viz/layout.h"
+#include "viz/png_file.h"
+
+namespace rapt::viz {
+namespace {
+
+std::string hex(Color c) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "#";
+  for (uint8_t v : {c.red, c.green, c.blue}) text += {kDigits[v >> 4], kDigits[v & 15]};
+  return text;
+}
+
+std::string escape(std::u32string_view text) {
+  std::string out;
+  for (char c : encode_utf8(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string base64(const std::vector<unsigned char>& bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < count ? bytes[i + j] : 0);
+    for (size_t j = 0; j < 4; ++j) out += j <= count ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+class SvgWriter {
+ public:
+  std::string write(const Drawing& drawing) {
+    const std::string width = number(drawing.width), height = number(drawing.height);
+    out_ =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" "
+        "xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"" +
+        width + "\" height=\"" + height + "\" viewBox=\"0 0 " + width + " " + height +
+        "\" role=\"img\" font-family=\"sans-serif\">\n";
+    if (!drawing.title.empty()) out_ += "<title>" + escape(drawing.title) + "</title>\n";
+    out_ += "<rect width=\"100%\" height=\"100%\" fill=\"" + hex(kWhite) + "\"/>\n";
+    for (const Shape& shape : drawing.shapes) {
+      // Neighbouring rectangles share a group that keeps their edges free of seams.
+      group(std::holds_alternative<Fill>(shape));
+      std::visit([this](const auto& s) { add(s); }, shape);
+    }
+    group(false);
+    return std::move(out_) + "</svg>\n";
+  }
+
+ private:
+  static std::string number(double value) {
+    char buffer[32];
+    const auto result =
+        std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, 2);
+    std::string text(buffer, result.ptr);
+    while (text.back() == '0') text.pop_back();
+    if (text.back() == '.') text.pop_back();
+    return text;
+  }
+  static std::string attribute(const char* name, double value) {
+    return std::string(" ") + name + "=\"" + number(value) + "\"";
+  }
+  static std::string place(const Box& b) {
+    return attribute("x", b.x) + attribute("y", b.y) + attribute("width", b.width) +
+           attribute("height", b.height);
+  }
+
+  void group(bool fills) {
+    if (fills == in_fills_) return;
+    out_ += fills ? "<g shape-rendering=\"crispEdges\">\n" : "</g>\n";
+    in_fills_ = fills;
+  }
+
+  void add(const Fill& s) { out_ += "<rect" + place(s.box) + " fill=\"" + hex(s.color) + "\"/>\n"; }
+  void add(const Frame& s) {
+    out_ += "<rect" + place(s.box) + " fill=\"none\" stroke=\"" + hex(s.color) + "\"/>\n";
+  }
+  void add(const Line& s) {
+    out_ += "<path d=\"M" + number(s.x1) + " " + number(s.y1) + "L" + number(s.x2) + " " +
+            number(s.y2) + "\" stroke=\"" + hex(s.color) + "\"/>\n";
+  }
+  // Identifiers name their content: several pictures in one page may define the same thing twice.
+  void add(const Hatch& s) {
+    if (!hatch_defined_) {
+      const std::string p = number(kHatchPeriod);
+      const std::string lines = "M-1 1L1 -1M0 " + p + "L" + p + " 0M" + number(kHatchPeriod - 1) +
+                                " " + number(kHatchPeriod + 1) + "L" + number(kHatchPeriod + 1) +
+                                " " + number(kHatchPeriod - 1);
+      out_ += "<defs><pattern id=\"rapt-masked\" width=\"" + p + "\" height=\"" + p +
+              "\" patternUnits=\"userSpaceOnUse\"><rect width=\"" + p + "\" height=\"" + p +
+              "\" fill=\"" + hex(kWhite) + "\"/><path d=\"" + lines + "\" stroke=\"" +
+              hex(kHatchColor) + "\" stroke-width=\"" + number(kHatchWidth) +
+              "\"/></pattern></defs>\n";
+      hatch_defined_ = true;
+    }
+    out_ += "<rect" + place(s.box) + " fill=\"url(#rapt-masked)\"/>\n";
+  }
+  void add(const ColorBar& s) {
+    const std::string id = "rapt-bar-" + escape(clean_text(s.colors.name));
+    out_ += "<defs><linearGradient id=\"" + id + "\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">";
+    for (size_t i = 0; i < s.colors.stops.size(); ++i)
+      out_ +=
+          "<stop offset=\"" +
+          number(100 * static_cast<double>(i) / static_cast<double>(s.colors.stops.size() - 1)) +
+          "%\" stop-color=\"" + hex(s.colors.stops[i]) + "\"/>";
+    out_ += "</linearGradient></defs>\n<rect" + place(s.box) + " fill=\"url(#" + id + ")\"/>\n";
+  }
+  void add(const Image& s) {
+    // The style is for browsers; the attribute is what SVG 1.1 has for "keep pixels apart".
+    out_ += "<image" + place(s.box) +
+            " preserveAspectRatio=\"none\" image-rendering=\"optimizeSpeed\" "
+            "style=\"image-rendering:optimizeSpeed;image-rendering:pixelated\" "
+            "xlink:href=\"data:image/png;base64," +
+            base64(encode_png(s)) + "\"/>\n";
+  }
+  void add(const Text& s) {
+    constexpr const char* kAnchors[] = {"start", "middle", "end"};
+    // Half a capital's height below the anchor, in the direction across the line of text.
+    const double drop = kCapHeight / 2 * s.size;
+    const bool turned = s.turn == Turn::upwards;
+    const double x = turned ? s.x + drop : s.x, y = turned ? s.y : s.y + drop;
+    out_ += "<text" + attribute("x", x) + attribute("y", y) + attribute("font-size", s.size);
+    if (s.anchor != Anchor::start)
+      out_ += std::string(" text-anchor=\"") + kAnchors[static_cast<int>(s.anchor)] + "\"";
+    if (s.weight == Weight::bold) out_ += " font-weight=\"bold\"";
+    if (turned) out_ += " transform=\"rotate(-90 " + number(x) + " " + number(y) + ")\"";
+    out_ += " fill=\"" + hex(s.color) + "\">" + escape(s.text) + "</text>\n";
+  }
+
+  std::string out_;
+  bool in_fills_ = false;
+  bool hatch_defined_ = false;
+};
+
+}  // namespace
+
+std::string to_svg(const Heatmap& map) {
+  return SvgWriter().write(lay_out(map, Foreign::by_viewer));
+}
+
+}  // namespace rapt::viz

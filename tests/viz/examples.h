@@ -1,0 +1,89 @@
+#pragma once
+// Heatmaps that several tests draw.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "rapt/viz/heatmap.h"
+
+namespace rapt::viz::test {
+
+inline std::vector<std::string> numbered(const std::string& name, int64_t count) {
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < count; ++i) labels.push_back(name + " " + std::to_string(i));
+  return labels;
+}
+
+// The worked example of two tokens.
+inline Heatmap two_tokens() {
+  return {.rows = 2, .columns = 2, .values = {0.4787f, 0.5213f, 0.4474f, 0.5526f}};
+}
+
+// Four tokens as statistics packages draw them: Blues, two decimals, "Key 0" and "Query 0".
+inline Heatmap four_tokens() {
+  return {.rows = 4,
+          .columns = 4,
+          .values = {0.1813f, 0.3056f, 0.3317f, 0.1814f,  //
+                     0.2500f, 0.1250f, 0.5000f, 0.1250f,  //
+                     0.0312f, 0.9062f, 0.0313f, 0.0313f,  //
+                     0.2106f, 0.2894f, 0.1947f, 0.3053f},
+          .row_labels = numbered("Query", 4),
+          .column_labels = numbered("Key", 4),
+          .title = "Attention weights"};
+}
+
+// The same in three stops with four decimals.
+inline Heatmap four_tokens_in_three_stops() {
+  Heatmap map = four_tokens();
+  map.colors = color_map("tutorial");
+  map.decimals = 4;
+  return map;
+}
+
+// Deterministic weights whose rows sum to one; with `causal`, later keys are masked.
+enum class Mask { none, causal };
+inline Heatmap weights(int64_t rows, int64_t columns, Mask mask) {
+  Heatmap map{.rows = rows, .columns = columns};
+  for (int64_t i = 0; i < rows; ++i) {
+    std::vector<double> row;
+    double sum = 0;
+    for (int64_t j = 0; j < columns; ++j) {
+      const bool allowed = mask == Mask::none || j <= i;
+      row.push_back(allowed ? 1 + static_cast<double>((i * 7 + j * 13) % 11) : 0);
+      sum += row.back();
+      if (mask == Mask::causal) map.allowed.push_back(allowed);
+    }
+    for (double w : row) map.values.push_back(static_cast<float>(w / sum));
+  }
+  return map;
+}
+
+// A zero that is allowed, masked cells, and both kinds of values that are not finite.
+inline Heatmap causal_with_faults() {
+  Heatmap map{.rows = 4,
+              .columns = 4,
+              .values = {1, 0, 0, 0, 0, 1, 0, 0, 0.25f, 0.25f, 0.5f, 0, 0.1f, 0.2f, 0.3f, 0.4f},
+              .allowed = {1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1},
+              .title = "Causal"};
+  map.values[9] = std::numeric_limits<float>::quiet_NaN();
+  map.values[14] = std::numeric_limits<float>::infinity();
+  map.values[1] = std::numeric_limits<float>::quiet_NaN();  // masked: must not show
+  return map;
+}
+
+// Labels that try to leave their place.
+inline Heatmap hostile_labels() {
+  Heatmap map = weights(4, 5, Mask::none);
+  map.title = "</title><script>alert('x')</script> & \"quotes\" \x1b[31m";
+  map.x_label = "Keys\x1b]0;title\x07";
+  map.row_labels = {"<b>&amp;\"x\"</b>", "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e",
+                    "\xe2\x80\xae"
+                    "desrever",
+                    std::string(10000, 'W')};
+  map.column_labels = {"tab\there\n", "bad \xff\xc0\xaf", "o" + std::string(1, '\0') + "k",
+                       "Z\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81", "]]>"};
+  return map;
+}
+
+}  // namespace rapt::viz::test

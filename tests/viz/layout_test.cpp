@@ -1,0 +1,107 @@
+// Laws of the layout for maps of many sizes: nothing leaves the page, no text covers another one.
+#include "viz/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "viz/examples.h"
+#include "viz/label_text.h"
+
+namespace rapt::viz {
+namespace {
+
+Box extent(const Text& text, Foreign foreign) {
+  // Descenders may touch; capital letters may not.
+  const double width = text_width(text.text, foreign) * text.size;
+  const double height = kCapHeight * text.size;
+  const double start = text.anchor == Anchor::start ? 0
+                       : text.anchor == Anchor::end ? -width
+                                                    : -width / 2;
+  if (text.turn == Turn::upwards)
+    return {text.x - height / 2, text.y - start - width, height, width};
+  return {text.x + start, text.y - height / 2, width, height};
+}
+
+bool overlap(const Box& a, const Box& b) {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+Heatmap labelled(int64_t rows, int64_t columns, const std::string& label) {
+  Heatmap map = test::weights(rows, columns, test::Mask::causal);
+  map.title = "A title of some length for a map of any size, which is wrapped or cut " + label;
+  if (label.empty()) return map;
+  for (int64_t i = 0; i < rows; ++i) map.row_labels.push_back(label + std::to_string(i));
+  for (int64_t i = 0; i < columns; ++i) map.column_labels.push_back(label + std::to_string(i));
+  return map;
+}
+
+void expect_lawful(const Heatmap& map, Foreign foreign) {
+  const Drawing drawing = lay_out(map, foreign);
+  ASSERT_GT(drawing.width, 0);
+  std::vector<Box> texts;
+  const auto expect_inside = [&](const Box& b) {
+    EXPECT_GE(b.x, 0);
+    EXPECT_GE(b.y, 0);
+    EXPECT_LE(b.x + b.width, drawing.width);
+    EXPECT_LE(b.y + b.height, drawing.height);
+  };
+  for (const Shape& shape : drawing.shapes) {
+    if (const Text* text = std::get_if<Text>(&shape)) {
+      texts.push_back(extent(*text, foreign));
+      SCOPED_TRACE(encode_utf8(text->text));
+      expect_inside(texts.back());
+      for (size_t i = 0; i + 1 < texts.size(); ++i)
+        EXPECT_FALSE(overlap(texts[i], texts.back())) << "covers text " << i;
+    } else if (const Frame* frame = std::get_if<Frame>(&shape)) {
+      expect_inside(frame->box);
+    } else if (const Fill* fill = std::get_if<Fill>(&shape)) {
+      expect_inside(fill->box);
+    }
+  }
+  EXPECT_FALSE(texts.empty());
+}
+
+TEST(Layout, NothingLeavesThePageAndNoTextCoversAnother) {
+  constexpr int64_t kSizes[] = {1, 2, 3, 12, 20, 40, 64, 65, 200, 1100};
+  for (int64_t rows : kSizes) {
+    for (int64_t columns : kSizes) {
+      for (const char* label : {"", "word", "internationalization of labels ",
+                                "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"}) {
+        SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(columns) + " '" + label + "'");
+        expect_lawful(labelled(rows, columns, label), Foreign::as_box);
+        expect_lawful(labelled(rows, columns, label), Foreign::by_viewer);
+        if (HasFailure()) return;  // one case says enough
+      }
+    }
+  }
+}
+
+TEST(Layout, HostileLabelsStayInTheirPlace) {
+  expect_lawful(test::hostile_labels(), Foreign::as_box);
+  expect_lawful(test::hostile_labels(), Foreign::by_viewer);
+}
+
+int64_t numbers_of(const Heatmap& map) {
+  const Drawing drawing = lay_out(map, Foreign::as_box);
+  return std::count_if(drawing.shapes.begin(), drawing.shapes.end(), [](const Shape& shape) {
+    const Text* text = std::get_if<Text>(&shape);
+    return text && text->text.starts_with(U"0.") && text->text.size() == 4 &&
+           text->anchor == Anchor::middle;
+  });
+}
+
+TEST(Layout, NumbersAreWrittenWhileTheyFit) {
+  Heatmap small = test::weights(12, 12, test::Mask::none);
+  EXPECT_EQ(numbers_of(small), 144);
+  small.annotate = Annotate::never;
+  EXPECT_EQ(numbers_of(small), 0);
+  Heatmap large = test::weights(40, 40, test::Mask::none);
+  EXPECT_EQ(numbers_of(large), 0);
+  large.annotate = Annotate::always;
+  EXPECT_EQ(numbers_of(large), 1600);
+}
+
+}  // namespace
+}  // namespace rapt::viz

@@ -1,0 +1,114 @@
+// Laws of the terminal's pictures: they fit, and nothing but our own escape sequences gets out.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <regex>
+#include <sstream>
+#include <string>
+
+#include "viz/examples.h"
+#include "viz/label_text.h"
+#include "viz/terminal_text.h"
+
+namespace rapt::viz {
+namespace {
+
+constexpr TerminalColor kColors[] = {TerminalColor::truecolor, TerminalColor::palette256,
+                                     TerminalColor::ascii};
+
+std::string without_colors(const std::string& text) {
+  static const std::regex sgr("\x1b\\[[0-9;]*m");
+  return std::regex_replace(text, sgr, "");
+}
+
+void expect_fits(const Heatmap& map, const TerminalStyle& style) {
+  const std::string drawn = to_terminal(map, style);
+  const std::string plain = without_colors(drawn);
+  if (style.color == TerminalColor::ascii) {
+    EXPECT_EQ(drawn, plain);
+  }
+  EXPECT_EQ(drawn.back(), '\n');
+  std::istringstream lines(plain);
+  for (std::string line; std::getline(lines, line);) {
+    // clean_text drops control characters: a line that holds any is changed by it.
+    EXPECT_EQ(encode_utf8(clean_text(line)), line);
+    EXPECT_LE(display_width(clean_text(line)), style.width) << line;
+  }
+}
+
+TEST(Terminal, FitsItsWidthWhateverTheMap) {
+  std::mt19937 random(7);
+  const auto up_to = [&](int64_t limit) {
+    return std::uniform_int_distribution<int64_t>(1, limit)(random);
+  };
+  for (int i = 0; i < 300; ++i) {
+    const int64_t limit = i % 10 == 0 ? 300 : 30;
+    const test::Mask mask = i % 3 == 0 ? test::Mask::causal : test::Mask::none;
+    Heatmap map = test::weights(up_to(limit), up_to(limit), mask);
+    map.decimals = static_cast<int>(up_to(9));
+    const std::string letters[] = {"a", "\xe6\x97\xa5", "e\xcc\x81", "\x1b[1m", "W"};
+    const auto label = [&] {
+      std::string text;
+      for (int64_t n = up_to(20); n > 0; --n) text += letters[up_to(5) - 1];
+      return text;
+    };
+    map.title = label();
+    map.x_label = label();
+    map.y_label = label();
+    if (i % 2) {
+      for (int64_t n = 0; n < map.rows; ++n) map.row_labels.push_back(label());
+      for (int64_t n = 0; n < map.columns; ++n) map.column_labels.push_back(label());
+    }
+    const TerminalStyle style{kColors[i % 3], static_cast<int>(kMinTerminalWidth - 1 + up_to(120))};
+    SCOPED_TRACE(std::to_string(map.rows) + "x" + std::to_string(map.columns) + " in " +
+                 std::to_string(style.width));
+    expect_fits(map, style);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Terminal, HostileLabelsDoNotEscape) {
+  for (TerminalColor color : kColors) expect_fits(test::hostile_labels(), {color, 80});
+}
+
+TEST(Terminal, SmallMapsShowNumbers) {
+  const std::string drawn = to_terminal(test::four_tokens(), {TerminalColor::ascii, 80});
+  for (const char* word : {"0.18", "0.31", "0.33", "0.91", "Query 3", "Key 3", "Keys", "Queries"})
+    EXPECT_NE(drawn.find(word), std::string::npos) << drawn;
+}
+
+TEST(Terminal, MaskedIsNotZero) {
+  Heatmap map = test::causal_with_faults();
+  const std::string ascii = to_terminal(map, {TerminalColor::ascii, 80});
+  EXPECT_NE(ascii.find("/ masked"), std::string::npos);
+  EXPECT_NE(ascii.find("0.00"), std::string::npos);
+  EXPECT_NE(ascii.find("nan !"), std::string::npos);
+  EXPECT_NE(ascii.find("inf !"), std::string::npos);
+  map.annotate = Annotate::never;
+  // Zero is a blank of the ramp, and masked a stroke.
+  EXPECT_NE(to_terminal(map, {TerminalColor::ascii, 80}).find("1   @@////\n"), std::string::npos)
+      << to_terminal(map, {TerminalColor::ascii, 80});
+}
+
+TEST(Terminal, HalfBlocksCarryTwoRows) {
+  // Rows beyond what fits with labels; black and white so that the sequences can be read.
+  Heatmap map{.rows = 60, .columns = 1, .values = std::vector<float>(60, 0)};
+  for (size_t i = 0; i < 60; i += 2) map.values[i] = 1;
+  map.colors = color_map("greys");
+  const std::string block = "\x1b[38;2;0;0;0;48;2;255;255;255m\u2580\x1b[0m\n";
+  const std::string drawn = to_terminal(map, {TerminalColor::truecolor, 80});
+  size_t count = 0;
+  for (size_t at = 0; (at = drawn.find(block, at)) != std::string::npos; ++at) ++count;
+  EXPECT_EQ(count, 30u) << drawn;
+}
+
+TEST(Terminal, PalettePicksTheNearestColour) {
+  EXPECT_EQ(nearest_palette_index({0, 0, 0}), 16);
+  EXPECT_EQ(nearest_palette_index({255, 255, 255}), 231);
+  EXPECT_EQ(nearest_palette_index({255, 0, 0}), 196);
+  EXPECT_EQ(nearest_palette_index({128, 128, 128}), 244);
+  EXPECT_EQ(nearest_palette_index({0x6b, 0xae, 0xd6}), 74);  // 5f afd7
+}
+
+}  // namespace
+}  // namespace rapt::viz
