@@ -1,0 +1,152 @@
+// The summary of `rapt attend`, as text and as JSON.
+#include "attend_report.h"
+
+#include <fmt/format.h>
+
+#include "memory.h"
+#include "rapt/version.h"
+#include "tensor_text.h"
+
+namespace rapt::cli {
+namespace {
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", 1e6 * seconds);
+  if (seconds < 1) return fmt::format("{:.2f} ms", 1e3 * seconds);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+bool small(const TensorView& output) {
+  const int64_t heads_shown = output.rank > 2 ? output.count() : 1;
+  return output.shape[output.rank - 1] <= kMaxShown && output.shape[output.rank - 2] <= kMaxShown &&
+         heads_shown <= kMaxShown * kMaxShown;
+}
+
+// The matrices of a small tensor, one after the other, with the index of each.
+std::string matrices_text(const TensorView& tensor) {
+  const int64_t rows = tensor.shape[tensor.rank - 2], columns = tensor.shape[tensor.rank - 1];
+  if (rows * columns == 0) return "  (empty)\n";
+  std::string text;
+  for (int64_t m = 0; m < tensor.count() / (rows * columns); ++m) {
+    std::string index;
+    int64_t rest = m;
+    for (int d = tensor.rank - 3; d >= 0; --d) {
+      index = std::to_string(rest % tensor.shape[d]) + (index.empty() ? "" : ",") + index;
+      rest /= tensor.shape[d];
+    }
+    if (!index.empty()) text += "  head " + index + ":\n";
+    const auto bytes = static_cast<char*>(tensor.data) + m * rows * columns * size_of(tensor.dtype);
+    const int64_t shape[] = {rows, columns};
+    text += matrix_text(TensorView(bytes, tensor.dtype, shape, true), "  ");
+  }
+  return text;
+}
+
+double percent_of_peak(const AttendReport& report) {
+  return 100 * 1e-9 * report.flops() / report.cpu_seconds / report.peak->fma_gflops;
+}
+
+}  // namespace
+
+double AttendReport::flops() const {
+  if (plan.allowed_scores < 0) return -1;
+  const int64_t head_dim = query.shape[query.rank - 1], value_dim = value.shape[value.rank - 1];
+  return 2.0 * static_cast<double>(head_dim + value_dim) * static_cast<double>(plan.allowed_scores);
+}
+
+std::string summary_text(const AttendReport& r) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& what) {
+    text += fmt::format("{:<9} {}\n", name, what);
+  };
+  line("query", type_text(r.query));
+  line("key", type_text(r.key));
+  line("value", type_text(r.value));
+  line("output", type_text(r.result->output));
+  line("scale", fmt::format("{:.6g}", r.scale));
+  std::string masks;
+  for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
+  if (!masks.empty()) line("mask", masks);
+  if (!r.bias.empty()) line("bias", r.bias);
+  line("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", r.plan.kernel, r.plan.isa,
+                             r.plan.tile_queries, r.plan.block_keys));
+  line("tiles", fmt::format("{} whole, {} cut by a mask, {} skipped", r.plan.tiles_computed,
+                            r.plan.tiles_partial, r.plan.tiles_skipped));
+  std::string time =
+      fmt::format("{} (CPU {})", seconds_text(r.wall_seconds), seconds_text(r.cpu_seconds));
+  if (r.flops() > 0) {
+    time += fmt::format(", {:.1f} GFLOP/s on the scores that the masks allow",
+                        1e-9 * r.flops() / r.cpu_seconds);
+  }
+  line("time", time);
+  if (r.peak) {
+    std::string peak = fmt::format("{:.1f} GFLOP/s measured ({:.2f} GHz, one thread, {})",
+                                   r.peak->fma_gflops, r.peak->clock_ghz, r.plan.isa);
+    if (r.flops() > 0) peak += fmt::format(": {:.1f} % of it reached", percent_of_peak(r));
+    line("peak", peak);
+  }
+  std::string memory = fmt::format("{} for results, {} for work",
+                                   bytes_text(static_cast<double>(r.plan.result_bytes)),
+                                   bytes_text(static_cast<double>(r.plan.workspace_bytes)));
+  if (r.peak && r.memory_growth >= 0) {
+    memory +=
+        fmt::format("; the process grew by {}", bytes_text(static_cast<double>(r.memory_growth)));
+  }
+  memory += fmt::format("; the matrix of scores would take {}",
+                        bytes_text(static_cast<double>(r.plan.matrix_bytes)));
+  line("memory", memory);
+  if (small(r.result->output)) text += "\noutput\n" + matrices_text(r.result->output);
+  return text;
+}
+
+nlohmann::ordered_json summary_json(const AttendReport& r) {
+  using Json = nlohmann::ordered_json;
+  Json document;
+  document["schema"] = "rapt.attend/1";
+  document["build"] = build_info();
+  document["text"] = r.text.empty() ? Json() : Json(r.text);
+  document["query"] = json_type(r.query);
+  document["key"] = json_type(r.key);
+  document["value"] = json_type(r.value);
+  document["scale"] = r.scale;
+  document["masks"] = r.masks;
+  document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
+  document["normalizer"] = Softmax::kDeclaration.name;
+  document["output"] = json_type(r.result->output);
+  if (small(r.result->output)) document["output"]["values"] = json_values(r.result->output);
+  document["weights"] = r.result->weights.defined() ? json_type(r.result->weights) : Json();
+  document["files"] = Json::array();
+  for (const WrittenFile& file : r.files) {
+    document["files"].push_back(Json{{"what", file.what}, {"path", file.path}});
+  }
+  Json& plan = document["plan"];
+  plan["isa"] = r.plan.isa;
+  plan["kernel"] = r.plan.kernel;
+  plan["tile_queries"] = r.plan.tile_queries;
+  plan["block_keys"] = r.plan.block_keys;
+  plan["tiles_computed"] = r.plan.tiles_computed;
+  plan["tiles_partial"] = r.plan.tiles_partial;
+  plan["tiles_skipped"] = r.plan.tiles_skipped;
+  plan["allowed_scores"] = r.plan.allowed_scores < 0 ? Json() : Json(r.plan.allowed_scores);
+  plan["workspace_bytes"] = r.plan.workspace_bytes;
+  plan["result_bytes"] = r.plan.result_bytes;
+  plan["matrix_bytes"] = r.plan.matrix_bytes;
+  Json& time = document["time"];
+  time["wall_seconds"] = r.wall_seconds;
+  time["cpu_seconds"] = r.cpu_seconds;
+  time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
+  Json& peak = document["peak"];
+  if (r.peak) {
+    peak["fma_gflops"] = r.peak->fma_gflops;
+    peak["clock_ghz"] = r.peak->clock_ghz;
+    peak["read_gb_per_s"] = r.peak->read_gb_per_s;
+    peak["percent"] = r.flops() < 0 ? Json() : Json(percent_of_peak(r));
+  }
+  Json& memory = document["memory"];
+  memory["limit_bytes"] = r.memory_limit;
+  memory["needed_bytes"] = r.memory_needed;
+  memory["growth_bytes"] = r.memory_growth < 0 ? Json() : Json(r.memory_growth);
+  return document;
+}
+
+}  // namespace rapt::cli

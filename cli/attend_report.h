@@ -1,0 +1,44 @@
+#pragma once
+// What `rapt attend` says about a computation: a summary for people, JSON for programs.
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rapt/attention.h"
+#include "rapt/instruction_sets.h"
+
+namespace rapt::cli {
+
+// Outputs up to this many rows and columns are shown as numbers.
+inline constexpr int64_t kMaxShown = 8;
+
+struct WrittenFile {
+  std::string what;  // "output", "weights", "lse", "heatmap"
+  std::string path;
+};
+
+struct AttendReport {
+  TensorView query, key, value;
+  std::string text;  // where a text came from; empty if there was none
+  double scale = 0;
+  std::vector<std::string> masks;
+  std::string bias;  // its file; empty if there is none
+  Plan plan;
+  const AttentionResult* result = nullptr;
+  double wall_seconds = 0, cpu_seconds = 0;
+  std::optional<MachinePeak> peak;  // if it was asked for
+  int64_t memory_limit = 0;         // bytes
+  int64_t memory_needed = 0;        // bytes, inputs included
+  int64_t memory_growth = -1;       // bytes of peak RSS since the inputs were there; -1: unknown
+  std::vector<WrittenFile> files;
+
+  // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
+  // counted.
+  double flops() const;
+};
+
+std::string summary_text(const AttendReport& report);
+nlohmann::ordered_json summary_json(const AttendReport& report);  // schema: docs/json.md
+
+}  // namespace rapt::cli

@@ -1,0 +1,98 @@
+// rapt cpu: what this machine has and what rapt uses of it, measured.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "arguments.h"
+#include "commands.h"
+#include "memory.h"
+#include "rapt/instruction_sets.h"
+#include "rapt/version.h"
+#include "tensor_text.h"
+
+namespace rapt::cli {
+namespace {
+
+std::string cpu_model() {  // Linux; "" where the kernel does not tell
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(": ");
+    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "";
+}
+
+std::string reason() {
+  const char* const allowed = std::getenv("RAPT_ISA");
+  return allowed && *allowed ? "the highest that RAPT_ISA=" + std::string(allowed) + " allows"
+                             : "the highest that this machine has; RAPT_ISA is not set";
+}
+
+std::string cache_text(long bytes) {
+  return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "unknown";
+}
+
+void print_text() {
+  const std::string model = cpu_model();
+  fmt::print("cpu           {}\n", model.empty() ? "unknown" : model);
+  const auto sets = instruction_sets();
+  for (const InstructionSet& set : sets) {
+    fmt::print("{:<13} {:<8} {}\n", &set == sets.data() ? "sets" : "", set.name,
+               set.chosen      ? "chosen: " + reason()
+               : set.available ? "available"
+                               : "not on this machine");
+  }
+  const CacheSizes caches = cache_sizes();
+  fmt::print("caches        L1 data {}, L2 {}, L3 {}\n", cache_text(caches.l1_data),
+             cache_text(caches.l2), cache_text(caches.l3));
+  std::fflush(stdout);  // the measurement takes a moment
+  const MachinePeak peak = measure_peak();
+  fmt::print("f32 peak      {:.1f} GFLOP/s, one thread, fused multiply-adds\n", peak.fma_gflops);
+  fmt::print("clock         {:.2f} GHz right after that\n", peak.clock_ghz);
+  fmt::print("read          {:.1f} GB/s from memory, one thread\n", peak.read_gb_per_s);
+}
+
+void print_document() {
+  using Json = nlohmann::ordered_json;
+  Json document;
+  document["schema"] = "rapt.cpu/1";
+  document["build"] = build_info();
+  document["model"] = cpu_model();
+  document["instruction_sets"] = Json::array();
+  for (const InstructionSet& set : instruction_sets()) {
+    document["instruction_sets"].push_back(
+        Json{{"name", set.name}, {"available", set.available}, {"chosen", set.chosen}});
+  }
+  document["reason"] = reason();
+  const CacheSizes caches = cache_sizes();
+  const auto bytes = [](long size) { return size > 0 ? Json(size) : Json(); };
+  document["cache_bytes"] =
+      Json{{"l1_data", bytes(caches.l1_data)}, {"l2", bytes(caches.l2)}, {"l3", bytes(caches.l3)}};
+  const MachinePeak peak = measure_peak();
+  document["peak"] = Json{{"fma_gflops", peak.fma_gflops},
+                          {"clock_ghz", peak.clock_ghz},
+                          {"read_gb_per_s", peak.read_gb_per_s}};
+  print_json(document);
+}
+
+}  // namespace
+
+Command add_cpu(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("cpu", "instruction sets, caches, measured peak");
+  const auto json = std::make_shared<bool>(false);
+  app->add_flag("--json", *json, "the same for programs (docs/json.md)");
+  return {app, [app, json] {
+            refuse_unknown(*app);
+            if (*json) {
+              print_document();
+            } else {
+              print_text();
+            }
+          }};
+}
+
+}  // namespace rapt::cli

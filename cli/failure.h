@@ -1,0 +1,52 @@
+#pragma once
+// How a command ends: the exit codes, and the one line on stderr that goes with each.
+//
+//   0 ok             1 comparison failed   2 usage               3 bad data
+//   4 input/output   5 out of memory       130 interrupted
+#include <stdexcept>
+#include <string>
+
+#include "rapt/error.h"
+
+namespace rapt::cli {
+
+enum class Exit : int {
+  ok = 0,
+  differs = 1,
+  usage = 2,
+  data = 3,
+  io = 4,
+  memory = 5,
+  interrupted = 130,  // 128 + SIGINT, as shells report it
+};
+
+// What this program has to say beyond rapt::Error: the exit code is known where it is thrown.
+class Failure : public std::runtime_error {
+ public:
+  Failure(Exit exit, const std::string& message, std::string hint = "")
+      : std::runtime_error(message), exit_(exit), hint_(std::move(hint)) {}
+  Exit exit() const noexcept { return exit_; }
+  const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  Exit exit_;
+  std::string hint_;
+};
+
+// A command line that asks for something that cannot be meant.
+inline Failure usage_error(const std::string& message, const std::string& hint = "") {
+  return Failure(Exit::usage, message, hint);
+}
+
+// Something that the contract names and this build does not have. Never parsed and ignored.
+inline Failure not_built(const std::string& what, const std::string& hint = "") {
+  return Failure(Exit::usage, what + " is not built yet", hint);
+}
+
+Exit exit_of(ErrorCode code) noexcept;
+
+// Prints the exception that is being handled, as "COMMAND: what happened" and perhaps a second line
+// "hint: what to do", and returns the exit code. To be called from a catch block.
+Exit report_failure(const std::string& command) noexcept;
+
+}  // namespace rapt::cli

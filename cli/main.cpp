@@ -1,0 +1,81 @@
+// rapt: the command line. Chooses the subcommand and turns what it throws into an exit code.
+//
+// Results go to stdout, narration and errors to stderr.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "commands.h"
+#include "failure.h"
+#include "interrupt.h"
+#include "rapt/version.h"
+#include "tensor_output.h"
+
+namespace {
+
+using namespace rapt::cli;
+
+// Of the contract, but not here yet.
+constexpr std::string_view kUnbuiltCommands[] = {
+    "info",     "check", "compare", "mask", "view",     "plot",    "bench",
+    "tokenize", "model", "train",   "list", "generate", "convert", "completions"};
+
+[[noreturn]] void refuse_command(const std::string& name, const std::vector<Command>& commands) {
+  for (const std::string_view unbuilt : kUnbuiltCommands) {
+    if (name == unbuilt) throw not_built("'rapt " + name + "'");
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.app->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
+}
+
+int run(int argc, char** argv, std::string& command_name) {
+  CLI::App root("Exact scaled dot-product attention: fast, in O(n) memory, open to inspection.",
+                "rapt");
+  root.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
+  const std::vector<Command> commands = {add_attend(root), add_explain(root), add_cpu(root)};
+  // What is not understood is refused by refuse_unknown(), which knows what was meant.
+  root.allow_extras();
+  for (const Command& command : commands) command.app->allow_extras();
+
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    root.exit(asked);
+    finish_stdout();
+    return static_cast<int>(Exit::ok);
+  } catch (...) {
+    for (const Command& command : commands) {
+      if (command.app->parsed()) command_name = "rapt " + command.app->get_name();
+    }
+    throw;
+  }
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    command_name = "rapt " + command.app->get_name();
+    command.run();
+    finish_stdout();
+    return static_cast<int>(Exit::ok);
+  }
+  const std::vector<std::string> extras = root.remaining();
+  if (!extras.empty() && extras.front().rfind('-', 0) != 0)
+    refuse_command(extras.front(), commands);
+  refuse_unknown(root);
+  std::fputs(root.help().c_str(), stderr);
+  return static_cast<int>(Exit::usage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  interruption();  // from here on Ctrl-C leaves no half file
+  std::string command_name = "rapt";
+  try {
+    return run(argc, argv, command_name);
+  } catch (...) {
+    return static_cast<int>(report_failure(command_name));
+  }
+}

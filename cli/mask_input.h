@@ -1,0 +1,35 @@
+#pragma once
+// Masks as the command line spells them, and which pairs they allow.
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "memory.h"
+#include "rapt/mask/mask.h"
+#include "rapt/tensor.h"
+
+namespace rapt::cli {
+
+// What --mask made: masks, and the tensors that they look at.
+struct MaskInput {
+  std::vector<std::string> specs;            // as given, without the one taken as a bias
+  std::vector<std::unique_ptr<Mask>> masks;  // in the order of specs
+  std::vector<const Mask*> pointers;         // the same, for AttentionOptions
+  std::deque<Tensor> tensors;                // files that the masks look at; never move
+  Tensor bias;                               // of file:F.npy with floats; undefined if none
+  std::string bias_file;
+};
+
+// Reads `causal`, `window:4,0`, `lengths:F.npy`, `file:M.npy` and so on. A float file is taken as a
+// bias, unless it holds only 0 and 1, which could mean either: that is refused.
+MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget);
+
+// Which pairs of one head all masks allow and no -inf of the bias excludes:
+// uint8 [q_len, k_len], 1 = may attend. `bias` may be absent.
+std::vector<uint8_t> allowed_pairs(std::span<const Mask* const> masks, const TensorView& bias,
+                                   const Head& head);
+
+}  // namespace rapt::cli

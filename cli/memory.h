@@ -1,0 +1,47 @@
+#pragma once
+// Memory, told before it is taken and refused beyond a limit.
+#include <cstdint>
+#include <string>
+
+namespace rapt::cli {
+
+std::string bytes_text(double bytes);  // "8.6 MiB"
+
+// What this process may still take: free and reclaimable memory, or less where a control group
+// allows less. Linux.
+int64_t available_memory();
+
+// The most memory that the process has held since reset_peak_memory(), less what it held then.
+// -1 where the system does not tell.
+class PeakMemory {
+ public:
+  PeakMemory();  // starts counting
+  int64_t growth() const;
+
+ private:
+  int64_t at_start_ = -1;
+};
+
+// Counts what a command takes. Needs are declared before the memory is taken.
+class MemoryBudget {
+ public:
+  // limit < 0: what is available now.
+  explicit MemoryBudget(int64_t limit);
+
+  // Throws Error(memory_limit) that names `what`, when it does not fit beside what is taken.
+  void take(int64_t bytes, const std::string& what);
+
+  int64_t taken() const { return taken_; }
+  int64_t left() const { return limit_ > taken_ ? limit_ - taken_ : 0; }
+  int64_t limit() const { return limit_; }
+
+ private:
+  int64_t limit_;
+  bool given_;  // the user's number, not the machine's
+  int64_t taken_ = 0;
+};
+
+// From this size on a command says on stderr what it is about to take.
+inline constexpr int64_t kMemoryToTell = int64_t{256} << 20;
+
+}  // namespace rapt::cli

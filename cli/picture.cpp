@@ -1,0 +1,96 @@
+// Heatmaps into files and into the terminal.
+#include "picture.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "arguments.h"
+#include "failure.h"
+
+namespace rapt::cli {
+namespace {
+
+bool ends_with(const std::string& text, std::string_view ending) {
+  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
+}
+
+viz::TerminalStyle terminal_style(const std::string& color) {
+  viz::TerminalStyle style = viz::detect_terminal(STDOUT_FILENO);
+  if (color == "never") style.color = viz::TerminalColor::ascii;
+  if (color == "always" && style.color == viz::TerminalColor::ascii) {
+    style.color = viz::TerminalColor::truecolor;
+  }
+  if (color != "never" && color != "always" && color != "auto") {
+    throw usage_error("--color: expected auto, always or never, got '" + color + "'");
+  }
+  style.width = std::max(style.width, viz::kMinTerminalWidth);
+  return style;
+}
+
+const viz::ColorMap& known_color_map(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const viz::ColorMap& map : viz::color_maps()) names.push_back(map.name);
+  try {
+    return viz::color_map(name);
+  } catch (const Error& error) {
+    throw usage_error(std::string("--colormap: ") + error.what(), did_you_mean(name, names));
+  }
+}
+
+}  // namespace
+
+void add_picture_options(CLI::App& command, PictureArguments& arguments) {
+  command
+      .add_option("--heatmap", arguments.targets,
+                  "draw the weights of one head: F.svg, F.png, or - for the terminal (repeatable)")
+      ->type_name("F")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Picture");
+  command.add_option("--colormap", arguments.colormap, "blues (default), tutorial, viridis, greys")
+      ->type_name("NAME")
+      ->group("Picture");
+  command
+      .add_option("--color", arguments.color,
+                  "colour in the terminal: auto (default; NO_COLOR is heeded), always, never")
+      ->type_name("WHEN")
+      ->group("Picture");
+}
+
+Pictures::Pictures(const PictureArguments& arguments, Overwrite overwrite)
+    : colors_(known_color_map(arguments.colormap)), style_(terminal_style(arguments.color)) {
+  for (const std::string& target : arguments.targets) {
+    if (target != "-" && !ends_with(target, ".svg") && !ends_with(target, ".png")) {
+      throw usage_error(
+          "--heatmap: the format follows the ending; expected .svg, .png or -, got '" + target +
+          "'");
+    }
+    outputs_.emplace_back("--heatmap", target, overwrite);
+  }
+}
+
+bool Pictures::to_stdout() const {
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [](const Output& output) { return output.to_stdout(); });
+}
+
+void Pictures::draw(viz::Heatmap map) {
+  map.colors = colors_;
+  for (Output& output : outputs_) {
+    if (ends_with(output.path(), ".png")) {
+      const std::vector<unsigned char> png = viz::to_png(map);
+      output.write(png.data(), static_cast<int64_t>(png.size()));
+    } else {
+      const std::string text =
+          output.to_stdout() ? viz::to_terminal(map, style_) : viz::to_svg(map);
+      output.write(text.data(), static_cast<int64_t>(text.size()));
+    }
+  }
+}
+
+void Pictures::commit() {
+  for (Output& output : outputs_) output.commit("heatmap");
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,40 @@
+#pragma once
+// --heatmap: where pictures go and how they are drawn.
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "rapt/io/output_file.h"
+#include "rapt/viz/heatmap.h"
+#include "tensor_output.h"
+
+namespace rapt::cli {
+
+// What the options say.
+struct PictureArguments {
+  std::vector<std::string> targets;  // F.svg, F.png or "-"
+  std::string colormap = "blues";
+  std::string color = "auto";  // of the terminal
+};
+
+void add_picture_options(CLI::App& command, PictureArguments& arguments);
+
+// The targets of --heatmap, opened before the computation.
+class Pictures {
+ public:
+  Pictures(const PictureArguments& arguments, Overwrite overwrite);
+
+  bool wanted() const { return !outputs_.empty(); }
+  bool to_stdout() const;
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+  void draw(viz::Heatmap map);  // into every target, none of which appears yet
+  void commit();
+
+ private:
+  std::vector<Output> outputs_;
+  const viz::ColorMap& colors_;
+  viz::TerminalStyle style_;
+};
+
+}  // namespace rapt::cli
