@@ -55,6 +55,11 @@ rapt_install_component(io rapt-io "Tensors in files, for rapt" REQUIRES rapt)
 rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt
                        REQUIRES_PRIVATE libpng)
 
+if(RAPT_BUILD_SHARED_C)
+  set_target_properties(rapt_c PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${so_version})
+  install(TARGETS rapt_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rapt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 

@@ -1,0 +1,204 @@
+#pragma once
+// The C interface of rapt: exact scaled dot-product attention for C99 and for every language that
+// can call C. What the words mean is said in attention.h, tensor.h and mask/; in short, for f32 or
+// f64 tensors of one dtype
+//
+//   output = softmax(scale * query key^T + bias, masked) value
+//
+//   query  [..., q_len, head_dim]      head_dim >= 1
+//   key    [..., k_len, head_dim]
+//   value  [..., k_len, value_dim]
+//   output [..., q_len, value_dim]
+//
+// where leading dimensions broadcast, and the heads of key and value may divide those of query.
+//
+// Descriptors. Every struct that may grow begins with its size: set it to sizeof of the struct as
+// you know it, and all else that you do not use to zero:
+//   rapt_tensor t = {sizeof t};
+// A library newer than the caller takes what the caller does not know as zero; one older than the
+// caller takes a larger struct as long as what it does not know is zero, and otherwise answers
+// RAPT_ERROR_UNSUPPORTED. Descriptors are read during the call only; nothing is kept.
+//
+// Errors. Functions that can fail return a status, and rapt_last_error() then says in one sentence
+// what was expected, what came and what to do. Everything is checked before an output is touched.
+// No function prints, aborts, exits or throws.
+//
+// Threads. Every function may be called from any number of threads at once.
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Values are fixed for ever; new ones are added before 100 or after the last.
+typedef int32_t rapt_status;
+enum {
+  RAPT_OK = 0,
+  RAPT_ERROR_SHAPE = 1,            // ranks, lengths or head counts do not fit together
+  RAPT_ERROR_DTYPE = 2,            // an element type that this call does not take
+  RAPT_ERROR_ARGUMENT = 3,         // a value out of range; a null pointer; a wrong size field
+  RAPT_ERROR_OVERLAP = 4,          // an output shares memory with an input, or with itself
+  RAPT_ERROR_OVERFLOW = 5,         // a size or an offset that does not fit into 64 bits
+  RAPT_ERROR_UNKNOWN_NAME = 6,     // no mask, normaliser, tensor or parameter of that name
+  RAPT_ERROR_UNSUPPORTED = 7,      // understood, but this machine or this build cannot do it
+  RAPT_ERROR_MEMORY_LIMIT = 8,     // more memory than the context allows
+  RAPT_ERROR_FORMAT = 9,           // a file that is not what it says it is
+  RAPT_ERROR_IO = 10,              // the operating system refused to open, read or write
+  RAPT_ERROR_CANCELLED = 11,       // the cancel token was set; outputs are unspecified
+  RAPT_ERROR_OUT_OF_MEMORY = 100,  // the operating system gave no memory
+  RAPT_ERROR_INTERNAL = 101        // a fault of rapt; please report it with the message
+};
+
+typedef int32_t rapt_dtype;
+enum {
+  RAPT_F32 = 0,
+  RAPT_F64 = 1,
+  RAPT_BF16 = 2,
+  RAPT_F16 = 3,
+  RAPT_I64 = 4,
+  RAPT_I32 = 5,
+  RAPT_U8 = 6,
+  RAPT_BOOL = 7  // one byte: 0 or 1
+};
+
+typedef int32_t rapt_device;
+enum { RAPT_CPU = 0 };
+
+// Memory that the caller owns, seen as a tensor; dimension 0 is the outermost.
+typedef struct rapt_tensor {
+  size_t size;             // sizeof(rapt_tensor)
+  void* data;              // the element of index 0; may be NULL if there are no elements
+  rapt_dtype dtype;        // RAPT_F32, ...
+  rapt_device device;      // RAPT_CPU
+  int32_t read_only;       // not 0: using this tensor as an output is an error
+  int32_t rank;            // 0 to 32
+  const int64_t* shape;    // [rank]
+  const int64_t* strides;  // [rank], in elements; NULL: dense, row-major. 0 and negative: inputs
+} rapt_tensor;
+
+typedef struct rapt_named_tensor {  // does not grow
+  const char* name;
+  const rapt_tensor* tensor;
+} rapt_named_tensor;
+
+// Who may attend to whom. `spec` is the mask's name with its parameters, as on the command line:
+//   "causal"  "causal(bottom-right)"  "causal(offset=3)"  "window(511, 0)"
+//   "lengths(n)"  "boolean(allowed=m)"        with tensors named n (i64) and m (bool) below
+// Boolean: true = may attend. `rapt --help` and docs list all masks and their parameters.
+typedef struct rapt_mask {
+  size_t size;  // sizeof(rapt_mask)
+  const char* spec;
+  size_t tensor_count;
+  const rapt_named_tensor* tensors;  // [tensor_count], those that `spec` names
+} rapt_mask;
+
+// Which weights to return: the rows [row_begin, row_end) of all heads or of some.
+typedef struct rapt_weights_request {
+  size_t size;  // sizeof(rapt_weights_request)
+  int64_t row_begin;
+  int64_t row_end;  // 0: q_len
+  size_t head_count;
+  const int64_t* heads;  // [head_count], flat indices into the leading dimensions; 0 of them: all
+} rapt_weights_request;
+
+typedef struct rapt_options {
+  size_t size;          // sizeof(rapt_options)
+  const double* scale;  // any finite value; NULL: 1 / sqrt(head_dim)
+  size_t mask_count;
+  const rapt_mask* const* masks;  // [mask_count], combined by "and"
+  const rapt_tensor* bias;        // [..., q_len or 1, k_len or 1], the query's dtype, added to the
+                                  // scaled scores; -inf excludes. NULL: none
+  const char* normalizer;         // NULL: "softmax"
+  const rapt_weights_request* weights;  // NULL: none are wanted
+} rapt_options;
+
+// Where results go. Outputs must not overlap an input, each other or themselves.
+typedef struct rapt_results {
+  size_t size;                   // sizeof(rapt_results)
+  const rapt_tensor* output;     // [..., q_len, value_dim], the query's dtype
+  const rapt_tensor* statistic;  // [..., q_len], the query's dtype: the natural-log lse for
+                                 // softmax, -inf for a row without keys. NULL: not wanted
+  const rapt_tensor* weights;    // [..., rows, k_len], or [head_count, rows, k_len] for chosen
+                                 // heads; present exactly when options->weights is
+} rapt_results;
+
+// Stops a running call from another thread or from a signal handler.
+typedef struct rapt_cancel_token rapt_cancel_token;
+rapt_cancel_token* rapt_cancel_token_create(void);         // NULL: out of memory
+void rapt_cancel_token_cancel(rapt_cancel_token* token);   // for good; NULL is allowed
+void rapt_cancel_token_destroy(rapt_cancel_token* token);  // NULL is allowed
+
+// Runs the tasks of a call on your own threads; results do not depend on it, bit for bit.
+typedef void (*rapt_task)(void* argument, int64_t task, int worker);
+typedef struct rapt_executor {
+  size_t size;  // sizeof(rapt_executor)
+  void* user;   // handed to both functions
+  // How many tasks may run at once, at least 1; the same number during a call.
+  int (*concurrency)(void* user);
+  // Calls task(argument, t, worker) once for every t in [0, tasks), in any order, and returns when
+  // all have returned. 0 <= worker < concurrency; two calls that overlap in time have different
+  // workers.
+  void (*run)(void* user, int64_t tasks, rapt_task task, void* argument);
+} rapt_executor;
+
+typedef struct rapt_context {
+  size_t size;                      // sizeof(rapt_context)
+  const rapt_executor* executor;    // NULL: the calling thread does all
+  const rapt_cancel_token* cancel;  // NULL: cannot be stopped; checked per tile
+  // Told as tasks end, 0 <= fraction <= 1, from whichever thread ended one, never from two at once.
+  void (*progress)(void* user, double fraction);  // NULL: nobody is told
+  void* progress_user;
+  int64_t memory_limit;  // bytes that a call may allocate for scratch; 0: no limit
+} rapt_context;
+
+// What the one number per row means.
+enum { RAPT_STATISTIC_NONE = 0, RAPT_STATISTIC_LSE = 1, RAPT_STATISTIC_THRESHOLD = 2 };
+
+// What a call would do and take.
+typedef struct rapt_plan_info {
+  size_t size;               // in: sizeof(rapt_plan_info); all else is written
+  const char* isa;           // the instruction set, as lscpu spells it; lives for ever
+  const char* kernel;        // the kernel class; lives for ever
+  int32_t statistic;         // RAPT_STATISTIC_...
+  int32_t reserved;          // 0
+  int64_t tile_queries;      // queries per tile
+  int64_t block_keys;        // keys per tile
+  int64_t tiles_computed;    // all pairs allowed
+  int64_t tiles_partial;     // computed, some pairs excluded
+  int64_t tiles_skipped;     // not computed
+  int64_t allowed_scores;    // pairs (query, key) that the masks allow, all heads; -1: not counted
+  uint64_t workspace_bytes;  // scratch that rapt_attention_forward needs
+  uint64_t result_bytes;     // output, statistic and weights
+  uint64_t matrix_bytes;     // what the q_len x k_len matrices of all heads would take
+} rapt_plan_info;
+
+const char* rapt_version(void);     // "0.1.0"
+const char* rapt_build_info(void);  // "0.1.0 (commit 1234abcd, g++ 12.2.0, Release)"
+
+// "ok", "shape", "dtype", ...; "unknown" for a number that is no status.
+const char* rapt_status_name(rapt_status status);
+
+// Why the last failed call of this thread failed, "" if none did. Valid until the next one fails;
+// cut after 1,023 bytes.
+const char* rapt_last_error(void);
+
+// Says what rapt_attention_forward would do. Reads no element but those of masks' tensors: the data
+// of the others may be NULL. `options` and `context` may be NULL.
+// Errors: shape, dtype, argument, overflow, unknown_name, unsupported.
+rapt_status rapt_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_tensor* value,
+                      const rapt_options* options, const rapt_context* context,
+                      rapt_plan_info* plan);
+
+// Computes attention into the caller's memory. `workspace`: plan.workspace_bytes or more, at any
+// alignment, one call at a time; NULL with a size of 0: allocated inside, and freed. `options` and
+// `context` may be NULL.
+// Errors: those of rapt_plan, overlap, memory_limit, cancelled, out_of_memory.
+rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* key,
+                                   const rapt_tensor* value, const rapt_options* options,
+                                   const rapt_results* results, void* workspace,
+                                   size_t workspace_bytes, const rapt_context* context);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
