@@ -1,0 +1,49 @@
+// The main() of tests that run once per instruction set: RAPT_ISA names it. Skips (77) where this
+// machine lacks it, and refuses to run if another set than the forced one would do the work.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "rapt/attention.h"
+#include "rapt/instruction_sets.h"
+
+namespace {
+
+constexpr int kSkipped = 77;  // what CMake's SKIP_RETURN_CODE says
+
+// What the library says it would run for f32.
+std::string planned() {
+  const rapt::Tensor t(rapt::DType::f32, {1, 4, 8});
+  return rapt::plan(t, t, t).isa;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const char* forced = std::getenv("RAPT_ISA");
+  try {
+    for (const rapt::InstructionSet& set : rapt::instruction_sets()) {
+      if (!set.chosen) continue;
+      if (forced && *forced && std::string(forced) != set.name) {
+        std::fprintf(stderr, "RAPT_ISA=%s, but %s is chosen\n", forced, set.name);
+        return 1;
+      }
+      std::printf("instruction set: %s, plan() says %s\n", set.name, planned().c_str());
+      if (planned() != set.name) {
+        std::fprintf(stderr, "plan() names another set than the one that is chosen\n");
+        return 1;
+      }
+    }
+  } catch (const rapt::Error& error) {
+    if (error.code() != rapt::ErrorCode::unsupported) {
+      std::fprintf(stderr, "%s\n", error.what());
+      return 1;
+    }
+    std::printf("skipped: %s\n", error.what());
+    return kSkipped;
+  }
+  return RUN_ALL_TESTS();
+}

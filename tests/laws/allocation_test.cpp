@@ -1,0 +1,130 @@
+// What a call allocates: nothing when the caller gives the memory; what it gives back when an
+// allocation fails; and that it stays within its limit.
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "laws/allocation_hooks.h"
+#include "laws/call.h"
+#include "laws/executors.h"
+
+namespace laws {
+namespace {
+
+struct Buffers {
+  AttentionResult result;
+  rapt::AttentionState state;
+  std::vector<std::byte> workspace;
+};
+
+Buffers buffers_for(const Case& c, const AttentionOptions& options, const Context& context) {
+  Buffers b;
+  b.result = scaled_dot_product_attention(c.query, c.key, c.value, options);
+  b.state.output = b.result.output;
+  b.state.statistic = b.result.statistic;
+  b.workspace.resize(rapt::plan(c.query, c.key, c.value, options, context).workspace_bytes);
+  return b;
+}
+
+TEST(Allocation, NothingWithTheCallersMemory) {
+  if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
+  for_problems(150, {}, [](const Case& c, Random& random) {
+    Reversed reversed;
+    Context context;
+    if (random.chance(0.5)) context.executor = &reversed;
+    AttentionOptions options = c.options;
+    options.weights.wanted = random.chance(0.5);
+    Buffers b = buffers_for(c, options, context);
+    const TensorView weights = options.weights.wanted ? b.result.weights.view() : TensorView{};
+    start_counting();
+    scaled_dot_product_attention(c.query, c.key, c.value, options, b.state, weights, b.workspace,
+                                 context);
+    EXPECT_EQ(stop_counting().made, 0);
+  });
+}
+
+// The hooks see what they must: otherwise the test above proves nothing.
+TEST(Allocation, TheSimpleCallIsSeen) {
+  if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
+  const Tensor x = filled(DType::f32, {20, 8}, 1);
+  start_counting();
+  const AttentionResult got = scaled_dot_product_attention(x, x, x);
+  EXPECT_GE(stop_counting().made, 2);  // at least output and lse
+}
+
+// Every allocation fails once: std::bad_alloc, nothing leaks, and the next call works.
+TEST(Allocation, EachFailureIsSurvived) {
+  if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
+  for_problems(20, {}, [](const Case& c, Random&) {
+    AttentionOptions options = c.options;
+    options.weights.wanted = true;
+    const AttentionResult expected = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    int64_t failures = 0;
+    for (bool succeeded = false; !succeeded; ++failures) {
+      ASSERT_LT(failures, 1000);
+      bool refused = false;
+      start_counting(failures);
+      try {
+        const AttentionResult got = scaled_dot_product_attention(c.query, c.key, c.value, options);
+        succeeded = stop_counting().made <= failures;
+        EXPECT_TRUE(succeeded) << "allocation " << failures << " failed without a word";
+        EXPECT_TRUE(same_results(got, expected));
+      } catch (const std::bad_alloc&) {
+        refused = true;
+      }
+      // Counted here, where the exception itself has been freed.
+      if (refused) {
+        EXPECT_EQ(stop_counting().live, 0) << "after allocation " << failures;
+      }
+    }
+    EXPECT_GE(failures, 3);
+  });
+}
+
+// A limit of exactly what plan() names suffices; one byte less is refused by name.
+TEST(Allocation, MemoryLimit) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    AttentionOptions options = c.options;
+    options.weights.wanted = random.chance(0.5);
+    const rapt::Plan plan = rapt::plan(c.query, c.key, c.value, options);
+    const auto needed = static_cast<int64_t>(plan.workspace_bytes + plan.result_bytes);
+    Context context;
+    context.memory_limit = needed;
+    EXPECT_NO_THROW(scaled_dot_product_attention(c.query, c.key, c.value, options, context));
+    if (needed == 0) return;
+    context.memory_limit = needed - 1;
+    try {
+      scaled_dot_product_attention(c.query, c.key, c.value, options, context);
+      ADD_FAILURE() << "took more than " << needed - 1 << " bytes";
+    } catch (const rapt::Error& error) {
+      EXPECT_EQ(error.code(), rapt::ErrorCode::memory_limit);
+      EXPECT_NE(std::string(error.what()).find(std::to_string(needed)), std::string::npos)
+          << error.what();
+    }
+    // The caller's own memory is not the call's to limit.
+    context.memory_limit = 0;
+    Buffers b = buffers_for(c, options, context);
+    const TensorView weights = options.weights.wanted ? b.result.weights.view() : TensorView{};
+    EXPECT_NO_THROW(scaled_dot_product_attention(c.query, c.key, c.value, options, b.state, weights,
+                                                 b.workspace, context));
+  });
+}
+
+// The workspace is bounded by tiles and head sizes, not by the lengths.
+TEST(Allocation, WorkspaceDoesNotGrowWithLength) {
+  const auto bytes = [](int64_t n) {
+    const Dims dims{n, 64}, strides{0, 1};
+    static float row[64] = {};
+    const TensorView x(row, DType::f32, dims, strides, true);
+    const rapt::Causal causal;
+    const rapt::Mask* masks[] = {&causal};
+    AttentionOptions options;
+    options.masks = masks;
+    return rapt::plan(x, x, x, options).workspace_bytes;
+  };
+  EXPECT_EQ(bytes(2048), bytes(65536));
+  EXPECT_LT(bytes(65536), size_t{4} << 20);
+}
+
+}  // namespace
+}  // namespace laws

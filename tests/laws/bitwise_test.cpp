@@ -1,0 +1,282 @@
+// Laws that hold bit by bit: what a row's bits may depend on, and what they may not.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "laws/call.h"
+#include "laws/executors.h"
+
+namespace laws {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+AttentionResult call(const TensorView& q, const TensorView& k, const TensorView& v,
+                     const AttentionOptions& options) {
+  return scaled_dot_product_attention(q, k, v, options);
+}
+
+AttentionResult rows_of(const AttentionResult& r, std::span<const int64_t> rows) {
+  AttentionResult part;
+  part.output = taken(r.output, -2, rows);
+  part.statistic = taken(r.statistic, -1, rows);
+  return part;
+}
+
+AttentionResult first_rows(const AttentionResult& r, int64_t count) {
+  Dims rows(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) rows[static_cast<size_t>(i)] = i;
+  return rows_of(r, rows);
+}
+
+Dims counted(int64_t begin, int64_t end) {
+  Dims range;
+  for (int64_t i = begin; i < end; ++i) range.push_back(i);
+  return range;
+}
+
+TEST(Bitwise, QueryPermutation) {
+  for_problems(40, unmasked(), [](const Case& c, Random& random) {
+    const auto order = random.permutation(c.problem.q_len);
+    EXPECT_TRUE(same_results(call(taken(c.query, -2, order), c.key, c.value, c.options),
+                             rows_of(attend(c), order)));
+  });
+}
+
+TEST(Bitwise, QuerySubset) {
+  for_problems(40, unmasked(), [](const Case& c, Random& random) {
+    auto some = random.permutation(c.problem.q_len);
+    some.resize(static_cast<size_t>(random.between(0, c.problem.q_len)));
+    EXPECT_TRUE(same_results(call(taken(c.query, -2, some), c.key, c.value, c.options),
+                             rows_of(attend(c), some)));
+  });
+}
+
+// With a mask and a bias that have a row per query, these move along.
+TEST(Bitwise, QueryPermutationUnderMaskAndBias) {
+  Wanted wanted = unmasked();
+  wanted.leading = false;
+  for_problems(40, wanted, [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    Tensor allowed(DType::boolean, {p.q_len, p.k_len});
+    for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.6)); });
+    const Tensor bias = random_normal(random, p.dtype, {p.q_len, p.k_len});
+    const auto run = [&](const Tensor& q, const Tensor& mask_values, const Tensor& bias_values) {
+      const rapt::Boolean mask(mask_values);
+      const rapt::Mask* masks[] = {&mask};
+      AttentionOptions options = c.options;
+      options.masks = masks;
+      options.bias = bias_values;
+      return call(q, c.key, c.value, options);
+    };
+    const auto order = random.permutation(p.q_len);
+    EXPECT_TRUE(same_results(
+        run(taken(c.query, -2, order), taken(allowed, -2, order), taken(bias, -2, order)),
+        rows_of(run(c.query, allowed, bias), order)));
+  });
+}
+
+// The other rows of a tile, even of NaN and Inf, leave no trace.
+TEST(Bitwise, OtherRowsDoNotMatter) {
+  for_problems(60, {}, [](const Case& c, Random& random) {
+    if (c.problem.q_len < 2) return;
+    const int64_t row = random.between(0, c.problem.q_len - 1);
+    const double other = random.pick({kNan, HUGE_VAL, 0.0, 1e30});
+    const Tensor query = mapped(
+        c.query, [&](double x, auto index) { return index[index.size() - 2] == row ? x : other; });
+    const Dims rows{row};
+    EXPECT_TRUE(same_results(rows_of(call(query, c.key, c.value, c.options), rows),
+                             rows_of(attend(c), rows)));
+  });
+}
+
+TEST(Bitwise, HeadSlice) {
+  for_problems(60, unmasked(), [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    if (p.leading.empty() || p.query.leading != p.leading || p.leading != p.key.leading ||
+        p.leading != p.value.leading)
+      return;
+    const int dim = static_cast<int>(random.between(0, static_cast<int64_t>(p.leading.size()) - 1));
+    const Dims one{random.between(0, p.leading[static_cast<size_t>(dim)] - 1)};
+    const AttentionResult whole = attend(c);
+    AttentionResult part;
+    part.output = taken(whole.output, dim, one);
+    part.statistic = taken(whole.statistic, dim, one);
+    const AttentionResult alone =
+        call(taken(c.query, dim, one), taken(c.key, dim, one), taken(c.value, dim, one), c.options);
+    EXPECT_TRUE(same_results(alone, part));
+  });
+}
+
+TEST(Bitwise, GroupedHeadsAreRepeatedHeads) {
+  for_problems(60, {}, [](const Case& c, Random&) {
+    const Problem& p = c.problem;
+    if (p.leading.empty() || p.key.leading.empty() || p.value.leading.empty()) return;
+    const auto repeated = [&](const Tensor& t) {
+      const int64_t own = t.dim(-3), heads = p.leading.back();
+      Dims order;
+      for (int64_t h = 0; h < heads; ++h) order.push_back(h / (heads / own));
+      return taken(t, -3, order);
+    };
+    EXPECT_TRUE(
+        same_results(call(c.query, repeated(c.key), repeated(c.value), c.options), attend(c)));
+  });
+}
+
+// PyTorch #88718: the result depended on the number of threads.
+TEST(Bitwise, reg_thread_count_bits) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    const AttentionResult alone = attend(c);
+    Reversed reversed;
+    Shuffled shuffled(random.next(), 5);
+    Threads two(2), three(3), nine(9);
+    rapt::Executor* executors[] = {&reversed, &shuffled, &two, &three, &nine};
+    for (rapt::Executor* executor : executors) {
+      Context context;
+      context.executor = executor;
+      EXPECT_TRUE(same_results(attend(c, context), alone));
+    }
+  });
+}
+
+TEST(Bitwise, StridedIsContiguous) {
+  for_problems(150, {}, [](const Case& c, Random&) {
+    AttentionOptions options = c.options;
+    options.weights.wanted = true;
+    const AttentionResult dense = call(c.query, c.key, c.value, options);
+    if (c.bias.defined()) options.bias = c.strided_bias;
+    EXPECT_TRUE(
+        same_results(call(c.strided_query, c.strided_key, c.strided_value, options), dense));
+  });
+}
+
+// Stride 0 stands for equal entries.
+TEST(Bitwise, ZeroStrideIsRepetition) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    if (p.k_len == 0 || p.q_len == 0 || p.value_dim == 0) return;
+    TensorView views[] = {c.query, c.key, c.value};
+    TensorView& one = views[random.between(0, 2)];
+    const int dim = static_cast<int>(random.between(0, one.rank - 1));
+    const Dims zeros(static_cast<size_t>(one.shape[dim]), 0);
+    const Tensor copies = taken(one, dim, zeros);
+    one.strides[dim] = 0;
+    const TensorView repeated = one;
+    const AttentionResult by_stride = call(views[0], views[1], views[2], c.options);
+    for (TensorView& view : views)
+      if (view.data == repeated.data) view = copies;
+    EXPECT_TRUE(same_results(by_stride, call(views[0], views[1], views[2], c.options)));
+  });
+}
+
+TEST(Bitwise, PowerOfTwoOnValue) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    const double factor = random.pick({8.0, 1024.0, 0.25, -2.0});
+    const Tensor value = mapped(c.value, [&](double x, auto) { return factor * x; });
+    AttentionResult expected = attend(c);
+    // Zeros of rows without keys stay +0 under a negative factor.
+    expected.output =
+        mapped(expected.output, [&](double x, auto) { return x == 0 ? x : factor * x; });
+    EXPECT_TRUE(same_results(call(c.query, c.key, value, c.options), expected));
+  });
+}
+
+TEST(Bitwise, PowersOfTwoBetweenQueryAndKey) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    const double factor = random.pick({2.0, 64.0, 0.125});
+    const Tensor query = mapped(c.query, [&](double x, auto) { return x * factor; });
+    const Tensor key = mapped(c.key, [&](double x, auto) { return x / factor; });
+    EXPECT_TRUE(same_results(call(query, key, c.value, c.options), attend(c)));
+  });
+}
+
+// More keys, excluded and full of NaN, change nothing: the blocks of keys start at key 0.
+TEST(Bitwise, AppendedMaskedKeys) {
+  for_problems(60, unmasked(), [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    const int64_t more = random.pick({1, 3, 16, 64, 130, 300});
+    const auto appended = [&](const Tensor& t) {
+      Dims dims(t.dims().begin(), t.dims().end());
+      dims[dims.size() - 2] = more;
+      return concatenated(t, filled(p.dtype, dims, kNan), -2);
+    };
+    Tensor allowed = filled(DType::boolean, {1, p.k_len + more}, 0);
+    for (int64_t j = 0; j < p.k_len; ++j) set(allowed, Dims{0, j}, 1);
+    const rapt::Boolean mask(allowed);
+    const rapt::Mask* masks[] = {&mask};
+    AttentionOptions options = c.options;
+    options.masks = masks;
+    EXPECT_TRUE(
+        same_results(call(c.query, appended(c.key), appended(c.value), options), attend(c)));
+  });
+}
+
+TEST(Bitwise, PaddingByLengths) {
+  Wanted wanted = unmasked();
+  wanted.leading = false;
+  for_problems(60, wanted, [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    const int64_t more = random.pick({1, 7, 64, 200});
+    const auto padded = [&](const Tensor& t) {
+      const Tensor rest = filled(p.dtype, {more, t.dim(-1)}, HUGE_VAL);
+      Dims dims{1, p.k_len + more, t.dim(-1)};
+      Tensor batch = concatenated(t, rest, -2);
+      return Tensor::copy_of(TensorView(batch.view().data, p.dtype, dims, true));
+    };
+    const Tensor length = filled(DType::i64, {1}, static_cast<double>(p.k_len));
+    const rapt::Lengths mask(length);
+    const rapt::Mask* masks[] = {&mask};
+    AttentionOptions options = c.options;
+    options.masks = masks;
+    const AttentionResult got = call(c.query, padded(c.key), padded(c.value), options);
+    const AttentionResult expected = attend(c);
+    const Dims out{p.q_len, p.value_dim}, row{p.q_len};
+    EXPECT_TRUE(same_bits(TensorView(got.output.view().data, p.dtype, out, true), expected.output));
+    EXPECT_TRUE(
+        same_bits(TensorView(got.statistic.view().data, p.dtype, row, true), expected.statistic));
+  });
+}
+
+// A prefix computed alone equals the prefix of the whole.
+TEST(Bitwise, CausalPrefix) {
+  for_problems(60, unmasked(), [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    const int64_t count = random.between(0, std::min(p.q_len, p.k_len));
+    const rapt::Causal mask;
+    const rapt::Mask* masks[] = {&mask};
+    AttentionOptions options = c.options;
+    options.masks = masks;
+    const Dims prefix = counted(0, count);
+    EXPECT_TRUE(same_results(call(taken(c.query, -2, prefix), taken(c.key, -2, prefix),
+                                  taken(c.value, -2, prefix), options),
+                             first_rows(call(c.query, c.key, c.value, options), count)));
+  });
+}
+
+// Excluded keys in front and in the middle matter no more than those at the end, as far as their
+// values go: whatever they hold, the bits are the same.
+TEST(Bitwise, ValuesOfExcludedKeysDoNotMatter) {
+  for_problems(60, {}, [](const Case& c, Random& random) {
+    const Problem& p = c.problem;
+    Tensor allowed = filled(DType::boolean, {1, p.k_len}, 1);
+    for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.5)); });
+    const rapt::Boolean mask(allowed);
+    std::vector<const rapt::Mask*> masks = c.mask_pointers;
+    masks.push_back(&mask);
+    AttentionOptions options = c.options;
+    options.masks = masks;
+    const auto spoilt = [&](const Tensor& t, double with) {
+      return mapped(t, [&](double x, auto index) {
+        return get(allowed, Dims{0, index[index.size() - 2]}) != 0 ? x : with;
+      });
+    };
+    EXPECT_TRUE(
+        same_results(call(c.query, spoilt(c.key, kNan), spoilt(c.value, -HUGE_VAL), options),
+                     call(c.query, spoilt(c.key, 0), spoilt(c.value, 1), options)));
+  });
+}
+
+}  // namespace
+}  // namespace laws

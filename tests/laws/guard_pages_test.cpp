@@ -1,0 +1,217 @@
+// No byte outside of a tensor is read or written: all of them, and the workspace, lie flush against
+// a page that cannot be touched, first on one side, then on the other.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "laws/call.h"
+#include "laws/executors.h"
+#include "laws/guarded.h"
+#include "rapt/mask/boolean.h"
+
+namespace laws {
+namespace {
+
+// Calls into guarded memory; compares with the simple call.
+void expect_guarded(const Case& c, Edge edge) {
+  const Problem& p = c.problem;
+  const GuardedTensor query(c.query, edge), key(c.key, edge), value(c.value, edge);
+  AttentionOptions options = c.options;
+  std::unique_ptr<GuardedTensor> bias;
+  if (c.bias.defined()) {
+    bias = std::make_unique<GuardedTensor>(c.bias, edge);
+    options.bias = *bias;
+  }
+  std::vector<std::unique_ptr<GuardedTensor>> mask_values;
+  std::vector<std::unique_ptr<rapt::Mask>> masks;
+  std::vector<const rapt::Mask*> pointers;
+  for (MaskSpec spec : p.masks) {
+    if (spec.values.defined()) {
+      mask_values.push_back(std::make_unique<GuardedTensor>(spec.values, edge));
+      spec.values = *mask_values.back();
+    }
+    masks.push_back(spec.make());
+    pointers.push_back(masks.back().get());
+  }
+  options.masks = pointers;
+  options.weights.wanted = true;
+
+  Dims dims = p.leading;
+  dims.push_back(p.q_len);
+  const GuardedTensor statistic(p.dtype, dims, edge);
+  dims.push_back(p.value_dim);
+  const GuardedTensor output(p.dtype, dims, edge);
+  dims.back() = p.k_len;
+  const GuardedTensor weights(p.dtype, dims, edge);
+  const size_t bytes = rapt::plan(query, key, value, options).workspace_bytes;
+  const Guarded workspace(bytes, edge);
+  rapt::AttentionState state;
+  state.output = output;
+  state.statistic = statistic;
+  scaled_dot_product_attention(query, key, value, options, state, weights,
+                               {workspace.data(), bytes});
+
+  options = c.options;
+  options.weights.wanted = true;
+  const AttentionResult expected = scaled_dot_product_attention(c.query, c.key, c.value, options);
+  EXPECT_TRUE(same_bits(output, expected.output));
+  EXPECT_TRUE(same_bits(statistic, expected.statistic));
+  EXPECT_TRUE(same_bits(weights, expected.weights));
+}
+
+TEST(GuardPages, RandomProblems) {
+  Wanted wanted;
+  wanted.layouts = false;
+  for_problems(250, wanted, [](const Case& c, Random&) {
+    expect_guarded(c, Edge::front);
+    expect_guarded(c, Edge::back);
+  });
+}
+
+TEST(GuardPages, EveryRemainder) {
+  for (int64_t d = 1; d <= 40; ++d)
+    for (const int64_t n : {1, 3, 16, 17, 33, 65}) {
+      Problem p;
+      p.seed = static_cast<uint64_t>(d * 100 + n);
+      p.q_len = n;
+      p.k_len = 34 - d % 17;
+      p.head_dim = d;
+      p.value_dim = 41 - d;
+      p.leading = p.query.leading = p.key.leading = p.value.leading = {2};
+      SCOPED_TRACE(p.descriptor());
+      const Case c(p);
+      expect_guarded(c, Edge::front);
+      expect_guarded(c, Edge::back);
+    }
+}
+
+// PyTorch #156022: 1030 queries, 17 keys, 3 heads of 8 wrote out of bounds.
+TEST(GuardPages, reg_1030_17_3_8) {
+  Problem p;
+  p.q_len = 1030;
+  p.k_len = 17;
+  p.head_dim = p.value_dim = 8;
+  p.leading = p.query.leading = p.key.leading = p.value.leading = {3};
+  const Case c(p);
+  expect_guarded(c, Edge::front);
+  expect_guarded(c, Edge::back);
+}
+
+// Strided inputs: the last element of the last row is the last byte that may be read.
+TEST(GuardPages, StridedInputs) {
+  for (const int64_t d : {1, 3, 8, 15, 16, 17, 40})
+    for (const int64_t n : {1, 5, 16, 33, 70})
+      for (const Edge edge : {Edge::front, Edge::back}) {
+        Random random(base_seed());
+        const Tensor dense = random_normal(random, DType::f32, {n, d});
+        const AttentionResult expected = scaled_dot_product_attention(dense, dense, dense);
+        // [d, n] in memory, seen transposed; [n, 1, d] seen as every second column of [n, 2 d - 1].
+        const GuardedTensor columns(dense.view().transposed(), edge);
+        const AttentionResult by_columns = scaled_dot_product_attention(
+            columns.view().transposed(), columns.view().transposed(), columns.view().transposed());
+        EXPECT_TRUE(same_bits(by_columns.output, expected.output)) << n << " " << d;
+
+        const auto spread_count = static_cast<size_t>((n * d - 1) * 2 + 1);
+        const Guarded spread(spread_count * sizeof(float), edge);
+        const Dims dims{n, d}, strides{2 * d, 2};
+        const TensorView every_second(spread.data(), DType::f32, dims, strides, false);
+        for_each_index(dims, [&](auto i) { set(every_second, i, get(dense, i)); });
+        const AttentionResult by_spread =
+            scaled_dot_product_attention(every_second, every_second, every_second);
+        EXPECT_TRUE(same_bits(by_spread.output, expected.output)) << n << " " << d;
+
+        // Upside down: row 0 is the last in memory, its columns run backwards.
+        const GuardedTensor reversed(dense, edge);
+        const Dims back{-d, -1};
+        const TensorView upside_down(reversed.view().data == nullptr
+                                         ? nullptr
+                                         : static_cast<float*>(reversed.view().data) + n * d - 1,
+                                     DType::f32, dims, back, false);
+        for_each_index(dims, [&](auto i) { set(upside_down, i, get(dense, i)); });
+        const AttentionResult by_reversed =
+            scaled_dot_product_attention(upside_down, upside_down, upside_down);
+        EXPECT_TRUE(same_bits(by_reversed.output, expected.output)) << n << " " << d;
+      }
+}
+
+// Outputs with strides: only their own elements are written.
+TEST(GuardPages, StridedOutputs) {
+  for_problems(60, unmasked(), [](const Case& c, Random& random) {
+    const AttentionResult expected = attend(c);
+    const Tensor nothing = filled(
+        c.problem.dtype, Dims(expected.output.dims().begin(), expected.output.dims().end()), 0);
+    const Strided out(nothing, static_cast<Layout>(random.between(0, kLayouts - 1)));
+    const Strided lse(Tensor::copy_of(expected.statistic),
+                      random.chance(0.5) ? Layout::last_stride : Layout::reversed);
+    rapt::AttentionState state;
+    state.output = out;
+    state.statistic = lse;
+    state.output.read_only = state.statistic.read_only = false;
+    std::vector<std::byte> workspace(
+        rapt::plan(c.query, c.key, c.value, c.options).workspace_bytes);
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {}, workspace);
+    EXPECT_TRUE(same_bits(out, expected.output));
+    EXPECT_TRUE(same_bits(lse, expected.statistic));
+  });
+}
+
+// The promised workspace suffices for as many workers as the executor has, at any alignment, and
+// nothing beside it is touched; one byte less is refused before anything is written.
+TEST(Workspace, ExactlyAsPromised) {
+  for_problems(60, {}, [](const Case& c, Random& random) {
+    Threads threads(static_cast<int>(random.between(1, 4)));
+    Context context;
+    context.executor = &threads;
+    const AttentionResult expected = attend(c);
+    const size_t bytes = rapt::plan(c.query, c.key, c.value, c.options, context).workspace_bytes;
+    constexpr size_t kCanary = 64;
+    const auto shift = static_cast<size_t>(random.between(0, 63));
+    std::vector<std::byte> memory(bytes + shift + 2 * kCanary, std::byte{0x5a});
+    const std::span<std::byte> workspace(memory.data() + kCanary + shift, bytes);
+    const AttentionResult got{
+        filled(c.problem.dtype, Dims(expected.output.dims().begin(), expected.output.dims().end()),
+               77),
+        filled(c.problem.dtype,
+               Dims(expected.statistic.dims().begin(), expected.statistic.dims().end()), 77),
+        {}};
+    rapt::AttentionState state;
+    state.output = got.output;
+    state.statistic = got.statistic;
+    if (bytes > 0) {
+      const Tensor before = Tensor::copy_of(got.output);
+      try {
+        scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {},
+                                     workspace.first(bytes - 1), context);
+        ADD_FAILURE() << "took a workspace of " << bytes - 1 << " instead of " << bytes;
+      } catch (const rapt::Error& error) {
+        EXPECT_EQ(error.code(), rapt::ErrorCode::argument) << error.what();
+        EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos)
+            << error.what();
+      }
+      EXPECT_TRUE(same_bits(got.output, before));
+    }
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {}, workspace, context);
+    EXPECT_TRUE(same_results(got, expected));
+    for (size_t i = 0; i < memory.size(); ++i)
+      if (i < kCanary + shift || i >= kCanary + shift + bytes) {
+        ASSERT_EQ(memory[i], std::byte{0x5a}) << "byte " << i << " of " << bytes;
+      }
+  });
+}
+
+TEST(Workspace, StatisticMayBeAbsent) {
+  for_problems(20, {}, [](const Case& c, Random&) {
+    const AttentionResult expected = attend(c);
+    const Tensor output(c.problem.dtype, expected.output.dims());
+    rapt::AttentionState state;
+    state.output = output;
+    std::vector<std::byte> workspace(
+        rapt::plan(c.query, c.key, c.value, c.options).workspace_bytes);
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {}, workspace);
+    EXPECT_TRUE(same_bits(output, expected.output));
+  });
+}
+
+}  // namespace
+}  // namespace laws

@@ -1,0 +1,169 @@
+// Offsets beyond 32 bits: a few rows far apart in memory that is reserved but never filled, and
+// sizes that fit into no machine.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <limits>
+
+#include "laws/call.h"
+
+namespace laws {
+namespace {
+
+// Address space without memory behind it, until touched.
+class Reserved {
+ public:
+  explicit Reserved(size_t bytes) : bytes_(bytes) {
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  Reserved(const Reserved&) = delete;
+  Reserved& operator=(const Reserved&) = delete;
+  ~Reserved() {
+    if (available()) munmap(memory_, bytes_);
+  }
+  bool available() const { return memory_ != MAP_FAILED; }
+  void* data() const { return memory_; }
+
+ private:
+  size_t bytes_;
+  void* memory_;
+};
+
+void copy_into(const TensorView& to, const TensorView& from) {
+  for_each_index(from.dims(), [&](auto i) { set(to, i, get(from, i)); });
+}
+
+// Rows of query, key, value and output 2^30 elements apart: the last one at 5 * 2^32 bytes.
+TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
+  constexpr int64_t kRow = int64_t{1} << 30;
+  const Reserved memory(size_t{6} << 32);
+  if (!memory.available()) GTEST_SKIP() << "no address space";
+  Random random(base_seed());
+  const Dims dims{5, 9}, strides{kRow, 1};
+  const auto far = [&](int64_t offset) {
+    return TensorView(static_cast<float*>(memory.data()) + offset, DType::f32, dims, strides,
+                      false);
+  };
+  const TensorView query = far(0), key = far(100), value = far(200);
+  const Tensor q = random_normal(random, DType::f32, dims),
+               k = random_normal(random, DType::f32, dims),
+               v = random_normal(random, DType::f32, dims);
+  copy_into(query, q);
+  copy_into(key, k);
+  copy_into(value, v);
+  const AttentionResult expected = scaled_dot_product_attention(q, k, v);
+  EXPECT_TRUE(same_bits(scaled_dot_product_attention(query, key, value).output, expected.output));
+
+  // The output in the same memory is refused (address ranges overlap), elsewhere it is not.
+  const Reserved elsewhere(size_t{6} << 32);
+  if (!elsewhere.available()) GTEST_SKIP() << "no address space";
+  rapt::AttentionState state;
+  state.output = TensorView(elsewhere.data(), DType::f32, dims, strides, false);
+  std::vector<std::byte> workspace(rapt::plan(query, key, value).workspace_bytes);
+  scaled_dot_product_attention(query, key, value, {}, state, {}, workspace);
+  EXPECT_TRUE(same_bits(state.output, expected.output));
+}
+
+// MLX #2894, SageAttention #386: a boolean mask of more than 2^31 elements.
+TEST(HugeStrides, reg_mask_over_2p31) {
+  constexpr int64_t kLen = 50000;  // kLen^2 > 2^31
+  const Reserved memory(static_cast<size_t>(kLen * kLen));
+  if (!memory.available()) GTEST_SKIP() << "no address space";
+  const Dims dims{kLen, kLen};
+  const TensorView all(memory.data(), DType::boolean, dims, false);
+  // The last three queries see two keys each; only these rows are asked for.
+  const Dims pairs[] = {{kLen - 3, 1},        {kLen - 3, kLen - 1}, {kLen - 2, 0},
+                        {kLen - 2, kLen - 2}, {kLen - 1, 7},        {kLen - 1, kLen - 1}};
+  for (const Dims& pair : pairs) set(all, pair, 1);
+  const TensorView allowed = all.slice(0, kLen - 3, kLen);
+  Random random(base_seed());
+  const Tensor query = filled(DType::f32, {3, 2}, 0);
+  const Tensor key = random_normal(random, DType::f32, {kLen, 2});
+  const Tensor value = random_normal(random, DType::f32, {kLen, 3});
+  const rapt::Boolean mask(allowed);
+  const rapt::Mask* masks[] = {&mask};
+  AttentionOptions options;
+  options.masks = masks;
+  const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t d = 0; d < 3; ++d) {
+      const double first = get(value, Dims{pairs[2 * i][1], d});
+      const double second = get(value, Dims{pairs[2 * i + 1][1], d});
+      EXPECT_NEAR(get(got.output, Dims{i, d}), (first + second) / 2, 1e-6) << i << " " << d;
+    }
+}
+
+// PyTorch #162588 and others: garbage when q_len * k_len > 2^32. A window keeps the work small.
+TEST(HugeStrides, reg_qk_over_2p32) {
+  constexpr int64_t kLen = 70000;  // kLen^2 > 2^32
+  Random random(base_seed());
+  const Tensor x = random_normal(random, DType::f32, {kLen, 2});
+  const rapt::Window window(1, 0);
+  const rapt::Mask* masks[] = {&window};
+  AttentionOptions options;
+  options.masks = masks;
+  options.scale = 0;
+  const AttentionResult got = scaled_dot_product_attention(x, x, x, options);
+  for (int64_t i = 1; i < kLen; i += 997)
+    EXPECT_NEAR(get(got.output, Dims{i, 1}), (get(x, Dims{i, 1}) + get(x, Dims{i - 1, 1})) / 2,
+                1e-6)
+        << i;
+}
+
+// The weights of some rows in a matrix whose rows lie 2^32 bytes apart.
+TEST(HugeStrides, WeightsBeyond2p32Bytes) {
+  const Reserved memory(size_t{5} << 32);
+  if (!memory.available()) GTEST_SKIP() << "no address space";
+  Random random(base_seed());
+  const Tensor x = random_normal(random, DType::f32, {4, 6});
+  AttentionOptions options;
+  options.weights.wanted = true;
+  const AttentionResult expected = scaled_dot_product_attention(x, x, x, options);
+  const Dims dims{4, 4}, strides{int64_t{1} << 30, 1};
+  const TensorView weights(memory.data(), DType::f32, dims, strides, false);
+  const Tensor output(DType::f32, {4, 6});
+  rapt::AttentionState state;
+  state.output = output;
+  std::vector<std::byte> workspace(rapt::plan(x, x, x, options).workspace_bytes);
+  scaled_dot_product_attention(x, x, x, options, state, weights, workspace);
+  EXPECT_TRUE(same_bits(weights, expected.weights));
+}
+
+// Views of 2^62 elements without memory: refused, not computed and not wrapped around.
+TEST(HugeStrides, AbsurdShapesOverflow) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  float one = 0;
+  const auto view = [&](std::initializer_list<int64_t> shape) {
+    // Strides of 0, so that no offset overflows: it is the size of the result that does.
+    const Dims dims(shape), strides(shape.size(), 0);
+    TensorView v(&one, {1});
+    v.rank = static_cast<int>(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      v.shape[i] = dims[i];
+      v.strides[i] = 0;
+    }
+    return v;
+  };
+  const auto code = [&](const TensorView& q, const TensorView& k, const TensorView& v) {
+    try {
+      scaled_dot_product_attention(q, k, v);
+    } catch (const rapt::Error& error) {
+      return static_cast<int>(error.code());
+    }
+    return -1;
+  };
+  const int overflow = static_cast<int>(rapt::ErrorCode::overflow);
+  EXPECT_EQ(code(view({kHuge, 4}), view({3, 4}), view({3, 4})), overflow);
+  EXPECT_EQ(code(view({kHuge, kHuge, 2, 4}), view({1, 1, 3, 4}), view({1, 1, 3, 4})), overflow);
+  EXPECT_EQ(code(view({3, 4}), view({3, 4}), view({3, kHuge})), overflow);
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(code(view({kMax, 4}), view({3, 4}), view({3, 4})), overflow);
+  // Offsets that overflow although the shape is small.
+  TensorView far = view({3, 4});
+  far.strides[0] = kMax / 2;
+  EXPECT_EQ(code(far, view({3, 4}), view({3, 4})), overflow);
+}
+
+}  // namespace
+}  // namespace laws
