@@ -3,7 +3,7 @@
 // serves all tiles while it is in the cache.
 #include "attention/forward.h"
 
-#include <cstring>
+#include <bit>
 #include <mutex>
 
 #include "attention/visible.h"
@@ -309,6 +309,11 @@ class Task {
     const int64_t begin = std::max(weights_rows_.begin, tile.positions.start);
     const int64_t end = std::min(weights_rows_.end, tile.positions.start + tile.positions.count);
     n_.weights(call_.normalizer_object, tile.hooks);
+    if (partial_)  // an excluded pair has weight 0 even in a row that a NaN has spoilt
+      for (int64_t j = 0; j < tile.hooks.keys; ++j)
+        for (uint64_t left = ~tile_bits_[j] & low_bits(tile.positions.count); left;
+             left &= left - 1)
+          scores_[j * tile.queries + std::countr_zero(left)] = 0;
     const int64_t lane = begin - tile.positions.start;
     E* out = weights_out_ + (begin - weights_first_) * o.row_stride +
              tile.hooks.key_positions.start * o.dim_stride;

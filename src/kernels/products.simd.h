@@ -32,11 +32,12 @@ RAPT_INLINE void clear(V (&acc)[Rows][Vectors]) {
     UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = V::splat(0);
 }
 
-// Scores of `Rows` keys; the running maximum takes them in.
+// Scores of `Rows` keys; the maximum takes them in. It stays in memory: in registers it would cost
+// the inner loop one of its query vectors.
 template <class V, int Rows, int Vectors>
 RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V::Element* key,
                             int64_t key_stride, int64_t head_dim, typename V::Element* scores,
-                            V (&max_v)[Vectors]) {
+                            typename V::Element* block_max) {
   constexpr int64_t kQueries = V::kLanes * Vectors;
   V acc[Rows][Vectors];
   clear(acc);
@@ -53,11 +54,14 @@ RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V
       UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = fma(k, q[x], acc[r][x]);
     }
   }
-  UNROLL_FOR (int r = 0; r < Rows; ++r)
-    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+  UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+    V max_v = V::load(block_max + x * V::kLanes);
+    UNROLL_FOR (int r = 0; r < Rows; ++r) {
       store(scores + r * kQueries + x * V::kLanes, acc[r][x]);
-      max_v[x] = max(max_v[x], acc[r][x]);
+      max_v = max(max_v, acc[r][x]);
     }
+    store(block_max + x * V::kLanes, max_v);
+  }
 }
 
 template <class V, int Vectors>
@@ -66,19 +70,18 @@ RAPT_NOINLINE void scores(const typename V::Element* query_t, const typename V::
                           typename V::Element* out, typename V::Element* block_max) noexcept {
   constexpr int64_t kQueries = V::kLanes * Vectors;
   constexpr int kRows = rows_of_tile<V, Vectors>();
-  V max_v[Vectors];
-  UNROLL_FOR (int x = 0; x < Vectors; ++x) max_v[x] = V::set(-__builtin_inf());
+  UNROLL_FOR (int x = 0; x < Vectors; ++x)
+    store(block_max + x * V::kLanes, V::set(-__builtin_inf()));
   int64_t j = 0;
   for (; j + kRows <= keys; j += kRows)
-    score_rows<V, kRows>(query_t, key + j * key_stride, key_stride, head_dim, out + j * kQueries,
-                         max_v);
+    score_rows<V, kRows, Vectors>(query_t, key + j * key_stride, key_stride, head_dim,
+                                  out + j * kQueries, block_max);
   for (; j + 4 <= keys; j += 4)
-    score_rows<V, 4>(query_t, key + j * key_stride, key_stride, head_dim, out + j * kQueries,
-                     max_v);
+    score_rows<V, 4, Vectors>(query_t, key + j * key_stride, key_stride, head_dim,
+                              out + j * kQueries, block_max);
   for (; j < keys; ++j)
-    score_rows<V, 1>(query_t, key + j * key_stride, key_stride, head_dim, out + j * kQueries,
-                     max_v);
-  UNROLL_FOR (int x = 0; x < Vectors; ++x) store(block_max + x * V::kLanes, max_v[x]);
+    score_rows<V, 1, Vectors>(query_t, key + j * key_stride, key_stride, head_dim,
+                              out + j * kQueries, block_max);
 }
 
 // Output of `Rows` dimensions. The rescale is one multiply while the old output is loaded.

@@ -4,33 +4,44 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-constexpr int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// kLanes x kLanes elements of `matrix`, element (x, y) at x * row_stride + y * dim_stride,
+// transposed; rows and dims beyond those given are 0. Whole, dense blocks stay in registers.
+template <class V, class E = typename V::Element>
+RAPT_INLINE void load_transposed(const E* matrix, int64_t row_stride, int64_t dim_stride,
+                                 int64_t rows, int64_t dims, V (&r)[V::kLanes]) {
+  if (rows >= V::kLanes && dims >= V::kLanes && dim_stride == 1) {
+    UNROLL_FOR (int x = 0; x < V::kLanes; ++x) r[x] = V::load(matrix + x * row_stride);
+  } else {
+    for (int64_t x = 0; x < V::kLanes; ++x) {
+      E row[V::kLanes] = {};
+      if (x < rows)
+        for (int64_t y = 0; y < smaller(dims, V::kLanes); ++y)
+          row[y] = matrix[x * row_stride + y * dim_stride];
+      r[x] = V::load(row);
+    }
+  }
+  transpose(r);
 }
 
-// query_t [head_dim][queries] = factor * query^T, by transposes in registers.
+// query_t [head_dim][queries] = factor * query^T.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void pack_queries(const E* query, int64_t row_stride, int64_t dim_stride,
                                 int64_t rows, int64_t head_dim, E factor, int64_t queries,
                                 E* query_t) noexcept {
+  const V factor_v = V::splat(factor);
   for (int64_t i = 0; i < queries; i += V::kLanes)
     for (int64_t d = 0; d < head_dim; d += V::kLanes) {
-      const int64_t dims = smaller(V::kLanes, head_dim - d);
       V r[V::kLanes];
-      for (int64_t x = 0; x < V::kLanes; ++x) {
-        const E* row = query + (i + x) * row_stride + d * dim_stride;
-        if (i + x >= rows) {
-          r[x] = V::splat(0);
-        } else if (dim_stride == 1) {
-          r[x] = mul(V::splat(factor), V::load_first(row, dims));
-        } else {
-          E gathered[V::kLanes] = {};
-          for (int64_t y = 0; y < dims; ++y) gathered[y] = row[y * dim_stride];
-          r[x] = mul(V::splat(factor), V::load(gathered));
-        }
+      load_transposed<V>(query + i * row_stride + d * dim_stride, row_stride, dim_stride, rows - i,
+                         head_dim - d, r);
+      E* out = query_t + d * queries + i;
+      if (head_dim - d >= V::kLanes) {
+        UNROLL_FOR (int y = 0; y < V::kLanes; ++y) store(out + y * queries, mul(factor_v, r[y]));
+      } else {
+        for (int64_t y = 0; y < head_dim - d; ++y) store(out + y * queries, mul(factor_v, r[y]));
       }
-      transpose(r);
-      for (int64_t y = 0; y < dims; ++y) store(query_t + (d + y) * queries + i, r[y]);
     }
 }
 
@@ -58,19 +69,8 @@ RAPT_NOINLINE void add_bias(E* scores, const E* bias, int64_t row_stride, int64_
     const int64_t columns = smaller(V::kLanes, keys - j);
     for (int64_t x = 0; x < rows; x += V::kLanes) {
       V r[V::kLanes];
-      for (int64_t y = 0; y < V::kLanes; ++y) {
-        const E* at = bias + (x + y) * row_stride + j * key_stride;
-        if (x + y >= rows) {
-          r[y] = V::splat(0);
-        } else if (key_stride == 1) {
-          r[y] = V::load_first(at, columns);
-        } else {
-          E gathered[V::kLanes] = {};
-          for (int64_t z = 0; z < columns; ++z) gathered[z] = at[z * key_stride];
-          r[y] = V::load(gathered);
-        }
-      }
-      transpose(r);
+      load_transposed<V>(bias + x * row_stride + j * key_stride, row_stride, key_stride, rows - x,
+                         columns, r);
       for (int64_t y = 0; y < columns; ++y) {
         E* s = scores + (j + y) * queries + x;
         const M excluded = equal(r[y], minus_inf);
@@ -115,28 +115,29 @@ template <class V, class E = typename V::Element>
 RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
                               uint64_t present, int64_t rows, E* out, int64_t row_stride,
                               int64_t dim_stride) noexcept {
+  const V zero = V::splat(0);
   for (int64_t i = 0; i < rows; i += V::kLanes) {
     const M kept = mask_of(present >> i);
+    const V factor_v = factor ? V::load(factor + i) : V::splat(1);
     for (int64_t d = 0; d < dims; d += V::kLanes) {
-      const int64_t columns = smaller(V::kLanes, dims - d);
+      const E* from = tile_t + d * queries + i;
+      E* to = out + i * row_stride + d * dim_stride;
       V r[V::kLanes];
-      for (int64_t y = 0; y < V::kLanes; ++y) {
-        r[y] = V::splat(0);
-        if (y >= columns) continue;
-        r[y] = V::load(tile_t + (d + y) * queries + i);
-        if (factor) r[y] = mul(r[y], V::load(factor + i));
-        r[y] = select(kept, r[y], V::splat(0));
+      if (dims - d >= V::kLanes && rows - i >= V::kLanes && dim_stride == 1) {
+        UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
+          r[y] = select(kept, mul(V::load(from + y * queries), factor_v), zero);
+        transpose(r);
+        UNROLL_FOR (int x = 0; x < V::kLanes; ++x) store(to + x * row_stride, r[x]);
+        continue;
       }
+      for (int64_t y = 0; y < V::kLanes; ++y)
+        r[y] = y < dims - d ? select(kept, mul(V::load(from + y * queries), factor_v), zero) : zero;
       transpose(r);
       for (int64_t x = 0; x < smaller(V::kLanes, rows - i); ++x) {
-        E* at = out + (i + x) * row_stride + d * dim_stride;
-        if (dim_stride == 1) {
-          store_first(at, columns, r[x]);
-        } else {
-          E row[V::kLanes];
-          store(row, r[x]);
-          for (int64_t y = 0; y < columns; ++y) at[y * dim_stride] = row[y];
-        }
+        E row[V::kLanes];
+        store(row, r[x]);
+        for (int64_t y = 0; y < smaller(V::kLanes, dims - d); ++y)
+          to[x * row_stride + y * dim_stride] = row[y];
       }
     }
   }

@@ -79,8 +79,6 @@ constexpr const KernelTable<double>* float64_table() {
 
 }  // namespace
 
-IsaTables tables() noexcept {
-  return {&Tables<F, Normalizers, Scores>::table, float64_table<D>()};
-}
+IsaTables tables() noexcept { return {&Tables<F, Normalizers, Scores>::table, float64_table<D>()}; }
 
 }  // namespace rapt::RAPT_ISA

@@ -18,9 +18,7 @@ const Declaration Causal::kDeclaration = {"causal", "a query sees the keys up to
                                           "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3",
                                           kParameters};
 
-void Causal::check(Shape, int64_t, int64_t) const {
-  check_parameters(kDeclaration, this);
-}
+void Causal::check(Shape, int64_t, int64_t) const { check_parameters(kDeclaration, this); }
 
 void Causal::bind(const Head&, BoundMask& bound) const noexcept {
   bound.values[0] = offset + offset_of(anchor, bound);
@@ -41,8 +39,7 @@ void Causal::exclude(const BoundMask& bound, Positions queries, Positions keys,
                      uint64_t* rows) const noexcept {
   for (int64_t j = 0; j < keys.count; ++j) {
     // Key p is hidden from the queries before position p - o.
-    const int64_t hidden = keys[j] - bound.values[0] - queries.start;
-    rows[j] &= ~low_bits(hidden <= 0 ? 0 : (hidden + queries.step - 1) / queries.step);
+    rows[j] &= ~low_bits(queries_before(keys[j] - bound.values[0] - queries.start, queries));
   }
 }
 

@@ -23,9 +23,7 @@ const Declaration Window::kDeclaration = {"window", "a query sees the keys near 
                                           "Beltagy et al. 2020, arXiv:2004.05150, section 3.1",
                                           kParameters};
 
-void Window::check(Shape, int64_t, int64_t) const {
-  check_parameters(kDeclaration, this);
-}
+void Window::check(Shape, int64_t, int64_t) const { check_parameters(kDeclaration, this); }
 
 void Window::bind(const Head&, BoundMask& bound) const noexcept {
   const int64_t o = offset_of(anchor, bound);
@@ -49,14 +47,11 @@ Cover Window::cover(const BoundMask& bound, Positions queries, Positions keys) c
 
 void Window::exclude(const BoundMask& bound, Positions queries, Positions keys,
                      uint64_t* rows) const noexcept {
-  const auto queries_before = [&](int64_t distance) {  // how many are less than `distance` away
-    return distance <= 0 ? 0 : (distance + queries.step - 1) / queries.step;
-  };
   for (int64_t j = 0; j < keys.count; ++j) {
     // Key p is seen by the queries from p - right to p + left.
     const int64_t p = keys[j] - queries.start;
-    rows[j] &= low_bits(queries_before(p + bound.values[0] + 1)) &
-               ~low_bits(queries_before(p - bound.values[1]));
+    rows[j] &= low_bits(queries_before(p + bound.values[0] + 1, queries)) &
+               ~low_bits(queries_before(p - bound.values[1], queries));
   }
 }
 

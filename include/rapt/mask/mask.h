@@ -59,6 +59,14 @@ inline uint64_t low_bits(int64_t n) noexcept {
   return n <= 0 ? 0 : n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
+// How many of `queries` stand less than `distance` after the first of them; not capped by their
+// count.
+inline int64_t queries_before(int64_t distance, Positions queries) noexcept {
+  if (distance <= 0) return 0;
+  // A step of 1 is nearly every call, and a division per key would show in the time.
+  return queries.step == 1 ? distance : (distance + queries.step - 1) / queries.step;
+}
+
 // Where position 0 of the queries stands among the keys when the lengths differ.
 enum class Anchor : uint8_t {
   top_left,      // at key 0: PyTorch's is_causal, JAX, Keras, ONNX without a cache

@@ -38,28 +38,7 @@ struct Softmax {
 
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
-    t.rescale = false;
-    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
-      const V old_max = V::load(t.state + x);
-      const V block_max = V::load(t.block_max + x);
-      // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
-      const auto grew =
-          not_at_most(sub(block_max, old_max), V::set(t.log2_units ? kSlack * kLog2E : kSlack));
-      if (any(grew)) {
-        const V new_max = select(grew, max(old_max, block_max), old_max);
-        const V factor =
-            select(grew, exponential<V>(old_max, shift_of<V>(new_max, t), t), V::set(1));
-        store(t.factor + x, factor);
-        store(t.state + x, new_max);
-        store(t.state + t.queries + x, mul(V::load(t.state + t.queries + x), factor));
-        t.rescale = true;
-      } else {
-        store(t.factor + x, V::set(1));
-      }
-      const V shift = shift_of<V>(V::load(t.state + x), t);
-      store(t.state + t.queries + x,
-            add(V::load(t.state + t.queries + x), exponentials<V>(t, x, shift)));
-    }
+    t.log2_units ? apply_in<true, V>(t) : apply_in<false, V>(t);
   }
 
   template <class V>
@@ -76,53 +55,76 @@ struct Softmax {
 
   template <class V>
   void weights(Tile<typename V::Element>& t) const noexcept {
-    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
-      const V shift = shift_of<V>(V::load(t.state + x), t);
-      const V inverse = div(V::set(1), V::load(t.state + t.queries + x));
-      for (int64_t j = 0; j < t.keys; ++j) {
-        auto* s = t.scores + j * t.queries + x;
-        store(s, mul(inverse, exponential<V>(V::load(s), shift, t)));
-      }
-    }
+    t.log2_units ? weights_in<true, V>(t) : weights_in<false, V>(t);
   }
 
  private:
-  // What is subtracted in the exponent, in log2 units; 0 for a row that has seen no key, because
-  // -inf - (-inf) would be NaN.
+  // What is subtracted from the scores; 0 for a row that has seen no key, because -inf - (-inf)
+  // would be NaN.
   template <class V>
-  static V shift_of(V max, const Tile<typename V::Element>& t) noexcept {
-    const V finite = select(equal(max, V::set(-__builtin_inf())), V::set(0), max);
-    return t.log2_units ? finite : mul(finite, V::set(kLog2E));
+  static V shift_of(V max) noexcept {
+    return select(equal(max, V::set(-__builtin_inf())), V::set(0), max);
   }
 
-  // e^(s - m) = 2^(s log2 e - shift). log2 e enters here, unless the scores contain it already.
-  template <class V>
-  static V exponential(V score, V shift, const Tile<typename V::Element>& t) noexcept {
-    return exp2(t.log2_units ? sub(score, shift)
-                             : fma(score, V::set(kLog2E), sub(V::set(0), shift)));
+  // e^(s - shift). log2 e enters here, unless the scores contain it already. The difference is
+  // taken first: a product of a large score would leave a rounding error larger than any weight.
+  template <bool kLog2Units, class V>
+  static V exponential(V score, V shift) noexcept {
+    if constexpr (kLog2Units)
+      return exp2(sub(score, shift));
+    else
+      return exp2(mul(sub(score, shift), V::set(kLog2E)));
   }
 
-  // Turns one column of the tile into weights and returns their sum.
-  template <class V>
-  static V exponentials(Tile<typename V::Element>& t, int64_t x, V shift) noexcept {
+  // Turns one column of the tile into weights and returns their sum. Extents are copied: a store to
+  // the scores might, for all the compiler knows, change the tile.
+  template <bool kLog2Units, class V>
+  static V exponentials(const Tile<typename V::Element>& t, int64_t x, V shift) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    typename V::Element* s = t.scores + x;
     V sum = V::set(0);
-    if (t.log2_units) {
-      for (int64_t j = 0; j < t.keys; ++j) {
-        auto* s = t.scores + j * t.queries + x;
-        const V weight = exp2(sub(V::load(s), shift));
-        store(s, weight);
-        sum = add(sum, weight);
-      }
-    } else {
-      const V minus_shift = sub(V::set(0), shift);
-      for (int64_t j = 0; j < t.keys; ++j) {
-        auto* s = t.scores + j * t.queries + x;
-        const V weight = exp2(fma(V::load(s), V::set(kLog2E), minus_shift));
-        store(s, weight);
-        sum = add(sum, weight);
-      }
+    for (int64_t j = 0; j < keys; ++j, s += step) {
+      const V weight = exponential<kLog2Units>(V::load(s), shift);
+      store(s, weight);
+      sum = add(sum, weight);
     }
     return sum;
+  }
+
+  template <bool kLog2Units, class V>
+  static void apply_in(Tile<typename V::Element>& t) noexcept {
+    t.rescale = false;
+    typename V::Element* const row_max = t.state;
+    typename V::Element* const row_sum = t.state + t.queries;
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      const V old_max = V::load(row_max + x);
+      const V block_max = V::load(t.block_max + x);
+      // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
+      const auto grew =
+          not_at_most(sub(block_max, old_max), V::set(kLog2Units ? kSlack * kLog2E : kSlack));
+      V factor = V::set(1), sum = V::load(row_sum + x), new_max = old_max;
+      if (any(grew)) {
+        new_max = select(grew, max(old_max, block_max), old_max);
+        factor = select(grew, exponential<kLog2Units>(old_max, shift_of(new_max)), factor);
+        sum = mul(sum, factor);
+        store(row_max + x, new_max);
+        t.rescale = true;
+      }
+      store(t.factor + x, factor);
+      store(row_sum + x, add(sum, exponentials<kLog2Units>(t, x, shift_of(new_max))));
+    }
+  }
+
+  template <bool kLog2Units, class V>
+  static void weights_in(Tile<typename V::Element>& t) noexcept {
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      const V shift = shift_of(V::load(t.state + x));
+      const V inverse = div(V::set(1), V::load(t.state + t.queries + x));
+      for (int64_t j = 0; j < t.keys; ++j) {
+        typename V::Element* s = t.scores + j * t.queries + x;
+        store(s, mul(inverse, exponential<kLog2Units>(V::load(s), shift)));
+      }
+    }
   }
 };
 

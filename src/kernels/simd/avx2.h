@@ -28,51 +28,24 @@ struct F {
 };
 using D = void;  // float64 has no vectors here
 
-inline void store(float* p, F a) {
-  _mm256_storeu_ps(p, a.v);
-}
-inline void store_first(float* p, int64_t n, F a) {
-  _mm256_maskstore_ps(p, F::first(n), a.v);
-}
-inline F add(F a, F b) {
-  return {_mm256_add_ps(a.v, b.v)};
-}
-inline F sub(F a, F b) {
-  return {_mm256_sub_ps(a.v, b.v)};
-}
-inline F mul(F a, F b) {
-  return {_mm256_mul_ps(a.v, b.v)};
-}
-inline F div(F a, F b) {
-  return {_mm256_div_ps(a.v, b.v)};
-}
-inline F fma(F a, F b, F c) {
-  return {_mm256_fmadd_ps(a.v, b.v, c.v)};
-}
-inline F max(F a, F b) {
-  return {_mm256_max_ps(a.v, b.v)};
-}
+inline void store(float* p, F a) { _mm256_storeu_ps(p, a.v); }
+inline F add(F a, F b) { return {_mm256_add_ps(a.v, b.v)}; }
+inline F sub(F a, F b) { return {_mm256_sub_ps(a.v, b.v)}; }
+inline F mul(F a, F b) { return {_mm256_mul_ps(a.v, b.v)}; }
+inline F div(F a, F b) { return {_mm256_div_ps(a.v, b.v)}; }
+inline F fma(F a, F b, F c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+inline F max(F a, F b) { return {_mm256_max_ps(a.v, b.v)}; }
 
-inline M equal(F a, F b) {
-  return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)};
-}
-inline M not_at_most(F a, F b) {
-  return {_mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ)};
-}
-inline bool any(M m) {
-  return _mm256_movemask_ps(m.m) != 0;
-}
-inline uint64_t bits_of(M m) {
-  return static_cast<uint64_t>(_mm256_movemask_ps(m.m));
-}
+inline M equal(F a, F b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
+inline M not_at_most(F a, F b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ)}; }
+inline bool any(M m) { return _mm256_movemask_ps(m.m) != 0; }
+inline uint64_t bits_of(M m) { return static_cast<uint64_t>(_mm256_movemask_ps(m.m)); }
 inline M mask_of(uint64_t bits) {
   const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const __m256i word = _mm256_set1_epi32(static_cast<int>(bits & 0xFF));
   return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(word, lane), lane))};
 }
-inline F select(M m, F yes, F no) {
-  return {_mm256_blendv_ps(no.v, yes.v, m.m)};
-}
+inline F select(M m, F yes, F no) { return {_mm256_blendv_ps(no.v, yes.v, m.m)}; }
 
 // 2^x = 2^f * 2^n with n = floor(x), f = x - n in [0, 1): the polynomial of avx512.h, then n enters
 // the exponent bits. For x <= 127, which is all that a normaliser asks for. Below -126 the result
@@ -94,31 +67,27 @@ inline F exp2(F x) {
   return {_mm256_andnot_ps(too_low, _mm256_castsi256_ps(scaled))};
 }
 
-inline void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}
-inline void pin(F& x) {
-  asm("" : "+x"(x.v));
-}
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+inline void pin(F& x) { asm("" : "+x"(x.v)); }
 
 // 8 x 8: pairs and quadruples inside the 128-bit halves, then the halves.
-inline void transpose(F (&r)[8]) {
+inline __attribute__((always_inline)) void transpose(F (&r)[8]) {
   __m256 t[8];
-  for (int i = 0; i < 8; i += 2) {
+  _Pragma("GCC unroll 16") for (int i = 0; i < 8; i += 2) {
     t[i] = _mm256_unpacklo_ps(r[i].v, r[i + 1].v);
     t[i + 1] = _mm256_unpackhi_ps(r[i].v, r[i + 1].v);
   }
-  for (int i = 0; i < 8; i += 4)
-    for (int h = 0; h < 2; ++h) {
-      const __m256d a = _mm256_castps_pd(t[i + h]), b = _mm256_castps_pd(t[i + h + 2]);
-      r[i + 2 * h].v = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
-      r[i + 2 * h + 1].v = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
-    }
-  for (int c = 0; c < 4; ++c) {
+  _Pragma("GCC unroll 16") for (int i = 0; i < 8; i += 4)
+      _Pragma("GCC unroll 16") for (int h = 0; h < 2; ++h) {
+    const __m256d a = _mm256_castps_pd(t[i + h]), b = _mm256_castps_pd(t[i + h + 2]);
+    r[i + 2 * h].v = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+    r[i + 2 * h + 1].v = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+  }
+  _Pragma("GCC unroll 16") for (int c = 0; c < 4; ++c) {
     t[c] = _mm256_permute2f128_ps(r[c].v, r[c + 4].v, 0x20);
     t[c + 4] = _mm256_permute2f128_ps(r[c].v, r[c + 4].v, 0x31);
   }
-  for (int c = 0; c < 8; ++c) r[c].v = t[c];
+  _Pragma("GCC unroll 16") for (int c = 0; c < 8; ++c) r[c].v = t[c];
 }
 
 }  // namespace rapt::isa_avx2

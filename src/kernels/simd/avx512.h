@@ -27,49 +27,20 @@ struct F {
 };
 using D = void;  // float64 has no vectors here
 
-inline void store(float* p, F a) {
-  _mm512_storeu_ps(p, a.v);
-}
-inline void store_first(float* p, int64_t n, F a) {
-  _mm512_mask_storeu_ps(p, F::first(n), a.v);
-}
-inline F add(F a, F b) {
-  return {_mm512_add_ps(a.v, b.v)};
-}
-inline F sub(F a, F b) {
-  return {_mm512_sub_ps(a.v, b.v)};
-}
-inline F mul(F a, F b) {
-  return {_mm512_mul_ps(a.v, b.v)};
-}
-inline F div(F a, F b) {
-  return {_mm512_div_ps(a.v, b.v)};
-}
-inline F fma(F a, F b, F c) {
-  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
-}
-inline F max(F a, F b) {
-  return {_mm512_max_ps(a.v, b.v)};
-}
+inline void store(float* p, F a) { _mm512_storeu_ps(p, a.v); }
+inline F add(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline F sub(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline F mul(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline F div(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline F max(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
 
-inline M equal(F a, F b) {
-  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)};
-}
-inline M not_at_most(F a, F b) {
-  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLE_UQ)};
-}
-inline bool any(M m) {
-  return m.m != 0;
-}
-inline uint64_t bits_of(M m) {
-  return m.m;
-}
-inline M mask_of(uint64_t bits) {
-  return {static_cast<__mmask16>(bits)};
-}
-inline F select(M m, F yes, F no) {
-  return {_mm512_mask_blend_ps(m.m, no.v, yes.v)};
-}
+inline M equal(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline M not_at_most(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLE_UQ)}; }
+inline bool any(M m) { return m.m != 0; }
+inline uint64_t bits_of(M m) { return m.m; }
+inline M mask_of(uint64_t bits) { return {static_cast<__mmask16>(bits)}; }
+inline F select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.m, no.v, yes.v)}; }
 
 // VREDUCEPS gives f = x - floor(x) in one instruction and VSCALEFPS(p, x) is p * 2^floor(x), so the
 // integer part never exists. 2^f on [0, 1): minimax polynomial of degree 6, relative error 2.0e-9
@@ -88,32 +59,28 @@ inline F exp2(F x) {
   return {_mm512_scalef_ps(p, x.v)};
 }
 
-inline void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}
-inline void pin(F& x) {
-  asm("" : "+v"(x.v));
-}
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+inline void pin(F& x) { asm("" : "+v"(x.v)); }
 
 // 16 x 16: pairs and quadruples inside the 128-bit parts, then the parts.
-inline void transpose(F (&r)[16]) {
+inline __attribute__((always_inline)) void transpose(F (&r)[16]) {
   __m512 t[16];
-  for (int i = 0; i < 16; i += 2) {
+  _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_ps(r[i].v, r[i + 1].v);
     t[i + 1] = _mm512_unpackhi_ps(r[i].v, r[i + 1].v);
   }
-  for (int i = 0; i < 16; i += 4)
-    for (int h = 0; h < 2; ++h) {
-      const __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + h + 2]);
-      r[i + 2 * h].v = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-      r[i + 2 * h + 1].v = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-    }
-  for (int i = 0; i < 16; i += 8)
-    for (int c = 0; c < 4; ++c) {
-      t[i + c] = _mm512_shuffle_f32x4(r[i + c].v, r[i + c + 4].v, 0x88);
-      t[i + c + 4] = _mm512_shuffle_f32x4(r[i + c].v, r[i + c + 4].v, 0xDD);
-    }
-  for (int c = 0; c < 8; ++c) {
+  _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 4)
+      _Pragma("GCC unroll 16") for (int h = 0; h < 2; ++h) {
+    const __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + h + 2]);
+    r[i + 2 * h].v = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+    r[i + 2 * h + 1].v = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+  }
+  _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 8)
+      _Pragma("GCC unroll 16") for (int c = 0; c < 4; ++c) {
+    t[i + c] = _mm512_shuffle_f32x4(r[i + c].v, r[i + c + 4].v, 0x88);
+    t[i + c + 4] = _mm512_shuffle_f32x4(r[i + c].v, r[i + c + 4].v, 0xDD);
+  }
+  _Pragma("GCC unroll 16") for (int c = 0; c < 8; ++c) {
     r[c].v = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
     r[c + 8].v = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xDD);
   }

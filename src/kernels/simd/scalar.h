@@ -46,10 +46,6 @@ template <class E>
 inline void store(E* p, Lanes<E> a) {
   for (int64_t i = 0; i < a.kLanes; ++i) p[i] = a.v[i];
 }
-template <class E>
-inline void store_first(E* p, int64_t n, Lanes<E> a) {
-  for (int64_t i = 0; i < a.kLanes && i < n; ++i) p[i] = a.v[i];
-}
 
 #define RAPT_EACH(expression) return Lanes<E>::each([&](int64_t i) -> E { return expression; })
 template <class E>
@@ -101,16 +97,10 @@ template <class E>
 inline M not_at_most(Lanes<E> a, Lanes<E> b) {
   return where([&](int64_t i) { return !(a.v[i] <= b.v[i]); });
 }
-inline bool any(M m) {
-  return m.bits != 0;
-}
-inline uint64_t bits_of(M m) {
-  return m.bits;
-}
+inline bool any(M m) { return m.bits != 0; }
+inline uint64_t bits_of(M m) { return m.bits; }
 // The lowest kLanes bits, one per lane; higher ones are ignored.
-inline M mask_of(uint64_t bits) {
-  return {bits & ((uint64_t{1} << F::kLanes) - 1)};
-}
+inline M mask_of(uint64_t bits) { return {bits & ((uint64_t{1} << F::kLanes) - 1)}; }
 template <class E>
 inline Lanes<E> select(M m, Lanes<E> yes, Lanes<E> no) {
   RAPT_EACH((m.bits >> i) & 1 ? yes.v[i] : no.v[i]);
@@ -118,16 +108,14 @@ inline Lanes<E> select(M m, Lanes<E> yes, Lanes<E> no) {
 #undef RAPT_EACH
 
 // Asks for a cache line to come.
-inline void prefetch(const void* p) {
-  __builtin_prefetch(p);
-}
+inline void prefetch(const void* p) { __builtin_prefetch(p); }
 // Keeps x in a register where the compiler would rather load it again for every use.
 template <class E>
 inline void pin(Lanes<E>&) {}
 
 // kLanes x kLanes transpose.
 template <class E>
-inline void transpose(Lanes<E> (&r)[Lanes<E>::kLanes]) {
+inline __attribute__((always_inline)) void transpose(Lanes<E> (&r)[Lanes<E>::kLanes]) {
   for (int64_t i = 0; i < Lanes<E>::kLanes; ++i)
     for (int64_t j = 0; j < i; ++j) {
       const E x = r[i].v[j];
