@@ -1,0 +1,111 @@
+// RAPT_ISA: names the highest set that may be used; anything else is an error, never a fallback.
+#include "rapt/instruction_sets.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "rapt/attention.h"
+
+namespace {
+
+using rapt::ErrorCode;
+
+// Runs `body` in a new process with RAPT_ISA = value, as the choice may be made once per process.
+int in_child(const char* value, const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (value)
+      setenv("RAPT_ISA", value, 1);
+    else
+      unsetenv("RAPT_ISA");
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int chosen_index() {
+  int chosen = -1;
+  const auto sets = rapt::instruction_sets();
+  for (size_t i = 0; i < sets.size(); ++i)
+    if (sets[i].chosen) chosen = static_cast<int>(i);
+  return chosen;
+}
+
+TEST(InstructionSets, OneIsChosenAndIsTheBestAvailable) {
+  EXPECT_EQ(in_child(nullptr,
+                     [] {
+                       const auto sets = rapt::instruction_sets();
+                       int chosen = 0, best = -1;
+                       for (size_t i = 0; i < sets.size(); ++i) {
+                         chosen += sets[i].chosen;
+                         if (sets[i].available) best = static_cast<int>(i);
+                       }
+                       return chosen == 1 && best == chosen_index() ? 0 : 1;
+                     }),
+            0);
+}
+
+TEST(InstructionSets, ScalarIsFirstAndAlwaysThere) {
+  EXPECT_EQ(in_child("scalar",
+                     [] {
+                       const auto sets = rapt::instruction_sets();
+                       const bool fits = !sets.empty() && std::string(sets[0].name) == "scalar" &&
+                                         sets[0].available && sets[0].chosen;
+                       const rapt::Tensor t(rapt::DType::f32, {2, 4});
+                       return fits && std::string(rapt::plan(t, t, t).isa) == "scalar" ? 0 : 1;
+                     }),
+            0);
+}
+
+// The verbs refuse as well as the list: no set is taken in silence.
+TEST(InstructionSets, UnknownNamesAreRefused) {
+  for (const char* name : {"avx1024", "AVX2", "avx", "scalar "})
+    EXPECT_EQ(in_child(name,
+                       [name] {
+                         int refused = 0;
+                         const rapt::Tensor t(rapt::DType::f32, {2, 4});
+                         try {
+                           rapt::instruction_sets();
+                         } catch (const rapt::Error& error) {
+                           refused += error.code() == ErrorCode::unknown_name &&
+                                      std::string(error.what()).find(name) != std::string::npos;
+                         }
+                         try {
+                           rapt::scaled_dot_product_attention(t, t, t);
+                         } catch (const rapt::Error& error) {
+                           refused += error.code() == ErrorCode::unknown_name;
+                         }
+                         return refused;
+                       }),
+              2)
+        << name;
+}
+
+TEST(InstructionSets, SetsThatCannotRunHereAreRefused) {
+  std::vector<std::string> missing;
+  // The list itself must not depend on what the environment of this test says.
+  if (std::getenv("RAPT_ISA") == nullptr)
+    for (const auto& set : rapt::instruction_sets())
+      if (!set.available) missing.push_back(set.name);
+  if (missing.empty()) GTEST_SKIP() << "this machine runs every set of this build";
+  for (const std::string& name : missing)
+    EXPECT_EQ(in_child(name.c_str(),
+                       [] {
+                         try {
+                           rapt::instruction_sets();
+                         } catch (const rapt::Error& error) {
+                           return error.code() == ErrorCode::unsupported ? 0 : 1;
+                         }
+                         return 2;
+                       }),
+              0);
+}
+
+}  // namespace
