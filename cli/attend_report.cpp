@@ -62,7 +62,7 @@ std::string summary_text(const AttendReport& r) {
   line("query", type_text(r.query));
   line("key", type_text(r.key));
   line("value", type_text(r.value));
-  line("output", type_text(r.result->output));
+  line("output", type_text(r.output));
   line("scale", fmt::format("{:.6g}", r.scale));
   std::string masks;
   for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
@@ -75,7 +75,7 @@ std::string summary_text(const AttendReport& r) {
   std::string time =
       fmt::format("{} (CPU {})", seconds_text(r.wall_seconds), seconds_text(r.cpu_seconds));
   if (r.flops() > 0) {
-    time += fmt::format(", {:.1f} GFLOP/s on the scores that the masks allow",
+    time += fmt::format(", {:.3g} GFLOP/s on the scores that the masks allow",
                         1e-9 * r.flops() / r.cpu_seconds);
   }
   line("time", time);
@@ -89,13 +89,13 @@ std::string summary_text(const AttendReport& r) {
                                    bytes_text(static_cast<double>(r.plan.result_bytes)),
                                    bytes_text(static_cast<double>(r.plan.workspace_bytes)));
   if (r.peak && r.memory_growth >= 0) {
-    memory +=
-        fmt::format("; the process grew by {}", bytes_text(static_cast<double>(r.memory_growth)));
+    memory += fmt::format("; the process grew by {}, results included",
+                          bytes_text(static_cast<double>(r.memory_growth)));
   }
   memory += fmt::format("; the matrix of scores would take {}",
                         bytes_text(static_cast<double>(r.plan.matrix_bytes)));
   line("memory", memory);
-  if (small(r.result->output)) text += "\noutput\n" + matrices_text(r.result->output);
+  if (small(r.output)) text += "\noutput\n" + matrices_text(r.output);
   return text;
 }
 
@@ -112,9 +112,9 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   document["masks"] = r.masks;
   document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
   document["normalizer"] = Softmax::kDeclaration.name;
-  document["output"] = json_type(r.result->output);
-  if (small(r.result->output)) document["output"]["values"] = json_values(r.result->output);
-  document["weights"] = r.result->weights.defined() ? json_type(r.result->weights) : Json();
+  document["output"] = json_type(r.output);
+  if (small(r.output)) document["output"]["values"] = json_values(r.output);
+  document["weights"] = r.weights.defined() ? json_type(r.weights) : Json();
   document["files"] = Json::array();
   for (const WrittenFile& file : r.files) {
     document["files"].push_back(Json{{"what", file.what}, {"path", file.path}});

@@ -25,7 +25,8 @@ struct AttendReport {
   std::vector<std::string> masks;
   std::string bias;  // its file; empty if there is none
   Plan plan;
-  const AttentionResult* result = nullptr;
+  TensorView output;
+  TensorView weights;  // what --weights writes; absent without it
   double wall_seconds = 0, cpu_seconds = 0;
   std::optional<MachinePeak> peak;  // if it was asked for
   int64_t memory_limit = 0;         // bytes

@@ -1,8 +1,40 @@
 #!/usr/bin/env bash
 # The demonstration of `./run demo`: demo.sh RAPT shows what the command line at RAPT can do.
+#
+# Leaves demo/attention.svg and demo/attention.png.
 set -euo pipefail
-rapt=$1
+rapt=$(realpath "$1")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p demo
 
+say() { printf '\n== %s\n\n' "$*"; }
+
+# Shows a command as one would type it in the root of the checkout, then runs it.
+show() {
+  printf '$ rapt %s\n\n' "$*"
+  "$rapt" "$@"
+}
+
+say "Attention step by step, on two words"
+show explain
+
+say "A paragraph: which word attends to which"
+cat examples/paragraph.txt
 echo
-echo "== Attention step by step, on two tokens"
-"$rapt" explain
+show attend --text examples/paragraph.txt --force \
+  --heatmap demo/attention.svg --heatmap demo/attention.png --heatmap -
+
+say "32,768 words, 8 heads, each word attending to all before it"
+# Words of two to four syllables. The generator is Lehmer's (16807 modulo 2^31 - 1), which awk's
+# doubles hold exactly: the same text everywhere.
+awk 'function below(n) { seed = seed * 16807 % 2147483647; return seed % n }
+     BEGIN {
+       seed = 1
+       split("ba ke li mo nu ra se ti vo zu da fe gi ho pa wy", syllable, " ")
+       for (w = 0; w < 32768; ++w) {
+         word = ""
+         for (s = 2 + below(3); s > 0; --s) word = word syllable[1 + below(16)]
+         print word
+       }
+     }' >demo/words.txt
+show attend --text demo/words.txt --dim 512 --heads 8 --mask causal --peak

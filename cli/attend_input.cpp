@@ -1,0 +1,126 @@
+// Reading the inputs of `rapt attend` and giving them one dtype.
+#include "attend_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "arguments.h"
+#include "failure.h"
+#include "narrate.h"
+#include "rapt/io/text_features.h"
+#include "tensor_input.h"
+
+namespace rapt::cli {
+namespace {
+
+std::optional<DType> wanted_dtype(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "f32") return DType::f32;
+  if (name == "f64") return DType::f64;
+  if (name == "bf16" || name == "f16") throw not_built("--dtype " + name, "f32 and f64 are");
+  throw usage_error("--dtype: expected f32 or f64, got '" + name + "'");
+}
+
+int64_t positive(const std::string& option, const std::string& text) {
+  const int64_t value = parse_integer(option, text);
+  if (value < 1) throw usage_error(option + ": expected at least 1, got " + text);
+  return value;
+}
+
+// Words as rows; their numbers are dealt to the heads in contiguous parts, as multi-head attention
+// does: [words, dim] seen as [heads, words, dim / heads], without a copy.
+TensorView split_heads(const TensorView& features, int64_t heads) {
+  if (heads == 1) return features;
+  const int64_t words = features.shape[0], dim = features.shape[1];
+  const int64_t shape[] = {heads, words, dim / heads};
+  const int64_t strides[] = {dim / heads, dim, 1};
+  return TensorView(features.data, features.dtype, shape, strides, true);
+}
+
+void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budget,
+               Inputs& inputs) {
+  std::string text = arguments.text;
+  inputs.text_source = "the command line";
+  std::error_code ignored;
+  const bool at = text[0] == '@';
+  if (at || std::filesystem::is_regular_file(text, ignored)) {
+    inputs.text_source = at ? text.substr(1) : text;
+    text = read_text_file("--text", inputs.text_source);
+  }
+  inputs.words = split_words(text);
+  if (inputs.words.empty()) throw Failure(Exit::data, "--text: there is no word in the text");
+  const auto words = static_cast<int64_t>(inputs.words.size());
+  const int64_t dim = arguments.dim.empty() ? kTextDim : positive("--dim", arguments.dim);
+  const int64_t heads = arguments.heads.empty() ? 1 : positive("--heads", arguments.heads);
+  if (dim % heads != 0) {
+    throw usage_error(fmt::format("--heads {}: expected a divisor of --dim, {}", heads, dim));
+  }
+  // A product beyond 64 bits is beyond every budget.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const int64_t row = size_of(DType::f32) * words;
+  budget.take(dim > kMost / row ? kMost : dim * row,
+              fmt::format("the features of {} words", words));
+  inputs.query_memory = text_features(inputs.words, dim);
+  convert_input("--text", inputs.query_memory, dtype, budget);
+  inputs.query = inputs.key = inputs.value = split_heads(inputs.query_memory, heads);
+  // A head has its share of the squared length of a row, which is about 1.
+  inputs.scale = kTextScale * static_cast<double>(heads);
+}
+
+void read_files(const AttendArguments& arguments, std::optional<DType> asked, MemoryBudget& budget,
+                Inputs& inputs) {
+  inputs.query_memory = read_tensor("--query", arguments.query, budget);
+  inputs.key_memory = read_tensor("--key", arguments.key, budget);
+  inputs.value_memory = read_tensor("--value", arguments.value, budget);
+  const DType dtype = asked.value_or(inputs.query_memory.dtype());
+  if (dtype != DType::f32 && dtype != DType::f64) {
+    throw Failure(Exit::data, std::string("--query: expected f32 or f64, got ") + name_of(dtype),
+                  "--dtype f32 or --dtype f64 converts");
+  }
+  convert_input("--query", inputs.query_memory, dtype, budget);
+  convert_input("--key", inputs.key_memory, dtype, budget);
+  convert_input("--value", inputs.value_memory, dtype, budget);
+  inputs.query = inputs.query_memory.view();
+  inputs.key = inputs.key_memory.view();
+  inputs.value = inputs.value_memory.view();
+}
+
+}  // namespace
+
+void convert_input(const std::string& option, Tensor& tensor, DType dtype, MemoryBudget& budget) {
+  if (!tensor.defined() || tensor.dtype() == dtype) return;
+  budget.take(tensor.count() * size_of(dtype), option + " as " + name_of(dtype));
+  narrate(option + ": " + name_of(tensor.dtype()) + " converted to " + name_of(dtype));
+  tensor = converted(tensor, dtype);
+}
+
+Inputs read_inputs(const AttendArguments& arguments, MemoryBudget& budget) {
+  const std::optional<DType> asked = wanted_dtype(arguments.dtype);
+  Inputs inputs;
+  if (arguments.text.empty()) {
+    read_files(arguments, asked, budget, inputs);
+  } else {
+    read_text(arguments, asked.value_or(DType::f32), budget, inputs);
+  }
+  return inputs;
+}
+
+std::vector<int64_t> leading_dimensions(const Inputs& inputs) {
+  const TensorView* const views[] = {&inputs.query, &inputs.key, &inputs.value};
+  int rank = 2;
+  for (const TensorView* view : views) rank = std::max(rank, view->rank);
+  std::vector<int64_t> leading(static_cast<size_t>(rank - 2), 1);
+  for (const TensorView* view : views) {
+    for (int d = 0; d < view->rank - 2; ++d) {
+      int64_t& length = leading[static_cast<size_t>(d + rank - view->rank)];
+      if (length == 1) length = view->shape[d];  // grouped heads: the query's come first
+    }
+  }
+  return leading;
+}
+
+}  // namespace rapt::cli

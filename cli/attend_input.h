@@ -1,0 +1,33 @@
+#pragma once
+// What `rapt attend` computes on: query, key and value from files or from a text.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attend_arguments.h"
+#include "memory.h"
+#include "rapt/tensor.h"
+
+namespace rapt::cli {
+
+// Query, key and value of one dtype, f32 or f64. The views look at the tensors.
+struct Inputs {
+  TensorView query;             // [..., q_len, head_dim]
+  TensorView key, value;        // [..., k_len, head_dim], [..., k_len, value_dim]
+  std::optional<double> scale;  // what suits a text; none for files
+
+  std::vector<std::string> words;  // of --text
+  std::string text_source;         // its file, or "the command line"; empty for files
+
+  Tensor query_memory, key_memory, value_memory;  // of a text: the query's alone
+};
+
+Inputs read_inputs(const AttendArguments& arguments, MemoryBudget& budget);
+
+// Converts a tensor, if there is one and its dtype is another, and says so on stderr.
+void convert_input(const std::string& option, Tensor& tensor, DType dtype, MemoryBudget& budget);
+
+// The leading dimensions of the output of inputs that plan() accepts.
+std::vector<int64_t> leading_dimensions(const Inputs& inputs);
+
+}  // namespace rapt::cli
