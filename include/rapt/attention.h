@@ -36,14 +36,21 @@
 
 namespace rapt {
 
-// A normaliser of the catalogue, by reference: `options.normalizer = my_softmax;`
+// A normaliser by reference: `options.normalizer = my_softmax;`. One that is not in the catalogue
+// is refused by the call that gets it.
 struct NormalizerRef {
-  int index;           // its position in Normalizers
+  int index;           // its position in Normalizers; -1: not in the catalogue
   const void* object;  // must outlive the call
+  const Declaration* declaration;
+  bool mergeable;
 
   template <class N>
-  requires(index_in<N>(Normalizers{}) >= 0) NormalizerRef(const N& normalizer)
-      : index(index_in<N>(Normalizers{})), object(&normalizer) {}
+  requires requires { N::kDeclaration; }
+  NormalizerRef(const N& normalizer)
+      : index(index_in<N>(Normalizers{})),
+        object(&normalizer),
+        declaration(&N::kDeclaration),
+        mergeable(N::kMergeable) {}
 };
 
 inline constexpr Softmax kSoftmax{};

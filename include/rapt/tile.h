@@ -24,6 +24,7 @@ struct Tile {
   const E* block_max = nullptr;  // [queries] maximum over `keys`; -inf where none is visible
   E* state = nullptr;            // [N::kStateRows][queries] what the normaliser keeps per query
   E* factor = nullptr;           // [queries] out: what the output collected so far is multiplied by
+  bool zero = false;             // out: every weight is 0, so the tile's values need no product
   bool rescale = false;          // out: some factor is not 1
   int64_t keys = 0, queries = 0;
 
@@ -33,6 +34,7 @@ struct Tile {
   bool log2_units = false;
 
   Positions query_positions, key_positions;
+  int64_t head = 0;  // flat index into the leading dimensions, for parameters per head
 
   // Whole-row normalisers only.
   E* candidates = nullptr;      // [N::kCandidates][queries] what collect() keeps for solve()

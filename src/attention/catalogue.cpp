@@ -150,9 +150,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::span<const Declaration* const> mask_declarations() {
-  return declarations_of(Masks{});
-}
+std::span<const Declaration* const> mask_declarations() { return declarations_of(Masks{}); }
 std::span<const Declaration* const> normalizer_declarations() {
   return declarations_of(Normalizers{});
 }

@@ -80,9 +80,10 @@ class Task {
       if (tile[i].range.begin == tile[i].range.end) continue;
       range = {std::min(range.begin, tile[i].range.begin), std::max(range.end, tile[i].range.end)};
     }
-    if (n_.whole_row) {
+    for (bool more = n_.whole_row; more && !stopped();) {
       for_each_block(range, tile, tiles, visible, &Task::collect);
-      for (int64_t i = 0; i < tiles; ++i) n_.solve(call_.normalizer_object, tile[i].hooks);
+      more = false;
+      for (int64_t i = 0; i < tiles; ++i) more |= n_.solve(call_.normalizer_object, tile[i].hooks);
     }
     for_each_block(range, tile, tiles, visible, &Task::apply);
     if (stopped()) return;
@@ -114,6 +115,7 @@ class Task {
     tile.hooks.queries = tile.queries;
     tile.hooks.log2_units = !natural_;
     tile.hooks.query_positions = tile.positions;
+    tile.hooks.head = head_;
 
     const E* query = static_cast<const E*>(p_.query.data) +
                      p_.query.offset_of(index_, p_.leading_rank) +
@@ -227,6 +229,7 @@ class Task {
 
   void apply(QueryTile<E>& tile, KeyBlock<E>& block, int64_t first) noexcept {
     n_.apply(call_.normalizer_object, tile.hooks);
+    if (tile.hooks.zero) return;
     add_values(tile, block, first, scores_, tile.output_t);
     if (n_.extra) add_values(tile, block, first, second_, tile.extra_t);
   }
@@ -253,20 +256,21 @@ class Task {
   void finish_tile(QueryTile<E>& tile) noexcept {
     const Outputs& o = call_.outputs;
     const int64_t rows = tile.positions.count, start = tile.positions.start;
-    E* statistic = o.statistic.data ? rows_ + 3 * call_.tiling.tile_queries : nullptr;
-    n_.finish(call_.normalizer_object, tile.hooks, inverse(), statistic);
-    const auto store = [&](const Operand& target, const E* tile_t) {
+    const Finish<E> result{inverse(), extra_inverse(),
+                           o.statistic.data ? rows_ + 4 * call_.tiling.tile_queries : nullptr};
+    n_.finish(call_.normalizer_object, tile.hooks, result);
+    const auto store = [&](const Operand& target, const E* tile_t, const E* factor_of_row) {
       E* out = static_cast<E*>(target.data) + target.offset_of(index_, p_.leading_rank) +
                start * target.row_stride;
-      call_.table.store_rows(tile_t, p_.value_dim, tile.queries, inverse(), tile.seen, rows, out,
-                             target.row_stride, target.dim_stride);
+      call_.table.store_rows(tile_t, p_.value_dim, tile.queries, factor_of_row, tile.seen, rows,
+                             out, target.row_stride, target.dim_stride);
     };
-    store(o.output, tile.output_t);
-    if (n_.extra && call_.extra.data) store(call_.extra, tile.extra_t);
-    if (!statistic) return;
+    store(o.output, tile.output_t, result.inverse);
+    if (n_.extra && call_.extra.data) store(call_.extra, tile.extra_t, result.extra_inverse);
+    if (!result.statistic) return;
     E* out = static_cast<E*>(o.statistic.data) + o.statistic.offset_of(index_, p_.leading_rank) +
              start * o.statistic.row_stride;
-    for (int64_t i = 0; i < rows; ++i) out[i * o.statistic.row_stride] = statistic[i];
+    for (int64_t i = 0; i < rows; ++i) out[i * o.statistic.row_stride] = result.statistic[i];
   }
 
   // Where this head's returned weights begin; null if it was not asked for.
@@ -324,6 +328,7 @@ class Task {
   E* block_max() const noexcept { return rows_; }
   E* factor() const noexcept { return rows_ + call_.tiling.tile_queries; }
   E* inverse() const noexcept { return rows_ + 2 * call_.tiling.tile_queries; }
+  E* extra_inverse() const noexcept { return rows_ + 3 * call_.tiling.tile_queries; }
 
   const ForwardCall<E>& call_;
   const Problem& p_;

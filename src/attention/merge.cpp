@@ -7,17 +7,6 @@
 namespace rapt {
 namespace {
 
-struct Traits {
-  const Declaration* declaration;
-  bool mergeable;
-};
-
-template <class... N>
-Traits traits_of(TypeList<N...>, int index) {
-  const Traits all[] = {{&N::kDeclaration, N::kMergeable}...};
-  return all[index];
-}
-
 void check_pair(const char* name, const TensorView& a, const TensorView& b) {
   if (!a.defined() || !b.defined())
     throw Error(ErrorCode::argument, std::string("merge: both states need their ") + name);
@@ -77,10 +66,9 @@ void merge_all(AttentionState& into, const AttentionState& from) {
 }  // namespace
 
 void merge(AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer) {
-  const Traits traits = traits_of(Normalizers{}, normalizer.index);
-  if (!traits.mergeable)
+  if (!normalizer.mergeable)
     throw Error(ErrorCode::unsupported,
-                std::string("merge: results of ") + traits.declaration->name +
+                std::string("merge: results of ") + normalizer.declaration->name +
                     " over parts of the keys cannot be merged; compute it over all keys at once");
   check_pair("output", into.output, from.output);
   check_pair("statistic", into.statistic, from.statistic);

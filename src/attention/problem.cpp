@@ -12,9 +12,7 @@ std::string named(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) {
-  throw Error(code, message);
-}
+[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
 // A tensor of [..., rows, dims]: rank, device, dtype, and that its farthest element has a 64-bit
 // address.
@@ -188,6 +186,10 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     p.bias.data = bias.data;
   }
 
+  if (options.normalizer.index < 0)
+    fail(ErrorCode::unsupported, std::string("normalizer ") + options.normalizer.declaration->name +
+                                     " is not in this build's catalogue (rapt/variants.h)");
+  check_parameters(*options.normalizer.declaration, options.normalizer.object);
   for (const Mask* mask : options.masks) {
     if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
     mask->check(p.leading_dims(), p.q_len, p.k_len);

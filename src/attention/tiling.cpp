@@ -58,7 +58,7 @@ ScratchLayout layout_of(const Problem& p, const Tiling& t, const NormalizerKerne
   layout.second = place(normalizer.extra ? tile_scores : 0, sizeof(E));
   layout.state = place(normalizer.state_rows * task, sizeof(E));
   layout.candidates = place(normalizer.candidates * task, sizeof(E));
-  layout.rows = place(4 * t.tile_queries, sizeof(E));
+  layout.rows = place(5 * t.tile_queries, sizeof(E));
   layout.bits = place(t.block_keys, sizeof(uint64_t));
   layout.masks = place(static_cast<int64_t>(masks), sizeof(BoundMask));
   layout.key = place(p.key.dim_stride == 1 ? 0 : t.block_keys * p.head_dim, sizeof(E));

@@ -40,7 +40,7 @@ struct ScratchLayout {
   size_t second = 0;      // the same: weights of the extra output
   size_t state = 0;       // [tiles][state_rows][tile_queries] E
   size_t candidates = 0;  // [tiles][candidates][tile_queries] E
-  size_t rows = 0;        // [4][tile_queries] E: block maximum, factor, inverse, statistic
+  size_t rows = 0;        // [5][tile_queries] E: block maximum, factor, inverses, statistic
   size_t bits = 0;        // [block_keys] uint64
   size_t masks = 0;       // [number of masks] BoundMask
   size_t key = 0;         // [block_keys][head_dim] E, if key rows are not dense

@@ -7,6 +7,7 @@
 // from 1 to max_vectors, at most 64 (a mask word). Kernels check nothing and are noexcept.
 #include <cstdint>
 
+#include "rapt/normalizer/normalizer.h"
 #include "rapt/state.h"
 #include "rapt/tile.h"
 
@@ -34,8 +35,9 @@ struct NormalizerKernels {
   bool whole_row, extra, takes_log2;
   int state_rows, candidates;
   using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
-  Hook begin, collect, solve, apply, weights;  // collect and solve: whole-row normalisers only
-  void (*finish)(const void* normalizer, Tile<E>& tile, E* inverse, E* statistic) noexcept;
+  Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
+  bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
+  void (*finish)(const void* normalizer, Tile<E>& tile, Finish<E> result) noexcept;
 };
 
 // A score's hook (DESIGN.md, "Variants"): scores in natural units, in place.

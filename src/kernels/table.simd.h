@@ -28,7 +28,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
       static_cast<const N*>(n)->template collect<V>(t);
     };
     k.solve = [](const void* n, Tile<E>& t) noexcept {
-      static_cast<const N*>(n)->template solve<V>(t);
+      return static_cast<const N*>(n)->template solve<V>(t);
     };
   }
   k.apply = [](const void* n, Tile<E>& t) noexcept {
@@ -37,8 +37,8 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   k.weights = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template weights<V>(t);
   };
-  k.finish = [](const void* n, Tile<E>& t, E* inverse, E* statistic) noexcept {
-    static_cast<const N*>(n)->template finish<V>(t, inverse, statistic);
+  k.finish = [](const void* n, Tile<E>& t, Finish<E> result) noexcept {
+    static_cast<const N*>(n)->template finish<V>(t, result);
   };
   return k;
 }

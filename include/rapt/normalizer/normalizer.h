@@ -17,18 +17,27 @@
 //
 //   begin<V>(tile)      before the first block of keys: initialise tile.state
 //   apply<V>(tile)      scores -> weights up to a factor per query; sets tile.factor, tile.rescale
-//   finish<V>(tile, inverse, statistic)   after the last block, per query: what the output is
-//                       multiplied by, and the statistic (which may be null)
+//   finish<V>(tile, result)   after the last block, per query: what the output is multiplied by,
+//                       and the statistic, also for a query that has seen no key
 //   weights<V>(tile)    scores -> final weights, after finish(); for returned weights
 //
-// A whole-row normaliser sees every block twice: first collect<V>(tile) for all blocks, then
-// solve<V>(tile) once, then apply<V>(tile) for all blocks. collect() must survive a row with more
-// candidates than fit (see DESIGN.md, "The tile").
+// A whole-row normaliser sees the blocks more than once: collect<V>(tile) for all blocks, then
+// bool solve<V>(tile), and so again while solve() of some tile asks for another pass; then
+// apply<V>(tile) for all blocks. Candidates are kept per query as [kCandidates][queries]; a row
+// with more of them than fit is solved by further passes instead (DESIGN.md, "The tile").
 #include "rapt/declaration.h"
 #include "rapt/state.h"
 #include "rapt/tile.h"
 
 namespace rapt {
+
+// What finish() writes, each [queries]. Null: not wanted.
+template <class E>
+struct Finish {
+  E* inverse = nullptr;        // multiplies the output; never null
+  E* extra_inverse = nullptr;  // multiplies the extra output
+  E* statistic = nullptr;
+};
 
 template <class... T>
 struct TypeList {};

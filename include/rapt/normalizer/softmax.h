@@ -42,15 +42,14 @@ struct Softmax {
   }
 
   template <class V>
-  void finish(Tile<typename V::Element>& t, typename V::Element* inverse,
-              typename V::Element* lse) const noexcept {
+  void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes)
-      store(inverse + x, div(V::set(1), V::load(t.state + t.queries + x)));
-    if (!lse) return;
+      store(out.inverse + x, div(V::set(1), V::load(t.state + t.queries + x)));
+    if (!out.statistic) return;
     const double unit = t.log2_units ? kLn2 : 1;
     for (int64_t i = 0; i < t.queries; ++i)
-      lse[i] = static_cast<typename V::Element>(t.state[i] * unit +
-                                                __builtin_log(t.state[t.queries + i]));
+      out.statistic[i] = static_cast<typename V::Element>(t.state[i] * unit +
+                                                          __builtin_log(t.state[t.queries + i]));
   }
 
   template <class V>
