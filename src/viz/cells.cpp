@@ -43,8 +43,9 @@ void check(const Heatmap& map) {
   if (map.decimals < 0 || map.decimals > 9)
     throw Error(ErrorCode::argument,
                 "heatmap: expected 0 to 9 decimals, got " + std::to_string(map.decimals));
-  if (map.range && !(std::isfinite(map.range->low) && std::isfinite(map.range->high) &&
-                     map.range->low < map.range->high))
+  if (map.range &&
+      !(std::isfinite(map.range->low) && std::isfinite(map.range->high) &&
+        std::isfinite(map.range->high - map.range->low) && map.range->low < map.range->high))
     throw Error(ErrorCode::argument, "heatmap: expected a finite range with low < high, got " +
                                          std::to_string(map.range->low) + " to " +
                                          std::to_string(map.range->high));

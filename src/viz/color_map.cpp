@@ -51,9 +51,7 @@ Color ColorMap::at(double position) const {
   return {mix(a.red, b.red), mix(a.green, b.green), mix(a.blue, b.blue)};
 }
 
-std::span<const ColorMap> color_maps() {
-  return kMaps;
-}
+std::span<const ColorMap> color_maps() { return kMaps; }
 
 const ColorMap& color_map(std::string_view name) {
   std::string known;

@@ -38,9 +38,7 @@ constexpr double kLargestAspect = 4;
 constexpr Color kFaintInk{0x49, 0x50, 0x57};
 constexpr Color kAxisColor{0x86, 0x8e, 0x96};
 
-double text_height(double font) {
-  return kCapHeight * font;
-}
+double text_height(double font) { return kCapHeight * font; }
 
 // One axis: which labels are shown, where, and how much room they take across the axis.
 struct Axis {

@@ -25,9 +25,7 @@ std::string format_value(double value, int decimals) {
                  decimals);
 }
 
-std::string format_short(double value) {
-  return to_text(value, std::chars_format::general, 3);
-}
+std::string format_short(double value) { return to_text(value, std::chars_format::general, 3); }
 
 int64_t round_step(double least) {
   for (int64_t power = 1;; power *= 10)
@@ -36,6 +34,9 @@ int64_t round_step(double least) {
 }
 
 std::vector<Tick> round_ticks(double low, double high, int count) {
+  // Too narrow for its distance from zero: multiples could not be told apart in print.
+  if (high - low < 1e-9 * std::max(std::fabs(low), std::fabs(high)))
+    return {{low, format_short(low)}, {high, format_short(high)}};
   const double raw = (high - low) / std::max(count, 1);
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
   const double ratio = raw / power * (1 - 1e-9);  // 2.0000000001 is 2

@@ -21,7 +21,8 @@ struct Tick {
   std::string text;
 };
 
-// At most about `count` multiples of 1, 2 or 5 times a power of ten between low and high.
+// At most about `count` multiples of 1, 2 or 5 times a power of ten between low and high; the
+// two ends where these are too close to each other for that.
 std::vector<Tick> round_ticks(double low, double high, int count);
 
 }  // namespace rapt::viz

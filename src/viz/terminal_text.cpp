@@ -62,9 +62,7 @@ void TerminalText::put(std::string_view utf8, CellStyle style) {
   out_ += utf8;
 }
 
-void TerminalText::put(std::u32string_view text, CellStyle style) {
-  put(encode_utf8(text), style);
-}
+void TerminalText::put(std::u32string_view text, CellStyle style) { put(encode_utf8(text), style); }
 
 void TerminalText::end_line() {
   set({});

@@ -26,9 +26,7 @@ TEST(ColorMap, TakesItsEndsBeyondThem) {
   }
 }
 
-TEST(ColorMap, IsFoundInAnyCase) {
-  EXPECT_EQ(color_map("Blues").name, "blues");
-}
+TEST(ColorMap, IsFoundInAnyCase) { EXPECT_EQ(color_map("Blues").name, "blues"); }
 
 TEST(ColorMap, UnknownNameListsTheKnownOnes) {
   try {

@@ -33,6 +33,7 @@ TEST(HeatmapErrors, SizesMustFit) {
   expect_error([](Heatmap& m) { m = {}; }, code, "got [0, 0]");
   expect_error([](Heatmap& m) { m.columns = -2; }, code, "got [2, -2]");
   expect_error([](Heatmap& m) { m.values.pop_back(); }, code, "[2, 2], got 3");
+  expect_error([](Heatmap& m) { m.values.push_back(0); }, code, "[2, 2], got 5");
   // 2^33 * 2^31 is 0 in 64 bits.
   expect_error([](Heatmap& m) { m = {.rows = int64_t{1} << 33, .columns = int64_t{1} << 31}; },
                code, "got 0");
@@ -53,6 +54,7 @@ TEST(HeatmapErrors, RangesAndDecimalsMustMakeSense) {
         m.range = ValueRange{0, std::numeric_limits<double>::infinity()};
       },
       code, "finite range");
+  expect_error([](Heatmap& m) { m.range = ValueRange{-1e308, 1e308}; }, code, "finite range");
   expect_error([](Heatmap& m) { m.decimals = 10; }, code, "0 to 9 decimals, got 10");
   expect_error([](Heatmap& m) { m.decimals = -1; }, code, "got -1");
   expect_error([](Heatmap& m) { m.colors = {}; }, code, "two stops, got 0");

@@ -49,9 +49,7 @@ Heatmap pooled() {
 class GoldenTerminal : public testing::TestWithParam<Case> {};
 class GoldenSvg : public testing::TestWithParam<Case> {};
 
-std::string name_of(const testing::TestParamInfo<Case>& parameter) {
-  return parameter.param.name;
-}
+std::string name_of(const testing::TestParamInfo<Case>& parameter) { return parameter.param.name; }
 
 TEST_P(GoldenTerminal, Truecolor) {
   expect_golden(std::string(GetParam().name) + ".truecolor.txt",

@@ -13,9 +13,9 @@ namespace rapt::viz {
 namespace {
 
 Box extent(const Text& text, Foreign foreign) {
-  // Descenders may touch; capital letters may not.
+  // From half a descender below the line to as much above the capitals.
   const double width = text_width(text.text, foreign) * text.size;
-  const double height = kCapHeight * text.size;
+  const double height = 0.95 * text.size;
   const double start = text.anchor == Anchor::start ? 0
                        : text.anchor == Anchor::end ? -width
                                                     : -width / 2;
@@ -32,6 +32,7 @@ Heatmap labelled(int64_t rows, int64_t columns, const std::string& label) {
   Heatmap map = test::weights(rows, columns, test::Mask::causal);
   map.title = "A title of some length for a map of any size, which is wrapped or cut " + label;
   if (label.empty()) return map;
+  map.x_label = map.y_label = label + label;
   for (int64_t i = 0; i < rows; ++i) map.row_labels.push_back(label + std::to_string(i));
   for (int64_t i = 0; i < columns; ++i) map.column_labels.push_back(label + std::to_string(i));
   return map;

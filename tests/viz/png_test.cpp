@@ -9,6 +9,7 @@
 #include "viz/drawing.h"
 #include "viz/examples.h"
 #include "viz/png_reader.h"
+#include "viz/raster.h"
 #include "viz/svg_reader.h"
 
 namespace rapt::viz {
@@ -34,9 +35,7 @@ std::vector<Element> rectangles(const Heatmap& map) {
   return found;
 }
 
-int64_t pixel(double units) {
-  return std::lround(units * kScale);
-}
+int64_t pixel(double units) { return std::lround(units * kScale); }
 
 TEST(Png, IsTwiceTheSvg) {
   const Element svg = test::SvgReader(to_svg(test::four_tokens())).all("svg").at(0);
@@ -100,9 +99,7 @@ std::set<int> colors_in(const PngPixels& png, const Element& e, double column, d
   return found;
 }
 
-int code(Color c) {
-  return c.red << 16 | c.green << 8 | c.blue;
-}
+int code(Color c) { return c.red << 16 | c.green << 8 | c.blue; }
 
 TEST(Png, MaskedZeroAndNotFiniteAreThreeThings) {
   Heatmap map = test::causal_with_faults();
@@ -139,6 +136,29 @@ TEST(Png, LargeMapsKeepEveryCell) {
   EXPECT_EQ(color_at(37, 81), map.colors.at(1));
   for (const auto& [row, column] : {std::pair{36, 81}, {38, 81}, {37, 80}, {37, 82}})
     EXPECT_EQ(color_at(row, column), map.colors.at(0)) << row << ", " << column;
+}
+
+TEST(Png, TurnedTextReadsUpwards) {
+  constexpr int64_t kSide = 60;
+  const auto draw = [](Turn turn) {
+    const double middle = kSide / 2;
+    return rasterize(
+        {kSide,
+         kSide,
+         U"",
+         {Text{middle, middle, 16, Anchor::middle, turn, Weight::normal, {}, U"7L\u65e5"}}},
+        1);
+  };
+  const Raster level = draw(Turn::none), upwards = draw(Turn::upwards);
+  int64_t inked = 0;
+  for (int64_t y = 0; y < kSide; ++y)
+    for (int64_t x = 0; x < kSide; ++x) {
+      const Color ink = level.pixels[y * kSide + x];
+      const Color turned = upwards.pixels[(kSide - 1 - x) * kSide + y];
+      EXPECT_NEAR(ink.red, turned.red, 1) << x << ", " << y;
+      inked += ink.red < 0x80;
+    }
+  EXPECT_GT(inked, 50);
 }
 
 TEST(Png, EveryPrintableCharacterLeavesInk) {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <regex>
 #include <sstream>
 #include <string>
 
@@ -16,9 +15,19 @@ namespace {
 constexpr TerminalColor kColors[] = {TerminalColor::truecolor, TerminalColor::palette256,
                                      TerminalColor::ascii};
 
+// Without the sequences that set colours: ESC [ digits and semicolons m.
 std::string without_colors(const std::string& text) {
-  static const std::regex sgr("\x1b\\[[0-9;]*m");
-  return std::regex_replace(text, sgr, "");
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    if (text.compare(at, 2, "\x1b[") == 0) end = text.find_first_not_of("0123456789;", at + 2);
+    if (end > at && end < text.size() && text[end] == 'm') {
+      at = end + 1;
+    } else {
+      plain += text[at++];
+    }
+  }
+  return plain;
 }
 
 void expect_fits(const Heatmap& map, const TerminalStyle& style) {
