@@ -1,0 +1,375 @@
+// What the C interface answers to a caller's mistakes: one status and one sentence for each, and
+// outputs as they were.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "failing_new.h"
+#include "rapt/attention.h"
+#include "rapt/rapt_c.h"
+
+namespace {
+
+using testing::AssertionFailure;
+using testing::AssertionResult;
+using testing::AssertionSuccess;
+
+constexpr float kUntouched = 77;
+
+// One valid call, of which each test spoils one thing.
+struct Call {
+  int64_t query_shape[4] = {1, 2, 5, 8};
+  int64_t key_shape[4] = {1, 2, 6, 8};
+  int64_t value_shape[4] = {1, 2, 6, 4};
+  int64_t output_shape[4] = {1, 2, 5, 4};
+  int64_t statistic_shape[3] = {1, 2, 5};
+  int64_t weights_shape[4] = {1, 2, 5, 6};
+  float query_data[80] = {}, key_data[96] = {}, value_data[48] = {};
+  float output_data[40], statistic_data[10], weights_data[60];
+  rapt_tensor query = tensor(query_data, query_shape, 4, 1);
+  rapt_tensor key = tensor(key_data, key_shape, 4, 1);
+  rapt_tensor value = tensor(value_data, value_shape, 4, 1);
+  rapt_tensor output = tensor(output_data, output_shape, 4, 0);
+  rapt_tensor statistic = tensor(statistic_data, statistic_shape, 3, 0);
+  rapt_tensor weights = tensor(weights_data, weights_shape, 4, 0);
+  rapt_mask mask = {sizeof mask, "causal", 0, nullptr};
+  const rapt_mask* masks[1] = {&mask};
+  rapt_weights_request request = {sizeof request, 0, 0, 0, nullptr};
+  rapt_options options = {sizeof options, nullptr, 1, masks, nullptr, nullptr, nullptr};
+  rapt_results results = {sizeof results, &output, &statistic, nullptr};
+  rapt_executor executor = {sizeof executor, nullptr, [](void*) { return 1; }, run_in_order};
+  rapt_context context = {sizeof context, &executor, nullptr, nullptr, nullptr, 0};
+  rapt_plan_info info = {};
+  std::vector<std::byte> workspace;
+
+  Call() {
+    info.size = sizeof info;
+    for (float& x : output_data) x = kUntouched;
+  }
+  Call(const Call&) = delete;
+
+  static rapt_tensor tensor(float* data, const int64_t* shape, int rank, int read_only) {
+    return {sizeof(rapt_tensor), data, RAPT_F32, RAPT_CPU, read_only, rank, shape, nullptr};
+  }
+  static void run_in_order(void*, int64_t tasks, rapt_task task, void* argument) {
+    for (int64_t t = 0; t < tasks; ++t) task(argument, t, 0);
+  }
+
+  rapt_status forward() {
+    return rapt_attention_forward(&query, &key, &value, &options, &results,
+                                  workspace.empty() ? nullptr : workspace.data(), workspace.size(),
+                                  &context);
+  }
+  rapt_status plan() { return rapt_plan(&query, &key, &value, &options, &context, &info); }
+
+  // The call fails with this status, says these words and writes nothing.
+  AssertionResult refused(rapt_status got, rapt_status status, const char* words) const {
+    const std::string message = rapt_last_error();
+    if (got != status)
+      return AssertionFailure() << "got " << rapt_status_name(got) << " (" << message
+                                << "), expected " << rapt_status_name(status);
+    if (message.find(words) == std::string::npos)
+      return AssertionFailure() << "message: " << message << "\nexpected: ..." << words << "...";
+    for (const float x : output_data)
+      if (x != kUntouched) return AssertionFailure() << "the output was written to";
+    return AssertionSuccess();
+  }
+  AssertionResult forward_refused(rapt_status status, const char* words) {
+    return refused(forward(), status, words);
+  }
+};
+
+TEST(CApi, TheCallThatIsSpoiledBelowIsValid) {
+  Call c;
+  EXPECT_EQ(c.plan(), RAPT_OK) << rapt_last_error();
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+  for (const float x : c.output_data) EXPECT_NE(x, kUntouched);
+  c.options.weights = &c.request;
+  c.results.weights = &c.weights;
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
+TEST(CApi, OptionsAndContextMayBeAbsent) {
+  Call c;
+  EXPECT_EQ(rapt_plan(&c.query, &c.key, &c.value, nullptr, nullptr, &c.info), RAPT_OK);
+  EXPECT_EQ(
+      rapt_attention_forward(&c.query, &c.key, &c.value, nullptr, &c.results, nullptr, 0, nullptr),
+      RAPT_OK)
+      << rapt_last_error();
+}
+
+TEST(CApi, NullPointers) {
+  {
+    Call c;
+    EXPECT_TRUE(c.refused(rapt_plan(nullptr, &c.key, &c.value, nullptr, nullptr, &c.info),
+                          RAPT_ERROR_ARGUMENT, "query is a null pointer"));
+    EXPECT_TRUE(c.refused(rapt_plan(&c.query, nullptr, &c.value, nullptr, nullptr, &c.info),
+                          RAPT_ERROR_ARGUMENT, "key is a null pointer"));
+    EXPECT_TRUE(c.refused(rapt_plan(&c.query, &c.key, nullptr, nullptr, nullptr, &c.info),
+                          RAPT_ERROR_ARGUMENT, "value is a null pointer"));
+    EXPECT_TRUE(c.refused(rapt_plan(&c.query, &c.key, &c.value, nullptr, nullptr, nullptr),
+                          RAPT_ERROR_ARGUMENT, "rapt_plan_info"));
+    EXPECT_TRUE(c.refused(
+        rapt_attention_forward(&c.query, &c.key, &c.value, nullptr, nullptr, nullptr, 0, nullptr),
+        RAPT_ERROR_ARGUMENT, "rapt_results"));
+    EXPECT_TRUE(c.refused(rapt_attention_forward(&c.query, &c.key, &c.value, nullptr, &c.results,
+                                                 nullptr, 64, nullptr),
+                          RAPT_ERROR_ARGUMENT, "workspace is a null pointer of 64 bytes"));
+  }
+  const struct {
+    const char* words;
+    void (*spoil)(Call&);
+  } mistakes[] = {
+      {"has elements but a null data pointer", [](Call& c) { c.query.data = nullptr; }},
+      {"has elements but a null data pointer", [](Call& c) { c.output.data = nullptr; }},
+      {"rank 4 but a null shape", [](Call& c) { c.key.shape = nullptr; }},
+      {"output is a null pointer", [](Call& c) { c.results.output = nullptr; }},
+      {"a null pointer to them", [](Call& c) { c.options.masks = nullptr; }},
+      {"a null pointer where a rapt_mask", [](Call& c) { c.masks[0] = nullptr; }},
+      {"without spec", [](Call& c) { c.mask.spec = nullptr; }},
+      {"a null pointer to them", [](Call& c) { c.mask.tensor_count = 1; }},
+      {"both functions", [](Call& c) { c.executor.run = nullptr; }},
+      {"both functions", [](Call& c) { c.executor.concurrency = nullptr; }},
+      {"`heads` is a null pointer",
+       [](Call& c) {
+         c.request.head_count = 1;
+         c.options.weights = &c.request;
+       }},
+  };
+  for (const auto& mistake : mistakes) {
+    Call c;
+    mistake.spoil(c);
+    EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, mistake.words));
+  }
+}
+
+TEST(CApi, WrongSizeFields) {
+  const struct {
+    const char* type;
+    size_t* (*field)(Call&);
+  } structs[] = {
+      {"rapt_tensor", [](Call& c) { return &c.value.size; }},
+      {"rapt_tensor", [](Call& c) { return &c.output.size; }},
+      {"rapt_mask", [](Call& c) { return &c.mask.size; }},
+      {"rapt_options", [](Call& c) { return &c.options.size; }},
+      {"rapt_results", [](Call& c) { return &c.results.size; }},
+      {"rapt_executor", [](Call& c) { return &c.executor.size; }},
+      {"rapt_context", [](Call& c) { return &c.context.size; }},
+      {"rapt_weights_request",
+       [](Call& c) {
+         c.options.weights = &c.request;
+         return &c.request.size;
+       }},
+  };
+  for (const auto& s : structs) {
+    Call c;
+    size_t& size = *s.field(c);
+    const size_t right = size;
+    for (const size_t wrong : {size_t{0}, size_t{1}, right - 1, ~size_t{0}}) {
+      size = wrong;
+      EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, s.type)) << s.type << " " << wrong;
+      EXPECT_NE(std::string(rapt_last_error()).find("is " + std::to_string(right)),
+                std::string::npos)
+          << rapt_last_error();
+    }
+  }
+  Call c;
+  c.info.size -= 1;
+  EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "rapt_plan_info"));
+}
+
+// A caller built against a later version, whose structs are larger.
+TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
+  struct LaterOptions {
+    rapt_options known;
+    int64_t later[3];
+  };
+  Call c;
+  LaterOptions later = {c.options, {}};
+  later.known.size = sizeof later;
+  const auto forward = [&] {
+    return rapt_attention_forward(&c.query, &c.key, &c.value, &later.known, &c.results, nullptr, 0,
+                                  nullptr);
+  };
+  later.later[2] = 1;
+  EXPECT_TRUE(c.refused(forward(), RAPT_ERROR_UNSUPPORTED, "update the library"));
+  later.later[2] = 0;
+  EXPECT_EQ(forward(), RAPT_OK) << rapt_last_error();
+
+  struct LaterPlan {
+    rapt_plan_info known;
+    int64_t later;
+    int64_t beyond;
+  } plan = {{}, 5, 6};
+  plan.known.size = offsetof(LaterPlan, beyond);
+  EXPECT_EQ(rapt_plan(&c.query, &c.key, &c.value, nullptr, nullptr, &plan.known), RAPT_OK);
+  EXPECT_EQ(plan.known.size, offsetof(LaterPlan, beyond));
+  EXPECT_EQ(plan.later, 0);
+  EXPECT_EQ(plan.beyond, 6);
+}
+
+// Every status that a call can answer, by a mistake that a caller can make.
+TEST(CApi, EveryStatus) {
+  const struct {
+    rapt_status status;
+    const char* words;
+    void (*spoil)(Call&);
+  } mistakes[] = {
+      {RAPT_ERROR_SHAPE, "head_dim 7", [](Call& c) { c.key_shape[3] = 7; }},
+      {RAPT_ERROR_SHAPE, "rank 33", [](Call& c) { c.query.rank = 33; }},
+      {RAPT_ERROR_SHAPE, "rank -1", [](Call& c) { c.query.rank = -1; }},
+      {RAPT_ERROR_SHAPE, "negative length", [](Call& c) { c.query_shape[2] = -5; }},
+      {RAPT_ERROR_SHAPE, "expected [1, 2, 5, 4]", [](Call& c) { c.output_shape[3] = 3; }},
+      {RAPT_ERROR_SHAPE, "expected [1, 2, 5]", [](Call& c) { c.statistic_shape[2] = 4; }},
+      {RAPT_ERROR_DTYPE, "dtype 99", [](Call& c) { c.query.dtype = 99; }},
+      {RAPT_ERROR_DTYPE, "dtype -1", [](Call& c) { c.query.dtype = -1; }},
+      {RAPT_ERROR_DTYPE, "key is f64", [](Call& c) { c.key.dtype = RAPT_F64; }},
+      {RAPT_ERROR_DTYPE, "output", [](Call& c) { c.output.dtype = RAPT_I32; }},
+      {RAPT_ERROR_ARGUMENT, "scale is nan",
+       [](Call& c) {
+         static const double scale = std::numeric_limits<double>::quiet_NaN();
+         c.options.scale = &scale;
+       }},
+      {RAPT_ERROR_ARGUMENT, "read-only", [](Call& c) { c.output.read_only = 1; }},
+      {RAPT_ERROR_ARGUMENT, "memory_limit is -1", [](Call& c) { c.context.memory_limit = -1; }},
+      {RAPT_ERROR_ARGUMENT, "concurrency is 0",
+       [](Call& c) { c.executor.concurrency = [](void*) { return 0; }; }},
+      {RAPT_ERROR_ARGUMENT, "workspace of 64 bytes", [](Call& c) { c.workspace.resize(64); }},
+      {RAPT_ERROR_ARGUMENT, "no memory for them", [](Call& c) { c.options.weights = &c.request; }},
+      {RAPT_ERROR_ARGUMENT, "is not set", [](Call& c) { c.results.weights = &c.weights; }},
+      {RAPT_ERROR_ARGUMENT, "row_end is -2",
+       [](Call& c) {
+         c.request.row_end = -2;
+         c.options.weights = &c.request;
+       }},
+      {RAPT_ERROR_ARGUMENT, "no use for \"slanted\"",
+       [](Call& c) { c.mask.spec = "causal(slanted)"; }},
+      {RAPT_ERROR_ARGUMENT, "lengths is missing", [](Call& c) { c.mask.spec = "lengths"; }},
+      {RAPT_ERROR_OVERLAP, "overlaps", [](Call& c) { c.output.data = c.query.data; }},
+      {RAPT_ERROR_OVERFLOW, "64 bit",
+       [](Call& c) { c.query_shape[0] = c.query_shape[1] = int64_t{1} << 40; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "did you mean causal?", [](Call& c) { c.mask.spec = "casual"; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "did you mean softmax?",
+       [](Call& c) { c.options.normalizer = "sofmax"; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "names no tensor", [](Call& c) { c.mask.spec = "lengths(n)"; }},
+      {RAPT_ERROR_UNSUPPORTED, "device 7", [](Call& c) { c.query.device = 7; }},
+      {RAPT_ERROR_MEMORY_LIMIT, "the limit is 10", [](Call& c) { c.context.memory_limit = 10; }},
+      {RAPT_ERROR_INTERNAL, "a pool that broke",
+       [](Call& c) {
+         c.executor.run = [](void*, int64_t, rapt_task, void*) {
+           throw std::runtime_error("a pool that broke");
+         };
+       }},
+  };
+  for (const auto& mistake : mistakes) {
+    Call c;
+    mistake.spoil(c);
+    EXPECT_TRUE(c.forward_refused(mistake.status, mistake.words));
+  }
+}
+
+TEST(CApi, ATensorOfAMaskWithoutDataIsRefused) {
+  Call c;
+  const int64_t shape[] = {1};
+  rapt_tensor lengths = {sizeof lengths, nullptr, RAPT_I64, RAPT_CPU, 1, 1, shape, nullptr};
+  const rapt_named_tensor named[] = {{"n", &lengths}};
+  c.mask = {sizeof c.mask, "lengths(n)", 1, named};
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "null data pointer"));
+  EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "null data pointer"));
+}
+
+TEST(CApi, Cancelled) {
+  Call c;
+  rapt_cancel_token* token = rapt_cancel_token_create();
+  ASSERT_NE(token, nullptr);
+  c.context.cancel = token;
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+  std::thread([token] { rapt_cancel_token_cancel(token); }).join();
+  EXPECT_EQ(c.forward(), RAPT_ERROR_CANCELLED);
+  rapt_cancel_token_destroy(token);
+  rapt_cancel_token_cancel(nullptr);
+  rapt_cancel_token_destroy(nullptr);
+}
+
+TEST(CApi, OutOfMemory) {
+  Call c;
+  c.options.mask_count = 0;
+  rapt_status status;
+  {
+    const failing_new::Scope none;
+    status = c.forward();
+  }
+  EXPECT_TRUE(c.refused(status, RAPT_ERROR_OUT_OF_MEMORY, "out of memory"));
+}
+
+// Without masks, which the C call makes anew from their text each time.
+TEST(CApi, WithAWorkspaceTheCCallAllocatesNoMoreThanTheCppCall) {
+  Call c;
+  c.options.mask_count = 0;
+  ASSERT_EQ(c.plan(), RAPT_OK) << rapt_last_error();
+  c.workspace.resize(c.info.workspace_bytes);
+  const auto allocations_of = [](const auto& call) {
+    const int64_t before = failing_new::allocations();
+    call();
+    return failing_new::allocations() - before;
+  };
+  const int64_t c_call = allocations_of([&] { EXPECT_EQ(c.forward(), RAPT_OK); });
+  const int64_t cpp_call = allocations_of([&] {
+    const rapt::TensorView output(c.output_data, {1, 2, 5, 4}),
+        statistic(c.statistic_data, {1, 2, 5});
+    rapt::scaled_dot_product_attention(
+        rapt::TensorView(c.query_data, {1, 2, 5, 8}), rapt::TensorView(c.key_data, {1, 2, 6, 8}),
+        rapt::TensorView(c.value_data, {1, 2, 6, 4}), {}, {output, statistic, {}}, {}, c.workspace);
+  });
+  EXPECT_LE(c_call, cpp_call);
+
+  c.workspace.clear();
+  EXPECT_GT(allocations_of([&] { EXPECT_EQ(c.forward(), RAPT_OK); }), cpp_call);
+}
+
+TEST(CApi, MessagesBelongToTheirThread) {
+  Call c;
+  c.mask.spec = "casual";
+  EXPECT_EQ(c.forward(), RAPT_ERROR_UNKNOWN_NAME);
+  std::string other = "not read";
+  std::thread([&other] { other = rapt_last_error(); }).join();
+  EXPECT_EQ(other, "");
+  c.mask.spec = "causal";
+  EXPECT_EQ(c.forward(), RAPT_OK);
+  EXPECT_NE(std::string(rapt_last_error()),
+            "");  // a success leaves the message of the last failure
+}
+
+TEST(CApi, StatusNames) {
+  const struct {
+    rapt_status status;
+    const char* name;
+  } names[] = {{RAPT_OK, "ok"},
+               {RAPT_ERROR_SHAPE, "shape"},
+               {RAPT_ERROR_DTYPE, "dtype"},
+               {RAPT_ERROR_ARGUMENT, "argument"},
+               {RAPT_ERROR_OVERLAP, "overlap"},
+               {RAPT_ERROR_OVERFLOW, "overflow"},
+               {RAPT_ERROR_UNKNOWN_NAME, "unknown_name"},
+               {RAPT_ERROR_UNSUPPORTED, "unsupported"},
+               {RAPT_ERROR_MEMORY_LIMIT, "memory_limit"},
+               {RAPT_ERROR_FORMAT, "format"},
+               {RAPT_ERROR_IO, "io"},
+               {RAPT_ERROR_CANCELLED, "cancelled"},
+               {RAPT_ERROR_OUT_OF_MEMORY, "out_of_memory"},
+               {RAPT_ERROR_INTERNAL, "internal"},
+               {12, "unknown"},
+               {-1, "unknown"}};
+  for (const auto& n : names) EXPECT_STREQ(rapt_status_name(n.status), n.name);
+}
+
+TEST(CApi, BuildInfoBeginsWithTheVersion) {
+  EXPECT_EQ(std::string(rapt_build_info()).rfind(std::string(rapt_version()) + " (commit ", 0), 0u);
+}
+
+}  // namespace

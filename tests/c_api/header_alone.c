@@ -1,0 +1,8 @@
+/* The header as the only one, twice: it must bring all that it uses, as plain C99. */
+#include "rapt/rapt_c.h"
+
+int rapt_header_is_c99(void);
+int rapt_header_is_c99(void) {
+  rapt_tensor tensor = {sizeof tensor, NULL, RAPT_F32, RAPT_CPU, 0, 0, NULL, NULL};
+  return (int)tensor.rank + RAPT_OK;
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# visible_symbols.sh LIBRARY HEADER: the shared library must show exactly the functions that the
+# header declares, so that it can lie beside any other C++ in one process.
+set -euo pipefail
+library=$1 header=$2
+
+shown=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sed 's/@.*//' | sort)
+declared=$(grep -oE '\brapt_[a-z_]+\(' "$header" | tr -d '(' | sort -u |
+           grep -v -x -E 'rapt_(tensor|mask)')
+
+if [ "$shown" != "$declared" ]; then
+  echo "Shown by $library (<) but declared in $header (>):"
+  diff <(printf '%s\n' "$shown") <(printf '%s\n' "$declared") || true
+  exit 1
+fi
+printf '%s\n' "$shown"
