@@ -3,7 +3,9 @@
 // glibc's malloc, which operator new calls too; not available under sanitizers, which do the same.
 #include <cstdint>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#include "laws/sanitizers.h"
+
+#if RAPT_SANITIZED || !defined(__GLIBC__)
 #define RAPT_ALLOCATION_HOOKS 0
 #else
 #define RAPT_ALLOCATION_HOOKS 1

@@ -255,6 +255,33 @@ TEST(Bitwise, CausalPrefix) {
   });
 }
 
+// Generation step by step, with the keys so far and the diagonal at the bottom right, equals the
+// whole at once: whatever the length of the steps.
+TEST(Bitwise, ChunkedPrefillIsOneShot) {
+  Wanted wanted = unmasked();
+  wanted.empty = false;
+  for_problems(40, wanted, [](const Case& c, Random& random) {
+    const int64_t n = std::min(c.problem.q_len, c.problem.k_len);
+    const Dims all = counted(0, n);
+    const Tensor query = taken(c.query, -2, all), key = taken(c.key, -2, all),
+                 value = taken(c.value, -2, all);
+    const rapt::Causal whole_mask, chunk_mask(rapt::Anchor::bottom_right);
+    const rapt::Mask* whole_masks[] = {&whole_mask};
+    const rapt::Mask* chunk_masks[] = {&chunk_mask};
+    AttentionOptions options = c.options;
+    options.masks = whole_masks;
+    const AttentionResult whole = call(query, key, value, options);
+    options.masks = chunk_masks;
+    for (int64_t begin = 0, end; begin < n; begin = end) {
+      end = std::min(n, begin + random.between(1, 40));
+      const AttentionResult chunk =
+          call(query.view().slice(-2, begin, end), key.view().slice(-2, 0, end),
+               value.view().slice(-2, 0, end), options);
+      EXPECT_TRUE(same_results(chunk, rows_of(whole, counted(begin, end)))) << begin << " " << end;
+    }
+  });
+}
+
 // Excluded keys in front and in the middle matter no more than those at the end, as far as their
 // values go: whatever they hold, the bits are the same.
 TEST(Bitwise, ValuesOfExcludedKeysDoNotMatter) {

@@ -44,33 +44,45 @@ TEST(ExtremeValues, HugeLogits) {
   }
 }
 
-// Scores at the end of the range of f32, by query and by bias.
-TEST(ExtremeValues, LargestFiniteLogits) {
-  constexpr double kMax = std::numeric_limits<float>::max();
-  const Tensor value(filled(DType::f32, {4, 1}, 0));
-  for (int64_t j = 0; j < 4; ++j) set(value, Dims{j, 0}, static_cast<double>(j + 1));
+// Four keys, of which the third has a score of `score` and the fourth of -score.
+AttentionResult with_scores(double score, const AttentionOptions& options) {
   Tensor key = filled(DType::f32, {4, 1}, 0);
   set(key, Dims{2, 0}, 1);
   set(key, Dims{3, 0}, -1);
-  AttentionOptions options;
-  options.scale = 1;
-  for (const double score : {1e38, 2e38, 3e38, kMax}) {
+  const Tensor value = mapped(key, [](double, auto i) { return static_cast<double>(i[0] + 1); });
+  return scaled_dot_product_attention(filled(DType::f32, {2, 1}, score), key, value, options);
+}
+
+// Scores up to the end of the range of f32, by the bias.
+TEST(ExtremeValues, LargestBias) {
+  for (const double score : {1e38, 2e38, 3e38, double{FLT_MAX}}) {
     SCOPED_TRACE(score);
-    const Tensor query = filled(DType::f32, {2, 1}, score);
-    const AttentionResult by_query = scaled_dot_product_attention(query, key, value, options);
-    EXPECT_EQ(get(by_query.output, Dims{0, 0}), 3);
-    EXPECT_NEAR(get(by_query.statistic, Dims{0}) / score, 1, 1e-6);
     Tensor bias = filled(DType::f32, {1, 4}, 0);
     set(bias, Dims{0, 1}, score);
-    AttentionOptions with_bias = options;
-    with_bias.bias = bias;
-    const Tensor zero = filled(DType::f32, {2, 1}, 0);
-    const AttentionResult by_bias = scaled_dot_product_attention(zero, key, value, with_bias);
-    EXPECT_EQ(get(by_bias.output, Dims{0, 0}), 2);
-    // finfo.min as a mask: the pairs keep their place, far below all others.
+    AttentionOptions options;
+    options.bias = bias;
+    EXPECT_EQ(get(with_scores(0, options).output, Dims{0, 0}), 2);
+    // finfo.min as a mask: the pair keeps its place, far below all others.
     set(bias, Dims{0, 1}, -score);
-    EXPECT_EQ(get(scaled_dot_product_attention(zero, key, value, with_bias).output, Dims{0, 0}),
-              static_cast<float>(8.0 / 3));
+    EXPECT_NEAR(get(with_scores(0, options).output, Dims{0, 0}), 8.0 / 3, 1e-6);
+  }
+}
+
+// By the query, whose scale contains log2(e): up to FLT_MAX / log2(e). Beyond it the product may
+// overflow, but then it shows: the exact result or NaN, never another number.
+TEST(ExtremeValues, LargestScores) {
+  AttentionOptions options;
+  options.scale = 1;
+  for (const double score : {1e38, 2e38, 2.35e38, 2.4e38, 3e38, double{FLT_MAX}}) {
+    SCOPED_TRACE(score);
+    const AttentionResult got = with_scores(score, options);
+    const double output = get(got.output, Dims{0, 0}), lse = get(got.statistic, Dims{0});
+    if (score > FLT_MAX * std::log(2.0) && std::isnan(output)) {
+      EXPECT_FALSE(std::isfinite(lse));
+    } else {
+      EXPECT_EQ(output, 3);
+      EXPECT_NEAR(lse / score, 1, 1e-6);
+    }
   }
 }
 

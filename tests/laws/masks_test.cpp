@@ -144,6 +144,52 @@ TEST(Masks, PlanCountsPairs) {
   }
 }
 
+// A mask from outside the library: every third key, counted from the query. Its cover() never knows
+// better than `some`, which is always a correct answer.
+class EveryThird final : public rapt::Mask {
+ public:
+  static bool allowed(int64_t i, int64_t j) { return (i + j) % 3 == 0; }
+
+  const rapt::Declaration& declaration() const noexcept override {
+    static const rapt::Declaration kDeclaration{"every-third", "for a test", "none", {}};
+    return kDeclaration;
+  }
+  void check(Shape, int64_t, int64_t) const override {}
+  void bind(const rapt::Head&, BoundMask&) const noexcept override {}
+  rapt::KeyRange key_range(const BoundMask& bound, Positions) const noexcept override {
+    return {0, bound.k_len};
+  }
+  Cover cover(const BoundMask&, Positions, Positions) const noexcept override {
+    return Cover::some;
+  }
+  void exclude(const BoundMask&, Positions queries, Positions keys,
+               uint64_t* rows) const noexcept override {
+    for (int64_t j = 0; j < keys.count; ++j)
+      for (int64_t i = 0; i < queries.count; ++i)
+        if (!allowed(queries[i], keys[j])) rows[j] &= ~(uint64_t{1} << i);
+  }
+};
+
+TEST(Masks, WrittenOutsideTheLibrary) {
+  Random random(base_seed());
+  const EveryThird every_third;
+  const rapt::Causal causal;
+  for (const int64_t n : {1, 2, 17, 64, 65, 150}) {
+    const Tensor x = random_normal(random, DType::f32, {n, 6});
+    Tensor allowed(DType::boolean, {n, n});
+    for_each_index(allowed.dims(),
+                   [&](auto i) { set(allowed, i, EveryThird::allowed(i[0], i[1])); });
+    const rapt::Boolean same(allowed);
+    const rapt::Mask* own[] = {&every_third, &causal};
+    const rapt::Mask* known[] = {&same, &causal};
+    rapt::AttentionOptions by_own, by_known;
+    by_own.masks = own;
+    by_known.masks = known;
+    EXPECT_TRUE(same_bits(rapt::scaled_dot_product_attention(x, x, x, by_own).output,
+                          rapt::scaled_dot_product_attention(x, x, x, by_known).output));
+  }
+}
+
 // Half of a causal square is not computed; a window leaves a band.
 TEST(Masks, ExcludedTilesAreSkipped) {
   const Tensor t = filled(DType::f32, {4096, 64}, 0);

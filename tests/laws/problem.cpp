@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "laws/sanitizers.h"
 #include "laws/sizes.h"
 
 namespace laws {
@@ -197,7 +198,7 @@ reference::Problem Case::for_reference() const {
 }
 
 int problem_count(int standard) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if RAPT_SANITIZED
   constexpr int kPercent = 5;
 #elif defined(__OPTIMIZE__)
   constexpr int kPercent = 100;
