@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds and runs consumer.cpp with nothing but a compiler and what pkg-config says.
-# pkg_config.sh PKG_CONFIG --static|--shared LIBDIR VERSION COMPILER CONSUMER OUTPUT_FOLDER
+# Builds and runs a C++ and a C program with nothing but a compiler and what pkg-config says.
+# pkg_config.sh PKG_CONFIG --static|--shared LIBDIR VERSION CXX CXX_SOURCE CC C_SOURCE OUTPUT_FOLDER
 set -euo pipefail
-pkg_config=$1 mode=$2 libdir=$3 version=$4 compiler=$5 consumer=$6 out=$7
+pkg_config=$1 mode=$2 libdir=$3 version=$4 cxx=$5 cxx_source=$6 cc=$7 c_source=$8 out=$9
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 run_path=()
@@ -11,11 +11,15 @@ if [ "$mode" = --shared ]; then
   run_path=("-Wl,-rpath,$libdir")
 fi
 
-# Unquoted: pkg-config answers in words of a command line.
-# shellcheck disable=SC2046,SC2086
-"$compiler" -std=c++20 -Wall -Wextra -Wconversion -Werror "$consumer" -o "$out/consumer_pkg_config" \
-  $("$pkg_config" $mode --cflags --libs rapt) "${run_path[@]}"
-"$out/consumer_pkg_config"
+read -ra flags <<<"$("$pkg_config" $mode --cflags --libs rapt)"
+strict=(-Wall -Wextra -Wconversion -Werror)
+
+"$cxx" -std=c++20 "${strict[@]}" "$cxx_source" -o "$out/consumer_cxx" "${flags[@]}" "${run_path[@]}"
+"$out/consumer_cxx"
+
+# A C program is linked by cc, which adds no C++ run time of its own.
+"$cc" -std=c99 "${strict[@]}" "$c_source" -o "$out/consumer_c" "${flags[@]}" "${run_path[@]}" -lm
+"$out/consumer_c"
 
 for package in rapt rapt-io rapt-viz; do
   "$pkg_config" $mode --exists --print-errors "$package = $version"
