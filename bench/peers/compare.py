@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""rapt beside PyTorch and ONNX Runtime: the same problems, call by call in turn, one thread each.
+
+    bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
+
+Before the clock runs, the outputs must agree. In each round every library computes the problem
+once, beginning with another one each time, so that whatever happens to the machine happens to all.
+Time is CPU time of the thread, and it is checked that no other thread worked. A ratio is the median
+over the rounds of (time of the other) / (time of rapt in the same round).
+"""
+import argparse
+import datetime
+import statistics
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+try:
+    import numpy as np
+    import onnxruntime
+    import torch
+    import opponents
+except ImportError as error:
+    sys.exit(f"{error}; first: pip install -r {HERE / 'requirements.txt'}")
+import machine
+from rapt_by_ctypes import Rapt
+
+HEADS = 2
+# Sums of 4,096 numbers of order 1 in float32 differ by about 1e-6 between orders of summation; a
+# wrong mask, scale or layout by 1e-1.
+LARGEST_DIFFERENCE = 1e-4
+# Others may work for this share of the time: the interpreter's own threads do.
+LARGEST_SHARE_OF_OTHER_THREADS = 0.05
+
+
+class Case:
+    """goal: how many times as fast as PyTorch."""
+
+    def __init__(self, name, n, head_dim, goal, mask="none", value_dim=None):
+        self.name, self.n, self.head_dim, self.goal, self.mask = name, n, head_dim, goal, mask
+        self.value_dim = value_dim or head_dim
+
+
+LENGTHS = (1024, 2048, 4096)
+CASES = (
+    [Case(f"full d=64 n={n}", n, 64, 1.2) for n in LENGTHS] +
+    [Case(f"full d=128 n={n}", n, 128, 1.12) for n in LENGTHS] +
+    [Case(f"causal d={d} n={n}", n, d, 1.35, "causal") for d in (64, 128) for n in (2048, 4096)] +
+    [Case("boolean mask d=64 n=2048", 2048, 64, 2, "boolean"),
+     Case("d=64 d_v=32 n=2048", 2048, 64, 3, value_dim=32)])
+
+
+def prepare(case, rapt):
+    """name -> (call, output as an array [1, heads, n, value_dim] of what the call returned)."""
+    generator = np.random.default_rng(1)
+
+    def normal(dim):
+        return generator.standard_normal((1, HEADS, case.n, dim), dtype=np.float32)
+
+    query, key, value = normal(case.head_dim), normal(case.head_dim), normal(case.value_dim)
+    # Half of the pairs, at random: no tile can be skipped.
+    allowed = generator.random((case.n, case.n)) < 0.5
+    if case.mask == "boolean":
+        rapt_call = rapt.attention(query, key, value, "boolean(m)", m=allowed)
+    else:
+        rapt_call = rapt.attention(query, key, value, "causal" if case.mask == "causal" else None)
+    problem = (query, key, value, case.mask, allowed)
+    return {"rapt": (rapt_call, lambda output: output),
+            "PyTorch": opponents.pytorch(*problem),
+            "ONNX Runtime": opponents.onnx_runtime(*problem)}
+
+
+def largest_difference(calls):
+    """Of the others' outputs from rapt's."""
+    outputs = {name: output_of(call()) for name, (call, output_of) in calls.items()}
+    return max(float(np.abs(output - outputs["rapt"]).max()) for output in outputs.values())
+
+
+def measure(calls, rounds):
+    """name -> seconds of each round."""
+    names = list(calls)
+    seconds = {name: [] for name in names}
+    for name in names:  # warm-up
+        calls[name][0]()
+    process_start, thread_start = time.process_time(), time.thread_time()
+    for i in range(rounds):
+        turn = i % len(names)
+        for name in names[turn:] + names[:turn]:
+            call = calls[name][0]
+            start = time.thread_time()
+            call()
+            seconds[name].append(time.thread_time() - start)
+    thread = time.thread_time() - thread_start
+    others = time.process_time() - process_start - thread
+    if others > LARGEST_SHARE_OF_OTHER_THREADS * thread:
+        sys.exit(f"other threads worked for {others:.2f} s beside {thread:.2f} s of the one that "
+                 "is timed; the comparison would not be fair")
+    return seconds
+
+
+def row(case, seconds, difference):
+    def milliseconds(name):
+        return f"{1e3 * min(seconds[name]):.2f}"
+
+    def ratio(name):
+        return statistics.median(x / r for x, r in zip(seconds[name], seconds["rapt"]))
+
+    reached = ratio("PyTorch")
+    verdict = "met" if reached >= case.goal else f"short by {100 * (1 - reached / case.goal):.1f} %"
+    return (f"| {case.name} | {milliseconds('rapt')} | {milliseconds('PyTorch')} "
+            f"| {reached:.2f} | {case.goal} | {verdict} | {milliseconds('ONNX Runtime')} "
+            f"| {ratio('ONNX Runtime'):.2f} | {opponents.onnx_operator(case.mask)} "
+            f"| {difference:.1e} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", type=Path,
+                        default=ROOT / "build/release/src/c_api/librapt_c.so")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--filter", default="", help="only cases with this text in their name")
+    parser.add_argument("--record", action="store_true",
+                        help="also write bench/results/MACHINE-peers.md")
+    arguments = parser.parse_args()
+    cases = [c for c in CASES if arguments.filter in c.name]
+    if not cases or arguments.rounds < 1:
+        parser.error("nothing to measure")
+    if arguments.record and arguments.filter:
+        parser.error("--record keeps the whole table; leave --filter out")
+    if not arguments.library.exists():
+        parser.error(f"{arguments.library} does not exist; build it: "
+                     "cmake --build --preset release")
+
+    rapt = Rapt(arguments.library)
+    lines = [f"- Machine: {machine.description()}",
+             f"- rapt {rapt.build_info()}, through its C interface",
+             f"- PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}",
+             f"- f32, batch 1, {HEADS} heads, one thread; ms: best CPU time of {arguments.rounds} "
+             "rounds; ratio: median over the rounds of other / rapt; rapt and PyTorch allocate "
+             "their output in each call",
+             "",
+             "| case | rapt ms | PyTorch ms | ratio | goal | | ONNX Runtime ms | ratio | its operator "
+             "| largest difference |",
+             "|---|---:|---:|---:|---:|---|---:|---:|---|---:|"]
+    print("\n".join(lines), flush=True)
+    for case in cases:
+        calls = prepare(case, rapt)
+        difference = largest_difference(calls)
+        if not difference <= LARGEST_DIFFERENCE:
+            sys.exit(f"{case.name}: the outputs differ by {difference}")
+        lines.append(row(case, measure(calls, arguments.rounds), difference))
+        print(lines[-1], flush=True)
+    if arguments.record:
+        path = ROOT / "bench/results" / f"{machine.file_stem()}-peers.md"
+        path.parent.mkdir(exist_ok=True)
+        head = ("# Forward pass beside PyTorch and ONNX Runtime\n\n`bench/peers/compare.py --record`"
+                f" on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}:\n\n")
+        path.write_text(head + "\n".join(lines) + "\n", encoding="ascii")
+        print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
