@@ -75,6 +75,15 @@ void refuse_unknown(const CLI::App& command) {
   throw usage_error("unknown option '" + name + "'", did_you_mean(name, known));
 }
 
+void refuse_empty(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (std::find(values.begin(), values.end(), "") != values.end()) {
+      throw usage_error(option->get_name() + ": expected a value, got an empty one");
+    }
+  }
+}
+
 double parse_real(const std::string& option, const std::string& text) {
   const std::optional<double> value = number<double>(text);
   if (!value || !std::isfinite(*value)) fail(option, text, "a finite number");

@@ -24,6 +24,9 @@ void refuse_unbuilt(const CLI::App& command, std::span<const UnbuiltOption> opti
 // Refuses what the command did not understand, with the option that was perhaps meant.
 void refuse_unknown(const CLI::App& command);
 
+// Refuses options whose value is empty, as a shell variable that is not set leaves it.
+void refuse_empty(const CLI::App& command);
+
 // "did you mean 'x'?" or "".
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> known);
 

@@ -67,18 +67,17 @@ viz::Heatmap heatmap_of(const Inputs& inputs, const MaskInput& masks, const Tens
   return map;
 }
 
-// Tells what the call will take, and refuses what does not fit.
+// Refuses what does not fit, and tells what is much.
 void take_memory(const Plan& plan, int64_t picture_bytes, MemoryBudget& budget) {
-  const auto call = static_cast<int64_t>(plan.result_bytes + plan.workspace_bytes);
   const int64_t inputs = budget.taken();
-  if (inputs + call + picture_bytes >= kMemoryToTell) {
-    const auto text = [](auto bytes) { return bytes_text(static_cast<double>(bytes)); };
-    narrate(fmt::format("needs {}: inputs {}, results {}, work {}, picture {}; {} allowed",
-                        text(inputs + call + picture_bytes), text(inputs), text(plan.result_bytes),
-                        text(plan.workspace_bytes), text(picture_bytes), text(budget.limit())));
-  }
   budget.take(picture_bytes, "the picture of all weights of a head");
-  budget.take(call, "the results and the work of the call");
+  budget.take(static_cast<int64_t>(plan.result_bytes + plan.workspace_bytes),
+              "the results and the work of the call");
+  if (budget.taken() < kMemoryToTell) return;
+  const auto text = [](auto bytes) { return bytes_text(static_cast<double>(bytes)); };
+  narrate(fmt::format("needs {}: inputs {}, results {}, work {}, picture {}; {} allowed",
+                      text(budget.taken()), text(inputs), text(plan.result_bytes),
+                      text(plan.workspace_bytes), text(picture_bytes), text(budget.limit())));
 }
 
 // What is computed: tensors, masks, and the options that look at them.
@@ -177,19 +176,20 @@ void run_attend(const AttendArguments& a) {
   Problem problem = read_problem(a, budget);
   const Inputs& inputs = problem.inputs;
   AttentionOptions& options = problem.options;
+  AttendReport report;
   // Shapes are checked here, before anything is derived from them.
-  plan(inputs.query, inputs.key, inputs.value, options);
+  report.plan = plan(inputs.query, inputs.key, inputs.value, options);
   const std::vector<int64_t> leading = leading_dimensions(inputs);
   const int64_t q_len = inputs.query.shape[inputs.query.rank - 2];
   const int64_t k_len = inputs.key.shape[inputs.key.rank - 2];
   const WeightsPlan wanted = plan_weights(a, leading, q_len);
-  options.weights = {.wanted = !a.weights.empty() || pictures.wanted(),
-                     .row_begin = wanted.row_begin,
-                     .row_end = wanted.row_end,
-                     .heads = wanted.heads};
-
-  AttendReport report;
-  report.plan = plan(inputs.query, inputs.key, inputs.value, options);
+  if (!a.weights.empty() || pictures.wanted()) {
+    options.weights = {.wanted = true,
+                       .row_begin = wanted.row_begin,
+                       .row_end = wanted.row_end,
+                       .heads = wanted.heads};
+    report.plan = plan(inputs.query, inputs.key, inputs.value, options);
+  }
   // A picture holds a float and a byte per pair.
   const int64_t cell_bytes = size_of(DType::f32) + size_of(DType::boolean);
   take_memory(report.plan, pictures.wanted() ? q_len * k_len * cell_bytes : 0, budget);

@@ -138,6 +138,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
 void check_attend_usage(const CLI::App& app, const AttendArguments& arguments) {
   refuse_unbuilt(app, kUnbuilt);
   refuse_unknown(app);
+  refuse_empty(app);
   check_together(arguments);
   check_normalizer(arguments.normalizer);
 }

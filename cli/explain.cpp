@@ -292,15 +292,20 @@ Explanation explain(const ExplainArguments& a) {
   e.steps.push_back({"output", "weights value", "One row per query: the mixture of the values.",
                      copy(result.output)});
 
-  // An excluded value does not count, even if it is NaN, so it may not meet its weight of 0.
-  Tensor visible = copy(x.value);
-  for (int64_t j = 0; j < k_len; ++j) {
-    bool seen = false;
-    for (int64_t i = 0; i < q_len; ++i) seen |= allowed[static_cast<size_t>(i * k_len + j)] != 0;
-    for (int64_t c = 0; !seen && c < visible.dim(1); ++c) at(visible, j, c) = 0;
+  Tensor plain_output(DType::f64, {q_len, x.value.dim(1)});
+  for (int64_t i = 0; i < q_len; ++i) {
+    for (int64_t c = 0; c < x.value.dim(1); ++c) {
+      double sum = 0;
+      for (int64_t j = 0; j < k_len; ++j) {  // an excluded value does not count, even if it is NaN
+        if (allowed[static_cast<size_t>(i * k_len + j)]) {
+          sum += at(plain_weights, i, j) * at(x.value, j, c);
+        }
+      }
+      at(plain_output, i, c) = sum;
+    }
   }
   e.difference = std::max(difference_of(copy(result.weights), plain_weights),
-                          difference_of(copy(result.output), product(plain_weights, visible)));
+                          difference_of(copy(result.output), plain_output));
   const double most = tolerance(x, e.scale, dtype);
   if (!(e.difference <= most)) {
     throw Failure(Exit::differs,
@@ -417,6 +422,7 @@ Command add_explain(CLI::App& root) {
       "Without matrices the built-in example is explained: two words, [1 2 3] and [4 5 6].");
   return {app, [app, a] {
             refuse_unknown(*app);
+            refuse_empty(*app);
             run_explain(*a);
           }};
 }

@@ -1,0 +1,129 @@
+// The program as a whole: commands, help, version, standard streams, interruption.
+#include <csignal>
+#include <thread>
+
+#include "rapt/version.h"
+#include "run_rapt.h"
+
+namespace rapt::cli_test {
+namespace {
+
+using MainTest = RaptTest;
+
+TEST_F(MainTest, TellsItsVersionCommitAndCompiler) {
+  const Ran ran = rapt({"--version"});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out, std::string(build_info()) + "\n");
+  EXPECT_EQ(ran.err, "");
+}
+
+TEST_F(MainTest, HelpIsAResult) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
+                                                    {"attend", "--help"},
+                                                    {"explain", "-h"},
+                                                    {"cpu", "-h"}}) {
+    const Ran ran = rapt(arguments);
+    EXPECT_EQ(ran.exit, 0);
+    EXPECT_TRUE(contains(ran.out, "Usage")) << ran.out;
+    EXPECT_EQ(ran.err, "");
+  }
+}
+
+TEST_F(MainTest, WithoutACommandHelpIsAnError) {
+  const Ran ran = rapt({});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(contains(ran.err, "attend")) << ran.err;
+}
+
+TEST_F(MainTest, SuggestsTheCommandThatWasMeant) {
+  for (const auto& [typed, meant] : {std::pair{"atend", "attend"}, {"explian", "explain"}}) {
+    const Ran ran = rapt({typed});
+    EXPECT_EQ(ran.exit, 2);
+    EXPECT_TRUE(contains(ran.err, std::string("did you mean '") + meant + "'?")) << ran.err;
+    EXPECT_EQ(ran.out, "");
+  }
+}
+
+TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
+  for (const std::string command : {"train", "view", "bench", "mask", "info"}) {
+    const Ran ran = rapt({command});
+    EXPECT_EQ(ran.exit, 2);
+    EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' is not built yet")) << ran.err;
+  }
+}
+
+TEST_F(MainTest, AFullDiskBehindStdoutIsAnError) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"explain"}, {"explain", "--json"}, {"--help"}}) {
+    const Ran ran = rapt(arguments, {.out = Stdout::full_disk});
+    EXPECT_EQ(ran.exit, 4);
+    EXPECT_TRUE(contains(ran.err, "No space left")) << ran.err;
+  }
+}
+
+TEST_F(MainTest, EndsByTheSignalWhenNobodyReads) {
+  const Ran ran = rapt({"explain"}, {.out = Stdout::closed_pipe});
+  EXPECT_EQ(ran.signal, SIGPIPE);
+  EXPECT_EQ(ran.err, "");
+}
+
+TEST_F(MainTest, ReportsWhenNobodyReadsAndTheSignalIsIgnored) {
+  const Ran ran = rapt({"explain"}, {.out = Stdout::closed_pipe_without_signal});
+  EXPECT_EQ(ran.exit, 4);
+  EXPECT_TRUE(contains(ran.err, "Broken pipe")) << ran.err;
+}
+
+TEST_F(MainTest, MessagesStayOnOneLineAndCannotDriveATerminal) {
+  const Ran ran = rapt({"attend", "--query", "a\n\x1b[31mb", "--key", "k", "--value", "v"});
+  EXPECT_EQ(ran.exit, 4);
+  EXPECT_TRUE(contains(ran.err, "a\\x0a\\x1b[31mb")) << ran.err;
+  EXPECT_FALSE(contains(ran.err, "\x1b"));
+}
+
+// Long enough to be interrupted on any machine: minutes with the scalar kernels.
+class InterruptTest : public RaptTest {
+ protected:
+  InterruptTest() {
+    std::string text;
+    for (int i = 0; i < 60'000; ++i) text += "word" + std::to_string(i % 997) + " ";
+    write("long.txt", text);
+  }
+  std::vector<std::string> long_run() const {
+    return {"attend", "--text", "long.txt", "--output", "o.npy"};
+  }
+};
+
+TEST_F(InterruptTest, StopsLeavesNothingAndSays130) {
+  const Ran ran = rapt(
+      long_run(), {.env = {{"RAPT_ISA", "scalar"}}, .watch = [this](int child, const std::string&) {
+                     // The temporary file is made after the handler is set.
+                     if (files().size() < 2) return false;
+                     kill(child, SIGINT);
+                     return true;
+                   }});
+  EXPECT_EQ(ran.exit, 130) << ran.err << " signal " << ran.signal;
+  EXPECT_EQ(files(), std::vector<std::string>{"long.txt"});
+  EXPECT_EQ(ran.out, "");
+  EXPECT_FALSE(contains(ran.err, "to go")) << "no progress line without a terminal";
+}
+
+TEST_F(InterruptTest, ShowsProgressOnATerminalAndErasesIt) {
+  const Ran ran = rapt(long_run(), {.env = {{"RAPT_ISA", "scalar"}},
+                                    .err = Stderr::terminal,
+                                    .watch = [](int child, const std::string& err) {
+                                      if (!contains(err, "to go")) return false;
+                                      kill(child, SIGINT);
+                                      return true;
+                                    }});
+  EXPECT_EQ(ran.exit, 130);
+  EXPECT_TRUE(contains(ran.err, " %   ")) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "GFLOP/s")) << ran.err;
+  // The line is overwritten by blanks before the message comes.
+  const size_t erased = ran.err.rfind("   \rrapt attend: ");
+  EXPECT_NE(erased, std::string::npos) << ran.err;
+  EXPECT_EQ(files(), std::vector<std::string>{"long.txt"});
+}
+
+}  // namespace
+}  // namespace rapt::cli_test
