@@ -45,24 +45,42 @@ bool overlaps_itself(const TensorView& view) {
   return false;
 }
 
+// Built for a message only: a call with the caller's memory allocates nothing.
+std::string described(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
 void check_output(const char* name, const TensorView& view, Shape expected, DType dtype) {
-  const std::string what = std::string(name) + " " + to_string(view.dims());
   if (!std::equal(expected.begin(), expected.end(), view.dims().begin(), view.dims().end()))
-    throw Error(ErrorCode::shape, what + "; expected " + to_string(expected));
+    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
   if (view.dtype != dtype)
-    throw Error(ErrorCode::dtype,
-                what + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
-  if (view.read_only) throw Error(ErrorCode::argument, what + " is read-only");
+    throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
+                                      "; expected " + name_of(dtype));
+  if (view.read_only) throw Error(ErrorCode::argument, described(name, view) + " is read-only");
   if (view.count() > 0 && !view.data)
-    throw Error(ErrorCode::argument, what + " has elements but a null data pointer");
+    throw Error(ErrorCode::argument,
+                described(name, view) + " has elements but a null data pointer");
   for (int i = 0; i < view.rank; ++i) {
     int64_t reach;
     if (view.count() > 0 && (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach) ||
                              __builtin_mul_overflow(reach, size_of(dtype) * kMaxRank, &reach)))
-      throw Error(ErrorCode::overflow, what + ": its strides reach beyond 64-bit addresses");
+      throw Error(ErrorCode::overflow,
+                  described(name, view) + ": its strides reach beyond 64-bit addresses");
   }
   if (overlaps_itself(view))
-    throw Error(ErrorCode::overlap, what + ": two of its elements may share memory (strides)");
+    throw Error(ErrorCode::overlap,
+                described(name, view) + ": two of its elements may share memory (strides)");
+}
+
+struct Written {
+  const char* name;
+  Bytes bytes;
+};
+
+void check_apart(const Written& written, const char* input, const TensorView& view) {
+  if (written.bytes.meets(bytes_of(view)))
+    throw Error(ErrorCode::overlap, std::string(written.name) + " overlaps " + input +
+                                        " in memory; give it memory of its own");
 }
 
 }  // namespace
@@ -110,24 +128,24 @@ Outputs check_outputs(const Problem& p, const TensorView& query, const TensorVie
     outputs.weights.dim_stride = weights.strides[rank - 1];
   }
 
-  const Bytes inputs[] = {bytes_of(query), bytes_of(key), bytes_of(value), bytes_of(options.bias)};
-  const char* input_names[] = {"query", "key", "value", "bias"};
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
-  const Bytes written[] = {bytes_of(state.output),
-                           bytes_of(state.statistic),
-                           bytes_of(weights),
-                           {scratch, scratch + workspace.size()}};
-  const char* written_names[] = {"output", "statistic", "weights", "workspace"};
-  for (int w = 0; w < 4; ++w) {
-    for (int i = 0; i < 4; ++i)
-      if (written[w].meets(inputs[i]))
-        throw Error(ErrorCode::overlap, std::string(written_names[w]) + " overlaps " +
-                                            input_names[i] +
-                                            " in memory; give it memory of its own");
-    for (int o = 0; o < w; ++o)
-      if (written[w].meets(written[o]))
-        throw Error(ErrorCode::overlap, std::string(written_names[w]) + " overlaps " +
-                                            written_names[o] +
+  const Written all[] = {{"output", bytes_of(state.output)},
+                         {"statistic", bytes_of(state.statistic)},
+                         {"weights", bytes_of(weights)},
+                         {"workspace", {scratch, scratch + workspace.size()}}};
+  for (const Written& written : all) {
+    check_apart(written, "query", query);
+    check_apart(written, "key", key);
+    check_apart(written, "value", value);
+    check_apart(written, "bias", options.bias);
+    for (const Mask* mask : options.masks)
+      for (const Parameter& parameter : mask->declaration().parameters)
+        if (parameter.type == ParameterType::tensor)
+          check_apart(written, "a mask's tensor",
+                      parameter.get(dynamic_cast<const void*>(mask)).tensor);
+    for (const Written* other = all; other != &written; ++other)
+      if (written.bytes.meets(other->bytes))
+        throw Error(ErrorCode::overlap, std::string(written.name) + " overlaps " + other->name +
                                             " in memory; give it memory of its own");
   }
   return outputs;

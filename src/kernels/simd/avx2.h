@@ -47,19 +47,19 @@ inline M mask_of(uint64_t bits) {
 }
 inline F select(M m, F yes, F no) { return {_mm256_blendv_ps(no.v, yes.v, m.m)}; }
 
-// 2^x = 2^f * 2^n with n = floor(x), f = x - n in [0, 1): the polynomial of avx512.h, then n enters
-// the exponent bits. For x <= 127, which is all that a normaliser asks for. Below -126 the result
-// is 0 (no gradual underflow): the comparison also discards what floor and conversion make of -inf.
-// A NaN is not below and stays, its conversion being 2^31, which the shift pushes out.
+// 2^x = 2^f 2^n by the polynomial of avx512.h; n enters through the exponent bits. For x <= 127,
+// which is all that a normaliser asks for. Below -126 the result is 0 (no gradual underflow): the
+// comparison also discards what rounding and conversion make of -inf. A NaN is not below and stays,
+// its conversion being 2^31, which the shift pushes out.
 inline F exp2(F x) {
-  const __m256 n = _mm256_floor_ps(x.v);
+  const __m256 n = _mm256_round_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m256 f = _mm256_sub_ps(x.v, n);
-  __m256 p = _mm256_set1_ps(2.161293911e-04f);
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.2467839015e-03f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(9.6754524209e-03f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(5.54852801726e-02f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(2.402293056537e-01f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(6.931470444358e-01f));
+  __m256 p = _mm256_set1_ps(1.532000606e-04f);
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.339597511e-03f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(9.618520737e-03f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(5.550353974e-02f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(2.402265072e-01f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(6.931471825e-01f));
   p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
   const __m256i scaled =
       _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));

@@ -42,21 +42,24 @@ inline uint64_t bits_of(M m) { return m.m; }
 inline M mask_of(uint64_t bits) { return {static_cast<__mmask16>(bits)}; }
 inline F select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.m, no.v, yes.v)}; }
 
-// VREDUCEPS gives f = x - floor(x) in one instruction and VSCALEFPS(p, x) is p * 2^floor(x), so the
-// integer part never exists. 2^f on [0, 1): minimax polynomial of degree 6, relative error 2.0e-9
-// (dev/exp2_minimax.py); with the roundings at most 1 ulp (tests/kernels/exp2_test.cpp). 2^-inf is
-// 0 without a branch: reduce(-inf) is 0 and scalef(1, -inf) is 0. Below 2^-126 it underflows
-// gradually.
+// 2^x = 2^f 2^n, n the nearest integer: VREDUCEPS gives f = x - n, exactly, in one instruction
+// (VRNDSCALEPS for n would take two slots on Intel), x - f is n, exactly, and VSCALEFPS is p * 2^n.
+// 2^f on [-1/2, 1/2]: the minimax polynomial of degree 6, relative error 1.9e-9
+// (dev/exp2_minimax.py), its coefficients moved within their last bits so that the roundings of
+// this evaluation add up to the least (dev/exp2_round.cpp): 0.78 ulp at most, 0.95 before. n =
+// floor(x) saves an instruction, but x - floor(x) has to round: 1.6 ulp. 2^-inf is 0 without a
+// branch: reduce(-inf) is 0 and scalef(1, -inf) is 0. Below 2^-126 the result underflows gradually.
 inline F exp2(F x) {
-  const __m512 f = _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  __m512 p = _mm512_set1_ps(2.161293911e-04f);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.2467839015e-03f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(9.6754524209e-03f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.54852801726e-02f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.402293056537e-01f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.931470444358e-01f));
+  const __m512 f = _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 n = _mm512_sub_ps(x.v, f);
+  __m512 p = _mm512_set1_ps(1.532000606e-04f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.339597511e-03f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(9.618520737e-03f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.550353974e-02f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.402265072e-01f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.931471825e-01f));
   p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
-  return {_mm512_scalef_ps(p, x.v)};
+  return {_mm512_scalef_ps(p, n)};
 }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

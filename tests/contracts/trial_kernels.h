@@ -1,0 +1,23 @@
+#pragma once
+// Kernel tables over the scalar vocabulary that hold the trial variants instead of the catalogue.
+#include "attention/forward.h"
+#include "kernels/simd/scalar.h"
+namespace rapt::isa_trial {
+using namespace rapt::isa_scalar;
+}
+#define RAPT_ISA isa_trial
+#define RAPT_ISA_NAME "trial"
+#include "contracts/trial_normalizers.h"
+#include "kernels/table.simd.h"
+
+namespace rapt::trial {
+
+using TrialNormalizers = TypeList<Softmax1, Sigmoid, Entmax15>;
+using TrialScores = TypeList<SoftCap, Distance>;
+
+template <class V>
+const KernelTable<typename V::Element>& trial_table() {
+  return isa_trial::Tables<V, TrialNormalizers, TrialScores>::table;
+}
+
+}  // namespace rapt::trial
