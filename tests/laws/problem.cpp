@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "laws/sanitizers.h"
-#include "laws/sizes.h"
 
 namespace laws {
 namespace {

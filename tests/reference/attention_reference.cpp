@@ -53,8 +53,8 @@ std::vector<Real> matrix(const TensorView& t, std::span<const int64_t> leading,
 // One head, appended to `result`.
 template <class Real>
 void attend(const Problem& p, std::span<const int64_t> leading, Real scale, Result<Real>& result) {
-  const int64_t head_dim = p.query.shape[p.query.rank - 1];
-  const int64_t q_len = result.q_len, k_len = result.k_len, value_dim = result.value_dim;
+  const int64_t q_len = result.q_len, k_len = result.k_len;
+  const int64_t head_dim = result.head_dim, value_dim = result.value_dim;
   const auto query = matrix<Real>(p.query, leading, result.leading);  // [q_len, head_dim]
   const auto key = matrix<Real>(p.key, leading, result.leading);      // [k_len, head_dim]
   const auto value = matrix<Real>(p.value, leading, result.leading);  // [k_len, value_dim]
@@ -72,7 +72,7 @@ void attend(const Problem& p, std::span<const int64_t> leading, Real scale, Resu
   for (int64_t i = 0; i < q_len; ++i) {
     std::vector<int64_t> visible;
     std::vector<Real> score;  // of the visible keys
-    Real maximum = -kInfinity, largest_terms = 0;
+    Real maximum = -kInfinity, largest_dot = 0, largest_bias = 0;
     for (int64_t j = 0; j < k_len; ++j) {
       if (p.allowed && !p.allowed(leading, i, j)) continue;
       Real bias = 0;
@@ -91,10 +91,11 @@ void attend(const Problem& p, std::span<const int64_t> leading, Real scale, Resu
       visible.push_back(j);
       score.push_back(scale * dot + bias);
       if (!(score.back() <= maximum)) maximum = score.back();  // a NaN becomes the maximum
-      largest_terms = std::max(
-          largest_terms, std::abs(scale) * (std::abs(dot) + std::sqrt(squares)) + std::abs(bias));
+      largest_dot = std::max(largest_dot, std::abs(scale) * (std::abs(dot) + std::sqrt(squares)));
+      largest_bias = std::max(largest_bias, std::abs(bias));
     }
-    result.score_terms.push_back(largest_terms);
+    result.dot_terms.push_back(largest_dot);
+    result.bias_terms.push_back(largest_bias);
 
     std::vector<Real> weights(static_cast<size_t>(k_len), Real{0});
     std::vector<Real> output(static_cast<size_t>(value_dim), Real{0});
@@ -168,8 +169,9 @@ Result<Real> attention(const Problem& p) {
   result.q_len = p.query.shape[p.query.rank - 2];
   result.k_len = p.key.shape[p.key.rank - 2];
   result.value_dim = p.value.shape[p.value.rank - 1];
-  const auto head_dim = static_cast<Real>(p.query.shape[p.query.rank - 1]);
-  const Real scale = p.scale ? static_cast<Real>(*p.scale) : 1 / std::sqrt(head_dim);
+  result.head_dim = p.query.shape[p.query.rank - 1];
+  const Real scale =
+      p.scale ? static_cast<Real>(*p.scale) : 1 / std::sqrt(static_cast<Real>(result.head_dim));
 
   int64_t heads = 1;
   for (const int64_t length : result.leading) heads *= length;

@@ -38,15 +38,15 @@ struct Problem {
 template <class Real>
 struct Result {
   std::vector<int64_t> leading;
-  int64_t q_len = 0, k_len = 0, value_dim = 0;
+  int64_t q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
   std::vector<Real> output;   // [..., q_len, value_dim]
   std::vector<Real> lse;      // [..., q_len]
   std::vector<Real> weights;  // [..., q_len, k_len]
   // How large the terms are of which a result is the sum; rounding is proportional to them.
   std::vector<Real> output_terms;  // [..., q_len, value_dim]: sum_j weight |value|
-  // [..., q_len]: max_j |scale| (|query . key| + sqrt(sum_d (query key)^2)) + |bias|
-  std::vector<Real> score_terms;
-  std::vector<Real> value_sum;  // [..., value_dim]: sum_j |value|, over the finite ones
+  std::vector<Real> dot_terms;     // [..., q_len]: max_j |scale| (|query . key| + |products|_2)
+  std::vector<Real> bias_terms;    // [..., q_len]: max_j |bias|
+  std::vector<Real> value_sum;     // [..., value_dim]: sum_j |value|, over the finite ones
 };
 
 // The leading dimensions of the output. Throws std::logic_error for shapes that do not fit.

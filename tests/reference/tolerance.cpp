@@ -26,7 +26,9 @@ Expectations expect(const Problem& problem) {
   e.weights = {widened(truth.weights), widened(plain.weights), {}};
   const auto rows = static_cast<int64_t>(truth.lse.size());
   for (int64_t row = 0; row < rows; ++row) {
-    const auto terms = static_cast<double>(truth.score_terms[static_cast<size_t>(row)]);
+    const auto dot = static_cast<double>(truth.dot_terms[static_cast<size_t>(row)]);
+    const auto bias = static_cast<double>(truth.bias_terms[static_cast<size_t>(row)]);
+    const double terms = dot * (1 + std::sqrt(static_cast<double>(truth.head_dim)) / 4) + bias;
     const auto lse = static_cast<double>(truth.lse[static_cast<size_t>(row)]);
     const double relative = (2 + terms) * kEpsilon;
     e.lse.floor.push_back((2 * std::max(1.0, std::abs(lse)) + terms) * kEpsilon);

@@ -6,15 +6,18 @@
 // per tensor, both errors against the reference in the next larger type. The plain loop knows how
 // hard the problem is: long sums, large scores, cancelling values.
 //
-// The floor is for small problems in which the plain loop happens to round nothing. It is what a
-// tiled kernel rounds on its way and the plain loop does not, with e the distance from 1 to the
-// next number (two roundings) and p the weights:
+// The floor is for problems so small that the plain loop may be exact by luck. With e the distance
+// from 1 to the next number (two roundings), p the weights, and per row
+//   D = max_j |scale| (|query . key| + sqrt(sum_d (query key)^2))       B = max_j |bias|
+// a tiled kernel has to round, whatever the plain loop did:
 //   scale log2(e) is one rounded number, which shifts all scores in proportion; its products with
 //     the query's elements round independently and add up in quadrature; the bias is multiplied by
-//     log2(e) too. All in all e/2 S with S = max_j |scale| (|query . key| + sqrt(sum_d (query
-//     key)^2)) + |bias|, a relative error of the weight before its normalisation, and as much in
-//     the sum;
+//     log2(e) too: e/2 (D + B) in the weight before its normalisation, and as much in the sum;
+//   the sum over d in another order than the plain loop's: each of its head_dim additions rounds by
+//     e/2 / sqrt(3) (rms) of a partial sum, whose rms is below D / sqrt(3): e/6 sqrt(head_dim) D
+//     together, taken one and a half times, as a maximum is compared;
 //   2^x is within one ulp (e), the sum's inverse and the product with it are two roundings (e).
+// With S = D (1 + sqrt(head_dim) / 4) + B:
 //   weight: (2 + S) e p      output: (2 + S) e sum_j p |value|      lse: (2 max(1, |lse|) + S) e
 // A weight below the smallest normal number may be flushed to zero, hence that number times
 // 1 or sum_j |value| on top.
