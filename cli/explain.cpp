@@ -32,7 +32,7 @@ namespace {
 // Beyond this nobody reads the numbers, and they no longer fit on a line.
 constexpr int64_t kMostRows = 32;
 
-// Two words, and projections with two columns: the example worked by hand in docs/explain.md.
+// Two words of three numbers each, and projections to two.
 constexpr const char* kEmbeddings = "1 2 3; 4 5 6";
 constexpr const char* kWQuery = "0.01 0.03; 0.02 0.02; 0.03 0.01";
 constexpr const char* kWKey = "0.05 0.05; 0.06 0.05; 0.07 0.05";
@@ -259,9 +259,10 @@ Explanation explain(const ExplainArguments& a) {
   }
   const std::vector<uint8_t> allowed = allowed_pairs(masks.pointers, options.bias, head);
   if (!masks.masks.empty()) {
+    const std::vector<uint8_t> by_masks = allowed_pairs(masks.pointers, {}, head);
     Tensor mask(DType::f64, {q_len, k_len});
     for (int64_t i = 0; i < q_len * k_len; ++i) {
-      mask.values<double>()[static_cast<size_t>(i)] = allowed[static_cast<size_t>(i)];
+      mask.values<double>()[static_cast<size_t>(i)] = by_masks[static_cast<size_t>(i)];
     }
     e.steps.push_back(
         {"mask", "", "1 where the query may attend to the key, else 0.", std::move(mask)});
