@@ -14,7 +14,7 @@
 //
 // Descriptors. Every struct that may grow begins with its size: set it to sizeof of the struct as
 // you know it, and all else that you do not use to zero:
-//   rapt_tensor t = {sizeof t};
+//   rapt_tensor t = {.size = sizeof t};
 // A library newer than the caller takes what the caller does not know as zero; one older than the
 // caller takes a larger struct as long as what it does not know is zero, and otherwise answers
 // RAPT_ERROR_UNSUPPORTED. Descriptors are read during the call only; nothing is kept.
@@ -85,7 +85,7 @@ typedef struct rapt_named_tensor {  // does not grow
 // Who may attend to whom. `spec` is the mask's name with its parameters, as on the command line:
 //   "causal"  "causal(bottom-right)"  "causal(offset=3)"  "window(511, 0)"
 //   "lengths(n)"  "boolean(allowed=m)"        with tensors named n (i64) and m (bool) below
-// Boolean: true = may attend. `rapt --help` and docs list all masks and their parameters.
+// Boolean: true = may attend. The headers in include/rapt/mask/ say what each mask means.
 typedef struct rapt_mask {
   size_t size;  // sizeof(rapt_mask)
   const char* spec;
@@ -158,8 +158,8 @@ enum { RAPT_STATISTIC_NONE = 0, RAPT_STATISTIC_LSE = 1, RAPT_STATISTIC_THRESHOLD
 // What a call would do and take.
 typedef struct rapt_plan_info {
   size_t size;               // in: sizeof(rapt_plan_info); all else is written
-  const char* isa;           // the instruction set, as lscpu spells it; lives for ever
-  const char* kernel;        // the kernel class; lives for ever
+  const char* isa;           // the instruction set, as lscpu spells it; static
+  const char* kernel;        // the kernel class; static
   int32_t statistic;         // RAPT_STATISTIC_...
   int32_t reserved;          // 0
   int64_t tile_queries;      // queries per tile

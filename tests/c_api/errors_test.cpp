@@ -303,6 +303,7 @@ TEST(CApi, OutOfMemory) {
   {
     const failing_new::Scope none;
     status = c.forward();
+    EXPECT_EQ(rapt_cancel_token_create(), nullptr);
   }
   EXPECT_TRUE(c.refused(status, RAPT_ERROR_OUT_OF_MEMORY, "out of memory"));
 }

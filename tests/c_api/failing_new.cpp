@@ -34,7 +34,16 @@ void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_A
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<size_t>(alignment));
 }
+// The library's own would do the same, but not that of the address sanitizer.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }

@@ -26,12 +26,9 @@ static void expect_numbers(const char* what, const float* got, const float* expe
 }
 
 static rapt_tensor matrix(float* data, const int64_t* shape, int read_only) {
-  rapt_tensor t;
-  memset(&t, 0, sizeof t);
-  t.size = sizeof t;
+  rapt_tensor t = {.size = sizeof t};
   t.data = data;
   t.dtype = RAPT_F32;
-  t.device = RAPT_CPU;
   t.read_only = read_only;
   t.rank = 2;
   t.shape = shape;
@@ -56,20 +53,18 @@ int main(void) {
   const rapt_tensor output = matrix(output_data, shape, 0);
   const rapt_tensor weights_out = matrix(weights_data, shape, 0);
   rapt_tensor lse = matrix(lse_data, shape, 0);
-  rapt_weights_request all_rows = {sizeof all_rows, 0, 0, 0, NULL};
-  rapt_options options = {sizeof options, NULL, 0, NULL, NULL, NULL, NULL};
-  rapt_results results = {sizeof results, NULL, NULL, NULL};
-  rapt_mask causal = {sizeof causal, "causal", 0, NULL};
+  rapt_weights_request all_rows = {.size = sizeof all_rows};
+  rapt_options options = {.size = sizeof options};
+  rapt_results results = {.size = sizeof results};
+  rapt_mask causal = {.size = sizeof causal};
   const rapt_mask* masks[1];
-  rapt_plan_info plan;
+  rapt_plan_info plan = {.size = sizeof plan};
   lse.rank = 1;
   options.weights = &all_rows;
   results.output = &output;
   results.statistic = &lse;
   results.weights = &weights_out;
 
-  memset(&plan, 0, sizeof plan);
-  plan.size = sizeof plan;
   expect(rapt_plan(&query, &key, &value, &options, NULL, &plan) == RAPT_OK, "plan");
   expect(plan.allowed_scores == 4, "4 allowed scores");
   expect(plan.workspace_bytes <= sizeof workspace, "workspace fits");
@@ -81,6 +76,7 @@ int main(void) {
   expect_numbers("weights", weights_data, weights, 4);
   expect_numbers("output", output_data, outputs, 4);
 
+  causal.spec = "causal";
   masks[0] = &causal;
   options.masks = masks;
   options.mask_count = 1;
