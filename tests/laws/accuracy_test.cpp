@@ -58,8 +58,8 @@ Problem bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int64_
 // Every problem of a sweep, or an even share of them where problem_count() says so.
 void expect_accurate(const Problem& p) {
   static int64_t asked = 0;
-  const int64_t share = problem_count(100);
-  if (++asked * share / 100 == (asked - 1) * share / 100) return;
+  const int64_t share = problem_count(100), before = asked++;
+  if (asked * share / 100 == before * share / 100) return;
   const Case c(p);
   SCOPED_TRACE(p.descriptor());
   expect_accurate(c);
