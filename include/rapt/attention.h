@@ -19,7 +19,8 @@
 //   lse             natural logarithm
 //   bias            added after the scale, before the masks; -inf excludes the pair
 //   scale           multiplies the dot product; any finite value, negative and zero included
-// A float32 score beyond 2.36e38 (the largest float / log2 e) in magnitude overflows to an infinity.
+// A float32 score beyond 2.36e38 (the largest float / log2 e) in magnitude overflows to an
+// infinity.
 //
 // Inputs may have any strides. Outputs must not overlap an input, each other or themselves; what is
 // compared are address ranges, so an output interleaved with an input in one buffer is refused.

@@ -12,12 +12,8 @@ constexpr char kBuildInfo[] =
 // clang-format on
 }  // namespace
 
-const char* version() noexcept {
-  return RAPT_VERSION;
-}
+const char* version() noexcept { return RAPT_VERSION; }
 
-const char* build_info() noexcept {
-  return kBuildInfo;
-}
+const char* build_info() noexcept { return kBuildInfo; }
 
 }  // namespace rapt

@@ -23,9 +23,7 @@ constexpr int64_t kChunkBytes = int64_t{1} << 18;
   throw Error(code, path_text(name) + ": " + what);
 }
 
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
+std::string reason(int error) { return std::generic_category().message(error); }
 
 // A regular file, open for reading at any offset.
 class InputFile {
@@ -154,9 +152,7 @@ Tensor load(const NpyHeader& header, const std::string& name, const Read& read) 
 
 }  // namespace
 
-NpyHeader read_npy_header(const std::string& path) {
-  return header_of(InputFile(path), path);
-}
+NpyHeader read_npy_header(const std::string& path) { return header_of(InputFile(path), path); }
 
 Tensor read_npy(const std::string& path) {
   const InputFile file(path);

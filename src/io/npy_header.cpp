@@ -235,9 +235,7 @@ uint64_t little_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-std::string bytes_text(int64_t n) {
-  return std::to_string(n) + (n == 1 ? " byte" : " bytes");
-}
+std::string bytes_text(int64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 }  // namespace
 

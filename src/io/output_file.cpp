@@ -22,9 +22,7 @@ namespace {
   throw Error(ErrorCode::io, path_text(path) + ": " + what);
 }
 
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
+std::string reason(int error) { return std::generic_category().message(error); }
 
 [[noreturn]] void fail_existing(const std::string& path) {
   fail(path, "the file exists; ask for it to be overwritten, or choose another name");
@@ -98,9 +96,7 @@ OutputFile::OutputFile(const std::string& path, Overwrite overwrite)
   }
 }
 
-OutputFile::~OutputFile() {
-  close_and_remove();
-}
+OutputFile::~OutputFile() { close_and_remove(); }
 
 void OutputFile::close_and_remove() noexcept {
   if (descriptor_ >= 0) close(descriptor_);

@@ -86,9 +86,7 @@ Kind kind_of(char32_t c) {
   return block != std::end(kBlocks) && c >= block->first ? block->kind : Kind::letter;
 }
 
-bool in_word(Kind kind) {
-  return kind == Kind::letter || kind == Kind::digit;
-}
+bool in_word(Kind kind) { return kind == Kind::letter || kind == Kind::digit; }
 
 // Whether a mark between two characters holds them together: "don't", "3.14", "1,000".
 bool binds(char32_t mark, Kind before, Kind after) {

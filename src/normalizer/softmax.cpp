@@ -3,8 +3,9 @@
 
 namespace rapt {
 
-const Declaration Softmax::kDeclaration = {
-    "softmax", "weights e^score / sum of e^score over the keys",
-    "Vaswani et al. 2017, arXiv:1706.03762, equation 1", {}};
+const Declaration Softmax::kDeclaration = {"softmax",
+                                           "weights e^score / sum of e^score over the keys",
+                                           "Vaswani et al. 2017, arXiv:1706.03762, equation 1",
+                                           {}};
 
 }  // namespace rapt

@@ -13,9 +13,7 @@
 namespace rapt::test {
 namespace {
 
-std::string golden(const std::string& name) {
-  return std::string(RAPT_TEST_DATA) + "/" + name;
-}
+std::string golden(const std::string& name) { return std::string(RAPT_TEST_DATA) + "/" + name; }
 
 std::string file(const std::string& dict, size_t data_bytes = 0) {
   return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 255) +

@@ -8,9 +8,7 @@
 namespace rapt::test {
 namespace {
 
-std::string golden(const std::string& name) {
-  return std::string(RAPT_TEST_DATA) + "/" + name;
-}
+std::string golden(const std::string& name) { return std::string(RAPT_TEST_DATA) + "/" + name; }
 
 // 0, 1, 2, ... in row-major order, halved for floats: make_golden.py's ramp().
 template <class T>
