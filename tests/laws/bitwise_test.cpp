@@ -282,6 +282,32 @@ TEST(Bitwise, ChunkedPrefillIsOneShot) {
   });
 }
 
+// The same under a window, which drops keys in front: where a tile's first visible key stands
+// depends on the tile's other queries, and the blocks of keys must not.
+TEST(Bitwise, ChunkedWindowIsOneShot) {
+  Random random(base_seed());
+  for (const int64_t left : {0, 5, 40, 100, 150})
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      SCOPED_TRACE(left);
+      const int64_t n = 400;
+      const Tensor x = random_normal(random, dtype, {n, 6}, 3);
+      const rapt::Window whole_mask(left, 0), chunk_mask(left, 0, rapt::Anchor::bottom_right);
+      const rapt::Mask* whole_masks[] = {&whole_mask};
+      const rapt::Mask* chunk_masks[] = {&chunk_mask};
+      AttentionOptions options;
+      options.masks = whole_masks;
+      const AttentionResult whole = call(x, x, x, options);
+      options.masks = chunk_masks;
+      for (int64_t begin = 0, end; begin < n; begin = end) {
+        end = std::min(n, begin + random.between(1, 40));
+        const TensorView seen = x.view().slice(0, 0, end);
+        EXPECT_TRUE(same_results(call(x.view().slice(0, begin, end), seen, seen, options),
+                                 rows_of(whole, counted(begin, end))))
+            << begin << " " << end;
+      }
+    }
+}
+
 // Excluded keys in front and in the middle matter no more than those at the end, as far as their
 // values go: whatever they hold, the bits are the same.
 TEST(Bitwise, ValuesOfExcludedKeysDoNotMatter) {
