@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kSilence{1000};  // shorter work needs no li
 constexpr std::chrono::milliseconds kPause{100};     // faster than anybody reads
 
 std::string time_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const int64_t whole = std::llround(seconds);
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);

@@ -51,10 +51,10 @@ void Boolean::check(Shape leading, int64_t q_len, int64_t k_len) const {
 
 void Boolean::bind(const Head& head, BoundMask& bound) const noexcept {
   const int leading = allowed.rank - 2;
-  const int skip = static_cast<int>(head.index.size()) - leading;
+  const size_t skip = head.index.size() - static_cast<size_t>(leading);
   int64_t at = 0;
   for (int i = 0; i < leading; ++i)
-    if (allowed.shape[i] != 1) at += head.index[static_cast<size_t>(skip + i)] * allowed.strides[i];
+    if (allowed.shape[i] != 1) at += head.index[skip + static_cast<size_t>(i)] * allowed.strides[i];
   bound.data = static_cast<const bool*>(allowed.data) + at;
   const auto stride = [&](int from_end) {
     const int i = allowed.rank - from_end;
