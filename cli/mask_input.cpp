@@ -86,19 +86,13 @@ void read_catalogue_mask(const std::string& spec, MaskInput& input, MemoryBudget
     const bool usage =
         error.code() == ErrorCode::unknown_name || error.code() == ErrorCode::argument;
     if (!usage) throw;
-    throw usage_error(
-        "--mask " + spec + ": " + error.what(), "masks: " + [] {
-          std::string names;
-          for (const Declaration* declaration : mask_declarations()) {
-            names += std::string(declaration->name) + ", ";
-          }
-          return names + "file:M.npy";
-        }());
+    throw usage_error("--mask " + spec + ": " + error.what(),
+                      "besides, file:M.npy reads a mask from a file");
   }
   input.specs.push_back(spec);
 }
 
-// The bias of one pair, broadcast from the right; `leading` is the head's index.
+// Clears the pairs whose bias is -inf. The bias is broadcast from the right.
 template <class T>
 void exclude_infinite(const TensorView& bias, const Head& head, std::vector<uint8_t>& allowed) {
   const int leading = static_cast<int>(head.index.size());
