@@ -29,9 +29,9 @@ ScratchLayout layout_of_call(const Problem& p, const AttentionOptions& options) 
 
 size_t workspace_of_call(const Problem& p, const AttentionOptions& options,
                          const Context& context) {
-  return workspace_bytes(p.dtype == DType::f64 ? layout_of_call<double>(p, options)
-                                               : layout_of_call<float>(p, options),
-                         workers_of(context));
+  return bytes_for(p.dtype == DType::f64 ? layout_of_call<double>(p, options)
+                                         : layout_of_call<float>(p, options),
+                   workers_of(context));
 }
 
 template <class E>
@@ -130,6 +130,11 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
   return plan;
 }
 
+size_t workspace_bytes(const TensorView& query, const TensorView& key, const TensorView& value,
+                       const AttentionOptions& options, const Context& context) {
+  return workspace_of_call(make_problem(query, key, value, options), options, context);
+}
+
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
                                   const AttentionState& state, const TensorView& weights,
@@ -140,7 +145,8 @@ void scaled_dot_product_attention(const TensorView& query, const TensorView& key
   const size_t needed = workspace_of_call(p, options, context);
   if (workspace.size() < needed)
     throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
-                                         " bytes; plan() asks for " + std::to_string(needed));
+                                         " bytes; workspace_bytes() asks for " +
+                                         std::to_string(needed));
   if (p.dtype == DType::f64)
     forward<double>(p, options, outputs, workspace.data(), context);
   else

@@ -72,7 +72,7 @@ template ScratchLayout layout_of(const Problem&, const Tiling&, const Normalizer
 template ScratchLayout layout_of(const Problem&, const Tiling&, const NormalizerKernels<double>&,
                                  size_t);
 
-size_t workspace_bytes(const ScratchLayout& layout, int workers) {
+size_t bytes_for(const ScratchLayout& layout, int workers) {
   size_t bytes;
   if (__builtin_mul_overflow(layout.bytes, static_cast<size_t>(workers), &bytes) ||
       __builtin_add_overflow(bytes, size_t{63}, &bytes))

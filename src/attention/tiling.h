@@ -53,6 +53,6 @@ ScratchLayout layout_of(const Problem& problem, const Tiling& tiling,
                         const NormalizerKernels<E>& normalizer, size_t masks);
 
 // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
-size_t workspace_bytes(const ScratchLayout& layout, int workers);
+size_t bytes_for(const ScratchLayout& layout, int workers);
 
 }  // namespace rapt

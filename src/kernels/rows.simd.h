@@ -12,7 +12,10 @@ template <class V, class E = typename V::Element>
 RAPT_INLINE void load_transposed(const E* matrix, int64_t row_stride, int64_t dim_stride,
                                  int64_t rows, int64_t dims, V (&r)[V::kLanes]) {
   if (rows >= V::kLanes && dims >= V::kLanes && dim_stride == 1) {
-    UNROLL_FOR (int x = 0; x < V::kLanes; ++x) r[x] = V::load(matrix + x * row_stride);
+    UNROLL_FOR (int x = 0; x < V::kLanes; ++x) {
+      r[x] = V::load(matrix + x * row_stride);
+      prefetch(matrix + (V::kLanes + x) * row_stride);  // the next rows come from far away
+    }
   } else {
     for (int64_t x = 0; x < V::kLanes; ++x) {
       E row[V::kLanes] = {};
@@ -101,14 +104,25 @@ RAPT_NOINLINE void output_of_bits(const E* weights, const uint64_t* bits, const 
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE bool all_finite(const E* rows, int64_t row_stride, int64_t count,
                               int64_t dims) noexcept {
-  // x - x is 0 for a finite x and NaN for any other; sums of zeros stay 0.
-  V sum = V::splat(0);
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t d = 0; d < dims; d += V::kLanes) {
-      const V x = V::load_first(rows + i * row_stride + d, dims - d);
-      sum = add(sum, sub(x, x));
+  // x - x is 0 for a finite x and NaN for any other; sums of zeros stay 0. Four sums, because one
+  // would wait for the latency of its additions.
+  V sum[4];
+  UNROLL_FOR (int k = 0; k < 4; ++k) sum[k] = V::splat(0);
+  for (int64_t i = 0; i < count; ++i) {
+    const E* row = rows + i * row_stride;
+    int64_t d = 0;
+    for (; d + 4 * V::kLanes <= dims; d += 4 * V::kLanes)
+      UNROLL_FOR (int k = 0; k < 4; ++k) {
+        const V x = V::load(row + d + k * V::kLanes);
+        sum[k] = add(sum[k], sub(x, x));
+      }
+    for (; d < dims; d += V::kLanes) {
+      const V x = V::load_first(row + d, dims - d);
+      sum[0] = add(sum[0], sub(x, x));
     }
-  return !any(not_at_most(sum, V::splat(0)));
+  }
+  const V total = add(add(sum[0], sum[1]), add(sum[2], sum[3]));
+  return !any(not_at_most(total, V::splat(0)));
 }
 
 template <class V, class E = typename V::Element>
