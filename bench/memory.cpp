@@ -66,8 +66,8 @@ int main(int argc, char** argv) try {
   const rapt::Tensor query = touched({kHeads, tokens, kHeadDim});
   const rapt::Tensor key = touched({kHeads, tokens, kHeadDim});
   const rapt::Tensor value = touched({kHeads, tokens, kHeadDim});
-  const rapt::Tensor output = touched({kHeads, tokens, kHeadDim});
-  const rapt::Tensor lse = touched({kHeads, tokens});
+  rapt::Tensor output = touched({kHeads, tokens, kHeadDim});
+  rapt::Tensor lse = touched({kHeads, tokens});
   const rapt::Causal causal;
   const rapt::Mask* masks[] = {&causal};
   rapt::AttentionOptions options;
@@ -78,7 +78,7 @@ int main(int argc, char** argv) try {
   const int64_t before = status_kib("VmRSS");
   const rapt::Plan plan = rapt::plan(query, key, value, options);
   const std::unique_ptr<std::byte[]> workspace(new std::byte[plan.workspace_bytes]);
-  rapt::scaled_dot_product_attention(query, key, value, options, {output, lse, {}}, {},
+  rapt::scaled_dot_product_attention(query, key, value, options, {{output, lse}},
                                      {workspace.get(), plan.workspace_bytes});
   const double growth_mib = static_cast<double>(status_kib("VmHWM") - before) / 1024;
 

@@ -50,8 +50,8 @@ viz::Heatmap heatmap_of(const Inputs& inputs, const MaskInput& masks, const Tens
         static_cast<float>(element(weights, plan.picture_position * cells + i));
   }
   const std::vector<int64_t> index = head_index(plan.picture_head, leading);
-  map.allowed = allowed_pairs(masks.pointers, bias,
-                              {.index = index, .q_len = map.rows, .k_len = map.columns});
+  map.allowed = allowed_pairs(
+      masks.pointers, bias, {index.data(), static_cast<int>(index.size()), map.rows, map.columns});
   map.title = "Attention weights";
   const std::string head = head_text(plan.picture_head, leading);
   if (!head.empty()) map.title += " of head " + head;
@@ -184,10 +184,8 @@ void run_attend(const AttendArguments& a) {
   const int64_t k_len = inputs.key.shape[inputs.key.rank - 2];
   const WeightsPlan wanted = plan_weights(a, leading, q_len);
   if (!a.weights.empty() || pictures.wanted()) {
-    options.weights = {.wanted = true,
-                       .row_begin = wanted.row_begin,
-                       .row_end = wanted.row_end,
-                       .heads = wanted.heads};
+    options.weights = rapt::WeightsRequest{
+        .row_begin = wanted.row_begin, .row_end = wanted.row_end, .heads = wanted.heads};
     report.plan = plan(inputs.query, inputs.key, inputs.value, options);
   }
   // A picture holds a float and a byte per pair.

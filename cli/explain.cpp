@@ -62,7 +62,10 @@ struct Explanation {
 };
 
 // Row-major access to an f64 matrix.
-double& at(const Tensor& matrix, int64_t i, int64_t j) {
+double& at(Tensor& matrix, int64_t i, int64_t j) {
+  return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
+}
+double at(const Tensor& matrix, int64_t i, int64_t j) {
   return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
 }
 
@@ -225,7 +228,7 @@ Explanation explain(const ExplainArguments& a) {
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   options.masks = masks.pointers;
   if (bias.defined()) options.bias = bias.view();
-  options.weights.wanted = true;
+  options.weights.emplace();
   e.plan = plan(query, key, value, options);
   const AttentionResult result = scaled_dot_product_attention(query, key, value, options);
   e.masks = masks.specs;

@@ -95,11 +95,11 @@ void read_catalogue_mask(const std::string& spec, MaskInput& input, MemoryBudget
 // Clears the pairs whose bias is -inf. The bias is broadcast from the right.
 template <class T>
 void exclude_infinite(const TensorView& bias, const Head& head, std::vector<uint8_t>& allowed) {
-  const int leading = static_cast<int>(head.index.size());
+  const int leading = head.rank;
   int64_t offset = 0;
   for (int d = 0; d < bias.rank - 2; ++d) {
     const int axis = leading - (bias.rank - 2) + d;
-    const int64_t i = axis < 0 || bias.shape[d] == 1 ? 0 : head.index[static_cast<size_t>(axis)];
+    const int64_t i = axis < 0 || bias.shape[d] == 1 ? 0 : head.index[axis];
     offset += i * bias.strides[d];
   }
   const auto stride = [&](int from_right) {
@@ -142,8 +142,10 @@ std::vector<uint8_t> allowed_pairs(std::span<const Mask* const> masks, const Ten
   std::vector<uint8_t> allowed(static_cast<size_t>(head.q_len * k_len), 1);
   std::vector<uint64_t> words(static_cast<size_t>(k_len));
   for (const Mask* mask : masks) {
-    BoundMask bound{.mask = mask, .q_len = head.q_len, .k_len = k_len};
-    mask->bind(head, bound);
+    std::vector<BoundMask> slots(static_cast<size_t>(mask->bound_slots()));
+    slots[0] = {.mask = mask, .q_len = head.q_len, .k_len = k_len};
+    mask->bind(head, slots.data());
+    const BoundMask& bound = slots[0];
     for (int64_t begin = 0; begin < head.q_len; begin += kQueries) {
       const Positions queries{.start = begin, .count = std::min(kQueries, head.q_len - begin)};
       const Positions keys{.start = 0, .count = k_len};

@@ -27,6 +27,7 @@
 // Bits do not depend on the executor, nor a row's bits on other rows or on masked keys (DESIGN.md).
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 
@@ -47,63 +48,111 @@ struct NormalizerRef {
   bool mergeable;
 
   template <class N>
-  requires requires { N::kDeclaration; }
+  requires requires { N::kMergeable; }
   NormalizerRef(const N& normalizer)
       : index(index_in<N>(Normalizers{})),
         object(&normalizer),
         declaration(&N::kDeclaration),
         mergeable(N::kMergeable) {}
+  template <class N>
+  requires requires { N::kMergeable; }
+  NormalizerRef(const N&& normalizer) = delete;  // would be gone before the call
 };
 
 inline constexpr Softmax kSoftmax{};
 
+// The masks of a call, combined by "and": `options.masks = {&causal, &lengths};`. Pointers are
+// copied; the masks must outlive the call.
+class MaskList {
+ public:
+  static constexpr size_t kMost = 16;  // so that options need no memory of their own
+
+  MaskList() = default;
+  MaskList(std::initializer_list<const Mask*> masks)
+      : MaskList(Pointers(masks.begin(), masks.size())) {}
+  // Any contiguous range of pointers. Throws Error(argument) for more than kMost.
+  template <class Range>
+  requires std::is_convertible_v<const Range&, std::span<const Mask* const>> MaskList(
+      const Range& masks)
+      : MaskList(Pointers(masks)) {}
+
+  operator std::span<const Mask* const>() const noexcept { return {masks_, size_}; }
+  const Mask* const* begin() const noexcept { return masks_; }
+  const Mask* const* end() const noexcept { return masks_ + size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  size_t size() const noexcept { return size_; }
+
+ private:
+  struct Pointers : std::span<const Mask* const> {
+    using std::span<const Mask* const>::span;
+  };
+  explicit MaskList(Pointers masks);
+
+  const Mask* masks_[kMost] = {};
+  size_t size_ = 0;
+};
+
+inline constexpr int64_t kToEnd = -1;
+
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
 // scores of these rows, and no other memory than their own.
 struct WeightsRequest {
-  bool wanted = false;
   int64_t row_begin = 0;
-  int64_t row_end = -1;            // -1: q_len
-  std::span<const int64_t> heads;  // flat indices into the leading dimensions of the output;
-                                   // empty: all, and weights keep the leading dimensions
+  int64_t row_end = kToEnd;  // kToEnd: q_len
+  std::span<const int64_t> heads =
+      {};  // flat indices into the leading dimensions of the output, to
+           // outlive the call; empty: all, with the leading dimensions
 };
 
 struct AttentionOptions {
-  std::optional<double> scale;         // default: 1 / sqrt(head_dim)
-  std::span<const Mask* const> masks;  // combined by "and"; must outlive the call
-  TensorView bias;                     // [..., q_len or 1, k_len or 1], query's dtype
+  std::optional<double> scale = {};  // default: 1 / sqrt(head_dim)
+  MaskList masks = {};
+  TensorView bias = {};  // [..., q_len or 1, k_len or 1], query's dtype
   NormalizerRef normalizer = kSoftmax;
-  WeightsRequest weights;
+  std::optional<WeightsRequest> weights = {};  // default: none
+};
+
+// Where the call with the caller's memory writes. `state.output` must be there, `state.statistic`
+// may be absent, `weights` must be there exactly when options.weights is.
+struct AttentionOutputs {
+  AttentionState state;
+  TensorView weights = {};  // [..., rows, k_len], or [heads, rows, k_len] for chosen heads
 };
 
 struct AttentionResult {
-  Tensor output;     // [..., q_len, value_dim]
-  Tensor statistic;  // [..., q_len]: the natural-log lse for softmax
+  Tensor output;     // [..., q_len, value_dim], the query's dtype
+  Tensor statistic;  // [..., q_len], f32 (f64 for f64): the natural-log lse for softmax
+  Tensor extra;      // [..., q_len, value_dim]: for normalisers that declare one
   Tensor weights;    // if wanted: [..., rows, k_len], or [heads, rows, k_len] for chosen heads
+
+  // Views of output, statistic and extra, for merge(). They must not outlive the result.
+  AttentionState state() &;
+  AttentionState state() && = delete;
 };
 
 // What a call would do and take. Nothing is read through the views but the tensors of masks.
 struct Plan {
-  const char* isa = "";     // the instruction set, as lscpu spells it
-  const char* kernel = "";  // the kernel class: "tile"
-  Statistic meaning = Statistic::none;
+  const char* isa = "";                   // the instruction set, as lscpu spells it
+  const char* kernel = "";                // the kernel class: "tile"
+  Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
   int64_t tiles_computed = 0;  // all pairs of the tile are allowed
   int64_t tiles_partial = 0;   // computed, some pairs are excluded
   int64_t tiles_skipped = 0;   // not computed
-  int64_t allowed_scores =
-      0;  // pairs (query, key) that the masks allow, all heads; -1: not counted
+  int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, in all heads
   size_t workspace_bytes = 0;  // scratch, for the executor's concurrency
   size_t result_bytes = 0;     // output, statistic and weights
   size_t matrix_bytes = 0;     // what the q_len x k_len matrices of all heads would take
 };
 
-// Throws Error(shape, dtype, argument, overflow, unsupported).
+// Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
-          const AttentionOptions& options = {}, const Context& context = {});
+                        const AttentionOptions& options = {}, const Context& context = {});
 
-// plan().workspace_bytes alone, without counting tiles: a matter of nanoseconds. Throws as plan().
-size_t workspace_bytes(const TensorView& query, const TensorView& key, const TensorView& value,
-                       const AttentionOptions& options = {}, const Context& context = {});
+// plan().workspace_bytes alone, without counting tiles. Throws as plan().
+[[nodiscard]] size_t workspace_bytes(const TensorView& query, const TensorView& key,
+                                     const TensorView& value, const AttentionOptions& options = {},
+                                     const Context& context = {});
 
 // The simple call: allocates its results and its workspace.
 // Throws Error as plan() and Error(memory_limit, cancelled), std::bad_alloc.
@@ -113,12 +162,12 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
                                              const Context& context = {});
 
 // The call for engines: writes into the caller's memory, takes the caller's workspace (at least
-// workspace_bytes(), any alignment) and allocates nothing. `state.statistic` may be absent;
-// `weights` must be present exactly when options.weights.wanted.
-// Throws Error as above and Error(overlap).
+// workspace_bytes(), any alignment) and allocates nothing. Views of outputs may have any strides
+// that do not make two elements meet. Throws Error as above and Error(overlap); then nothing was
+// written, except after Error(cancelled), or when the executor throws.
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
-                                  const AttentionState& state, const TensorView& weights,
-                                  std::span<std::byte> workspace, const Context& context = {});
+                                  const AttentionOutputs& outputs, std::span<std::byte> workspace,
+                                  const Context& context = {});
 
 }  // namespace rapt

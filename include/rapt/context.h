@@ -12,7 +12,8 @@ class Executor {
 
   virtual ~Executor() = default;
 
-  // How many tasks may run at once. `worker` in run() is below it; each worker has a workspace.
+  // How many tasks may run at once; must not change during a call. `worker` in run() is below it;
+  // each worker has a workspace.
   virtual int concurrency() const noexcept = 0;
 
   // Calls task(argument, t, worker) once for every t in [0, tasks), in any order; two calls that
@@ -41,7 +42,8 @@ struct Context {
   Executor* executor = nullptr;         // null: the calling thread does all
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress;
-  int64_t memory_limit = -1;  // bytes that a call may allocate, outputs included; -1: no limit
+  int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.
+                              // The call with the caller's memory allocates nothing.
 };
 
 }  // namespace rapt

@@ -6,7 +6,7 @@
 // derived from one place. A member is named once, by pointer:
 //
 //   static constexpr Parameter kParameters[] = {
-//       parameter<&Causal::offset>("offset", "keys further to the right", kAnyInteger)};
+//       parameter<Causal, &Causal::offset>("offset", "keys further to the right", kAnyInteger)};
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -28,6 +28,7 @@ struct Argument {
 struct Range {  // inclusive
   double min, max;
 };
+inline constexpr Range kAnyNumber{-1.7976931348623157e308, 1.7976931348623157e308};
 inline constexpr Range kAnyInteger{-9007199254740992.0, 9007199254740992.0};  // +-2^53: exact
 
 struct Parameter {
@@ -36,9 +37,10 @@ struct Parameter {
   const char* doc;
   Range range;                           // integer and real
   std::span<const char* const> choices;  // choice: the words, in the order of the enum
-  bool required;                         // false: the member's initialiser is the default
+  bool required;                         // false: the variant's initialiser is the default
   void (*set)(void* variant, const Argument&);
   Argument (*get)(const void* variant);
+  Argument (*initial)();  // the default
 };
 
 struct Declaration {
@@ -53,24 +55,39 @@ void check_parameters(const Declaration& declaration, const void* variant);
 
 namespace detail {
 template <class M>
-struct MemberOf;
+struct TypeOfMember;
 template <class C, class T>
-struct MemberOf<T C::*> {
-  using Class = C;
+struct TypeOfMember<T C::*> {
   using Type = T;
 };
+template <class Type>
+constexpr ParameterType type_of() {
+  return std::is_same_v<Type, TensorView> ? ParameterType::tensor
+         : std::is_enum_v<Type>           ? ParameterType::choice
+         : std::is_floating_point_v<Type> ? ParameterType::real
+                                          : ParameterType::integer;
+}
+template <class Variant, auto Member>
+Argument read(const Variant& variant) {
+  const auto& member = variant.*Member;
+  Argument a;
+  a.type = type_of<std::remove_cvref_t<decltype(member)>>();
+  if constexpr (std::is_same_v<decltype(member), const TensorView&>)
+    a.tensor = member;
+  else if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(member)>>)
+    a.real = member;
+  else
+    a.integer = static_cast<int64_t>(member);
+  return a;
+}
 }  // namespace detail
 
-// Declares the member `Member` of a variant as a parameter.
-template <auto Member>
-constexpr Parameter parameter(const char* name, const char* doc, Range range = {0, 0},
+// Declares a member of `Variant` (its own or a base's) as a parameter.
+template <class Variant, auto Member>
+constexpr Parameter parameter(const char* name, const char* doc, Range range = kAnyNumber,
                               std::span<const char* const> choices = {}, bool required = false) {
-  using Class = typename detail::MemberOf<decltype(Member)>::Class;
-  using Type = typename detail::MemberOf<decltype(Member)>::Type;
-  constexpr ParameterType type = std::is_same_v<Type, TensorView> ? ParameterType::tensor
-                                 : std::is_enum_v<Type>           ? ParameterType::choice
-                                 : std::is_floating_point_v<Type> ? ParameterType::real
-                                                                  : ParameterType::integer;
+  using Type = typename detail::TypeOfMember<decltype(Member)>::Type;
+  constexpr ParameterType type = detail::type_of<Type>();
   return {name,
           type,
           doc,
@@ -78,7 +95,7 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = {
           choices,
           required,
           [](void* variant, const Argument& a) {
-            Type& member = static_cast<Class*>(variant)->*Member;
+            Type& member = static_cast<Variant*>(variant)->*Member;
             if constexpr (type == ParameterType::tensor)
               member = a.tensor;
             else if constexpr (type == ParameterType::real)
@@ -87,17 +104,9 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = {
               member = static_cast<Type>(a.integer);
           },
           [](const void* variant) {
-            const Type& member = static_cast<const Class*>(variant)->*Member;
-            Argument a;
-            a.type = type;
-            if constexpr (type == ParameterType::tensor)
-              a.tensor = member;
-            else if constexpr (type == ParameterType::real)
-              a.real = member;
-            else
-              a.integer = static_cast<int64_t>(member);
-            return a;
-          }};
+            return detail::read<Variant, Member>(*static_cast<const Variant*>(variant));
+          },
+          [] { return detail::read<Variant, Member>(Variant{}); }};
 }
 
 }  // namespace rapt

@@ -1,7 +1,9 @@
 #pragma once
 // Where the queries and keys of a tile stand in their whole sequences.
+//
+// Members are always inlined: hooks use them in code that is compiled for an instruction set, where
+// a weak copy could be picked by the linker for every CPU.
 #include <cstdint>
-#include <span>
 
 namespace rapt {
 
@@ -13,17 +15,19 @@ struct Positions {
   int64_t step = 1;  // > 0
   int64_t count = 0;
 
-  int64_t operator[](int64_t i) const noexcept { return start + step * i; }
-  int64_t last() const noexcept { return start + step * (count - 1); }
-  Positions part(int64_t begin, int64_t end) const noexcept {
+  [[gnu::always_inline]] int64_t operator[](int64_t i) const noexcept { return start + step * i; }
+  [[gnu::always_inline]] int64_t last() const noexcept { return start + step * (count - 1); }
+  [[gnu::always_inline]] Positions part(int64_t begin, int64_t end) const noexcept {
     return {start + step * begin, step, end - begin};
   }
 };
 
-// One (batch, head) of a problem. Masks and scores are bound to it before its tiles are asked for.
+// One (batch, head) of a problem. Masks are bound to it; scores and normalisers find it in their
+// tile.
 struct Head {
-  std::span<const int64_t> index;  // its place in the leading dimensions of the output
-  int64_t q_len = 0;               // of the whole sequence, not of this machine's share
+  const int64_t* index = nullptr;  // [rank] its place in the leading dimensions of the output
+  int rank = 0;
+  int64_t q_len = 0;  // of the whole sequences, not of this machine's share
   int64_t k_len = 0;
 };
 

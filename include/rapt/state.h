@@ -16,20 +16,24 @@ enum class Statistic : uint8_t {
 
 // Views of the caller's memory. Absent members (default-constructed) are not wanted.
 struct AttentionState {
-  TensorView output;     // [..., q_len, value_dim], the query's dtype
-  TensorView statistic;  // [..., q_len], f32 (f64 for f64); what `meaning` of the plan says
-  TensorView extra;      // [..., q_len, value_dim]: only for normalisers that declare one
+  TensorView output = {};     // [..., q_len, value_dim], the query's dtype
+  TensorView statistic = {};  // [..., q_len], f32 (f64 for f64); what `meaning` of the plan says
+  TensorView extra = {};      // [..., q_len, value_dim]: only for normalisers that declare one
 };
 
 struct NormalizerRef;
 
 // Merges the results over two disjoint sets of keys into the result over their union, in `into`:
-//   lse' = log(e^lse_a + e^lse_b)      output' = e^(lse_a - lse') output_a + e^(lse_b - lse')
-//   output_b
-// Commutative, and associative up to rounding; a row without keys on one side takes the other's
-// bits. Both states need output and statistic of equal shape and dtype; strides are free. Throws
-// Error(unsupported) for a normaliser whose results cannot be merged, Error(shape, dtype). Source:
-// Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023 (Flash-Decoding).
-void merge(AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer);
+//
+//   lse'    = log(e^lse_a + e^lse_b)
+//   output' = e^(lse_a - lse') output_a + e^(lse_b - lse') output_b
+//
+// Commutative, and associative up to rounding. A row whose lse is -inf on one side (no key there)
+// takes the other's bits. Both states need output [..., n, value_dim] and statistic [..., n] of
+// equal shapes and of one dtype (f32 or f64); strides are free, but `into` must meet neither `from`
+// nor itself. Throws Error(unsupported) for a normaliser whose results cannot be merged or a state
+// with an extra output, Error(shape, dtype, argument, overlap, overflow). Source: Milakov &
+// Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023 (Flash-Decoding).
+void merge(const AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer);
 
 }  // namespace rapt

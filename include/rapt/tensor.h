@@ -2,7 +2,9 @@
 // Tensors: TensorView looks at memory that somebody else owns, Tensor owns its memory.
 //
 // Sizes and strides are 64-bit and count elements, not bytes. Dimension 0 is the outermost.
-// A view's fields are those of DLPack, so a view of any array library's memory needs no copy.
+// A view's fields are those of DLPack (whose byte offset is part of the pointer here, and whose
+// device index comes with the first device that has several), so other libraries' memory needs no
+// copy.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -94,6 +96,7 @@ struct TensorView {
 };
 
 // A dense row-major tensor that owns its memory, 64-byte aligned (a cache line, a zmm register).
+// A view of it must not outlive it, so a view of a temporary is for the argument of a call only.
 class Tensor {
  public:
   Tensor() = default;
@@ -101,26 +104,42 @@ class Tensor {
   Tensor(DType dtype, Shape shape);
   Tensor(DType dtype, std::initializer_list<int64_t> shape)
       : Tensor(dtype, Shape(shape.begin(), shape.size())) {}
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
 
-  // A dense copy of a view, whatever its strides.
+  // A dense copy of a view, whatever its strides. Throws Error(argument) for an absent view or a
+  // null pointer with elements, Error(shape, overflow), std::bad_alloc.
   static Tensor copy_of(const TensorView& view);
 
   bool defined() const noexcept { return view_.defined(); }
   DType dtype() const noexcept { return view_.dtype; }
   int rank() const noexcept { return view_.rank; }
   Shape dims() const noexcept { return view_.dims(); }
-  int64_t dim(int i) const noexcept { return view_.shape[i < 0 ? i + view_.rank : i]; }
+  // The length of one dimension, from the end if negative. Throws Error(shape).
+  int64_t dim(int i) const;
   int64_t count() const { return view_.count(); }
 
   // The elements. Throws Error(dtype) when T is not the tensor's element type.
   template <class T>
-  std::span<T> values() const {
+  std::span<T> values() & {
     require(dtype_of<T>());
     return {static_cast<T*>(view_.data), static_cast<size_t>(count())};
   }
+  template <class T>
+  std::span<const T> values() const& {
+    require(dtype_of<T>());
+    return {static_cast<const T*>(view_.data), static_cast<size_t>(count())};
+  }
+  template <class T>
+  void values() && = delete;  // the elements would be gone at the end of the statement
+  void* data() noexcept { return view_.data; }
+  const void* data() const noexcept { return view_.data; }
 
-  const TensorView& view() const noexcept { return view_; }
-  operator const TensorView&() const noexcept { return view_; }
+  // Writable from a Tensor, read-only from a const Tensor.
+  TensorView view() { return view_; }
+  TensorView view() const;
+  operator TensorView() { return view_; }
+  operator TensorView() const { return view(); }
 
  private:
   void require(DType dtype) const;

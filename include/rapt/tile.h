@@ -34,7 +34,7 @@ struct Tile {
   bool log2_units = false;
 
   Positions query_positions, key_positions;
-  int64_t head = 0;  // flat index into the leading dimensions, for parameters per head
+  const Head* head = nullptr;  // whose tile it is, for parameters per head, and the whole lengths
 
   // Whole-row normalisers only.
   E* candidates = nullptr;      // [N::kCandidates][queries] what collect() keeps for solve()

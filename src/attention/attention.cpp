@@ -1,5 +1,7 @@
 // The verbs of the library: scaled_dot_product_attention() and plan().
-#include <cstring>
+#include <algorithm>
+#include <memory>
+#include <string>
 
 #include "attention/forward.h"
 #include "attention/visible.h"
@@ -24,7 +26,7 @@ template <class E>
 ScratchLayout layout_of_call(const Problem& p, const AttentionOptions& options) {
   const KernelTable<E>& table = kernels<E>();
   return layout_of(p, tiling_of(p, table), normalizer_of(table, options.normalizer),
-                   options.masks.size());
+                   Visible::slots(options.masks));
 }
 
 size_t workspace_of_call(const Problem& p, const AttentionOptions& options,
@@ -40,7 +42,7 @@ void forward(const Problem& p, const AttentionOptions& options, const Outputs& o
   const KernelTable<E>& table = kernels<E>();
   const NormalizerKernels<E>& normalizer = normalizer_of(table, options.normalizer);
   const Tiling tiling = tiling_of(p, table);
-  const ScratchLayout layout = layout_of(p, tiling, normalizer, options.masks.size());
+  const ScratchLayout layout = layout_of(p, tiling, normalizer, Visible::slots(options.masks));
   const auto address = reinterpret_cast<uintptr_t>(workspace);
   const ForwardCall<E> call{
       p,  table,         normalizer,      options.normalizer.object,
@@ -53,13 +55,20 @@ void forward(const Problem& p, const AttentionOptions& options, const Outputs& o
 template <class E>
 void count_tiles(const Problem& p, const AttentionOptions& options, Plan& plan) {
   const Tiling t = tiling_of(p, kernels<E>());
-  std::unique_ptr<BoundMask[]> bound(new BoundMask[options.masks.size() + 1]);
+  std::unique_ptr<BoundMask[]> bound(
+      new BoundMask[static_cast<size_t>(Visible::slots(options.masks))]);
   std::unique_ptr<uint64_t[]> bits(new uint64_t[static_cast<size_t>(t.block_keys)]);
   int64_t index[kMaxRank];
   const int64_t blocks = t.blocks(p.k_len);
+  if (options.masks.empty()) {
+    const int64_t tiles = p.q_len / t.tile_queries + (p.q_len % t.tile_queries != 0);
+    plan.tiles_computed = p.heads * tiles * blocks;
+    plan.allowed_scores = p.heads * p.q_len * p.k_len;
+    return;
+  }
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
-    const Head place{{index, static_cast<size_t>(p.leading_rank)}, p.q_len, p.k_len};
+    const Head place{index, p.leading_rank, p.q_len, p.k_len};
     const Visible visible(options.masks, place, bound.get());
     for (int64_t q = 0; q < p.q_len; q += t.tile_queries) {
       const Positions queries{q, 1, std::min(t.tile_queries, p.q_len - q)};
@@ -90,7 +99,7 @@ void describe(const Problem& p, const AttentionOptions& options, Plan& plan) {
   const Tiling t = tiling_of(p, table);
   plan.isa = table.isa;
   plan.kernel = "tile";
-  plan.meaning = normalizer_of(table, options.normalizer).statistic;
+  plan.statistic = normalizer_of(table, options.normalizer).statistic;
   plan.tile_queries = t.tile_queries;
   plan.block_keys = t.block_keys;
   count_tiles<E>(p, options, plan);
@@ -119,6 +128,12 @@ size_t result_bytes(const Problem& p, const AttentionOptions& options) {
 
 }  // namespace
 
+AttentionState AttentionResult::state() & {
+  AttentionState state{output, statistic};
+  if (extra.defined()) state.extra = extra;
+  return state;
+}
+
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options, const Context& context) {
   const Problem p = make_problem(query, key, value, options);
@@ -137,11 +152,11 @@ size_t workspace_bytes(const TensorView& query, const TensorView& key, const Ten
 
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
-                                  const AttentionState& state, const TensorView& weights,
-                                  std::span<std::byte> workspace, const Context& context) {
+                                  const AttentionOutputs& given, std::span<std::byte> workspace,
+                                  const Context& context) {
   const Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
-  const Outputs outputs = check_outputs(p, query, key, value, options, state, weights, workspace);
+  const Outputs outputs = check_outputs(p, query, key, value, options, given, workspace);
   const size_t needed = workspace_of_call(p, options, context);
   if (workspace.size() < needed)
     throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
@@ -165,7 +180,7 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
     throw Error(ErrorCode::memory_limit,
                 "needs " + std::to_string(needed) + " bytes; the limit is " +
                     std::to_string(context.memory_limit) +
-                    (options.weights.wanted ? "; ask for fewer rows or heads of weights" : ""));
+                    (options.weights ? "; ask for fewer rows or heads of weights" : ""));
   int64_t shape[kMaxRank + 2];
   const auto tensor = [&](int rank) {
     return Tensor(p.dtype, Shape(shape, static_cast<size_t>(rank)));
@@ -176,11 +191,13 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
   AttentionResult result;
   result.output = tensor(p.leading_rank + 2);
   result.statistic = tensor(p.leading_rank + 1);
-  if (options.weights.wanted) result.weights = tensor(weights_shape(p, options.weights, shape));
-  const Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
+  if (options.weights) result.weights = tensor(weights_shape(p, *options.weights, shape));
+  Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
   const std::span<uint8_t> bytes = workspace.values<uint8_t>();
-  scaled_dot_product_attention(query, key, value, options, {result.output, result.statistic, {}},
-                               result.weights, std::as_writable_bytes(bytes), context);
+  AttentionOutputs outputs{result.state()};
+  if (options.weights) outputs.weights = result.weights;
+  scaled_dot_product_attention(query, key, value, options, outputs, std::as_writable_bytes(bytes),
+                               context);
   return result;
 }
 

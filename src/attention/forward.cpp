@@ -3,6 +3,7 @@
 // serves all tiles while it is in the cache.
 #include "attention/forward.h"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 
@@ -62,8 +63,8 @@ class Task {
   }
 
   void run() noexcept {
-    const Head head{{index_, static_cast<size_t>(p_.leading_rank)}, p_.q_len, p_.k_len};
-    const Visible visible(call_.masks, head, bound_);
+    place_ = {index_, p_.leading_rank, p_.q_len, p_.k_len};
+    const Visible visible(call_.masks, place_, bound_);
     key_ = static_cast<const E*>(p_.key.data) + p_.key.offset_of(index_, p_.leading_rank);
     value_ = static_cast<const E*>(p_.value.data) + p_.value.offset_of(index_, p_.leading_rank);
     bias_ = !p_.has_bias
@@ -115,7 +116,7 @@ class Task {
     tile.hooks.queries = tile.queries;
     tile.hooks.log2_units = !natural_;
     tile.hooks.query_positions = tile.positions;
-    tile.hooks.head = head_;
+    tile.hooks.head = &place_;
 
     const E* query = static_cast<const E*>(p_.query.data) +
                      p_.query.offset_of(index_, p_.leading_rank) +
@@ -228,8 +229,9 @@ class Task {
   }
 
   void apply(QueryTile<E>& tile, KeyBlock<E>& block, int64_t first) noexcept {
+    tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
-    if (tile.hooks.zero) return;
+    if (tile.hooks.zero && !tile.hooks.rescale) return;
     add_values(tile, block, first, scores_, tile.output_t);
     if (n_.extra) add_values(tile, block, first, second_, tile.extra_t);
   }
@@ -275,7 +277,7 @@ class Task {
 
   // Where this head's returned weights begin; null if it was not asked for.
   E* weights_of_head(int64_t nth_request) const noexcept {
-    const WeightsRequest& request = call_.weights_request;
+    const WeightsRequest& request = *call_.weights_request;
     E* data = static_cast<E*>(call_.outputs.weights.data);
     const Operand& o = call_.outputs.weights;
     if (request.heads.empty())
@@ -340,6 +342,7 @@ class Task {
   uint64_t* tile_bits_ = nullptr;  // bits_, from the first key that the tile sees
   BoundMask* bound_;
   int64_t head_, first_query_, queries_;
+  Head place_;
   int64_t index_[kMaxRank] = {};
   const E *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
   bool natural_ = false, partial_ = false;

@@ -1,12 +1,13 @@
 #pragma once
 // The conductor of the forward pass: the loop over heads, tiles of queries and blocks of keys. It
 // is compiled once; all arithmetic is behind the kernel table.
-#include <atomic>
-
 #include "attention/problem.h"
 #include "attention/tiling.h"
 
 namespace rapt {
+
+// Scores, the extra output and candidates wait for variants that need them; until the catalogue has
+// some, tests/contracts uses them.
 
 // A score hook of the catalogue and its parameters.
 struct ScoreRef {
@@ -22,7 +23,7 @@ struct ForwardCall {
   const void* normalizer_object;
   std::span<const ScoreRef> scores;
   std::span<const Mask* const> masks;
-  const WeightsRequest& weights_request;
+  const std::optional<WeightsRequest>& weights_request;
   Outputs outputs;
   Operand extra;  // as the output; data null: none
   Tiling tiling;

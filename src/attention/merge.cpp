@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "rapt/attention.h"
+#include "attention/problem.h"
 
 namespace rapt {
 namespace {
@@ -19,6 +19,14 @@ void check_pair(const char* name, const TensorView& a, const TensorView& b) {
                                       "; expected f32 or f64, the same");
   if (a.count() > 0 && (!a.data || !b.data))
     throw Error(ErrorCode::argument, std::string("merge: null pointer in ") + name);
+  if (a.rank < 1)
+    throw Error(ErrorCode::shape, std::string("merge: ") + name + " has no rows; expected [..., n" +
+                                      (name[0] == 'o' ? ", value_dim]" : "]"));
+  check_extent(name, a);
+  check_extent(name, b);
+  if (overlaps_itself(a) || overlap(a, b))
+    throw Error(ErrorCode::overlap, std::string("merge: the first state's ") + name +
+                                        " meets itself or the second's in memory");
   if (a.read_only)
     throw Error(ErrorCode::argument,
                 std::string("merge: the first state's ") + name + " is read-only");
@@ -42,6 +50,12 @@ void merge_row(E* lse_a, const E* lse_b, E* a, int64_t step_a, const E* b, int64
   *lse_a = static_cast<E>(high + std::log(sum));
 }
 
+// An empty output may have no memory, and no place in it either.
+template <class E>
+E* advance(E* data, int64_t by) {
+  return data ? data + by : data;
+}
+
 template <class E>
 void merge_dim(int dim, E* lse_a, const E* lse_b, E* a, const E* b, const AttentionState& into,
                const AttentionState& from) {
@@ -53,23 +67,26 @@ void merge_dim(int dim, E* lse_a, const E* lse_b, E* a, const E* b, const Attent
   }
   for (int64_t i = 0; i < into.statistic.shape[dim]; ++i)
     merge_dim(dim + 1, lse_a + i * into.statistic.strides[dim],
-              lse_b + i * from.statistic.strides[dim], a + i * into.output.strides[dim],
-              b + i * from.output.strides[dim], into, from);
+              lse_b + i * from.statistic.strides[dim], advance(a, i * into.output.strides[dim]),
+              advance(b, i * from.output.strides[dim]), into, from);
 }
 
 template <class E>
-void merge_all(AttentionState& into, const AttentionState& from) {
+void merge_all(const AttentionState& into, const AttentionState& from) {
   merge_dim(0, static_cast<E*>(into.statistic.data), static_cast<const E*>(from.statistic.data),
             static_cast<E*>(into.output.data), static_cast<const E*>(from.output.data), into, from);
 }
 
 }  // namespace
 
-void merge(AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer) {
+void merge(const AttentionState& into, const AttentionState& from,
+           const NormalizerRef& normalizer) {
   if (!normalizer.mergeable)
     throw Error(ErrorCode::unsupported,
                 std::string("merge: results of ") + normalizer.declaration->name +
                     " over parts of the keys cannot be merged; compute it over all keys at once");
+  if (into.extra.defined() || from.extra.defined())
+    throw Error(ErrorCode::unsupported, "merge: a state with an extra output cannot be merged");
   check_pair("output", into.output, from.output);
   check_pair("statistic", into.statistic, from.statistic);
   const Shape rows = into.output.dims().first(static_cast<size_t>(into.output.rank) - 1);

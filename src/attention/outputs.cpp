@@ -26,25 +26,6 @@ Bytes bytes_of(const TensorView& view) {
   return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
 }
 
-// May two indices of a view mean the same element? Sorted by stride, each stride must pass over all
-// that the smaller ones reach.
-bool overlaps_itself(const TensorView& view) {
-  if (view.count() == 0) return false;
-  int order[kMaxRank], rank = 0;
-  for (int i = 0; i < view.rank; ++i)
-    if (view.shape[i] > 1) order[rank++] = i;
-  const auto stride = [&](int i) {
-    return view.strides[i] < 0 ? -view.strides[i] : view.strides[i];
-  };
-  std::sort(order, order + rank, [&](int a, int b) { return stride(a) < stride(b); });
-  int64_t reach = 0;
-  for (int i = 0; i < rank; ++i) {
-    if (stride(order[i]) <= reach) return true;
-    reach += (view.shape[order[i]] - 1) * stride(order[i]);
-  }
-  return false;
-}
-
 // Built for a message only: a call with the caller's memory allocates nothing.
 std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
@@ -60,13 +41,7 @@ void check_output(const char* name, const TensorView& view, Shape expected, DTyp
   if (view.count() > 0 && !view.data)
     throw Error(ErrorCode::argument,
                 described(name, view) + " has elements but a null data pointer");
-  for (int i = 0; i < view.rank; ++i) {
-    int64_t reach;
-    if (view.count() > 0 && (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach) ||
-                             __builtin_mul_overflow(reach, size_of(dtype) * kMaxRank, &reach)))
-      throw Error(ErrorCode::overflow,
-                  described(name, view) + ": its strides reach beyond 64-bit addresses");
-  }
+  check_extent(name, view);
   if (overlaps_itself(view))
     throw Error(ErrorCode::overlap,
                 described(name, view) + ": two of its elements may share memory (strides)");
@@ -85,10 +60,32 @@ void check_apart(const Written& written, const char* input, const TensorView& vi
 
 }  // namespace
 
+// Sorted by stride, each stride must pass over all
+// that the smaller ones reach.
+bool overlaps_itself(const TensorView& view) {
+  if (view.count() == 0) return false;
+  int order[kMaxRank], rank = 0;
+  for (int i = 0; i < view.rank; ++i)
+    if (view.shape[i] > 1) order[rank++] = i;
+  const auto stride = [&](int i) {
+    return view.strides[i] < 0 ? -view.strides[i] : view.strides[i];
+  };
+  std::sort(order, order + rank, [&](int a, int b) { return stride(a) < stride(b); });
+  int64_t reach = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (stride(order[i]) <= reach) return true;
+    reach += (view.shape[order[i]] - 1) * stride(order[i]);
+  }
+  return false;
+}
+
+bool overlap(const TensorView& a, const TensorView& b) { return bytes_of(a).meets(bytes_of(b)); }
+
 Outputs check_outputs(const Problem& p, const TensorView& query, const TensorView& key,
                       const TensorView& value, const AttentionOptions& options,
-                      const AttentionState& state, const TensorView& weights,
-                      std::span<const std::byte> workspace) {
+                      const AttentionOutputs& given, std::span<const std::byte> workspace) {
+  const AttentionState& state = given.state;
+  const TensorView& weights = given.weights;
   Outputs outputs;
   int64_t shape[kMaxRank + 2];
   const int lead = p.leading_rank;
@@ -102,7 +99,8 @@ Outputs check_outputs(const Problem& p, const TensorView& query, const TensorVie
   outputs.output.data = state.output.data;
   for (int i = 0; i < lead; ++i) outputs.output.lead_strides[i] = state.output.strides[i];
   outputs.output.row_stride = state.output.strides[lead];
-  outputs.output.dim_stride = state.output.strides[lead + 1];
+  outputs.output.dim_stride = p.value_dim > 1 ? state.output.strides[lead + 1] : 1;
+  if (state.output.count() == 0) outputs.output = Operand{state.output.data, {}, 1, 0, 1};
 
   if (state.statistic.defined()) {
     check_output("statistic", state.statistic, prefix(lead + 1), p.dtype);
@@ -114,13 +112,13 @@ Outputs check_outputs(const Problem& p, const TensorView& query, const TensorVie
     throw Error(ErrorCode::argument,
                 "state.extra is given, but this normaliser has no extra output");
 
-  if (weights.defined() != options.weights.wanted)
-    throw Error(ErrorCode::argument, options.weights.wanted
+  if (weights.defined() != options.weights.has_value())
+    throw Error(ErrorCode::argument, options.weights
                                          ? "weights are wanted but no memory for them is given"
-                                         : "memory for weights is given but options.weights.wanted "
+                                         : "memory for weights is given but options.weights "
                                            "is not set");
   if (weights.defined()) {
-    const int rank = weights_shape(p, options.weights, shape);
+    const int rank = weights_shape(p, *options.weights, shape);
     check_output("weights", weights, prefix(rank), p.dtype);
     outputs.weights.data = weights.data;
     for (int i = 0; i < rank - 2; ++i) outputs.weights.lead_strides[i] = weights.strides[i];

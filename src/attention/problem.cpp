@@ -8,6 +8,8 @@
 namespace rapt {
 namespace {
 
+constexpr int64_t kLargestDim = int64_t{1} << 32;
+
 std::string named(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
@@ -18,6 +20,9 @@ std::string named(const char* name, const TensorView& view) {
 // address.
 void check_matrix(const char* name, const TensorView& view, DType dtype) {
   if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+  if (view.rank > kMaxRank)
+    fail(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(view.rank) +
+                               "; the largest rank is " + std::to_string(kMaxRank));
   if (view.rank < 2)
     fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
                                "; expected at least 2: [..., length, dim]");
@@ -59,12 +64,17 @@ Operand operand_of(const TensorView& view, const Problem& p) {
     o.lead_strides[at] = n == 1 ? 0 : view.strides[i];
     if (at == p.leading_rank - 1 && n > 1) o.heads_per_group = p.leading[at] / n;
   }
-  o.row_stride = view.strides[view.rank - 2];
-  o.dim_stride = view.strides[view.rank - 1];
+  // A stride that no element needs may be anything: it is not used, so that no pointer leaves the
+  // caller's memory and an empty tensor's null pointer stays where it is.
+  const int64_t rows = view.shape[view.rank - 2], dims = view.shape[view.rank - 1];
+  o.row_stride = rows > 1 ? view.strides[view.rank - 2] : 0;
+  o.dim_stride = dims > 1 ? view.strides[view.rank - 1] : 1;
+  if (rows == 0 || dims == 0 || p.heads == 0) o = Operand{view.data, {}, 1, 0, 1};
   return o;
 }
 
-// The farthest element must be addressable, in bytes, in both directions.
+}  // namespace
+
 void check_extent(const char* name, const TensorView& view) {
   if (view.count() == 0) return;
   int64_t reach = 0;
@@ -77,8 +87,6 @@ void check_extent(const char* name, const TensorView& view) {
   }
 }
 
-}  // namespace
-
 void check_parameters(const Declaration& declaration, const void* variant) {
   for (const Parameter& parameter : declaration.parameters) {
     const Argument value = parameter.get(variant);
@@ -88,12 +96,21 @@ void check_parameters(const Declaration& declaration, const void* variant) {
     const double number = counts || choice ? static_cast<double>(value.integer) : value.real;
     const double max =
         choice ? static_cast<double>(parameter.choices.size()) - 1 : parameter.range.max;
-    if (!(number >= parameter.range.min && number <= max))
+    const double min = choice ? 0 : parameter.range.min;
+    if (!(number >= min && number <= max))
       throw Error(ErrorCode::argument,
                   std::string(declaration.name) + ": " + parameter.name + " = " +
                       (counts ? std::to_string(value.integer) : std::to_string(number)) +
                       " is out of range; " + parameter.doc);
   }
+}
+
+MaskList::MaskList(Pointers masks) : size_(masks.size()) {
+  if (size_ > kMost)
+    throw Error(ErrorCode::argument, std::to_string(size_) + " masks; a call takes at most " +
+                                         std::to_string(kMost) +
+                                         ", combine them in a mask of your own");
+  std::copy(masks.begin(), masks.end(), masks_);
 }
 
 void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
@@ -130,6 +147,10 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   if (p.head_dim < 1)
     fail(ErrorCode::shape, named("query", query) + " has head_dim 0; expected at least 1");
 
+  // So that no product of a tile's extents overflows later; no machine holds such a row.
+  if (p.head_dim > kLargestDim || p.value_dim > kLargestDim)
+    fail(ErrorCode::overflow, named("query", query) + " and " + named("value", value) +
+                                  ": head_dim and value_dim may be at most 2^32");
   const int rank = std::max(query.rank, std::max(key.rank, value.rank));
   p.leading_rank = rank - 2;
   for (int i = 0; i < p.leading_rank; ++i) p.leading[i] = 1;
@@ -153,6 +174,11 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
   if (!std::isfinite(p.scale))
     fail(ErrorCode::argument, "scale is " + std::to_string(p.scale) + "; expected a finite number");
+
+  constexpr double kMostInF32 = 3.4028234663852886e38 / 1.4426950408889634;
+  if (p.dtype == DType::f32 && std::fabs(p.scale) > kMostInF32)
+    fail(ErrorCode::argument,
+         "scale is " + std::to_string(p.scale) + "; times log2(e) it must fit f32");
 
   if (options.bias.defined()) {
     const TensorView& bias = options.bias;
@@ -192,6 +218,9 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   check_parameters(*options.normalizer.declaration, options.normalizer.object);
   for (const Mask* mask : options.masks) {
     if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
+    for (const Parameter& parameter : mask->declaration().parameters)
+      if (parameter.type == ParameterType::tensor)
+        check_extent(parameter.name, parameter.get(dynamic_cast<const void*>(mask)).tensor);
     mask->check(p.leading_dims(), p.q_len, p.k_len);
   }
   requested_weights(p, options.weights);
@@ -210,9 +239,10 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   if (options.bias.defined()) require("bias", options.bias);
 }
 
-RequestedWeights requested_weights(const Problem& p, const WeightsRequest& request) {
-  if (!request.wanted) return {};
-  const int64_t end = request.row_end < 0 ? p.q_len : request.row_end;
+RequestedWeights requested_weights(const Problem& p, const std::optional<WeightsRequest>& wanted) {
+  if (!wanted) return {};
+  const WeightsRequest& request = *wanted;
+  const int64_t end = request.row_end == kToEnd ? p.q_len : request.row_end;
   if (request.row_begin < 0 || end < request.row_begin || end > p.q_len)
     fail(ErrorCode::argument, "weights: rows [" + std::to_string(request.row_begin) + ", " +
                                   std::to_string(end) + ") are not within the " +

@@ -44,6 +44,15 @@ struct Problem {
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options);
 
+// The farthest element of a view must have an address, in bytes, in both directions.
+// Throws Error(overflow).
+void check_extent(const char* name, const TensorView& view);
+
+// May two indices of the view mean the same element, and do two views share memory? Address ranges
+// are compared, so the second answer may be yes for views that interleave.
+bool overlaps_itself(const TensorView& view);
+bool overlap(const TensorView& a, const TensorView& b);
+
 // Are the data pointers of the inputs there? Throws Error(argument).
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options);
@@ -53,7 +62,8 @@ struct RequestedWeights {
   int64_t heads = 0;                   // how many matrices
 };
 // Throws Error(argument) for rows or heads that do not exist.
-RequestedWeights requested_weights(const Problem& problem, const WeightsRequest& request);
+RequestedWeights requested_weights(const Problem& problem,
+                                   const std::optional<WeightsRequest>& request);
 
 // The shape of the returned weights. `shape` has room for kMaxRank.
 int weights_shape(const Problem& problem, const WeightsRequest& request, int64_t* shape);
@@ -64,7 +74,6 @@ struct Outputs {
 };
 Outputs check_outputs(const Problem& problem, const TensorView& query, const TensorView& key,
                       const TensorView& value, const AttentionOptions& options,
-                      const AttentionState& state, const TensorView& weights,
-                      std::span<const std::byte> workspace);
+                      const AttentionOutputs& outputs, std::span<const std::byte> workspace);
 
 }  // namespace rapt

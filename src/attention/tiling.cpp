@@ -38,7 +38,7 @@ template Tiling tiling_of(const Problem&, const KernelTable<double>&);
 
 template <class E>
 ScratchLayout layout_of(const Problem& p, const Tiling& t, const NormalizerKernels<E>& normalizer,
-                        size_t masks) {
+                        int64_t mask_slots) {
   ScratchLayout layout;
   size_t at = 0;
   const auto place = [&](int64_t count, size_t size) {
@@ -60,7 +60,7 @@ ScratchLayout layout_of(const Problem& p, const Tiling& t, const NormalizerKerne
   layout.candidates = place(normalizer.candidates * task, sizeof(E));
   layout.rows = place(5 * t.tile_queries, sizeof(E));
   layout.bits = place(t.block_keys, sizeof(uint64_t));
-  layout.masks = place(static_cast<int64_t>(masks), sizeof(BoundMask));
+  layout.masks = place(mask_slots, sizeof(BoundMask));
   layout.key = place(p.key.dim_stride == 1 ? 0 : t.block_keys * p.head_dim, sizeof(E));
   layout.value = place(p.value.dim_stride == 1 ? 0 : t.block_keys * p.value_dim, sizeof(E));
   layout.bytes = at;
@@ -68,9 +68,9 @@ ScratchLayout layout_of(const Problem& p, const Tiling& t, const NormalizerKerne
 }
 
 template ScratchLayout layout_of(const Problem&, const Tiling&, const NormalizerKernels<float>&,
-                                 size_t);
+                                 int64_t);
 template ScratchLayout layout_of(const Problem&, const Tiling&, const NormalizerKernels<double>&,
-                                 size_t);
+                                 int64_t);
 
 size_t bytes_for(const ScratchLayout& layout, int workers) {
   size_t bytes;

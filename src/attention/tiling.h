@@ -42,7 +42,7 @@ struct ScratchLayout {
   size_t candidates = 0;  // [tiles][candidates][tile_queries] E
   size_t rows = 0;        // [5][tile_queries] E: block maximum, factor, inverses, statistic
   size_t bits = 0;        // [block_keys] uint64
-  size_t masks = 0;       // [number of masks] BoundMask
+  size_t masks = 0;       // [slots of the masks] BoundMask
   size_t key = 0;         // [block_keys][head_dim] E, if key rows are not dense
   size_t value = 0;       // [block_keys][value_dim] E, if value rows are not dense
   size_t bytes = 0;       // of one worker
@@ -50,7 +50,7 @@ struct ScratchLayout {
 
 template <class E>
 ScratchLayout layout_of(const Problem& problem, const Tiling& tiling,
-                        const NormalizerKernels<E>& normalizer, size_t masks);
+                        const NormalizerKernels<E>& normalizer, int64_t mask_slots);
 
 // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
 size_t bytes_for(const ScratchLayout& layout, int workers);

@@ -10,20 +10,30 @@ namespace rapt {
 
 class Visible {
  public:
-  // Binds `masks` to a head; `bound` has room for them.
+  // How many BoundMasks the masks of a call take.
+  static int64_t slots(std::span<const Mask* const> masks) {
+    int64_t count = 0;
+    for (const Mask* mask : masks) count += mask->bound_slots();
+    return count;
+  }
+
+  // Binds `masks` to a head; `bound` has slots(masks) places.
   Visible(std::span<const Mask* const> masks, const Head& head, BoundMask* bound)
-      : bound_(bound, masks.size()), k_len_(head.k_len) {
-    for (size_t i = 0; i < masks.size(); ++i) {
-      bound_[i] = BoundMask{masks[i], nullptr, {}, head.q_len, head.k_len};
-      masks[i]->bind(head, bound_[i]);
+      : masks_(masks), bound_(bound), k_len_(head.k_len) {
+    for (const Mask* mask : masks) {
+      *bound = BoundMask{mask, nullptr, {}, head.q_len, head.k_len};
+      mask->bind(head, bound);
+      bound += mask->bound_slots();
     }
   }
 
   // No query of the tile sees a key outside of this range.
   KeyRange key_range(Positions queries) const noexcept {
     KeyRange range{0, k_len_};
-    for (const BoundMask& b : bound_) {
-      const KeyRange r = b.mask->key_range(b, queries);
+    const BoundMask* bound = bound_;
+    for (const Mask* mask : masks_) {
+      const KeyRange r = mask->key_range(*bound, queries);
+      bound += mask->bound_slots();
       range = {std::max(range.begin, r.begin), std::min(range.end, r.end)};
     }
     return {range.begin, std::max(range.begin, range.end)};
@@ -32,19 +42,23 @@ class Visible {
   // How much of the tile is allowed. For `some`, bits [keys.count] says which pairs.
   Cover cover(Positions queries, Positions keys, uint64_t* bits) const noexcept {
     bool partial = false;
-    for (const BoundMask& b : bound_) {
-      const Cover c = b.mask->cover(b, queries, keys);
+    const BoundMask* bound = bound_;
+    for (const Mask* mask : masks_) {
+      const BoundMask& b = *bound;
+      bound += mask->bound_slots();
+      const Cover c = mask->cover(b, queries, keys);
       if (c == Cover::none) return Cover::none;
       if (c == Cover::all) continue;
       if (!partial) std::fill_n(bits, keys.count, low_bits(queries.count));
       partial = true;
-      b.mask->exclude(b, queries, keys, bits);
+      mask->exclude(b, queries, keys, bits);
     }
     return partial ? Cover::some : Cover::all;
   }
 
  private:
-  std::span<BoundMask> bound_;
+  std::span<const Mask* const> masks_;
+  const BoundMask* bound_;
   int64_t k_len_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <utility>
 
 namespace rapt {
 namespace {
@@ -167,7 +168,28 @@ Tensor::Tensor(DType dtype, Shape shape) : view_(nullptr, dtype, shape, false) {
   view_.data = memory_.get();
 }
 
+Tensor::Tensor(Tensor&& other) noexcept
+    : memory_(std::move(other.memory_)), view_(std::exchange(other.view_, {})) {}
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  memory_ = std::move(other.memory_);
+  view_ = std::exchange(other.view_, {});
+  return *this;
+}
+
+TensorView Tensor::view() const {
+  TensorView view = view_;
+  view.read_only = true;
+  return view;
+}
+
+int64_t Tensor::dim(int i) const { return view_.shape[resolve(view_, i)]; }
+
 Tensor Tensor::copy_of(const TensorView& view) {
+  if (!view.defined()) throw Error(ErrorCode::argument, "copy_of: there is no tensor to copy");
+  if (view.count() > 0 && !view.data)
+    throw Error(ErrorCode::argument, "copy_of: a tensor of shape " + to_string(view.dims()) +
+                                         " has elements but a null data pointer");
   Tensor copy(view.dtype, view.dims());
   if (copy.count() == 0) return copy;
   if (view.contiguous()) {

@@ -232,8 +232,8 @@ class Options {
       if (w.row_end < 0)
         bad_argument("weights: row_end is " + std::to_string(w.row_end) +
                      "; expected a row, or 0 for all up to the last");
-      const int64_t row_end = w.row_end == 0 ? WeightsRequest{}.row_end : w.row_end;
-      options_.weights = {true, w.row_begin, row_end, {w.heads, w.head_count}};
+      const int64_t row_end = w.row_end == 0 ? kToEnd : w.row_end;
+      options_.weights = WeightsRequest{w.row_begin, row_end, {w.heads, w.head_count}};
     }
   }
   Options(const Options&) = delete;
@@ -294,7 +294,7 @@ void write_plan(const Plan& plan, rapt_plan_info* out) {
   info.size = out->size;
   info.isa = plan.isa;
   info.kernel = plan.kernel;
-  info.statistic = static_cast<int32_t>(plan.meaning);
+  info.statistic = static_cast<int32_t>(plan.statistic);
   info.tile_queries = plan.tile_queries;
   info.block_keys = plan.block_keys;
   info.tiles_computed = plan.tiles_computed;
@@ -310,8 +310,7 @@ void write_plan(const Plan& plan, rapt_plan_info* out) {
   std::memcpy(bytes, &info, known);
 }
 
-// Scratch of at least the bytes that plan() asks for, within the caller's limit. Plans once more
-// than a caller with a workspace does: who calls often, keeps one.
+// Scratch for one call, within the caller's limit. Who calls often, keeps one.
 Tensor allocate_workspace(size_t bytes, const Context& context) {
   if (context.memory_limit >= 0 && bytes > static_cast<size_t>(context.memory_limit))
     throw Error(ErrorCode::memory_limit, "needs " + std::to_string(bytes) +
@@ -401,22 +400,21 @@ rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* 
     const Options call_options(options);
     const CallContext call_context(context);
     const rapt_results r = known_part(results);
-    const AttentionState state{view_of("output", r.output, Presence::required),
-                               view_of("statistic", r.statistic, Presence::optional),
-                               {}};
-    const TensorView weights = view_of("weights", r.weights, Presence::optional);
+    const AttentionOutputs outputs{{view_of("output", r.output, Presence::required),
+                                    view_of("statistic", r.statistic, Presence::optional)},
+                                   view_of("weights", r.weights, Presence::optional)};
     if (!workspace && workspace_bytes > 0)
       bad_argument("workspace is a null pointer of " + std::to_string(workspace_bytes) +
                    " bytes; expected memory, or 0 bytes to have it allocated");
     Tensor own;
     if (!workspace) {
-      own = allocate_workspace(
-          rapt::plan(q, k, v, call_options.get(), call_context.get()).workspace_bytes,
-          call_context.get());
-      workspace = own.view().data;
+      own =
+          allocate_workspace(rapt::workspace_bytes(q, k, v, call_options.get(), call_context.get()),
+                             call_context.get());
+      workspace = own.data();
       workspace_bytes = static_cast<size_t>(own.count());
     }
-    scaled_dot_product_attention(q, k, v, call_options.get(), state, weights,
+    scaled_dot_product_attention(q, k, v, call_options.get(), outputs,
                                  {static_cast<std::byte*>(workspace), workspace_bytes},
                                  call_context.get());
   });

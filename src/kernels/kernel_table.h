@@ -13,7 +13,7 @@
 
 namespace rapt {
 
-inline constexpr int kMaxVectors = 4;
+inline constexpr int kMaxVectors = 3;
 
 // The two matrix products, for tiles of a fixed number of vectors.
 template <class E>

@@ -19,8 +19,8 @@ namespace {
 // Rows of a register tile. Accumulators + query registers + one or two broadcasts must fit.
 template <class V, int Vectors>
 constexpr int rows_of_tile() {
-  if (V::kRegisters >= 32) return Vectors == 1 ? 12 : Vectors == 2 ? 12 : Vectors == 3 ? 8 : 6;
-  return Vectors == 1 ? 8 : Vectors == 2 ? 6 : Vectors == 3 ? 4 : 2;
+  if (V::kRegisters >= 32) return Vectors <= 2 ? 12 : 8;
+  return Vectors == 1 ? 8 : 6;
 }
 
 // Rows of V are requested so many keys ahead; 6 to 48 measured equal.
@@ -84,18 +84,15 @@ RAPT_NOINLINE void scores(const typename V::Element* query_t, const typename V::
                               out + j * kQueries, block_max);
 }
 
-// Output of `Rows` dimensions. The rescale is one multiply while the old output is loaded.
+// Output of `Rows` dimensions. The block is summed on its own and then added to the old output, by
+// the FMA that rescales it: an error that grows with the number of blocks, not of keys.
 template <class V, int Rows, int Vectors>
 RAPT_INLINE void output_rows(const typename V::Element* weights, const typename V::Element* value,
                              int64_t value_stride, int64_t keys, const typename V::Element* factor,
                              typename V::Element* output_t) {
   constexpr int64_t kQueries = V::kLanes * Vectors;
   V acc[Rows][Vectors];
-  UNROLL_FOR (int r = 0; r < Rows; ++r)
-    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
-      acc[r][x] = V::load(output_t + r * kQueries + x * V::kLanes);
-      if (factor) acc[r][x] = mul(V::load(factor + x * V::kLanes), acc[r][x]);
-    }
+  clear(acc);
   for (int64_t j = 0; j < keys; ++j) {
     V p[Vectors];
     UNROLL_FOR (int x = 0; x < Vectors; ++x) {
@@ -110,8 +107,12 @@ RAPT_INLINE void output_rows(const typename V::Element* weights, const typename 
     value += value_stride;
   }
   UNROLL_FOR (int r = 0; r < Rows; ++r)
-    UNROLL_FOR (int x = 0; x < Vectors; ++x)
-      store(output_t + r * kQueries + x * V::kLanes, acc[r][x]);
+    UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+      typename V::Element* out = output_t + r * kQueries + x * V::kLanes;
+      const V old = V::load(out);
+      store(out,
+            factor ? fma(V::load(factor + x * V::kLanes), old, acc[r][x]) : add(old, acc[r][x]));
+    }
 }
 
 template <class V, int Vectors>

@@ -90,14 +90,15 @@ RAPT_NOINLINE void output_of_bits(const E* weights, const uint64_t* bits, const 
                                   const E* factor, int64_t queries, E* output_t) noexcept {
   for (int64_t d = 0; d < value_dim; ++d)
     for (int64_t x = 0; x < queries; x += V::kLanes) {
-      V acc = V::load(output_t + d * queries + x);
-      if (factor) acc = mul(V::load(factor + x), acc);
+      V acc = V::splat(0);
       for (int64_t j = 0; j < keys; ++j) {
         const V v = V::splat(value[j * value_stride + d]);
         const V more = fma(v, V::load(weights + j * queries + x), acc);
         acc = select(mask_of(bits[j] >> x), more, acc);
       }
-      store(output_t + d * queries + x, acc);
+      const V old = V::load(output_t + d * queries + x);
+      store(output_t + d * queries + x,
+            factor ? fma(V::load(factor + x), old, acc) : add(old, acc));
     }
 }
 
@@ -129,6 +130,8 @@ template <class V, class E = typename V::Element>
 RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
                               uint64_t present, int64_t rows, E* out, int64_t row_stride,
                               int64_t dim_stride) noexcept {
+  // Adding +0 makes one zero of -0 and +0: a product that underflows to -0 keeps its sign or loses
+  // it to the exact zeros of masked keys, which a row's bits must not show.
   const V zero = V::splat(0);
   for (int64_t i = 0; i < rows; i += V::kLanes) {
     const M kept = mask_of(present >> i);
@@ -139,13 +142,15 @@ RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, co
       V r[V::kLanes];
       if (dims - d >= V::kLanes && rows - i >= V::kLanes && dim_stride == 1) {
         UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
-          r[y] = select(kept, mul(V::load(from + y * queries), factor_v), zero);
+          r[y] = select(kept, add(mul(V::load(from + y * queries), factor_v), zero), zero);
         transpose(r);
         UNROLL_FOR (int x = 0; x < V::kLanes; ++x) store(to + x * row_stride, r[x]);
         continue;
       }
       for (int64_t y = 0; y < V::kLanes; ++y)
-        r[y] = y < dims - d ? select(kept, mul(V::load(from + y * queries), factor_v), zero) : zero;
+        r[y] = y < dims - d
+                   ? select(kept, add(mul(V::load(from + y * queries), factor_v), zero), zero)
+                   : zero;
       transpose(r);
       for (int64_t x = 0; x < smaller(V::kLanes, rows - i); ++x) {
         E row[V::kLanes];

@@ -59,10 +59,10 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
   using E = typename V::Element;
   static constexpr NormalizerKernels<E> normalizers[] = {normalizer_kernels<V, N>()..., {}};
   static constexpr ScoreKernels<E> score_list[] = {score_kernels<V, S>()..., {}};
-  static constexpr ProductKernels<E> products[kMaxVectors] = {{scores<V, 1>, output<V, 1>},
-                                                              {scores<V, 2>, output<V, 2>},
-                                                              {scores<V, 3>, output<V, 3>},
-                                                              {scores<V, 4>, output<V, 4>}};
+  static constexpr ProductKernels<E> products[kMaxVectors] = {
+      {scores<V, 1>, output<V, 1>},
+      {scores<V, 2>, output<V, 2>},
+      {scores<V, V::kMaxVectors>, output<V, V::kMaxVectors>}};
   static constexpr KernelTable<E> table = {
       RAPT_ISA_NAME, V::kLanes,       V::kMaxVectors, products,    normalizers,
       score_list,    pack_queries<V>, exclude<V>,     add_bias<V>, output_of_bits<V>,

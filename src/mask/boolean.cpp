@@ -10,8 +10,8 @@ namespace rapt {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    parameter<&Boolean::allowed>("allowed", "bool [..., q_len, k_len]: true = may attend", {0, 0},
-                                 {}, true),
+    parameter<Boolean, &Boolean::allowed>("allowed", "bool [..., q_len, k_len]: true = may attend",
+                                          kAnyNumber, {}, true),
 };
 
 // Eight bytes, each 0 or not, as 0 or 1.
@@ -49,19 +49,19 @@ void Boolean::check(Shape leading, int64_t q_len, int64_t k_len) const {
     throw Error(ErrorCode::argument, "boolean mask: null pointer");
 }
 
-void Boolean::bind(const Head& head, BoundMask& bound) const noexcept {
+void Boolean::bind(const Head& head, BoundMask* bound) const noexcept {
   const int leading = allowed.rank - 2;
-  const size_t skip = head.index.size() - static_cast<size_t>(leading);
+  const int skip = head.rank - leading;
   int64_t at = 0;
   for (int i = 0; i < leading; ++i)
-    if (allowed.shape[i] != 1) at += head.index[skip + static_cast<size_t>(i)] * allowed.strides[i];
-  bound.data = static_cast<const bool*>(allowed.data) + at;
+    if (allowed.shape[i] != 1) at += head.index[skip + i] * allowed.strides[i];
+  bound->data = static_cast<const bool*>(allowed.data) + at;
   const auto stride = [&](int from_end) {
     const int i = allowed.rank - from_end;
     return i < 0 || allowed.shape[i] == 1 ? 0 : allowed.strides[i];
   };
-  bound.values[0] = stride(2);
-  bound.values[1] = stride(1);
+  bound->values[0] = stride(2);
+  bound->values[1] = stride(1);
 }
 
 KeyRange Boolean::key_range(const BoundMask& bound, Positions) const noexcept {
@@ -73,7 +73,7 @@ Cover Boolean::cover(const BoundMask&, Positions, Positions) const noexcept {
 }
 
 void Boolean::exclude(const BoundMask& bound, Positions queries, Positions keys,
-                      uint64_t* rows) const noexcept {
+                      uint64_t* bits) const noexcept {
   const auto* bytes = static_cast<const unsigned char*>(bound.data) +
                       queries.start * bound.values[0] + keys.start * bound.values[1];
   const int64_t query_step = queries.step * bound.values[0], key_step = keys.step * bound.values[1];
@@ -91,12 +91,12 @@ void Boolean::exclude(const BoundMask& bound, Positions queries, Positions keys,
           block |= ones_of(word) << x;
         }
         for (int64_t y = 0; y < 8; ++y)
-          rows[j + y] &= ~(((~block >> (8 * y)) & low_bits(some)) << i);
+          bits[j + y] &= ~(((~block >> (8 * y)) & low_bits(some)) << i);
       }
   }
   for (; j < keys.count; ++j)
     for (int64_t i = 0; i < queries.count; ++i)
-      if (!bytes[i * query_step + j * key_step]) rows[j] &= ~(uint64_t{1} << i);
+      if (!bytes[i * query_step + j * key_step]) bits[j] &= ~(uint64_t{1} << i);
 }
 
 }  // namespace rapt

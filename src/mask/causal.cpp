@@ -7,9 +7,10 @@ namespace rapt {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    parameter<&Causal::anchor>("anchor", "which corner of the matrix the diagonal runs through",
-                               {0, 1}, kAnchorNames),
-    parameter<&Causal::offset>("offset", "keys that a query sees beyond the diagonal", kAnyInteger),
+    parameter<Causal, &Causal::anchor>(
+        "anchor", "which corner of the matrix the diagonal runs through", kAnyNumber, kAnchorNames),
+    parameter<Causal, &Causal::offset>("offset", "keys that a query sees beyond the diagonal",
+                                       kAnyInteger),
 };
 
 }  // namespace
@@ -20,8 +21,8 @@ const Declaration Causal::kDeclaration = {"causal", "a query sees the keys up to
 
 void Causal::check(Shape, int64_t, int64_t) const { check_parameters(kDeclaration, this); }
 
-void Causal::bind(const Head&, BoundMask& bound) const noexcept {
-  bound.values[0] = offset + offset_of(anchor, bound);
+void Causal::bind(const Head&, BoundMask* bound) const noexcept {
+  bound->values[0] = offset + offset_of(anchor, *bound);
 }
 
 KeyRange Causal::key_range(const BoundMask& bound, Positions queries) const noexcept {
@@ -36,10 +37,10 @@ Cover Causal::cover(const BoundMask& bound, Positions queries, Positions keys) c
 }
 
 void Causal::exclude(const BoundMask& bound, Positions queries, Positions keys,
-                     uint64_t* rows) const noexcept {
+                     uint64_t* bits) const noexcept {
   for (int64_t j = 0; j < keys.count; ++j) {
     // Key p is hidden from the queries before position p - o.
-    rows[j] &= ~low_bits(queries_before(keys[j] - bound.values[0] - queries.start, queries));
+    bits[j] &= ~low_bits(queries_before(keys[j] - bound.values[0] - queries.start, queries));
   }
 }
 

@@ -8,8 +8,8 @@ namespace rapt {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    parameter<&Lengths::lengths>("lengths", "int64 [B]: how many keys each batch has", {0, 0}, {},
-                                 true),
+    parameter<Lengths, &Lengths::lengths>("lengths", "int64 [B]: how many keys each batch has",
+                                          kAnyNumber, {}, true),
 };
 
 void check_values(const TensorView& lengths, int dim, const int64_t* at, int64_t k_len) {
@@ -46,11 +46,11 @@ void Lengths::check(Shape leading, int64_t, int64_t k_len) const {
   check_values(lengths, 0, static_cast<const int64_t*>(lengths.data), k_len);
 }
 
-void Lengths::bind(const Head& head, BoundMask& bound) const noexcept {
+void Lengths::bind(const Head& head, BoundMask* bound) const noexcept {
   int64_t at = 0;
   for (int i = 0; i < lengths.rank; ++i)
-    if (lengths.shape[i] != 1) at += head.index[static_cast<size_t>(i)] * lengths.strides[i];
-  bound.values[0] = static_cast<const int64_t*>(lengths.data)[at];
+    if (lengths.shape[i] != 1) at += head.index[i] * lengths.strides[i];
+  bound->values[0] = static_cast<const int64_t*>(lengths.data)[at];
 }
 
 KeyRange Lengths::key_range(const BoundMask& bound, Positions) const noexcept {
@@ -63,9 +63,9 @@ Cover Lengths::cover(const BoundMask& bound, Positions, Positions keys) const no
 }
 
 void Lengths::exclude(const BoundMask& bound, Positions, Positions keys,
-                      uint64_t* rows) const noexcept {
+                      uint64_t* bits) const noexcept {
   for (int64_t j = 0; j < keys.count; ++j)
-    if (keys[j] >= bound.values[0]) rows[j] = 0;
+    if (keys[j] >= bound.values[0]) bits[j] = 0;
 }
 
 }  // namespace rapt

@@ -11,10 +11,10 @@ constexpr int64_t kUnbounded = int64_t{1} << 61;  // beyond any position, and no
 constexpr Range kReach{-1, 9007199254740992.0};
 
 constexpr Parameter kParameters[] = {
-    parameter<&Window::left>("left", "neighbours seen to the left; -1: all", kReach),
-    parameter<&Window::right>("right", "neighbours seen to the right; -1: all", kReach),
-    parameter<&Window::anchor>("anchor", "which corner of the matrix the window starts at", {0, 1},
-                               kAnchorNames),
+    parameter<Window, &Window::left>("left", "neighbours seen to the left; -1: all", kReach),
+    parameter<Window, &Window::right>("right", "neighbours seen to the right; -1: all", kReach),
+    parameter<Window, &Window::anchor>("anchor", "which corner of the matrix the window starts at",
+                                       kAnyNumber, kAnchorNames),
 };
 
 }  // namespace
@@ -25,10 +25,10 @@ const Declaration Window::kDeclaration = {"window", "a query sees the keys near 
 
 void Window::check(Shape, int64_t, int64_t) const { check_parameters(kDeclaration, this); }
 
-void Window::bind(const Head&, BoundMask& bound) const noexcept {
-  const int64_t o = offset_of(anchor, bound);
-  bound.values[0] = left < 0 ? kUnbounded : left - o;
-  bound.values[1] = right < 0 ? kUnbounded : right + o;
+void Window::bind(const Head&, BoundMask* bound) const noexcept {
+  const int64_t o = offset_of(anchor, *bound);
+  bound->values[0] = left < 0 ? kUnbounded : left - o;
+  bound->values[1] = right < 0 ? kUnbounded : right + o;
 }
 
 KeyRange Window::key_range(const BoundMask& bound, Positions queries) const noexcept {
@@ -46,11 +46,11 @@ Cover Window::cover(const BoundMask& bound, Positions queries, Positions keys) c
 }
 
 void Window::exclude(const BoundMask& bound, Positions queries, Positions keys,
-                     uint64_t* rows) const noexcept {
+                     uint64_t* bits) const noexcept {
   for (int64_t j = 0; j < keys.count; ++j) {
     // Key p is seen by the queries from p - right to p + left.
     const int64_t p = keys[j] - queries.start;
-    rows[j] &= low_bits(queries_before(p + bound.values[0] + 1, queries)) &
+    bits[j] &= low_bits(queries_before(p + bound.values[0] + 1, queries)) &
                ~low_bits(queries_before(p - bound.values[1], queries));
   }
 }

@@ -325,7 +325,7 @@ TEST(CApi, WithAWorkspaceTheCCallAllocatesNoMoreThanTheCppCall) {
         statistic(c.statistic_data, {1, 2, 5});
     rapt::scaled_dot_product_attention(
         rapt::TensorView(c.query_data, {1, 2, 5, 8}), rapt::TensorView(c.key_data, {1, 2, 6, 8}),
-        rapt::TensorView(c.value_data, {1, 2, 6, 4}), {}, {output, statistic, {}}, {}, c.workspace);
+        rapt::TensorView(c.value_data, {1, 2, 6, 4}), {}, {{output, statistic}}, c.workspace);
   });
   EXPECT_LE(c_call, cpp_call);
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@ using rapt::DType;
 using rapt::Tensor;
 using rapt::TensorView;
 
-// A descriptor of the same memory.
-rapt_tensor c_view(const TensorView& view) {
+// A descriptor of the same memory. It points to a shape, which is kept until the process ends.
+rapt_tensor c_view(const TensorView& of) {
+  static std::deque<TensorView> kept;
+  const TensorView& view = kept.emplace_back(of);
   rapt_tensor t = {};
   t.size = sizeof t;
   t.data = view.data;
@@ -77,8 +80,8 @@ void compare(const TensorView& query, const TensorView& key, const TensorView& v
   std::vector<std::byte> workspace(plan.workspace_bytes);
   for (const bool own_workspace : {true, false}) {
     const DType dtype = query.dtype;
-    const Tensor output(dtype, expected.output.dims());
-    const Tensor statistic(dtype, expected.statistic.dims());
+    Tensor output(dtype, expected.output.dims());
+    Tensor statistic(dtype, expected.statistic.dims());
     Tensor weights;
     const rapt_tensor o = c_view(output), s = c_view(statistic);
     rapt_tensor w = {};
@@ -122,10 +125,10 @@ TEST_P(SameBits, Strided) {
 TEST_P(SameBits, ScaleBiasMasksAndWeights) {
   const double scale = -0.3;
   const Tensor bias = numbers(GetParam(), {70, 133}, 5);
-  const Tensor lengths(DType::i64, {2});
+  Tensor lengths(DType::i64, {2});
   lengths.values<int64_t>()[0] = 120;
   lengths.values<int64_t>()[1] = 7;
-  const Tensor allowed(DType::boolean, {70, 133});
+  Tensor allowed(DType::boolean, {70, 133});
   for (int64_t i = 0; i < allowed.count(); ++i)
     allowed.values<bool>()[static_cast<size_t>(i)] = i % 7 != 3;
 
@@ -138,7 +141,7 @@ TEST_P(SameBits, ScaleBiasMasksAndWeights) {
   cpp_options.scale = scale;
   cpp_options.masks = cpp_masks;
   cpp_options.bias = bias;
-  cpp_options.weights = {true, 5, 66, heads};
+  cpp_options.weights = rapt::WeightsRequest{5, 66, heads};
 
   const rapt_tensor n = c_view(lengths), m = c_view(allowed), b = c_view(bias);
   const rapt_named_tensor named[] = {{"m", &m}, {"n", &n}};
@@ -177,7 +180,7 @@ TEST_P(SameBits, CallersExecutor) {
   context.memory_limit = int64_t{1} << 30;
 
   const rapt::AttentionResult expected = rapt::scaled_dot_product_attention(query_, key_, value_);
-  const Tensor output(GetParam(), expected.output.dims());
+  Tensor output(GetParam(), expected.output.dims());
   const rapt_tensor q = c_view(query_), k = c_view(key_), v = c_view(value_), o = c_view(output);
   const rapt_results results = {sizeof results, &o, nullptr, nullptr};
   ASSERT_EQ(rapt_attention_forward(&q, &k, &v, nullptr, &results, nullptr, 0, &context), RAPT_OK)

@@ -19,7 +19,7 @@ class AttendTest : public RaptTest {
  protected:
   // What the library says about the saved problem.
   AttentionResult expected(AttentionOptions options = {}) const {
-    options.weights.wanted = true;
+    options.weights.emplace();
     return scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options);
   }
 

@@ -81,20 +81,21 @@ State forward(const Case& c) {
   if (c.distance) scores.push_back({1, &distance});
   const Tiling tiling = tiling_of(p, table);
   const ScratchLayout layout = layout_of(p, tiling, n, options.masks.size());
-  const Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
+  Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
   const N normalizer;
-  const ForwardCall<double> call{p,
-                                 table,
-                                 n,
-                                 &normalizer,
-                                 scores,
-                                 options.masks,
-                                 options.weights,
-                                 outputs,
-                                 extra,
-                                 tiling,
-                                 layout,
-                                 std::as_writable_bytes(workspace.values<uint8_t>()).data()};
+  const ForwardCall<double> call{
+      p,
+      table,
+      n,
+      &normalizer,
+      scores,
+      std::span<const Mask* const>{options.masks.begin(), options.masks.size()},
+      options.weights,
+      outputs,
+      extra,
+      tiling,
+      layout,
+      std::as_writable_bytes(workspace.values<uint8_t>()).data()};
   run_forward(call, {});
   return s;
 }

@@ -272,7 +272,7 @@ struct Distance {
     for (int64_t j = 0; j < t.keys; ++j)
       for (int64_t i = 0; i < t.query_positions.count; ++i)
         t.scores[j * t.queries + i] -= static_cast<typename V::Element>(
-            slope[t.head] *
+            slope[t.head->index[0]] *
             std::fabs(static_cast<double>(t.query_positions[i] - t.key_positions[j])));
   }
 };

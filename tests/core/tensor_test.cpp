@@ -69,7 +69,8 @@ TEST(TensorView, ScalarHasOneElement) {
   const TensorView scalar(&one, {});
   EXPECT_TRUE(scalar.defined());
   EXPECT_EQ(scalar.count(), 1);
-  EXPECT_EQ(Tensor::copy_of(scalar).values<float>()[0], 3);
+  const Tensor copy = Tensor::copy_of(scalar);
+  EXPECT_EQ(copy.values<float>()[0], 3);
 }
 
 TEST(TensorView, SliceMovesTheStart) {
@@ -109,7 +110,8 @@ TEST(TensorView, TransposedExchangesTwoDimensions) {
   const TensorView turned = view.transposed();
   EXPECT_EQ(rapt::to_string(turned.dims()), "[2, 4, 3]");
   EXPECT_FALSE(turned.contiguous());
-  EXPECT_EQ(Tensor::copy_of(turned).values<float>()[1], 4);
+  const Tensor copy = Tensor::copy_of(turned);
+  EXPECT_EQ(copy.values<float>()[1], 4);
   EXPECT_TRUE(turned.transposed().contiguous());
   EXPECT_EQ(rapt::to_string(view.transposed(0, 2).dims()), "[4, 3, 2]");
   EXPECT_EQ(code_of([&] { view.transposed(0, 3); }), kShape);
@@ -161,10 +163,11 @@ TEST(TensorView, RefusesRanksBeyondTheLargest) {
 
 TEST(Tensor, OwnsAlignedMemory) {
   for (const int64_t n : {1, 3, 17, 1000}) {
-    const Tensor tensor(DType::f32, {n});
+    Tensor tensor(DType::f32, {n});
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.view().data) % 64, 0u);
     EXPECT_EQ(tensor.count(), n);
     EXPECT_FALSE(tensor.view().read_only);
+    EXPECT_TRUE(std::as_const(tensor).view().read_only);
   }
   const Tensor empty(DType::f64, {3, 0});
   EXPECT_TRUE(empty.defined());

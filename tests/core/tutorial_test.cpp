@@ -36,7 +36,7 @@ TEST(Tutorial, WorkedExample) {
   const std::vector<float> key = project({0.05f, 0.05f, 0.06f, 0.05f, 0.07f, 0.05f});
   const std::vector<float> value = project({0.02f, 0.02f, 0.01f, 0.02f, 0.01f, 0.01f});
   rapt::AttentionOptions options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const auto got = rapt::scaled_dot_product_attention(TensorView(query.data(), {2, 2}),
                                                       TensorView(key.data(), {2, 2}),
                                                       TensorView(value.data(), {2, 2}), options);
@@ -53,7 +53,7 @@ TEST(Tutorial, TwoByTwoByHand) {
   const std::vector<float> query = {1, 2, 3, 4}, key = {0.5f, 0.25f, -0.5f, 1},
                            value = {1, 2, 3, 4};
   rapt::AttentionOptions options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const auto got = rapt::scaled_dot_product_attention(TensorView(query.data(), {2, 2}),
                                                       TensorView(key.data(), {2, 2}),
                                                       TensorView(value.data(), {2, 2}), options);
@@ -73,7 +73,7 @@ TEST(Tutorial, OneToThree) {
   const float three = std::log(3.0f);
   const std::vector<float> query = {1}, key = {0, three}, value = {4, 8};
   rapt::AttentionOptions options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const auto got = rapt::scaled_dot_product_attention(TensorView(query.data(), {1, 1}),
                                                       TensorView(key.data(), {2, 1}),
                                                       TensorView(value.data(), {2, 1}), options);
@@ -88,7 +88,7 @@ TEST(Tutorial, OneByFourByEight) {
   const std::vector<float> x = wave(32);
   const TensorView view(x.data(), {1, 4, 8});
   rapt::AttentionOptions options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const auto got = rapt::scaled_dot_product_attention(view, view, view, options);
   EXPECT_EQ(rapt::to_string(got.output.dims()), "[1, 4, 8]");
   EXPECT_EQ(rapt::to_string(got.weights.dims()), "[1, 4, 4]");
@@ -108,7 +108,7 @@ TEST(Tutorial, OneByFiveByEightCausal) {
   const rapt::Mask* masks[] = {&causal};
   rapt::AttentionOptions options;
   options.masks = masks;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const auto got = rapt::scaled_dot_product_attention(view, view, view, options);
   EXPECT_EQ(rapt::to_string(got.weights.dims()), "[1, 5, 5]");
   for (size_t i = 0; i < 5; ++i)
@@ -125,7 +125,7 @@ TEST(Tutorial, OneQueryWithoutBatch) {
   const std::vector<float> q = wave(20), kv = wave(200);
   const TensorView query(q.data(), {1, 20}), keys(kv.data(), {10, 20});
   rapt::AttentionOptions options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const auto got = rapt::scaled_dot_product_attention(query, keys, keys, options);
   EXPECT_EQ(rapt::to_string(got.output.dims()), "[1, 20]");
   EXPECT_EQ(rapt::to_string(got.weights.dims()), "[1, 10]");

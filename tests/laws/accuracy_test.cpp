@@ -14,7 +14,7 @@ namespace {
 void expect_accurate(const Case& c) {
   AttentionOptions options = c.options;
   if (c.bias.defined()) options.bias = c.strided_bias;
-  options.weights.wanted = true;
+  options.weights.emplace();
   TensorView views[3] = {c.strided_query, c.strided_key, c.strided_value};
   const Side* sides[3] = {&c.problem.query, &c.problem.key, &c.problem.value};
   for (int i = 0; i < 3; ++i)

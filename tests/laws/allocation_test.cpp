@@ -33,11 +33,11 @@ TEST(Allocation, NothingWithTheCallersMemory) {
     Context context;
     if (random.chance(0.5)) context.executor = &reversed;
     AttentionOptions options = c.options;
-    options.weights.wanted = random.chance(0.5);
+    if (random.chance(0.5)) options.weights.emplace();
     Buffers b = buffers_for(c, options, context);
-    const TensorView weights = options.weights.wanted ? b.result.weights.view() : TensorView{};
+    const TensorView weights = options.weights ? b.result.weights.view() : TensorView{};
     start_counting();
-    scaled_dot_product_attention(c.query, c.key, c.value, options, b.state, weights, b.workspace,
+    scaled_dot_product_attention(c.query, c.key, c.value, options, {b.state, weights}, b.workspace,
                                  context);
     EXPECT_EQ(stop_counting().made, 0);
   });
@@ -57,7 +57,7 @@ TEST(Allocation, EachFailureIsSurvived) {
   if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
   for_problems(20, {}, [](const Case& c, Random&) {
     AttentionOptions options = c.options;
-    options.weights.wanted = true;
+    options.weights.emplace();
     const AttentionResult expected = scaled_dot_product_attention(c.query, c.key, c.value, options);
     int64_t failures = 0;
     for (bool succeeded = false; !succeeded; ++failures) {
@@ -85,7 +85,7 @@ TEST(Allocation, EachFailureIsSurvived) {
 TEST(Allocation, MemoryLimit) {
   for_problems(40, {}, [](const Case& c, Random& random) {
     AttentionOptions options = c.options;
-    options.weights.wanted = random.chance(0.5);
+    if (random.chance(0.5)) options.weights.emplace();
     const rapt::Plan plan = rapt::plan(c.query, c.key, c.value, options);
     const auto needed = static_cast<int64_t>(plan.workspace_bytes + plan.result_bytes);
     Context context;
@@ -104,9 +104,9 @@ TEST(Allocation, MemoryLimit) {
     // The caller's own memory is not the call's to limit.
     context.memory_limit = 0;
     Buffers b = buffers_for(c, options, context);
-    const TensorView weights = options.weights.wanted ? b.result.weights.view() : TensorView{};
-    EXPECT_NO_THROW(scaled_dot_product_attention(c.query, c.key, c.value, options, b.state, weights,
-                                                 b.workspace, context));
+    const TensorView weights = options.weights ? b.result.weights.view() : TensorView{};
+    EXPECT_NO_THROW(scaled_dot_product_attention(c.query, c.key, c.value, options,
+                                                 {b.state, weights}, b.workspace, context));
   });
 }
 

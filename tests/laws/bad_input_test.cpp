@@ -37,7 +37,7 @@ struct Call {
   }
   void run() {
     options.masks = masks;
-    scaled_dot_product_attention(query, key, value, options, state, weights, workspace, context);
+    scaled_dot_product_attention(query, key, value, options, {state, weights}, workspace, context);
   }
 };
 
@@ -248,7 +248,7 @@ TEST(BadInput, Overlaps) {
   refused("statistic", {"output", "statistic"},
           [](Call& c) { c.state.statistic.data = c.state.output.data; });
   refused("weights", {"output", "weights"}, [](Call& c) {
-    c.options.weights.wanted = true;
+    c.options.weights.emplace();
     c.weights = c.weights_memory;
     c.state.output.data = c.weights.data;
   });
@@ -286,41 +286,41 @@ TEST(BadInput, Weights) {
   const auto argument = ErrorCode::argument;
   static const int64_t kNoHead[] = {8}, kNegative[] = {-1};
   const auto wanted = [](Call& c) {
-    c.options.weights.wanted = true;
+    c.options.weights.emplace();
     c.weights = c.weights_memory;
   };
   expect_refused("rows beyond", argument, {"6", "5"}, [&](Call& c) {
     wanted(c);
-    c.options.weights.row_end = 6;
+    c.options.weights->row_end = 6;
   });
   expect_refused("rows backwards", argument, {"rows"}, [&](Call& c) {
     wanted(c);
-    c.options.weights.row_begin = 3;
-    c.options.weights.row_end = 2;
+    c.options.weights->row_begin = 3;
+    c.options.weights->row_end = 2;
   });
   expect_refused("negative row", argument, {"-1"}, [&](Call& c) {
     wanted(c);
-    c.options.weights.row_begin = -1;
+    c.options.weights->row_begin = -1;
   });
   expect_refused("head beyond", argument, {"head", "8"}, [&](Call& c) {
     wanted(c);
-    c.options.weights.heads = kNoHead;
+    c.options.weights->heads = kNoHead;
   });
   expect_refused("negative head", argument, {"head", "-1"}, [&](Call& c) {
     wanted(c);
-    c.options.weights.heads = kNegative;
+    c.options.weights->heads = kNegative;
   });
   expect_refused(
       "given, not wanted", argument, {"weights"}, [](Call& c) { c.weights = c.weights_memory; },
       Verbs::with_buffers);
   expect_refused(
-      "wanted, not given", argument, {"weights"}, [](Call& c) { c.options.weights.wanted = true; },
+      "wanted, not given", argument, {"weights"}, [](Call& c) { c.options.weights.emplace(); },
       Verbs::with_buffers);
   expect_refused(
       "shape", ErrorCode::shape, {"weights", "[2, 4, 2, 7]"},
       [&](Call& c) {
         wanted(c);
-        c.options.weights.row_end = 2;
+        c.options.weights->row_end = 2;
       },
       Verbs::with_buffers);
 }

@@ -144,7 +144,7 @@ TEST(Bitwise, reg_thread_count_bits) {
 TEST(Bitwise, StridedIsContiguous) {
   for_problems(150, {}, [](const Case& c, Random&) {
     AttentionOptions options = c.options;
-    options.weights.wanted = true;
+    options.weights.emplace();
     const AttentionResult dense = call(c.query, c.key, c.value, options);
     if (c.bias.defined()) options.bias = c.strided_bias;
     EXPECT_TRUE(

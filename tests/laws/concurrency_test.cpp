@@ -31,7 +31,7 @@ TEST(Concurrency, ManyHostThreads) {
       if (i % 3 == 0) context.executor = &threads;
       for (int repeat = 0; repeat < 3; ++repeat) {
         AttentionOptions options = c.options;
-        options.weights.wanted = true;
+        options.weights.emplace();
         result = scaled_dot_product_attention(c.query, c.key, c.value, options, context);
       }
     });
@@ -74,7 +74,7 @@ class CancellingMask final : public rapt::Mask {
     return rapt::Causal::kDeclaration;
   }
   void check(Shape, int64_t, int64_t) const override {}
-  void bind(const rapt::Head&, rapt::BoundMask&) const noexcept override {}
+  void bind(const rapt::Head&, rapt::BoundMask*) const noexcept override {}
   rapt::KeyRange key_range(const rapt::BoundMask& bound, rapt::Positions) const noexcept override {
     return {0, bound.k_len};
   }
@@ -188,7 +188,7 @@ TEST(Concurrency, ProgressRisesToOne) {
       context.executor = &threads;
       context.progress = {&Reports::report, &reports};
       AttentionOptions options;
-      options.weights.wanted = weights;
+      if (weights) options.weights.emplace();
       scaled_dot_product_attention(x, x, x, options, context);
       ASSERT_FALSE(reports.fractions.empty());
       EXPECT_FALSE(reports.together);

@@ -13,7 +13,7 @@ AttentionResult masked(const Case& c, std::initializer_list<const rapt::Mask*> m
   const std::vector<const rapt::Mask*> list(masks);
   AttentionOptions options = c.options;
   options.masks = list;
-  options.weights.wanted = true;
+  options.weights.emplace();
   return scaled_dot_product_attention(c.query, c.key, c.value, options);
 }
 
@@ -83,7 +83,7 @@ TEST(Equivalence, EveryMaskIsABooleanMask) {
     });
     const rapt::Boolean mask(allowed);
     AttentionOptions options = c.options;
-    options.weights.wanted = true;
+    options.weights.emplace();
     const AttentionResult by_formula =
         scaled_dot_product_attention(c.query, c.key, c.value, options);
     EXPECT_TRUE(same_results(masked(c, {&mask}), by_formula));

@@ -35,7 +35,7 @@ void expect_guarded(const Case& c, Edge edge) {
     pointers.push_back(masks.back().get());
   }
   options.masks = pointers;
-  options.weights.wanted = true;
+  options.weights.emplace();
 
   Dims dims = p.leading;
   dims.push_back(p.q_len);
@@ -49,11 +49,11 @@ void expect_guarded(const Case& c, Edge edge) {
   rapt::AttentionState state;
   state.output = output;
   state.statistic = statistic;
-  scaled_dot_product_attention(query, key, value, options, state, weights,
+  scaled_dot_product_attention(query, key, value, options, {state, weights},
                                {workspace.data(), bytes});
 
   options = c.options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const AttentionResult expected = scaled_dot_product_attention(c.query, c.key, c.value, options);
   EXPECT_TRUE(same_bits(output, expected.output));
   EXPECT_TRUE(same_bits(statistic, expected.statistic));
@@ -150,7 +150,7 @@ TEST(GuardPages, StridedOutputs) {
     state.output.read_only = state.statistic.read_only = false;
     std::vector<std::byte> workspace(
         rapt::plan(c.query, c.key, c.value, c.options).workspace_bytes);
-    scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {}, workspace);
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, {state}, workspace);
     EXPECT_TRUE(same_bits(out, expected.output));
     EXPECT_TRUE(same_bits(lse, expected.statistic));
   });
@@ -169,11 +169,12 @@ TEST(Workspace, ExactlyAsPromised) {
     const auto shift = static_cast<size_t>(random.between(0, 63));
     std::vector<std::byte> memory(bytes + shift + 2 * kCanary, std::byte{0x5a});
     const std::span<std::byte> workspace(memory.data() + kCanary + shift, bytes);
-    const AttentionResult got{
+    AttentionResult got{
         filled(c.problem.dtype, Dims(expected.output.dims().begin(), expected.output.dims().end()),
                77),
         filled(c.problem.dtype,
                Dims(expected.statistic.dims().begin(), expected.statistic.dims().end()), 77),
+        {},
         {}};
     rapt::AttentionState state;
     state.output = got.output;
@@ -181,7 +182,7 @@ TEST(Workspace, ExactlyAsPromised) {
     if (bytes > 0) {
       const Tensor before = Tensor::copy_of(got.output);
       try {
-        scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {},
+        scaled_dot_product_attention(c.query, c.key, c.value, c.options, {state},
                                      workspace.first(bytes - 1), context);
         ADD_FAILURE() << "took a workspace of " << bytes - 1 << " instead of " << bytes;
       } catch (const rapt::Error& error) {
@@ -191,7 +192,7 @@ TEST(Workspace, ExactlyAsPromised) {
       }
       EXPECT_TRUE(same_bits(got.output, before));
     }
-    scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {}, workspace, context);
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, {state}, workspace, context);
     EXPECT_TRUE(same_results(got, expected));
     for (size_t i = 0; i < memory.size(); ++i)
       if (i < kCanary + shift || i >= kCanary + shift + bytes) {
@@ -203,12 +204,12 @@ TEST(Workspace, ExactlyAsPromised) {
 TEST(Workspace, StatisticMayBeAbsent) {
   for_problems(20, {}, [](const Case& c, Random&) {
     const AttentionResult expected = attend(c);
-    const Tensor output(c.problem.dtype, expected.output.dims());
+    Tensor output(c.problem.dtype, expected.output.dims());
     rapt::AttentionState state;
     state.output = output;
     std::vector<std::byte> workspace(
         rapt::plan(c.query, c.key, c.value, c.options).workspace_bytes);
-    scaled_dot_product_attention(c.query, c.key, c.value, c.options, state, {}, workspace);
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, {state}, workspace);
     EXPECT_TRUE(same_bits(output, expected.output));
   });
 }

@@ -61,7 +61,7 @@ TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
   rapt::AttentionState state;
   state.output = TensorView(elsewhere.data(), DType::f32, dims, strides, false);
   std::vector<std::byte> workspace(rapt::plan(query, key, value).workspace_bytes);
-  scaled_dot_product_attention(query, key, value, {}, state, {}, workspace);
+  scaled_dot_product_attention(query, key, value, {}, {state}, workspace);
   EXPECT_TRUE(same_bits(state.output, expected.output));
 }
 
@@ -118,15 +118,15 @@ TEST(HugeStrides, WeightsBeyond2p32Bytes) {
   Random random(base_seed());
   const Tensor x = random_normal(random, DType::f32, {4, 6});
   AttentionOptions options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const AttentionResult expected = scaled_dot_product_attention(x, x, x, options);
   const Dims dims{4, 4}, strides{int64_t{1} << 30, 1};
   const TensorView weights(memory.data(), DType::f32, dims, strides, false);
-  const Tensor output(DType::f32, {4, 6});
+  Tensor output(DType::f32, {4, 6});
   rapt::AttentionState state;
   state.output = output;
   std::vector<std::byte> workspace(rapt::plan(x, x, x, options).workspace_bytes);
-  scaled_dot_product_attention(x, x, x, options, state, weights, workspace);
+  scaled_dot_product_attention(x, x, x, options, {state, weights}, workspace);
   EXPECT_TRUE(same_bits(weights, expected.weights));
 }
 

@@ -176,7 +176,7 @@ TEST(MaskedValues, reg_fully_masked_row) {
           options.bias = bias;
         else
           options.masks = masks;
-        options.weights.wanted = true;
+        options.weights.emplace();
         const AttentionResult got = scaled_dot_product_attention(x, x, x, options);
         for (int64_t i = 0; i < n; ++i) {
           const bool none = i == empty;
@@ -200,7 +200,7 @@ TEST(MaskedValues, NothingVisibleOfNan) {
   const rapt::Mask* masks[] = {&mask};
   AttentionOptions options;
   options.masks = masks;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const AttentionResult got = scaled_dot_product_attention(x, x, x, options);
   EXPECT_TRUE(same_bits(got.output, filled(DType::f32, {20, 8}, 0)));
   EXPECT_TRUE(same_bits(got.statistic, filled(DType::f32, {20}, -kInfinity)));
@@ -228,7 +228,7 @@ TEST(MaskedValues, WeightsOfMaskedNan) {
   const rapt::Mask* masks[] = {&mask};
   AttentionOptions options;
   options.masks = masks;
-  options.weights.wanted = true;
+  options.weights.emplace();
   const AttentionResult got = scaled_dot_product_attention(clean, key, clean, options);
   const AttentionResult expected = scaled_dot_product_attention(clean, clean, clean, options);
   for (int64_t i = 0; i < 40; ++i)

@@ -31,7 +31,7 @@ void expect_agreement(const Case& c, const MaskSpec& spec, const rapt::Mask& mas
   bound.mask = &mask;
   bound.q_len = p.q_len;
   bound.k_len = p.k_len;
-  mask.bind({leading, p.q_len, p.k_len}, bound);
+  mask.bind({leading.data(), static_cast<int>(leading.size()), p.q_len, p.k_len}, &bound);
 
   const Positions queries = random_positions(random, p.q_len, 64);
   const Positions keys = random_positions(random, p.k_len, 130);
@@ -155,7 +155,7 @@ class EveryThird final : public rapt::Mask {
     return kDeclaration;
   }
   void check(Shape, int64_t, int64_t) const override {}
-  void bind(const rapt::Head&, BoundMask&) const noexcept override {}
+  void bind(const rapt::Head&, BoundMask*) const noexcept override {}
   rapt::KeyRange key_range(const BoundMask& bound, Positions) const noexcept override {
     return {0, bound.k_len};
   }

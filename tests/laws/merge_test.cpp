@@ -12,13 +12,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-rapt::AttentionState state_of(const AttentionResult& r) {
-  rapt::AttentionState state;
-  state.output = r.output;
-  state.statistic = r.statistic;
-  return state;
-}
-
 AttentionResult copy_of(const AttentionResult& r) {
   AttentionResult copy;
   copy.output = Tensor::copy_of(r.output);
@@ -28,8 +21,8 @@ AttentionResult copy_of(const AttentionResult& r) {
 
 AttentionResult merged(const AttentionResult& a, const AttentionResult& b) {
   AttentionResult into = copy_of(a);
-  rapt::AttentionState state = state_of(into);
-  rapt::merge(state, state_of(b), rapt::kSoftmax);
+  AttentionResult from = copy_of(b);
+  rapt::merge(into.state(), from.state(), rapt::kSoftmax);
   return into;
 }
 
@@ -138,7 +131,7 @@ TEST(Merge, MaskedRowsAreEmptyRows) {
 }
 
 TEST(Merge, RefusesWhatDoesNotFit) {
-  const Tensor output = filled(DType::f32, {2, 3}, 5), lse = filled(DType::f32, {2}, 1);
+  Tensor output = filled(DType::f32, {2, 3}, 5), lse = filled(DType::f32, {2}, 1);
   const Tensor other_output = filled(DType::f32, {3, 3}, 5), other_lse = filled(DType::f32, {3}, 1);
   const Tensor wide_output = filled(DType::f64, {2, 3}, 5), wide_lse = filled(DType::f64, {2}, 1);
   const auto code = [&](const TensorView& o, const TensorView& s) {

@@ -13,7 +13,7 @@ namespace {
 
 AttentionResult with_weights(const Case& c, const Context& context = {}) {
   AttentionOptions options = c.options;
-  options.weights.wanted = true;
+  options.weights.emplace();
   return scaled_dot_product_attention(c.query, c.key, c.value, options, context);
 }
 
@@ -95,15 +95,15 @@ TEST(Weights, ChosenRowsAndHeads) {
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
 
     AttentionOptions options = c.options;
-    options.weights.wanted = true;
-    options.weights.row_begin = begin;
-    options.weights.row_end = end;
+    options.weights.emplace();
+    options.weights->row_begin = begin;
+    options.weights->row_end = end;
     const AttentionResult some_rows =
         scaled_dot_product_attention(c.query, c.key, c.value, options);
     EXPECT_TRUE(same_bits(some_rows.weights, taken(all.weights, -2, rows)));
     EXPECT_TRUE(same_bits(some_rows.output, all.output));
 
-    options.weights.heads = chosen;
+    options.weights->heads = chosen;
     const AttentionResult some = scaled_dot_product_attention(c.query, c.key, c.value, options);
     const Dims flat{heads, p.q_len, p.k_len};
     const TensorView all_heads(all.weights.view().data, p.dtype, flat, true);

@@ -236,7 +236,7 @@ TEST(WithinBudget, ZeroQueryGivesMean) {
     reference::Problem truth = c.for_reference();
     truth.query = query;
     AttentionOptions options = c.options;
-    options.weights.wanted = true;
+    options.weights.emplace();
     const AttentionResult got = call(query, c.key, c.value, options);
     EXPECT_TRUE(
         reference::expectations(truth).output.met_by(reference::values_of(got.output), "output"));

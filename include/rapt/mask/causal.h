@@ -18,11 +18,11 @@ class Causal final : public Mask {
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }
   void check(Shape leading, int64_t q_len, int64_t k_len) const override;
-  void bind(const Head& head, BoundMask& bound) const noexcept override;
+  void bind(const Head& head, BoundMask* bound) const noexcept override;
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
-               uint64_t* rows) const noexcept override;
+               uint64_t* bits) const noexcept override;
 };
 
 }  // namespace rapt

@@ -3,6 +3,8 @@
 //
 // lengths [B] or [B, H] ...: int64, aligned with the FIRST leading dimensions of the output, each
 // dimension equal or 1, so that [B] serves [B, H, n, d] as well as [B, n, d].
+// A bottom-right causal mask or window beside it is still anchored at k_len, not at the length
+// (flash-attention with seqused_k and ONNX with nonpad_kv_seqlen anchor at the length).
 // ONNX calls it nonpad_kv_seqlen, flash-attention seqused_k.
 #include "rapt/mask/mask.h"
 
@@ -18,11 +20,11 @@ class Lengths final : public Mask {
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }
   void check(Shape leading, int64_t q_len, int64_t k_len) const override;
-  void bind(const Head& head, BoundMask& bound) const noexcept override;
+  void bind(const Head& head, BoundMask* bound) const noexcept override;
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
-               uint64_t* rows) const noexcept override;
+               uint64_t* bits) const noexcept override;
 };
 
 }  // namespace rapt

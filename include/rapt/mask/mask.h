@@ -20,8 +20,9 @@ struct KeyRange {  // positions [begin, end)
   int64_t begin, end;
 };
 
-// A mask bound to one (batch, head): what the mask needs there, computed once. Plain data, so that
-// binding allocates nothing.
+// A mask bound to one (batch, head): what the mask needs there, computed once per task. Plain data,
+// so that binding allocates nothing. A mask that is made of others takes a slot for itself and the
+// slots of its parts behind it.
 struct BoundMask {
   const Mask* mask = nullptr;
   const void* data = nullptr;
@@ -39,8 +40,12 @@ class Mask {
   // Called once per call, at the border. Throws Error(shape, dtype, argument).
   virtual void check(Shape leading, int64_t q_len, int64_t k_len) const = 0;
 
-  // Fills in `bound.data` and `bound.values`; the other members are set.
-  virtual void bind(const Head& head, BoundMask& bound) const noexcept = 0;
+  // How many consecutive slots bind() fills.
+  virtual int bound_slots() const noexcept { return 1; }
+
+  // Fills in `data` and `values` of bound[0]; its other members are set, and further slots are the
+  // mask's own to fill. This and every function below may run in several threads at once.
+  virtual void bind(const Head& head, BoundMask* bound) const noexcept = 0;
 
   // A range of positions outside of which none of these queries sees a key; [0, k_len) if unknown.
   virtual KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept = 0;
@@ -48,10 +53,10 @@ class Mask {
   // How much of queries x keys is allowed? `some` is always a correct answer.
   virtual Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept = 0;
 
-  // Clears bit i of rows[j] where query i may not attend to key j. queries.count <= 64; bits at and
+  // Clears bit i of bits[j] where query i may not attend to key j. queries.count <= 64; bits at and
   // above it may be left as they are. Only called for tiles whose cover is `some`.
   virtual void exclude(const BoundMask& bound, Positions queries, Positions keys,
-                       uint64_t* rows /* [keys.count] */) const noexcept = 0;
+                       uint64_t* bits /* [keys.count] */) const noexcept = 0;
 };
 
 // The lowest n bits set, for any n.
@@ -70,7 +75,7 @@ inline int64_t queries_before(int64_t distance, Positions queries) noexcept {
 // Where position 0 of the queries stands among the keys when the lengths differ.
 enum class Anchor : uint8_t {
   top_left,      // at key 0: PyTorch's is_causal, JAX, Keras, ONNX without a cache
-  bottom_right,  // at key k_len - q_len: flash-attention >= 2.1, FlashInfer, MLX, caches
+  bottom_right,  // at key k_len - q_len, whatever Lengths says: flash-attention >= 2.1, MLX, caches
 };
 inline constexpr const char* kAnchorNames[] = {"top-left", "bottom-right"};
 

@@ -1,9 +1,9 @@
 #pragma once
 // Sliding window: query i may attend to key j where i + o - left <= j <= i + o + right, with o as
-// in causal.h. Both counts are inclusive of nothing but neighbours: the key at i + o itself is
-// always seen (flash-attention, ONNX 25, JAX; Hugging Face and Keras count the query itself, so
-// their window w is left = w - 1). -1 = unbounded on that side.
-// Source: Beltagy et al. 2020 (Longformer), arXiv:2004.05150, section 3.1.
+// in causal.h. The counts are of neighbours, and the key at i + o itself is always seen, as in
+// flash-attention, ONNX 25 and JAX; Hugging Face and Keras count the query itself, so their window
+// w is left = w - 1. -1 = unbounded on that side. Source: Beltagy et al. 2020 (Longformer),
+// arXiv:2004.05150, section 3.1.
 #include "rapt/mask/mask.h"
 
 namespace rapt {
@@ -21,11 +21,11 @@ class Window final : public Mask {
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }
   void check(Shape leading, int64_t q_len, int64_t k_len) const override;
-  void bind(const Head& head, BoundMask& bound) const noexcept override;
+  void bind(const Head& head, BoundMask* bound) const noexcept override;
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
-               uint64_t* rows) const noexcept override;
+               uint64_t* bits) const noexcept override;
 };
 
 }  // namespace rapt

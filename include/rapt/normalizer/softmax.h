@@ -1,14 +1,17 @@
 #pragma once
 // Softmax, online: weight_j = e^(s_j - lse), one block of keys after the other.
-//   m' = max(m, max_j s_j)   l' = l e^(m - m') + sum_j e^(s_j - m')   o' = o e^(m - m') + sum_j
-//   e^(s_j - m') v_j at the end: output = o / l, lse = m + ln l.
+//
+//   m' = max(m, max_j s_j)
+//   l' = l e^(m - m') + sum_j e^(s_j - m')
+//   o' = o e^(m - m') + sum_j e^(s_j - m') v_j
+//
+// and at the end output = o / l, lse = m + ln l.
 // Source: Milakov & Gimelshein 2018, arXiv:1805.02867, algorithm 3; Dao et al. 2022,
 // arXiv:2205.14135.
 //
-// A query keeps its old maximum while the new one is at most kSlack above it (Shah et al. 2024's
-// successor FlashAttention-4 does so per tile): weights then reach e^kSlack instead of 1, which
-// float32 holds without loss, and most blocks need no rescaling. Decided per query, so that a row's
-// bits never depend on its neighbours in the tile.
+// A query keeps its old maximum while the new one is at most kSlack above it: weights then reach
+// e^kSlack instead of 1, which float32 holds without loss, and most blocks need no rescaling.
+// Decided per query, so that a row's bits never depend on its neighbours in the tile.
 #include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
@@ -92,7 +95,6 @@ struct Softmax {
 
   template <bool kLog2Units, class V>
   static void apply_in(Tile<typename V::Element>& t) noexcept {
-    t.rescale = false;
     typename V::Element* const row_max = t.state;
     typename V::Element* const row_sum = t.state + t.queries;
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
