@@ -19,8 +19,13 @@
 //   lse             natural logarithm
 //   bias            added after the scale, before the masks; -inf excludes the pair
 //   scale           multiplies the dot product; any finite value, negative and zero included
-// A float32 score beyond 2.36e38 (the largest float / log2 e) in magnitude overflows to an
-// infinity.
+//
+// Limits of f32: a score beyond 2.36e38 (the largest float / log2 e), or such a product of the
+// scale and an element of query, overflows to an infinity; so does an output when 256 times the sum
+// of the values that its row sees does (weights are kept up to 2^8 until they are normalised).
+//
+// Layout: heads stand before the sequence, [B, H, n, d]. For [B, n, H, d] (flash-attention, JAX)
+// pass query.transposed(1, 2) and so on, the output too; no copy is made.
 //
 // Inputs may have any strides. Outputs must not overlap an input, each other or themselves; what is
 // compared are address ranges, so an output interleaved with an input in one buffer is refused.
@@ -99,9 +104,9 @@ inline constexpr int64_t kToEnd = -1;
 struct WeightsRequest {
   int64_t row_begin = 0;
   int64_t row_end = kToEnd;  // kToEnd: q_len
-  std::span<const int64_t> heads =
-      {};  // flat indices into the leading dimensions of the output, to
-           // outlive the call; empty: all, with the leading dimensions
+  // Flat indices into the leading dimensions of the output, to outlive the call. Empty: all heads,
+  // and the weights have the leading dimensions.
+  std::span<const int64_t> heads = {};
 };
 
 struct AttentionOptions {
@@ -147,7 +152,7 @@ struct Plan {
 
 // Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
-                        const AttentionOptions& options = {}, const Context& context = {});
+          const AttentionOptions& options = {}, const Context& context = {});
 
 // plan().workspace_bytes alone, without counting tiles. Throws as plan().
 [[nodiscard]] size_t workspace_bytes(const TensorView& query, const TensorView& key,
