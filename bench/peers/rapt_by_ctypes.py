@@ -9,7 +9,7 @@ from ctypes import c_uint64, c_void_p
 
 import numpy as np
 
-DTYPES = {"float32": 0, "float64": 1, "int64": 4, "bool": 7}  # rapt_dtype
+DTYPES = {"float32": 1, "float64": 2, "int64": 5, "bool": 8}  # rapt_dtype
 
 
 class RaptError(RuntimeError):
@@ -33,15 +33,15 @@ class CNamedTensor(Structure):
     _fields_ = [("name", c_char_p), ("tensor", POINTER(CTensor))]
 
 
-class CMask(Sized):
+class CVariant(Sized):
     _fields_ = [("size", c_size_t), ("spec", c_char_p), ("tensor_count", c_size_t),
                 ("tensors", POINTER(CNamedTensor))]
 
 
 class COptions(Sized):
     _fields_ = [("size", c_size_t), ("scale", POINTER(c_double)), ("mask_count", c_size_t),
-                ("masks", POINTER(POINTER(CMask))), ("bias", POINTER(CTensor)),
-                ("normalizer", c_char_p), ("weights", c_void_p)]
+                ("masks", POINTER(POINTER(CVariant))), ("bias", POINTER(CTensor)),
+                ("normalizer", POINTER(CVariant)), ("weights", c_void_p)]
 
 
 class CResults(Sized):
@@ -89,16 +89,16 @@ class Rapt:
         """Prepares one problem; returns a function without arguments that computes it into a new
         array [..., q_len, value_dim], with a workspace that it keeps.
 
-        mask: as in rapt_mask.spec, its tensors by keyword: mask="boolean(m)", m=array.
+        mask: as in rapt_variant.spec, its tensors by keyword: mask="boolean(m)", m=array.
         """
         inputs = [describe(x) for x in (query, key, value)]
         named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
                  for name, array in mask_tensors.items()]
         options = COptions()
         if mask:
-            c_mask = CMask(spec=mask.encode(), tensor_count=len(named),
-                           tensors=(CNamedTensor * len(named))(*named))
-            options.masks = (POINTER(CMask) * 1)(ctypes.pointer(c_mask))
+            variant = CVariant(spec=mask.encode(), tensor_count=len(named),
+                               tensors=(CNamedTensor * len(named))(*named))
+            options.masks = (POINTER(CVariant) * 1)(ctypes.pointer(variant))
             options.mask_count = 1
         plan = CPlan()
         self.check(self.library.rapt_plan(*inputs, byref(options), None, byref(plan)))

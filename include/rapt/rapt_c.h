@@ -19,6 +19,10 @@
 // caller takes a larger struct as long as what it does not know is zero, and otherwise answers
 // RAPT_ERROR_UNSUPPORTED. Descriptors are read during the call only; nothing is kept.
 //
+// How they grow: new members come at the end, zero means "as before", and no member moves, changes
+// its type or goes. There is no padding that the compiler adds, between members or after the last
+// one, on 64-bit machines: it would be bytes that nobody sets where a later member may come to lie.
+//
 // Errors. Functions that can fail return a status, and rapt_last_error() then says in one sentence
 // what was expected, what came and what to do. Everything is checked before an output is touched.
 // No function prints, aborts, exits or throws.
@@ -50,16 +54,17 @@ enum {
   RAPT_ERROR_INTERNAL = 101        // a fault of rapt; please report it with the message
 };
 
+// 0 is none of them, so that a dtype that was forgotten is an error and not a wrong number.
 typedef int32_t rapt_dtype;
 enum {
-  RAPT_F32 = 0,
-  RAPT_F64 = 1,
-  RAPT_BF16 = 2,
-  RAPT_F16 = 3,
-  RAPT_I64 = 4,
-  RAPT_I32 = 5,
-  RAPT_U8 = 6,
-  RAPT_BOOL = 7  // one byte: 0 or 1
+  RAPT_F32 = 1,
+  RAPT_F64 = 2,
+  RAPT_BF16 = 3,
+  RAPT_F16 = 4,
+  RAPT_I64 = 5,
+  RAPT_I32 = 6,
+  RAPT_U8 = 7,
+  RAPT_BOOL = 8  // one byte: 0 or 1
 };
 
 typedef int32_t rapt_device;
@@ -82,16 +87,19 @@ typedef struct rapt_named_tensor {  // does not grow
   const rapt_tensor* tensor;
 } rapt_named_tensor;
 
-// Who may attend to whom. `spec` is the mask's name with its parameters, as on the command line:
+// One of the catalogue: a mask (who may attend to whom) or a normaliser (how scores become
+// weights). `spec` is its name with its parameters, as on the command line:
 //   "causal"  "causal(bottom-right)"  "causal(offset=3)"  "window(511, 0)"
 //   "lengths(n)"  "boolean(allowed=m)"        with tensors named n (i64) and m (bool) below
-// Boolean: true = may attend. The headers in include/rapt/mask/ say what each mask means.
-typedef struct rapt_mask {
-  size_t size;  // sizeof(rapt_mask)
+//   "softmax"
+// Boolean: true = may attend. The headers in include/rapt/mask/ and include/rapt/normalizer/ say
+// what each means.
+typedef struct rapt_variant {
+  size_t size;  // sizeof(rapt_variant)
   const char* spec;
   size_t tensor_count;
   const rapt_named_tensor* tensors;  // [tensor_count], those that `spec` names
-} rapt_mask;
+} rapt_variant;
 
 // Which weights to return: the rows [row_begin, row_end) of all heads or of some.
 typedef struct rapt_weights_request {
@@ -106,10 +114,10 @@ typedef struct rapt_options {
   size_t size;          // sizeof(rapt_options)
   const double* scale;  // any finite value; NULL: 1 / sqrt(head_dim)
   size_t mask_count;
-  const rapt_mask* const* masks;  // [mask_count], combined by "and"
-  const rapt_tensor* bias;        // [..., q_len or 1, k_len or 1], the query's dtype, added to the
-                                  // scaled scores; -inf excludes. NULL: none
-  const char* normalizer;         // NULL: "softmax"
+  const rapt_variant* const* masks;  // [mask_count], combined by "and"
+  const rapt_tensor* bias;           // [..., q_len or 1, k_len or 1], the query's dtype, added to
+                                     // the scaled scores; -inf excludes. NULL: none
+  const rapt_variant* normalizer;    // NULL: softmax
   const rapt_weights_request* weights;  // NULL: none are wanted
 } rapt_options;
 
@@ -117,10 +125,11 @@ typedef struct rapt_options {
 typedef struct rapt_results {
   size_t size;                   // sizeof(rapt_results)
   const rapt_tensor* output;     // [..., q_len, value_dim], the query's dtype
-  const rapt_tensor* statistic;  // [..., q_len], the query's dtype: the natural-log lse for
-                                 // softmax, -inf for a row without keys. NULL: not wanted
+  const rapt_tensor* statistic;  // [..., q_len], f32 (f64 for f64 queries): the natural-log lse
+                                 // for softmax, -inf for a row without keys. NULL: not wanted
   const rapt_tensor* weights;    // [..., rows, k_len], or [head_count, rows, k_len] for chosen
-                                 // heads; present exactly when options->weights is
+                                 // heads, the query's dtype; present exactly when
+                                 // options->weights is
 } rapt_results;
 
 // Stops a running call from another thread or from a signal handler.
@@ -149,7 +158,9 @@ typedef struct rapt_context {
   // Told as tasks end, 0 <= fraction <= 1, from whichever thread ended one, never from two at once.
   void (*progress)(void* user, double fraction);  // NULL: nobody is told
   void* progress_user;
-  int64_t memory_limit;  // bytes that a call may allocate for scratch; 0: no limit
+  // Bytes that a call may allocate, which is its workspace if the caller gives none: outputs are
+  // the caller's. 0: no limit.
+  int64_t memory_limit;
 } rapt_context;
 
 // What the one number per row means.

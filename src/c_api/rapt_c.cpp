@@ -25,17 +25,9 @@ namespace rapt {
 namespace {
 
 // The numbers of the C interface are part of binary interfaces, those of the C++ one are not.
-static_assert(static_cast<int>(DType::f32) == RAPT_F32 &&
-              static_cast<int>(DType::f64) == RAPT_F64 &&
-              static_cast<int>(DType::bf16) == RAPT_BF16 &&
-              static_cast<int>(DType::f16) == RAPT_F16 &&
-              static_cast<int>(DType::i64) == RAPT_I64 &&
-              static_cast<int>(DType::i32) == RAPT_I32 && static_cast<int>(DType::u8) == RAPT_U8 &&
-              static_cast<int>(DType::boolean) == RAPT_BOOL);
 static_assert(static_cast<int>(Statistic::none) == RAPT_STATISTIC_NONE &&
               static_cast<int>(Statistic::lse) == RAPT_STATISTIC_LSE &&
               static_cast<int>(Statistic::threshold) == RAPT_STATISTIC_THRESHOLD);
-constexpr int kLastDType = RAPT_BOOL;
 
 // A plain array, so that keeping a message needs no memory when memory is what lacks.
 thread_local char last_error[1024] = "";
@@ -108,7 +100,7 @@ struct FirstVersion;
     static constexpr size_t kSize = offsetof(type, last_member) + sizeof(type::last_member); \
   };
 RAPT_FIRST_VERSION(rapt_tensor, strides)
-RAPT_FIRST_VERSION(rapt_mask, tensors)
+RAPT_FIRST_VERSION(rapt_variant, tensors)
 RAPT_FIRST_VERSION(rapt_weights_request, heads)
 RAPT_FIRST_VERSION(rapt_options, weights)
 RAPT_FIRST_VERSION(rapt_results, weights)
@@ -146,6 +138,34 @@ T known_part(const T* given) {
   return copy;
 }
 
+DType dtype_of(const char* name, rapt_dtype given) {
+  switch (given) {
+    case RAPT_F32:
+      return DType::f32;
+    case RAPT_F64:
+      return DType::f64;
+    case RAPT_BF16:
+      return DType::bf16;
+    case RAPT_F16:
+      return DType::f16;
+    case RAPT_I64:
+      return DType::i64;
+    case RAPT_I32:
+      return DType::i32;
+    case RAPT_U8:
+      return DType::u8;
+    case RAPT_BOOL:
+      return DType::boolean;
+    case 0:
+      throw Error(ErrorCode::dtype, std::string(name) +
+                                        " has no dtype: the field is 0; set it to RAPT_F32 or "
+                                        "another one of rapt_c.h");
+    default:
+      throw Error(ErrorCode::dtype, std::string(name) + " has dtype " + std::to_string(given) +
+                                        "; expected one of the RAPT_F32, ... of rapt_c.h");
+  }
+}
+
 enum class Presence : uint8_t { required, optional };
 
 TensorView view_of(const char* name, const rapt_tensor* given, Presence presence) {
@@ -154,9 +174,7 @@ TensorView view_of(const char* name, const rapt_tensor* given, Presence presence
     bad_argument(std::string(name) + " is a null pointer");
   }
   const rapt_tensor t = known_part(given);
-  if (t.dtype < 0 || t.dtype > kLastDType)
-    throw Error(ErrorCode::dtype, std::string(name) + " has dtype " + std::to_string(t.dtype) +
-                                      "; expected one of the RAPT_F32, ... of rapt_c.h");
+  const DType dtype = dtype_of(name, t.dtype);
   if (t.device != RAPT_CPU)
     throw Error(ErrorCode::unsupported, std::string(name) + " is on device " +
                                             std::to_string(t.device) + "; expected RAPT_CPU");
@@ -166,17 +184,24 @@ TensorView view_of(const char* name, const rapt_tensor* given, Presence presence
   if (t.rank > 0 && !t.shape)
     bad_argument(std::string(name) + " has rank " + std::to_string(t.rank) + " but a null shape");
   const auto rank = static_cast<size_t>(t.rank);
-  const auto dtype = static_cast<DType>(t.dtype);
   const bool read_only = t.read_only != 0;
   if (!t.strides) return {t.data, dtype, Shape(t.shape, rank), read_only};
   return {t.data, dtype, Shape(t.shape, rank), Shape(t.strides, rank), read_only};
 }
 
-std::unique_ptr<Mask> mask_of(const rapt_mask* given) {
-  const rapt_mask m = known_part(given);
-  if (!m.spec) bad_argument("a mask without spec; expected its name, like \"causal\"");
-  if (m.tensor_count > 0 && !m.tensors)
-    bad_argument(std::string("mask ") + m.spec + " has tensors but a null pointer to them");
+// `role`: "mask" or "normaliser", for messages.
+rapt_variant variant_of(const char* role, const char* example, const rapt_variant* given) {
+  const rapt_variant v = known_part(given);
+  if (!v.spec)
+    bad_argument(std::string("a ") + role + " without spec; expected its name, like \"" + example +
+                 "\"");
+  if (v.tensor_count > 0 && !v.tensors)
+    bad_argument(std::string(role) + " " + v.spec + " has tensors but a null pointer to them");
+  return v;
+}
+
+std::unique_ptr<Mask> mask_of(const rapt_variant* given) {
+  const rapt_variant m = variant_of("mask", "causal", given);
   return make_mask(m.spec, [&m](std::string_view name) {
     for (size_t i = 0; i < m.tensor_count; ++i) {
       const rapt_named_tensor& candidate = m.tensors[i];
@@ -193,23 +218,31 @@ std::unique_ptr<Mask> mask_of(const rapt_mask* given) {
   });
 }
 
+// No normaliser of the catalogue has a parameter, so that a spec is a name.
 template <class... N>
-NormalizerRef normalizer_of(const char* name, TypeList<N...>) {
-  if (!name) return kSoftmax;
+NormalizerRef normalizer_of(const rapt_variant* given, TypeList<N...>) {
+  if (!given) return kSoftmax;
+  const std::string_view spec = variant_of("normaliser", "softmax", given).spec;
+  const std::string_view name = spec.substr(0, spec.find_first_of("(:"));
   static constexpr std::tuple<N...> kDefaults;
   std::optional<NormalizerRef> found;
-  ((std::strcmp(name, N::kDeclaration.name) == 0
-        ? static_cast<void>(found.emplace(std::get<N>(kDefaults)))
-        : static_cast<void>(0)),
+  ((name == N::kDeclaration.name ? static_cast<void>(found.emplace(std::get<N>(kDefaults)))
+                                 : static_cast<void>(0)),
    ...);
-  if (found) return *found;
-  const std::string_view known[] = {N::kDeclaration.name...};
-  const std::string guess = nearest(name, known);
-  std::string list;
-  for (const std::string_view n : known) list += (list.empty() ? "" : ", ") + std::string(n);
-  throw Error(ErrorCode::unknown_name, std::string("there is no normaliser \"") + name + "\"" +
-                                           (guess.empty() ? "." : "; did you mean " + guess + "?") +
-                                           " Known: " + list);
+  if (!found) {
+    const std::string_view known[] = {N::kDeclaration.name...};
+    const std::string guess = nearest(name, known);
+    std::string list;
+    for (const std::string_view n : known) list += (list.empty() ? "" : ", ") + std::string(n);
+    throw Error(ErrorCode::unknown_name,
+                "there is no normaliser \"" + std::string(name) + "\"" +
+                    (guess.empty() ? "." : "; did you mean " + guess + "?") + " Known: " + list);
+  }
+  if (name.size() < spec.size() && spec.substr(name.size()) != "()")
+    throw Error(ErrorCode::unknown_name, "normaliser " + std::string(name) +
+                                             " has no parameters; got \"" + std::string(spec) +
+                                             "\", expected \"" + std::string(name) + "\"");
+  return *found;
 }
 
 // The caller's options, with the masks that AttentionOptions only points to.

@@ -37,10 +37,11 @@ struct Call {
   rapt_tensor output = tensor(output_data, output_shape, 4, 0);
   rapt_tensor statistic = tensor(statistic_data, statistic_shape, 3, 0);
   rapt_tensor weights = tensor(weights_data, weights_shape, 4, 0);
-  rapt_mask mask = {sizeof mask, "causal", 0, nullptr};
-  const rapt_mask* masks[1] = {&mask};
+  rapt_variant mask = {sizeof mask, "causal", 0, nullptr};
+  const rapt_variant* masks[1] = {&mask};
+  rapt_variant normalizer = {sizeof normalizer, "softmax", 0, nullptr};
   rapt_weights_request request = {sizeof request, 0, 0, 0, nullptr};
-  rapt_options options = {sizeof options, nullptr, 1, masks, nullptr, nullptr, nullptr};
+  rapt_options options = {sizeof options, nullptr, 1, masks, nullptr, &normalizer, nullptr};
   rapt_results results = {sizeof results, &output, &statistic, nullptr};
   rapt_executor executor = {sizeof executor, nullptr, [](void*) { return 1; }, run_in_order};
   rapt_context context = {sizeof context, &executor, nullptr, nullptr, nullptr, 0};
@@ -130,8 +131,10 @@ TEST(CApi, NullPointers) {
       {"rank 4 but a null shape", [](Call& c) { c.key.shape = nullptr; }},
       {"output is a null pointer", [](Call& c) { c.results.output = nullptr; }},
       {"a null pointer to them", [](Call& c) { c.options.masks = nullptr; }},
-      {"a null pointer where a rapt_mask", [](Call& c) { c.masks[0] = nullptr; }},
-      {"without spec", [](Call& c) { c.mask.spec = nullptr; }},
+      {"a null pointer where a rapt_variant", [](Call& c) { c.masks[0] = nullptr; }},
+      {"a mask without spec", [](Call& c) { c.mask.spec = nullptr; }},
+      {"a normaliser without spec", [](Call& c) { c.normalizer.spec = nullptr; }},
+      {"normaliser softmax has tensors but", [](Call& c) { c.normalizer.tensor_count = 1; }},
       {"a null pointer to them", [](Call& c) { c.mask.tensor_count = 1; }},
       {"both functions", [](Call& c) { c.executor.run = nullptr; }},
       {"both functions", [](Call& c) { c.executor.concurrency = nullptr; }},
@@ -155,7 +158,8 @@ TEST(CApi, WrongSizeFields) {
   } structs[] = {
       {"rapt_tensor", [](Call& c) { return &c.value.size; }},
       {"rapt_tensor", [](Call& c) { return &c.output.size; }},
-      {"rapt_mask", [](Call& c) { return &c.mask.size; }},
+      {"rapt_variant", [](Call& c) { return &c.mask.size; }},
+      {"rapt_variant", [](Call& c) { return &c.normalizer.size; }},
       {"rapt_options", [](Call& c) { return &c.options.size; }},
       {"rapt_results", [](Call& c) { return &c.results.size; }},
       {"rapt_executor", [](Call& c) { return &c.executor.size; }},
@@ -226,6 +230,9 @@ TEST(CApi, EveryStatus) {
       {RAPT_ERROR_SHAPE, "negative length", [](Call& c) { c.query_shape[2] = -5; }},
       {RAPT_ERROR_SHAPE, "expected [1, 2, 5, 4]", [](Call& c) { c.output_shape[3] = 3; }},
       {RAPT_ERROR_SHAPE, "expected [1, 2, 5]", [](Call& c) { c.statistic_shape[2] = 4; }},
+      {RAPT_ERROR_DTYPE, "query has no dtype", [](Call& c) { c.query.dtype = 0; }},
+      {RAPT_ERROR_DTYPE, "output has no dtype", [](Call& c) { c.output.dtype = 0; }},
+      {RAPT_ERROR_DTYPE, "dtype 9;", [](Call& c) { c.query.dtype = RAPT_BOOL + 1; }},
       {RAPT_ERROR_DTYPE, "dtype 99", [](Call& c) { c.query.dtype = 99; }},
       {RAPT_ERROR_DTYPE, "dtype -1", [](Call& c) { c.query.dtype = -1; }},
       {RAPT_ERROR_DTYPE, "key is f64", [](Call& c) { c.key.dtype = RAPT_F64; }},
@@ -255,7 +262,15 @@ TEST(CApi, EveryStatus) {
        [](Call& c) { c.query_shape[0] = c.query_shape[1] = int64_t{1} << 40; }},
       {RAPT_ERROR_UNKNOWN_NAME, "did you mean causal?", [](Call& c) { c.mask.spec = "casual"; }},
       {RAPT_ERROR_UNKNOWN_NAME, "did you mean softmax?",
-       [](Call& c) { c.options.normalizer = "sofmax"; }},
+       [](Call& c) { c.normalizer.spec = "sofmax"; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "did you mean softmax?",
+       [](Call& c) { c.normalizer.spec = "sofmax(base=2)"; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "there is no normaliser \"\"",
+       [](Call& c) { c.normalizer.spec = ""; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "softmax has no parameters; got \"softmax(base=2)\"",
+       [](Call& c) { c.normalizer.spec = "softmax(base=2)"; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "softmax has no parameters; got \"softmax:2\"",
+       [](Call& c) { c.normalizer.spec = "softmax:2"; }},
       {RAPT_ERROR_UNKNOWN_NAME, "names no tensor", [](Call& c) { c.mask.spec = "lengths(n)"; }},
       {RAPT_ERROR_UNSUPPORTED, "device 7", [](Call& c) { c.query.device = 7; }},
       {RAPT_ERROR_MEMORY_LIMIT, "the limit is 10", [](Call& c) { c.context.memory_limit = 10; }},

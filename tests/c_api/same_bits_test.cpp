@@ -15,6 +15,30 @@ using rapt::DType;
 using rapt::Tensor;
 using rapt::TensorView;
 
+const rapt_variant kNamedSoftmax = {sizeof(rapt_variant), "softmax", 0, nullptr};
+
+rapt_dtype c_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return RAPT_F32;
+    case DType::f64:
+      return RAPT_F64;
+    case DType::bf16:
+      return RAPT_BF16;
+    case DType::f16:
+      return RAPT_F16;
+    case DType::i64:
+      return RAPT_I64;
+    case DType::i32:
+      return RAPT_I32;
+    case DType::u8:
+      return RAPT_U8;
+    case DType::boolean:
+      return RAPT_BOOL;
+  }
+  return 0;
+}
+
 // A descriptor of the same memory. It points to a shape, which is kept until the process ends.
 rapt_tensor c_view(const TensorView& of) {
   static std::deque<TensorView> kept;
@@ -22,7 +46,7 @@ rapt_tensor c_view(const TensorView& of) {
   rapt_tensor t = {};
   t.size = sizeof t;
   t.data = view.data;
-  t.dtype = static_cast<rapt_dtype>(view.dtype);
+  t.dtype = c_dtype(view.dtype);
   t.device = RAPT_CPU;
   t.read_only = view.read_only;
   t.rank = view.rank;
@@ -119,7 +143,7 @@ TEST_P(SameBits, Plain) {
 TEST_P(SameBits, Strided) {
   const Tensor turned = numbers(GetParam(), {2, 2, 24, 133}, 4);
   compare(query_.view().slice(2, 3, 60), turned.view().transposed(), value_, {},
-          {sizeof(rapt_options), nullptr, 0, nullptr, nullptr, "softmax", nullptr});
+          {sizeof(rapt_options), nullptr, 0, nullptr, nullptr, &kNamedSoftmax, nullptr});
 }
 
 TEST_P(SameBits, ScaleBiasMasksAndWeights) {
@@ -145,13 +169,13 @@ TEST_P(SameBits, ScaleBiasMasksAndWeights) {
 
   const rapt_tensor n = c_view(lengths), m = c_view(allowed), b = c_view(bias);
   const rapt_named_tensor named[] = {{"m", &m}, {"n", &n}};
-  const rapt_mask c_causal = {sizeof c_causal, "causal(bottom-right)", 0, nullptr};
-  const rapt_mask c_padding = {sizeof c_padding, "lengths(n)", 2, named};
-  const rapt_mask c_boolean = {sizeof c_boolean, "boolean(allowed=m)", 2, named};
-  const rapt_mask* c_masks[] = {&c_causal, &c_padding, &c_boolean};
+  const rapt_variant c_causal = {sizeof c_causal, "causal(bottom-right)", 0, nullptr};
+  const rapt_variant c_padding = {sizeof c_padding, "lengths(n)", 2, named};
+  const rapt_variant c_boolean = {sizeof c_boolean, "boolean(allowed=m)", 2, named};
+  const rapt_variant* c_masks[] = {&c_causal, &c_padding, &c_boolean};
   const rapt_weights_request request = {sizeof request, 5, 66, 3, heads};
   compare(query_, key_, value_, cpp_options,
-          {sizeof(rapt_options), &scale, 3, c_masks, &b, "softmax", &request});
+          {sizeof(rapt_options), &scale, 3, c_masks, &b, &kNamedSoftmax, &request});
 }
 
 // An executor with two workers that runs tasks backwards must not change a bit.

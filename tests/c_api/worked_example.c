@@ -56,8 +56,8 @@ int main(void) {
   rapt_weights_request all_rows = {.size = sizeof all_rows};
   rapt_options options = {.size = sizeof options};
   rapt_results results = {.size = sizeof results};
-  rapt_mask causal = {.size = sizeof causal};
-  const rapt_mask* masks[1];
+  rapt_variant causal = {.size = sizeof causal};
+  const rapt_variant* masks[1];
   rapt_plan_info plan = {.size = sizeof plan};
   lse.rank = 1;
   options.weights = &all_rows;
