@@ -25,13 +25,16 @@
 #include <vector>
 
 #include "clocks.h"
-#include "fma_peak.h"
 #include "forward_cases.h"
+#include "kernels/kernel_table.h"
 #include "rapt/rapt.h"
 
 namespace {
 
 using bench::ForwardCase;
+
+// Long enough for hundreds of loops, short enough not to warm the core up for the case.
+constexpr double kPeakSeconds = 0.03;
 
 struct Arguments {
   std::string filter;
@@ -103,13 +106,13 @@ Measured measure(const ForwardCase& c, int repetitions) {
   };
 
   call({});  // pages, caches and the clock
-  double peak = bench::fma_peak_gflops(), best = 1e300;
+  double peak = rapt::measure_fma_gflops(kPeakSeconds), best = 1e300;
   for (int r = 0; r < repetitions; ++r) {
     const double start = bench::thread_cpu_seconds();
     call({});
     best = std::min(best, bench::thread_cpu_seconds() - start);
   }
-  peak = std::max(peak, bench::fma_peak_gflops());
+  peak = std::max(peak, rapt::measure_fma_gflops(kPeakSeconds));
 
   std::vector<double> fma_per_cycle, clock;
   for (int r = 0; r < 7; ++r) {
@@ -117,7 +120,7 @@ Measured measure(const ForwardCase& c, int repetitions) {
     rapt::Context context;
     context.executor = &counter;
     call(context);
-    fma_per_cycle.push_back(flops / (2.0 * bench::lanes()) / counter.cycles());
+    fma_per_cycle.push_back(flops / (2.0 * rapt::kernels<float>().lanes) / counter.cycles());
     clock.push_back(counter.cycles() / counter.seconds() * 1e-9);
   }
   const double gflops = flops / best * 1e-9;

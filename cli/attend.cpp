@@ -139,8 +139,8 @@ AttentionResult compute(const Problem& problem, bool with_peak, AttendReport& re
   context.cancel = &interruption();
   context.memory_limit =
       static_cast<int64_t>(report.plan.result_bytes + report.plan.workspace_bytes);
-  std::vector<MachinePeak> peaks;
-  if (with_peak) peaks.push_back(measure_peak());
+  std::vector<double> peaks;
+  if (with_peak) peaks.push_back(measure_fma_gflops());
   stop_if_interrupted();
   AttentionResult result;
   {
@@ -159,11 +159,10 @@ AttentionResult compute(const Problem& problem, bool with_peak, AttendReport& re
   if (with_peak) {
     // The clock may change meanwhile, and a virtual machine's count of CPU time may jump: the
     // middle of three.
-    peaks.push_back(measure_peak());
-    peaks.push_back(measure_peak());
-    std::sort(peaks.begin(), peaks.end(),
-              [](const auto& x, const auto& y) { return x.fma_gflops < y.fma_gflops; });
-    report.peak = peaks[1];
+    peaks.push_back(measure_fma_gflops());
+    peaks.push_back(measure_fma_gflops());
+    std::sort(peaks.begin(), peaks.end());
+    report.peak_gflops = peaks[1];
   }
   return result;
 }

@@ -43,7 +43,7 @@ std::string matrices_text(const TensorView& tensor) {
 }
 
 double percent_of_peak(const AttendReport& report) {
-  return 100 * 1e-9 * report.flops() / report.cpu_seconds / report.peak->fma_gflops;
+  return 100 * 1e-9 * report.flops() / report.cpu_seconds / *report.peak_gflops;
 }
 
 }  // namespace
@@ -79,16 +79,16 @@ std::string summary_text(const AttendReport& r) {
                         1e-9 * r.flops() / r.cpu_seconds);
   }
   line("time", time);
-  if (r.peak) {
-    std::string peak = fmt::format("{:.1f} GFLOP/s measured ({:.2f} GHz, one thread, {})",
-                                   r.peak->fma_gflops, r.peak->clock_ghz, r.plan.isa);
+  if (r.peak_gflops) {
+    std::string peak =
+        fmt::format("{:.1f} GFLOP/s measured (one thread, {})", *r.peak_gflops, r.plan.isa);
     if (r.flops() > 0) peak += fmt::format(": {:.1f} % of it reached", percent_of_peak(r));
     line("peak", peak);
   }
   std::string memory = fmt::format("{} for results, {} for work",
                                    bytes_text(static_cast<double>(r.plan.result_bytes)),
                                    bytes_text(static_cast<double>(r.plan.workspace_bytes)));
-  if (r.peak && r.memory_growth >= 0) {
+  if (r.peak_gflops && r.memory_growth >= 0) {
     memory += fmt::format("; the process grew by {}, results included",
                           bytes_text(static_cast<double>(r.memory_growth)));
   }
@@ -136,10 +136,8 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   time["cpu_seconds"] = r.cpu_seconds;
   time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
   Json& peak = document["peak"];
-  if (r.peak) {
-    peak["fma_gflops"] = r.peak->fma_gflops;
-    peak["clock_ghz"] = r.peak->clock_ghz;
-    peak["read_gb_per_s"] = r.peak->read_gb_per_s;
+  if (r.peak_gflops) {
+    peak["fma_gflops"] = *r.peak_gflops;
     peak["percent"] = r.flops() < 0 ? Json() : Json(percent_of_peak(r));
   }
   Json& memory = document["memory"];

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "rapt/attention.h"
-#include "rapt/instruction_sets.h"
 
 namespace rapt::cli {
 
@@ -28,10 +27,10 @@ struct AttendReport {
   TensorView output;
   TensorView weights;  // what --weights writes; absent without it
   double wall_seconds = 0, cpu_seconds = 0;
-  std::optional<MachinePeak> peak;  // if it was asked for
-  int64_t memory_limit = 0;         // bytes
-  int64_t memory_needed = 0;        // bytes, inputs included
-  int64_t memory_growth = -1;       // bytes of peak RSS since the inputs were there; -1: unknown
+  std::optional<double> peak_gflops;  // if it was asked for
+  int64_t memory_limit = 0;           // bytes
+  int64_t memory_needed = 0;          // bytes, inputs included
+  int64_t memory_growth = -1;         // bytes of peak RSS since the inputs were there; -1: unknown
   std::vector<WrittenFile> files;
 
   // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not

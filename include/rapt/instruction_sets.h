@@ -15,13 +15,18 @@ struct InstructionSet {
 // Throws Error(unknown_name, unsupported) if RAPT_ISA names no set or one that cannot run here.
 std::vector<InstructionSet> instruction_sets();
 
+// f32 fused multiply-adds of one thread, counted as two operations, with the chosen instruction
+// set: the best of many loops of about 0.1 ms within `seconds` of CPU time, at least one. Touches
+// no memory, so that it can be asked between two measurements without emptying their caches.
+double measure_fma_gflops(double seconds = 0.1);
+
 struct MachinePeak {
-  double fma_gflops;     // f32 fused multiply-adds of one thread, counted as two operations
-  double clock_ghz;      // core clock right after that loop
+  double fma_gflops;     // measure_fma_gflops
+  double clock_ghz;      // core clock right after that; 0: cannot be measured here
   double read_gb_per_s;  // from DRAM, one thread
 };
 
-// Measures for about `seconds` of CPU time with the chosen instruction set.
+// Measures for about `seconds`, half of them for each rate; allocates 128 to 256 MiB meanwhile.
 MachinePeak measure_peak(double seconds = 0.2);
 
 struct CacheSizes {

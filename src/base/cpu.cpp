@@ -16,9 +16,11 @@ bool cpu_has(const char* isa) noexcept {
 #if defined(__x86_64__)
   if (!std::strcmp(isa, "avx2"))
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  // With avx2 and fma, with which that unit is compiled too (src/CMakeLists.txt).
   if (!std::strcmp(isa, "avx512"))
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return cpu_has("avx2") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 #endif
   return false;
 }
