@@ -1,0 +1,79 @@
+// Shows a mask of your own: a query sees the keys of its own block, and the very first key.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "rapt/rapt.h"
+
+namespace {
+class OwnBlock final : public rapt::Mask {
+ public:
+  int64_t block = 16;
+
+  static const rapt::Declaration kDeclaration;
+  const rapt::Declaration& declaration() const noexcept override { return kDeclaration; }
+  void check(rapt::Shape, int64_t, int64_t) const override {
+    rapt::check_parameters(kDeclaration, this);
+  }
+  // Nothing depends on the head, and `block` is in the mask itself.
+  void bind(const rapt::Head&, rapt::BoundMask*) const noexcept override {}
+
+  // One range that holds all visible keys: from the first key to the end of the last own block.
+  rapt::KeyRange key_range(const rapt::BoundMask& bound,
+                           rapt::Positions q) const noexcept override {
+    return {0, std::min((q.last() / block + 1) * block, bound.k_len)};
+  }
+  // Tiles between the first key and the own block are skipped. `some` would always be right.
+  rapt::Cover cover(const rapt::BoundMask&, rapt::Positions q,
+                    rapt::Positions k) const noexcept override {
+    const int64_t q_first = q.start / block, q_last = q.last() / block;
+    const int64_t k_first = k.start / block, k_last = k.last() / block;
+    if (k.start > 0 && (k_first > q_last || k_last < q_first)) return rapt::Cover::none;
+    const bool one_block = q_first == q_last && k_first == k_last && q_first == k_first;
+    return one_block ? rapt::Cover::all : rapt::Cover::some;
+  }
+  // Clears the bits of the queries that stand outside of the block of key j.
+  void exclude(const rapt::BoundMask&, rapt::Positions q, rapt::Positions k,
+               uint64_t* bits) const noexcept override {
+    for (int64_t j = 0; j < k.count; ++j) {
+      if (k[j] == 0) continue;
+      const int64_t begin = k[j] / block * block - q.start;  // the block, seen from the first query
+      bits[j] &= rapt::low_bits(rapt::queries_before(begin + block, q)) &
+                 ~rapt::low_bits(rapt::queries_before(begin, q));
+    }
+  }
+};
+
+constexpr rapt::Parameter kParameters[] = {
+    rapt::parameter<OwnBlock, &OwnBlock::block>("block", "keys per block", {1, 1 << 30})};
+const rapt::Declaration OwnBlock::kDeclaration = {
+    "own_block", "a query sees its own block and the first key", "this example", kParameters};
+}  // namespace
+
+int main() try {
+  constexpr int64_t n = 1000, dim = 32;
+  static float numbers[n * dim];  // [n, dim], query, key and value at once
+  for (int64_t i = 0; i < n * dim; ++i) numbers[i] = std::sin(static_cast<float>(i));
+  const rapt::TensorView x(numbers, {n, dim});
+
+  static bool allowed[n * n];  // [n, n], the same mask element by element, to compare with
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) allowed[i * n + j] = j == 0 || i / 16 == j / 16;
+
+  const OwnBlock own_block;
+  const rapt::Boolean boolean(rapt::TensorView(allowed, {n, n}));
+  const auto mine = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&own_block}});
+  const auto theirs = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&boolean}});
+  const bool same = std::memcmp(mine.output.data(), theirs.output.data(), 4 * n * dim) == 0;
+  const rapt::Plan plan = rapt::plan(x, x, x, {.masks = {&own_block}});
+  std::printf("own_block: %lld tiles computed, %lld skipped; %s as the boolean matrix\n",
+              static_cast<long long>(plan.tiles_computed + plan.tiles_partial),
+              static_cast<long long>(plan.tiles_skipped), same ? "the same bits" : "NOT THE SAME");
+  return same ? 0 : 1;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
