@@ -23,6 +23,7 @@
 #include "narrate.h"
 #include "picture.h"
 #include "progress.h"
+#include "rapt/instruction_sets.h"
 #include "tensor_input.h"
 #include "tensor_output.h"
 #include "tensor_text.h"
