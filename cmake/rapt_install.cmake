@@ -1,4 +1,4 @@
-# Installs rapt::core, rapt::io and rapt::viz, each with its headers, CMake package and pkg-config
+# Installs rapt::core and, if built, rapt::io and rapt::viz, each with its headers, CMake package and pkg-config
 # file, and the command line. The installed tree can be moved: no path of it is written anywhere.
 include(CMakePackageConfigHelpers)
 
@@ -51,9 +51,18 @@ function(rapt_install_component name pc_name description)
 endfunction()
 
 rapt_install_component(core rapt "Exact attention, fast and open to inspection")
-rapt_install_component(io rapt-io "Tensors in files, for rapt" REQUIRES rapt)
-rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt
-                       REQUIRES_PRIVATE libpng)
+set(headers_left_out "")
+if(TARGET rapt_io)
+  rapt_install_component(io rapt-io "Tensors in files, for rapt" REQUIRES rapt)
+else()
+  list(APPEND headers_left_out PATTERN io EXCLUDE)
+endif()
+if(TARGET rapt_viz)
+  rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt
+                         REQUIRES_PRIVATE libpng)
+else()
+  list(APPEND headers_left_out PATTERN viz EXCLUDE)
+endif()
 
 if(RAPT_BUILD_SHARED_C)
   set_target_properties(rapt_c PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${so_version})
@@ -61,7 +70,7 @@ if(RAPT_BUILD_SHARED_C)
 endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rapt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" ${headers_left_out})
 
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/rapt-config.cmake.in ${PROJECT_BINARY_DIR}/rapt-config.cmake
