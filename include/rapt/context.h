@@ -41,7 +41,7 @@ struct Progress {
 struct Context {
   Executor* executor = nullptr;         // null: the calling thread does all
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
-  Progress progress;
+  Progress progress = {};
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.
                               // The call with the caller's memory allocates nothing.
 };

@@ -24,12 +24,26 @@ void check_pair(const char* name, const TensorView& a, const TensorView& b) {
                                       (name[0] == 'o' ? ", value_dim]" : "]"));
   check_extent(name, a);
   check_extent(name, b);
-  if (overlaps_itself(a) || overlap(a, b))
-    throw Error(ErrorCode::overlap, std::string("merge: the first state's ") + name +
-                                        " meets itself or the second's in memory");
+  if (overlaps_itself(a))
+    throw Error(ErrorCode::overlap, std::string("merge: two elements of the first state's ") +
+                                        name + " may share memory (strides)");
   if (a.read_only)
     throw Error(ErrorCode::argument,
                 std::string("merge: the first state's ") + name + " is read-only");
+}
+
+void check_apart(const char* name, const TensorView& written, const char* other_name,
+                 const TensorView& other) {
+  if (overlap(written, other))
+    throw Error(ErrorCode::overlap, std::string("merge: the first state's ") + name + " overlaps " +
+                                        other_name + " in memory; give it memory of its own");
+}
+
+// The strides of an empty output mean nothing, and it may have no memory to step through.
+AttentionState without_idle_strides(AttentionState state) {
+  if (state.output.count() == 0)
+    for (int64_t& stride : state.output.strides) stride = 0;
+  return state;
 }
 
 // One row: lse and output of `b` into those of `a`.
@@ -50,12 +64,6 @@ void merge_row(E* lse_a, const E* lse_b, E* a, int64_t step_a, const E* b, int64
   *lse_a = static_cast<E>(high + std::log(sum));
 }
 
-// An empty output may have no memory, and no place in it either.
-template <class E>
-E* advance(E* data, int64_t by) {
-  return data ? data + by : data;
-}
-
 template <class E>
 void merge_dim(int dim, E* lse_a, const E* lse_b, E* a, const E* b, const AttentionState& into,
                const AttentionState& from) {
@@ -67,8 +75,8 @@ void merge_dim(int dim, E* lse_a, const E* lse_b, E* a, const E* b, const Attent
   }
   for (int64_t i = 0; i < into.statistic.shape[dim]; ++i)
     merge_dim(dim + 1, lse_a + i * into.statistic.strides[dim],
-              lse_b + i * from.statistic.strides[dim], advance(a, i * into.output.strides[dim]),
-              advance(b, i * from.output.strides[dim]), into, from);
+              lse_b + i * from.statistic.strides[dim], a + i * into.output.strides[dim],
+              b + i * from.output.strides[dim], into, from);
 }
 
 template <class E>
@@ -95,8 +103,14 @@ void merge(const AttentionState& into, const AttentionState& from,
                                       " does not fit output " + to_string(into.output.dims()));
   if (into.statistic.dtype != into.output.dtype)
     throw Error(ErrorCode::dtype, "merge: output and statistic have different dtypes");
+  check_apart("output", into.output, "the second's", from.output);
+  check_apart("output", into.output, "the second's statistic", from.statistic);
+  check_apart("output", into.output, "its statistic", into.statistic);
+  check_apart("statistic", into.statistic, "the second's", from.statistic);
+  check_apart("statistic", into.statistic, "the second's output", from.output);
   if (into.statistic.count() == 0) return;
-  into.output.dtype == DType::f64 ? merge_all<double>(into, from) : merge_all<float>(into, from);
+  const AttentionState a = without_idle_strides(into), b = without_idle_strides(from);
+  into.output.dtype == DType::f64 ? merge_all<double>(a, b) : merge_all<float>(a, b);
 }
 
 }  // namespace rapt

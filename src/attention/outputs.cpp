@@ -60,8 +60,7 @@ void check_apart(const Written& written, const char* input, const TensorView& vi
 
 }  // namespace
 
-// Sorted by stride, each stride must pass over all
-// that the smaller ones reach.
+// Sorted by stride, each stride must pass over all that the smaller ones reach.
 bool overlaps_itself(const TensorView& view) {
   if (view.count() == 0) return false;
   int order[kMaxRank], rank = 0;
@@ -120,7 +119,8 @@ Outputs check_outputs(const Problem& p, const TensorView& query, const TensorVie
   if (weights.defined()) {
     const int rank = weights_shape(p, *options.weights, shape);
     check_output("weights", weights, prefix(rank), p.dtype);
-    outputs.weights.data = weights.data;
+    // Null where there is nothing to write: these rows then cost no second pass.
+    outputs.weights.data = weights.count() > 0 ? weights.data : nullptr;
     for (int i = 0; i < rank - 2; ++i) outputs.weights.lead_strides[i] = weights.strides[i];
     outputs.weights.row_stride = weights.strides[rank - 2];
     outputs.weights.dim_stride = weights.strides[rank - 1];

@@ -208,6 +208,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
                                  to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
                                  ", " + std::to_string(p.k_len) + "]");
     check_extent("bias", bias);
+    if (bias.count() == 0) p.bias = {};  // strides of no element: see operand_of()
     p.has_bias = true;
     p.bias.data = bias.data;
   }

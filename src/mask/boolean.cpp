@@ -50,6 +50,7 @@ void Boolean::check(Shape leading, int64_t q_len, int64_t k_len) const {
 }
 
 void Boolean::bind(const Head& head, BoundMask* bound) const noexcept {
+  if (allowed.count() == 0) return;  // no pair to be asked about, and perhaps no memory
   const int leading = allowed.rank - 2;
   const int skip = head.rank - leading;
   int64_t at = 0;
