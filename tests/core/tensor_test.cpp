@@ -29,6 +29,7 @@ int code_of(F&& call) {
 }
 constexpr int kShape = static_cast<int>(ErrorCode::shape);
 constexpr int kOverflow = static_cast<int>(ErrorCode::overflow);
+constexpr int kArgument = static_cast<int>(ErrorCode::argument);
 constexpr int kDtype = static_cast<int>(ErrorCode::dtype);
 
 std::vector<float> counting(size_t n) {
@@ -182,6 +183,19 @@ TEST(Tensor, MovesWithoutMovingItsMemory) {
   const Tensor b = std::move(a);
   EXPECT_EQ(b.view().data, memory);
   EXPECT_EQ(b.values<float>()[2], 5);
+  EXPECT_FALSE(a.defined());  // NOLINT(bugprone-use-after-move): what is left is absent
+  EXPECT_EQ(a.count(), 0);
+  Tensor c(DType::f64, {2});
+  a = std::move(c);
+  EXPECT_EQ(a.dtype(), DType::f64);
+  EXPECT_FALSE(c.defined());  // NOLINT(bugprone-use-after-move)
+}
+
+TEST(Tensor, CopyRefusesWhatIsNotThere) {
+  EXPECT_EQ(code_of([] { Tensor::copy_of({}); }), kArgument);
+  EXPECT_EQ(code_of([] { Tensor::copy_of(TensorView(static_cast<float*>(nullptr), {2})); }),
+            kArgument);
+  EXPECT_EQ(Tensor::copy_of(TensorView(static_cast<float*>(nullptr), {2, 0})).count(), 0);
 }
 
 TEST(Tensor, ValuesAskForTheirType) {
@@ -191,6 +205,9 @@ TEST(Tensor, ValuesAskForTheirType) {
   EXPECT_EQ(code_of([&] { tensor.values<int32_t>(); }), kDtype);
   EXPECT_EQ(tensor.dim(-1), 3);
   EXPECT_EQ(tensor.dim(0), 2);
+  EXPECT_EQ(code_of([&] { tensor.dim(2); }), kShape);
+  EXPECT_EQ(code_of([&] { tensor.dim(-3); }), kShape);
+  EXPECT_EQ(code_of([] { Tensor().dim(0); }), kShape);
 }
 
 TEST(Tensor, RefusesAbsurdSizes) {

@@ -129,6 +129,39 @@ TEST(ExtremeValues, Denormals) {
   }
 }
 
+// The scale times log2(e) must be a float, whatever the queries are.
+TEST(ExtremeValues, LargestScale) {
+  Random random(base_seed());
+  AttentionOptions options;
+  const auto refused = [&](DType dtype, double scale) {
+    const Tensor x = filled(dtype, {2, 3}, 0);
+    options.scale = scale;
+    int refusals = 0;
+    const auto count = [&](const auto& verb) {
+      try {
+        verb();
+      } catch (const rapt::Error& error) {
+        refusals += error.code() == rapt::ErrorCode::argument;
+      }
+    };
+    count([&] { rapt::plan(x, x, x, options); });
+    count([&] { scaled_dot_product_attention(x, x, x, options); });
+    return refusals;
+  };
+  const double most = FLT_MAX * std::log(2.0);
+  for (const double sign : {1.0, -1.0}) {
+    EXPECT_EQ(refused(DType::f32, sign * most * (1 + 1e-6)), 2);
+    EXPECT_EQ(refused(DType::f32, sign * FLT_MAX), 2);
+    EXPECT_EQ(refused(DType::f32, sign * most * (1 - 1e-6)), 0);
+    EXPECT_EQ(refused(DType::f64, sign * FLT_MAX), 0);
+  }
+  const Tensor q = random_normal(random, DType::f32, {9, 6}, 1e-19);
+  const Tensor k = random_normal(random, DType::f32, {70, 6}, 1e-19);
+  const Tensor v = random_normal(random, DType::f32, {70, 5});
+  options.scale = 1e38;
+  expect_as_reference(q, k, v, options);
+}
+
 TEST(ExtremeValues, SignedZeros) {
   const Tensor zero = filled(DType::f32, {5, 3}, -0.0);
   const Tensor value = filled(DType::f32, {5, 2}, 2);

@@ -130,39 +130,85 @@ TEST(HugeStrides, WeightsBeyond2p32Bytes) {
   EXPECT_TRUE(same_bits(weights, expected.weights));
 }
 
-// Views of 2^62 elements without memory: refused, not computed and not wrapped around.
-TEST(HugeStrides, AbsurdShapesOverflow) {
-  constexpr int64_t kHuge = int64_t{1} << 62;
-  float one = 0;
-  const auto view = [&](std::initializer_list<int64_t> shape) {
-    // Strides of 0, so that no offset overflows: it is the size of the result that does.
-    const Dims dims(shape), strides(shape.size(), 0);
-    TensorView v(&one, {1});
-    v.rank = static_cast<int>(dims.size());
-    for (size_t i = 0; i < dims.size(); ++i) {
-      v.shape[i] = dims[i];
-      v.strides[i] = 0;
-    }
-    return v;
-  };
-  const auto code = [&](const TensorView& q, const TensorView& k, const TensorView& v) {
+// The code of the error that every verb gives, or -1 if one accepts or they differ.
+int code_of_all(const TensorView& q, const TensorView& k, const TensorView& v,
+                const AttentionOptions& options = {}) {
+  const auto code = [](const auto& verb) {
     try {
-      scaled_dot_product_attention(q, k, v);
+      verb();
     } catch (const rapt::Error& error) {
       return static_cast<int>(error.code());
     }
     return -1;
   };
-  const int overflow = static_cast<int>(rapt::ErrorCode::overflow);
-  EXPECT_EQ(code(view({kHuge, 4}), view({3, 4}), view({3, 4})), overflow);
-  EXPECT_EQ(code(view({kHuge, kHuge, 2, 4}), view({1, 1, 3, 4}), view({1, 1, 3, 4})), overflow);
-  EXPECT_EQ(code(view({3, 4}), view({3, 4}), view({3, kHuge})), overflow);
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(code(view({kMax, 4}), view({3, 4}), view({3, 4})), overflow);
+  const int of_plan = code([&] { rapt::plan(q, k, v, options); });
+  const int of_bytes = code([&] { (void)rapt::workspace_bytes(q, k, v, options); });
+  const int of_call = code([&] { scaled_dot_product_attention(q, k, v, options); });
+  return of_plan == of_call && of_plan == of_bytes ? of_plan : -1;
+}
+constexpr int kOverflow = static_cast<int>(rapt::ErrorCode::overflow);
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+// One number, repeated: strides of 0, so that no offset overflows.
+float one_number = 0;
+TensorView repeated(const Dims& dims) {
+  TensorView v(&one_number, {1});
+  v.rank = static_cast<int>(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    v.shape[i] = dims[i];
+    v.strides[i] = 0;
+  }
+  return v;
+}
+
+// Views of 2^62 elements without memory: refused, not computed and not wrapped around.
+TEST(HugeStrides, AbsurdShapesOverflow) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const TensorView small = repeated({3, 4}), one_head = repeated({1, 1, 3, 4});
+  EXPECT_EQ(code_of_all(repeated({kHuge, 4}), small, small), kOverflow);
+  EXPECT_EQ(code_of_all(repeated({kHuge, kHuge, 2, 4}), one_head, one_head), kOverflow);
+  EXPECT_EQ(code_of_all(small, small, repeated({3, kHuge})), kOverflow);
+  EXPECT_EQ(code_of_all(repeated({kMost, 4}), small, small), kOverflow);
   // Offsets that overflow although the shape is small.
-  TensorView far = view({3, 4});
-  far.strides[0] = kMax / 2;
-  EXPECT_EQ(code(far, view({3, 4}), view({3, 4})), overflow);
+  TensorView far = small;
+  far.strides[0] = kMost / 2;
+  EXPECT_EQ(code_of_all(far, small, small), kOverflow);
+}
+
+// Rows of 2^57 elements: as many as one may name, but a tile of them has no size in 64 bits.
+TEST(HugeStrides, AbsurdDimensionsOverflow) {
+  constexpr int64_t kWide = int64_t{1} << 57;
+  for (const int64_t q_len : {0, 1, 3})
+    for (const int64_t k_len : {0, 1, 3}) {
+      SCOPED_TRACE(std::to_string(q_len) + " queries, " + std::to_string(k_len) + " keys");
+      const TensorView query = repeated({q_len, 4}), key = repeated({k_len, 4});
+      const TensorView wide_query = repeated({q_len, kWide}), wide_key = repeated({k_len, kWide});
+      EXPECT_EQ(code_of_all(query, key, key), -1);
+      EXPECT_EQ(code_of_all(wide_query, wide_key, key), kOverflow);
+      EXPECT_EQ(code_of_all(query, key, wide_key), kOverflow);
+      EXPECT_EQ(code_of_all(wide_query, wide_key, wide_key), kOverflow);
+    }
+}
+
+// Masks' tensors whose last element has no 64-bit address. Their numbers must not be looked at.
+TEST(HugeStrides, MasksBeyondAddressesOverflow) {
+  const Tensor x = filled(DType::f32, {2, 3, 4}, 1);
+  const Tensor some_pairs = filled(DType::boolean, {2, 3, 3}, 1),
+               some_lengths = filled(DType::i64, {2}, 3);
+  for (const int64_t stride : {kMost, kMost / 2 + 1, -kMost, std::numeric_limits<int64_t>::min()}) {
+    SCOPED_TRACE(stride);
+    AttentionOptions options;
+    for (int dim = 1; dim < 3; ++dim) {
+      rapt::Boolean boolean(some_pairs);
+      boolean.allowed.strides[dim] = stride;
+      options.masks = {&boolean};
+      EXPECT_EQ(code_of_all(x, x, x, options), kOverflow);
+    }
+    rapt::Lengths lengths(some_lengths);
+    lengths.lengths.strides[0] = stride;
+    options.masks = {&lengths};
+    EXPECT_EQ(code_of_all(x, x, x, options), kOverflow);
+  }
 }
 
 }  // namespace

@@ -149,8 +149,46 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   };
   EXPECT_EQ(code(other_output, other_lse), static_cast<int>(rapt::ErrorCode::shape));
   EXPECT_EQ(code(wide_output, wide_lse), static_cast<int>(rapt::ErrorCode::dtype));
-  EXPECT_NE(code(output, {}), -1);
-  EXPECT_NE(code({}, lse), -1);
+  EXPECT_EQ(code(output, {}), static_cast<int>(rapt::ErrorCode::argument));
+  EXPECT_EQ(code({}, lse), static_cast<int>(rapt::ErrorCode::argument));
+}
+
+int code_of_merge(const rapt::AttentionState& into, const rapt::AttentionState& from) {
+  try {
+    rapt::merge(into, from, rapt::kSoftmax);
+  } catch (const rapt::Error& error) {
+    return static_cast<int>(error.code());
+  }
+  return -1;
+}
+
+TEST(Merge, RefusesStatesWithoutRows) {
+  float numbers[4] = {};
+  const TensorView a(numbers, {}), b(numbers + 1, {}), c(numbers + 2, {}), d(numbers + 3, {});
+  EXPECT_EQ(code_of_merge({a, b}, {c, d}), static_cast<int>(rapt::ErrorCode::shape));
+  const TensorView row_a(numbers, {1}), row_c(numbers + 2, {1});
+  EXPECT_EQ(code_of_merge({row_a, b}, {row_c, d}), static_cast<int>(rapt::ErrorCode::shape));
+}
+
+// What is written must not be read as something else.
+TEST(Merge, RefusesOverlap) {
+  const int overlap = static_cast<int>(rapt::ErrorCode::overlap);
+  std::vector<float> memory(40);
+  float* const m = memory.data();
+  const auto output = [&](int at) { return TensorView(m + at, {2, 3}); };
+  const auto lse = [&](int at) { return TensorView(m + at, {2}); };
+  EXPECT_EQ(code_of_merge({output(0), lse(6)}, {output(10), lse(16)}), -1);
+  EXPECT_EQ(code_of_merge({output(0), lse(8)}, {output(5), lse(16)}), overlap);    // outputs
+  EXPECT_EQ(code_of_merge({output(0), lse(16)}, {output(10), lse(17)}), overlap);  // statistics
+  EXPECT_EQ(code_of_merge({output(0), lse(5)}, {output(10), lse(16)}), overlap);   // its own two
+  EXPECT_EQ(code_of_merge({output(0), lse(20)}, {output(10), lse(5)}), overlap);
+  EXPECT_EQ(code_of_merge({output(0), lse(20)}, {output(15), lse(30)}), overlap);
+  EXPECT_EQ(code_of_merge({output(0), lse(8)}, {output(0), lse(8)}), overlap);
+  const TensorView repeated_rows(m, {2, 3}, {0, 1}), repeated_lse(m + 6, {2}, {0});
+  EXPECT_EQ(code_of_merge({repeated_rows, lse(6)}, {output(10), lse(16)}), overlap);
+  EXPECT_EQ(code_of_merge({output(0), repeated_lse}, {output(10), lse(16)}), overlap);
+  // What is only read may repeat itself.
+  EXPECT_EQ(code_of_merge({output(10), lse(16)}, {repeated_rows, repeated_lse}), -1);
 }
 
 }  // namespace

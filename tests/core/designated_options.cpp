@@ -1,0 +1,14 @@
+// Every public struct of options can be given by naming the members that one wants. Compiled with
+// warnings as errors: a member without an initialiser would be "missing" for -Wextra.
+#include "rapt/attention.h"
+
+namespace {
+
+[[maybe_unused]] const rapt::AttentionOptions kScaled{.scale = 0.5};
+[[maybe_unused]] const rapt::AttentionOptions kWithRows{.weights =
+                                                            rapt::WeightsRequest{.row_begin = 1}};
+[[maybe_unused]] const rapt::AttentionState kOutputOnly{.output = {}};
+[[maybe_unused]] const rapt::AttentionOutputs kNoWeights{.state = {.output = {}}};
+[[maybe_unused]] const rapt::Context kLimited{.memory_limit = 1 << 20};
+
+}  // namespace
