@@ -12,12 +12,17 @@ int main(void) {
   float lse[2];                                 /* [2] q_len */
 
   const int64_t matrix[] = {2, 2}, vector[] = {2};
-  /* What is not named is zero: f32, dense, on the CPU. */
-  const rapt_tensor q = {.size = sizeof q, .data = query, .rank = 2, .shape = matrix};
-  const rapt_tensor k = {.size = sizeof k, .data = key, .rank = 2, .shape = matrix};
-  const rapt_tensor v = {.size = sizeof v, .data = value, .rank = 2, .shape = matrix};
-  const rapt_tensor o = {.size = sizeof o, .data = output, .rank = 2, .shape = matrix};
-  const rapt_tensor s = {.size = sizeof s, .data = lse, .rank = 1, .shape = vector};
+  /* What is not named is zero, and means: dense, on the CPU. */
+  const rapt_tensor q = {
+      .size = sizeof q, .data = query, .dtype = RAPT_F32, .rank = 2, .shape = matrix};
+  const rapt_tensor k = {
+      .size = sizeof k, .data = key, .dtype = RAPT_F32, .rank = 2, .shape = matrix};
+  const rapt_tensor v = {
+      .size = sizeof v, .data = value, .dtype = RAPT_F32, .rank = 2, .shape = matrix};
+  const rapt_tensor o = {
+      .size = sizeof o, .data = output, .dtype = RAPT_F32, .rank = 2, .shape = matrix};
+  const rapt_tensor s = {
+      .size = sizeof s, .data = lse, .dtype = RAPT_F32, .rank = 1, .shape = vector};
   const rapt_results results = {.size = sizeof results, .output = &o, .statistic = &s};
 
   /* No options, no workspace of our own, no context. */
