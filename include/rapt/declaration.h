@@ -5,7 +5,7 @@
 // data, so that the command line, problem descriptors, JSON, C, Python and the documentation are
 // derived from one place. A member is named once, by pointer:
 //
-//   static constexpr Parameter kParameters[] = {
+//   constexpr Parameter kParameters[] = {  // behind the class: it must be complete
 //       parameter<Causal, &Causal::offset>("offset", "keys further to the right", kAnyInteger)};
 #include <cstdint>
 #include <span>
