@@ -42,6 +42,7 @@ void check_output(const char* name, const TensorView& view, Shape expected, DTyp
     throw Error(ErrorCode::argument,
                 described(name, view) + " has elements but a null data pointer");
   check_extent(name, view);
+  check_alignment(name, view);
   if (overlaps_itself(view))
     throw Error(ErrorCode::overlap,
                 described(name, view) + ": two of its elements may share memory (strides)");

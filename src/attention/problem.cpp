@@ -73,6 +73,11 @@ Operand operand_of(const TensorView& view, const Problem& p) {
   return o;
 }
 
+void check_mask_tensor(const char* name, const TensorView& view) {
+  check_extent(name, view);
+  check_alignment(name, view);
+}
+
 }  // namespace
 
 void check_extent(const char* name, const TensorView& view) {
@@ -85,6 +90,14 @@ void check_extent(const char* name, const TensorView& view) {
         __builtin_add_overflow(reach, step < 0 ? -step : step, &reach))
       fail(ErrorCode::overflow, named(name, view) + ": its strides reach beyond 64-bit addresses");
   }
+}
+
+void check_alignment(const char* name, const TensorView& view) {
+  if (view.count() > 0 &&
+      reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(size_of(view.dtype)) != 0)
+    fail(ErrorCode::argument, named(name, view) + " is not aligned to its elements of " +
+                                  std::to_string(size_of(view.dtype)) +
+                                  " bytes; copy it to memory that is");
 }
 
 void check_parameters(const Declaration& declaration, const void* variant) {
@@ -221,7 +234,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
     for (const Parameter& parameter : mask->declaration().parameters)
       if (parameter.type == ParameterType::tensor)
-        check_extent(parameter.name, parameter.get(dynamic_cast<const void*>(mask)).tensor);
+        check_mask_tensor(parameter.name, parameter.get(dynamic_cast<const void*>(mask)).tensor);
     mask->check(p.leading_dims(), p.q_len, p.k_len);
   }
   requested_weights(p, options.weights);
@@ -233,6 +246,7 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   const auto require = [](const char* name, const TensorView& view) {
     if (view.count() > 0 && !view.data)
       fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
+    check_alignment(name, view);
   };
   require("query", query);
   require("key", key);

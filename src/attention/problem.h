@@ -53,6 +53,9 @@ void check_extent(const char* name, const TensorView& view);
 bool overlaps_itself(const TensorView& view);
 bool overlap(const TensorView& a, const TensorView& b);
 
+// Does the data pointer suit the element type? Throws Error(argument).
+void check_alignment(const char* name, const TensorView& view);
+
 // Are the data pointers of the inputs there? Throws Error(argument).
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options);

@@ -127,6 +127,11 @@ TEST(BadInput, MissingAndNull) {
   expect_refused("null key", argument, {"key", "null"}, [](Call& c) { c.key.data = nullptr; });
   expect_refused("null value", argument, {"value", "null"},
                  [](Call& c) { c.value.data = nullptr; });
+  // A pointer between two floats: reading there is undefined in C++, and faults on some machines.
+  expect_refused("misaligned query", argument, {"query", "aligned"},
+                 [](Call& c) { c.query.data = static_cast<char*>(c.query.data) + 1; });
+  expect_refused("misaligned value", argument, {"value", "aligned"},
+                 [](Call& c) { c.value.data = static_cast<char*>(c.value.data) + 2; });
   expect_refused("null mask", argument, {"mask"}, [](Call& c) { c.masks.push_back(nullptr); });
   expect_refused("null bias", argument, {"bias", "null"}, [](Call& c) {
     c.options.bias = c.b;
@@ -204,6 +209,8 @@ TEST(BadInput, Outputs) {
   refused("absent", ErrorCode::argument, {"output"}, [](Call& c) { c.state.output = {}; });
   refused("read-only", ErrorCode::argument, {"output", "read-only"},
           [](Call& c) { c.state.output.read_only = true; });
+  refused("misaligned", ErrorCode::argument, {"output", "aligned"},
+          [](Call& c) { c.state.output.data = static_cast<char*>(c.state.output.data) + 1; });
   refused("null", ErrorCode::argument, {"output", "null"},
           [](Call& c) { c.state.output.data = nullptr; });
   refused("lse shape", ErrorCode::shape, {"statistic", "[2, 4, 5]", "[2, 4, 4]"},

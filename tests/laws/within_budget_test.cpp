@@ -168,6 +168,40 @@ TEST(WithinBudget, CommonShiftOfKeys) {
   });
 }
 
+// Rotating queries and keys alike changes no score. The rotation is a Hadamard matrix over 2 and
+// the numbers are small integers, so that the rotated ones are exact and only sums are rounded
+// otherwise.
+TEST(WithinBudget, RotationOfQueriesAndKeys) {
+  constexpr int64_t kRows = 37, kDim = 4;
+  constexpr double kHadamard[kDim][kDim] = {
+      {.5, .5, .5, .5}, {.5, -.5, .5, -.5}, {.5, .5, -.5, -.5}, {.5, -.5, -.5, .5}};
+  Random random(base_seed());
+  const auto rotated = [&](const Tensor& from) {
+    Tensor to(DType::f32, {kRows, kDim});
+    const auto in = from.values<float>();
+    for (size_t i = 0; i < static_cast<size_t>(kRows); ++i)
+      for (size_t d = 0; d < static_cast<size_t>(kDim); ++d) {
+        double sum = 0;
+        for (size_t e = 0; e < static_cast<size_t>(kDim); ++e)
+          sum += kHadamard[d][e] * static_cast<double>(in[i * kDim + e]);
+        to.values<float>()[i * kDim + d] = static_cast<float>(sum);
+      }
+    return to;
+  };
+  const auto integers = [&] {
+    Tensor t(DType::f32, {kRows, kDim});
+    for (float& x : t.values<float>()) x = static_cast<float>(random.between(-4, 4));
+    return t;
+  };
+  const Tensor query = integers(), key = integers(), value = integers();
+  const AttentionResult plain = call(query, key, value, {});
+  const AttentionResult turned = call(rotated(query), rotated(key), value, {});
+  const reference::Expectations truth = reference::expectations({query, key, value, {}, {}, {}});
+  using reference::values_of;
+  expect_near(values_of(turned.output), values_of(plain.output), truth.output, "output");
+  expect_near(values_of(turned.statistic), values_of(plain.statistic), truth.lse, "lse");
+}
+
 TEST(WithinBudget, BiasShiftedPerRow) {
   Wanted wanted;
   wanted.bias = false;
