@@ -17,7 +17,7 @@ enum class Statistic : uint8_t {
 // Views of the caller's memory. Absent members (default-constructed) are not wanted.
 struct AttentionState {
   TensorView output = {};     // [..., q_len, value_dim], the query's dtype
-  TensorView statistic = {};  // [..., q_len], f32 (f64 for f64); what `meaning` of the plan says
+  TensorView statistic = {};  // [..., q_len], f32 (f64 for f64); what `statistic` of the plan says
   TensorView extra = {};      // [..., q_len, value_dim]: only for normalisers that declare one
 };
 
