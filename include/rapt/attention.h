@@ -2,7 +2,7 @@
 // Scaled dot-product attention: output = softmax(scale * query key^T + bias, masked) value,
 // exactly, in O(n) memory.
 //
-// Shapes (f32 or f64, all of one dtype):
+// Shapes (f32, f64, bf16 or f16, all of one dtype):
 //   query  [..., q_len, head_dim]      head_dim >= 1; q_len >= 0
 //   key    [..., k_len, head_dim]      k_len >= 0
 //   value  [..., k_len, value_dim]     value_dim >= 0, free of head_dim
@@ -17,8 +17,13 @@
 //                   output, an unmasked one always shows
 //   no key at all   output 0, lse -inf, weights 0
 //   lse             natural logarithm
-//   bias            added after the scale, before the masks; -inf excludes the pair
+//   scores          change the scaled product, in the order given (softcap), before the bias
+//   bias            added after the scores, before the masks; -inf excludes the pair
 //   scale           multiplies the dot product; any finite value, negative and zero included
+//
+// 16-bit inputs are accumulated in f32, and lse, weights and captures are f32. With
+// Precision::automatic bf16 may be multiplied by the machine's 16-bit dot product, which rounds the
+// weights to bf16 before they meet the values (plan().kernel says so); f16 is computed in f32.
 //
 // Limits of f32: a score beyond 2.36e38 (the largest float / log2 e), or such a product of the
 // scale and an element of query, overflows to an infinity; so does an output when 256 times the sum
@@ -97,6 +102,58 @@ class MaskList {
   size_t size_ = 0;
 };
 
+// A score by reference, as a normaliser. Scores live in include/rapt/score/.
+struct ScoreRef {
+  int index = -1;  // its position in Scores; -1: not in the catalogue
+  const void* object = nullptr;
+  const Declaration* declaration = nullptr;
+
+  ScoreRef() = default;
+  template <class S>
+  requires requires { S::kCost; }
+  ScoreRef(const S& score)
+      : index(index_in<S>(Scores{})), object(&score), declaration(&S::kDeclaration) {}
+  template <class S>
+  requires requires { S::kCost; }
+  ScoreRef(const S&& score) = delete;  // would be gone before the call
+};
+
+// What happens to the scaled products, one after the other: `options.scores = {softcap};`.
+class ScoreList {
+ public:
+  static constexpr size_t kMost = 8;
+
+  ScoreList() = default;
+  // Throws Error(argument) for more than kMost.
+  ScoreList(std::initializer_list<ScoreRef> scores);
+
+  operator std::span<const ScoreRef>() const noexcept { return {scores_, size_}; }
+  const ScoreRef* begin() const noexcept { return scores_; }
+  const ScoreRef* end() const noexcept { return scores_ + size_; }
+  bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  ScoreRef scores_[kMost] = {};
+  size_t size_ = 0;
+};
+
+// In what arithmetic the products are done.
+enum class Precision : uint8_t {
+  automatic,  // f32 and f64 by FMA; bf16 by the 16-bit dot product where that is faster
+  fma,        // every dtype by FMA in f32 (f64: f64)
+};
+
+// Several sequences in one tensor, one after the other ("variable length", flash-attention's
+// cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last
+// axis and the keys [key_starts[s], key_starts[s + 1]). Each is a problem of its own: positions,
+// masks and anchors count from its own start, and its bits are those of a call of its own.
+struct PackedSequences {
+  TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never falling
+  TensorView key_starts = {};    // [sequences + 1] i64; absent: the same as the queries'
+
+  bool defined() const noexcept { return query_starts.defined(); }
+};
+
 inline constexpr int64_t kToEnd = -1;
 
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
@@ -107,28 +164,67 @@ struct WeightsRequest {
   // Flat indices into the leading dimensions of the output, to outlive the call. Empty: all heads,
   // and the weights have the leading dimensions.
   std::span<const int64_t> heads = {};
+  // Chosen rows in any order, to outlive the call; instead of row_begin and row_end.
+  std::span<const int64_t> rows = {};
+};
+
+// How the pairs of a cell become one number.
+enum class Pool : uint8_t { mean, max, sum };
+inline constexpr const char* kPoolNames[] = {"mean", "max", "sum"};
+
+// The weights as a small map: cell (a, b) pools the rows [a q_len / rows, (a + 1) q_len / rows) and
+// the keys [b k_len / columns, (b + 1) k_len / columns). Excluded pairs count as weight 0; the mean
+// is over all pairs of the cell. Costs a second pass over the scores.
+struct MapRequest {
+  int64_t rows = 0;     // 1 to q_len
+  int64_t columns = 0;  // 1 to k_len
+  Pool pool = Pool::mean;
+  std::span<const int64_t> heads = {};  // as in WeightsRequest
 };
 
 struct AttentionOptions {
   std::optional<double> scale = {};  // default: 1 / sqrt(head_dim)
   MaskList masks = {};
-  TensorView bias = {};  // [..., q_len or 1, k_len or 1], query's dtype
+  TensorView bias = {};  // [..., q_len or 1, k_len or 1], query's dtype or f32
+  ScoreList scores = {};
   NormalizerRef normalizer = kSoftmax;
+  std::optional<DType> output_dtype = {};  // default: the query's; f32 is possible for bf16 and f16
+  Precision precision = Precision::automatic;
+  // One kernel class for all sizes, so that a row's bits do not depend on q_len and k_len.
+  bool invariant = false;
+  PackedSequences packed = {};
+
+  // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none
+  std::optional<MapRequest> map = {};
+  int64_t top_k = 0;      // per query the keys of the largest weights; at most k_len
+  bool entropy = false;   // per query -sum_j w_j ln w_j; 0 for a row without keys
+  bool received = false;  // per key the sum of the weights that the queries give it
 };
 
 // Where the call with the caller's memory writes. `state.output` must be there, `state.statistic`
-// may be absent, `weights` must be there exactly when options.weights is.
+// may be absent, every other member must be there exactly when the option of its name asks for it.
 struct AttentionOutputs {
   AttentionState state;
-  TensorView weights = {};  // [..., rows, k_len], or [heads, rows, k_len] for chosen heads
+  TensorView weights = {};      // [..., rows, k_len], or [heads, rows, k_len] for chosen heads
+  TensorView map = {};          // [..., rows, columns], or [heads, rows, columns]
+  TensorView top_keys = {};     // [..., q_len, top_k] i64, largest weight first; -1: no more keys
+  TensorView top_weights = {};  // [..., q_len, top_k]; 0 where there is no key
+  TensorView entropy = {};      // [..., q_len]
+  TensorView received = {};     // [..., k_len]
 };
 
+// All but output and top_keys are f32, or f64 for f64.
 struct AttentionResult {
-  Tensor output;     // [..., q_len, value_dim], the query's dtype
-  Tensor statistic;  // [..., q_len], f32 (f64 for f64): the natural-log lse for softmax
-  Tensor extra;      // [..., q_len, value_dim]: for normalisers that declare one
-  Tensor weights;    // if wanted: [..., rows, k_len], or [heads, rows, k_len] for chosen heads
+  Tensor output;       // [..., q_len, value_dim], the query's dtype or options.output_dtype
+  Tensor statistic;    // [..., q_len]: the natural-log lse for softmax
+  Tensor extra;        // [..., q_len, value_dim]: for normalisers that declare one
+  Tensor weights;      // if wanted: [..., rows, k_len], or [heads, rows, k_len] for chosen heads
+  Tensor map;          // if wanted: [..., rows, columns], or [heads, rows, columns]
+  Tensor top_keys;     // if wanted: [..., q_len, top_k] i64
+  Tensor top_weights;  // if wanted: [..., q_len, top_k]
+  Tensor entropy;      // if wanted: [..., q_len]
+  Tensor received;     // if wanted: [..., k_len]
 
   // Views of output, statistic and extra, for merge(). They must not outlive the result.
   AttentionState state() &;
@@ -138,7 +234,7 @@ struct AttentionResult {
 // What a call would do and take. Nothing is read through the views but the tensors of masks.
 struct Plan {
   const char* isa = "";                   // the instruction set, as lscpu spells it
-  const char* kernel = "";                // the kernel class: "tile"
+  const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
   int64_t tiles_computed = 0;  // all pairs of the tile are allowed

@@ -6,14 +6,8 @@
 
 namespace rapt {
 
-// Scores, the extra output and candidates wait for variants that need them; until the catalogue has
-// some, tests/contracts uses them.
-
-// A score hook of the catalogue and its parameters.
-struct ScoreRef {
-  int index;
-  const void* object;
-};
+// The extra output and candidates wait for normalisers that need them; until the catalogue has some,
+// tests/contracts uses them.
 
 template <class E>
 struct ForwardCall {

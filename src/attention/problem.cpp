@@ -126,6 +126,13 @@ MaskList::MaskList(Pointers masks) : size_(masks.size()) {
   std::copy(masks.begin(), masks.end(), masks_);
 }
 
+ScoreList::ScoreList(std::initializer_list<ScoreRef> scores) : size_(scores.size()) {
+  if (size_ > kMost)
+    throw Error(ErrorCode::argument,
+                std::to_string(size_) + " scores; a call takes at most " + std::to_string(kMost));
+  std::copy(scores.begin(), scores.end(), scores_);
+}
+
 void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
   for (int i = leading_rank - 1; i >= 0; --i) {
     index[i] = flat % leading[i];
@@ -238,6 +245,12 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     mask->check(p.leading_dims(), p.q_len, p.k_len);
   }
   requested_weights(p, options.weights);
+  if (!options.scores.empty() || options.packed.defined() || options.map || options.top_k != 0 ||
+      options.entropy || options.received || options.output_dtype ||
+      (options.weights && !options.weights->rows.empty()))
+    fail(ErrorCode::unsupported,
+         "scores, packed sequences, maps, top_k, entropy, received, chosen rows and output_dtype "
+         "are not built yet");
   return p;
 }
 
