@@ -4,6 +4,7 @@
 #include "rapt/catalogue.h"
 #include "rapt/context.h"
 #include "rapt/error.h"
+#include "rapt/float16.h"
 #include "rapt/instruction_sets.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "rapt/error.h"
+#include "rapt/float16.h"
 
 namespace rapt {
 
@@ -31,6 +32,10 @@ constexpr DType dtype_of() {
     return DType::f32;
   else if constexpr (std::is_same_v<E, double>)
     return DType::f64;
+  else if constexpr (std::is_same_v<E, BFloat16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<E, Float16>)
+    return DType::f16;
   else if constexpr (std::is_same_v<E, int64_t>)
     return DType::i64;
   else if constexpr (std::is_same_v<E, int32_t>)

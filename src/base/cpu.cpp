@@ -2,12 +2,27 @@
 #include "base/cpu.h"
 
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <cstring>
 
 #include "rapt/instruction_sets.h"
 
 namespace rapt {
+namespace {
+
+#if defined(__x86_64__)
+// Conversions between float and Float16. Their name is not known to clang 14's
+// __builtin_cpu_supports. They need the ymm registers, which its "avx2" asks the system for.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+}  // namespace
 
 // A new instruction set adds one line here. __builtin_cpu_supports also asks XCR0 whether the
 // operating system saves the registers.
@@ -15,8 +30,8 @@ bool cpu_has(const char* isa) noexcept {
   if (!std::strcmp(isa, "scalar")) return true;
 #if defined(__x86_64__)
   if (!std::strcmp(isa, "avx2"))
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  // With avx2 and fma, with which that unit is compiled too (src/CMakeLists.txt).
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  // With the extensions of avx2, with which that unit is compiled too (src/CMakeLists.txt).
   if (!std::strcmp(isa, "avx512"))
     return cpu_has("avx2") && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&

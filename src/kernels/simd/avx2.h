@@ -1,5 +1,5 @@
 #pragma once
-// The vocabulary for AVX2 + FMA: F is 8 floats. Meanings: simd/scalar.h.
+// The vocabulary for AVX2 + FMA + F16C: F is 8 floats. Meanings: simd/scalar.h.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -19,16 +19,62 @@ struct F {
 
   static F load(const float* p) { return {_mm256_loadu_ps(p)}; }
   static F load_first(const float* p, int64_t n) { return {_mm256_maskload_ps(p, first(n))}; }
+  static F load_bf16(const uint16_t* p) {
+    return widen_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static F load_f16(const uint16_t* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  }
+  static F load_first_bf16(const uint16_t* p, int64_t n) { return widen_bf16(first_halves(p, n)); }
+  static F load_first_f16(const uint16_t* p, int64_t n) {
+    return {_mm256_cvtph_ps(first_halves(p, n))};
+  }
   static F set(double x) { return {_mm256_set1_ps(static_cast<float>(x))}; }
   static F splat(float x) { return {_mm256_set1_ps(x)}; }
   static __m256i first(int64_t n) {
     const int lanes = static_cast<int>(n < 0 ? 0 : n > kLanes ? kLanes : n);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
+  static F widen_bf16(__m128i halves) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16))};
+  }
+  // AVX2 masks no 16-bit elements, so they go through memory.
+  static __m128i first_halves(const uint16_t* p, int64_t n) {
+    alignas(16) uint16_t halves[kLanes] = {};
+    for (int64_t i = 0; i < kLanes && i < n; ++i) halves[i] = p[i];
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(halves));
+  }
 };
 using D = void;  // float64 has no vectors here
 
 inline void store(float* p, F a) { _mm256_storeu_ps(p, a.v); }
+inline void store_first(float* p, F a, int64_t n) { _mm256_maskstore_ps(p, F::first(n), a.v); }
+// BFloat16::from on every lane.
+inline __m128i round_bf16(F a) {
+  const __m256i u = _mm256_castps_si256(a.v), one = _mm256_set1_epi32(1);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), one);
+  const __m256i up = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7FFF)), odd);
+  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, nan), 16);
+  return _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+}
+inline __m128i round_f16(F a) { return _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT); }
+inline void store_bf16(uint16_t* p, F a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), round_bf16(a));
+}
+inline void store_f16(uint16_t* p, F a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), round_f16(a));
+}
+inline void store_first_halves(uint16_t* p, __m128i a, int64_t n) {
+  alignas(16) uint16_t halves[F::kLanes];
+  _mm_store_si128(reinterpret_cast<__m128i*>(halves), a);
+  for (int64_t i = 0; i < F::kLanes && i < n; ++i) p[i] = halves[i];
+}
+inline void store_first_bf16(uint16_t* p, F a, int64_t n) {
+  store_first_halves(p, round_bf16(a), n);
+}
+inline void store_first_f16(uint16_t* p, F a, int64_t n) { store_first_halves(p, round_f16(a), n); }
 inline F add(F a, F b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline F sub(F a, F b) { return {_mm256_sub_ps(a.v, b.v)}; }
 inline F mul(F a, F b) { return {_mm256_mul_ps(a.v, b.v)}; }

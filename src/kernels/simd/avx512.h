@@ -19,15 +19,53 @@ struct F {
 
   static F load(const float* p) { return {_mm512_loadu_ps(p)}; }
   static F load_first(const float* p, int64_t n) { return {_mm512_maskz_loadu_ps(first(n), p)}; }
+  static F load_bf16(const uint16_t* p) {
+    return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static F load_f16(const uint16_t* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  }
+  static F load_first_bf16(const uint16_t* p, int64_t n) {
+    return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p));
+  }
+  static F load_first_f16(const uint16_t* p, int64_t n) {
+    return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p))};
+  }
   static F set(double x) { return {_mm512_set1_ps(static_cast<float>(x))}; }
   static F splat(float x) { return {_mm512_set1_ps(x)}; }
   static __mmask16 first(int64_t n) {
     return static_cast<__mmask16>(n >= kLanes ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
   }
+  static F widen_bf16(__m256i halves) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
+  }
 };
 using D = void;  // float64 has no vectors here
 
 inline void store(float* p, F a) { _mm512_storeu_ps(p, a.v); }
+inline void store_first(float* p, F a, int64_t n) { _mm512_mask_storeu_ps(p, F::first(n), a.v); }
+// BFloat16::from on every lane. Not by VCVTNEPS2BF16, which makes zeros of denormal numbers.
+inline __m256i round_bf16(F a) {
+  const __m512i u = _mm512_castps_si512(a.v), one = _mm512_set1_epi32(1);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), one);
+  const __m512i up = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  const __m512i rounded = _mm512_mask_or_epi32(up, nan, u, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+inline __m256i round_f16(F a) { return _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT); }
+inline void store_bf16(uint16_t* p, F a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_bf16(a));
+}
+inline void store_f16(uint16_t* p, F a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_f16(a));
+}
+inline void store_first_bf16(uint16_t* p, F a, int64_t n) {
+  _mm256_mask_storeu_epi16(p, F::first(n), round_bf16(a));
+}
+inline void store_first_f16(uint16_t* p, F a, int64_t n) {
+  _mm256_mask_storeu_epi16(p, F::first(n), round_f16(a));
+}
 inline F add(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F sub(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
 inline F mul(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }

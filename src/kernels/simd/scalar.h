@@ -6,6 +6,8 @@
 // exp2(0) = 1 exactly, NaN stays NaN.
 #include <cstdint>
 
+#include "rapt/float16.h"
+
 namespace rapt::isa_scalar {
 
 struct M {  // a condition per lane
@@ -27,6 +29,19 @@ struct Lanes {
   static Lanes load_first(const E* p, int64_t n) {
     return each([&](int64_t i) { return i < n ? p[i] : E(0); });
   }
+  // The same from 16-bit numbers, of which every one is a float. For floats only.
+  static Lanes load_bf16(const uint16_t* p) requires __is_same(E, float) {
+    return each([&](int64_t i) { return BFloat16{p[i]}; });
+  }
+  static Lanes load_f16(const uint16_t* p) requires __is_same(E, float) {
+    return each([&](int64_t i) { return Float16{p[i]}; });
+  }
+  static Lanes load_first_bf16(const uint16_t* p, int64_t n) requires __is_same(E, float) {
+    return each([&](int64_t i) { return i < n ? BFloat16{p[i]} : BFloat16{0}; });
+  }
+  static Lanes load_first_f16(const uint16_t* p, int64_t n) requires __is_same(E, float) {
+    return each([&](int64_t i) { return i < n ? Float16{p[i]} : Float16{0}; });
+  }
   static Lanes set(double x) { return splat(static_cast<E>(x)); }
   static Lanes splat(E x) {
     return each([&](int64_t) { return x; });
@@ -46,6 +61,21 @@ template <class E>
 inline void store(E* p, Lanes<E> a) {
   for (int64_t i = 0; i < a.kLanes; ++i) p[i] = a.v[i];
 }
+
+// The first n lanes; never writes beyond.
+template <class E>
+inline void store_first(E* p, Lanes<E> a, int64_t n) {
+  for (int64_t i = 0; i < a.kLanes && i < n; ++i) p[i] = a.v[i];
+}
+// As BFloat16::from and Float16::from round.
+inline void store_first_bf16(uint16_t* p, F a, int64_t n) {
+  for (int64_t i = 0; i < a.kLanes && i < n; ++i) p[i] = BFloat16::from(a.v[i]).bits;
+}
+inline void store_first_f16(uint16_t* p, F a, int64_t n) {
+  for (int64_t i = 0; i < a.kLanes && i < n; ++i) p[i] = Float16::from(a.v[i]).bits;
+}
+inline void store_bf16(uint16_t* p, F a) { store_first_bf16(p, a, a.kLanes); }
+inline void store_f16(uint16_t* p, F a) { store_first_f16(p, a, a.kLanes); }
 
 #define RAPT_EACH(expression) return Lanes<E>::each([&](int64_t i) -> E { return expression; })
 template <class E>

@@ -1,0 +1,70 @@
+#pragma once
+// The two 16-bit floating-point numbers. Both are only stored: arithmetic happens in float, to
+// which every value converts exactly.
+//
+//   BFloat16  1 sign, 8 exponent, 7 fraction bits: the upper half of a float
+//   Float16   1 sign, 5 exponent, 10 fraction bits: binary16 of IEEE 754; at most 65504
+//
+// From float: round to nearest, ties to even; too large a number becomes infinite, a small Float16
+// a denormal one, a NaN a quiet NaN of the same sign and leading payload bits.
+//
+// Members are always inlined, and std::bit_cast is not used: both would leave weak copies in code
+// that is compiled for an instruction set, which the linker could pick for every CPU.
+#include <cstdint>
+
+namespace rapt {
+
+struct BFloat16 {
+  uint16_t bits;
+
+  [[gnu::always_inline]] static constexpr BFloat16 from(float x) noexcept {
+    const uint32_t u = __builtin_bit_cast(uint32_t, x);
+    if ((u & 0x7FFFFFFF) > 0x7F800000) return {static_cast<uint16_t>(u >> 16 | 0x40)};
+    return {static_cast<uint16_t>((u + 0x7FFF + (u >> 16 & 1)) >> 16)};
+  }
+  [[gnu::always_inline]] constexpr operator float() const noexcept {
+    return __builtin_bit_cast(float, uint32_t{bits} << 16);
+  }
+};
+
+struct Float16 {
+  uint16_t bits;
+
+  [[gnu::always_inline]] static constexpr Float16 from(float x) noexcept {
+    const uint32_t u = __builtin_bit_cast(uint32_t, x);
+    const uint32_t sign = u >> 16 & 0x8000, magnitude = u & 0x7FFFFFFF;
+    uint32_t rounded = 0;  // below half of the smallest denormal number, 2^-25
+    if (magnitude > 0x7F800000) {
+      rounded = 0x7E00 | (magnitude >> 13 & 0x3FF);
+    } else if (magnitude >= 0x477FF000) {  // 65520, which would round to 2^16
+      rounded = 0x7C00;
+    } else if (magnitude >= 0x38800000) {  // 2^-14, the smallest normal number
+      // 112 is the difference of the exponent biases, 127 - 15.
+      rounded = shift_rounded(magnitude - (112u << 23), 13);
+    } else if (magnitude >= 0x33000000) {  // 2^-25
+      // Units of 2^-24; the significand of a float counts units of 2^(exponent - 150).
+      rounded = shift_rounded((magnitude & 0x7FFFFF) | 0x800000, 126 - (magnitude >> 23));
+    }
+    return {static_cast<uint16_t>(sign | rounded)};
+  }
+  [[gnu::always_inline]] constexpr operator float() const noexcept {
+    const uint32_t sign = uint32_t{bits} << 16 & 0x80000000, magnitude = bits & 0x7FFFu;
+    uint32_t u = 0;
+    if (magnitude >= 0x7C00)
+      u = 0x7F800000 | (magnitude << 13 & 0x7FFFFF);
+    else if (magnitude >= 0x400)
+      u = (magnitude << 13) + (112u << 23);
+    else  // zero and denormal numbers, in units of 2^-24; exact
+      u = __builtin_bit_cast(uint32_t, static_cast<float>(magnitude) * 0x1p-24f);
+    return __builtin_bit_cast(float, sign | u);
+  }
+
+ private:
+  // u / 2^shift, rounded to nearest, ties to even.
+  [[gnu::always_inline]] static constexpr uint32_t shift_rounded(uint32_t u,
+                                                                 uint32_t shift) noexcept {
+    return (u + ((1u << (shift - 1)) - 1) + (u >> shift & 1)) >> shift;
+  }
+};
+
+}  // namespace rapt
