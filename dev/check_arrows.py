@@ -37,7 +37,8 @@ TILE_SIDE = ["include/rapt/%s.h" % name for name in
 # The first line that fits a file counts; "*" does not cross a "/", "**" does.
 TABLE = [
     # The public interface knows nothing but itself.
-    ("include/rapt/mask/*.h", VOCABULARY + ["include/rapt/mask/mask.h"], STD,
+    ("include/rapt/mask/*.h", VOCABULARY + ["include/rapt/mask/mask.h",
+                                            "include/rapt/mask/parts.h"], STD,
      "a mask knows the interface of masks, no other mask, score or normaliser"),
     ("include/rapt/score/*.h", VOCABULARY + ["include/rapt/score/score.h"], STD,
      "a score knows the interface of scores, no other score, mask or normaliser"),

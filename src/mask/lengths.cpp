@@ -1,8 +1,9 @@
 // Key lengths; the rule is in the header. Bound: values[0] = the length of this batch.
 #include "rapt/mask/lengths.h"
 
-#include <algorithm>
 #include <string>
+
+#include "mask/per_batch.h"
 
 namespace rapt {
 namespace {
@@ -12,16 +13,6 @@ constexpr Parameter kParameters[] = {
                                           kAnyNumber, {}, true),
 };
 
-void check_values(const TensorView& lengths, int dim, const int64_t* at, int64_t k_len) {
-  if (dim < lengths.rank) {
-    for (int64_t i = 0; i < lengths.shape[dim]; ++i)
-      check_values(lengths, dim + 1, at + i * lengths.strides[dim], k_len);
-  } else if (*at < 0 || *at > k_len) {
-    throw Error(ErrorCode::argument, "mask lengths: a length of " + std::to_string(*at) +
-                                         " keys; expected 0 to k_len = " + std::to_string(k_len));
-  }
-}
-
 }  // namespace
 
 const Declaration Lengths::kDeclaration = {
@@ -29,28 +20,16 @@ const Declaration Lengths::kDeclaration = {
     "ONNX Attention nonpad_kv_seqlen", kParameters};
 
 void Lengths::check(Shape leading, int64_t, int64_t k_len) const {
-  if (!lengths.defined())
-    throw Error(ErrorCode::argument, "mask lengths: no tensor of lengths was given");
-  if (lengths.dtype != DType::i64)
-    throw Error(ErrorCode::dtype,
-                std::string("mask lengths: expected i64, got ") + name_of(lengths.dtype));
-  bool fits = lengths.rank <= static_cast<int>(leading.size());
-  for (int i = 0; fits && i < lengths.rank; ++i)
-    fits = lengths.shape[i] == 1 || lengths.shape[i] == leading[static_cast<size_t>(i)];
-  if (!fits)
-    throw Error(ErrorCode::shape, "mask lengths: shape " + to_string(lengths.dims()) +
-                                      " does not fit the first leading dimensions " +
-                                      to_string(leading) + "; each must be equal or 1");
-  if (lengths.count() > 0 && !lengths.data)
-    throw Error(ErrorCode::argument, "mask lengths: null pointer");
-  check_values(lengths, 0, static_cast<const int64_t*>(lengths.data), k_len);
+  check_per_batch("mask lengths: lengths", lengths, leading);
+  for_each_of(lengths, [k_len](int64_t length) {
+    if (length < 0 || length > k_len)
+      throw Error(ErrorCode::argument, "mask lengths: a length of " + std::to_string(length) +
+                                           " keys; expected 0 to k_len = " + std::to_string(k_len));
+  });
 }
 
 void Lengths::bind(const Head& head, BoundMask* bound) const noexcept {
-  int64_t at = 0;
-  for (int i = 0; i < lengths.rank; ++i)
-    if (lengths.shape[i] != 1) at += head.index[i] * lengths.strides[i];
-  bound->values[0] = static_cast<const int64_t*>(lengths.data)[at];
+  bound->values[0] = static_cast<const int64_t*>(lengths.data)[offset_of(lengths, head)];
 }
 
 KeyRange Lengths::key_range(const BoundMask& bound, Positions) const noexcept {

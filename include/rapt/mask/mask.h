@@ -5,6 +5,7 @@
 // A mask is portable C++ without SIMD: it is asked once per tile, not once per score, so a virtual
 // call costs nothing. To write one, derive from Mask here or outside the library; see causal.h.
 #include <cstdint>
+#include <span>
 
 #include "rapt/declaration.h"
 #include "rapt/positions.h"
@@ -35,6 +36,10 @@ class Mask {
   virtual ~Mask() = default;
 
   virtual const Declaration& declaration() const noexcept = 0;
+
+  // The masks that this one is made of, so that a call can look at their tensors, and a spec can
+  // name them. Those of And, Or and Not; a mask of your own that holds others should tell, too.
+  virtual std::span<const Mask* const> parts() const noexcept { return {}; }
 
   // Do the parameters fit a problem whose output has the leading dimensions `leading`?
   // Called once per call, at the border. Throws Error(shape, dtype, argument).

@@ -1,0 +1,36 @@
+#pragma once
+// What all of its parts allow. The masks of one call are combined this way without it; it is for
+// use inside of Or and Not.
+//
+//   rapt::And both{&causal, &window};
+//
+// Holds pointers, 1 to 16; its parts must outlive it. Any mask may be a part, a user's own too.
+#include "rapt/mask/parts.h"
+
+namespace rapt {
+
+class And : public Mask {
+ public:
+  static constexpr size_t kMostParts = MaskParts::kMost;
+
+  And() = default;  // of no part: check() refuses it
+  And(std::initializer_list<const Mask*> parts) : And(std::span(parts.begin(), parts.size())) {}
+  template <MaskPointers Range>
+  explicit And(const Range& parts) : parts_(parts) {}
+
+  static const Declaration kDeclaration;
+  const Declaration& declaration() const noexcept override { return kDeclaration; }
+  std::span<const Mask* const> parts() const noexcept override { return parts_.list(); }
+  void check(Shape leading, int64_t q_len, int64_t k_len) const override;
+  int bound_slots() const noexcept override { return parts_.slots(); }
+  void bind(const Head& head, BoundMask* bound) const noexcept override;
+  KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
+  Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
+  void exclude(const BoundMask& bound, Positions queries, Positions keys,
+               uint64_t* bits) const noexcept override;
+
+ private:
+  MaskParts parts_;
+};
+
+}  // namespace rapt

@@ -1,0 +1,52 @@
+#pragma once
+// Tensors that masks take per batch: aligned with the FIRST leading dimensions of the output, each
+// dimension equal or 1, so that [B] serves [B, H, n, d] as well as [B, n, d]. They may end in
+// dimensions of their own, such as [B, k_len].
+#include <string>
+
+#include "rapt/declaration.h"
+#include "rapt/positions.h"
+
+namespace rapt {
+
+// Checks presence, dtype int64, leading dimensions and that there is memory. The last `own`
+// dimensions are the mask's to check. `what` names mask and tensor: "mask lengths: lengths".
+inline void check_per_batch(const std::string& what, const TensorView& tensor, Shape leading,
+                            int own = 0) {
+  if (!tensor.defined()) throw Error(ErrorCode::argument, what + ": no tensor was given");
+  if (tensor.dtype != DType::i64)
+    throw Error(ErrorCode::dtype, what + ": expected i64, got " + name_of(tensor.dtype));
+  if (tensor.rank < own)
+    throw Error(ErrorCode::shape, what + ": shape " + to_string(tensor.dims()) +
+                                      "; expected at least " + std::to_string(own) + " dimension");
+  const int rank = tensor.rank - own;
+  bool fits = rank <= static_cast<int>(leading.size());
+  for (int i = 0; fits && i < rank; ++i)
+    fits = tensor.shape[i] == 1 || tensor.shape[i] == leading[static_cast<size_t>(i)];
+  if (!fits)
+    throw Error(ErrorCode::shape, what + ": shape " + to_string(tensor.dims()) +
+                                      " does not fit the first leading dimensions " +
+                                      to_string(leading) + "; each must be equal or 1");
+  if (tensor.count() > 0 && !tensor.data) throw Error(ErrorCode::argument, what + ": null pointer");
+}
+
+// Elements from the tensor's data to what belongs to `head`.
+inline int64_t offset_of(const TensorView& tensor, const Head& head, int own = 0) noexcept {
+  int64_t at = 0;
+  for (int i = 0; i < tensor.rank - own; ++i)
+    if (tensor.shape[i] != 1) at += head.index[i] * tensor.strides[i];
+  return at;
+}
+
+// Calls visit(element) for every element of an int64 tensor.
+template <class Visit>
+void for_each_of(const TensorView& tensor, Visit&& visit, int dim = 0, int64_t at = 0) {
+  if (dim == tensor.rank) {
+    visit(static_cast<const int64_t*>(tensor.data)[at]);
+    return;
+  }
+  for (int64_t i = 0; i < tensor.shape[dim]; ++i)
+    for_each_of(tensor, visit, dim + 1, at + i * tensor.strides[dim]);
+}
+
+}  // namespace rapt
