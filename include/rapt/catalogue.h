@@ -18,11 +18,20 @@ std::span<const Declaration* const> normalizer_declarations();
 // must outlive the variant.
 using TensorSource = std::function<TensorView(std::string_view name)>;
 
-// Makes a mask from `name`, `name(a, b=1)` or `name:a,b:c`. Arguments without a name go to the
-// first free parameter that can take them: causal(bottom-right), window(4,0),
-// window:4,0:bottom-right. Throws Error(unknown_name) with a suggestion, Error(argument) for a
-// value that does not fit.
+// Makes a mask from text. One mask is `name`, `name(a, b=1)` or, standing alone, `name:a,b:c`.
+// Arguments without a name go to the first free parameter that can take them: causal(bottom-right),
+// window(4,0), window:4,0:bottom-right. Masks are combined by `!` over `&` over `|`, with
+// parentheses, or by not(a), and(a, b), or(a, b):
+//   causal | prefix(16)      window(256,0) & !lengths(padding.npy)      or(causal, and(a, b))
+// The result owns its parts. Throws Error(unknown_name) with a suggestion, Error(argument) for a
+// value that does not fit; both say at which column. Text and nesting are bounded (65,536
+// characters; kMostMaskDepth levels).
 std::unique_ptr<Mask> make_mask(std::string_view spec, const TensorSource& tensors = {});
+
+// The spec of a mask, as make_mask() takes it: "window(256,0)&lengths(<tensor>)". A tensor has no
+// name any more and is written <tensor>; a mask of your own goes by its declaration. Parameters at
+// their defaults are left out. Throws Error(argument) for a tree that is too large (parts.h).
+std::string to_string(const Mask& mask);
 
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
 std::string nearest(std::string_view name, std::span<const std::string_view> known);

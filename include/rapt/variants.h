@@ -11,9 +11,16 @@ class Causal;
 class Window;
 class Lengths;
 class Boolean;
+class Prefix;
+class Documents;
+class DocumentsByStarts;
+class And;
+class Or;
+class Not;
 
 // Who may attend to whom: include/rapt/mask/.
-using Masks = TypeList<Causal, Window, Lengths, Boolean>;
+using Masks =
+    TypeList<Causal, Window, Lengths, Boolean, Prefix, Documents, DocumentsByStarts, And, Or, Not>;
 
 // What happens to a score before it is normalised: include/rapt/score/. The scaled dot product
 // itself and the additive bias are options of attention.h; there is no other score yet.

@@ -92,14 +92,17 @@ TEST(MakeMask, UnknownNamesGetASuggestion) {
   expect_refused("windw:4,0", ErrorCode::unknown_name, "did you mean window?");
   expect_refused("lenghts", ErrorCode::unknown_name, "did you mean lengths?");
   expect_refused("Causal", ErrorCode::unknown_name, "causal");
-  expect_refused("xyzzyplugh", ErrorCode::unknown_name, "causal, window, lengths, boolean");
+  expect_refused(
+      "xyzzyplugh", ErrorCode::unknown_name,
+      "causal, window, lengths, boolean, prefix, documents, documents_by_starts, and, or, "
+      "not");
   expect_refused("", ErrorCode::unknown_name, "causal");
 }
 
 TEST(MakeMask, RefusesValuesThatDoNotFit) {
   const auto argument = ErrorCode::argument;
   expect_refused("causal(5", argument, "parenthesis");
-  expect_refused("causal(5)x", argument, "causal");
+  expect_refused("causal(5)x", argument, "column 10: \"x\"");
   expect_refused("causal(5,6)", argument, "6");
   expect_refused("causal(middle)", argument, "middle");
   expect_refused("causal(1.5)", argument, "1.5");
@@ -117,7 +120,7 @@ TEST(MakeMask, RefusesValuesThatDoNotFit) {
 }
 
 TEST(Catalogue, EveryVariantDeclaresItself) {
-  ASSERT_EQ(rapt::mask_declarations().size(), 4u);
+  ASSERT_EQ(rapt::mask_declarations().size(), 10u);
   ASSERT_EQ(rapt::normalizer_declarations().size(), 1u);
   EXPECT_STREQ(rapt::normalizer_declarations()[0]->name, "softmax");
   for (const rapt::Declaration* declaration : rapt::mask_declarations()) {
