@@ -85,15 +85,24 @@ TABLE = [
      STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),
 
-    # Its customers.
-    ("cli/**", PUBLIC + ["cli/**"], ANY_SYSTEM, "the command line uses the public interface only"),
-    ("examples/**", PUBLIC, STD + C99, "an example shows what a stranger can write"),
-    ("bench/**", PUBLIC + ["bench/**", "src/kernels/kernel_table.h"], ANY_SYSTEM,
-     "a benchmark uses the public interface, and the kernels through their table"),
-    ("tests/reference/**", ["include/rapt/tensor.h", "tests/reference/*.h"], STD + ["gtest/gtest.h"],
+    # What judges it.
+    ("check/reference.*", ["include/rapt/tensor.h", "check/captures.h", "check/reference.h"], STD,
      "the reference shares no code with what it judges"),
+    ("check/tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/reference.h",
+                           "check/tolerance.h"], STD,
+     "the tolerance comes from the reference alone"),
+    ("check/captures.h", [], STD, "what a check wants is plain data"),
+    ("check/**", PUBLIC_CORE + ["check/*.h"], STD, "checks are a customer of the core, without a "
+     "test framework: the command line has them too"),
+
+    # Its customers.
+    ("cli/**", PUBLIC + ["cli/**", "check/*.h"], ANY_SYSTEM,
+     "the command line uses the public interface, and the checks"),
+    ("examples/**", PUBLIC, STD + C99, "an example shows what a stranger can write"),
+    ("bench/**", PUBLIC + ["bench/**", "check/*.h", "src/kernels/kernel_table.h"], ANY_SYSTEM,
+     "a benchmark uses the public interface, and the kernels through their table"),
     ("tests/install/**", PUBLIC, STD, "a consumer has nothing but the installed headers"),
-    ("tests/**", PUBLIC + ["src/**", "tests/**"], ANY_SYSTEM, "a test may look at anything"),
+    ("tests/**", PUBLIC + ["src/**", "tests/**", "check/*.h"], ANY_SYSTEM, "a test may look at anything"),
 ]
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
@@ -157,7 +166,7 @@ def violations_in(root, path):
 
 def sources_of(root):
     """The C and C++ files of a checkout, also those that are not yet added to git."""
-    for room in ("include", "src", "cli", "bench", "examples", "tests"):
+    for room in ("include", "src", "check", "cli", "bench", "examples", "tests"):
         for file in sorted((root / room).rglob("*")):
             if file.suffix in SOURCES:
                 yield file.relative_to(root).as_posix()
@@ -195,8 +204,10 @@ PLANTED = [
     ("cli/main.cpp", "#include <CLI/CLI.hpp>", False),
     ("bench/forward.cpp", '#include "kernels/kernel_table.h"', False),
     ("bench/forward.cpp", '#include "../src/base/memory.h"', True),
-    ("tests/reference/attention.h", '#include "rapt/attention.h"', True),
-    ("tests/reference/attention.h", '#include "rapt/tensor.h"', False),
+    ("check/reference.cpp", '#include "rapt/attention.h"', True),
+    ("check/reference.cpp", '#include "rapt/tensor.h"', False),
+    ("check/case.cpp", "#include <gtest/gtest.h>", True),
+    ("check/case.cpp", '#include "kernels/kernel_table.h"', True),
     ("examples/hello.cpp", '#include "kernels/kernel_table.h"', True),
     ("src/utils/helpers.h", "", True),
 ]

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "check/sizes.h"
+#include "check/tolerance.h"
 #include "laws/call.h"
-#include "laws/sizes.h"
-#include "reference/tolerance.h"
 
 namespace laws {
 namespace {
@@ -16,24 +16,24 @@ void expect_accurate(const Case& c) {
   if (c.bias.defined()) options.bias = c.strided_bias;
   options.weights.emplace();
   TensorView views[3] = {c.strided_query, c.strided_key, c.strided_value};
-  const Side* sides[3] = {&c.problem.query, &c.problem.key, &c.problem.value};
+  const Side* sides[3] = {&c.descriptor.query, &c.descriptor.key, &c.descriptor.value};
   for (int i = 0; i < 3; ++i)
     if (sides[i]->repeated >= 0) views[i].strides[sides[i]->repeated] = 0;
   const AttentionResult got = scaled_dot_product_attention(views[0], views[1], views[2], options);
-  const reference::Expectations expected = reference::expectations(c.for_reference());
+  const Expectations expected = expectations(c.for_reference());
 
-  Dims shape = c.problem.leading;
-  shape.push_back(c.problem.q_len);
+  Dims shape = c.descriptor.leading;
+  shape.push_back(c.descriptor.q_len);
   EXPECT_EQ(to_string(shape),
             to_string(Dims(got.statistic.dims().begin(), got.statistic.dims().end())));
-  shape.push_back(c.problem.k_len);
+  shape.push_back(c.descriptor.k_len);
   EXPECT_EQ(to_string(shape),
             to_string(Dims(got.weights.dims().begin(), got.weights.dims().end())));
-  shape.back() = c.problem.value_dim;
+  shape.back() = c.descriptor.value_dim;
   EXPECT_EQ(to_string(shape), to_string(Dims(got.output.dims().begin(), got.output.dims().end())));
-  EXPECT_TRUE(expected.output.met_by(reference::values_of(got.output), "output"));
-  EXPECT_TRUE(expected.lse.met_by(reference::values_of(got.statistic), "lse"));
-  EXPECT_TRUE(expected.weights.met_by(reference::values_of(got.weights), "weights"));
+  EXPECT_TRUE(met_by(expected.output, values_of(got.output), "output"));
+  EXPECT_TRUE(met_by(expected.lse, values_of(got.statistic), "lse"));
+  EXPECT_TRUE(met_by(expected.weights, values_of(got.weights), "weights"));
 }
 
 TEST(Accuracy, RandomProblems) {
@@ -44,8 +44,8 @@ TEST(Accuracy, RandomProblems) {
 }
 
 // A problem without frills of the given sizes.
-Problem bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int64_t value_dim) {
-  Problem p;
+Descriptor bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int64_t value_dim) {
+  Descriptor p;
   p.seed = base_seed() + static_cast<uint64_t>(q_len * 1009 + k_len * 31 + head_dim);
   p.dtype = dtype;
   p.q_len = q_len;
@@ -56,12 +56,12 @@ Problem bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int64_
 }
 
 // Every problem of a sweep, or an even share of them where problem_count() says so.
-void expect_accurate(const Problem& p) {
+void expect_accurate(const Descriptor& p) {
   static int64_t asked = 0;
   const int64_t share = problem_count(100), before = asked++;
   if (asked * share / 100 == before * share / 100) return;
   const Case c(p);
-  SCOPED_TRACE(p.descriptor());
+  SCOPED_TRACE(to_string(p));
   expect_accurate(c);
 }
 
@@ -79,7 +79,7 @@ TEST(Accuracy, EveryLength) {
     expect_accurate(bare(DType::f32, n, 40, 9, 17));
     expect_accurate(bare(DType::f32, 7, n, 16, 5));
     expect_accurate(bare(DType::f64, 7, n, 3, 2));
-    Problem causal = bare(DType::f32, n, n, 8, 8);
+    Descriptor causal = bare(DType::f32, n, n, 8, 8);
     causal.masks.emplace_back();
     expect_accurate(causal);
   }
@@ -89,7 +89,7 @@ TEST(Accuracy, EveryLength) {
 TEST(Accuracy, TileAndBlockBoundaries) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const int64_t d : {1, 16, 64, 128, 256}) {
-      const Problem shape = bare(dtype, 200, 700, d, d);
+      const Descriptor shape = bare(dtype, 200, 700, d, d);
       const Tensor q(dtype, {shape.q_len, d}), k(dtype, {shape.k_len, d});
       const rapt::Plan plan = rapt::plan(q, k, k);
       ASSERT_GT(plan.tile_queries, 0);
@@ -100,7 +100,7 @@ TEST(Accuracy, TileAndBlockBoundaries) {
         expect_accurate(bare(dtype, 9, plan.block_keys + beside, d, 8));
         expect_accurate(bare(dtype, 4, 2 * plan.block_keys + beside, d, d));
         expect_accurate(bare(dtype, 3, 5 * plan.block_keys + beside, d, 4));
-        Problem window = bare(dtype, 150, plan.block_keys * 2 + beside, 8, 8);
+        Descriptor window = bare(dtype, 150, plan.block_keys * 2 + beside, 8, 8);
         window.masks.emplace_back();
         window.masks[0].kind = MaskSpec::window;
         window.masks[0].left = plan.block_keys + beside;
@@ -112,7 +112,7 @@ TEST(Accuracy, TileAndBlockBoundaries) {
 
 // PyTorch #127055: a whole block of keys masked for some rows gave NaN (640 keys, a window).
 TEST(Accuracy, reg_window_block_masked) {
-  Problem p = bare(DType::f32, 640, 640, 16, 16);
+  Descriptor p = bare(DType::f32, 640, 640, 16, 16);
   p.masks.emplace_back();
   p.masks[0].kind = MaskSpec::window;
   p.masks[0].left = 20;
@@ -123,19 +123,19 @@ TEST(Accuracy, reg_window_block_masked) {
 // One wrong row in ten thousand must show: every row is compared, not a mean.
 TEST(Accuracy, reg_single_bad_row) {
   const Case c(bare(DType::f32, 600, 30, 4, 4));
-  const reference::Expectations expected = reference::expectations(c.for_reference());
-  std::vector<double> output = reference::values_of(attend(c).output);
-  ASSERT_TRUE(expected.output.met_by(output, "output"));
+  const Expectations expected = expectations(c.for_reference());
+  std::vector<double> output = values_of(attend(c).output);
+  ASSERT_TRUE(met_by(expected.output, output, "output"));
   output[1201] += 1e-4;
-  EXPECT_FALSE(expected.output.met_by(output, "output"));
+  EXPECT_FALSE(met_by(expected.output, output, "output"));
 }
 
 // The reference itself: float, double and long double agree as far as their precision goes.
 TEST(Accuracy, ReferenceConverges) {
   const Case c(bare(DType::f64, 9, 33, 7, 5));
-  const auto wide = reference::attention<long double>(c.for_reference());
-  const auto middle = reference::attention<double>(c.for_reference());
-  const auto narrow = reference::attention<float>(c.for_reference());
+  const auto wide = attention<long double>(c.for_reference());
+  const auto middle = attention<double>(c.for_reference());
+  const auto narrow = attention<float>(c.for_reference());
   for (size_t i = 0; i < wide.output.size(); ++i) {
     EXPECT_NEAR(static_cast<double>(wide.output[i]), middle.output[i], 1e-14);
     EXPECT_NEAR(middle.output[i], narrow.output[i], 1e-5);

@@ -7,6 +7,7 @@
 #include "laws/allocation_hooks.h"
 #include "laws/call.h"
 #include "laws/executors.h"
+#include "rapt/mask/causal.h"
 
 namespace laws {
 namespace {

@@ -8,6 +8,10 @@
 #include <string>
 
 #include "laws/call.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/lengths.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {

@@ -7,6 +7,10 @@
 
 #include "laws/call.h"
 #include "laws/executors.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/lengths.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {
@@ -39,7 +43,7 @@ Dims counted(int64_t begin, int64_t end) {
 
 TEST(Bitwise, QueryPermutation) {
   for_problems(40, unmasked(), [](const Case& c, Random& random) {
-    const auto order = random.permutation(c.problem.q_len);
+    const auto order = random.permutation(c.descriptor.q_len);
     EXPECT_TRUE(same_results(call(taken(c.query, -2, order), c.key, c.value, c.options),
                              rows_of(attend(c), order)));
   });
@@ -47,8 +51,8 @@ TEST(Bitwise, QueryPermutation) {
 
 TEST(Bitwise, QuerySubset) {
   for_problems(40, unmasked(), [](const Case& c, Random& random) {
-    auto some = random.permutation(c.problem.q_len);
-    some.resize(static_cast<size_t>(random.between(0, c.problem.q_len)));
+    auto some = random.permutation(c.descriptor.q_len);
+    some.resize(static_cast<size_t>(random.between(0, c.descriptor.q_len)));
     EXPECT_TRUE(same_results(call(taken(c.query, -2, some), c.key, c.value, c.options),
                              rows_of(attend(c), some)));
   });
@@ -59,7 +63,7 @@ TEST(Bitwise, QueryPermutationUnderMaskAndBias) {
   Wanted wanted = unmasked();
   wanted.leading = false;
   for_problems(40, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     Tensor allowed(DType::boolean, {p.q_len, p.k_len});
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.6)); });
     const Tensor bias = random_normal(random, p.dtype, {p.q_len, p.k_len});
@@ -81,8 +85,8 @@ TEST(Bitwise, QueryPermutationUnderMaskAndBias) {
 // The other rows of a tile, even of NaN and Inf, leave no trace.
 TEST(Bitwise, OtherRowsDoNotMatter) {
   for_problems(60, {}, [](const Case& c, Random& random) {
-    if (c.problem.q_len < 2) return;
-    const int64_t row = random.between(0, c.problem.q_len - 1);
+    if (c.descriptor.q_len < 2) return;
+    const int64_t row = random.between(0, c.descriptor.q_len - 1);
     const double other = random.pick({kNan, HUGE_VAL, 0.0, 1e30});
     const Tensor query = mapped(
         c.query, [&](double x, auto index) { return index[index.size() - 2] == row ? x : other; });
@@ -94,7 +98,7 @@ TEST(Bitwise, OtherRowsDoNotMatter) {
 
 TEST(Bitwise, HeadSlice) {
   for_problems(60, unmasked(), [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     if (p.leading.empty() || p.query.leading != p.leading || p.leading != p.key.leading ||
         p.leading != p.value.leading)
       return;
@@ -112,7 +116,7 @@ TEST(Bitwise, HeadSlice) {
 
 TEST(Bitwise, GroupedHeadsAreRepeatedHeads) {
   for_problems(60, {}, [](const Case& c, Random&) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     if (p.leading.empty() || p.key.leading.empty() || p.value.leading.empty()) return;
     const auto repeated = [&](const Tensor& t) {
       const int64_t own = t.dim(-3), heads = p.leading.back();
@@ -155,7 +159,7 @@ TEST(Bitwise, StridedIsContiguous) {
 // Stride 0 stands for equal entries.
 TEST(Bitwise, ZeroStrideIsRepetition) {
   for_problems(40, {}, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     if (p.k_len == 0 || p.q_len == 0 || p.value_dim == 0) return;
     TensorView views[] = {c.query, c.key, c.value};
     TensorView& one = views[random.between(0, 2)];
@@ -195,7 +199,7 @@ TEST(Bitwise, PowersOfTwoBetweenQueryAndKey) {
 // More keys, excluded and full of NaN, change nothing: the blocks of keys start at key 0.
 TEST(Bitwise, AppendedMaskedKeys) {
   for_problems(60, unmasked(), [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     const int64_t more = random.pick({1, 3, 16, 64, 130, 300});
     const auto appended = [&](const Tensor& t) {
       Dims dims(t.dims().begin(), t.dims().end());
@@ -217,7 +221,7 @@ TEST(Bitwise, PaddingByLengths) {
   Wanted wanted = unmasked();
   wanted.leading = false;
   for_problems(60, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     const int64_t more = random.pick({1, 7, 64, 200});
     const auto padded = [&](const Tensor& t) {
       const Tensor rest = filled(p.dtype, {more, t.dim(-1)}, HUGE_VAL);
@@ -242,7 +246,7 @@ TEST(Bitwise, PaddingByLengths) {
 // A prefix computed alone equals the prefix of the whole.
 TEST(Bitwise, CausalPrefix) {
   for_problems(60, unmasked(), [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     const int64_t count = random.between(0, std::min(p.q_len, p.k_len));
     const rapt::Causal mask;
     const rapt::Mask* masks[] = {&mask};
@@ -261,7 +265,7 @@ TEST(Bitwise, ChunkedPrefillIsOneShot) {
   Wanted wanted = unmasked();
   wanted.empty = false;
   for_problems(40, wanted, [](const Case& c, Random& random) {
-    const int64_t n = std::min(c.problem.q_len, c.problem.k_len);
+    const int64_t n = std::min(c.descriptor.q_len, c.descriptor.k_len);
     const Dims all = counted(0, n);
     const Tensor query = taken(c.query, -2, all), key = taken(c.key, -2, all),
                  value = taken(c.value, -2, all);
@@ -312,7 +316,7 @@ TEST(Bitwise, ChunkedWindowIsOneShot) {
 // values go: whatever they hold, the bits are the same.
 TEST(Bitwise, ValuesOfExcludedKeysDoNotMatter) {
   for_problems(60, {}, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     Tensor allowed = filled(DType::boolean, {1, p.k_len}, 1);
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.5)); });
     const rapt::Boolean mask(allowed);

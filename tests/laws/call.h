@@ -3,7 +3,9 @@
 #include <functional>
 #include <span>
 
-#include "laws/problem.h"
+#include "check/random_descriptor.h"
+#include "laws/assertions.h"
+#include "laws/problem_count.h"
 #include "rapt/attention.h"
 
 namespace laws {
@@ -39,8 +41,8 @@ inline void for_problems(int count, const Wanted& wanted,
     seed = seed * 1099511628211u + static_cast<uint8_t>(*c);
   Random random(seed);
   for (int n = 0; n < problem_count(count) && !testing::Test::HasFailure(); ++n) {
-    const Case c(random_problem(random, wanted));
-    SCOPED_TRACE(c.problem.descriptor());
+    const Case c(random_descriptor(random, wanted));
+    SCOPED_TRACE(to_string(c.descriptor));
     law(c, random);
   }
 }

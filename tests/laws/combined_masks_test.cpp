@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "laws/call.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/lengths.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {

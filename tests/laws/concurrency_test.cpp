@@ -9,16 +9,17 @@
 
 #include "laws/call.h"
 #include "laws/executors.h"
+#include "rapt/mask/causal.h"
 
 namespace laws {
 namespace {
 
 // The first test of the file: whatever is initialised at the first call is so by many threads.
 TEST(Concurrency, ManyHostThreads) {
-  Problem p;
+  Descriptor p;
   p.q_len = p.k_len = 150;
   p.head_dim = p.value_dim = 24;
-  p.leading = p.query.leading = p.key.leading = p.value.leading = {2};
+  set_leading(p, {2});
   p.masks.emplace_back();
   const Case c(p);
   constexpr int kThreads = 12;
@@ -42,7 +43,7 @@ TEST(Concurrency, ManyHostThreads) {
 // OpenBLAS #240, PyTorch #17199: fork after a threaded call deadlocked the child.
 TEST(Concurrency, reg_fork_after_use) {
   const Case c([] {
-    Problem p;
+    Descriptor p;
     p.q_len = p.k_len = 80;
     p.head_dim = p.value_dim = 16;
     return p;
@@ -202,7 +203,7 @@ TEST(Concurrency, ProgressRisesToOne) {
 
 // Every task exactly once is the executor's promise; that no two workers share scratch is rapt's.
 TEST(Concurrency, MoreWorkersThanTasks) {
-  Problem p;
+  Descriptor p;
   p.q_len = 3;
   p.k_len = 40;
   p.head_dim = p.value_dim = 8;

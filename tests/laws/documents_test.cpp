@@ -8,6 +8,8 @@
 
 #include "laws/call.h"
 #include "rapt/mask/and.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
 #include "rapt/mask/documents.h"
 #include "rapt/mask/documents_by_starts.h"
 #include "rapt/mask/or.h"

@@ -5,6 +5,9 @@
 #include <limits>
 
 #include "laws/call.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {
@@ -25,7 +28,7 @@ Wanted one_head() {
 
 TEST(Equivalence, WideWindowIsNoMask) {
   for_problems(30, unmasked(), [](const Case& c, Random& random) {
-    const int64_t n = std::max(c.problem.q_len, c.problem.k_len) + random.between(0, 3);
+    const int64_t n = std::max(c.descriptor.q_len, c.descriptor.k_len) + random.between(0, 3);
     const rapt::Window wide(n, n), open(-1, -1);
     const AttentionResult full = masked(c, {});
     EXPECT_TRUE(same_results(masked(c, {&wide}), full));
@@ -35,7 +38,7 @@ TEST(Equivalence, WideWindowIsNoMask) {
 
 TEST(Equivalence, AnchorsAgreeOnSquares) {
   for_problems(30, one_head(), [](const Case& c, Random& random) {
-    Problem square = c.problem;
+    Descriptor square = c.descriptor;
     square.k_len = square.q_len;
     const Case s(square);
     const int64_t offset = random.between(-3, 3);
@@ -49,7 +52,7 @@ TEST(Equivalence, AnchorsAgreeOnSquares) {
 TEST(Equivalence, AnchorsDifferByOffset) {
   for_problems(30, one_head(), [](const Case& c, Random&) {
     const rapt::Causal br(rapt::Anchor::bottom_right);
-    const rapt::Causal tl(rapt::Anchor::top_left, c.problem.k_len - c.problem.q_len);
+    const rapt::Causal tl(rapt::Anchor::top_left, c.descriptor.k_len - c.descriptor.q_len);
     EXPECT_TRUE(same_results(masked(c, {&br}), masked(c, {&tl})));
   });
 }
@@ -71,7 +74,7 @@ TEST(Equivalence, EveryMaskIsABooleanMask) {
   Wanted wanted;
   wanted.bias = false;
   for_problems(150, wanted, [](const Case& c, Random&) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     if (p.masks.empty()) return;
     Dims dims = p.leading;
     dims.insert(dims.end(), {p.q_len, p.k_len});
@@ -104,7 +107,7 @@ TEST(Equivalence, DefaultScaleIsInverseRoot) {
   for_problems(30, {}, [](const Case& c, Random&) {
     AttentionOptions by_default = c.options, explicit_scale = c.options;
     by_default.scale.reset();
-    explicit_scale.scale = 1 / std::sqrt(static_cast<double>(c.problem.head_dim));
+    explicit_scale.scale = 1 / std::sqrt(static_cast<double>(c.descriptor.head_dim));
     EXPECT_TRUE(
         same_results(scaled_dot_product_attention(c.query, c.key, c.value, by_default),
                      scaled_dot_product_attention(c.query, c.key, c.value, explicit_scale)));

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "laws/random.h"
+#include "check/random.h"
 #include "rapt/context.h"
 
 namespace laws {

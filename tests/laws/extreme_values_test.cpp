@@ -5,19 +5,19 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance.h"
 #include "laws/call.h"
-#include "reference/tolerance.h"
 
 namespace laws {
 namespace {
 
 void expect_as_reference(const TensorView& q, const TensorView& k, const TensorView& v,
                          const AttentionOptions& options) {
-  reference::Problem problem{q, k, v, options.bias, options.scale, {}};
-  const reference::Expectations expected = reference::expectations(problem);
+  check::Problem problem{q, k, v, options.bias, options.scale, {}};
+  const Expectations expected = expectations(problem);
   const AttentionResult got = scaled_dot_product_attention(q, k, v, options);
-  EXPECT_TRUE(expected.output.met_by(reference::values_of(got.output), "output"));
-  EXPECT_TRUE(expected.lse.met_by(reference::values_of(got.statistic), "lse"));
+  EXPECT_TRUE(met_by(expected.output, values_of(got.output), "output"));
+  EXPECT_TRUE(met_by(expected.lse, values_of(got.statistic), "lse"));
 }
 
 // Scores of +-1e30 select exactly one row, whichever side of the product is large.
@@ -168,7 +168,7 @@ TEST(ExtremeValues, SignedZeros) {
   AttentionOptions options;
   options.scale = -0.0;
   const AttentionResult got = scaled_dot_product_attention(zero, zero, value, options);
-  for (const double o : reference::values_of(got.output)) EXPECT_EQ(o, 2);
+  for (const double o : values_of(got.output)) EXPECT_EQ(o, 2);
   EXPECT_NEAR(get(got.statistic, Dims{0}), std::log(5.0), 1e-6);
 }
 

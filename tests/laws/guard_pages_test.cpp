@@ -15,7 +15,7 @@ namespace {
 
 // Calls into guarded memory; compares with the simple call.
 void expect_guarded(const Case& c, Edge edge) {
-  const Problem& p = c.problem;
+  const Descriptor& p = c.descriptor;
   const GuardedTensor query(c.query, edge), key(c.key, edge), value(c.value, edge);
   AttentionOptions options = c.options;
   std::unique_ptr<GuardedTensor> bias;
@@ -72,14 +72,14 @@ TEST(GuardPages, RandomProblems) {
 TEST(GuardPages, EveryRemainder) {
   for (int64_t d = 1; d <= 40; ++d)
     for (const int64_t n : {1, 3, 16, 17, 33, 65}) {
-      Problem p;
+      Descriptor p;
       p.seed = static_cast<uint64_t>(d * 100 + n);
       p.q_len = n;
       p.k_len = 34 - d % 17;
       p.head_dim = d;
       p.value_dim = 41 - d;
-      p.leading = p.query.leading = p.key.leading = p.value.leading = {2};
-      SCOPED_TRACE(p.descriptor());
+      set_leading(p, {2});
+      SCOPED_TRACE(to_string(p));
       const Case c(p);
       expect_guarded(c, Edge::front);
       expect_guarded(c, Edge::back);
@@ -88,11 +88,11 @@ TEST(GuardPages, EveryRemainder) {
 
 // PyTorch #156022: 1030 queries, 17 keys, 3 heads of 8 wrote out of bounds.
 TEST(GuardPages, reg_1030_17_3_8) {
-  Problem p;
+  Descriptor p;
   p.q_len = 1030;
   p.k_len = 17;
   p.head_dim = p.value_dim = 8;
-  p.leading = p.query.leading = p.key.leading = p.value.leading = {3};
+  set_leading(p, {3});
   const Case c(p);
   expect_guarded(c, Edge::front);
   expect_guarded(c, Edge::back);
@@ -140,10 +140,10 @@ TEST(GuardPages, StridedOutputs) {
   for_problems(60, unmasked(), [](const Case& c, Random& random) {
     const AttentionResult expected = attend(c);
     const Tensor nothing = filled(
-        c.problem.dtype, Dims(expected.output.dims().begin(), expected.output.dims().end()), 0);
+        c.descriptor.dtype, Dims(expected.output.dims().begin(), expected.output.dims().end()), 0);
     const Strided out(nothing, static_cast<Layout>(random.between(0, kLayouts - 1)));
     const Strided lse(Tensor::copy_of(expected.statistic),
-                      random.chance(0.5) ? Layout::last_stride : Layout::reversed);
+                      random.chance(0.5) ? Layout::strided : Layout::negative);
     rapt::AttentionState state;
     state.output = out;
     state.statistic = lse;
@@ -169,13 +169,12 @@ TEST(Workspace, ExactlyAsPromised) {
     const auto shift = static_cast<size_t>(random.between(0, 63));
     std::vector<std::byte> memory(bytes + shift + 2 * kCanary, std::byte{0x5a});
     const std::span<std::byte> workspace(memory.data() + kCanary + shift, bytes);
-    AttentionResult got{
-        filled(c.problem.dtype, Dims(expected.output.dims().begin(), expected.output.dims().end()),
-               77),
-        filled(c.problem.dtype,
-               Dims(expected.statistic.dims().begin(), expected.statistic.dims().end()), 77),
-        {},
-        {}};
+    AttentionResult got;
+    got.output = filled(c.descriptor.dtype,
+                        Dims(expected.output.dims().begin(), expected.output.dims().end()), 77);
+    got.statistic =
+        filled(c.descriptor.dtype,
+               Dims(expected.statistic.dims().begin(), expected.statistic.dims().end()), 77);
     rapt::AttentionState state;
     state.output = got.output;
     state.statistic = got.statistic;
@@ -204,7 +203,7 @@ TEST(Workspace, ExactlyAsPromised) {
 TEST(Workspace, StatisticMayBeAbsent) {
   for_problems(20, {}, [](const Case& c, Random&) {
     const AttentionResult expected = attend(c);
-    Tensor output(c.problem.dtype, expected.output.dims());
+    Tensor output(c.descriptor.dtype, expected.output.dims());
     rapt::AttentionState state;
     state.output = output;
     std::vector<std::byte> workspace(

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "laws/arrays.h"
+#include "check/arrays.h"
 
 namespace laws {
 

@@ -6,6 +6,9 @@
 #include <limits>
 
 #include "laws/call.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/lengths.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {

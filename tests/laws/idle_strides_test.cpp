@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "laws/call.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/lengths.h"
 
 namespace laws {
 namespace {

@@ -10,11 +10,15 @@
 #include "laws/call.h"
 #include "rapt/catalogue.h"
 #include "rapt/mask/and.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
 #include "rapt/mask/documents.h"
 #include "rapt/mask/documents_by_starts.h"
+#include "rapt/mask/lengths.h"
 #include "rapt/mask/not.h"
 #include "rapt/mask/or.h"
 #include "rapt/mask/prefix.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance.h"
 #include "laws/call.h"
-#include "reference/tolerance.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
 
 namespace laws {
 namespace {
@@ -36,7 +38,7 @@ TEST(MaskedValues, reg_masked_nan_no_leak) {
   Wanted wanted = unmasked();
   wanted.leading = wanted.empty = false;
   for_problems(120, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     Tensor allowed(DType::boolean, {p.q_len, p.k_len});
     const double density = random.pick({0.1, 0.5, 0.95});
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(density)); });
@@ -143,15 +145,15 @@ TEST(MaskedValues, AgreeWithTheFormulas) {
         set(*t, index, random.pick({kNan, kInfinity, -kInfinity}));
       }
     }
-    reference::Problem problem = c.for_reference();
+    check::Problem problem = c.for_reference();
     problem.query = query;
     problem.key = key;
     problem.value = value;
-    const reference::Expectations expected = reference::expectations(problem);
+    const Expectations expected = expectations(problem);
     const AttentionResult got = scaled_dot_product_attention(query, key, value, c.options);
     // Where a score is infinite, the plain loop and the truth may differ in kind (a weight of 0 or
     // one of 1e-200 times Inf); met_by() then asks for "not finite" only.
-    EXPECT_TRUE(expected.output.met_by(reference::values_of(got.output), "output"));
+    EXPECT_TRUE(met_by(expected.output, values_of(got.output), "output"));
   });
 }
 
@@ -215,7 +217,7 @@ TEST(MaskedValues, AllScoresMinusInfinity) {
       const Tensor key = filled(dtype, {k_len, 4}, -kInfinity);
       const Tensor value = filled(dtype, {k_len, 2}, 1);
       const AttentionResult got = scaled_dot_product_attention(query, key, value);
-      for (const double x : reference::values_of(got.output)) EXPECT_TRUE(std::isnan(x)) << x;
+      for (const double x : values_of(got.output)) EXPECT_TRUE(std::isnan(x)) << x;
     }
 }
 

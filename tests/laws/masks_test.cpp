@@ -3,7 +3,12 @@
 
 #include <algorithm>
 
-#include "laws/problem.h"
+#include "check/random_descriptor.h"
+#include "laws/assertions.h"
+#include "laws/problem_count.h"
+#include "rapt/mask/boolean.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {
@@ -23,7 +28,7 @@ Positions random_positions(Random& random, int64_t length, int64_t most) {
 }
 
 void expect_agreement(const Case& c, const MaskSpec& spec, const rapt::Mask& mask, Random& random) {
-  const Problem& p = c.problem;
+  const Descriptor& p = c.descriptor;
   mask.check(p.leading, p.q_len, p.k_len);
   Dims leading;
   for (const int64_t length : p.leading) leading.push_back(random.between(0, length - 1));
@@ -36,7 +41,7 @@ void expect_agreement(const Case& c, const MaskSpec& spec, const rapt::Mask& mas
   const Positions queries = random_positions(random, p.q_len, 64);
   const Positions keys = random_positions(random, p.k_len, 130);
   const auto allowed = [&](int64_t i, int64_t j) {
-    return spec.allowed(leading, p.leading, p.q_len, p.k_len, i, j);
+    return spec.allowed({leading, p.leading, p.q_len, p.k_len}, i, j);
   };
 
   int64_t count = 0;
@@ -77,11 +82,11 @@ TEST(Masks, AgreeWithTheirPredicate) {
   wanted.bias = wanted.layouts = wanted.empty = false;
   wanted.max_work = 5e5;
   for (int n = 0; n < problem_count(300) && !HasFailure(); ++n) {
-    const Case c(random_problem(random, wanted));
-    SCOPED_TRACE(c.problem.descriptor());
+    const Case c(random_descriptor(random, wanted));
+    SCOPED_TRACE(to_string(c.descriptor));
     for (size_t m = 0; m < c.masks.size(); ++m)
       for (int tile = 0; tile < 12 && !HasFailure(); ++tile)
-        expect_agreement(c, c.problem.masks[m], *c.masks[m], random);
+        expect_agreement(c, c.descriptor.masks[m], *c.masks[m], random);
   }
 }
 
@@ -98,8 +103,8 @@ TEST(Masks, BooleanOfAnyStrides) {
     spec.dims = {2, q_len, k_len};
     spec.values = dense;
     const rapt::Boolean mask(strided);
-    Problem p;
-    p.leading = p.query.leading = p.key.leading = p.value.leading = {2};
+    Descriptor p;
+    set_leading(p, {2});
     p.q_len = q_len;
     p.k_len = k_len;
     const Case c(p);
@@ -114,9 +119,9 @@ TEST(Masks, PlanCountsPairs) {
   wanted.bias = wanted.layouts = false;
   wanted.max_work = 5e5;
   for (int n = 0; n < problem_count(150); ++n) {
-    const Case c(random_problem(random, wanted));
-    SCOPED_TRACE(c.problem.descriptor());
-    const Problem& p = c.problem;
+    const Case c(random_descriptor(random, wanted));
+    SCOPED_TRACE(to_string(c.descriptor));
+    const Descriptor& p = c.descriptor;
     const rapt::Plan plan = rapt::plan(c.query, c.key, c.value, c.options);
     int64_t heads = 1, pairs = 0;
     for (const int64_t length : p.leading) heads *= length;

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance.h"
 #include "laws/call.h"
-#include "reference/tolerance.h"
+#include "rapt/mask/causal.h"
 
 namespace laws {
 namespace {
@@ -34,15 +35,15 @@ AttentionResult part(const Case& c, int64_t begin, int64_t end) {
 }
 
 void expect_whole(const AttentionResult& got, const Case& c) {
-  const reference::Expectations truth = reference::expectations(c.for_reference());
+  const Expectations truth = expectations(c.for_reference());
   // Each part and the merge itself may take a budget.
-  EXPECT_TRUE(truth.output.met_by(reference::values_of(got.output), "output", 2));
-  EXPECT_TRUE(truth.lse.met_by(reference::values_of(got.statistic), "lse", 2));
+  EXPECT_TRUE(met_by(truth.output, values_of(got.output), "output", 2));
+  EXPECT_TRUE(met_by(truth.lse, values_of(got.statistic), "lse", 2));
 }
 
 TEST(Merge, PartsMakeTheWhole) {
   for_problems(80, unmasked(), [](const Case& c, Random& random) {
-    const int64_t n = c.problem.k_len;
+    const int64_t n = c.descriptor.k_len;
     const int64_t a = random.between(0, n), b = random.between(a, n);
     const AttentionResult first = part(c, 0, a), second = part(c, a, b), third = part(c, b, n);
     expect_whole(merged(merged(first, second), third), c);
@@ -53,8 +54,8 @@ TEST(Merge, PartsMakeTheWhole) {
 
 TEST(Merge, Commutes) {
   for_problems(30, unmasked(), [](const Case& c, Random& random) {
-    const int64_t at = random.between(0, c.problem.k_len);
-    const AttentionResult a = part(c, 0, at), b = part(c, at, c.problem.k_len);
+    const int64_t at = random.between(0, c.descriptor.k_len);
+    const AttentionResult a = part(c, 0, at), b = part(c, at, c.descriptor.k_len);
     EXPECT_TRUE(same_results(merged(a, b), merged(b, a)));
   });
 }
@@ -95,12 +96,12 @@ TEST(Merge, NanShows) {
 
 TEST(Merge, AnyStrides) {
   for_problems(30, unmasked(), [](const Case& c, Random& random) {
-    if (c.problem.q_len == 0 || c.problem.value_dim == 0) return;
-    const int64_t at = random.between(0, c.problem.k_len);
-    const AttentionResult a = part(c, 0, at), b = part(c, at, c.problem.k_len);
+    if (c.descriptor.q_len == 0 || c.descriptor.value_dim == 0) return;
+    const int64_t at = random.between(0, c.descriptor.k_len);
+    const AttentionResult a = part(c, 0, at), b = part(c, at, c.descriptor.k_len);
     const AttentionResult dense = merged(a, b);
-    const Strided a_output(a.output, Layout::transposed), b_output(b.output, Layout::padded_rows);
-    const Strided a_lse(a.statistic, Layout::last_stride), b_lse(b.statistic, Layout::reversed);
+    const Strided a_output(a.output, Layout::transposed), b_output(b.output, Layout::padded);
+    const Strided a_lse(a.statistic, Layout::strided), b_lse(b.statistic, Layout::negative);
     rapt::AttentionState into, from;
     into.output = a_output;
     into.statistic = a_lse;

@@ -7,6 +7,7 @@
 
 #include "laws/call.h"
 #include "laws/sanitizers.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {

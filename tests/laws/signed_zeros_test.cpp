@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "laws/call.h"
+#include "rapt/mask/boolean.h"
 
 namespace laws {
 namespace {

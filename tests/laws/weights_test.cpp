@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance.h"
 #include "laws/call.h"
 #include "laws/executors.h"
-#include "reference/tolerance.h"
 
 namespace laws {
 namespace {
@@ -18,17 +18,17 @@ AttentionResult with_weights(const Case& c, const Context& context = {}) {
 }
 
 double epsilon_of(const Case& c) {
-  return c.problem.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                       : std::numeric_limits<float>::epsilon();
+  return c.descriptor.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                          : std::numeric_limits<float>::epsilon();
 }
 
 TEST(Weights, RowsSumToOne) {
   for_problems(60, {}, [](const Case& c, Random&) {
-    if (c.problem.k_len == 0) return;
+    if (c.descriptor.k_len == 0) return;
     const AttentionResult got = with_weights(c);
-    const std::vector<double> lse = reference::values_of(got.statistic);
-    const std::vector<double> weights = reference::values_of(got.weights);
-    const auto k_len = static_cast<size_t>(c.problem.k_len);
+    const std::vector<double> lse = values_of(got.statistic);
+    const std::vector<double> weights = values_of(got.weights);
+    const auto k_len = static_cast<size_t>(c.descriptor.k_len);
     for (size_t row = 0; row < lse.size(); ++row) {
       double sum = 0;
       for (size_t j = 0; j < k_len; ++j) {
@@ -45,9 +45,9 @@ TEST(Weights, TimesValueIsOutput) {
   Wanted wanted;
   wanted.leading = false;
   for_problems(60, wanted, [](const Case& c, Random&) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     const AttentionResult got = with_weights(c);
-    const reference::Expectations truth = reference::expectations(c.for_reference());
+    const Expectations truth = expectations(c.for_reference());
     std::vector<double> product;
     for (int64_t i = 0; i < p.q_len; ++i)
       for (int64_t d = 0; d < p.value_dim; ++d) {
@@ -56,7 +56,7 @@ TEST(Weights, TimesValueIsOutput) {
           sum += get(got.weights, Dims{i, j}) * get(c.value, Dims{j, d});
         product.push_back(sum);
       }
-    EXPECT_TRUE(truth.output.met_by(product, "weights times value", 2));
+    EXPECT_TRUE(met_by(truth.output, product, "weights times value", 2));
   });
 }
 
@@ -82,7 +82,7 @@ TEST(Weights, ExecutorDoesNotMatter) {
 // Chosen rows and heads are slices of all weights, bit by bit, in the order asked for.
 TEST(Weights, ChosenRowsAndHeads) {
   for_problems(80, {}, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     int64_t heads = 1;
     for (const int64_t length : p.leading) heads *= length;
     const AttentionResult all = with_weights(c);

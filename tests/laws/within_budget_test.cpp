@@ -6,8 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance.h"
 #include "laws/call.h"
-#include "reference/tolerance.h"
+#include "rapt/mask/boolean.h"
 
 namespace laws {
 namespace {
@@ -20,13 +21,13 @@ AttentionResult call(const TensorView& q, const TensorView& k, const TensorView&
 }
 
 double epsilon_of(const Case& c) {
-  return c.problem.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                       : std::numeric_limits<float>::epsilon();
+  return c.descriptor.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                          : std::numeric_limits<float>::epsilon();
 }
 
 // Each element of `got` near that of `expected`, within two budgets plus `extra` per element.
 void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
-                 const reference::Expectation& truth, const char* what, double extra = 0) {
+                 const Expectation& truth, const char* what, double extra = 0) {
   const double bound = 2 * truth.budget().max + extra;
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -41,8 +42,7 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& expe
 
 void expect_near(const AttentionResult& got, const AttentionResult& expected, const Case& c,
                  double extra_output = 0, double extra_lse = 0) {
-  const reference::Expectations truth = reference::expectations(c.for_reference());
-  using reference::values_of;
+  const Expectations truth = expectations(c.for_reference());
   expect_near(values_of(got.output), values_of(expected.output), truth.output, "output",
               extra_output);
   expect_near(values_of(got.statistic), values_of(expected.statistic), truth.lse, "lse", extra_lse);
@@ -50,7 +50,7 @@ void expect_near(const AttentionResult& got, const AttentionResult& expected, co
 
 double largest(const TensorView& view) {
   double found = 0;
-  for (const double x : reference::values_of(view)) found = std::max(found, std::abs(x));
+  for (const double x : values_of(view)) found = std::max(found, std::abs(x));
   return found;
 }
 
@@ -59,7 +59,7 @@ TEST(WithinBudget, JointPermutationOfKeys) {
   Wanted wanted = unmasked();
   wanted.leading = false;
   for_problems(60, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     Tensor allowed(DType::boolean, {p.q_len, p.k_len});
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.7)); });
     const Tensor bias = random_normal(random, p.dtype, {p.q_len, p.k_len});
@@ -72,30 +72,30 @@ TEST(WithinBudget, JointPermutationOfKeys) {
       return call(c.query, k, v, options);
     };
     const auto order = random.permutation(p.k_len);
-    reference::Problem truth = c.for_reference();
+    check::Problem truth = c.for_reference();
     truth.bias = bias;
     truth.allowed = [&](auto, int64_t i, int64_t j) { return get(allowed, Dims{i, j}) != 0; };
-    const reference::Expectations expected = reference::expectations(truth);
+    const Expectations expected = expectations(truth);
     const AttentionResult got = run(taken(c.key, -2, order), taken(c.value, -2, order),
                                     taken(allowed, -1, order), taken(bias, -1, order));
-    EXPECT_TRUE(expected.output.met_by(reference::values_of(got.output), "output", 2));
-    EXPECT_TRUE(expected.lse.met_by(reference::values_of(got.statistic), "lse", 2));
+    EXPECT_TRUE(met_by(expected.output, values_of(got.output), "output", 2));
+    EXPECT_TRUE(met_by(expected.lse, values_of(got.statistic), "lse", 2));
   });
 }
 
 // The output lies between the smallest and the largest value of its column.
 TEST(WithinBudget, Convexity) {
   for_problems(60, unmasked(), [](const Case& c, Random&) {
-    if (c.problem.k_len == 0) return;
+    if (c.descriptor.k_len == 0) return;
     const AttentionResult got = attend(c);
-    const reference::Expectations truth = reference::expectations(c.for_reference());
+    const Expectations truth = expectations(c.for_reference());
     const double slack = truth.output.budget().max;
     double low = kInfinity, high = -kInfinity;
-    for (const double v : reference::values_of(c.value)) {
+    for (const double v : values_of(c.value)) {
       low = std::min(low, v);
       high = std::max(high, v);
     }
-    for (const double o : reference::values_of(got.output)) {
+    for (const double o : values_of(got.output)) {
       ASSERT_GE(o, low - slack);
       ASSERT_LE(o, high + slack);
     }
@@ -105,21 +105,20 @@ TEST(WithinBudget, Convexity) {
 TEST(WithinBudget, ConstantValue) {
   for_problems(60, {}, [](const Case& c, Random& random) {
     const double drawn = random.pick({1.0, -3.5, 1e10, 1e-10});
-    const double constant = get(filled(c.problem.dtype, {1}, drawn), Dims{0});
+    const double constant = get(filled(c.descriptor.dtype, {1}, drawn), Dims{0});
     const Tensor value = mapped(c.value, [&](double, auto) { return constant; });
     const AttentionResult got = call(c.query, c.key, value, c.options);
-    reference::Problem problem = c.for_reference();
+    check::Problem problem = c.for_reference();
     problem.value = value;
-    EXPECT_TRUE(
-        reference::expectations(problem).output.met_by(reference::values_of(got.output), "output"));
+    EXPECT_TRUE(met_by(expectations(problem).output, values_of(got.output), "output"));
     // The plain loop aside: weights that sum to 1 give the constant, or 0 where no key is seen.
-    const std::vector<double> lse = reference::values_of(got.statistic);
-    const std::vector<double> output = reference::values_of(got.output);
+    const std::vector<double> lse = values_of(got.statistic);
+    const std::vector<double> output = values_of(got.output);
     // Sums of k_len terms, rounded each: numerator and denominator.
     const double bound =
-        std::abs(constant) * epsilon_of(c) * (3 + 2 * static_cast<double>(c.problem.k_len));
+        std::abs(constant) * epsilon_of(c) * (3 + 2 * static_cast<double>(c.descriptor.k_len));
     for (size_t i = 0; i < output.size(); ++i) {
-      const bool empty = lse[i / static_cast<size_t>(c.problem.value_dim)] == -kInfinity;
+      const bool empty = lse[i / static_cast<size_t>(c.descriptor.value_dim)] == -kInfinity;
       ASSERT_NEAR(output[i], empty ? 0 : constant, bound);
     }
   });
@@ -135,10 +134,10 @@ TEST(WithinBudget, AffineValue) {
     AttentionResult expected = attend(c);
     expected.output = mapped(expected.output, [&](double x, auto) { return a * x + b; });
     const double rounding = 4 * epsilon_of(c) * (a * largest(c.value) + b);
-    const reference::Expectations truth = reference::expectations(c.for_reference());
+    const Expectations truth = expectations(c.for_reference());
     expect_near(call(c.query, c.key, value, c.options), expected, c,
                 2 * a * truth.output.budget().max + rounding +
-                    epsilon_of(c) * b * 2 * static_cast<double>(c.problem.k_len));
+                    epsilon_of(c) * b * 2 * static_cast<double>(c.descriptor.k_len));
   });
 }
 
@@ -147,21 +146,21 @@ TEST(WithinBudget, CommonShiftOfKeys) {
   Wanted wanted;
   wanted.leading = wanted.empty = false;
   for_problems(40, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     const Tensor shift = random_normal(random, p.dtype, {p.head_dim}, p.magnitude);
     const Tensor key =
         mapped(c.key, [&](double x, auto index) { return x + get(shift, Dims{index.back()}); });
-    reference::Problem moved = c.for_reference();
+    check::Problem moved = c.for_reference();
     moved.key = key;
     const AttentionResult got = call(c.query, key, c.value, c.options);
     // Both problems have their own budgets, and the shifted keys were rounded.
-    const reference::Expectations before = reference::expectations(c.for_reference());
-    const reference::Expectations after = reference::expectations(moved);
+    const Expectations before = expectations(c.for_reference());
+    const Expectations after = expectations(moved);
     const double scale = std::abs(p.scale.value_or(1 / std::sqrt(double(p.head_dim))));
     const double rounding =
         epsilon_of(c) * scale * static_cast<double>(p.head_dim) * largest(c.query) * largest(key);
-    const std::vector<double> old_output = reference::values_of(attend(c).output);
-    const std::vector<double> output = reference::values_of(got.output);
+    const std::vector<double> old_output = values_of(attend(c).output);
+    const std::vector<double> output = values_of(got.output);
     const double bound =
         before.output.budget().max + after.output.budget().max + 2 * rounding * largest(c.value);
     for (size_t i = 0; i < output.size(); ++i) ASSERT_NEAR(output[i], old_output[i], bound) << i;
@@ -196,8 +195,7 @@ TEST(WithinBudget, RotationOfQueriesAndKeys) {
   const Tensor query = integers(), key = integers(), value = integers();
   const AttentionResult plain = call(query, key, value, {});
   const AttentionResult turned = call(rotated(query), rotated(key), value, {});
-  const reference::Expectations truth = reference::expectations({query, key, value, {}, {}, {}});
-  using reference::values_of;
+  const Expectations truth = expectations({query, key, value, {}, {}, {}});
   expect_near(values_of(turned.output), values_of(plain.output), truth.output, "output");
   expect_near(values_of(turned.statistic), values_of(plain.statistic), truth.lse, "lse");
 }
@@ -206,7 +204,7 @@ TEST(WithinBudget, BiasShiftedPerRow) {
   Wanted wanted;
   wanted.bias = false;
   for_problems(40, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     const Tensor bias = random_normal(random, p.dtype, {p.q_len, 1});
     AttentionOptions options = c.options;
     options.bias = bias;
@@ -215,9 +213,9 @@ TEST(WithinBudget, BiasShiftedPerRow) {
     expected.statistic = mapped(expected.statistic, [&](double lse, auto index) {
       return lse + get(bias, Dims{index.back(), 0});
     });
-    reference::Problem with_bias = c.for_reference();
+    check::Problem with_bias = c.for_reference();
     with_bias.bias = bias;
-    const reference::Expectations truth = reference::expectations(with_bias);
+    const Expectations truth = expectations(with_bias);
     expect_near(got, expected, c, truth.output.budget().max, truth.lse.budget().max);
   });
 }
@@ -225,7 +223,7 @@ TEST(WithinBudget, BiasShiftedPerRow) {
 TEST(WithinBudget, DuplicatedKeys) {
   for_problems(40, unmasked(), [](const Case& c, Random&) {
     Dims twice;
-    for (int64_t j = 0; j < c.problem.k_len; ++j) twice.insert(twice.end(), {j, j});
+    for (int64_t j = 0; j < c.descriptor.k_len; ++j) twice.insert(twice.end(), {j, j});
     const AttentionResult got =
         call(c.query, taken(c.key, -2, twice), taken(c.value, -2, twice), c.options);
     AttentionResult expected = attend(c);
@@ -239,7 +237,7 @@ TEST(WithinBudget, BooleanMaskIsAdditiveInfinity) {
   Wanted wanted = unmasked();
   wanted.leading = false;
   for_problems(60, wanted, [](const Case& c, Random& random) {
-    const Problem& p = c.problem;
+    const Descriptor& p = c.descriptor;
     Tensor allowed(DType::boolean, {p.q_len, p.k_len});
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.5)); });
     Tensor bias(p.dtype, {p.q_len, p.k_len});
@@ -250,14 +248,14 @@ TEST(WithinBudget, BooleanMaskIsAdditiveInfinity) {
     AttentionOptions by_mask = c.options, by_bias = c.options;
     by_mask.masks = masks;
     by_bias.bias = bias;
-    reference::Problem truth = c.for_reference();
+    check::Problem truth = c.for_reference();
     truth.bias = bias;
-    const reference::Expectations expected = reference::expectations(truth);
+    const Expectations expected = expectations(truth);
     const AttentionResult masked = call(c.query, c.key, c.value, by_mask);
     const AttentionResult biased = call(c.query, c.key, c.value, by_bias);
     for (const AttentionResult* got : {&masked, &biased}) {
-      EXPECT_TRUE(expected.output.met_by(reference::values_of(got->output), "output"));
-      EXPECT_TRUE(expected.lse.met_by(reference::values_of(got->statistic), "lse"));
+      EXPECT_TRUE(met_by(expected.output, values_of(got->output), "output"));
+      EXPECT_TRUE(met_by(expected.lse, values_of(got->statistic), "lse"));
     }
   });
 }
@@ -267,17 +265,16 @@ TEST(WithinBudget, ZeroQueryGivesMean) {
   wanted.empty = false;
   for_problems(30, wanted, [](const Case& c, Random&) {
     const Tensor query = mapped(c.query, [](double, auto) { return 0.0; });
-    reference::Problem truth = c.for_reference();
+    check::Problem truth = c.for_reference();
     truth.query = query;
     AttentionOptions options = c.options;
     options.weights.emplace();
     const AttentionResult got = call(query, c.key, c.value, options);
-    EXPECT_TRUE(
-        reference::expectations(truth).output.met_by(reference::values_of(got.output), "output"));
-    const double mean = 1.0 / static_cast<double>(c.problem.k_len);
-    for (const double weight : reference::values_of(got.weights))
+    EXPECT_TRUE(met_by(expectations(truth).output, values_of(got.output), "output"));
+    const double mean = 1.0 / static_cast<double>(c.descriptor.k_len);
+    for (const double weight : values_of(got.weights))
       ASSERT_NEAR(weight, mean, 4 * epsilon_of(c) * mean);
-    for (const double lse : reference::values_of(got.statistic))
+    for (const double lse : values_of(got.statistic))
       ASSERT_NEAR(lse, -std::log(mean), 4 * epsilon_of(c) * (1 - std::log(mean)));
   });
 }

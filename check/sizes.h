@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace laws {
+namespace check {
 
 // Sequence lengths: SIMD lanes (4, 8, 16), tiles of queries (16, 32, 48, 64), blocks of keys (64,
 // 96, 128) and two of them.
@@ -18,4 +18,4 @@ inline const std::vector<int64_t> kHeadDims = {1,  2,  3,  4,  5,  6,  7,  8,   
                                                12, 13, 14, 15, 16, 17, 18, 19,  20,  31,  32,
                                                33, 40, 63, 64, 65, 80, 96, 127, 128, 129, 256};
 
-}  // namespace laws
+}  // namespace check

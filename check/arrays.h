@@ -1,17 +1,16 @@
 #pragma once
-// Tensors for the tests: made, rearranged, laid out with any strides, compared bit by bit.
-#include <gtest/gtest.h>
-
+// Tensors for checks: made, rearranged, laid out with any strides, compared bit by bit.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "laws/random.h"
+#include "check/random.h"
 #include "rapt/tensor.h"
 
-namespace laws {
+namespace check {
 
 using rapt::DType;
 using rapt::Shape;
@@ -24,8 +23,10 @@ std::string to_string(const Dims& dims);
 // Calls visit(index) for every element, row-major.
 void for_each_index(Shape shape, const std::function<void(std::span<const int64_t>)>& visit);
 
-// Reads and writes one element of f32, f64, i64 or bool through the strides.
+// Reads and writes one element of f32, f64, bf16, f16, i64 or bool through the strides. Every
+// float becomes a double exactly; set() rounds to nearest (16 bits: by way of f32).
 double get(const TensorView& view, std::span<const int64_t> index);
+double element_at(const TensorView& view, int64_t offset);  // offset: in elements, from view.data
 void set(const TensorView& view, std::span<const int64_t> index, double value);
 
 Tensor filled(DType dtype, const Dims& dims, double value);
@@ -41,14 +42,16 @@ Tensor concatenated(const TensorView& a, const TensorView& b, int dim);
 // The same numbers with other strides, in memory whose gaps hold NaN.
 enum class Layout : uint8_t {
   dense,
-  padded_rows,   // some elements between rows
-  transposed,    // the last two dimensions exchanged in memory
-  reversed,      // negative strides in all dimensions
-  last_stride,   // last dimension with stride 2 or 3
-  rows_outside,  // heads inside of rows: [batch, len, heads, dim] in memory
+  padded,       // some elements between rows
+  transposed,   // the last two dimensions exchanged in memory
+  negative,     // negative strides in all dimensions
+  strided,      // last dimension with stride 2 or 3
+  interleaved,  // heads inside of rows: [batch, len, heads, dim] in memory
 };
+inline constexpr const char* kLayoutNames[] = {"dense",    "padded",  "transposed",
+                                               "negative", "strided", "interleaved"};
 inline constexpr int kLayouts = 6;
-const char* name_of(Layout layout);
+inline const char* name_of(Layout layout) { return kLayoutNames[static_cast<int>(layout)]; }
 
 class Strided {
  public:
@@ -62,7 +65,10 @@ class Strided {
   TensorView view_;
 };
 
-// Are shape, dtype and every bit the same? NaNs count by their bits too.
-testing::AssertionResult same_bits(const TensorView& got, const TensorView& expected);
+// The elements of any view, row-major.
+std::vector<double> values_of(const TensorView& view);
 
-}  // namespace laws
+// Are shape, dtype and every bit the same? If not, where. NaNs count by their bits too.
+std::optional<std::string> difference_of_bits(const TensorView& got, const TensorView& expected);
+
+}  // namespace check

@@ -1,10 +1,11 @@
-// Draws a problem: first the sizes, then how the inputs are shaped, laid out and masked.
+// First the sizes, then how the inputs are shaped, laid out and masked.
+#include "check/random_descriptor.h"
+
 #include <algorithm>
 
-#include "laws/problem.h"
-#include "laws/sizes.h"
+#include "check/sizes.h"
 
-namespace laws {
+namespace check {
 namespace {
 
 int64_t random_length(Random& random, const Wanted& wanted) {
@@ -44,7 +45,7 @@ Dims broadcast_of_all(const Dims& a, const Dims& b) {
   return longer;
 }
 
-void draw_leading(Random& random, Problem& p) {
+void draw_leading(Random& random, Descriptor& p) {
   const int64_t rank = random.pick({0, 0, 1, 1, 2, 2, 2, 3, 4});
   Dims leading(static_cast<size_t>(rank));
   for (int64_t& length : leading) length = random.pick({1, 2, 2, 3});
@@ -67,7 +68,7 @@ void draw_leading(Random& random, Problem& p) {
 }
 
 // Dimensions that broadcast to [leading, q_len, k_len].
-Dims broadcast_matrix(Random& random, const Problem& p) {
+Dims broadcast_matrix(Random& random, const Descriptor& p) {
   Dims dims = p.leading;
   dims.push_back(p.q_len);
   dims.push_back(p.k_len);
@@ -78,7 +79,7 @@ Dims broadcast_matrix(Random& random, const Problem& p) {
   return dims;
 }
 
-int64_t random_offset(Random& random, const Problem& p) {
+int64_t random_offset(Random& random, const Descriptor& p) {
   switch (random.between(0, 5)) {
     case 0:
       return random.between(1, p.k_len + 2);
@@ -92,9 +93,10 @@ int64_t random_offset(Random& random, const Problem& p) {
   }
 }
 
-MaskSpec random_mask(Random& random, const Problem& p) {
+MaskSpec random_mask(Random& random, const Descriptor& p) {
   MaskSpec mask;
-  mask.kind = static_cast<MaskSpec::Kind>(random.between(0, 3));
+  mask.kind =
+      random.pick({MaskSpec::causal, MaskSpec::window, MaskSpec::lengths, MaskSpec::boolean});
   mask.anchor = random.chance(0.5) ? rapt::Anchor::top_left : rapt::Anchor::bottom_right;
   switch (mask.kind) {
     case MaskSpec::causal:
@@ -141,10 +143,10 @@ Side laid_out(Random& random, Side side) {
 
 }  // namespace
 
-Problem random_problem(Random& random, const Wanted& wanted) {
-  Problem p;
+Descriptor random_descriptor(Random& random, const Wanted& wanted) {
+  Descriptor p;
   do {
-    p = Problem{};
+    p = Descriptor{};
     p.seed = random.next() >> 32;
     p.dtype = wanted.dtype ? *wanted.dtype : random.chance(0.15) ? DType::f64 : DType::f32;
     p.q_len = random_length(random, wanted);
@@ -194,4 +196,4 @@ Problem random_problem(Random& random, const Wanted& wanted) {
   return p;
 }
 
-}  // namespace laws
+}  // namespace check

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace laws {
+namespace check {
 
 class Random {
  public:
@@ -53,4 +53,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace laws
+}  // namespace check

@@ -1,11 +1,12 @@
-#include "laws/arrays.h"
+#include "check/arrays.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <sstream>
 #include <stdexcept>
 
-namespace laws {
+namespace check {
 namespace {
 
 void* address(const TensorView& view, std::span<const int64_t> index) {
@@ -42,18 +43,27 @@ void for_each_index(Shape shape, const std::function<void(std::span<const int64_
 }
 
 double get(const TensorView& view, std::span<const int64_t> index) {
-  const void* at = address(view, index);
+  int64_t offset = 0;
+  for (size_t i = 0; i < index.size(); ++i) offset += index[i] * view.strides[i];
+  return element_at(view, offset);
+}
+
+double element_at(const TensorView& view, int64_t offset) {
   switch (view.dtype) {
     case DType::f32:
-      return *static_cast<const float*>(at);
+      return static_cast<const float*>(view.data)[offset];
     case DType::f64:
-      return *static_cast<const double*>(at);
+      return static_cast<const double*>(view.data)[offset];
+    case DType::bf16:
+      return static_cast<const rapt::BFloat16*>(view.data)[offset];
+    case DType::f16:
+      return static_cast<const rapt::Float16*>(view.data)[offset];
     case DType::i64:
-      return static_cast<double>(*static_cast<const int64_t*>(at));
+      return static_cast<double>(static_cast<const int64_t*>(view.data)[offset]);
     case DType::boolean:
-      return *static_cast<const bool*>(at) ? 1 : 0;
+      return static_cast<const bool*>(view.data)[offset] ? 1 : 0;
     default:
-      throw std::logic_error("not a dtype of the tests");
+      throw std::logic_error("not a dtype of the checks");
   }
 }
 
@@ -66,6 +76,12 @@ void set(const TensorView& view, std::span<const int64_t> index, double value) {
     case DType::f64:
       *static_cast<double*>(at) = value;
       break;
+    case DType::bf16:
+      *static_cast<rapt::BFloat16*>(at) = rapt::BFloat16::from(static_cast<float>(value));
+      break;
+    case DType::f16:
+      *static_cast<rapt::Float16*>(at) = rapt::Float16::from(static_cast<float>(value));
+      break;
     case DType::i64:
       *static_cast<int64_t*>(at) = static_cast<int64_t>(value);
       break;
@@ -73,7 +89,7 @@ void set(const TensorView& view, std::span<const int64_t> index, double value) {
       *static_cast<bool*>(at) = value != 0;
       break;
     default:
-      throw std::logic_error("not a dtype of the tests");
+      throw std::logic_error("not a dtype of the checks");
   }
 }
 
@@ -126,12 +142,6 @@ Tensor concatenated(const TensorView& a, const TensorView& b, int dim) {
   return tensor;
 }
 
-const char* name_of(Layout layout) {
-  constexpr const char* kNames[kLayouts] = {"dense",    "padded_rows", "transposed",
-                                            "reversed", "last_stride", "rows_outside"};
-  return kNames[static_cast<int>(layout)];
-}
-
 Strided::Strided(const TensorView& values, Layout layout) {
   if (!values.defined()) return;
   const auto rank = static_cast<size_t>(values.rank);
@@ -139,20 +149,20 @@ Strided::Strided(const TensorView& values, Layout layout) {
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
   if (layout == Layout::transposed && rank >= 2) std::swap(order[rank - 1], order[rank - 2]);
-  if (layout == Layout::rows_outside && rank >= 3) std::swap(order[rank - 2], order[rank - 3]);
-  int64_t stride = layout == Layout::last_stride ? 2 + values.rank % 2 : 1;
+  if (layout == Layout::interleaved && rank >= 3) std::swap(order[rank - 2], order[rank - 3]);
+  int64_t stride = layout == Layout::strided ? 2 + values.rank % 2 : 1;
   Dims strides(rank);
   for (size_t i = rank; i-- > 0;) {
     strides[order[i]] = stride;
     stride *= std::max<int64_t>(values.shape[order[i]], 1);
-    if (layout == Layout::padded_rows && i + 1 == rank) stride += 3;
+    if (layout == Layout::padded && i + 1 == rank) stride += 3;
   }
   const int64_t size = rapt::size_of(values.dtype);
   // All bits set is NaN for floats: whoever reads a gap will show it.
   memory_ = std::shared_ptr<std::byte[]>(new std::byte[static_cast<size_t>((stride + 1) * size)]);
   std::memset(memory_.get(), 0xff, static_cast<size_t>((stride + 1) * size));
   std::byte* base = memory_.get();
-  if (layout == Layout::reversed) {
+  if (layout == Layout::negative) {
     for (size_t i = 0; i < rank; ++i) {
       if (values.shape[i] > 1) base += (values.shape[i] - 1) * strides[i] * size;
       strides[i] = -strides[i];
@@ -164,20 +174,30 @@ Strided::Strided(const TensorView& values, Layout layout) {
   });
 }
 
-testing::AssertionResult same_bits(const TensorView& got, const TensorView& expected) {
-  if (got.dtype != expected.dtype || !std::ranges::equal(got.dims(), expected.dims()))
-    return testing::AssertionFailure() << "shape " << rapt::to_string(got.dims()) << " instead of "
-                                       << rapt::to_string(expected.dims());
-  testing::AssertionResult result = testing::AssertionSuccess();
-  for_each_index(got.dims(), [&](auto index) {
-    if (result && std::memcmp(address(got, index), address(expected, index),
-                              static_cast<size_t>(rapt::size_of(got.dtype))) != 0)
-      result = testing::AssertionFailure()
-               << "bits differ at " << rapt::to_string(index) << ": " << get(got, index)
-               << " instead of " << get(expected, index) << ", a difference of "
-               << get(got, index) - get(expected, index);
-  });
-  return result;
+std::vector<double> values_of(const TensorView& view) {
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(view.count()));
+  for_each_index(view.dims(), [&](auto index) { values.push_back(get(view, index)); });
+  return values;
 }
 
-}  // namespace laws
+std::optional<std::string> difference_of_bits(const TensorView& got, const TensorView& expected) {
+  if (got.dtype != expected.dtype || !std::ranges::equal(got.dims(), expected.dims()))
+    return std::string(rapt::name_of(got.dtype)) + " " + rapt::to_string(got.dims()) +
+           " instead of " + rapt::name_of(expected.dtype) + " " + rapt::to_string(expected.dims());
+  std::optional<std::string> difference;
+  for_each_index(got.dims(), [&](auto index) {
+    if (difference || std::memcmp(address(got, index), address(expected, index),
+                                  static_cast<size_t>(rapt::size_of(got.dtype))) == 0)
+      return;
+    const double a = get(got, index), b = get(expected, index);
+    std::ostringstream text;
+    text.precision(17);
+    text << "bits differ at " << rapt::to_string(index) << ": " << a << " instead of " << b
+         << ", a difference of " << a - b;
+    difference = text.str();
+  });
+  return difference;
+}
+
+}  // namespace check

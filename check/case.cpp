@@ -1,0 +1,143 @@
+#include "check/case.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace check {
+namespace {
+
+Tensor random_values(Random& random, const Descriptor& d, const Side& side, int64_t rows,
+                     int64_t columns) {
+  Dims dims = side.leading;
+  dims.insert(dims.end(), {rows, columns});
+  Tensor values = random_normal(random, d.dtype, dims, d.magnitude);
+  if (side.repeated < 0 || dims[static_cast<size_t>(side.repeated)] == 0) return values;
+  const Dims first(static_cast<size_t>(dims[static_cast<size_t>(side.repeated)]), 0);
+  return taken(values, side.repeated, first);
+}
+
+// Where `sequences` sequences start in `length` positions, and the end; some are empty.
+Tensor random_starts(Random& random, int64_t sequences, int64_t length) {
+  Dims starts = {0, length};
+  for (int64_t s = 1; s < sequences; ++s) starts.push_back(random.between(0, length));
+  std::ranges::sort(starts);
+  Tensor tensor(DType::i64, {sequences + 1});
+  std::ranges::copy(starts, tensor.values<int64_t>().begin());
+  return tensor;
+}
+
+// The sequence of `position`, which is the last that starts at or before it.
+size_t sequence_of(std::span<const int64_t> starts, int64_t position) {
+  return static_cast<size_t>(std::ranges::upper_bound(starts, position) - starts.begin()) - 1;
+}
+
+TensorView with_stride_0(TensorView view, const Side& side) {
+  if (view.defined() && side.repeated >= 0) view.strides[side.repeated] = 0;
+  return view;
+}
+
+}  // namespace
+
+Case::Case(Descriptor drawn) : descriptor(std::move(drawn)) {
+  Random random(descriptor.seed);
+  draw_inputs(random);
+  for (MaskSpec& mask : descriptor.masks) {
+    mask.draw(random, descriptor.q_len, descriptor.k_len, mask_values);
+    masks.push_back(mask.make());
+    mask_pointers.push_back(masks.back().get());
+  }
+  if (descriptor.packed > 0) draw_packing(random);
+  options.masks = mask_pointers;
+  options.scale = descriptor.scale;
+  options.output_dtype = descriptor.output_dtype;
+  options.precision = descriptor.precision;
+  options.invariant = descriptor.invariant;
+  if (descriptor.softcap)
+    throw rapt::Error(rapt::ErrorCode::unsupported, "this build of rapt has no softcap");
+}
+
+void Case::draw_inputs(Random& random) {
+  const Descriptor& d = descriptor;
+  query = random_values(random, d, d.query, d.q_len, d.head_dim);
+  key = random_values(random, d, d.key, d.k_len, d.head_dim);
+  value = random_values(random, d, d.value, d.k_len, d.value_dim);
+  strided_query = Strided(query, d.query.layout);
+  strided_key = Strided(key, d.key.layout);
+  strided_value = Strided(value, d.value.layout);
+  if (!d.has_bias) return;
+  bias = random_normal(random, d.bias_dtype.value_or(d.dtype), d.bias_dims);
+  for_each_index(d.bias_dims, [&](auto index) {
+    if (random.chance(d.excluded_by_bias))
+      set(bias, index, -std::numeric_limits<double>::infinity());
+  });
+  if (d.bias.repeated >= 0 && bias.dim(d.bias.repeated) > 0) {
+    const Dims first(static_cast<size_t>(bias.dim(d.bias.repeated)), 0);
+    bias = taken(bias, d.bias.repeated, first);
+  }
+  strided_bias = Strided(bias, d.bias.layout);
+  options.bias = bias;
+}
+
+void Case::draw_packing(Random& random) {
+  query_starts = random_starts(random, descriptor.packed, descriptor.q_len);
+  key_starts = random_starts(random, descriptor.packed, descriptor.k_len);
+  options.packed = {query_starts, key_starts};
+}
+
+Case::Inputs Case::laid_out() const {
+  const Descriptor& d = descriptor;
+  return {with_stride_0(strided_query, d.query), with_stride_0(strided_key, d.key),
+          with_stride_0(strided_value, d.value), with_stride_0(strided_bias, d.bias)};
+}
+
+rapt::AttentionOptions Case::wanted_options() const {
+  rapt::AttentionOptions wanted = options;
+  if (descriptor.has_bias) wanted.bias = laid_out().bias;
+  const Captures& captures = descriptor.captures;
+  if (const auto& w = captures.weights)
+    wanted.weights = rapt::WeightsRequest{w->begin, w->end, w->heads, w->rows};
+  if (const auto& m = captures.map)
+    wanted.map =
+        rapt::MapRequest{m->rows, m->columns, static_cast<rapt::Pool>(m->pooling), m->heads};
+  wanted.top_k = captures.top_k;
+  wanted.entropy = captures.entropy;
+  wanted.received = captures.received;
+  return wanted;
+}
+
+bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const {
+  HeadOfMask head{leading, descriptor.leading, descriptor.q_len, descriptor.k_len};
+  if (descriptor.packed > 0) {
+    // A sequence sees its own keys only, and its positions count from its own start.
+    const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
+    const size_t s = sequence_of(queries, i);
+    if (j < keys[s] || j >= keys[s + 1]) return false;
+    i -= queries[s];
+    j -= keys[s];
+    head.q_len = queries[s + 1] - queries[s];
+    head.k_len = keys[s + 1] - keys[s];
+  }
+  return std::ranges::all_of(descriptor.masks,
+                             [&](const MaskSpec& mask) { return mask.allowed(head, i, j); });
+}
+
+Problem Case::for_reference() const {
+  Problem p;
+  p.query = query;
+  p.key = key;
+  p.value = value;
+  if (bias.defined()) p.bias = bias;
+  p.scale = descriptor.scale;
+  p.softcap = descriptor.softcap;
+  p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
+  // f16 is computed in f32, and so is bf16 without its dot products (attention.h).
+  p.rounds_weights =
+      descriptor.dtype == DType::bf16 && descriptor.precision == rapt::Precision::automatic;
+  if (!masks.empty() || descriptor.packed > 0)
+    p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
+      return allowed(leading, i, j);
+    };
+  return p;
+}
+
+}  // namespace check

@@ -1,0 +1,44 @@
+#pragma once
+// A descriptor with its tensors and masks: what the library and the reference are called with.
+#include <memory>
+#include <vector>
+
+#include "check/descriptor.h"
+#include "check/reference.h"
+#include "rapt/attention.h"
+
+namespace check {
+
+// Move nowhere, copy nowhere: the options point into it.
+class Case {
+ public:
+  explicit Case(Descriptor descriptor);
+  Case(const Case&) = delete;
+  Case& operator=(const Case&) = delete;
+
+  Descriptor descriptor;
+  Tensor query, key, value, bias;  // dense; bias may be absent
+  Strided strided_query, strided_key, strided_value, strided_bias;
+  Tensor query_starts, key_starts;  // [sequences + 1] of packed sequences
+  std::vector<Tensor> mask_values;
+  std::vector<std::unique_ptr<rapt::Mask>> masks;
+  std::vector<const rapt::Mask*> mask_pointers;
+  rapt::AttentionOptions options;  // over the dense tensors, without captures
+
+  // The inputs as the descriptor lays them out: strides, and stride 0 where it says broadcast.
+  struct Inputs {
+    TensorView query, key, value, bias;
+  };
+  Inputs laid_out() const;
+  // Options over the bias as laid out, with the captures of the descriptor.
+  rapt::AttentionOptions wanted_options() const;
+
+  bool allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const;
+  Problem for_reference() const;
+
+ private:
+  void draw_inputs(Random& random);
+  void draw_packing(Random& random);
+};
+
+}  // namespace check

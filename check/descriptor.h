@@ -1,0 +1,116 @@
+#pragma once
+// A problem as one line of text, from which the same tensors come on every machine.
+//
+//   b2h8/2q1024k1024d64:bf16:mask=window(256,0)&lengths
+//
+//   descriptor = shape { ":" field }           fields in any order, each at most once
+//   shape      = [ leading ] "q" N "k" N "d" N [ "v" N ]
+//                                              queries, keys, head_dim, value_dim (default: d)
+//   leading    = [ "b" N ] "h" heads | "b" N | dims [ "h" heads ]      default: none, rank 2
+//                                              the last leading dimension is that of the heads
+//   heads      = N [ "/" N ]                   of query / of key and value
+//   dims       = "[" [ N { "," N } ] "]"
+//   field      = dtype [ ">" dtype ]           f32 (default), f64, bf16, f16; > f32: the output
+//              | "query=" dims | "key=" dims | "value=" dims
+//                                              leading dimensions of one input, where they are not
+//                                              those of the shape: 1 or missing where it repeats
+//              | "layout=" side [ "," side "," side [ "," side ] ]
+//                                              of all; or of query, key, value and bias
+//              | "mask=" masks
+//              | "bias" [ "=" item { "," item } ]
+//                                              items: dims (default [q,k]), the part that is -inf
+//                                              (default 0), a dtype (default: the query's)
+//              | "scale=" X | "softcap=" X | "norm=" name
+//              | "precision=" ( "automatic" | "fma" ) | "invariant"
+//              | "packed=" N                   N sequences, of drawn lengths
+//              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]
+//              | "map(" N "," N [ "," pool ] [ "," heads_wanted ] ")"
+//              | "top_k(" N ")" | "entropy" | "received"
+//              | "magnitude=" X                of query, key and value (default 1)
+//              | "seed=" N                     of all values (default 0)
+//   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
+//                                              a dimension of stride 0
+//   layout     = dense | padded | transposed | negative | strided | interleaved
+//   rows       = N ".." N | dims               [a, b), or chosen rows
+//   heads_wanted = "heads=" dims               flat indices into the leading dimensions
+//   pool       = mean | max | sum
+//   masks      = or_list                       an "&" outside of all brackets separates masks of
+//   or_list    = and_list { "|" and_list }     the option, (a&b) is one mask of its own
+//   and_list   = factor { "&" factor }
+//   factor     = "!" factor | "(" or_list ")" | mask
+//   mask       = "causal" [ "(" offset, anchor ")" ]          arguments in any order, each may miss
+//              | "window(" left "," right [ "," anchor ] ")"
+//              | "prefix(" N ")" | "documents(" N ")"         N documents
+//              | "lengths" [ "(" dims ")" ]                   default: the first leading dimension
+//              | "boolean" [ "(" density, dims ")" ]          default: 0.5, [q,k]
+//   anchor     = top-left | bottom-right
+//
+// Tensors are drawn from the seed. The printed form is canonical: fields in the order above,
+// defaults left out, so that equal problems have equal lines, and parsing it gives the same
+// problem.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check/arrays.h"
+#include "check/captures.h"
+#include "check/mask_spec.h"
+#include "rapt/attention.h"
+
+namespace check {
+
+struct Side {  // one input tensor
+  Dims leading;
+  Layout layout = Layout::dense;
+  int repeated = -1;  // a dimension with stride 0
+  bool operator==(const Side&) const = default;
+};
+
+struct Descriptor {
+  Dims leading;  // of the output
+  Side query, key, value, bias;
+  int64_t q_len = 1, k_len = 1, head_dim = 1, value_dim = 1;
+  DType dtype = DType::f32;
+  std::optional<DType> output_dtype;  // default: dtype
+  std::vector<MaskSpec> masks;        // combined by "and", as options.masks
+  bool has_bias = false;
+  Dims bias_dims;                   // all dimensions
+  double excluded_by_bias = 0;      // part of the bias that is -inf
+  std::optional<DType> bias_dtype;  // default: dtype
+  std::optional<double> scale;
+  std::optional<double> softcap;
+  std::string normalizer = "softmax";
+  rapt::Precision precision = rapt::Precision::automatic;
+  bool invariant = false;
+  int64_t packed = 0;  // sequences; 0: not packed
+  Captures captures;
+  double magnitude = 1;
+  uint64_t seed = 0;
+
+  bool operator==(const Descriptor&) const = default;
+  double work() const;  // multiplications
+  int64_t heads() const;
+};
+
+// Throws Error(argument) with the column and what was expected there.
+Descriptor parse_descriptor(std::string_view text);
+
+std::string to_string(const Descriptor& descriptor);
+
+// All leading dimensions, and the bias's, those of one output: for problems made field by field.
+void set_leading(Descriptor& descriptor, const Dims& leading);
+
+// The broadcast of all inputs' leading dimensions; nothing if they do not fit.
+std::optional<Dims> broadcast_of(const Dims& query, const Dims& key, const Dims& value);
+
+// The bounds of what can be written: far beyond any memory, and small enough to count in.
+inline constexpr int64_t kMaxLength = int64_t{1} << 40;
+inline constexpr size_t kMaxText = 4096;
+inline constexpr size_t kMaxLeading = 8;
+inline constexpr size_t kMaxListed = 1024;  // rows or heads that are named one by one
+inline constexpr int kMaxMaskDepth = 16;
+inline constexpr int kMaxMaskParts = 64;
+
+}  // namespace check

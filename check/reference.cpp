@@ -1,0 +1,283 @@
+#include "check/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace check {
+namespace {
+
+using rapt::DType;
+using rapt::TensorView;
+using Index = std::vector<int64_t>;
+
+// Length of the leading dimension that is `from_right` places left of the matrix; 1 if missing.
+int64_t leading_length(const TensorView& t, size_t from_right) {
+  const int dim = t.rank - 3 - static_cast<int>(from_right);
+  return dim < 0 ? 1 : t.shape[dim];
+}
+
+double element(const TensorView& t, int64_t offset) {
+  switch (t.dtype) {
+    case DType::f32:
+      return static_cast<const float*>(t.data)[offset];
+    case DType::f64:
+      return static_cast<const double*>(t.data)[offset];
+    case DType::bf16:
+      return static_cast<const rapt::BFloat16*>(t.data)[offset];
+    case DType::f16:
+      return static_cast<const rapt::Float16*>(t.data)[offset];
+    default:
+      throw std::logic_error("the reference reads f32, f64, bf16 and f16");
+  }
+}
+
+// One matrix of a tensor. Rows or columns that are there once serve all.
+struct Matrix {
+  const TensorView* tensor = nullptr;
+  int64_t start = 0, row_stride = 0, column_stride = 0;
+  double operator()(int64_t row, int64_t column) const {
+    return element(*tensor, start + row * row_stride + column * column_stride);
+  }
+};
+
+// The matrix of `t` that serves the output's head `leading`: at the same index, at 0 where t
+// repeats, and at h / (heads / own heads) where t has fewer heads.
+Matrix matrix_of(const TensorView& t, std::span<const int64_t> leading,
+                 std::span<const int64_t> lengths) {
+  Matrix m{&t, 0, t.strides[t.rank - 2], t.strides[t.rank - 1]};
+  if (t.shape[t.rank - 2] == 1) m.row_stride = 0;
+  if (t.shape[t.rank - 1] == 1) m.column_stride = 0;
+  for (int i = 0; i < t.rank - 2; ++i) {
+    const auto from_right = static_cast<size_t>(t.rank - 3 - i);
+    const size_t out = lengths.size() - 1 - from_right;
+    const int64_t own =
+        t.shape[i] == lengths[out] ? leading[out] : leading[out] / (lengths[out] / t.shape[i]);
+    m.start += own * t.strides[i];
+  }
+  return m;
+}
+
+template <class Real>
+std::vector<Real> values_of(const Matrix& m, int64_t rows, int64_t columns) {
+  std::vector<Real> values;
+  values.reserve(static_cast<size_t>(rows * columns));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) values.push_back(static_cast<Real>(m(r, c)));
+  return values;
+}
+
+// As a number of `dtype` holds it. f32 and f64 are what Real is, or more.
+template <class Real>
+Real rounded(DType dtype, Real x) {
+  if (dtype == DType::bf16) return rapt::BFloat16::from(static_cast<float>(x));
+  if (dtype == DType::f16) return rapt::Float16::from(static_cast<float>(x));
+  return x;
+}
+
+template <class Real>
+class Head {
+ public:
+  Head(const Problem& p, const Sizes& sizes, const Index& leading)
+      : p_(p),
+        sizes_(sizes),
+        leading_(leading),
+        query_(matrix_of(p.query, leading, sizes.leading)),
+        key_(
+            values_of<Real>(matrix_of(p.key, leading, sizes.leading), sizes.k_len, sizes.head_dim)),
+        value_(values_of<Real>(matrix_of(p.value, leading, sizes.leading), sizes.k_len,
+                               sizes.value_dim)),
+        scale_(p.scale ? static_cast<Real>(*p.scale)
+                       : 1 / std::sqrt(static_cast<Real>(sizes.head_dim))) {
+    if (p.bias.defined()) bias_ = matrix_of(p.bias, leading, sizes.leading);
+    // Only the dtype's own loop rounds as the dtype does; the truth does not.
+    rounds_ = std::is_same_v<Real, float>;
+    for (int64_t c = 0; c < sizes.value_dim; ++c) {
+      Real sum = 0;
+      for (int64_t j = 0; j < sizes.k_len; ++j)
+        if (const Real v = value_at(j, c); std::isfinite(v)) sum += std::abs(v);
+      value_sum_.push_back(sum);
+    }
+  }
+
+  void attend(int64_t i, Row<Real>& row) {
+    row.index = i;
+    row.value_sum = value_sum_;
+    score(i, row);
+    const auto k_len = static_cast<size_t>(sizes_.k_len);
+    const auto value_dim = static_cast<size_t>(sizes_.value_dim);
+    row.weights.assign(k_len, 0);
+    row.seen.assign(k_len, 0);
+    row.output.assign(value_dim, 0);
+    row.output_terms.assign(value_dim, 0);
+    row.output_squares.assign(value_dim, 0);
+    row.lse = -kInfinity;
+    row.entropy = row.entropy_terms = row.score_mean = 0;
+    if (!visible_.empty()) weigh(row);
+  }
+
+ private:
+  static constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+
+  Real value_at(int64_t j, int64_t c) const {
+    return value_[static_cast<size_t>(j * sizes_.value_dim + c)];
+  }
+
+  // The visible keys and their scores.
+  void score(int64_t i, Row<Real>& row) {
+    visible_.clear();
+    score_.clear();
+    maximum_ = -kInfinity;
+    row.dot_terms = row.bias_terms = row.capped_terms = 0;
+    query_row_.clear();
+    for (int64_t d = 0; d < sizes_.head_dim; ++d)
+      query_row_.push_back(static_cast<Real>(query_(i, d)));
+    for (int64_t j = 0; j < sizes_.k_len; ++j) {
+      if (p_.allowed && !p_.allowed(leading_, i, j)) continue;
+      const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(i, j)) : 0;
+      if (bias == -kInfinity) continue;
+      Real dot = 0, squares = 0;
+      const Real* key = &key_[static_cast<size_t>(j * sizes_.head_dim)];
+      for (size_t d = 0; d < query_row_.size(); ++d) {
+        const Real product = query_row_[d] * key[d];
+        dot += product;
+        squares += product * product;
+      }
+      Real s = scale_ * dot;
+      if (p_.softcap) {
+        const auto cap = static_cast<Real>(*p_.softcap);
+        s = cap * std::tanh(s / cap);
+        row.capped_terms = std::max(row.capped_terms, std::abs(s));
+      }
+      visible_.push_back(j);
+      score_.push_back(s + bias);
+      if (!(score_.back() <= maximum_)) maximum_ = score_.back();  // a NaN becomes the maximum
+      row.dot_terms =
+          std::max(row.dot_terms, std::abs(scale_) * (std::abs(dot) + std::sqrt(squares)));
+      row.bias_terms = std::max(row.bias_terms, std::abs(bias));
+    }
+  }
+
+  void weigh(Row<Real>& row) const {
+    // Shifted by the maximum against overflow; a row of only -inf has nothing to shift by.
+    const Real shift = maximum_ == -kInfinity ? Real{0} : maximum_;
+    const bool rounds_weights = rounds_ && p_.rounds_weights;
+    Real sum = 0;
+    for (const Real s : score_) sum += std::exp(s - shift);
+    row.lse = shift + std::log(sum);
+    Real mean = 0;
+    for (size_t x = 0; x < visible_.size(); ++x) {
+      const Real power = std::exp(score_[x] - shift), weight = power / sum;
+      row.weights[static_cast<size_t>(visible_[x])] = weight;
+      row.seen[static_cast<size_t>(visible_[x])] = 1;
+      if (weight > 0) {
+        row.entropy -= weight * (score_[x] - shift - std::log(sum));
+        mean += weight * score_[x];
+      }
+      const Real factor = rounds_weights ? rounded(p_.query.dtype, power) : weight;
+      for (int64_t c = 0; c < sizes_.value_dim; ++c) {
+        const Real v = value_at(visible_[x], c);
+        row.output[static_cast<size_t>(c)] += factor * v;
+        row.output_terms[static_cast<size_t>(c)] += weight * std::abs(v);
+        row.output_squares[static_cast<size_t>(c)] += weight * v * (weight * v);
+      }
+    }
+    row.score_mean = std::abs(mean);
+    for (size_t x = 0; x < visible_.size(); ++x)
+      if (const Real w = row.weights[static_cast<size_t>(visible_[x])]; w > 0)
+        row.entropy_terms += w * std::abs(score_[x] - shift - std::log(sum) + row.entropy);
+    for (Real& square : row.output_squares) square = std::sqrt(square);
+    for (Real& x : row.output) {
+      if (rounds_weights) x /= sum;
+      if (rounds_) x = rounded(p_.output_dtype.value_or(p_.query.dtype), x);
+    }
+  }
+
+  const Problem& p_;
+  const Sizes& sizes_;
+  const Index& leading_;
+  Matrix query_, bias_;            // [q_len, head_dim], [q_len, k_len]
+  std::vector<Real> key_, value_;  // [k_len, head_dim], [k_len, value_dim]
+  Real scale_;
+  bool rounds_ = false;
+  std::vector<Real> value_sum_;  // [value_dim]
+  // Of the current row:
+  std::vector<Real> query_row_;  // [head_dim]
+  std::vector<int64_t> visible_;
+  std::vector<Real> score_;  // of the visible keys
+  Real maximum_ = 0;
+};
+
+}  // namespace
+
+Sizes sizes_of(const Problem& p) {
+  Sizes sizes;
+  const int rank = std::max({p.query.rank, p.key.rank, p.value.rank}) - 2;
+  sizes.leading.resize(static_cast<size_t>(rank));
+  for (size_t i = 0; i < sizes.leading.size(); ++i) {
+    const size_t from_right = sizes.leading.size() - 1 - i;
+    const int64_t q = leading_length(p.query, from_right);
+    const int64_t k = leading_length(p.key, from_right);
+    const int64_t v = leading_length(p.value, from_right);
+    const int64_t length = q != 1 ? q : k != 1 ? k : v;
+    sizes.leading[i] = length;
+    sizes.heads *= length;
+    for (const int64_t own : {q, k, v}) {
+      const bool divides = from_right == 0 && own > 0 && length % own == 0;
+      if (own != length && own != 1 && !divides)
+        throw std::logic_error("leading dimensions do not fit");
+    }
+  }
+  sizes.q_len = p.query.shape[p.query.rank - 2];
+  sizes.k_len = p.key.shape[p.key.rank - 2];
+  sizes.value_dim = p.value.shape[p.value.rank - 1];
+  sizes.head_dim = p.query.shape[p.query.rank - 1];
+  return sizes;
+}
+
+template <class Real>
+void for_each_row(const Problem& p, const Sample& sample,
+                  const std::function<void(const Row<Real>&)>& visit) {
+  const Sizes sizes = sizes_of(p);
+  const auto heads = static_cast<int64_t>(sample.heads ? sample.heads->size() : sizes.heads);
+  const auto rows = static_cast<int64_t>(sample.rows ? sample.rows->size() : sizes.q_len);
+  Row<Real> row;
+  for (int64_t h = 0; h < heads; ++h) {
+    row.head = sample.heads ? (*sample.heads)[static_cast<size_t>(h)] : h;
+    Index leading(sizes.leading.size());
+    int64_t rest = row.head;
+    for (size_t i = leading.size(); i-- > 0;) {
+      leading[i] = rest % sizes.leading[i];
+      rest /= sizes.leading[i];
+    }
+    Head<Real> head(p, sizes, leading);
+    for (int64_t r = 0; r < rows; ++r) {
+      head.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r, row);
+      visit(row);
+    }
+  }
+}
+
+template <class Real>
+Result<Real> attention(const Problem& p) {
+  Result<Real> result;
+  result.sizes = sizes_of(p);
+  for_each_row<Real>(p, {}, [&](const Row<Real>& row) {
+    result.output.insert(result.output.end(), row.output.begin(), row.output.end());
+    result.weights.insert(result.weights.end(), row.weights.begin(), row.weights.end());
+    result.lse.push_back(row.lse);
+  });
+  return result;
+}
+
+#define RAPT_CHECK_INSTANTIATE(Real)                                              \
+  template void for_each_row<Real>(const Problem&, const Sample&,                 \
+                                   const std::function<void(const Row<Real>&)>&); \
+  template Result<Real> attention(const Problem&);
+RAPT_CHECK_INSTANTIATE(float)
+RAPT_CHECK_INSTANTIATE(double)
+RAPT_CHECK_INSTANTIATE(long double)
+#undef RAPT_CHECK_INSTANTIATE
+
+}  // namespace check

@@ -1,0 +1,97 @@
+#pragma once
+// The reference: attention as the formulas say it, one loop per sum, written to be read.
+//
+//   score(i, j)  = cap(scale * sum_d query[i, d] key[j, d]) + bias[i, j]
+//                  cap(s) = softcap * tanh(s / softcap), or s without a softcap
+//   lse(i)       = ln sum_j e^score(i, j)                        over the keys that i may see
+//   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')
+//   output(i)    = sum_j weight(i, j) value[j]
+//   entropy(i)   = - sum_j weight(i, j) ln weight(i, j)
+//
+// A pair is excluded when the predicate is false or the bias is -inf; an excluded pair is as if the
+// key were absent, whatever its key and value hold. A row without keys has output 0, lse -inf,
+// weights 0 and entropy 0. Everything else is IEEE arithmetic: NaN and Inf go where the formulas
+// take them.
+//
+// The same loops run in long double and double, which are the truth for f64 and for the others, and
+// in the dtype itself ("plain"), whose error says how much error a tensor may have (tolerance.h).
+// Plain for 16 bits is what 16-bit products do: f32 products and sums of the inputs as they are,
+// the e^(score - maximum) of a row rounded to 16 bits where they meet the values if
+// `rounds_weights`, the output rounded to its dtype.
+// Shares no code with the library: only TensorView, which says where the elements lie.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "check/captures.h"
+#include "rapt/tensor.h"
+
+namespace check {
+
+// May query i of the head at `leading` (an index into the output's leading dimensions) see key j?
+using Allowed = std::function<bool(std::span<const int64_t> leading, int64_t i, int64_t j)>;
+
+struct Problem {
+  rapt::TensorView query;  // [..., q_len, head_dim]
+  rapt::TensorView key;    // [..., k_len, head_dim]
+  rapt::TensorView value;  // [..., k_len, value_dim]
+  rapt::TensorView bias;   // [..., q_len or 1, k_len or 1], may be absent
+  std::optional<double> scale;
+  Allowed allowed;  // empty: all
+  std::optional<double> softcap = {};
+  std::optional<rapt::DType> output_dtype = {};  // default: the query's
+  bool rounds_weights = false;
+};
+
+// Which rows are looked at, in this order: each of `rows` of each of `heads` (flat indices into the
+// leading dimensions). Absent: all.
+struct Sample {
+  std::optional<std::vector<int64_t>> heads, rows;
+};
+
+struct Sizes {
+  std::vector<int64_t> leading;
+  int64_t heads = 1, q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
+};
+
+// One row of the result, and how large the terms are of which it is the sum; rounding is
+// proportional to them.
+template <class Real>
+struct Row {
+  int64_t head = 0, index = 0;
+  std::vector<Real> output;   // [value_dim]
+  std::vector<Real> weights;  // [k_len]
+  std::vector<char> seen;     // [k_len]: is the pair allowed?
+  Real lse = 0, entropy = 0;
+  std::vector<Real> output_terms;    // [value_dim]: sum_j weight |value|
+  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (weight value)^2)
+  Real dot_terms = 0;                // max_j |scale| (|query . key| + |products|_2)
+  Real capped_terms = 0;             // max_j |cap(s)|, 0 without a softcap
+  Real bias_terms = 0;               // max_j |bias|
+  Real entropy_terms = 0;            // sum_j weight |ln weight + entropy|
+  Real score_mean = 0;               // |sum_j weight score|
+  std::span<const Real> value_sum;   // [value_dim]: sum_j |value|, over the finite ones
+};
+
+// Throws std::logic_error for shapes that do not fit.
+Sizes sizes_of(const Problem& problem);
+
+// Calls visit(row) for the rows of the sample. Real: float, double, long double.
+template <class Real>
+void for_each_row(const Problem& problem, const Sample& sample,
+                  const std::function<void(const Row<Real>&)>& visit);
+
+// All rows, one after the other.
+template <class Real>
+struct Result {
+  Sizes sizes;
+  std::vector<Real> output;   // [..., q_len, value_dim]
+  std::vector<Real> lse;      // [..., q_len]
+  std::vector<Real> weights;  // [..., q_len, k_len]
+};
+template <class Real>
+Result<Real> attention(const Problem& problem);
+
+}  // namespace check
