@@ -40,8 +40,10 @@
 //   factor     = "!" factor | "(" or_list ")" | mask
 //   mask       = "causal" [ "(" offset, anchor ")" ]          arguments in any order, each may miss
 //              | "window(" left "," right [ "," anchor ] ")"
-//              | "prefix(" N ")" | "documents(" N ")"         N documents
+//              | "prefix(" N ")"                              N keys
+//              | "prefix" [ "(" dims ")" ]                    a length each of the leading dims
 //              | "lengths" [ "(" dims ")" ]                   default: the first leading dimension
+//              | "documents(" N ")" | "documents_by_starts(" N ")"      N documents
 //              | "boolean" [ "(" density, dims ")" ]          default: 0.5, [q,k]
 //   anchor     = top-left | bottom-right
 //

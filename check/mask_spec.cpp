@@ -47,13 +47,17 @@ std::string library_text(const MaskSpec& mask, std::vector<TensorView>& tensors)
              anchor_text(mask.anchor) + ")";
     case MaskSpec::prefix:
       return "prefix(" + std::to_string(mask.length) + ")";
+    case MaskSpec::prefix_values:
+      return "prefix(lengths=" + named(mask.values) + ")";
     case MaskSpec::lengths:
       return "lengths(" + named(mask.values) + ")";
     case MaskSpec::boolean:
       return "boolean(" + named(mask.values) + ")";
-    case MaskSpec::documents: {
+    case MaskSpec::documents:
+    case MaskSpec::documents_by_starts: {
       const std::string queries = named(mask.values);
-      return "documents(" + queries + "," + named(mask.key_values) + ")";
+      return (mask.kind == MaskSpec::documents ? "documents(" : "documents_by_starts(") + queries +
+             "," + named(mask.key_values) + ")";
     }
     default: {
       std::string text = mask.kind == MaskSpec::all   ? "and("
@@ -81,7 +85,7 @@ Dims default_length_dims(const Dims& leading) {
 Dims default_boolean_dims(int64_t q_len, int64_t k_len) { return {q_len, k_len}; }
 
 bool MaskSpec::holds_tensor() const {
-  return kind == lengths || kind == boolean || kind == documents ||
+  return (kind >= prefix_values && kind <= documents_by_starts) ||
          std::ranges::any_of(parts, &MaskSpec::holds_tensor);
 }
 
@@ -96,7 +100,7 @@ void MaskSpec::draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Te
     owner.emplace_back(dtype, shape);
     return owner.back().view();
   };
-  if (kind == lengths) {
+  if (kind == lengths || kind == prefix_values) {
     values = tensor(DType::i64, dims);
     for_each_index(dims, [&](auto index) {
       set(values, index, static_cast<double>(random.between(0, k_len)));
@@ -124,6 +128,18 @@ void MaskSpec::draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Te
     values = ids(q_len);
     key_values = ids(k_len);
   }
+  if (kind == documents_by_starts) {
+    const auto starts = [&](int64_t n) {
+      Dims drawn = {0, n};
+      for (int64_t d = 1; d < count; ++d) drawn.push_back(random.between(0, n));
+      std::ranges::sort(drawn);
+      const TensorView view = tensor(DType::i64, {count + 1});
+      std::ranges::copy(drawn, static_cast<int64_t*>(view.data));
+      return view;
+    };
+    values = starts(q_len);
+    key_values = starts(k_len);
+  }
   for (MaskSpec& part : parts) part.draw(random, q_len, k_len, owner);
 }
 
@@ -139,7 +155,8 @@ bool MaskSpec::allowed(const HeadOfMask& head, int64_t i, int64_t j) const {
       return (left < 0 || j >= here - left) && (right < 0 || j <= here + right);
     case prefix:
       return j < length;
-    case lengths: {
+    case lengths:
+    case prefix_values: {
       int64_t at = 0;
       for (int d = 0; d < values.rank; ++d)
         if (values.shape[d] != 1) at += head.index[static_cast<size_t>(d)] * values.strides[d];
@@ -150,6 +167,16 @@ bool MaskSpec::allowed(const HeadOfMask& head, int64_t i, int64_t j) const {
     case documents:
       return element_at(values, i * values.strides[0]) ==
              element_at(key_values, j * key_values.strides[0]);
+    case documents_by_starts: {
+      // Starts that do not lie behind a position; as many for a query as for a key of its document.
+      const auto document = [](const TensorView& starts, int64_t position) {
+        int64_t before = 0;
+        for (int64_t d = 0; d < starts.shape[0]; ++d)
+          before += element_at(starts, d * starts.strides[0]) <= static_cast<double>(position);
+        return before;
+      };
+      return document(values, i) == document(key_values, j);
+    }
     case all:
       return std::ranges::all_of(parts, part_allows);
     case any:
@@ -185,9 +212,12 @@ std::string to_string(const MaskSpec& mask, const Dims& leading, int64_t q_len, 
       return "window" + anchored({std::to_string(mask.left), std::to_string(mask.right)});
     case MaskSpec::prefix:
       return "prefix(" + std::to_string(mask.length) + ")";
-    case MaskSpec::lengths:
-      return mask.dims == default_length_dims(leading) ? "lengths"
-                                                       : "lengths(" + to_string(mask.dims) + ")";
+    case MaskSpec::prefix_values:
+    case MaskSpec::lengths: {
+      const std::string name = mask.kind == MaskSpec::lengths ? "lengths" : "prefix";
+      return mask.dims == default_length_dims(leading) ? name
+                                                       : name + "(" + to_string(mask.dims) + ")";
+    }
     case MaskSpec::boolean: {
       std::vector<std::string> arguments;
       if (mask.density != MaskSpec{}.density) arguments.push_back(number_text(mask.density));
@@ -197,6 +227,8 @@ std::string to_string(const MaskSpec& mask, const Dims& leading, int64_t q_len, 
     }
     case MaskSpec::documents:
       return "documents(" + std::to_string(mask.count) + ")";
+    case MaskSpec::documents_by_starts:
+      return "documents_by_starts(" + std::to_string(mask.count) + ")";
     case MaskSpec::negation:
       return "!" + part_text(mask.parts.front());
     default: {

@@ -23,7 +23,19 @@ struct HeadOfMask {
 };
 
 struct MaskSpec {
-  enum Kind : uint8_t { causal, window, prefix, lengths, boolean, documents, all, any, negation };
+  enum Kind : uint8_t {
+    causal,
+    window,
+    prefix,         // of one length for all
+    prefix_values,  // of a length per batch
+    lengths,
+    boolean,
+    documents,            // by ids
+    documents_by_starts,  // the same, one after the other
+    all,                  // and
+    any,                  // or
+    negation,
+  };
 
   Kind kind = causal;
   rapt::Anchor anchor = rapt::Anchor::top_left;  // causal, window
@@ -32,14 +44,13 @@ struct MaskSpec {
   int64_t length = 0;                            // prefix
   int64_t count = 0;                             // documents: how many there are
   double density = 0.5;                          // boolean: how many pairs are true
-  Dims dims;                    // lengths: a prefix of the leading dimensions; boolean: broadcast
-  std::vector<MaskSpec> parts;  // all (and), any (or), negation (one)
+  Dims dims;  // lengths and prefix_values: the first leading dimensions; boolean: broadcast
+  std::vector<MaskSpec> parts;  // of all and any; the one of negation
 
-  // Made by draw().
-  TensorView values;      // lengths: i64, boolean: bool, documents: the queries' ids, i64
-  TensorView key_values;  // documents: the keys' ids, i64
+  // Made by draw(). Boolean for a boolean mask, else i64.
+  TensorView values;      // lengths, pairs; ids or starts of the queries' documents
+  TensorView key_values;  // ids or starts of the keys' documents
 
-  bool is_compound() const { return kind >= all; }
   bool holds_tensor() const;  // itself or a part
   bool operator==(const MaskSpec& other) const;
 
@@ -55,7 +66,7 @@ struct MaskSpec {
 // As in a descriptor; `q_len` and `k_len` tell which dimensions need not be written.
 std::string to_string(const MaskSpec& mask, const Dims& leading, int64_t q_len, int64_t k_len);
 
-// The dimensions that lengths and boolean have when none are written.
+// The dimensions that lengths, prefix and boolean have when none are written.
 Dims default_length_dims(const Dims& leading);
 Dims default_boolean_dims(int64_t q_len, int64_t k_len);
 

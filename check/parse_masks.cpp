@@ -85,24 +85,15 @@ class MaskParser {
     const std::string_view name = in_.word();
     if (name == "causal") return causal();
     if (name == "window") return window();
-    if (name == "lengths") return lengths();
+    if (name == "lengths") return lengths(MaskSpec::lengths);
     if (name == "boolean") return boolean();
-    if (name == "prefix") {
-      MaskSpec mask = named(MaskSpec::prefix);
-      in_.expect("(");
-      mask.length = in_.integer(0, kMaxOffset, "the length of the prefix");
-      in_.expect(")");
-      return mask;
-    }
-    if (name == "documents") {
-      MaskSpec mask = named(MaskSpec::documents);
-      in_.expect("(");
-      mask.count = in_.integer(1, kMaxLength, "the number of documents");
-      in_.expect(")");
-      return mask;
-    }
+    if (name == "prefix") return prefix();
+    if (name == "documents") return documents(MaskSpec::documents);
+    if (name == "documents_by_starts") return documents(MaskSpec::documents_by_starts);
     in_.go_back_to(begin);
-    in_.fail("expected a mask: causal, window, prefix, lengths, boolean, documents, '!' or '('");
+    in_.fail(
+        "expected a mask: causal, window, prefix, lengths, boolean, documents, "
+        "documents_by_starts, '!' or '('");
   }
 
   MaskSpec causal() {
@@ -134,8 +125,28 @@ class MaskParser {
     return mask;
   }
 
-  MaskSpec lengths() {
-    MaskSpec mask = named(MaskSpec::lengths);
+  MaskSpec prefix() {
+    const size_t begin = in_.position();
+    if (!in_.take("(") || in_.next_is('[')) {
+      in_.go_back_to(begin);
+      return lengths(MaskSpec::prefix_values);
+    }
+    MaskSpec mask = named(MaskSpec::prefix);
+    mask.length = in_.integer(0, kMaxOffset, "the length of the prefix");
+    in_.expect(")");
+    return mask;
+  }
+
+  MaskSpec documents(MaskSpec::Kind kind) {
+    MaskSpec mask = named(kind);
+    in_.expect("(");
+    mask.count = in_.integer(1, kMaxLength, "the number of documents");
+    in_.expect(")");
+    return mask;
+  }
+
+  MaskSpec lengths(MaskSpec::Kind kind) {
+    MaskSpec mask = named(kind);
     mask.dims = default_length_dims(problem_.leading);
     if (!in_.take("(")) return mask;
     const size_t begin = in_.position();

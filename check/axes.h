@@ -1,0 +1,110 @@
+#pragma once
+// The axes along which laws are drawn, and their values.
+//
+// A value that the library cannot do yet stands in kNotBuilt: no problem has it until its line is
+// deleted there.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace check {
+
+enum AxisIndex : uint8_t {
+  kMaskAxis,
+  kDTypeAxis,
+  kHeadsAxis,
+  kLayoutAxis,
+  kCaptureAxis,
+  kBiasAxis,
+  kScoreAxis,
+  kScaleAxis,
+  kSizesAxis,
+  kPrecisionAxis,
+  kInvariantAxis,
+  kPackedAxis,
+};
+
+struct Axis {
+  std::string_view name;
+  std::span<const std::string_view> values;
+};
+
+namespace axis_values {
+inline constexpr std::string_view kMask[] = {"none",    "causal",  "causal(bottom-right)",
+                                             "window",  "prefix",  "prefix per batch",
+                                             "lengths", "boolean", "documents",
+                                             "starts",  "two",     "three",
+                                             "and",     "or",      "not",
+                                             "tree"};
+inline constexpr std::string_view kDType[] = {"f32", "f64", "bf16", "f16", "bf16>f32", "f16>f32"};
+inline constexpr std::string_view kHeads[] = {
+    "none", "one", "several", "grouped", "one for all", "batch shared", "query shared", "nested"};
+inline constexpr std::string_view kLayout[] = {"dense",   "padded",      "transposed", "negative",
+                                               "strided", "interleaved", "broadcast",  "mixed"};
+inline constexpr std::string_view kCapture[] = {
+    "none",    "weights", "weights of rows", "weights chosen", "map mean", "map max",
+    "map sum", "top-k",   "entropy",         "received",       "all"};
+inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", "row",
+                                             "column", "with -inf", "f32"};
+inline constexpr std::string_view kScore[] = {"none", "softcap"};
+inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
+inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
+                                              "long query", "wide",  "narrow value", "empty"};
+inline constexpr std::string_view kPrecision[] = {"automatic", "fma"};
+inline constexpr std::string_view kInvariant[] = {"no", "yes"};
+inline constexpr std::string_view kPacked[] = {"no", "packed"};
+}  // namespace axis_values
+
+// In the order of AxisIndex.
+inline constexpr Axis kAxes[] = {
+    {"mask", axis_values::kMask},           {"dtype", axis_values::kDType},
+    {"heads", axis_values::kHeads},         {"layout", axis_values::kLayout},
+    {"capture", axis_values::kCapture},     {"bias", axis_values::kBias},
+    {"score", axis_values::kScore},         {"scale", axis_values::kScale},
+    {"sizes", axis_values::kSizes},         {"precision", axis_values::kPrecision},
+    {"invariant", axis_values::kInvariant}, {"packed", axis_values::kPacked},
+};
+inline constexpr size_t kAxisCount = std::size(kAxes);
+
+// One value of each axis, by its index.
+using GridPoint = std::array<uint8_t, kAxisCount>;
+
+struct AxisValue {
+  AxisIndex axis;
+  std::string_view value;
+};
+
+// What the library cannot do yet.
+inline constexpr AxisValue kNotBuilt[] = {
+    {kDTypeAxis, "bf16"},       {kDTypeAxis, "f16"},       {kDTypeAxis, "bf16>f32"},
+    {kDTypeAxis, "f16>f32"},    {kBiasAxis, "f32"},        {kCaptureAxis, "weights chosen"},
+    {kCaptureAxis, "map mean"}, {kCaptureAxis, "map max"}, {kCaptureAxis, "map sum"},
+    {kCaptureAxis, "top-k"},    {kCaptureAxis, "entropy"}, {kCaptureAxis, "received"},
+    {kCaptureAxis, "all"},      {kScoreAxis, "softcap"},   {kPrecisionAxis, "fma"},
+    {kInvariantAxis, "yes"},    {kPackedAxis, "packed"},
+};
+
+// Two values that no problem has both.
+struct Conflict {
+  AxisValue a, b;
+  std::string_view why;
+};
+inline constexpr Conflict kConflicts[] = {
+    {{kPackedAxis, "packed"}, {kMaskAxis, "prefix per batch"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kMaskAxis, "lengths"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kMaskAxis, "boolean"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kMaskAxis, "documents"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kMaskAxis, "starts"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasAxis, "matrix"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasAxis, "per head"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasAxis, "row"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasAxis, "column"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasAxis, "with -inf"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasAxis, "f32"}, "positions are each sequence's own"},
+    {{kHeadsAxis, "none"}, {kLayoutAxis, "interleaved"}, "there is nothing to interleave"},
+    {{kDTypeAxis, "f32"}, {kBiasAxis, "f32"}, "that is \"matrix\""},
+};
+
+}  // namespace check

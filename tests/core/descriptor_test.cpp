@@ -1,0 +1,197 @@
+// Problem descriptors: what they say, that they are canonical, and where their errors are.
+#include <gtest/gtest.h>
+
+#include "check/descriptor.h"
+#include "check/random.h"
+
+namespace check {
+namespace {
+
+TEST(Descriptor, SaysWhatItSays) {
+  const Descriptor d =
+      parse_descriptor("b2h8/2q1024k512d64v32:bf16>f32:mask=window(256,0)&lengths:bias=0.25");
+  EXPECT_EQ(d.leading, (Dims{2, 8}));
+  EXPECT_EQ(d.query.leading, (Dims{2, 8}));
+  EXPECT_EQ(d.key.leading, (Dims{2, 2}));
+  EXPECT_EQ(d.value.leading, (Dims{2, 2}));
+  EXPECT_EQ(d.q_len, 1024);
+  EXPECT_EQ(d.k_len, 512);
+  EXPECT_EQ(d.head_dim, 64);
+  EXPECT_EQ(d.value_dim, 32);
+  EXPECT_EQ(d.dtype, DType::bf16);
+  EXPECT_EQ(d.output_dtype, DType::f32);
+  ASSERT_EQ(d.masks.size(), 2u);
+  EXPECT_EQ(d.masks[0].kind, MaskSpec::window);
+  EXPECT_EQ(d.masks[0].left, 256);
+  EXPECT_EQ(d.masks[0].right, 0);
+  EXPECT_EQ(d.masks[1].kind, MaskSpec::lengths);
+  EXPECT_EQ(d.masks[1].dims, Dims{2});
+  EXPECT_TRUE(d.has_bias);
+  EXPECT_EQ(d.bias_dims, (Dims{1024, 512}));
+  EXPECT_EQ(d.excluded_by_bias, 0.25);
+}
+
+// What is written, and its canonical form.
+TEST(Descriptor, HasOneCanonicalForm) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"q4k5d6", "q4k5d6"},
+      {"b3q4k5d6", "h3q4k5d6"},
+      {"[2,8]q4k5d6", "b2h8q4k5d6"},
+      {"[2,1,3]h4/2q4k5d6v6", "[2,1,3]h4/2q4k5d6"},
+      {"b2h8/8q1k1d1", "b2h8q1k1d1"},
+      {"b0h2q1k0d1v0", "b0h2q1k0d1v0"},
+      {"q4k5d6:f32:seed=0:magnitude=1:precision=automatic:norm=softmax", "q4k5d6"},
+      {"q4k5d6:seed=7:f16", "q4k5d6:f16:seed=7"},
+      {"q4k5d6:bf16>bf16", "q4k5d6:bf16"},
+      {"b2h4q1k1d1:key=[2,2]:value=[2,2]", "b2h4/2q1k1d1"},
+      {"b2h4q1k1d1:key=[1,4]", "b2h4q1k1d1:key=[1,4]"},
+      {"b2h4q1k1d1:query=[]", "b2h4q1k1d1:query=[]"},
+      {"q4k5d6:layout=dense,dense,dense", "q4k5d6"},
+      {"q4k5d6:layout=padded,padded,padded", "q4k5d6:layout=padded"},
+      {"q4k5d6:layout=strided+broadcast(0),dense,broadcast(1)",
+       "q4k5d6:layout=strided+broadcast(0),dense,broadcast(1)"},
+      {"q4k5d6:mask=causal(0,top-left)", "q4k5d6:mask=causal"},
+      {"q4k5d6:mask=causal(bottom-right,-3)", "q4k5d6:mask=causal(-3,bottom-right)"},
+      {"q4k5d6:mask=boolean(0.5,[4,5])", "q4k5d6:mask=boolean"},
+      {"q4k5d6:mask=boolean([1,5],0.25)", "q4k5d6:mask=boolean(0.25,[1,5])"},
+      {"b2h3q4k5d6:mask=lengths([2])&prefix([2,1])&prefix(3)",
+       "b2h3q4k5d6:mask=lengths&prefix([2,1])&prefix(3)"},
+      {"q4k5d6:mask=(causal)", "q4k5d6:mask=causal"},
+      {"q4k5d6:mask=(causal&prefix(2))", "q4k5d6:mask=(causal&prefix(2))"},
+      {"q4k5d6:mask=causal|prefix(2)&documents(3)", "q4k5d6:mask=causal|(prefix(2)&documents(3))"},
+      {"q4k5d6:mask=!!causal&!(causal|prefix(1))", "q4k5d6:mask=!!causal&!(causal|prefix(1))"},
+      {"q4k5d6:mask=(causal|prefix(1))&window(1,-1,top-left)",
+       "q4k5d6:mask=(causal|prefix(1))&window(1,-1)"},
+      {"q4k5d6:bias=f32,[1,5]:f32", "q4k5d6:bias=[1,5]"},
+      {"q4k5d6:bias=f32:bf16", "q4k5d6:bf16:bias=f32"},
+      {"q4k5d6:scale=-0.5:softcap=3e1", "q4k5d6:scale=-0.5:softcap=30"},
+      {"q4k5d6:weights(0..4)", "q4k5d6:weights"},
+      {"h3q4k5d6:weights([3,1],heads=[2,0]):entropy:received:top_k(5):map(2,2,max,heads=[1])",
+       "h3q4k5d6:weights([3,1],heads=[2,0]):map(2,2,max,heads=[1]):top_k(5):entropy:received"},
+      {"q4k5d6:invariant:packed=3:precision=fma", "q4k5d6:precision=fma:invariant:packed=3"},
+  };
+  for (const auto& [written, canonical] : cases) {
+    SCOPED_TRACE(written);
+    const Descriptor read = parse_descriptor(written);
+    EXPECT_EQ(to_string(read), canonical);
+    EXPECT_EQ(parse_descriptor(canonical), read);
+  }
+}
+
+TEST(Descriptor, ErrorsNameTheColumn) {
+  struct {
+    const char* text;
+    int column;
+    const char* expected;
+  } const cases[] = {
+      {"", 1, "expected b, h, '[' or q and a number, got the end"},
+      {"b2h8", 5, "expected q, got the end"},
+      {"x4k5d6", 1, "expected b, h"},
+      {"q4k5", 5, "expected 'd', got the end"},
+      {"q4k5d0", 6, "expected head_dim from 1"},
+      {"q-1k5d6", 2, "expected the number of queries from 0"},
+      {"q99999999999999999999k5d6", 2, "expected the number of queries from 0"},
+      {"h8/3q4k5d6", 5, "expected a number of key heads that divides 8, got 'q4k5d6'"},
+      {"h8/0q4k5d6", 4, "expected the number of key heads from 1"},
+      {"[1,2,3,4,5,6,7,8,9]q4k5d6", 18, "expected at most 8 leading dimensions"},
+      {"q4k5d6 ", 7, "expected ':'"},
+      {"q4k5d6:", 8, "expected a field"},
+      {"q4k5d6:colour=red", 8, "expected a field"},
+      {"q4k5d6:f32:f64", 12, "expected a field"},
+      {"q4k5d6:entropy:entropy", 16, "expected every field once"},
+      {"q4k5d6:f32>bf16", 12, "expected the inputs' dtype, or f32"},
+      {"q4k5d6:mask=", 13, "expected a mask"},
+      {"q4k5d6:mask=casual", 13, "expected a mask"},
+      {"q4k5d6:mask=causal&", 20, "expected a mask"},
+      {"q4k5d6:mask=(causal", 20, "expected ')', got the end"},
+      {"q4k5d6:mask=window(4)", 21, "expected ','"},
+      {"q4k5d6:mask=window(-2,0)", 20, "neighbours to the left (-1: all) from -1"},
+      {"q4k5d6:mask=boolean(2)", 21, "expected a density from 0 to 1"},
+      {"q4k5d6:mask=boolean(nan)", 21, "expected a density from 0 to 1"},
+      {"q4k5d6:mask=boolean([4,6])", 21, "expected the last dimensions of [4,5]"},
+      {"b2q4k5d6:mask=lengths([3])", 23, "expected the first leading dimensions of [2]"},
+      {"q4k5d6:layout=sideways", 15, "expected dense, padded"},
+      {"q4k5d6:layout=broadcast(2)", 15, "expected broadcast() of a dimension"},
+      {"q4k5d6:bias=[4,9]", 13, "expected at least the last two dimensions of [4,5]"},
+      {"q4k5d6:bias=f16", 13, "expected f32 or the query's dtype"},
+      {"q4k5d6:scale=inf", 14, "expected a scale"},
+      {"q4k5d6:softcap=0", 16, "expected a softcap above 0"},
+      {"q4k5d6:norm=sigmoid", 13, "expected softmax"},
+      {"q4k5d6:weights([4])", 16, "expected a query below 4"},
+      {"q4k5d6:weights(3..2)", 19, "expected a query from 3 to 4"},
+      {"h2q4k5d6:weights(heads=[2])", 24, "expected a head below 2"},
+      {"q4k5d6:map(5,1)", 12, "expected rows of the map from 1 to 4"},
+      {"q4k5d6:map(0,1)", 12, "expected rows of the map from 1 to 4"},
+      {"q4k5d6:top_k(6)", 14, "expected top_k from 1 to 5"},
+      {"q4k5d6:packed=0", 15, "expected the number of sequences from 1"},
+      {"q4k5d6:packed=2:bias", 21, "expected neither a bias nor"},
+      {"b2h4q4k5d6:key=[3,4]", 16, "expected leading dimensions of query, key and value"},
+      {"h1099511627776q1099511627776k1099511627776d1", 1, "expected sizes whose product fits"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.text);
+    try {
+      parse_descriptor(c.text);
+      ADD_FAILURE() << "accepted";
+    } catch (const rapt::Error& error) {
+      EXPECT_EQ(error.code(), rapt::ErrorCode::argument);
+      const std::string message = error.what();
+      const std::string place = "column " + std::to_string(c.column) + ": ";
+      EXPECT_NE(message.find(place), std::string::npos) << message;
+      EXPECT_NE(message.find(c.expected), std::string::npos) << message;
+    }
+  }
+}
+
+TEST(Descriptor, IsBounded) {
+  const auto refused = [](const std::string& text, const char* expected) {
+    try {
+      parse_descriptor(text);
+      ADD_FAILURE() << "accepted: " << expected;
+    } catch (const rapt::Error& error) {
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    }
+  };
+  refused("q1k1d1:mask=" + std::string(17, '!') + "causal", "at most 16 masks inside each other");
+  refused("q1k1d1:mask=" + std::string(2000, '('), "at most 16 masks inside each other");
+  std::string many = "q1k1d1:mask=causal";
+  for (int i = 0; i < 16; ++i) many += "&causal";
+  refused(many, "at most 16 masks");
+  std::string parts = "q1k1d1:mask=causal";
+  for (int i = 0; i < 64; ++i) parts += "|causal";
+  refused(parts, "at most 64 masks in all");
+  refused("q1k1d1" + std::string(5000, ' '), "at most 4096 characters");
+}
+
+// Lines with one character changed are read or refused, and what is read is canonical.
+TEST(Descriptor, SurvivesAnyChange) {
+  const std::string line =
+      "[2,1]h4/2q10k12d6v3:bf16>f32:layout=padded,dense+broadcast(1),strided:mask=!(causal(2)|"
+      "window(3,-1))&lengths:bias=[10,1],0.5:scale=0.5:weights([1,2],heads=[0]):map(2,3,max):"
+      "top_k(3):entropy:seed=12";
+  Random random(5);
+  int read = 0;
+  for (int n = 0; n < 20'000; ++n) {
+    std::string changed = line;
+    const auto at = static_cast<size_t>(random.between(0, static_cast<int64_t>(line.size()) - 1));
+    if (random.chance(0.3))
+      changed.erase(at, 1);
+    else if (random.chance(0.5))
+      changed[at] = static_cast<char>(random.between(0, 255));
+    else
+      changed.insert(
+          at, 1,
+          line[static_cast<size_t>(random.between(0, static_cast<int64_t>(line.size()) - 1))]);
+    try {
+      const Descriptor d = parse_descriptor(changed);
+      EXPECT_EQ(parse_descriptor(to_string(d)), d) << changed;
+      ++read;
+    } catch (const rapt::Error& error) {
+      EXPECT_EQ(error.code(), rapt::ErrorCode::argument) << changed;
+    }
+  }
+  EXPECT_GT(read, 0);
+}
+
+}  // namespace
+}  // namespace check

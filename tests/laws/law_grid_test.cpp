@@ -1,0 +1,73 @@
+// Every result of every kind of call against the reference: problems over all axes of axes.h.
+//
+// RAPT_LAW_COUNT is how many problems each instruction set gets.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "check/comparison.h"
+#include "check/law_grid.h"
+#include "laws/problem_count.h"
+
+namespace laws {
+namespace {
+
+// For three instruction sets together more than 20,000.
+constexpr int kStandardCount = 10'000;
+
+int64_t law_count() {
+  const char* chosen = std::getenv("RAPT_LAW_COUNT");
+  return chosen ? std::atoll(chosen) : problem_count(kStandardCount);
+}
+
+// Every instruction set draws problems of its own.
+uint64_t seed_of_set() {
+  uint64_t seed = base_seed();
+  const char* set = std::getenv("RAPT_ISA");
+  for (const char* c = set ? set : ""; *c; ++c)
+    seed = seed * 1099511628211u + static_cast<uint8_t>(*c);
+  return seed;
+}
+
+TEST(LawGrid, AgreesWithTheReference) {
+  LawGrid grid(seed_of_set());
+  const std::clock_t start = std::clock();
+  int failures = 0;
+  for (int64_t n = 0; n < law_count() && failures < 5; ++n) {
+    const Descriptor descriptor = grid.next();
+    const std::string line = to_string(descriptor);
+    try {
+      const Case c(descriptor);
+      const Comparison comparison = compare(c, run(c));
+      if (comparison.ok()) continue;
+      ADD_FAILURE() << "rapt check '" << line << "'\n" << comparison.failures();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "rapt check '" << line << "'\n" << error.what();
+    }
+    ++failures;
+  }
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  std::printf("%s%.3f ms of CPU time a problem\n", grid.table().c_str(),
+              1e3 * seconds / static_cast<double>(grid.distinct()));
+  if (failures == 0) {
+    for (const std::string& pair : grid.missing_pairs()) ADD_FAILURE() << "never drawn: " << pair;
+  }
+}
+
+// The line is all that is needed: it reads back as the same problem.
+TEST(LawGrid, DescriptorsReadBack) {
+  LawGrid grid(seed_of_set());
+  for (int64_t n = 0; n < law_count() && !HasFailure(); ++n) {
+    const Descriptor drawn = grid.next();
+    const std::string line = to_string(drawn);
+    SCOPED_TRACE(line);
+    const Descriptor read = parse_descriptor(line);
+    EXPECT_EQ(read, drawn);
+    EXPECT_EQ(to_string(read), line);
+  }
+}
+
+}  // namespace
+}  // namespace laws
