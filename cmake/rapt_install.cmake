@@ -44,8 +44,12 @@ function(rapt_install_component name pc_name description)
   endif()
   string(JOIN " " requires ${A_REQUIRES})
   string(JOIN " " requires_private ${A_REQUIRES_PRIVATE})
-  # The C++ run time, for consumers that link with cc: rapt_c.h is C.
-  set(libs_private "-lstdc++ -lm")
+  # The C++ run time, for consumers that link with cc: rapt_c.h is C. Threads and dlopen, for those
+  # whose C library is older than glibc 2.34.
+  set(libs_private "-lstdc++ -lm -pthread")
+  foreach(library ${CMAKE_DL_LIBS})
+    string(APPEND libs_private " -l${library}")
+  endforeach()
   configure_file(${PROJECT_SOURCE_DIR}/cmake/rapt.pc.in ${PROJECT_BINARY_DIR}/${pc_name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()

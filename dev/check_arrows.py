@@ -78,6 +78,10 @@ TABLE = [
                      ("context", "error", "instruction_sets", "tensor", "version")] +
      ["src/base/*.h"], STD + POSIX + ["cpuid.h"],
      "base stands on the standard library"),
+    ("src/threads/**", ["include/rapt/%s.h" % name for name in
+                        ("context", "error", "thread_pool")] + ["src/threads/*.h"],
+     STD + POSIX + ["dlfcn.h"],
+     "the pool runs tasks of which it knows nothing"),
     ("src/c_api/**", PUBLIC_CORE, STD, "the C interface is a customer of the C++ one"),
     ("src/io/**", ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/**"], STD + POSIX,
      "rapt::io is a customer of the core and does not know rapt::viz"),
@@ -195,6 +199,8 @@ PLANTED = [
     ("src/kernels/simd/avx2.h", "#include <immintrin.h>", False),
     ("src/kernels/simd/avx2.h", "#include <algorithm>", True),
     ("src/base/memory.h", '#include "rapt/attention.h"', True),
+    ("src/threads/crew.cpp", "#include <pthread.h>", False),
+    ("src/threads/crew.cpp", '#include "rapt/attention.h"', True),
     ("src/base/memory.h", "#include <sys/mman.h>", False),
     ("src/base/memory.h", "#include <png.h>", True),
     ("src/io/npy.cpp", '#include "rapt/viz/heatmap.h"', True),

@@ -18,5 +18,6 @@
 #include "rapt/mask/window.h"
 #include "rapt/state.h"
 #include "rapt/tensor.h"
+#include "rapt/thread_pool.h"
 #include "rapt/variants.h"
 #include "rapt/version.h"
