@@ -105,8 +105,9 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "heads that the numbers of --text are dealt to (default 1)");
   text("--dtype", a.dtype, "T", "Input", "convert the inputs to f32 or f64 (default: the query's)");
   many("--mask", a.masks, "SPEC", "Attention",
-       "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], lengths:F.npy, "
-       "file:M.npy (true = may attend); repeatable, combined by 'and'");
+       "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], prefix:LENGTH, "
+       "lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, file:M.npy (true = may "
+       "attend); \"causal|prefix(8)\", with ! & | and parentheses; repeatable, combined by 'and'");
   text("--bias", a.bias, "F", "Attention", "added to the scaled scores; -inf excludes");
   text("--scale", a.scale, "X", "Attention",
        "of the dot products (default 1/sqrt(d); 5 times the heads for --text)");

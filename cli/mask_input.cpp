@@ -14,26 +14,32 @@
 namespace rapt::cli {
 namespace {
 
-// Names of the contract that this build lacks.
-constexpr std::string_view kUnbuiltMasks[] = {"prefix", "documents", "and", "or", "not"};
-
 constexpr const char* kOption = "--mask";
 
 std::string name_of_spec(const std::string& spec) {
   return spec.substr(0, spec.find_first_of(":("));
 }
 
-// file:M.npy or file(M.npy)
+// file:M.npy or file(M.npy). What it holds decides whether it is a mask, so it stands alone.
 std::string file_of(const std::string& spec) {
   std::string file = spec.substr(std::string("file").size());
   if (file.empty()) throw usage_error("--mask file: expected file:M.npy");
   const bool call = file.front() == '(';
   file.erase(0, 1);
+  size_t end = file.size();
   if (call) {
-    if (file.empty() || file.back() != ')')
-      throw usage_error("--mask " + spec + ": ')' is missing");
-    file.pop_back();
+    int open = 1;
+    for (end = 0; end < file.size(); ++end) {
+      open += (file[end] == '(') - (file[end] == ')');
+      if (open == 0) break;
+    }
+    if (open > 0) throw usage_error("--mask " + spec + ": ')' is missing");
   }
+  if (call ? end + 1 < file.size() : file.find_first_of("&|") != std::string::npos) {
+    throw usage_error("--mask " + spec + ": a file stands alone",
+                      "in a combination, boolean(M.npy) reads a mask from a file");
+  }
+  file.resize(end);
   if (file.empty()) throw usage_error("--mask file: expected file:M.npy");
   return file;
 }
@@ -87,7 +93,8 @@ void read_catalogue_mask(const std::string& spec, MaskInput& input, MemoryBudget
         error.code() == ErrorCode::unknown_name || error.code() == ErrorCode::argument;
     if (!usage) throw;
     throw usage_error("--mask " + spec + ": " + error.what(),
-                      "besides, file:M.npy reads a mask from a file");
+                      "besides, file:M.npy reads a mask from a file; in a combination "
+                      "boolean(M.npy) does");
   }
   input.specs.push_back(spec);
 }
@@ -121,10 +128,6 @@ MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget
   MaskInput input;
   for (const std::string& spec : specs) {
     const std::string name = name_of_spec(spec);
-    if (std::find(std::begin(kUnbuiltMasks), std::end(kUnbuiltMasks), name) !=
-        std::end(kUnbuiltMasks)) {
-      throw not_built("--mask " + name, "several --mask options are combined by 'and'");
-    }
     if (name == "file") {
       read_file_mask(spec, input, budget);
     } else {

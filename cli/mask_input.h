@@ -23,7 +23,7 @@ struct MaskInput {
   std::string bias_file;
 };
 
-// Reads `causal`, `window:4,0`, `lengths:F.npy`, `file:M.npy` and so on. A float file is taken as a
+// Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken as a
 // bias, unless it holds only 0 and 1, which could mean either: that is refused.
 MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget);
 

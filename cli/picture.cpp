@@ -40,10 +40,10 @@ const viz::ColorMap& known_color_map(const std::string& name) {
 
 }  // namespace
 
-void add_picture_options(CLI::App& command, PictureArguments& arguments) {
+void add_picture_options(CLI::App& command, PictureArguments& arguments, const std::string& what) {
   command
       .add_option("--heatmap", arguments.targets,
-                  "draw the weights of one head: F.svg, F.png, or - for the terminal (repeatable)")
+                  "draw " + what + ": F.svg, F.png, or - for the terminal (repeatable)")
       ->type_name("F")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -75,9 +75,14 @@ bool Pictures::to_stdout() const {
                      [](const Output& output) { return output.to_stdout(); });
 }
 
-void Pictures::draw(viz::Heatmap map) {
-  map.colors = colors_;
+void Pictures::draw(const viz::Heatmap& map) {
+  draw([&map](Canvas) { return map; });
+}
+
+void Pictures::draw(const std::function<viz::Heatmap(Canvas)>& map_for) {
   for (Output& output : outputs_) {
+    viz::Heatmap map = map_for(output.to_stdout() ? Canvas::terminal : Canvas::file);
+    map.colors = colors_;
     if (ends_with(output.path(), ".png")) {
       const std::vector<unsigned char> png = viz::to_png(map);
       output.write(png.data(), static_cast<int64_t>(png.size()));

@@ -1,6 +1,7 @@
 #pragma once
 // --heatmap: where pictures go and how they are drawn.
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,12 @@ struct PictureArguments {
   std::string color = "auto";  // of the terminal
 };
 
-void add_picture_options(CLI::App& command, PictureArguments& arguments);
+// `what`: what --heatmap draws, for --help.
+void add_picture_options(CLI::App& command, PictureArguments& arguments,
+                         const std::string& what = "the weights of one head");
+
+// Where a picture is drawn, for maps that are made to fit.
+enum class Canvas : uint8_t { terminal, file };
 
 // The targets of --heatmap, opened before the computation.
 class Pictures {
@@ -28,7 +34,10 @@ class Pictures {
   bool to_stdout() const;
   const std::vector<Output>& outputs() const { return outputs_; }
 
-  void draw(viz::Heatmap map);  // into every target, none of which appears yet
+  const viz::TerminalStyle& terminal() const { return style_; }
+
+  void draw(const viz::Heatmap& map);  // into every target, none of which appears yet
+  void draw(const std::function<viz::Heatmap(Canvas)>& map_for);
   void commit();
 
  private:

@@ -209,7 +209,7 @@ class Parser {
     const std::string guess = name.size() > kLongestName ? "" : nearest(name, names);
     const std::string what =
         name.empty() ? "a mask's name is missing" : "there is no mask " + quoted(name);
-    fail(at, what + (guess.empty() ? "" : "; did you mean " + guess + "?") + " Known: " + list,
+    fail(at, what + (guess.empty() ? "." : "; did you mean " + guess + "?") + " Known: " + list,
          ErrorCode::unknown_name);
   }
 
