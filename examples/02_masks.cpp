@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <vector>
 
 #include "rapt/rapt.h"
@@ -47,6 +48,13 @@ int main() try {
   show("causal, lengths", x, {.masks = {&causal, &lengths}});
   show("causal, window", x, {.masks = {&causal, &window}});
   show("causal, window, lengths", x, {.masks = {&causal, &window, &lengths}});
+
+  // The masks of a call are combined by "and". For the rest there are And, Or and Not, or a text.
+  const rapt::Prefix prefix(256);  // an instruction that everybody may read
+  const rapt::Or prefix_lm{&causal, &prefix};
+  show("causal or prefix, lengths", x, {.masks = {&prefix_lm, &lengths}});
+  const std::unique_ptr<rapt::Mask> far = rapt::make_mask("causal & !window(255,0)");
+  show(rapt::to_string(*far).c_str(), x, {.masks = {far.get()}});
 
   const rapt::AttentionResult result =
       rapt::scaled_dot_product_attention(x, x, x, {.masks = {&causal, &lengths}});

@@ -1,4 +1,5 @@
-// Shows a mask of your own: a query sees the keys of its own block, and the very first key.
+// Shows a mask of your own, alone and combined with others: a query sees the keys of its own
+// block, and the very first key.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,20 +60,37 @@ int main() try {
   for (int64_t i = 0; i < n * dim; ++i) numbers[i] = std::sin(static_cast<float>(i));
   const rapt::TensorView x(numbers, {n, dim});
 
-  static bool allowed[n * n];  // [n, n], the same mask element by element, to compare with
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < n; ++j) allowed[i * n + j] = j == 0 || i / 16 == j / 16;
-
+  // It stands beside the others, and inside of them: the own block, but the future only as far as
+  // a window goes.
   const OwnBlock own_block;
-  const rapt::Boolean boolean(rapt::TensorView(allowed, {n, n}));
-  const auto mine = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&own_block}});
-  const auto theirs = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&boolean}});
-  const bool same = std::memcmp(mine.output.data(), theirs.output.data(), 4 * n * dim) == 0;
-  const rapt::Plan plan = rapt::plan(x, x, x, {.masks = {&own_block}});
-  std::printf("own_block: %lld tiles computed, %lld skipped; %s as the boolean matrix\n",
-              static_cast<long long>(plan.tiles_computed + plan.tiles_partial),
-              static_cast<long long>(plan.tiles_skipped), same ? "the same bits" : "NOT THE SAME");
-  return same ? 0 : 1;
+  const rapt::Causal causal;
+  const rapt::Window window(-1, 3);
+  const rapt::Or near{&causal, &window};
+  const rapt::And combined{&own_block, &near};
+
+  bool all_same = true;
+  const auto compare = [&](const rapt::Mask& mask, auto allowed) {
+    static bool pairs[n * n];  // [n, n], the same mask element by element, to compare with
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) pairs[i * n + j] = allowed(i, j);
+    const rapt::Boolean boolean(rapt::TensorView(pairs, {n, n}));
+    const auto mine = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&mask}});
+    const auto theirs = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&boolean}});
+    const bool same = std::memcmp(mine.output.data(), theirs.output.data(), 4 * n * dim) == 0;
+    const rapt::Plan plan = rapt::plan(x, x, x, {.masks = {&mask}});
+    std::printf("%-36s %3lld tiles computed, %3lld skipped; %s as the boolean matrix\n",
+                rapt::to_string(mask).c_str(),
+                static_cast<long long>(plan.tiles_computed + plan.tiles_partial),
+                static_cast<long long>(plan.tiles_skipped),
+                same ? "the same bits" : "NOT THE SAME");
+    all_same = all_same && same;
+  };
+  const auto own = [](int64_t i, int64_t j) { return j == 0 || i / 16 == j / 16; };
+  compare(own_block, own);
+  compare(combined, [&](int64_t i, int64_t j) { return own(i, j) && j <= i + 3; });
+  const rapt::Not others(&own_block);
+  compare(others, [&](int64_t i, int64_t j) { return !own(i, j); });
+  return all_same ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
