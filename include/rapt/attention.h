@@ -237,6 +237,7 @@ struct Plan {
   const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
+  int threads = 1;             // that will work on it, the caller included
   int64_t tiles_computed = 0;  // all pairs of the tile are allowed
   int64_t tiles_partial = 0;   // computed, some pairs are excluded
   int64_t tiles_skipped = 0;   // not computed

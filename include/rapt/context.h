@@ -17,7 +17,8 @@ class Executor {
   virtual int concurrency() const noexcept = 0;
 
   // Calls task(argument, t, worker) once for every t in [0, tasks), in any order; two calls that
-  // overlap in time have different workers. Returns when all have returned.
+  // overlap in time have different workers. Returns when all have returned; throws only when none
+  // is running any more. A call may run() several times, one after the other.
   virtual void run(int64_t tasks, Task task, void* argument) = 0;
 };
 
@@ -39,7 +40,10 @@ struct Progress {
 };
 
 struct Context {
-  Executor* executor = nullptr;         // null: the calling thread does all
+  Executor* executor = nullptr;         // null: the library's own threads (thread_pool.h)
+  int threads = 0;                      // of the library's own, the caller included; 0: as many as
+                                        // the machine gives to the process. Small problems take
+                                        // fewer. 1: the calling thread does all.
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress = {};
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.

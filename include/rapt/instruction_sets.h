@@ -15,6 +15,21 @@ struct InstructionSet {
 // Throws Error(unknown_name, unsupported) if RAPT_ISA names no set or one that cannot run here.
 std::vector<InstructionSet> instruction_sets();
 
+// The 16-bit dot product of the CPU (AVX512_BF16): two products per lane and instruction. It is
+// used for bf16 where it is faster than FMA on widened numbers, which is measured once per process
+// (about 0.1 ms); RAPT_BF16=dot or fma in the environment decides instead.
+struct Bf16Dot {
+  bool available = false;  // CPU and system have it, and the chosen instruction set goes with it
+  bool used = false;       // by Precision::automatic
+  bool forced = false;     // RAPT_BF16 decided
+  double speed = 0;        // its operations per second over those of FMA; 0: not available
+};
+// Throws Error(unknown_name, unsupported) for a RAPT_BF16 that is neither or cannot be had.
+const Bf16Dot& bf16_dot();
+
+// Its rate on one thread, a multiplication and an addition counted as two; 0: not available.
+double measure_bf16_dot_gflops(double seconds = 0.1);
+
 // f32 fused multiply-adds of one thread, counted as two operations, with the chosen instruction
 // set: the best of many loops of about 0.1 ms within `seconds` of CPU time, at least one. Touches
 // no memory, so that it can be asked between two measurements without emptying their caches.

@@ -24,6 +24,7 @@ struct Tile {
   const E* block_max = nullptr;  // [queries] maximum over `keys`; -inf where none is visible
   E* state = nullptr;            // [N::kStateRows][queries] what the normaliser keeps per query
   E* factor = nullptr;           // [queries] out: what the output collected so far is multiplied by
+  E* entropy = nullptr;          // [queries] what a normaliser with kEntropy adds up; null: nothing
   bool zero = false;             // out: every weight is 0, so the tile's values need no product
   bool rescale = false;          // out: some factor is not 1
   int64_t keys = 0, queries = 0;

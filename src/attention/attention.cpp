@@ -5,108 +5,130 @@
 
 #include "attention/forward.h"
 #include "attention/visible.h"
+#include "rapt/thread_pool.h"
 
 namespace rapt {
 namespace {
 
-int workers_of(const Context& context) {
-  const int workers = context.executor ? context.executor->concurrency() : 1;
-  if (workers < 1)
-    throw Error(ErrorCode::argument, "the executor's concurrency is " + std::to_string(workers) +
-                                         "; expected at least 1");
-  return workers;
+// Everything about a call that is known before its memory.
+template <class E>
+struct Prepared {
+  Captures captures;
+  Kernels<E> kernels;
+  Tiling tiling;
+  ScratchLayout layout;
+
+  size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
+};
+
+// Asks for the library's threads only where the work is worth one more, because making the pool
+// allocates.
+Workers workers_of(const Problem& p, const Context& context) {
+  if (context.executor) {
+    const int workers = context.executor->concurrency();
+    if (workers < 1)
+      throw Error(ErrorCode::argument, "the executor's concurrency is " + std::to_string(workers) +
+                                           "; expected at least 1");
+    return {workers, false};
+  }
+  if (context.threads < 0)
+    throw Error(ErrorCode::argument,
+                "context.threads is " + std::to_string(context.threads) + "; expected 0 or more");
+  if (context.threads == 1 || worthwhile_workers(p) < 2) return {1, true};
+  const int all = default_pool().concurrency();
+  return {context.threads == 0 ? all : std::min(all, context.threads), true};
+}
+
+const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
+                                    const AttentionOptions& options) {
+  if (p.dtype == DType::bf16 && options.precision == Precision::automatic)
+    if (const RouteKernels<float>* dot = bf16_dot_route()) return *dot;
+  return *table.fma[static_cast<int>(p.dtype)];
+}
+const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>& table,
+                                     const AttentionOptions&) {
+  return *table.fma[static_cast<int>(p.dtype)];
 }
 
 template <class E>
-const NormalizerKernels<E>& normalizer_of(const KernelTable<E>& table, const NormalizerRef& ref) {
-  return table.normalizers[ref.index];
-}
-
-template <class E>
-ScratchLayout layout_of_call(const Problem& p, const AttentionOptions& options) {
+Prepared<E> prepare(const Problem& p, const AttentionOptions& options, const Context& context) {
   const KernelTable<E>& table = kernels<E>();
-  return layout_of(p, tiling_of(p, table), normalizer_of(table, options.normalizer),
-                   Visible::slots(options.masks));
+  const NormalizerKernels<E>& normalizer = table.normalizers[options.normalizer.index];
+  Prepared<E> call{
+      requested_captures(p, options), {table, route_of(p, table, options), normalizer}, {}, {}};
+  if (call.captures.entropy && !normalizer.entropy)
+    throw Error(ErrorCode::unsupported, std::string("normalizer ") +
+                                            options.normalizer.declaration->name +
+                                            " does not find the entropy of its weights");
+  call.tiling = tiling_of(p, call.kernels, workers_of(p, context));
+  call.layout =
+      layout_of(p, call.captures, call.tiling, call.kernels, Visible::slots(options.masks));
+  return call;
 }
 
-size_t workspace_of_call(const Problem& p, const AttentionOptions& options,
-                         const Context& context) {
-  return bytes_for(p.dtype == DType::f64 ? layout_of_call<double>(p, options)
-                                         : layout_of_call<float>(p, options),
-                   workers_of(context));
-}
-
-template <class E>
-void forward(const Problem& p, const AttentionOptions& options, const Outputs& outputs,
-             std::byte* workspace, const Context& context) {
-  const KernelTable<E>& table = kernels<E>();
-  const NormalizerKernels<E>& normalizer = normalizer_of(table, options.normalizer);
-  const Tiling tiling = tiling_of(p, table);
-  const ScratchLayout layout = layout_of(p, tiling, normalizer, Visible::slots(options.masks));
-  const auto address = reinterpret_cast<uintptr_t>(workspace);
-  const ForwardCall<E> call{
-      p,  table,         normalizer,      options.normalizer.object,
-      {}, options.masks, options.weights, outputs,
-      {}, tiling,        layout,          workspace + (64 - address % 64) % 64};
-  run_forward(call, context);
+// Calls visit(prepared call) for the type in which the problem is computed.
+template <class Visit>
+auto with_prepared(const Problem& p, const AttentionOptions& options, const Context& context,
+                   const Visit& visit) {
+  return p.result_dtype == DType::f64 ? visit(prepare<double>(p, options, context))
+                                      : visit(prepare<float>(p, options, context));
 }
 
 // Counts tiles and allowed pairs as the conductor will meet them.
-template <class E>
-void count_tiles(const Problem& p, const AttentionOptions& options, Plan& plan) {
-  const Tiling t = tiling_of(p, kernels<E>());
+void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& options, Plan& plan) {
   std::unique_ptr<BoundMask[]> bound(
       new BoundMask[static_cast<size_t>(Visible::slots(options.masks))]);
   std::unique_ptr<uint64_t[]> bits(new uint64_t[static_cast<size_t>(t.block_keys)]);
   int64_t index[kMaxRank];
-  const int64_t blocks = t.blocks(p.k_len);
-  if (options.masks.empty()) {
-    const int64_t tiles = p.q_len / t.tile_queries + (p.q_len % t.tile_queries != 0);
-    plan.tiles_computed = p.heads * tiles * blocks;
-    plan.allowed_scores = p.heads * p.q_len * p.k_len;
-    return;
-  }
-  for (int64_t head = 0; head < p.heads; ++head) {
-    p.index_of(head, index);
-    const Head place{index, p.leading_rank, p.q_len, p.k_len};
-    const Visible visible(options.masks, place, bound.get());
-    for (int64_t q = 0; q < p.q_len; q += t.tile_queries) {
-      const Positions queries{q, 1, std::min(t.tile_queries, p.q_len - q)};
-      const KeyRange range = visible.key_range(queries);
-      int64_t computed = 0;
-      for (int64_t b = range.begin / t.block_keys; b * t.block_keys < range.end; ++b) {
-        const int64_t begin = std::max(range.begin, b * t.block_keys);
-        const int64_t end = std::min(range.end, (b + 1) * t.block_keys);
-        const Cover cover = visible.cover(queries, {begin, 1, end - begin}, bits.get());
-        int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
-        if (cover == Cover::some)
-          for (int64_t j = 0; j < end - begin; ++j)
-            allowed += __builtin_popcountll(bits[static_cast<size_t>(j)]);
-        if (allowed == 0) continue;
-        ++computed;
-        plan.allowed_scores += allowed;
-        const int64_t whole = std::min(p.k_len, (b + 1) * t.block_keys) - b * t.block_keys;
-        ++(allowed == queries.count * whole ? plan.tiles_computed : plan.tiles_partial);
+  const auto each_tile = [&](int64_t q_len, const auto& visit) {
+    for (int64_t first = 0; first < q_len; first += t.unit_queries) {
+      const int64_t queries = std::min(t.unit_queries, q_len - first);
+      const Tiling::Cut cut = t.cut(queries);
+      for (int64_t i = 0, offset = 0; i < cut.tiles; ++i) {
+        const int64_t rows = std::min<int64_t>(cut.vectors_of(i) * t.lanes, queries - offset);
+        visit(Positions{first + offset, 1, rows});
+        offset += rows;
       }
-      plan.tiles_skipped += blocks - computed;
     }
-  }
-}
-
-template <class E>
-void describe(const Problem& p, const AttentionOptions& options, Plan& plan) {
-  const KernelTable<E>& table = kernels<E>();
-  const Tiling t = tiling_of(p, table);
-  plan.isa = table.isa;
-  plan.kernel = "tile";
-  plan.statistic = normalizer_of(table, options.normalizer).statistic;
-  plan.tile_queries = t.tile_queries;
-  plan.block_keys = t.block_keys;
-  count_tiles<E>(p, options, plan);
+  };
+  // Without masks all heads are alike.
+  const int64_t heads = options.masks.empty() ? std::min<int64_t>(p.heads, 1) : p.heads;
+  for (int64_t head = 0; head < heads; ++head)
+    for (int64_t s = 0; s < p.sequences; ++s) {
+      const Sequence sequence = p.sequence(s);
+      const int64_t blocks = t.blocks(sequence.k_len);
+      if (options.masks.empty()) {
+        each_tile(sequence.q_len, [&](Positions) { plan.tiles_computed += p.heads * blocks; });
+        plan.allowed_scores += p.heads * sequence.q_len * sequence.k_len;
+        continue;
+      }
+      p.index_of(head, index);
+      const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len};
+      const Visible visible(options.masks, place, bound.get());
+      each_tile(sequence.q_len, [&](Positions queries) {
+        const KeyRange range = visible.key_range(queries);
+        int64_t computed = 0;
+        for (int64_t b = range.begin / t.block_keys; b * t.block_keys < range.end; ++b) {
+          const int64_t begin = std::max(range.begin, b * t.block_keys);
+          const int64_t end = std::min(range.end, (b + 1) * t.block_keys);
+          const Cover cover = visible.cover(queries, {begin, 1, end - begin}, bits.get());
+          int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
+          if (cover == Cover::some)
+            for (int64_t j = 0; j < end - begin; ++j)
+              allowed += __builtin_popcountll(bits[static_cast<size_t>(j)]);
+          if (allowed == 0) continue;
+          ++computed;
+          plan.allowed_scores += allowed;
+          const int64_t whole = std::min(sequence.k_len, (b + 1) * t.block_keys) - b * t.block_keys;
+          ++(allowed == queries.count * whole ? plan.tiles_computed : plan.tiles_partial);
+        }
+        plan.tiles_skipped += blocks - computed;
+      });
+    }
 }
 
 // Bytes of tensors of these shapes; the largest number instead of an overflow.
-size_t bytes_of(std::initializer_list<int64_t> lengths, DType dtype) {
+size_t bytes_of(Shape lengths, DType dtype) {
   size_t bytes = static_cast<size_t>(size_of(dtype));
   for (const int64_t n : lengths)
     if (__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes)) return SIZE_MAX;
@@ -118,12 +140,36 @@ size_t add_or_max(size_t a, size_t b) {
   return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
 }
 
-size_t result_bytes(const Problem& p, const AttentionOptions& options) {
-  const RequestedWeights w = requested_weights(p, options.weights);
-  const size_t output = bytes_of({p.heads, p.q_len, p.value_dim}, p.dtype);
-  const size_t statistic = bytes_of({p.heads, p.q_len}, p.dtype);
-  const size_t weights = bytes_of({w.heads, w.row_end - w.row_begin, p.k_len}, p.dtype);
-  return add_or_max(output, add_or_max(statistic, weights));
+size_t result_bytes(const Problem& p, const Captures& captures) {
+  OutputSpec specs[kOutputs];
+  describe_outputs(p, captures, true, specs);
+  size_t total = 0;
+  for (const OutputSpec& spec : specs)
+    if (spec.wanted()) total = add_or_max(total, bytes_of(spec.dims(), spec.dtype));
+  return total;
+}
+
+template <class E>
+void forward(const Problem& p, const Prepared<E>& prepared, const AttentionOptions& options,
+             const Outputs& outputs, std::span<std::byte> workspace, const Context& context) {
+  const size_t needed = prepared.workspace_bytes();
+  if (workspace.size() < needed)
+    throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
+                                         " bytes; workspace_bytes() asks for " +
+                                         std::to_string(needed));
+  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
+  const ForwardCall<E> call{p,
+                            prepared.kernels,
+                            options.normalizer.object,
+                            options.scores,
+                            options.masks,
+                            prepared.captures,
+                            outputs,
+                            {},
+                            prepared.tiling,
+                            prepared.layout,
+                            workspace.data() + (64 - address % 64) % 64};
+  run_forward(call, context);
 }
 
 }  // namespace
@@ -137,17 +183,29 @@ AttentionState AttentionResult::state() & {
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options, const Context& context) {
   const Problem p = make_problem(query, key, value, options);
-  Plan plan;
-  p.dtype == DType::f64 ? describe<double>(p, options, plan) : describe<float>(p, options, plan);
-  plan.workspace_bytes = workspace_of_call(p, options, context);
-  plan.result_bytes = result_bytes(p, options);
-  plan.matrix_bytes = bytes_of({p.heads, p.q_len, p.k_len}, p.dtype);
-  return plan;
+  return with_prepared(p, options, context, [&](const auto& call) {
+    Plan plan;
+    plan.isa = call.kernels.table.isa;
+    plan.kernel = call.kernels.route.kernel;
+    plan.statistic = call.kernels.normalizer.statistic;
+    plan.tile_queries = call.tiling.cut(std::min(p.q_len, call.tiling.unit_queries)).vectors_of(0) *
+                        call.tiling.lanes;
+    plan.block_keys = call.tiling.block_keys;
+    plan.threads = call.tiling.workers;
+    count_tiles(p, call.tiling, options, plan);
+    plan.workspace_bytes = call.workspace_bytes();
+    plan.result_bytes = result_bytes(p, call.captures);
+    const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
+    plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
+    return plan;
+  });
 }
 
 size_t workspace_bytes(const TensorView& query, const TensorView& key, const TensorView& value,
                        const AttentionOptions& options, const Context& context) {
-  return workspace_of_call(make_problem(query, key, value, options), options, context);
+  const Problem p = make_problem(query, key, value, options);
+  return with_prepared(p, options, context,
+                       [](const auto& call) { return call.workspace_bytes(); });
 }
 
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
@@ -156,16 +214,11 @@ void scaled_dot_product_attention(const TensorView& query, const TensorView& key
                                   const Context& context) {
   const Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
-  const Outputs outputs = check_outputs(p, query, key, value, options, given, workspace);
-  const size_t needed = workspace_of_call(p, options, context);
-  if (workspace.size() < needed)
-    throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
-                                         " bytes; workspace_bytes() asks for " +
-                                         std::to_string(needed));
-  if (p.dtype == DType::f64)
-    forward<double>(p, options, outputs, workspace.data(), context);
-  else
-    forward<float>(p, options, outputs, workspace.data(), context);
+  with_prepared(p, options, context, [&](const auto& call) {
+    const Outputs outputs =
+        check_outputs(p, call.captures, query, key, value, options, given, workspace);
+    forward(p, call, options, outputs, workspace, context);
+  });
 }
 
 AttentionResult scaled_dot_product_attention(const TensorView& query, const TensorView& key,
@@ -174,31 +227,31 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
                                              const Context& context) {
   const Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
-  const size_t scratch = workspace_of_call(p, options, context);
-  const size_t needed = add_or_max(scratch, result_bytes(p, options));
-  if (context.memory_limit >= 0 && needed > static_cast<size_t>(context.memory_limit))
-    throw Error(ErrorCode::memory_limit,
-                "needs " + std::to_string(needed) + " bytes; the limit is " +
-                    std::to_string(context.memory_limit) +
-                    (options.weights ? "; ask for fewer rows or heads of weights" : ""));
-  int64_t shape[kMaxRank + 2];
-  const auto tensor = [&](int rank) {
-    return Tensor(p.dtype, Shape(shape, static_cast<size_t>(rank)));
-  };
-  for (int i = 0; i < p.leading_rank; ++i) shape[i] = p.leading[i];
-  shape[p.leading_rank] = p.q_len;
-  shape[p.leading_rank + 1] = p.value_dim;
-  AttentionResult result;
-  result.output = tensor(p.leading_rank + 2);
-  result.statistic = tensor(p.leading_rank + 1);
-  if (options.weights) result.weights = tensor(weights_shape(p, *options.weights, shape));
-  Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
-  const std::span<uint8_t> bytes = workspace.values<uint8_t>();
-  AttentionOutputs outputs{result.state()};
-  if (options.weights) outputs.weights = result.weights;
-  scaled_dot_product_attention(query, key, value, options, outputs, std::as_writable_bytes(bytes),
-                               context);
-  return result;
+  return with_prepared(p, options, context, [&](const auto& call) {
+    const size_t scratch = call.workspace_bytes();
+    const size_t needed = add_or_max(scratch, result_bytes(p, call.captures));
+    if (context.memory_limit >= 0 && needed > static_cast<size_t>(context.memory_limit))
+      throw Error(ErrorCode::memory_limit,
+                  "needs " + std::to_string(needed) + " bytes; the limit is " +
+                      std::to_string(context.memory_limit) +
+                      (options.weights ? "; ask for fewer rows or heads of weights" : ""));
+    OutputSpec specs[kOutputs];
+    describe_outputs(p, call.captures, true, specs);
+    AttentionResult result;
+    AttentionOutputs outputs;
+    for (const OutputSpec& spec : specs) {
+      if (!spec.wanted()) continue;
+      result.*spec.tensor = Tensor(spec.dtype, spec.dims());
+      if (spec.view) outputs.*spec.view = result.*spec.tensor;
+    }
+    outputs.state = result.state();
+    Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
+    const auto bytes = std::as_writable_bytes(workspace.values<uint8_t>());
+    forward(p, call, options,
+            check_outputs(p, call.captures, query, key, value, options, outputs, bytes), bytes,
+            context);
+    return result;
+  });
 }
 
 }  // namespace rapt

@@ -1,32 +1,47 @@
 #pragma once
-// The conductor of the forward pass: the loop over heads, tiles of queries and blocks of keys. It
-// is compiled once; all arithmetic is behind the kernel table.
-#include "attention/problem.h"
+// The conductor of a call: units of work over heads and queries, run by the executor. It is
+// compiled once; all arithmetic is behind the kernel table.
+#include "attention/captures.h"
 #include "attention/tiling.h"
 
 namespace rapt {
 
-// The extra output and candidates wait for normalisers that need them; until the catalogue has some,
-// tests/contracts uses them.
-
+// The extra output and candidates wait for normalisers that need them; until the catalogue has
+// some, tests/contracts uses them.
 template <class E>
 struct ForwardCall {
   const Problem& problem;
-  const KernelTable<E>& table;
-  const NormalizerKernels<E>& normalizer;
+  const Kernels<E>& kernels;
   const void* normalizer_object;
   std::span<const ScoreRef> scores;
   std::span<const Mask* const> masks;
-  const std::optional<WeightsRequest>& weights_request;
-  Outputs outputs;
+  const Captures& captures;
+  const Outputs& outputs;
   Operand extra;  // as the output; data null: none
-  Tiling tiling;
-  ScratchLayout layout;
-  std::byte* workspace;  // 64-byte aligned, layout.bytes per worker
+  const Tiling& tiling;
+  const ScratchLayout& layout;
+  std::byte* workspace;  // 64-byte aligned, layout.bytes_for(tiling.workers)
 };
 
-// Runs the call on the context's executor. Throws Error(cancelled).
+// Runs the call: the forward pass, then what needs a second pass over the scores. Throws
+// Error(cancelled).
 template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context);
+
+// A pass: `tasks` independent pieces of work.
+template <class E>
+struct Pass {
+  int64_t tasks = 0;
+  void (*run)(const ForwardCall<E>& call, const CancelToken* cancel, int64_t task,
+              int worker) noexcept = nullptr;
+};
+
+// The second passes, each if it is asked for (tasks 0: not).
+template <class E>
+Pass<E> weights_pass(const ForwardCall<E>& call);
+template <class E>
+Pass<E> map_pass(const ForwardCall<E>& call);
+template <class E>
+Pass<E> received_pass(const ForwardCall<E>& call);
 
 }  // namespace rapt

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "attention/problem.h"
+#include "attention/captures.h"
 
 namespace rapt {
 namespace {
@@ -81,70 +81,77 @@ bool overlaps_itself(const TensorView& view) {
 
 bool overlap(const TensorView& a, const TensorView& b) { return bytes_of(a).meets(bytes_of(b)); }
 
-Outputs check_outputs(const Problem& p, const TensorView& query, const TensorView& key,
-                      const TensorView& value, const AttentionOptions& options,
-                      const AttentionOutputs& given, std::span<const std::byte> workspace) {
-  const AttentionState& state = given.state;
-  const TensorView& weights = given.weights;
-  Outputs outputs;
-  int64_t shape[kMaxRank + 2];
-  const int lead = p.leading_rank;
-  for (int i = 0; i < lead; ++i) shape[i] = p.leading[i];
-  shape[lead] = p.q_len;
-  shape[lead + 1] = p.value_dim;
-  const auto prefix = [&](int rank) { return Shape(shape, static_cast<size_t>(rank)); };
+namespace {
 
-  if (!state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
-  check_output("output", state.output, prefix(lead + 2), p.dtype);
-  outputs.output.data = state.output.data;
-  for (int i = 0; i < lead; ++i) outputs.output.lead_strides[i] = state.output.strides[i];
-  outputs.output.row_stride = state.output.strides[lead];
-  outputs.output.dim_stride = p.value_dim > 1 ? state.output.strides[lead + 1] : 1;
-  if (state.output.count() == 0) outputs.output = Operand{state.output.data, {}, 1, 0, 1};
+// The strides of an output whose shape is [lead, rows, dims], or [lead, rows] for a vector per
+// head.
+Operand operand_of(const TensorView& view, bool matrix) {
+  Operand o;
+  o.data = view.data;
+  o.dtype = view.dtype;
+  o.dim_stride = 1;
+  if (view.count() == 0) return o;  // strides that no element needs may be anything
+  const int lead = view.rank - (matrix ? 2 : 1);
+  for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.strides[i];
+  o.row_stride = view.strides[lead];
+  if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
+  return o;
+}
 
-  if (state.statistic.defined()) {
-    check_output("statistic", state.statistic, prefix(lead + 1), p.dtype);
-    outputs.statistic.data = state.statistic.data;
-    for (int i = 0; i < lead; ++i) outputs.statistic.lead_strides[i] = state.statistic.strides[i];
-    outputs.statistic.row_stride = state.statistic.strides[lead];
-  }
-  if (state.extra.defined())
+}  // namespace
+
+Outputs check_outputs(const Problem& p, const Captures& captures, const TensorView& query,
+                      const TensorView& key, const TensorView& value,
+                      const AttentionOptions& options, const AttentionOutputs& given,
+                      std::span<const std::byte> workspace) {
+  if (!given.state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
+  if (given.state.extra.defined())
     throw Error(ErrorCode::argument,
                 "state.extra is given, but this normaliser has no extra output");
+  OutputSpec specs[kOutputs];
+  describe_outputs(p, captures, given.state.statistic.defined(), specs);
 
-  if (weights.defined() != options.weights.has_value())
-    throw Error(ErrorCode::argument, options.weights
-                                         ? "weights are wanted but no memory for them is given"
-                                         : "memory for weights is given but options.weights "
-                                           "is not set");
-  if (weights.defined()) {
-    const int rank = weights_shape(p, *options.weights, shape);
-    check_output("weights", weights, prefix(rank), p.dtype);
-    // Null where there is nothing to write: these rows then cost no second pass.
-    outputs.weights.data = weights.count() > 0 ? weights.data : nullptr;
-    for (int i = 0; i < rank - 2; ++i) outputs.weights.lead_strides[i] = weights.strides[i];
-    outputs.weights.row_stride = weights.strides[rank - 2];
-    outputs.weights.dim_stride = weights.strides[rank - 1];
+  Outputs outputs;
+  Operand* const operands[kOutputs] = {&outputs.output,  &outputs.statistic, &outputs.weights,
+                                       &outputs.map,     &outputs.top_keys,  &outputs.top_weights,
+                                       &outputs.entropy, &outputs.received};
+  const TensorView* views[kOutputs] = {&given.state.output, &given.state.statistic};
+  Written written[kOutputs + 1];
+  for (int i = 0; i < kOutputs; ++i) {
+    const OutputSpec& spec = specs[i];
+    if (spec.view) views[i] = &(given.*spec.view);
+    const TensorView& view = *views[i];
+    written[i] = {spec.name, {}};
+    if (view.defined() != spec.wanted())
+      throw Error(ErrorCode::argument,
+                  spec.wanted() ? std::string(spec.name) + " wanted but no memory given for it"
+                                : std::string("memory given for ") + spec.name +
+                                      " but the options do not ask for it");
+    if (!spec.wanted()) continue;
+    check_output(spec.name, view, spec.dims(), spec.dtype);
+    const bool vector = &spec == &specs[1] || spec.tensor == &AttentionResult::entropy ||
+                        spec.tensor == &AttentionResult::received;
+    *operands[i] = operand_of(view, !vector);
+    if (view.count() == 0 && i > 1) operands[i]->data = nullptr;  // nothing to compute for it
+    written[i].bytes = bytes_of(view);
   }
-
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
-  const Written all[] = {{"output", bytes_of(state.output)},
-                         {"statistic", bytes_of(state.statistic)},
-                         {"weights", bytes_of(weights)},
-                         {"workspace", {scratch, scratch + workspace.size()}}};
-  for (const Written& written : all) {
-    check_apart(written, "query", query);
-    check_apart(written, "key", key);
-    check_apart(written, "value", value);
-    check_apart(written, "bias", options.bias);
-    for (const Mask* mask : options.masks)
-      for (const Parameter& parameter : mask->declaration().parameters)
-        if (parameter.type == ParameterType::tensor)
-          check_apart(written, "a mask's tensor",
-                      parameter.get(dynamic_cast<const void*>(mask)).tensor);
-    for (const Written* other = all; other != &written; ++other)
-      if (written.bytes.meets(other->bytes))
-        throw Error(ErrorCode::overlap, std::string(written.name) + " overlaps " + other->name +
+  written[kOutputs] = {"workspace", {scratch, scratch + workspace.size()}};
+
+  for (const Written& w : written) {
+    if (w.bytes.begin == w.bytes.end) continue;
+    check_apart(w, "query", query);
+    check_apart(w, "key", key);
+    check_apart(w, "value", value);
+    check_apart(w, "bias", options.bias);
+    check_apart(w, "packed.query_starts", options.packed.query_starts);
+    check_apart(w, "packed.key_starts", options.packed.key_starts);
+    for_each_mask_tensor(options.masks, [&](const char*, const TensorView& tensor) {
+      check_apart(w, "a mask's tensor", tensor);
+    });
+    for (const Written* other = written; other != &w; ++other)
+      if (w.bytes.meets(other->bytes))
+        throw Error(ErrorCode::overlap, std::string(w.name) + " overlaps " + other->name +
                                             " in memory; give it memory of its own");
   }
   return outputs;

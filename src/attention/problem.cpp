@@ -57,6 +57,7 @@ void merge_leading(const char* name, const TensorView& view, bool grouped, Probl
 Operand operand_of(const TensorView& view, const Problem& p) {
   Operand o;
   o.data = view.data;
+  o.dtype = view.dtype;
   const int rank = view.rank - 2;
   for (int i = 0; i < rank; ++i) {
     const int at = p.leading_rank - rank + i;
@@ -69,7 +70,7 @@ Operand operand_of(const TensorView& view, const Problem& p) {
   const int64_t rows = view.shape[view.rank - 2], dims = view.shape[view.rank - 1];
   o.row_stride = rows > 1 ? view.strides[view.rank - 2] : 0;
   o.dim_stride = dims > 1 ? view.strides[view.rank - 1] : 1;
-  if (rows == 0 || dims == 0 || p.heads == 0) o = Operand{view.data, {}, 1, 0, 1};
+  if (rows == 0 || dims == 0 || p.heads == 0) o = Operand{view.data, view.dtype, {}, 1, 0, 1};
   return o;
 }
 
@@ -140,14 +141,127 @@ void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
   }
 }
 
+namespace {
+
+void take_bias(const TensorView& bias, Problem& p) {
+  if (bias.dtype != p.dtype && bias.dtype != p.result_dtype)
+    fail(ErrorCode::dtype,
+         std::string("bias is ") + name_of(bias.dtype) + "; expected " + name_of(p.dtype) +
+             " as the query" + (p.dtype == p.result_dtype ? "" : ", or f32") +
+             (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
+  bool fits = bias.rank <= p.leading_rank + 2;
+  for (int i = 0; fits && i < bias.rank; ++i) {
+    const int at = p.leading_rank + 2 - bias.rank + i;
+    const int64_t n = at < p.leading_rank    ? p.leading[at]
+                      : at == p.leading_rank ? p.q_len
+                                             : p.k_len;
+    fits = bias.shape[i] == 1 || bias.shape[i] == n;
+    if (!fits) continue;
+    const int64_t stride = bias.shape[i] == 1 ? 0 : bias.strides[i];
+    if (at < p.leading_rank)
+      p.bias.lead_strides[at] = stride;
+    else if (at == p.leading_rank)
+      p.bias.row_stride = stride;
+    else
+      p.bias.dim_stride = stride;
+  }
+  if (!fits)
+    fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
+                               to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
+                               ", " + std::to_string(p.k_len) + "]");
+  check_extent("bias", bias);
+  if (bias.count() == 0) p.bias = {};  // strides of no element: see operand_of()
+  p.has_bias = true;
+  p.bias.data = bias.data;
+  p.bias.dtype = bias.dtype;
+}
+
+void check_variants(const AttentionOptions& options, const Problem& p) {
+  if (options.normalizer.index < 0)
+    fail(ErrorCode::unsupported, std::string("normalizer ") + options.normalizer.declaration->name +
+                                     " is not in this build's catalogue (rapt/variants.h)");
+  check_parameters(*options.normalizer.declaration, options.normalizer.object);
+  for (const ScoreRef& score : options.scores) {
+    if (score.index < 0)
+      fail(ErrorCode::unsupported, std::string("score ") +
+                                       (score.declaration ? score.declaration->name : "(none)") +
+                                       " is not in this build's catalogue (rapt/variants.h)");
+    check_parameters(*score.declaration, score.object);
+  }
+  for (const Mask* mask : options.masks)
+    if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
+  for_each_mask_tensor(options.masks, check_mask_tensor);  // before a mask reads them
+  for (const Mask* mask : options.masks) mask->check(p.leading_dims(), p.q_len, p.k_len);
+}
+
+// One of the two lists of starts: [sequences + 1] of i64, from 0 to `length`, never falling.
+const int64_t* check_starts(const char* name, const TensorView& starts, int64_t length) {
+  if (starts.dtype != DType::i64 || starts.rank != 1)
+    fail(ErrorCode::dtype, std::string("packed.") + name + " is " + name_of(starts.dtype) + " " +
+                               to_string(starts.dims()) + "; expected i64 [sequences + 1]");
+  if (starts.shape[0] < 2)
+    fail(ErrorCode::argument, std::string("packed.") + name + " has " +
+                                  std::to_string(starts.shape[0]) +
+                                  " entries, so there is no sequence; expected at least 2");
+  if (!starts.data) fail(ErrorCode::argument, std::string("packed.") + name + ": null pointer");
+  check_extent(name, starts);
+  check_alignment(name, starts);
+  const auto* at = static_cast<const int64_t*>(starts.data);
+  int64_t before = 0;
+  for (int64_t i = 0; i < starts.shape[0]; ++i) {
+    const int64_t start = at[i * starts.strides[0]];
+    if (start < before || (i == 0 && start != 0))
+      fail(ErrorCode::argument,
+           std::string("packed.") + name + "[" + std::to_string(i) + "] is " +
+               std::to_string(start) +
+               (i == 0 ? "; expected 0" : "; expected at least " + std::to_string(before)));
+    before = start;
+  }
+  if (before != length)
+    fail(ErrorCode::argument, std::string("packed.") + name + " ends at " + std::to_string(before) +
+                                  "; expected the length of the tensor, " + std::to_string(length));
+  return at;
+}
+
+void take_packed(const AttentionOptions& options, Problem& p) {
+  const TensorView& query = options.packed.query_starts;
+  const TensorView& key = options.packed.key_starts.defined() ? options.packed.key_starts : query;
+  p.query_starts = check_starts("query_starts", query, p.q_len);
+  p.key_starts = check_starts("key_starts", key, p.k_len);
+  if (query.shape[0] != key.shape[0])
+    fail(ErrorCode::shape, "packed: query_starts has " + std::to_string(query.shape[0]) +
+                               " entries and key_starts " + std::to_string(key.shape[0]) +
+                               "; expected the same number of sequences");
+  p.sequences = query.shape[0] - 1;
+  p.query_starts_stride = query.strides[0];
+  p.key_starts_stride = key.strides[0];
+  if (p.has_bias)
+    fail(ErrorCode::unsupported,
+         "a bias of packed sequences: its positions would count from no sequence's own start");
+  for_each_mask_tensor(options.masks, [](const char* name, const TensorView& tensor) {
+    if (tensor.defined())
+      fail(ErrorCode::unsupported,
+           std::string("masks with tensors (") + name +
+               ") for packed sequences: masks count positions from each sequence's own start");
+  });
+}
+
+}  // namespace
+
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options) {
   Problem p;
   p.dtype = query.dtype;
   check_matrix("query", query, p.dtype);
-  if (p.dtype != DType::f32 && p.dtype != DType::f64)
-    fail(ErrorCode::dtype,
-         std::string("query is ") + name_of(p.dtype) + "; expected f32 or f64 (convert it first)");
+  if (static_cast<int>(p.dtype) > static_cast<int>(DType::f16))
+    fail(ErrorCode::dtype, std::string("query is ") + name_of(p.dtype) +
+                               "; expected f32, f64, bf16 or f16 (convert it first)");
+  p.result_dtype = p.dtype == DType::f64 ? DType::f64 : DType::f32;
+  p.output_dtype = options.output_dtype.value_or(p.dtype);
+  if (p.output_dtype != p.dtype && p.output_dtype != p.result_dtype)
+    fail(ErrorCode::dtype, std::string("output_dtype ") + name_of(p.output_dtype) + " for " +
+                               name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
+                               (p.dtype == p.result_dtype ? "" : " or f32"));
   check_matrix("key", key, p.dtype);
   check_matrix("value", value, p.dtype);
 
@@ -196,61 +310,13 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::argument, "scale is " + std::to_string(p.scale) + "; expected a finite number");
 
   constexpr double kMostInF32 = 3.4028234663852886e38 / 1.4426950408889634;
-  if (p.dtype == DType::f32 && std::fabs(p.scale) > kMostInF32)
+  if (p.result_dtype == DType::f32 && std::fabs(p.scale) > kMostInF32)
     fail(ErrorCode::argument,
          "scale is " + std::to_string(p.scale) + "; times log2(e) it must fit f32");
 
-  if (options.bias.defined()) {
-    const TensorView& bias = options.bias;
-    if (bias.dtype != p.dtype)
-      fail(ErrorCode::dtype,
-           std::string("bias is ") + name_of(bias.dtype) + "; expected " + name_of(p.dtype) +
-               " as the query" +
-               (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
-    bool fits = bias.rank <= p.leading_rank + 2;
-    for (int i = 0; fits && i < bias.rank; ++i) {
-      const int at = p.leading_rank + 2 - bias.rank + i;
-      const int64_t n = at < p.leading_rank    ? p.leading[at]
-                        : at == p.leading_rank ? p.q_len
-                                               : p.k_len;
-      fits = bias.shape[i] == 1 || bias.shape[i] == n;
-      if (!fits) continue;
-      const int64_t stride = bias.shape[i] == 1 ? 0 : bias.strides[i];
-      if (at < p.leading_rank)
-        p.bias.lead_strides[at] = stride;
-      else if (at == p.leading_rank)
-        p.bias.row_stride = stride;
-      else
-        p.bias.dim_stride = stride;
-    }
-    if (!fits)
-      fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
-                                 to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
-                                 ", " + std::to_string(p.k_len) + "]");
-    check_extent("bias", bias);
-    if (bias.count() == 0) p.bias = {};  // strides of no element: see operand_of()
-    p.has_bias = true;
-    p.bias.data = bias.data;
-  }
-
-  if (options.normalizer.index < 0)
-    fail(ErrorCode::unsupported, std::string("normalizer ") + options.normalizer.declaration->name +
-                                     " is not in this build's catalogue (rapt/variants.h)");
-  check_parameters(*options.normalizer.declaration, options.normalizer.object);
-  for (const Mask* mask : options.masks) {
-    if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
-    for (const Parameter& parameter : mask->declaration().parameters)
-      if (parameter.type == ParameterType::tensor)
-        check_mask_tensor(parameter.name, parameter.get(dynamic_cast<const void*>(mask)).tensor);
-    mask->check(p.leading_dims(), p.q_len, p.k_len);
-  }
-  requested_weights(p, options.weights);
-  if (!options.scores.empty() || options.packed.defined() || options.map || options.top_k != 0 ||
-      options.entropy || options.received || options.output_dtype ||
-      (options.weights && !options.weights->rows.empty()))
-    fail(ErrorCode::unsupported,
-         "scores, packed sequences, maps, top_k, entropy, received, chosen rows and output_dtype "
-         "are not built yet");
+  if (options.bias.defined()) take_bias(options.bias, p);
+  check_variants(options, p);
+  if (options.packed.defined()) take_packed(options, p);
   return p;
 }
 
@@ -265,35 +331,6 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   require("key", key);
   require("value", value);
   if (options.bias.defined()) require("bias", options.bias);
-}
-
-RequestedWeights requested_weights(const Problem& p, const std::optional<WeightsRequest>& wanted) {
-  if (!wanted) return {};
-  const WeightsRequest& request = *wanted;
-  const int64_t end = request.row_end == kToEnd ? p.q_len : request.row_end;
-  if (request.row_begin < 0 || end < request.row_begin || end > p.q_len)
-    fail(ErrorCode::argument, "weights: rows [" + std::to_string(request.row_begin) + ", " +
-                                  std::to_string(end) + ") are not within the " +
-                                  std::to_string(p.q_len) + " queries");
-  for (const int64_t head : request.heads)
-    if (head < 0 || head >= p.heads)
-      fail(ErrorCode::argument, "weights: head " + std::to_string(head) +
-                                    " does not exist; the problem has " + std::to_string(p.heads));
-  return {request.row_begin, end,
-          request.heads.empty() ? p.heads : static_cast<int64_t>(request.heads.size())};
-}
-
-int weights_shape(const Problem& p, const WeightsRequest& request, int64_t* shape) {
-  const RequestedWeights w = requested_weights(p, request);
-  int rank = 0;
-  if (request.heads.empty()) {
-    for (const int64_t n : p.leading_dims()) shape[rank++] = n;
-  } else {
-    shape[rank++] = w.heads;
-  }
-  shape[rank++] = w.row_end - w.row_begin;
-  shape[rank++] = p.k_len;
-  return rank;
 }
 
 }  // namespace rapt

@@ -1,5 +1,6 @@
 #pragma once
 // A call after validation: everything the conductor needs, in one shape for every input.
+#include <cstddef>
 #include <cstdint>
 
 #include "rapt/attention.h"
@@ -7,9 +8,10 @@
 namespace rapt {
 
 // A tensor as the conductor sees it: where the matrix of a (batch, head) begins, and its two
-// strides.
+// strides, in elements.
 struct Operand {
   void* data = nullptr;
+  DType dtype = DType::f32;
   int64_t lead_strides[kMaxRank] = {};  // per leading dimension of the output; 0: broadcast
   int64_t heads_per_group = 1;          // on the last leading dimension
   int64_t row_stride = 0;
@@ -22,10 +24,22 @@ struct Operand {
     if (rank > 0) at += index[rank - 1] / heads_per_group * lead_strides[rank - 1];
     return at;
   }
+  // The address of an element.
+  std::byte* at(int64_t element) const noexcept {
+    return static_cast<std::byte*>(data) + element * size_of(dtype);
+  }
+};
+
+// One sequence of a call; its positions count from its own begin.
+struct Sequence {
+  int64_t query_begin = 0, q_len = 0;
+  int64_t key_begin = 0, k_len = 0;
 };
 
 struct Problem {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;         // of query, key and value
+  DType output_dtype = DType::f32;  // of the output
+  DType result_dtype = DType::f32;  // of the statistic and the captures: what is computed in
   int leading_rank = 0;
   int64_t leading[kMaxRank] = {};  // of the output
   int64_t heads = 1;               // product of the leading dimensions
@@ -34,13 +48,25 @@ struct Problem {
   bool has_bias = false;
   Operand query, key, value, bias;  // bias: row = query, dim = key
 
+  int64_t sequences = 1;                  // packed in the tensors, one after the other
+  const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence
+  const int64_t* key_starts = nullptr;    // [sequences + 1]
+  int64_t query_starts_stride = 1, key_starts_stride = 1;
+
   Shape leading_dims() const { return {leading, static_cast<size_t>(leading_rank)}; }
   // The index of head `flat` in the leading dimensions.
   void index_of(int64_t flat, int64_t* index) const noexcept;
+  Sequence sequence(int64_t i) const noexcept {
+    if (!query_starts) return {0, q_len, 0, k_len};
+    const int64_t q = query_starts[i * query_starts_stride];
+    const int64_t k = key_starts[i * key_starts_stride];
+    return {q, query_starts[(i + 1) * query_starts_stride] - q, k,
+            key_starts[(i + 1) * key_starts_stride] - k};
+  }
 };
 
-// Checks everything that can be checked before outputs exist. Throws Error. Null data pointers are
-// fine here: a plan needs shapes only.
+// Checks everything that can be checked before outputs exist. Throws Error. Null data pointers of
+// query, key, value and bias are fine here: a plan needs shapes only.
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options);
 
@@ -60,23 +86,16 @@ void check_alignment(const char* name, const TensorView& view);
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options);
 
-struct RequestedWeights {
-  int64_t row_begin = 0, row_end = 0;  // equal: none
-  int64_t heads = 0;                   // how many matrices
-};
-// Throws Error(argument) for rows or heads that do not exist.
-RequestedWeights requested_weights(const Problem& problem,
-                                   const std::optional<WeightsRequest>& request);
-
-// The shape of the returned weights. `shape` has room for kMaxRank.
-int weights_shape(const Problem& problem, const WeightsRequest& request, int64_t* shape);
-
-// The caller's outputs. Throws Error(shape, dtype, argument, overlap).
-struct Outputs {
-  Operand output, statistic, weights;  // statistic: row_stride only; weights: lead of its own
-};
-Outputs check_outputs(const Problem& problem, const TensorView& query, const TensorView& key,
-                      const TensorView& value, const AttentionOptions& options,
-                      const AttentionOutputs& outputs, std::span<const std::byte> workspace);
+// Calls visit(tensor) for every tensor among the parameters of the masks and of their parts.
+template <class Visit>
+void for_each_mask_tensor(std::span<const Mask* const> masks, const Visit& visit) {
+  for (const Mask* mask : masks) {
+    if (!mask) continue;  // refused by the check of the mask that it is a part of
+    for (const Parameter& parameter : mask->declaration().parameters)
+      if (parameter.type == ParameterType::tensor)
+        visit(parameter.name, parameter.get(dynamic_cast<const void*>(mask)).tensor);
+    for_each_mask_tensor(mask->parts(), visit);
+  }
+}
 
 }  // namespace rapt

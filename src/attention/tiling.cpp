@@ -1,4 +1,4 @@
-// Tile and block sizes, and the layout of a worker's scratch.
+// Sizes of units, tiles and blocks, and the layout of scratch memory.
 #include "attention/tiling.h"
 
 #include <algorithm>
@@ -8,73 +8,146 @@ namespace {
 
 // Queries that share a pass over the keys: with 192 the kernel asks the L2 for less than a byte per
 // cycle of K and V, so that even keys in DRAM leave it bound by arithmetic.
-constexpr int64_t kTaskQueries = 192;
+constexpr int64_t kUnitQueries = 192;
 
-// K and V of a block, and the queries and outputs of a task, should stay in half a mebibyte of L2.
-constexpr int64_t kTaskBytes = 512 << 10;
+// K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
+constexpr int64_t kUnitBytes = 512 << 10;
+
+// Operations that pay for waking a thread: about 10 us of work against some 5 us of wake-up.
+constexpr double kWorkOfWorker = 2e6;
+
+// Operations of a task, at least: fetching the next one costs some 100 ns, and 20 us hide it.
+constexpr double kWorkOfTask = 4e6;
+
+// Fewer units than this per worker and the last one makes the others wait: units become smaller.
+constexpr int64_t kUnitsPerWorker = 16;
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+int64_t count_units(const Problem& p, int64_t unit_queries) {
+  int64_t units = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) units += ceil_div(p.sequence(s).q_len, unit_queries);
+  return units;
+}
+
+// Multiplications and additions, masks not counted.
+double work_of(const Problem& p) {
+  double pairs = 0;
+  for (int64_t s = 0; s < p.sequences; ++s)
+    pairs += static_cast<double>(p.sequence(s).q_len) * static_cast<double>(p.sequence(s).k_len);
+  return 2.0 * pairs * static_cast<double>(p.heads) * static_cast<double>(p.head_dim + p.value_dim);
+}
 
 }  // namespace
 
+double worthwhile_workers(const Problem& p) { return 1 + work_of(p) / kWorkOfWorker; }
+
 template <class E>
-Tiling tiling_of(const Problem& p, const KernelTable<E>& table) {
+Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& available) {
   Tiling t;
-  t.lanes = table.lanes;
-  t.vectors = table.max_vectors;
-  t.tile_queries = t.lanes * t.vectors;
+  t.lanes = kernels.table.lanes;
+  t.max_vectors = kernels.table.max_vectors;
+  t.long_vectors = kernels.table.long_vectors;
+  t.step = kernels.route.step;
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys: long enough to pay for a tile's prologue, and a tile of scores is half an L1. Large
   // heads take 64, for the L2.
-  t.block_keys = dims <= 256 ? 128 : 64;
-  const int64_t tile_bytes = dims * t.tile_queries * static_cast<int64_t>(sizeof(E));
-  const int64_t tiles = std::min(kTaskQueries / t.tile_queries, kTaskBytes / tile_bytes);
-  t.tiles_per_task = std::max<int64_t>(1, tiles);
-  t.task_queries = t.tiles_per_task * t.tile_queries;
-  t.tasks_per_head = p.q_len / t.task_queries + (p.q_len % t.task_queries != 0);
+  t.block_keys = dims * kernels.route.element_size <= 1024 ? 128 : 64;
+
+  const int64_t tile_queries = t.lanes * t.long_vectors;
+  const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
+  int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, kUnitQueries / tile_queries);
+  t.units_per_head = count_units(p, tiles * tile_queries);
+
+  const double work = work_of(p);
+  const double worth = worthwhile_workers(p);
+  t.workers = worth < available.most ? static_cast<int>(worth) : available.most;
+  while (t.workers > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * t.workers) {
+    tiles /= 2;
+    t.units_per_head = count_units(p, tiles * tile_queries);
+  }
+  t.unit_queries = tiles * tile_queries;
+  const int64_t units = p.heads * t.units_per_head;
+  t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
+  if (t.workers > 1 && !available.can_be_fewer) t.workers = available.most;
+
+  // Short sequences share a task, but every worker gets some.
+  const double per_task = kWorkOfTask * static_cast<double>(units) / std::max(work, 1.0);
+  const int64_t most = std::max<int64_t>(1, units / (4 * t.workers));
+  t.units_per_task = per_task < static_cast<double>(most)
+                         ? std::max<int64_t>(1, static_cast<int64_t>(per_task))
+                         : most;
   return t;
 }
 
-template Tiling tiling_of(const Problem&, const KernelTable<float>&);
-template Tiling tiling_of(const Problem&, const KernelTable<double>&);
+template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&);
 
 template <class E>
-ScratchLayout layout_of(const Problem& p, const Tiling& t, const NormalizerKernels<E>& normalizer,
-                        int64_t mask_slots) {
+ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
+                        const Kernels<E>& kernels, int64_t mask_slots) {
   ScratchLayout layout;
   size_t at = 0;
-  const auto place = [&](int64_t count, size_t size) {
+  const auto place = [&](std::initializer_list<int64_t> lengths, size_t size) {
     const size_t here = at;
-    size_t bytes;
-    if (__builtin_mul_overflow(static_cast<size_t>(count), size, &bytes) ||
-        __builtin_add_overflow(at, (bytes + 63) / 64 * 64, &at))
+    size_t bytes = size;
+    bool overflow = false;
+    for (const int64_t n : lengths)
+      overflow |= __builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes);
+    overflow |= bytes > SIZE_MAX / 2;
+    if (overflow || __builtin_add_overflow(at, (bytes + 63) / 64 * 64, &at))
       throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
     return here;
   };
-  const int64_t task = t.task_queries;
-  layout.query_t = place(p.head_dim * task, sizeof(E));
-  layout.output_t = place(p.value_dim * task, sizeof(E));
-  layout.extra_t = place(normalizer.extra ? p.value_dim * task : 0, sizeof(E));
-  const int64_t tile_scores = t.block_keys * t.tile_queries + t.lanes;
-  layout.scores = place(tile_scores, sizeof(E));
-  layout.second = place(normalizer.extra ? tile_scores : 0, sizeof(E));
-  layout.state = place(normalizer.state_rows * task, sizeof(E));
-  layout.candidates = place(normalizer.candidates * task, sizeof(E));
-  layout.rows = place(5 * t.tile_queries, sizeof(E));
-  layout.bits = place(t.block_keys, sizeof(uint64_t));
-  layout.masks = place(mask_slots, sizeof(BoundMask));
-  layout.key = place(p.key.dim_stride == 1 ? 0 : t.block_keys * p.head_dim, sizeof(E));
-  layout.value = place(p.value.dim_stride == 1 ? 0 : t.block_keys * p.value_dim, sizeof(E));
-  layout.bytes = at;
+  const NormalizerKernels<E>& n = kernels.normalizer;
+  const RouteKernels<E>& route = kernels.route;
+  const auto route_size = static_cast<size_t>(route.element_size);
+  const bool packed = p.query_starts != nullptr;
+  layout.unit_starts = place({packed ? p.sequences + 1 : 0}, sizeof(int64_t));
+  layout.block_starts = place({packed && c.received ? p.sequences + 1 : 0}, sizeof(int64_t));
+  layout.saved_state = place({c.second_pass() ? p.heads : 0, n.state_rows, p.q_len}, sizeof(E));
+  layout.workers = at;
+
+  at = 0;
+  // The narrowest problem needs less than a unit.
+  int64_t longest = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) longest = std::max(longest, p.sequence(s).q_len);
+  const int64_t unit = std::min(t.unit_queries, ceil_div(longest, t.lanes) * t.lanes);
+  const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
+  layout.query_t = place({packed_stride(p.head_dim, t.step), unit}, route_size);
+  layout.output_t = place({p.value_dim, unit}, sizeof(E));
+  layout.extra_t = place({n.extra ? p.value_dim : 0, unit}, sizeof(E));
+  const int64_t tile_scores = t.block_keys * tile + t.lanes;
+  layout.scores = place({tile_scores}, sizeof(E));
+  layout.second = place({n.extra ? tile_scores : 0}, sizeof(E));
+  layout.rounded = place({route.round_weights ? t.block_keys * tile : 0}, route_size);
+  layout.state = place({n.state_rows, unit}, sizeof(E));
+  layout.candidates = place({n.candidates, unit}, sizeof(E));
+  layout.entropy = place({c.entropy ? unit : 0}, sizeof(E));
+  layout.best = place({c.top_k, unit}, sizeof(E));
+  layout.best_keys = place({c.top_k, unit}, sizeof(E));
+  layout.rows = place({6, t.max_vectors * t.lanes}, sizeof(E));
+  layout.bits = place({t.block_keys}, sizeof(uint64_t));
+  layout.masks = place({mask_slots}, sizeof(BoundMask));
+  layout.key = place(
+      {keys_in_place(p, route) ? 0 : t.block_keys, packed_stride(p.head_dim, t.step)}, route_size);
+  layout.value =
+      place({values_in_place(p, route) ? 0 : t.block_keys, packed_stride(p.value_dim, t.step)},
+            route_size);
+  layout.sums = place({c.received ? t.block_keys : 0, t.lanes}, sizeof(E));
+  layout.worker_bytes = at;
   return layout;
 }
 
-template ScratchLayout layout_of(const Problem&, const Tiling&, const NormalizerKernels<float>&,
-                                 int64_t);
-template ScratchLayout layout_of(const Problem&, const Tiling&, const NormalizerKernels<double>&,
-                                 int64_t);
+template ScratchLayout layout_of(const Problem&, const Captures&, const Tiling&,
+                                 const Kernels<float>&, int64_t);
+template ScratchLayout layout_of(const Problem&, const Captures&, const Tiling&,
+                                 const Kernels<double>&, int64_t);
 
-size_t bytes_for(const ScratchLayout& layout, int workers) {
+size_t ScratchLayout::bytes_for(int count) const {
   size_t bytes;
-  if (__builtin_mul_overflow(layout.bytes, static_cast<size_t>(workers), &bytes) ||
+  if (__builtin_mul_overflow(worker_bytes, static_cast<size_t>(count), &bytes) ||
+      __builtin_add_overflow(bytes, workers, &bytes) ||
       __builtin_add_overflow(bytes, size_t{63}, &bytes))
     throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
   return bytes;

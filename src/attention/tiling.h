@@ -1,58 +1,120 @@
 #pragma once
-// How a problem is cut into tasks, tiles and blocks, and how a worker's scratch is laid out.
+// How a problem is cut into units, tiles and blocks, and how scratch memory is laid out.
 //
-// Sizes depend on dtype, instruction set and head sizes only, and blocks of keys are anchored at
-// key 0, so that a row's bits depend neither on q_len nor on k_len. The width of a tile may vary
-// freely: no operation crosses lanes.
+// The length of a block of keys depends on dtype, kernel and head sizes only, and blocks are
+// anchored at key 0 of their sequence, so that a row's bits depend neither on q_len nor on k_len.
+// Widths of tiles and units may vary freely: no operation crosses lanes.
 #include <cstddef>
 #include <cstdint>
 
-#include "attention/problem.h"
+#include "attention/captures.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt {
 
+// The kernels of a call.
+template <class E>
+struct Kernels {
+  const KernelTable<E>& table;
+  const RouteKernels<E>& route;
+  const NormalizerKernels<E>& normalizer;
+};
+
 struct Tiling {
-  int lanes = 1, vectors = 1;  // of a full tile; the last tile of a head may be narrower
-  int64_t tile_queries = 1;    // lanes * vectors
-  int64_t tiles_per_task = 1;  // tiles that share one pass over the keys
-  int64_t task_queries = 1;
+  int lanes = 1;
+  int max_vectors = 1;       // of a tile
+  int long_vectors = 1;      // of a tile of a long sequence
+  int step = 1;              // of the route: keys of a tile begin at multiples of it
+  int64_t unit_queries = 1;  // queries that share one pass over the keys of one head
   int64_t block_keys = 1;
-  int64_t tasks_per_head = 0;
+  int64_t units_per_head = 0;  // summed over the sequences
+  int64_t units_per_task = 1;  // short sequences share a task
+  int workers = 1;             // that are worth their wake-up, at most what the executor has
 
   int64_t blocks(int64_t k_len) const { return (k_len + block_keys - 1) / block_keys; }
-  // Vectors of a tile that holds `rows` queries.
-  int vectors_for(int64_t rows) const {
-    const int needed = static_cast<int>((rows + lanes - 1) / lanes);
-    return needed < vectors ? needed : vectors;
+  int64_t units(int64_t q_len) const { return (q_len + unit_queries - 1) / unit_queries; }
+
+  // How `rows` queries are cut into tiles: as few as possible, of widths that differ by a vector at
+  // most.
+  struct Cut {
+    int64_t tiles = 0;
+    int narrow = 0;    // vectors of a tile
+    int64_t wide = 0;  // the first so many tiles have one more
+    int vectors_of(int64_t tile) const { return narrow + (tile < wide ? 1 : 0); }
+  };
+  Cut cut(int64_t rows) const {
+    const int64_t vectors = (rows + lanes - 1) / lanes;
+    const int widest = vectors <= 2 * max_vectors ? max_vectors : long_vectors;
+    Cut cut;
+    cut.tiles = (vectors + widest - 1) / widest;
+    if (cut.tiles == 0) return cut;
+    cut.narrow = static_cast<int>(vectors / cut.tiles);
+    cut.wide = vectors % cut.tiles;
+    return cut;
   }
 };
 
-template <class E>
-Tiling tiling_of(const Problem& problem, const KernelTable<E>& table);
+// Tiles of a unit: at most 192 queries, in tiles of at least 4 (tiling.cpp).
+inline constexpr int kMostTiles = 48;
 
-// Byte offsets of a worker's scratch, each 64-byte aligned.
-struct ScratchLayout {
-  size_t query_t = 0;     // [tiles][head_dim][tile_queries] E
-  size_t output_t = 0;    // [tiles][value_dim][tile_queries] E
-  size_t extra_t = 0;     // the same, for a normaliser with an extra output
-  size_t scores = 0;      // [block_keys][tile_queries] E, and a vector to read beyond
-  size_t second = 0;      // the same: weights of the extra output
-  size_t state = 0;       // [tiles][state_rows][tile_queries] E
-  size_t candidates = 0;  // [tiles][candidates][tile_queries] E
-  size_t rows = 0;        // [5][tile_queries] E: block maximum, factor, inverses, statistic
-  size_t bits = 0;        // [block_keys] uint64
-  size_t masks = 0;       // [slots of the masks] BoundMask
-  size_t key = 0;         // [block_keys][head_dim] E, if key rows are not dense
-  size_t value = 0;       // [block_keys][value_dim] E, if value rows are not dense
-  size_t bytes = 0;       // of one worker
+// How many threads the work of a problem would pay for.
+double worthwhile_workers(const Problem& problem);
+
+// The workers of an executor.
+struct Workers {
+  int most = 1;
+  bool can_be_fewer = false;  // may a run be limited to some of them? Else it is all or one.
 };
 
 template <class E>
-ScratchLayout layout_of(const Problem& problem, const Tiling& tiling,
-                        const NormalizerKernels<E>& normalizer, int64_t mask_slots);
+Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, const Workers& available);
 
-// Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
-size_t bytes_for(const ScratchLayout& layout, int workers);
+// Byte offsets into the workspace, each 64-byte aligned.
+struct ScratchLayout {
+  // Once per call.
+  size_t unit_starts = 0;   // [sequences + 1] int64: units of a head before each sequence
+  size_t block_starts = 0;  // [sequences + 1] int64: blocks of keys before each sequence
+  size_t saved_state = 0;   // [heads][state_rows][q_len] E, for a second pass over the scores
+  size_t workers = 0;       // the scratch of worker 0; that of the next is `worker_bytes` further
+  // Once per worker, from its own begin. A unit has unit_queries queries.
+  size_t query_t = 0;     // [tiles][head_dim][queries] of the route's elements
+  size_t output_t = 0;    // [tiles][value_dim][queries] E
+  size_t extra_t = 0;     // the same, for a normaliser with an extra output
+  size_t scores = 0;      // [block_keys][tile queries] E, and a vector to read beyond
+  size_t second = 0;      // the same: weights of the extra output
+  size_t rounded = 0;     // [block_keys][tile queries] of the route's elements, if it rounds
+  size_t state = 0;       // [tiles][state_rows][queries] E
+  size_t candidates = 0;  // [tiles][candidates][queries] E
+  size_t entropy = 0;     // [tiles][queries] E
+  size_t best = 0;        // [tiles][top_k][queries] E, scores
+  size_t best_keys = 0;   // the same, keys as bits
+  size_t rows = 0;        // [6][max_vectors * lanes] E: what a tile needs for a moment
+  size_t bits = 0;        // [block_keys] uint64
+  size_t masks = 0;       // [slots of the masks] BoundMask
+  size_t key = 0;         // [block_keys][head_dim] of the route's elements, if packed
+  size_t value = 0;       // [block_keys][value_dim] of the route's elements, if packed
+  size_t sums = 0;        // [block_keys][lanes] E: attention received by the keys of a block
+  size_t worker_bytes = 0;
+
+  // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
+  size_t bytes_for(int count) const;
+};
+
+template <class E>
+ScratchLayout layout_of(const Problem& problem, const Captures& captures, const Tiling& tiling,
+                        const Kernels<E>& kernels, int64_t mask_slots);
+
+// Are rows of keys (values) read where they lie in the caller's memory?
+template <class E>
+bool keys_in_place(const Problem& p, const RouteKernels<E>& route) {
+  return route.keys_in_place && p.key.dim_stride == 1 && p.head_dim % route.step == 0;
+}
+template <class E>
+bool values_in_place(const Problem& p, const RouteKernels<E>& route) {
+  return route.values_in_place && p.value.dim_stride == 1;
+}
+
+// `dims`, rounded up to the step of the route: the stride of packed rows.
+inline int64_t packed_stride(int64_t dims, int step) { return (dims + step - 1) / step * step; }
 
 }  // namespace rapt

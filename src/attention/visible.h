@@ -17,6 +17,7 @@ class Visible {
     return count;
   }
 
+  Visible() = default;
   // Binds `masks` to a head; `bound` has slots(masks) places.
   Visible(std::span<const Mask* const> masks, const Head& head, BoundMask* bound)
       : masks_(masks), bound_(bound), k_len_(head.k_len) {
@@ -58,8 +59,8 @@ class Visible {
 
  private:
   std::span<const Mask* const> masks_;
-  const BoundMask* bound_;
-  int64_t k_len_;
+  const BoundMask* bound_ = nullptr;
+  int64_t k_len_ = 0;
 };
 
 }  // namespace rapt

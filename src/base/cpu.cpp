@@ -20,6 +20,11 @@ bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+
+bool has_avx512_bf16() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
+}
 #endif
 
 }  // namespace
@@ -36,6 +41,7 @@ bool cpu_has(const char* isa) noexcept {
     return cpu_has("avx2") && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
+  if (!std::strcmp(isa, "avx512_bf16")) return cpu_has("avx512") && has_avx512_bf16();
 #endif
   return false;
 }

@@ -1,10 +1,11 @@
 #pragma once
 // The whole interface between the portable library and the kernels of one instruction set: tables
 // of functions, each of which works on a tile or a block, so that a call through a pointer costs
-// nothing beside the work. The loop over tiles is portable (src/attention/forward.cpp).
+// nothing beside the work. The loop over tiles is portable (src/attention/).
 //
-// E is the element type. Lanes are queries: a tile is `queries` = lanes * vectors wide, vectors
-// from 1 to max_vectors, at most 64 (a mask word). Kernels check nothing and are noexcept.
+// E is the type in which is computed, float or double; inputs and outputs are stored as E or, for
+// float, in 16 bits. Lanes are queries: a tile is `queries` = lanes * vectors wide, vectors from 1
+// to max_vectors, at most 64 (a mask word). Kernels check nothing and are noexcept.
 #include <cstdint>
 
 #include "rapt/normalizer/normalizer.h"
@@ -13,26 +14,60 @@
 
 namespace rapt {
 
-inline constexpr int kMaxVectors = 3;
+inline constexpr int kMaxVectors = 4;
+inline constexpr int kStorageTypes = 4;  // the first of DType: f32, f64, bf16, f16
 
-// The two matrix products, for tiles of a fixed number of vectors.
+// The two matrix products, for tiles of a fixed number of vectors, over operands as a route has
+// prepared them. Strides count the route's elements.
 template <class E>
 struct ProductKernels {
   // scores [keys][queries] = key query_t; block_max [queries] = its maximum over the keys.
-  void (*scores)(const E* query_t /* [head_dim][queries] */, const E* key /* [keys, head_dim] */,
-                 int64_t key_stride, int64_t keys, int64_t head_dim, E* scores,
-                 E* block_max) noexcept;
-  // output_t = factor * output_t + value^T weights; factor null: 1.
-  void (*output)(const E* weights /* [keys][queries] */, const E* value /* [keys, value_dim] */,
-                 int64_t value_stride, int64_t keys, int64_t value_dim, const E* factor,
-                 E* output_t /* [value_dim][queries] */) noexcept;
+  void (*scores)(const void* query_t, const void* key, int64_t key_stride, int64_t keys,
+                 int64_t head_dim, E factor, E* scores, E* block_max) noexcept;
+  // output_t [value_dim][queries] = rescale * output_t + value^T weights; rescale null: 1.
+  void (*output)(const void* weights, const void* value, int64_t value_stride, int64_t keys,
+                 int64_t value_dim, const E* rescale, E* output_t) noexcept;
+};
+
+// A route: how the inputs of one storage type come to the products. There are two kinds.
+//
+//   fma   operands are E: what is stored as E and dense is read where it lies, anything else is
+//         converted, block by block. The factor (scale, log2 e) is multiplied into the queries.
+//   dot   bf16 in pairs, for instructions that add two products at once: dims of a score in pairs,
+//         keys of an output in pairs. The factor is applied to the scores.
+template <class E>
+struct RouteKernels {
+  const char* kernel;  // the kernel class, for plan()
+  int step;            // dims and keys that one multiplication takes
+  int element_size;    // bytes of an element of query_t, key and value as the products read them
+  bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
+  const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1
+
+  // query_t: factor * query^T (dot: query^T, in pairs); lanes beyond `rows` become 0.
+  void (*pack_queries)(const void* query, int64_t row_stride, int64_t dim_stride, int64_t rows,
+                       int64_t head_dim, E factor, int64_t queries, void* query_t) noexcept;
+  // Rows of `dims` elements, made what the products read; the stride of the result is `dims`
+  // rounded up to the step. Values of the dot route are pairs of rows.
+  void (*pack_keys)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
+                    int64_t dims, void* packed) noexcept;
+  void (*pack_values)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
+                      int64_t dims, void* packed) noexcept;
+  // The weights as the output product takes them; null: as they are.
+  void (*round_weights)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
+  // As ProductKernels::output, but pairs (query, key) whose bit is clear contribute nothing at all,
+  // even where the value is not finite (0 * NaN = NaN). Slow; for tiles that see such a value.
+  void (*output_of_bits)(const void* weights, const uint64_t* bits, const void* value,
+                         int64_t value_stride, int64_t keys, int64_t value_dim, const E* rescale,
+                         int64_t queries, E* output_t) noexcept;
+  // Are all values finite, of `count` keys in what the products read?
+  bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
 };
 
 // A normaliser's hooks (include/rapt/normalizer/normalizer.h) for one vector type.
 template <class E>
 struct NormalizerKernels {
   Statistic statistic;
-  bool whole_row, extra, takes_log2;
+  bool whole_row, extra, takes_log2, entropy;
   int state_rows, candidates;
   using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
   Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
@@ -46,36 +81,48 @@ struct ScoreKernels {
   void (*apply)(const void* score, Tile<E>& tile) noexcept;
 };
 
+// What happens to weights and scores that a call returns beside the output.
+template <class E>
+struct CaptureKernels {
+  // Takes the scores of a block into the lists of the best of each query, largest first; of equal
+  // ones the earlier key stays first. A key is written as the bits of an integer of E's size.
+  void (*keep_top)(const E* scores /* [keys][queries] */, int64_t keys, int64_t queries,
+                   int64_t first_key, int64_t top_k, E* best /* [top_k][queries] */,
+                   E* best_keys /* [top_k][queries] */) noexcept;
+  // sums [keys][lanes] += weights, vector by vector.
+  void (*add_received)(const E* weights /* [keys][queries] */, int64_t keys, int64_t queries,
+                       E* sums) noexcept;
+  // pooled [queries] = the sum or the maximum of the weights over the keys.
+  void (*pool_keys)(const E* weights /* [keys][queries] */, int64_t keys, int64_t queries,
+                    bool maximum, E* pooled) noexcept;
+};
+
 template <class E>
 struct KernelTable {
   const char* isa;
   int lanes;
-  int max_vectors;                          // the widest tile that pays
-  const ProductKernels<E>* products;        // [kMaxVectors], index vectors - 1
+  int max_vectors;                          // the widest tile that the products have
+  int long_vectors;                         // the width that is fastest for long sequences
+  const RouteKernels<E>* const* fma;        // [kStorageTypes], by DType; null: E cannot hold it
   const NormalizerKernels<E>* normalizers;  // in the order of the catalogue
   const ScoreKernels<E>* scores;            // in the order of the catalogue
+  CaptureKernels<E> captures;
 
-  // query_t [head_dim][queries] = factor * query^T; lanes beyond `rows` become 0.
-  void (*pack_queries)(const E* query, int64_t row_stride, int64_t dim_stride, int64_t rows,
-                       int64_t head_dim, E factor, int64_t queries, E* query_t) noexcept;
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,
                   E* block_max) noexcept;
   // scores += bias^T. A bias of -inf excludes the pair whatever its score: the bit is cleared.
-  void (*add_bias)(E* scores, const E* bias /* [rows, keys] */, int64_t row_stride,
-                   int64_t key_stride, int64_t keys, int64_t rows, int64_t queries,
-                   uint64_t* bits /* [keys] */) noexcept;
-  // As ProductKernels::output, but pairs whose bit is clear contribute nothing at all, even where
-  // the value is not finite (0 * NaN = NaN). Slow; for tiles that see such a value.
-  void (*output_of_bits)(const E* weights, const uint64_t* bits, const E* value,
-                         int64_t value_stride, int64_t keys, int64_t value_dim, const E* factor,
-                         int64_t queries, E* output_t) noexcept;
-  bool (*all_finite)(const E* rows /* [count, dims] */, int64_t row_stride, int64_t count,
-                     int64_t dims) noexcept;
+  // By the DType of the bias.
+  void (*add_bias[kStorageTypes])(E* scores, const void* bias /* [rows, keys] */,
+                                  int64_t row_stride, int64_t key_stride, int64_t keys,
+                                  int64_t rows, int64_t queries,
+                                  uint64_t* bits /* [keys] */) noexcept;
   // out [rows, dims] = (tile_t * factor)^T where bit i of `present` is set, else 0; factor null: 1.
-  void (*store_rows)(const E* tile_t /* [dims][queries] */, int64_t dims, int64_t queries,
-                     const E* factor /* [queries] */, uint64_t present, int64_t rows, E* out,
-                     int64_t row_stride, int64_t dim_stride) noexcept;
+  // By the DType of `out`.
+  void (*store_rows[kStorageTypes])(const E* tile_t /* [dims][queries] */, int64_t dims,
+                                    int64_t queries, const E* factor /* [queries] */,
+                                    uint64_t present, int64_t rows, void* out, int64_t row_stride,
+                                    int64_t dim_stride) noexcept;
   // Runs 2 * lanes * 24 operations per iteration: the rate no f32 kernel can beat.
   E (*fma_loop)(int64_t iterations) noexcept;
 };
@@ -93,5 +140,9 @@ template <>
 const KernelTable<float>& kernels<float>();
 template <>
 const KernelTable<double>& kernels<double>();
+
+// The dot route for bf16, if this CPU has the instruction, it is the faster way to multiply (or
+// RAPT_BF16 asks for it), and the instruction set in use goes with it; else null.
+const RouteKernels<float>* bf16_dot_route();
 
 }  // namespace rapt

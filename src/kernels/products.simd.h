@@ -1,3 +1,4 @@
+#pragma once
 // The two matrix products of attention, S^T = K Q^T and O^T += V^T P^T, for one tile of queries.
 //
 // Queries fill the lanes, so K and V are read as they lie in memory, one broadcast per element, and
@@ -7,11 +8,8 @@
 //
 // One idea per loop is kept out of line: inlined into a caller, g++ 12 spills an accumulator in the
 // inner loop and a fifth of the speed is gone.
+#include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
-
-#define RAPT_NOINLINE __attribute__((noinline))
-#define RAPT_INLINE inline __attribute__((always_inline))
-#define UNROLL_FOR(...) _Pragma("GCC unroll 24") for (__VA_ARGS__)
 
 namespace rapt::RAPT_ISA {
 namespace {
@@ -19,7 +17,7 @@ namespace {
 // Rows of a register tile. Accumulators + query registers + one or two broadcasts must fit.
 template <class V, int Vectors>
 constexpr int rows_of_tile() {
-  if (V::kRegisters >= 32) return Vectors <= 2 ? 12 : 8;
+  if (V::kRegisters >= 32) return Vectors <= 2 ? 12 : Vectors == 3 ? 8 : 6;
   return Vectors == 1 ? 8 : 6;
 }
 
@@ -65,9 +63,11 @@ RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V
 }
 
 template <class V, int Vectors>
-RAPT_NOINLINE void scores(const typename V::Element* query_t, const typename V::Element* key,
-                          int64_t key_stride, int64_t keys, int64_t head_dim,
+RAPT_NOINLINE void scores(const void* queries, const void* rows, int64_t key_stride, int64_t keys,
+                          int64_t head_dim, typename V::Element /* in the queries */,
                           typename V::Element* out, typename V::Element* block_max) noexcept {
+  const auto* query_t = static_cast<const typename V::Element*>(queries);
+  const auto* key = static_cast<const typename V::Element*>(rows);
   constexpr int64_t kQueries = V::kLanes * Vectors;
   constexpr int kRows = rows_of_tile<V, Vectors>();
   UNROLL_FOR (int x = 0; x < Vectors; ++x)
@@ -116,10 +116,11 @@ RAPT_INLINE void output_rows(const typename V::Element* weights, const typename 
 }
 
 template <class V, int Vectors>
-RAPT_NOINLINE void output(const typename V::Element* weights, const typename V::Element* value,
-                          int64_t value_stride, int64_t keys, int64_t value_dim,
-                          const typename V::Element* factor,
+RAPT_NOINLINE void output(const void* tile, const void* rows, int64_t value_stride, int64_t keys,
+                          int64_t value_dim, const typename V::Element* factor,
                           typename V::Element* output_t) noexcept {
+  const auto* weights = static_cast<const typename V::Element*>(tile);
+  const auto* value = static_cast<const typename V::Element*>(rows);
   constexpr int64_t kQueries = V::kLanes * Vectors;
   constexpr int kRows = rows_of_tile<V, Vectors>();
   int64_t d = 0;

@@ -1,10 +1,13 @@
+#pragma once
 // The kernel tables of one instruction set: what kernel_table.h declares, filled in.
 //
 // *.simd.h = compiled once per instruction set, inside namespace rapt::isa_<set>; isa_tu.cpp
 // includes simd/<set>.h first. No standard library and no concrete mask here: a weak symbol
 // compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
+#include "kernels/captures.simd.h"
 #include "kernels/products.simd.h"
 #include "kernels/rows.simd.h"
+#include "kernels/scores.simd.h"
 #include "rapt/variants.h"
 
 namespace rapt::RAPT_ISA {
@@ -18,6 +21,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   k.whole_row = N::kWholeRow;
   k.extra = N::kExtra;
   k.takes_log2 = N::kTakesLog2;
+  k.entropy = N::kEntropy;
   k.state_rows = N::kStateRows;
   k.candidates = N::kCandidates;
   k.begin = [](const void* n, Tile<E>& t) noexcept {
@@ -50,6 +54,56 @@ constexpr ScoreKernels<typename V::Element> score_kernels() {
       [](const void* s, Tile<E>& t) noexcept { static_cast<const S*>(s)->template apply<V>(t); }};
 }
 
+template <class V, int Vectors>
+constexpr ProductKernels<typename V::Element> product_kernels() {
+  if constexpr (Vectors <= V::kMaxVectors)
+    return {scores<V, Vectors>, output<V, Vectors>};
+  else
+    return {};
+}
+template <class V>
+constexpr ProductKernels<typename V::Element> kProducts[kMaxVectors] = {
+    product_kernels<V, 1>(), product_kernels<V, 2>(), product_kernels<V, 3>(),
+    product_kernels<V, 4>()};
+
+template <class V, class S>
+constexpr RouteKernels<typename V::Element> kRoute = {"tile",
+                                                      1,
+                                                      sizeof(typename V::Element),
+                                                      !S::kConverts,
+                                                      !S::kConverts,
+                                                      kProducts<V>,
+                                                      pack_queries<V, S>,
+                                                      pack_rows<V, S>,
+                                                      pack_rows<V, S>,
+                                                      nullptr,
+                                                      output_of_bits<V>,
+                                                      all_finite<V>};
+
+// What differs between the storage types that E can hold, by DType.
+template <class V, class E = typename V::Element>
+struct Storages;
+template <class V>
+struct Storages<V, float> {
+  static constexpr const RouteKernels<float>* kRoutes[kStorageTypes] = {
+      &kRoute<V, AsElement<V>>, nullptr, &kRoute<V, AsBFloat16<V>>, &kRoute<V, AsFloat16<V>>};
+  static constexpr void fill(KernelTable<float>& t) {
+    t.fma = kRoutes;
+    t.add_bias[0] = add_bias<V, AsElement<V>>, t.store_rows[0] = store_rows<V, AsElement<V>>;
+    t.add_bias[2] = add_bias<V, AsBFloat16<V>>, t.store_rows[2] = store_rows<V, AsBFloat16<V>>;
+    t.add_bias[3] = add_bias<V, AsFloat16<V>>, t.store_rows[3] = store_rows<V, AsFloat16<V>>;
+  }
+};
+template <class V>
+struct Storages<V, double> {
+  static constexpr const RouteKernels<double>* kRoutes[kStorageTypes] = {
+      nullptr, &kRoute<V, AsElement<V>>, nullptr, nullptr};
+  static constexpr void fill(KernelTable<double>& t) {
+    t.fma = kRoutes;
+    t.add_bias[1] = add_bias<V, AsElement<V>>, t.store_rows[1] = store_rows<V, AsElement<V>>;
+  }
+};
+
 // The lists of the catalogue as arrays of functions. The last element only keeps them from being
 // empty.
 template <class V, class Normalizers, class Scores>
@@ -59,14 +113,18 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
   using E = typename V::Element;
   static constexpr NormalizerKernels<E> normalizers[] = {normalizer_kernels<V, N>()..., {}};
   static constexpr ScoreKernels<E> score_list[] = {score_kernels<V, S>()..., {}};
-  static constexpr ProductKernels<E> products[kMaxVectors] = {
-      {scores<V, 1>, output<V, 1>},
-      {scores<V, 2>, output<V, 2>},
-      {scores<V, V::kMaxVectors>, output<V, V::kMaxVectors>}};
-  static constexpr KernelTable<E> table = {
-      RAPT_ISA_NAME, V::kLanes,       V::kMaxVectors, products,    normalizers,
-      score_list,    pack_queries<V>, exclude<V>,     add_bias<V>, output_of_bits<V>,
-      all_finite<V>, store_rows<V>,   fma_loop<V>};
+  static constexpr KernelTable<E> make() {
+    KernelTable<E> t = {};
+    t.isa = RAPT_ISA_NAME;
+    t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors, t.long_vectors = V::kLongVectors;
+    t.normalizers = normalizers, t.scores = score_list;
+    t.captures = {keep_top<V>, add_received<V>, pool_keys<V>};
+    t.exclude = exclude<V>;
+    t.fma_loop = fma_loop<V>;
+    Storages<V>::fill(t);
+    return t;
+  }
+  static constexpr KernelTable<E> table = make();
 };
 
 template <class V>

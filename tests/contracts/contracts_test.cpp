@@ -67,6 +67,7 @@ State forward(const Case& c) {
   Operand extra;
   const auto rows = [&](Operand& o, Matrix& m, int64_t dims) {
     o.data = m.data();
+    o.dtype = DType::f64;
     o.lead_strides[0] = c.q_len * dims;
     o.row_stride = dims;
     o.dim_stride = 1;
@@ -77,25 +78,32 @@ State forward(const Case& c) {
   const SoftCap softcap;
   const Distance distance;
   std::vector<ScoreRef> scores;
-  if (c.softcap) scores.push_back({0, &softcap});
-  if (c.distance) scores.push_back({1, &distance});
-  const Tiling tiling = tiling_of(p, table);
-  const ScratchLayout layout = layout_of(p, tiling, n, options.masks.size());
-  Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
+  const auto add = [&](int index, const void* object) {
+    ScoreRef score;
+    score.index = index, score.object = object;
+    scores.push_back(score);
+  };
+  if (c.softcap) add(0, &softcap);
+  if (c.distance) add(1, &distance);
+  const Kernels<double> kernels{table, *table.fma[static_cast<int>(DType::f64)], n};
+  const Captures captures;
+  const Tiling tiling = tiling_of(p, kernels, Workers{});
+  const ScratchLayout layout = layout_of(p, captures, tiling, kernels, options.masks.size());
+  Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes_for(1))});
   const N normalizer;
+  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
   const ForwardCall<double> call{
       p,
-      table,
-      n,
+      kernels,
       &normalizer,
       scores,
       std::span<const Mask* const>{options.masks.begin(), options.masks.size()},
-      options.weights,
+      captures,
       outputs,
       extra,
       tiling,
       layout,
-      std::as_writable_bytes(workspace.values<uint8_t>()).data()};
+      static_cast<std::byte*>(workspace.data()) + (64 - address % 64) % 64};
   run_forward(call, {});
   return s;
 }
@@ -167,6 +175,7 @@ Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
   Gradients g{Matrix(c.query.size()), Matrix(c.key.size()), Matrix(c.value.size())};
   const KernelTable<double>& table = trial_table<D>();
   const int64_t queries = table.lanes, block = 8;
+  const RouteKernels<double>& route = *table.fma[static_cast<int>(DType::f64)];
   Matrix q_t(static_cast<size_t>(c.head_dim * queries)),
       do_t(static_cast<size_t>(c.value_dim * queries));
   Matrix s(static_cast<size_t>(block * queries)), dp(s.size()),
@@ -175,9 +184,9 @@ Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
   for (int64_t h = 0; h < c.heads; ++h)
     for (int64_t i0 = 0; i0 < c.q_len; i0 += queries) {
       const int64_t rows = std::min(queries, c.q_len - i0), row0 = h * c.q_len + i0;
-      table.pack_queries(&c.query[static_cast<size_t>(row0 * c.head_dim)], c.head_dim, 1, rows,
+      route.pack_queries(&c.query[static_cast<size_t>(row0 * c.head_dim)], c.head_dim, 1, rows,
                          c.head_dim, 0.5, queries, q_t.data());
-      table.pack_queries(&d_output[static_cast<size_t>(row0 * c.value_dim)], c.value_dim, 1, rows,
+      route.pack_queries(&d_output[static_cast<size_t>(row0 * c.value_dim)], c.value_dim, 1, rows,
                          c.value_dim, 1, queries, do_t.data());
       for (int64_t i = 0; i < rows; ++i) {
         const Matrix& with = N::kDelta == Delta::extra ? state.extra : state.output;
@@ -192,9 +201,9 @@ Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
         const int64_t keys = std::min(block, c.k_len - j0);
         const double* key = &c.key[static_cast<size_t>((h * c.k_len + j0) * c.head_dim)];
         const double* value = &c.value[static_cast<size_t>((h * c.k_len + j0) * c.value_dim)];
-        table.products[0].scores(q_t.data(), key, c.head_dim, keys, c.head_dim, s.data(),
+        route.products[0].scores(q_t.data(), key, c.head_dim, keys, c.head_dim, 1, s.data(),
                                  ignored.data());
-        table.products[0].scores(do_t.data(), value, c.value_dim, keys, c.value_dim, dp.data(),
+        route.products[0].scores(do_t.data(), value, c.value_dim, keys, c.value_dim, 1, dp.data(),
                                  ignored.data());
         for (int64_t j = 0; j < keys; ++j)
           for (int64_t i = 0; i < queries; ++i)

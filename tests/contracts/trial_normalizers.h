@@ -20,6 +20,7 @@ struct Softmax1 {
   static constexpr Statistic kStatistic = Statistic::lse;
   static constexpr bool kMergeable = false;  // the 1 would be counted once per part
   static constexpr bool kWholeRow = false, kExtra = false, kTakesLog2 = false;
+  static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pipeline;
   static constexpr int kStateRows = 2, kCandidates = 0;
   static constexpr Delta kDelta = Delta::output;
@@ -76,6 +77,7 @@ struct Sigmoid {
   static constexpr Statistic kStatistic = Statistic::none;
   static constexpr bool kMergeable = false;  // parts are added, not merged by an lse
   static constexpr bool kWholeRow = false, kExtra = false, kTakesLog2 = false;
+  static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pass;
   static constexpr int kStateRows = 0, kCandidates = 0;
   static constexpr Delta kDelta = Delta::none;
@@ -118,6 +120,7 @@ struct Entmax15 {
   static constexpr Statistic kStatistic = Statistic::threshold;
   static constexpr bool kMergeable = false;
   static constexpr bool kWholeRow = true, kExtra = true, kTakesLog2 = false;
+  static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pass;
   static constexpr int kCandidates = 4;  // few, so that the tests overflow it
   static constexpr Delta kDelta = Delta::extra;

@@ -117,8 +117,12 @@ TEST(BadInput, Dtypes) {
                  [&](Call& c) { c.value = wide_value; });
   expect_refused("i64 query", dtype, {"i64"},
                  [&](Call& c) { c.query = c.key = c.value = integers; });
-  expect_refused("bf16", dtype, {"bf16"},
-                 [](Call& c) { c.query.dtype = c.key.dtype = c.value.dtype = DType::bf16; });
+  expect_refused("bool", dtype, {"bool"},
+                 [](Call& c) { c.query.dtype = c.key.dtype = c.value.dtype = DType::boolean; });
+  expect_refused("bf16 query alone", dtype, {"bf16", "f32"},
+                 [](Call& c) { c.query.dtype = DType::bf16; });
+  expect_refused("16-bit output of f32", dtype, {"bf16", "f32"},
+                 [](Call& c) { c.options.output_dtype = DType::bf16; });
 }
 
 TEST(BadInput, MissingAndNull) {

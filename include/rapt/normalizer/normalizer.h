@@ -9,6 +9,9 @@
 //   static constexpr bool kWholeRow;         needs the whole row before the first weight
 //   static constexpr bool kExtra;            needs the extra [q_len, value_dim] output
 //   static constexpr bool kTakesLog2;        takes scores in log2 units (tile.h)
+//   static constexpr bool kEntropy;          finds the entropy of a row in the main pass: begin()
+//                                            and apply() keep what they need in tile.entropy
+//                                            where it is not null, finish() writes the entropy
 //   static constexpr Cost kCost;
 //   static constexpr int kStateRows;         numbers per query that it keeps while keys go by
 //   static constexpr int kCandidates;        whole-row only: scores per query kept for solve()
@@ -37,6 +40,7 @@ struct Finish {
   E* inverse = nullptr;        // multiplies the output; never null
   E* extra_inverse = nullptr;  // multiplies the extra output
   E* statistic = nullptr;
+  E* entropy = nullptr;
 };
 
 template <class... T>

@@ -23,6 +23,7 @@ struct Softmax {
   static constexpr bool kWholeRow = false;
   static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = true;
+  static constexpr bool kEntropy = true;
   static constexpr Cost kCost = Cost::pipeline;
   static constexpr int kStateRows = 2;  // m, in the units of the scores; l
   static constexpr int kCandidates = 0;
@@ -30,26 +31,37 @@ struct Softmax {
   static constexpr double kLog2E = 1.4426950408889634074;
   static constexpr double kLn2 = 0.69314718055994530942;
   static constexpr double kSlack = 8 * kLn2;  // weights reach at most 2^8: far from any overflow
+  static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, nothing beside 1 in f64
 
   template <class V>
   void begin(Tile<typename V::Element>& t) const noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
       store(t.state + x, V::set(-__builtin_inf()));
       store(t.state + t.queries + x, V::set(0));
+      if (t.entropy) store(t.entropy + x, V::set(0));
     }
   }
 
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
-    t.log2_units ? apply_in<true, V>(t) : apply_in<false, V>(t);
+    if (t.entropy)
+      t.log2_units ? apply_in<true, true, V>(t) : apply_in<false, true, V>(t);
+    else
+      t.log2_units ? apply_in<true, false, V>(t) : apply_in<false, false, V>(t);
   }
 
   template <class V>
   void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes)
       store(out.inverse + x, div(V::set(1), V::load(t.state + t.queries + x)));
-    if (!out.statistic) return;
     const double unit = t.log2_units ? kLn2 : 1;
+    if (out.entropy)
+      for (int64_t i = 0; i < t.queries; ++i) {
+        const double sum = t.state[t.queries + i];
+        out.entropy[i] =
+            static_cast<typename V::Element>(__builtin_log(sum) - unit * t.entropy[i] / sum);
+      }
+    if (!out.statistic) return;
     for (int64_t i = 0; i < t.queries; ++i)
       out.statistic[i] = static_cast<typename V::Element>(t.state[i] * unit +
                                                           __builtin_log(t.state[t.queries + i]));
@@ -78,22 +90,30 @@ struct Softmax {
       return exp2(mul(sub(score, shift), V::set(kLog2E)));
   }
 
-  // Turns one column of the tile into weights and returns their sum. Extents are copied: a store to
-  // the scores might, for all the compiler knows, change the tile.
-  template <bool kLog2Units, class V>
-  static V exponentials(const Tile<typename V::Element>& t, int64_t x, V shift) noexcept {
+  // Turns one column of the tile into weights and returns their sum; adds weight * (score - shift)
+  // to `spread`. Extents are copied: a store to the scores might, for all the compiler knows,
+  // change the tile.
+  template <bool kLog2Units, bool kSpread, class V>
+  static V exponentials(const Tile<typename V::Element>& t, int64_t x, V shift,
+                        V& spread) noexcept {
     const int64_t keys = t.keys, step = t.queries;
     typename V::Element* s = t.scores + x;
     V sum = V::set(0);
     for (int64_t j = 0; j < keys; ++j, s += step) {
-      const V weight = exponential<kLog2Units>(V::load(s), shift);
+      const V score = V::load(s);
+      const V weight = exponential<kLog2Units>(score, shift);
       store(s, weight);
       sum = add(sum, weight);
+      // Bounded, because the 0 of an excluded key times its -inf would be NaN.
+      if constexpr (kSpread)
+        spread = fma(weight, max(V::set(kNoWeight), sub(score, shift)), spread);
     }
     return sum;
   }
 
-  template <bool kLog2Units, class V>
+  // With t = sum_j e^(s_j - m) (s_j - m), the entropy is -sum_j p_j ln p_j = ln l - t / l; and a
+  // new maximum makes t' = (t + l (m - m')) e^(m - m').
+  template <bool kLog2Units, bool kEntropyToo, class V>
   static void apply_in(Tile<typename V::Element>& t) noexcept {
     typename V::Element* const row_max = t.state;
     typename V::Element* const row_sum = t.state + t.queries;
@@ -112,7 +132,16 @@ struct Softmax {
         t.rescale = true;
       }
       store(t.factor + x, factor);
-      store(row_sum + x, add(sum, exponentials<kLog2Units>(t, x, shift_of(new_max))));
+      const V shift = shift_of(new_max);
+      V spread = V::set(0);
+      store(row_sum + x, add(sum, exponentials<kLog2Units, kEntropyToo>(t, x, shift, spread)));
+      if constexpr (kEntropyToo) {
+        // `sum` is l e^(m - m') here. A row without keys so far has a spread of 0.
+        const V moved = mul(sum, sub(shift_of(old_max), shift));
+        const V before = select(equal(old_max, V::set(-__builtin_inf())), V::set(0),
+                                fma(V::load(t.entropy + x), factor, moved));
+        store(t.entropy + x, add(before, spread));
+      }
     }
   }
 

@@ -1,20 +1,26 @@
 #pragma once
-// The vocabulary for AVX2 + FMA + F16C: F is 8 floats. Meanings: simd/scalar.h.
+// The vocabulary for AVX2 + FMA + F16C: F is 8 floats, D (avx2_f64.h) 4 doubles.
+// Meanings: simd/scalar.h.
 #include <immintrin.h>
 
 #include <cstdint>
 
+#include "kernels/simd/polynomials.h"
+
 namespace rapt::isa_avx2 {
 
+// Comparisons give a mask as wide as their lanes (FloatMask, DoubleMask), which selects at once. M
+// serves both widths: `select` spreads its bits over the lanes.
 struct M {
-  __m256 m;  // all bits of a lane set or clear
+  uint64_t bits;
 };
 
 struct F {
   using Element = float;
   static constexpr int64_t kLanes = 8;
   static constexpr int kRegisters = 16;
-  static constexpr int kMaxVectors = 2;  // 6 keys x 2 vectors: what 16 registers hold
+  static constexpr int kMaxVectors = 2;
+  static constexpr int kLongVectors = 2;
   __m256 v;
 
   static F load(const float* p) { return {_mm256_loadu_ps(p)}; }
@@ -45,7 +51,6 @@ struct F {
     return _mm_load_si128(reinterpret_cast<const __m128i*>(halves));
   }
 };
-using D = void;  // float64 has no vectors here
 
 inline void store(float* p, F a) { _mm256_storeu_ps(p, a.v); }
 inline void store_first(float* p, F a, int64_t n) { _mm256_maskstore_ps(p, F::first(n), a.v); }
@@ -81,36 +86,50 @@ inline F mul(F a, F b) { return {_mm256_mul_ps(a.v, b.v)}; }
 inline F div(F a, F b) { return {_mm256_div_ps(a.v, b.v)}; }
 inline F fma(F a, F b, F c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 inline F max(F a, F b) { return {_mm256_max_ps(a.v, b.v)}; }
-
-inline M equal(F a, F b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
-inline M not_at_most(F a, F b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ)}; }
-inline bool any(M m) { return _mm256_movemask_ps(m.m) != 0; }
-inline uint64_t bits_of(M m) { return static_cast<uint64_t>(_mm256_movemask_ps(m.m)); }
-inline M mask_of(uint64_t bits) {
-  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-  const __m256i word = _mm256_set1_epi32(static_cast<int>(bits & 0xFF));
-  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(word, lane), lane))};
+inline F abs(F a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
+inline F copy_sign(F magnitude, F sign) {
+  return {_mm256_or_ps(abs(magnitude).v, _mm256_and_ps(_mm256_set1_ps(-0.0f), sign.v))};
 }
-inline F select(M m, F yes, F no) { return {_mm256_blendv_ps(no.v, yes.v, m.m)}; }
 
-// 2^x = 2^f 2^n by the polynomial of avx512.h; n enters through the exponent bits. For x <= 127,
+// What a comparison of F gives.
+struct FloatMask {
+  __m256 m;  // all bits of a lane set or clear
+  operator M() const { return {static_cast<uint64_t>(_mm256_movemask_ps(m))}; }
+};
+inline FloatMask equal(F a, F b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
+inline FloatMask not_at_most(F a, F b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ)}; }
+inline bool any(M m) { return m.bits != 0; }
+inline uint64_t bits_of(M m) { return m.bits; }
+inline M mask_of(uint64_t bits) { return {bits}; }
+inline F select(FloatMask m, F yes, F no) { return {_mm256_blendv_ps(no.v, yes.v, m.m)}; }
+inline F select(M m, F yes, F no) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i word = _mm256_set1_epi32(static_cast<int>(m.bits & 0xFF));
+  const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(word, lane), lane);
+  return select(FloatMask{_mm256_castsi256_ps(set)}, yes, no);
+}
+
+// 2^x = 2^f 2^n ; n enters through the exponent bits. For x <= 127,
 // which is all that a normaliser asks for. Below -126 the result is 0 (no gradual underflow): the
 // comparison also discards what rounding and conversion make of -inf. A NaN is not below and stays,
 // its conversion being 2^31, which the shift pushes out.
 inline F exp2(F x) {
   const __m256 n = _mm256_round_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m256 f = _mm256_sub_ps(x.v, n);
-  __m256 p = _mm256_set1_ps(1.532000606e-04f);
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.339597511e-03f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(9.618520737e-03f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(5.550353974e-02f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(2.402265072e-01f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(6.931471825e-01f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
+  const F p = exp2_of_fraction(F{_mm256_sub_ps(x.v, n)});
   const __m256i scaled =
-      _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));
+      _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));
   const __m256 too_low = _mm256_cmp_ps(x.v, _mm256_set1_ps(-126.0f), _CMP_LT_OQ);
   return {_mm256_andnot_ps(too_low, _mm256_castsi256_ps(scaled))};
+}
+inline F split(F x, F& exponent) {
+  // Denormal numbers become normal by 2^24, which is taken back from the exponent.
+  const __m256 tiny = _mm256_cmp_ps(x.v, _mm256_set1_ps(0x1p-126f), _CMP_LT_OQ);
+  const __m256 scaled = _mm256_blendv_ps(x.v, _mm256_mul_ps(x.v, _mm256_set1_ps(0x1p24f)), tiny);
+  const __m256 bias = _mm256_blendv_ps(_mm256_set1_ps(127), _mm256_set1_ps(127 + 24), tiny);
+  const __m256i bits = _mm256_castps_si256(scaled);
+  exponent.v = _mm256_sub_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(bits, 23)), bias);
+  const __m256i fraction = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFF));
+  return {_mm256_or_ps(_mm256_castsi256_ps(fraction), _mm256_set1_ps(1.0f))};
 }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
@@ -137,3 +156,7 @@ inline __attribute__((always_inline)) void transpose(F (&r)[8]) {
 }
 
 }  // namespace rapt::isa_avx2
+
+#include "kernels/simd/avx2_f64.h"
+#include "kernels/simd/log.h"
+#include "kernels/simd/tanh.h"

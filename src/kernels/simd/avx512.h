@@ -1,20 +1,24 @@
 #pragma once
-// The vocabulary for AVX-512 (F, BW, DQ, VL): F is 16 floats. Meanings: simd/scalar.h.
+// The vocabulary for AVX-512 (F, BW, DQ, VL): F is 16 floats, D (avx512_f64.h) 8
+// doubles. Meanings: simd/scalar.h.
 #include <immintrin.h>
 
 #include <cstdint>
 
-namespace rapt::isa_avx512 {
+#include "kernels/simd/polynomials.h"
+
+namespace rapt::RAPT_ISA {
 
 struct M {
-  __mmask16 m;
+  __mmask16 m;  // of 8 lanes the lower half
 };
 
 struct F {
   using Element = float;
   static constexpr int64_t kLanes = 16;
   static constexpr int kRegisters = 32;
-  static constexpr int kMaxVectors = 3;  // 48 queries: fewest loads per FMA that 32 registers allow
+  static constexpr int kMaxVectors = 4;
+  static constexpr int kLongVectors = 3;  // 48 queries: 24 accumulators, fewest loads per FMA
   __m512 v;
 
   static F load(const float* p) { return {_mm512_loadu_ps(p)}; }
@@ -40,7 +44,6 @@ struct F {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
   }
 };
-using D = void;  // float64 has no vectors here
 
 inline void store(float* p, F a) { _mm512_storeu_ps(p, a.v); }
 inline void store_first(float* p, F a, int64_t n) { _mm512_mask_storeu_ps(p, F::first(n), a.v); }
@@ -72,6 +75,11 @@ inline F mul(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline F div(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
 inline F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline F max(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline F abs(F a) { return {_mm512_abs_ps(a.v)}; }
+inline F copy_sign(F magnitude, F sign) {
+  const __m512 bit = _mm512_set1_ps(-0.0f);
+  return {_mm512_or_ps(_mm512_andnot_ps(bit, magnitude.v), _mm512_and_ps(bit, sign.v))};
+}
 
 inline M equal(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline M not_at_most(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLE_UQ)}; }
@@ -82,22 +90,16 @@ inline F select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.m, no.v, yes.
 
 // 2^x = 2^f 2^n, n the nearest integer: VREDUCEPS gives f = x - n, exactly, in one instruction
 // (VRNDSCALEPS for n would take two slots on Intel), x - f is n, exactly, and VSCALEFPS is p * 2^n.
-// 2^f on [-1/2, 1/2]: the minimax polynomial of degree 6, relative error 1.9e-9
-// (dev/exp2_minimax.py), its coefficients moved within their last bits so that the roundings of
-// this evaluation add up to the least (dev/exp2_round.cpp): 0.78 ulp at most, 0.95 before. n =
-// floor(x) saves an instruction, but x - floor(x) has to round: 1.6 ulp. 2^-inf is 0 without a
+// n = floor(x) saves an instruction, but x - floor(x) has to round: 1.6 ulp. 2^-inf is 0 without a
 // branch: reduce(-inf) is 0 and scalef(1, -inf) is 0. Below 2^-126 the result underflows gradually.
 inline F exp2(F x) {
   const __m512 f = _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 n = _mm512_sub_ps(x.v, f);
-  __m512 p = _mm512_set1_ps(1.532000606e-04f);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.339597511e-03f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(9.618520737e-03f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.550353974e-02f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.402265072e-01f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.931471825e-01f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
-  return {_mm512_scalef_ps(p, n)};
+  return {_mm512_scalef_ps(exp2_of_fraction(F{f}).v, n)};
+}
+inline F split(F x, F& exponent) {
+  exponent.v = _mm512_getexp_ps(x.v);
+  return {_mm512_getmant_ps(x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src)};
 }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
@@ -127,4 +129,8 @@ inline __attribute__((always_inline)) void transpose(F (&r)[16]) {
   }
 }
 
-}  // namespace rapt::isa_avx512
+}  // namespace rapt::RAPT_ISA
+
+#include "kernels/simd/avx512_f64.h"
+#include "kernels/simd/log.h"
+#include "kernels/simd/tanh.h"

@@ -1,9 +1,17 @@
 #pragma once
 // The vocabulary in plain C++: the specification of every word that the other instruction sets
-// have. A vector of queries is kLanes numbers; a Bits value says yes or no per lane.
+// have. F is a vector of kLanes floats, D of doubles, one number per query; M says yes or no per
+// lane, of either. kMaxVectors: the widest register tile that pays (products.simd.h).
 //
-// Special values, on every set: max(a, b) is b when one of them is NaN; exp2(-inf) = 0 exactly,
-// exp2(0) = 1 exactly, NaN stays NaN.
+// Special values and errors, on every set; a NaN stays NaN unless it says otherwise:
+//   max(a, b)      b when one of them is NaN
+//   exp2           within 1 ulp down to the smallest normal number, below gradual underflow or 0;
+//                  exp2(-inf) = 0 and exp2(0) = 1 exactly; x beyond the largest exponent is not
+//                  allowed
+//   log            natural; within 1.5 ulp, also of denormal numbers; log(1) = 0 exactly, log(0) =
+//                  log(-0) = -inf, log(inf) = inf, NaN below 0
+//   tanh           within 2 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at most 1
+//   store_*16      round to nearest, ties to even, as rapt/float16.h
 #include <cstdint>
 
 #include "rapt/float16.h"
@@ -20,6 +28,7 @@ struct Lanes {
   static constexpr int64_t kLanes = 4;  // SSE2 and NEON have four; compilers vectorise the loops
   static constexpr int kRegisters = 16;
   static constexpr int kMaxVectors = 2;
+  static constexpr int kLongVectors = 2;
   E v[kLanes];
 
   static Lanes load(const E* p) {
@@ -103,6 +112,22 @@ template <class E>
 inline Lanes<E> max(Lanes<E> a, Lanes<E> b) {
   RAPT_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
 }
+inline F abs(F a) {
+  using E = float;
+  RAPT_EACH(__builtin_fabsf(a.v[i]));
+}
+inline D abs(D a) {
+  using E = double;
+  RAPT_EACH(__builtin_fabs(a.v[i]));
+}
+inline F copy_sign(F magnitude, F sign) {
+  using E = float;
+  RAPT_EACH(__builtin_copysignf(magnitude.v[i], sign.v[i]));
+}
+inline D copy_sign(D magnitude, D sign) {
+  using E = double;
+  RAPT_EACH(__builtin_copysign(magnitude.v[i], sign.v[i]));
+}
 inline F exp2(F a) {
   using E = float;
   RAPT_EACH(__builtin_exp2f(a.v[i]));
@@ -110,6 +135,14 @@ inline F exp2(F a) {
 inline D exp2(D a) {
   using E = double;
   RAPT_EACH(__builtin_exp2(a.v[i]));
+}
+inline F log(F a) {
+  using E = float;
+  RAPT_EACH(__builtin_logf(a.v[i]));
+}
+inline D log(D a) {
+  using E = double;
+  RAPT_EACH(__builtin_log(a.v[i]));
 }
 
 template <class Function>
@@ -129,8 +162,8 @@ inline M not_at_most(Lanes<E> a, Lanes<E> b) {
 }
 inline bool any(M m) { return m.bits != 0; }
 inline uint64_t bits_of(M m) { return m.bits; }
-// The lowest kLanes bits, one per lane; higher ones are ignored.
-inline M mask_of(uint64_t bits) { return {bits & ((uint64_t{1} << F::kLanes) - 1)}; }
+// The lowest kLanes bits, one per lane; `select` ignores higher ones.
+inline M mask_of(uint64_t bits) { return {bits}; }
 template <class E>
 inline Lanes<E> select(M m, Lanes<E> yes, Lanes<E> no) {
   RAPT_EACH((m.bits >> i) & 1 ? yes.v[i] : no.v[i]);
@@ -155,3 +188,6 @@ inline __attribute__((always_inline)) void transpose(Lanes<E> (&r)[Lanes<E>::kLa
 }
 
 }  // namespace rapt::isa_scalar
+
+// The C library's is off by more than 2 ulp.
+#include "kernels/simd/tanh.h"

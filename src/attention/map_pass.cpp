@@ -1,0 +1,135 @@
+// The pooled map of the weights: a second pass over the scores, a tile of queries after the other.
+//
+// A task owns whole rows of cells, so that nobody else writes to them. Weights are pooled first
+// over the keys of a cell, where queries are lanes, then over its queries.
+#include <cmath>
+
+#include "attention/score_tiles.h"
+
+namespace rapt {
+namespace {
+
+// Cell c of `cells` begins at this position of `length`.
+int64_t begin_of_cell(int64_t c, int64_t length, int64_t cells) {
+  return static_cast<int64_t>(static_cast<__int128>(c) * length / cells);
+}
+// The cell of a position: the last one that begins at or before it.
+int64_t cell_of(int64_t position, int64_t length, int64_t cells) {
+  return static_cast<int64_t>((static_cast<__int128>(position + 1) * cells - 1) / length);
+}
+
+// Rows of cells of a task: enough of them for a tile, if they are smaller.
+int64_t rows_per_task(const Problem& p, const RequestedMap& map, const Tiling& t) {
+  const int64_t queries_per_row = p.q_len / map.rows;
+  return std::max<int64_t>(1, t.long_vectors * t.lanes / queries_per_row);
+}
+
+template <class E>
+class MapTask {
+ public:
+  MapTask(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem),
+        map_(call.captures.map),
+        out_(call.outputs.map),
+        tiles_(call, cancel, worker) {}
+
+  // The rows of cells [begin, end) of the nth requested head.
+  void run(int64_t nth, int64_t begin, int64_t end) noexcept {
+    tiles_.begin_head(map_.heads[nth], 0);
+    head_ = map_.heads.chosen.empty() ? tiles_.offset_of(out_) : nth * out_.lead_strides[0];
+    for (int64_t a = begin; a < end; ++a)
+      for (int64_t b = 0; b < map_.columns; ++b) *cell(a, b) = 0;
+
+    const int64_t lanes = call_.tiling.lanes, widest = call_.tiling.long_vectors * lanes;
+    const int64_t last = begin_of_cell(end, p_.q_len, map_.rows);
+    for (int64_t q = begin_of_cell(begin, p_.q_len, map_.rows); q < last; q += widest) {
+      QueryTile<E> tile;
+      const Positions queries{q, 1, std::min(widest, last - q)};
+      tiles_.begin_tile(tile, queries, static_cast<int>((queries.count + lanes - 1) / lanes), 0);
+      tiles_.restore_state(tile);
+      tiles_.for_each_block(&tile, 1, Values::leave,
+                            [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });
+    }
+    if (map_.pool == Pool::mean && !tiles_.stopped())
+      for (int64_t a = begin; a < end; ++a) divide_row(a);
+  }
+
+ private:
+  void pool(QueryTile<E>& tile) noexcept {
+    tiles_.final_weights(tile);
+    const Positions& keys = tile.hooks.key_positions;
+    E* const pooled = tiles_.row(2);  // [queries]
+    for (int64_t j = 0; j < keys.count;) {
+      const int64_t b = cell_of(keys[j], p_.k_len, map_.columns);
+      const int64_t end =
+          std::min(keys.count, begin_of_cell(b + 1, p_.k_len, map_.columns) - keys.start);
+      call_.kernels.table.captures.pool_keys(tile.hooks.scores + j * tile.queries, end - j,
+                                             tile.queries, map_.pool == Pool::max, pooled);
+      add_to_cells(tile.positions, b, pooled);
+      j = end;
+    }
+  }
+
+  void add_to_cells(const Positions& queries, int64_t b, const E* pooled) noexcept {
+    int64_t a = cell_of(queries.start, p_.q_len, map_.rows);
+    for (int64_t i = 0; i < queries.count; ++a) {
+      const int64_t end =
+          std::min(queries.count, begin_of_cell(a + 1, p_.q_len, map_.rows) - queries.start);
+      E& out = *cell(a, b);
+      if (map_.pool == Pool::max) {
+        for (; i < end; ++i)
+          if (!(pooled[i] <= out)) out = std::isnan(out) ? out : pooled[i];
+      } else {
+        E sum = 0;
+        for (; i < end; ++i) sum += pooled[i];
+        out += sum;
+      }
+    }
+  }
+
+  void divide_row(int64_t a) noexcept {
+    const int64_t rows =
+        begin_of_cell(a + 1, p_.q_len, map_.rows) - begin_of_cell(a, p_.q_len, map_.rows);
+    for (int64_t b = 0; b < map_.columns; ++b) {
+      const int64_t keys =
+          begin_of_cell(b + 1, p_.k_len, map_.columns) - begin_of_cell(b, p_.k_len, map_.columns);
+      *cell(a, b) =
+          static_cast<E>(*cell(a, b) / (static_cast<double>(rows) * static_cast<double>(keys)));
+    }
+  }
+
+  E* cell(int64_t a, int64_t b) const noexcept {
+    return reinterpret_cast<E*>(out_.at(head_ + a * out_.row_stride + b * out_.dim_stride));
+  }
+
+  const ForwardCall<E>& call_;
+  const Problem& p_;
+  const RequestedMap& map_;
+  const Operand& out_;
+  ScoreTiles<E> tiles_;
+  int64_t head_ = 0;  // elements from the map to that of the head
+};
+
+}  // namespace
+
+template <class E>
+Pass<E> map_pass(const ForwardCall<E>& call) {
+  if (!call.outputs.map.data) return {};
+  const int64_t per_task = rows_per_task(call.problem, call.captures.map, call.tiling);
+  const int64_t per_head = (call.captures.map.rows + per_task - 1) / per_task;
+  return {
+      call.captures.map.heads.count * per_head,
+      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
+        const int64_t rows = rows_per_task(c.problem, c.captures.map, c.tiling);
+        const int64_t tasks = (c.captures.map.rows + rows - 1) / rows;
+        const int64_t begin = task % tasks * rows;
+        MapTask<E>(c, cancel, worker)
+            .run(task / tasks, begin, std::min(c.captures.map.rows, begin + rows));
+      }};
+}
+
+template Pass<float> map_pass(const ForwardCall<float>&);
+template Pass<double> map_pass(const ForwardCall<double>&);
+
+}  // namespace rapt

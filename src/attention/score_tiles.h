@@ -1,0 +1,284 @@
+#pragma once
+// Masked scores of the tiles of one head: what every pass over the keys begins with. The forward
+// pass turns them into weights and outputs; second passes look at them again (rows.cpp, ...).
+#include <algorithm>
+#include <cstring>
+
+#include "attention/forward.h"
+#include "attention/visible.h"
+
+namespace rapt {
+
+// A tile of queries on its way through the keys.
+template <class E>
+struct QueryTile {
+  int vectors = 1;
+  int64_t queries = 0;      // padded to whole vectors
+  int64_t offset = 0;       // where its queries begin in the unit's scratch
+  Positions positions;      // of the real ones, within their sequence
+  KeyRange range = {0, 0};  // no key outside is visible
+  uint64_t seen = 0;        // bit i: query i has seen a key
+  void* query_t = nullptr;  // [head_dim][queries] of the route's elements
+  Tile<E> hooks;
+};
+
+enum class Finite : uint8_t { unknown, yes, no };
+
+// Keys and values of one block, as the products read them.
+struct KeyBlock {
+  int64_t begin = 0, end = 0;
+  const std::byte* key = nullptr;    // [end - begin, head_dim]
+  const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
+  int64_t key_stride = 0, value_stride = 0;
+  Finite finite = Finite::unknown;  // are all values?
+};
+
+enum class Values : uint8_t { leave, load };
+
+template <class E>
+class ScoreTiles {
+ public:
+  ScoreTiles(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem),
+        table_(call.kernels.table),
+        route_(call.kernels.route),
+        n_(call.kernels.normalizer),
+        cancel_(cancel),
+        scratch_(call.workspace + call.layout.workers +
+                 static_cast<size_t>(worker) * call.layout.worker_bytes) {
+    natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
+    constexpr double kLog2E = 1.4426950408889634074;
+    factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
+  }
+
+  // Turns to one sequence of one head.
+  void begin_head(int64_t head, int64_t sequence) noexcept {
+    head_ = head;
+    p_.index_of(head, index_);
+    sequence_ = p_.sequence(sequence);
+    place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len};
+    visible_ = Visible(call_.masks, place_, scratch<BoundMask>(call_.layout.masks));
+    const auto begin_of = [&](const Operand& o, int64_t row) {
+      return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
+    };
+    query_ = begin_of(p_.query, sequence_.query_begin);
+    key_ = begin_of(p_.key, sequence_.key_begin);
+    value_ = begin_of(p_.value, sequence_.key_begin);
+    if (p_.has_bias) bias_ = begin_of(p_.bias, 0);
+  }
+
+  // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
+  void begin_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
+    tile.vectors = vectors;
+    tile.queries = vectors * table_.lanes;
+    tile.offset = offset;
+    tile.positions = positions;
+    tile.range = visible_.key_range(positions);
+    tile.seen = 0;
+    tile.query_t = scratch_ + call_.layout.query_t +
+                   offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
+    Tile<E>& hooks = tile.hooks;
+    hooks.state = scratch<E>(call_.layout.state) + offset * n_.state_rows;
+    hooks.candidates = scratch<E>(call_.layout.candidates) + offset * n_.candidates;
+    hooks.entropy = nullptr;
+    hooks.block_max = row(0);
+    hooks.factor = row(1);
+    hooks.queries = tile.queries;
+    hooks.log2_units = !natural_;
+    hooks.query_positions = positions;
+    hooks.head = &place_;
+    const int64_t stride = p_.query.row_stride;
+    route_.pack_queries(query_ + positions.start * stride * size_of(p_.query.dtype),
+                        stride * positions.step, p_.query.dim_stride, positions.count, p_.head_dim,
+                        factor_, tile.queries, tile.query_t);
+  }
+
+  // Calls step(tile, block, first) with the masked scores of every tile and block of keys that see
+  // each other; `first` counts the first key of the scores within the block.
+  template <class Step>
+  void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
+                      const Step& step) noexcept {
+    KeyRange range{sequence_.k_len, 0};
+    for (int64_t i = 0; i < count; ++i) {
+      if (tiles[i].range.begin == tiles[i].range.end) continue;
+      range = {std::min(range.begin, tiles[i].range.begin),
+               std::max(range.end, tiles[i].range.end)};
+    }
+    const int64_t length = call_.tiling.block_keys;
+    for (int64_t begin = range.begin / length * length; begin < range.end; begin += length) {
+      if (stopped()) return;
+      KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t first = scores_of(tiles[i], block);
+        if (tiles[i].hooks.keys > 0) step(tiles[i], block, first);
+      }
+    }
+  }
+
+  // The block's rows, made what the products read where the caller's are not.
+  KeyBlock load_block(int64_t begin, int64_t end, Values values) noexcept {
+    KeyBlock block;
+    block.begin = begin, block.end = end;
+    block.key = key_ + begin * p_.key.row_stride * size_of(p_.key.dtype);
+    block.key_stride = p_.key.row_stride;
+    if (!keys_in_place(p_, route_)) {
+      std::byte* packed = scratch_ + call_.layout.key;
+      route_.pack_keys(block.key, p_.key.row_stride, p_.key.dim_stride, end - begin, p_.head_dim,
+                       packed);
+      block.key = packed;
+      block.key_stride = packed_stride(p_.head_dim, route_.step);
+    }
+    if (values == Values::leave) return block;
+    block.value = value_ + begin * p_.value.row_stride * size_of(p_.value.dtype);
+    block.value_stride = p_.value.row_stride;
+    if (!values_in_place(p_, route_)) {
+      std::byte* packed = scratch_ + call_.layout.value;
+      route_.pack_values(block.value, p_.value.row_stride, p_.value.dim_stride, end - begin,
+                         p_.value_dim, packed);
+      block.value = packed;
+      block.value_stride = packed_stride(p_.value_dim, route_.step);
+    }
+    return block;
+  }
+
+  // Computes the masked scores of the keys of `block` that the tile sees, and says in hooks.keys
+  // how many; returns the first of them, counted within the block. partial() and bits() tell which
+  // pairs are allowed.
+  int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
+    tile.hooks.keys = 0;
+    int64_t begin = std::max(block.begin, tile.range.begin);
+    int64_t end = std::min(block.end, tile.range.end);
+    if (begin >= end) return 0;
+    // Keys go to the products in steps from the block's begin. A key more than the tile sees is an
+    // excluded one.
+    const int64_t step = call_.tiling.step;
+    begin -= (begin - block.begin) % step;
+    end = std::min(block.end, end + (end - block.begin) % step);
+    bits_ = scratch<uint64_t>(call_.layout.bits);
+    const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits_);
+    if (cover == Cover::none) return 0;
+    partial_ = cover == Cover::some;
+    if (partial_) {  // no work for keys at either end that nobody sees
+      const auto unseen = [&](int64_t at, int64_t count) {
+        uint64_t any = 0;
+        for (int64_t j = 0; j < count; ++j) any |= bits_[at + j];
+        return any == 0;
+      };
+      while (begin + step <= end && unseen(0, step)) begin += step, bits_ += step;
+      for (int64_t last = step; begin < end; last = step) {
+        if ((end - begin) % step != 0) last = (end - begin) % step;
+        if (!unseen(end - begin - last, last)) break;
+        end -= last;
+      }
+      if (begin >= end) return 0;
+    }
+
+    const Positions keys{begin, 1, end - begin};
+    const int64_t first = begin - block.begin;
+    E* const scores = scratch<E>(call_.layout.scores);
+    route_.products[tile.vectors - 1].scores(
+        tile.query_t, block.key + first * block.key_stride * route_.element_size, block.key_stride,
+        keys.count, p_.head_dim, factor_, scores, row(0));
+    tile.hooks.scores = scores;
+    tile.hooks.second_weights = scratch<E>(call_.layout.second);
+    tile.hooks.keys = keys.count;
+    tile.hooks.key_positions = keys;
+    if (natural_) change_scores(tile, keys);
+    uint64_t seen = low_bits(tile.positions.count);
+    if (partial_) {
+      table_.exclude(scores, bits_, keys.count, tile.queries, row(0));
+      seen = 0;
+      for (int64_t j = 0; j < keys.count; ++j) seen |= bits_[j];
+    }
+    tile.seen |= seen;
+    return first;
+  }
+
+  // Turns the tile's scores into its final weights. Excluded pairs have weight 0 even in a row that
+  // a NaN has spoilt, and so have the lanes beyond the last query.
+  void final_weights(QueryTile<E>& tile) noexcept {
+    n_.weights(call_.normalizer_object, tile.hooks);
+    const uint64_t present = low_bits(tile.positions.count), lanes = low_bits(tile.queries);
+    if (!partial_ && present == lanes) return;
+    for (int64_t j = 0; j < tile.hooks.keys; ++j)
+      for (uint64_t left = (partial_ ? ~(bits_[j] & present) : ~present) & lanes; left;
+           left &= left - 1)
+        tile.hooks.scores[j * tile.queries + __builtin_ctzll(left)] = 0;
+  }
+
+  // Where the normaliser's state of this head's queries is kept for a second pass.
+  E* saved_state(int64_t state_row) const noexcept {
+    return reinterpret_cast<E*>(call_.workspace + call_.layout.saved_state) +
+           (head_ * n_.state_rows + state_row) * p_.q_len + sequence_.query_begin;
+  }
+  void restore_state(QueryTile<E>& tile) noexcept {
+    const Positions& at = tile.positions;
+    for (int r = 0; r < n_.state_rows; ++r) {
+      const E* saved = saved_state(r);
+      E* state = tile.hooks.state + r * tile.queries;
+      for (int64_t i = 0; i < tile.queries; ++i)  // lanes beyond the last repeat it
+        state[i] = saved[at[std::min(i, at.count - 1)]];
+    }
+  }
+
+  // May one of the queries see one of the keys [begin, end)?
+  bool sees(Positions queries, int64_t begin, int64_t end) const noexcept {
+    const KeyRange range = visible_.key_range(queries);
+    return range.begin < end && begin < range.end;
+  }
+
+  bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
+  bool partial() const noexcept { return partial_; }
+  const uint64_t* bits() const noexcept { return bits_; }  // of the first key that the tile sees
+  const Sequence& sequence() const noexcept { return sequence_; }
+  int64_t offset_of(const Operand& o) const noexcept {
+    return o.offset_of(index_, p_.leading_rank);
+  }
+  // One of the rows [tile queries] of scratch that a tile needs for a moment: 0 the maximum of a
+  // block, 1 the factor, 2 to 5 are the caller's.
+  E* row(int i) const noexcept {
+    return scratch<E>(call_.layout.rows) + i * call_.tiling.max_vectors * call_.tiling.lanes;
+  }
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return reinterpret_cast<T*>(scratch_ + offset);
+  }
+
+ private:
+  // Score hooks and bias, in natural units. The maximum is stale afterwards, so the tile counts as
+  // partial and exclude() finds it again.
+  void change_scores(QueryTile<E>& tile, Positions keys) noexcept {
+    if (call_.scores.empty() && !bias_) return;
+    if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
+    partial_ = true;
+    for (const ScoreRef& score : call_.scores)
+      table_.scores[score.index].apply(score.object, tile.hooks);
+    if (!bias_) return;
+    const Operand& b = p_.bias;
+    const int64_t at = tile.positions.start * b.row_stride + keys.start * b.dim_stride;
+    table_.add_bias[static_cast<int>(b.dtype)](
+        tile.hooks.scores, bias_ + at * size_of(b.dtype), tile.positions.step * b.row_stride,
+        b.dim_stride, keys.count, tile.positions.count, tile.queries, bits_);
+  }
+
+  const ForwardCall<E>& call_;
+  const Problem& p_;
+  const KernelTable<E>& table_;
+  const RouteKernels<E>& route_;
+  const NormalizerKernels<E>& n_;
+  const CancelToken* cancel_;
+  std::byte* scratch_;
+  bool natural_ = false;
+  E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
+  int64_t head_ = 0;
+  int64_t index_[kMaxRank];  // [leading_rank]
+  Sequence sequence_;
+  Head place_;
+  Visible visible_;
+  const std::byte *query_ = nullptr, *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
+  bool partial_ = false;
+  uint64_t* bits_ = nullptr;
+};
+
+}  // namespace rapt

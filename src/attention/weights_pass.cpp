@@ -1,0 +1,80 @@
+// Returned weights: a second pass over the scores of the rows asked for, with the normaliser's
+// state of the first.
+//
+// Rows come in any order. Score hooks know positions as (start, step, count), so a tile is a run of
+// rows with equal steps: all of a range, or what the chosen rows happen to give.
+#include "attention/score_tiles.h"
+
+namespace rapt {
+namespace {
+
+// Rows of a task: one tile, at most.
+int64_t rows_per_task(const Tiling& t) { return t.long_vectors * t.lanes; }
+
+template <class E>
+void write_row_of_zeros(std::byte* row, int64_t k_len, int64_t stride) noexcept {
+  for (int64_t j = 0; j < k_len; ++j) reinterpret_cast<E*>(row)[j * stride] = 0;
+}
+
+// The requested rows [begin, end) of the nth requested head.
+template <class E>
+void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int worker, int64_t nth,
+                   int64_t begin, int64_t end) noexcept {
+  const Problem& p = call.problem;
+  const RequestedWeights& w = call.captures.weights;
+  Operand out = call.outputs.weights;
+  ScoreTiles<E> tiles(call, cancel, worker);
+  tiles.begin_head(w.heads[nth], 0);
+  const int64_t to_head = w.heads.chosen.empty() ? tiles.offset_of(out) : nth * out.lead_strides[0];
+
+  while (begin < end) {
+    Positions rows{w.row(begin), 1, 1};
+    if (begin + 1 < end && w.row(begin + 1) > w.row(begin)) {
+      rows.step = w.row(begin + 1) - w.row(begin);
+      while (begin + rows.count < end && w.row(begin + rows.count) == rows[rows.count])
+        ++rows.count;
+    }
+    std::byte* const first_row = out.at(to_head + begin * out.row_stride);
+    const auto at = [&](int64_t row, int64_t key) {
+      return first_row + (row * out.row_stride + key * out.dim_stride) * int64_t{sizeof(E)};
+    };
+    for (int64_t i = 0; i < rows.count; ++i)
+      write_row_of_zeros<E>(at(i, 0), p.k_len, out.dim_stride);
+
+    QueryTile<E> tile;
+    const int64_t lanes = call.tiling.lanes;
+    tiles.begin_tile(tile, rows, static_cast<int>((rows.count + lanes - 1) / lanes), 0);
+    tiles.restore_state(tile);
+    tiles.for_each_block(&tile, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+      tiles.final_weights(one);
+      call.kernels.table.store_rows[static_cast<int>(out.dtype)](
+          one.hooks.scores, one.hooks.keys, one.queries, nullptr, one.seen, rows.count,
+          at(0, one.hooks.key_positions.start), out.row_stride, out.dim_stride);
+    });
+    begin += rows.count;
+  }
+}
+
+}  // namespace
+
+template <class E>
+Pass<E> weights_pass(const ForwardCall<E>& call) {
+  if (!call.outputs.weights.data) return {};
+  const auto per_head = [](const ForwardCall<E>& c) {
+    const int64_t per_task = rows_per_task(c.tiling);
+    return (c.captures.weights.rows + per_task - 1) / per_task;
+  };
+  return {
+      call.captures.weights.heads.count * per_head(call),
+      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
+        const int64_t per_task = rows_per_task(c.tiling), rows = c.captures.weights.rows;
+        const int64_t tasks = (rows + per_task - 1) / per_task;
+        const int64_t begin = task % tasks * per_task;
+        write_weights(c, cancel, worker, task / tasks, begin, std::min(rows, begin + per_task));
+      }};
+}
+
+template Pass<float> weights_pass(const ForwardCall<float>&);
+template Pass<double> weights_pass(const ForwardCall<double>&);
+
+}  // namespace rapt

@@ -1,0 +1,84 @@
+#pragma once
+// What a call returns beside the output: the largest scores of a row, what a key receives, pooled
+// weights. All work on a tile [keys][queries] while it is in the L1.
+#include "kernels/rows.simd.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+// Keys ride in the lanes of a vector as the bits of an integer of the element's size; nothing but
+// moves and selections touches them.
+template <class E>
+struct KeyBits {
+  using Integer = int64_t;
+};
+template <>
+struct KeyBits<float> {
+  using Integer = int32_t;
+};
+
+// Puts x into the sorted lists of all lanes. From the last place up: place r takes its neighbour
+// above where x goes above that, x where it goes just here, and stays otherwise. Few lists change
+// high up, so the walk mostly ends early. A NaN goes to the top.
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
+                          E* best_keys) noexcept {
+  int64_t r = top_k - 1;
+  V here = V::load(best + r * queries), here_key = V::load(best_keys + r * queries);
+  for (; r > 0; --r) {
+    const V above = V::load(best + (r - 1) * queries);
+    const V above_key = V::load(best_keys + (r - 1) * queries);
+    const auto goes_here = not_at_most(x, here), goes_above = not_at_most(x, above);
+    store(best + r * queries, select(goes_above, above, select(goes_here, x, here)));
+    store(best_keys + r * queries, select(goes_above, above_key, select(goes_here, key, here_key)));
+    if (!any(goes_above)) return;
+    here = above, here_key = above_key;
+  }
+  const auto goes_here = not_at_most(x, here);
+  store(best, select(goes_here, x, here));
+  store(best_keys, select(goes_here, key, here_key));
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void keep_top(const E* scores, int64_t keys, int64_t queries, int64_t first_key,
+                            int64_t top_k, E* best, E* best_keys) noexcept {
+  for (int64_t x = 0; x < queries; x += V::kLanes) {
+    const E* last = best + (top_k - 1) * queries + x;
+    V least = V::load(last);
+    for (int64_t j = 0; j < keys; ++j) {
+      const V s = V::load(scores + j * queries + x);
+      if (!any(not_at_most(s, least))) continue;
+      const auto key = static_cast<typename KeyBits<E>::Integer>(first_key + j);
+      insert(s, V::splat(__builtin_bit_cast(E, key)), queries, top_k, best + x, best_keys + x);
+      least = V::load(last);
+    }
+  }
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void add_received(const E* weights, int64_t keys, int64_t queries, E* sums) noexcept {
+  for (int64_t j = 0; j < keys; ++j, weights += queries, sums += V::kLanes) {
+    V sum = V::load(weights);
+    for (int64_t x = V::kLanes; x < queries; x += V::kLanes) sum = add(sum, V::load(weights + x));
+    store(sums, add(V::load(sums), sum));
+  }
+}
+
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void pool_keys(const E* weights, int64_t keys, int64_t queries, bool maximum,
+                             E* pooled) noexcept {
+  for (int64_t x = 0; x < queries; x += V::kLanes) {
+    V acc = V::load(weights + x);
+    if (maximum) {
+      // A NaN stays: the maximum of the hardware would drop it at the next number.
+      for (int64_t j = 1; j < keys; ++j)
+        acc = select(equal(acc, acc), max(acc, V::load(weights + j * queries + x)), acc);
+    } else {
+      for (int64_t j = 1; j < keys; ++j) acc = add(acc, V::load(weights + j * queries + x));
+    }
+    store(pooled + x, acc);
+  }
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA
