@@ -91,6 +91,7 @@ typedef struct rapt_named_tensor {  // does not grow
 // weights). `spec` is its name with its parameters, as on the command line:
 //   "causal"  "causal(bottom-right)"  "causal(offset=3)"  "window(511, 0)"
 //   "lengths(n)"  "boolean(allowed=m)"        with tensors named n (i64) and m (bool) below
+//   "(causal | prefix(16)) & !documents(ids)" masks are combined by ! over & over |
 //   "softmax"
 // Boolean: true = may attend. The headers in include/rapt/mask/ and include/rapt/normalizer/ say
 // what each means.

@@ -178,6 +178,35 @@ TEST_P(SameBits, ScaleBiasMasksAndWeights) {
           {sizeof(rapt_options), &scale, 3, c_masks, &b, &kNamedSoftmax, &request});
 }
 
+// A text may combine masks; its tensors have names there, too.
+TEST_P(SameBits, CombinedMasks) {
+  Tensor lengths(DType::i64, {2}), ids(DType::i64, {2, 70}), key_ids(DType::i64, {133});
+  for (size_t i = 0; i < 2; ++i) lengths.values<int64_t>()[i] = i == 0 ? 120 : 7;
+  for (size_t i = 0; i < 140; ++i) ids.values<int64_t>()[i] = static_cast<int64_t>(i) / 30;
+  for (size_t i = 0; i < 133; ++i) key_ids.values<int64_t>()[i] = static_cast<int64_t>(i) / 40;
+  const rapt::Causal causal(rapt::Anchor::bottom_right);
+  const rapt::Lengths padding(lengths);
+  const rapt::Prefix prefix(9);
+  const rapt::Documents documents(ids, key_ids);
+  const rapt::Not others(&documents);
+  const rapt::Or either{&causal, &prefix};
+  const rapt::And all{&either, &others};
+  rapt::AttentionOptions cpp_options;
+  cpp_options.masks = {&all, &padding};
+
+  const rapt_tensor n = c_view(lengths), q = c_view(ids), k = c_view(key_ids);
+  const rapt_named_tensor named[] = {{"k", &k}, {"n", &n}, {"q", &q}};
+  const rapt_variant combined = {sizeof combined,
+                                 "(causal(bottom-right) | prefix(9)) & !documents(q, k)", 3, named};
+  const rapt_variant alone = {sizeof alone, "lengths:n", 3, named};
+  const rapt_variant* c_masks[] = {&combined, &alone};
+  rapt_options c_options = {};
+  c_options.size = sizeof c_options;
+  c_options.mask_count = 2;
+  c_options.masks = c_masks;
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
 // An executor with two workers that runs tasks backwards must not change a bit.
 TEST_P(SameBits, CallersExecutor) {
   struct Pool {

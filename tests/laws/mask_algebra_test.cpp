@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 
 #include "laws/call.h"
 #include "rapt/catalogue.h"
@@ -107,7 +108,8 @@ class Forest {
   }
 
   const Node& leaf(Leaves leaves) {
-    return nodes_.emplace_back(leaf_of(random_.between(0, leaves == Leaves::all ? 9 : 2)));
+    const int64_t last = (leaves == Leaves::all ? kKinds : kWithoutTensors) - 1;
+    return nodes_.emplace_back(leaf_of(random_.between(0, last)));
   }
 
   // The pairs of a node, element by element: [2, 3, q_len, k_len].
@@ -120,6 +122,9 @@ class Forest {
   }
 
  private:
+  // Kinds of masks below; those without tensors come first, and answer exactly for tiles.
+  static constexpr int64_t kWithoutTensors = 3, kKinds = 10;
+
   Node leaf_of(int64_t kind) {
     Node node;
     const auto anchor = random_.chance(0.5) ? rapt::Anchor::top_left : rapt::Anchor::bottom_right;
@@ -187,9 +192,12 @@ class Forest {
         };
         break;
       }
-      default:
+      case 9:
         node.mask = keep<EveryThird>();
         node.allowed = [](Index at, int64_t i, int64_t j) { return (i + j + at[0]) % 3 == 0; };
+        break;
+      default:
+        throw std::logic_error("kKinds counts a kind that is not there");
     }
     return node;
   }
