@@ -76,7 +76,7 @@ class Crew {
   Job* most_lonely_job(uint32_t& door) noexcept;
 
   template <class Condition>
-  bool spin_until(const Condition& condition) const noexcept;
+  bool spin_until(const Condition& condition, int64_t spin_nanoseconds) const noexcept;
 
   const int width_;
   const CpuMask cpus_;

@@ -1,75 +1,88 @@
 // Attention on the pool: the same bits with any number of threads, from any number of hosts.
+#include "rapt/attention.h"
+
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <vector>
 
-#include "laws/call.h"
+#include "rapt/mask/causal.h"
 #include "rapt/thread_pool.h"
 #include "threads/jobs.h"
 
 namespace threads {
 namespace {
 
-laws::Problem problem() {
-  laws::Problem p;
-  p.q_len = 700, p.k_len = 300;
-  p.head_dim = p.value_dim = 16;
-  p.leading = p.query.leading = p.key.leading = p.value.leading = {3};
-  p.masks.emplace_back();
-  return p;
-}
+using rapt::AttentionResult;
 
-rapt::AttentionResult attend(const laws::Case& c, rapt::ThreadPool& pool) {
-  rapt::Context context;
-  context.executor = &pool;
-  return laws::attend(c, context);
-}
+// Causal, a few tasks per head, more than one block of keys.
+class Input {
+ public:
+  Input() : x_(rapt::DType::f32, {3, 700, 16}) {
+    float i = 0;
+    for (float& element : x_.values<float>()) element = std::sin(++i);
+  }
+  AttentionResult attend(rapt::Executor& executor) const {
+    rapt::Context context;
+    context.executor = &executor;
+    return rapt::scaled_dot_product_attention(x_, x_, x_, {.masks = {&causal_}}, context);
+  }
+  AttentionResult attend_alone() const {
+    rapt::ThreadPool alone(1);
+    return attend(alone);
+  }
 
-// One thread, without a pool.
-rapt::AttentionResult attend_alone(const laws::Case& c) {
-  rapt::ThreadPool alone(1);
-  return attend(c, alone);
+ private:
+  rapt::Tensor x_;  // [heads, length, head_dim], query, key and value at once
+  rapt::Causal causal_;
+};
+
+bool same_bits(const AttentionResult& a, const AttentionResult& b) {
+  const auto same = [](const rapt::Tensor& x, const rapt::Tensor& y) {
+    const auto p = x.values<float>(), q = y.values<float>();
+    return p.size() == q.size() && std::memcmp(p.data(), q.data(), p.size_bytes()) == 0;
+  };
+  return same(a.output, b.output) && same(a.statistic, b.statistic);
 }
 
 TEST(AttentionOnThePool, SameBitsForOneTo64Threads) {
-  const laws::Case c(problem());
-  const rapt::AttentionResult expected = attend_alone(c);
+  const Input input;
+  const AttentionResult expected = input.attend_alone();
   for (int threads = 1; threads <= 64; ++threads) {
     rapt::ThreadPool pool(threads);
-    EXPECT_TRUE(laws::same_results(attend(c, pool), expected)) << threads << " threads";
+    EXPECT_TRUE(same_bits(input.attend(pool), expected)) << threads << " threads";
   }
 }
 
 TEST(AttentionOnThePool, ManyHosts) {
-  const laws::Case c(problem());
-  const rapt::AttentionResult expected = attend_alone(c);
+  const Input input;
+  const AttentionResult expected = input.attend_alone();
   rapt::ThreadPool pool(4);
-  std::vector<rapt::AttentionResult> results(10);
+  std::vector<AttentionResult> results(10);
   std::vector<std::thread> hosts;
-  for (rapt::AttentionResult& result : results)
+  for (AttentionResult& result : results)
     hosts.emplace_back([&] {
-      for (int repeat = 0; repeat < 3; ++repeat) result = attend(c, pool);
+      for (int repeat = 0; repeat < 3; ++repeat) result = input.attend(pool);
     });
   for (std::thread& host : hosts) host.join();
-  for (const rapt::AttentionResult& result : results)
-    EXPECT_TRUE(laws::same_results(result, expected));
+  for (const AttentionResult& result : results) EXPECT_TRUE(same_bits(result, expected));
 }
 
 TEST(AttentionOnThePool, InATaskOfThePool) {
-  const laws::Case c(problem());
-  const rapt::AttentionResult expected = attend_alone(c);
+  const Input input;
+  const AttentionResult expected = input.attend_alone();
   struct Calls {
-    const laws::Case& c;
+    const Input& input;
     rapt::ThreadPool pool{3};
-    std::vector<rapt::AttentionResult> results = std::vector<rapt::AttentionResult>(6);
+    std::vector<AttentionResult> results = std::vector<AttentionResult>(6);
     static void task(void* argument, int64_t task, int) noexcept {
       auto& self = *static_cast<Calls*>(argument);
-      self.results[static_cast<size_t>(task)] = attend(self.c, self.pool);
+      self.results[static_cast<size_t>(task)] = self.input.attend(self.pool);
     }
-  } calls{c};
+  } calls{input};
   calls.pool.run(6, Calls::task, &calls);
-  for (const rapt::AttentionResult& result : calls.results)
-    EXPECT_TRUE(laws::same_results(result, expected));
+  for (const AttentionResult& result : calls.results) EXPECT_TRUE(same_bits(result, expected));
 }
 
 }  // namespace

@@ -1,0 +1,213 @@
+// Threads: what a job of the pool costs, and how attention scales with them. f32, d = 64, n = 2048.
+//
+//   bench_threads [--threads N] [--repetitions N]
+//
+// Scaling: wall time with one thread over wall time with N, the best of each, measured alternately.
+// Relative to: the scaling of a loop of FMAs that touches no memory, in tasks of about 0.1 ms, run
+// by the same pool. What clocks, neighbours and the host of a virtual machine take away, they take
+// from both; what is left is attention's own: its memory, and threads that wait for the last task.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "rapt/rapt.h"
+
+namespace {
+
+constexpr int64_t kLength = 2048, kHeadDim = 64;
+constexpr double kGoal = 0.95;  // of the FMA loop's scaling
+
+double wall_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+void sleep_seconds(double seconds) {
+  const timespec t{0, static_cast<long>(seconds * 1e9)};
+  nanosleep(&t, nullptr);
+}
+
+double median(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  return x[x.size() / 2];
+}
+
+// Some of the threads of the pool.
+class Some final : public rapt::Executor {
+ public:
+  Some(rapt::ThreadPool& pool, int threads) : pool_(pool), threads_(threads) {}
+  int concurrency() const noexcept override { return threads_; }
+  void run(int64_t tasks, Task task, void* argument) override {
+    pool_.run(tasks, task, argument, threads_);
+  }
+
+ private:
+  rapt::ThreadPool& pool_;
+  int threads_;
+};
+
+// --------------------------------------------------------------------------- the cost of a job
+
+struct Stamp {
+  double begun[2] = {};
+  static void task(void* argument, int64_t task, int) noexcept {
+    auto& self = *static_cast<Stamp*>(argument);
+    self.begun[task] = wall_seconds();
+    // Long enough for the second task to be another thread's.
+    while (wall_seconds() < self.begun[task] + 200e-6) {
+    }
+  }
+};
+
+// Microseconds from run() to the beginning of the second of two tasks, in another thread.
+double microseconds_to_begin(rapt::ThreadPool& pool, double pause) {
+  std::vector<double> samples;
+  for (int i = 0; i < 201; ++i) {
+    if (pause > 0) sleep_seconds(pause);
+    Stamp stamp;
+    const double start = wall_seconds();
+    pool.run(2, Stamp::task, &stamp, 2);
+    samples.push_back((std::max(stamp.begun[0], stamp.begun[1]) - start) * 1e6);
+  }
+  return median(samples);
+}
+
+// Microseconds of a job whose tasks do nothing.
+double microseconds_of_nothing(rapt::ThreadPool& pool, int threads, double pause) {
+  std::vector<double> samples;
+  for (int i = 0; i < 201; ++i) {
+    if (pause > 0) sleep_seconds(pause);
+    const double start = wall_seconds();
+    pool.run(
+        threads, [](void*, int64_t, int) noexcept {}, nullptr, threads);
+    samples.push_back((wall_seconds() - start) * 1e6);
+  }
+  return median(samples);
+}
+
+// -------------------------------------------------------------------------------------- scaling
+
+void fma_task(void* sink, int64_t task, int) noexcept {
+  static_cast<volatile float*>(sink)[task] = rapt::kernels<float>().fma_loop(20000);
+}
+
+void run_fma(rapt::Executor& executor) {
+  float sink[128];
+  executor.run(128, fma_task, sink);
+}
+
+class Attention {
+ public:
+  explicit Attention(int64_t heads, int threads)
+      : query_(random({heads, kLength, kHeadDim}, 1)),
+        key_(random({heads, kLength, kHeadDim}, 2)),
+        value_(random({heads, kLength, kHeadDim}, 3)),
+        output_(rapt::DType::f32, {heads, kLength, kHeadDim}),
+        lse_(rapt::DType::f32, {heads, kLength}) {
+    rapt::ThreadPool widest(threads);
+    rapt::Context context;
+    context.executor = &widest;
+    workspace_.resize(rapt::workspace_bytes(query_, key_, value_, {}, context));
+  }
+  void run(rapt::Executor& executor) {
+    rapt::Context context;
+    context.executor = &executor;
+    rapt::scaled_dot_product_attention(query_, key_, value_, {}, {{output_, lse_}}, workspace_,
+                                       context);
+  }
+
+ private:
+  static rapt::Tensor random(std::initializer_list<int64_t> shape, uint32_t x) {
+    rapt::Tensor t(rapt::DType::f32, shape);
+    for (float& element : t.values<float>()) {
+      x = x * 1664525 + 1013904223;  // Numerical Recipes' generator: any spread of numbers will do
+      element = static_cast<float>(x >> 8) * 0x1p-23f - 1;
+    }
+    return t;
+  }
+
+  rapt::Tensor query_, key_, value_;  // [heads, kLength, kHeadDim]
+  rapt::Tensor output_, lse_;
+  std::vector<std::byte> workspace_;
+};
+
+// Best wall times with one thread and with all.
+struct Times {
+  double one = 1e300, all = 1e300;
+  double scaling() const { return one / all; }
+
+  template <class Run>
+  void measure(const Run& run, rapt::Executor& single, rapt::Executor& many) {
+    const double start = wall_seconds();
+    run(single);
+    const double middle = wall_seconds();
+    run(many);
+    one = std::min(one, middle - start);
+    all = std::min(all, wall_seconds() - middle);
+  }
+};
+
+void print_scaling(const char* name, const Times& times, const Times& fma) {
+  const double ratio = times.scaling() / fma.scaling();
+  std::printf("%-10s %9.3f %9.3f %8.3f", name, times.one * 1e3, times.all * 1e3, times.scaling());
+  if (&times == &fma)
+    std::printf("\n");
+  else
+    std::printf(" %8.3f  goal %.2f %s\n", ratio, kGoal, ratio >= kGoal ? "met" : "short");
+}
+
+bool parse(int argc, char** argv, int& threads, int& repetitions) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!std::strcmp(argv[i], "--threads"))
+      threads = std::atoi(argv[i + 1]);
+    else if (!std::strcmp(argv[i], "--repetitions"))
+      repetitions = std::atoi(argv[i + 1]);
+    else
+      return false;
+  }
+  return argc % 2 == 1 && threads > 1 && repetitions > 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  int threads = 2, repetitions = 20;
+  if (!parse(argc, argv, threads, repetitions)) {
+    std::fprintf(stderr, "usage: bench_threads [--threads N] [--repetitions N], N threads > 1\n");
+    return 2;
+  }
+  rapt::ThreadPool pool(threads);
+  microseconds_of_nothing(pool, threads, 0);  // starts the threads
+  constexpr double kPause = 1e-3;             // after which all sleep
+  std::printf("rapt %s\n%d threads; default: %d\n\n", rapt::build_info(), threads,
+              rapt::default_threads());
+  std::printf("microseconds, median:                awake   asleep\n");
+  std::printf("a second thread begins after      %8.2f %8.2f\n", microseconds_to_begin(pool, 0),
+              microseconds_to_begin(pool, kPause));
+  std::printf("a job whose tasks do nothing      %8.2f %8.2f\n",
+              microseconds_of_nothing(pool, threads, 0),
+              microseconds_of_nothing(pool, threads, kPause));
+
+  Some one(pool, 1), all(pool, threads);
+  Attention one_head(1, threads), eight_heads(8, threads);
+  Times fma, of_one_head, of_eight_heads;
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    fma.measure(run_fma, one, all);
+    of_one_head.measure([&](rapt::Executor& e) { one_head.run(e); }, one, all);
+    of_eight_heads.measure([&](rapt::Executor& e) { eight_heads.run(e); }, one, all);
+  }
+  std::printf("\nbest of %-3d 1 thread  %d threads   scaling   of FMA's\n", repetitions, threads);
+  print_scaling("FMA loop", fma, fma);
+  print_scaling("1 head", of_one_head, fma);
+  print_scaling("8 heads", of_eight_heads, fma);
+  return 0;
+} catch (const rapt::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
