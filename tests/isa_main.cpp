@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kSkipped = 77;  // what CMake's SKIP_RETURN_CODE says
 
-// What the library says it would run for f32.
-std::string planned() {
-  const rapt::Tensor t(rapt::DType::f32, {1, 4, 8});
+// What the library says it would run.
+std::string planned(rapt::DType dtype) {
+  const rapt::Tensor t(dtype, {1, 4, 8});
   return rapt::plan(t, t, t).isa;
 }
 
@@ -31,10 +31,14 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "RAPT_ISA=%s, but %s is chosen\n", forced, set.name);
         return 1;
       }
-      std::printf("instruction set: %s, plan() says %s\n", set.name, planned().c_str());
-      if (planned() != set.name) {
-        std::fprintf(stderr, "plan() names another set than the one that is chosen\n");
-        return 1;
+      for (const rapt::DType dtype : {rapt::DType::f32, rapt::DType::f64}) {
+        const std::string plan = planned(dtype);
+        std::printf("instruction set: %s, plan() says %s for %s\n", set.name, plan.c_str(),
+                    rapt::name_of(dtype));
+        if (plan != set.name) {
+          std::fprintf(stderr, "plan() names another set than the one that is chosen\n");
+          return 1;
+        }
       }
     }
   } catch (const rapt::Error& error) {

@@ -8,10 +8,10 @@
 //   exp2           within 1 ulp down to the smallest normal number, below gradual underflow or 0;
 //                  exp2(-inf) = 0 and exp2(0) = 1 exactly; x beyond the largest exponent is not
 //                  allowed
-//   log            natural; within 1.5 ulp, also of denormal numbers; log(1) = 0 exactly, log(0) =
+//   log            natural; within 1 ulp, also of denormal numbers; log(1) = 0 exactly, log(0) =
 //                  log(-0) = -inf, log(inf) = inf, NaN below 0
-//   tanh           within 2 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at most 1
-//   store_*16      round to nearest, ties to even, as rapt/float16.h
+//   tanh           within 1.5 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at most
+//   1 store_*16      of F; round to nearest, ties to even, as rapt/float16.h
 #include <cstdint>
 
 #include "rapt/float16.h"
@@ -189,5 +189,5 @@ inline __attribute__((always_inline)) void transpose(Lanes<E> (&r)[Lanes<E>::kLa
 
 }  // namespace rapt::isa_scalar
 
-// The C library's is off by more than 2 ulp.
+// The C library's tanh is off by more than 2 ulp.
 #include "kernels/simd/tanh.h"

@@ -1,0 +1,60 @@
+#pragma once
+// The largest error of a vector word over a range of arguments, in units of the last place of the
+// exact result, against the same function in a wider type.
+//
+// Floats are taken at every 997th of them; at every single one, which can take minutes, if asked
+// for or with RAPT_EVERY_FLOAT=1 in the environment. Doubles: kDoubles of them, spread over the
+// range evenly in their bits, so by magnitude.
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/words_shim.h"
+
+namespace rapt {
+
+enum class Floats : uint64_t { every = 1, dense = 997 };  // prime: no bit is always the same
+inline constexpr uint64_t kDoubles = 2'000'000;
+
+template <class E>
+using Wide = std::conditional_t<std::is_same_v<E, float>, double, long double>;
+template <class E>
+using Bits = std::conditional_t<std::is_same_v<E, float>, uint32_t, uint64_t>;
+
+// Over numbers of one sign, |from| <= |to|. Prints the error. Infinite for a NaN.
+template <class E>
+double worst_ulp(const char* name, typename VectorWords<E>::Function function,
+                 Wide<E> (*exact)(Wide<E>), E from, E to, Floats floats = Floats::dense) {
+  constexpr int64_t kBatch = 4096;
+  const uint64_t begin = std::bit_cast<Bits<E>>(from), last = std::bit_cast<Bits<E>>(to) - begin;
+  const char* every = std::getenv("RAPT_EVERY_FLOAT");
+  uint64_t step = every && *every == '1' ? 1 : static_cast<uint64_t>(floats);
+  if (sizeof(E) == sizeof(double)) step = last / kDoubles | 1;
+  Wide<E> worst = 0;
+  E at = from, x[kBatch], y[kBatch];
+  for (uint64_t i = 0; i <= last;) {
+    for (E& one : x) {
+      one = std::bit_cast<E>(static_cast<Bits<E>>(begin + (i < last ? i : last)));
+      i += step;
+    }
+    function(x, y, kBatch);
+    for (int64_t k = 0; k < kBatch; ++k) {
+      const Wide<E> value = exact(x[k]);
+      const Wide<E> ulp =
+          std::ldexp(Wide<E>(1), std::ilogb(value) + 1 - std::numeric_limits<E>::digits);
+      const Wide<E> error = value == y[k] ? 0 : std::fabs(y[k] - value) / ulp;
+      if (error <= worst) continue;
+      worst = std::isnan(error) ? std::numeric_limits<Wide<E>>::infinity() : error;
+      at = x[k];
+    }
+  }
+  std::printf("%s, %s: %.3f ulp, at %.17g\n", name, sizeof(E) == 4 ? "float" : "double",
+              static_cast<double>(worst), static_cast<double>(at));
+  return static_cast<double>(worst);
+}
+
+}  // namespace rapt

@@ -1,0 +1,56 @@
+#pragma once
+// The vector words of src/kernels/simd/ as plain functions on arrays, for tests.
+#include <cstdint>
+
+namespace rapt {
+
+template <class E>
+struct VectorWords {
+  int64_t lanes;
+  // y = word(x), count a multiple of the lanes.
+  using Function = void (*)(const E* x, E* y, int64_t count);
+  Function exp2, log, tanh, abs;
+  // One vector each; arrays of `lanes` elements unless they say otherwise.
+  void (*load_first)(const E* x /* [n] */, int64_t n, E* y);
+  void (*store_first)(const E* x, int64_t n, E* y /* [n] */);
+  using Binary = void (*)(const E* a, const E* b, E* y);
+  Binary add, sub, mul, div, max, copy_sign;
+  void (*fma)(const E* a, const E* b, const E* c, E* y);
+  // Bits of the lanes where the condition holds.
+  uint64_t (*equal)(const E* a, const E* b);
+  uint64_t (*not_at_most)(const E* a, const E* b);
+  bool (*any_not_at_most)(const E* a, const E* b);
+  // yes where bit i is set / where a <= b does not hold.
+  void (*select_bits)(uint64_t bits, const E* yes, const E* no, E* y);
+  void (*select_not_at_most)(const E* a, const E* b, const E* yes, const E* no, E* y);
+  void (*transpose)(const E* x /* [lanes][lanes] */, E* y /* [lanes][lanes] */);
+};
+
+// Loads and stores of one 16-bit type.
+struct HalfWords {
+  void (*load)(const uint16_t* x, float* y);
+  void (*store)(const float* x, uint16_t* y);
+  void (*load_first)(const uint16_t* x /* [n] */, int64_t n, float* y);
+  void (*store_first)(const float* x, int64_t n, uint16_t* y /* [n] */);
+};
+
+struct Words {
+  VectorWords<float> f32;
+  VectorWords<double> f64;
+  HalfWords bf16, f16;
+};
+
+// Those of the instruction set that is chosen.
+const Words& words();
+template <class E>
+const VectorWords<E>& words_of();
+template <>
+inline const VectorWords<float>& words_of<float>() {
+  return words().f32;
+}
+template <>
+inline const VectorWords<double>& words_of<double>() {
+  return words().f64;
+}
+
+}  // namespace rapt
