@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "rapt/attention.h"
+#include "rapt/mask/parts.h"
 
 namespace rapt {
 
@@ -86,16 +87,16 @@ void check_alignment(const char* name, const TensorView& view);
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options);
 
-// Calls visit(tensor) for every tensor among the parameters of the masks and of their parts.
+// Calls visit(name, tensor) for every tensor among the parameters of the masks and of their parts.
+// Throws Error(argument) for a tree of masks that is too large.
 template <class Visit>
 void for_each_mask_tensor(std::span<const Mask* const> masks, const Visit& visit) {
-  for (const Mask* mask : masks) {
-    if (!mask) continue;  // refused by the check of the mask that it is a part of
-    for (const Parameter& parameter : mask->declaration().parameters)
-      if (parameter.type == ParameterType::tensor)
-        visit(parameter.name, parameter.get(dynamic_cast<const void*>(mask)).tensor);
-    for_each_mask_tensor(mask->parts(), visit);
-  }
+  for (const Mask* root : masks)
+    visit_masks(*root, [&visit](const Mask& mask) {
+      for (const Parameter& parameter : mask.declaration().parameters)
+        if (parameter.type == ParameterType::tensor)
+          visit(parameter.name, parameter.get(dynamic_cast<const void*>(&mask)).tensor);
+    });
 }
 
 }  // namespace rapt

@@ -503,6 +503,51 @@ TEST(MaskAlgebra, MasksOfACallAreAnAnd) {
   }
 }
 
+// Parts are checked as masks of a call are: their tensors must be where a tensor can be and apart
+// from the outputs; a tree of more places than memory is refused, not walked.
+TEST(MaskAlgebra, PartsAreCheckedAtTheBorder) {
+  const Tensor x = filled(DType::f32, {2, 8, 4}, 1);
+  const auto refused = [&](const rapt::Mask& mask, rapt::AttentionOutputs outputs) {
+    AttentionOptions options;
+    options.masks = {&mask};
+    std::vector<std::byte> workspace(1 << 20);
+    try {
+      scaled_dot_product_attention(x, x, x, options, outputs, workspace);
+    } catch (const rapt::Error& error) {
+      return static_cast<int>(error.code());
+    }
+    return -1;
+  };
+  const auto code = [](rapt::ErrorCode c) { return static_cast<int>(c); };
+  Tensor output(DType::f32, {2, 8, 4});
+  rapt::AttentionOutputs outputs;
+  outputs.state.output = output;
+  const rapt::Causal causal;
+  const rapt::Prefix apart(3);
+  const rapt::Or good{&causal, &apart};
+  EXPECT_EQ(refused(good, outputs), -1);
+
+  // Lengths that lie in the output, at first all 0.
+  std::fill(output.values<float>().begin(), output.values<float>().end(), 0.f);
+  const rapt::Lengths within(TensorView(static_cast<const int64_t*>(output.data()), {2}));
+  const rapt::Not outside(&within);
+  const rapt::And nested{&causal, &outside};
+  EXPECT_EQ(refused(nested, outputs), code(rapt::ErrorCode::overlap));
+
+  const auto* odd = reinterpret_cast<const int64_t*>(static_cast<const char*>(x.data()) + 1);
+  const rapt::Lengths unaligned(TensorView(odd, {2}));
+  const rapt::Or either{&causal, &unaligned};
+  EXPECT_EQ(refused(either, outputs), code(rapt::ErrorCode::argument));
+
+  std::vector<std::unique_ptr<rapt::And>> levels;
+  const rapt::Mask* below = &causal;
+  for (int level = 0; level < 15; ++level) {
+    levels.push_back(std::make_unique<rapt::And>(std::vector<const rapt::Mask*>(16, below)));
+    below = levels.back().get();
+  }
+  EXPECT_EQ(refused(*below, outputs), code(rapt::ErrorCode::argument));
+}
+
 // What is written is read as the same mask.
 TEST(MaskAlgebra, TextKeepsTheMeaning) {
   Random random(base_seed());
