@@ -104,16 +104,19 @@ void run_fma(rapt::Executor& executor) {
 
 class Attention {
  public:
-  explicit Attention(int64_t heads, int threads)
+  Attention(int64_t heads, int threads)
       : query_(random({heads, kLength, kHeadDim}, 1)),
         key_(random({heads, kLength, kHeadDim}, 2)),
         value_(random({heads, kLength, kHeadDim}, 3)),
         output_(rapt::DType::f32, {heads, kLength, kHeadDim}),
         lse_(rapt::DType::f32, {heads, kLength}) {
-    rapt::ThreadPool widest(threads);
-    rapt::Context context;
-    context.executor = &widest;
-    workspace_.resize(rapt::workspace_bytes(query_, key_, value_, {}, context));
+    for (const int workers : {1, threads}) {
+      rapt::ThreadPool pool(workers);
+      rapt::Context context;
+      context.executor = &pool;
+      workspace_.resize(
+          std::max(workspace_.size(), rapt::workspace_bytes(query_, key_, value_, {}, context)));
+    }
   }
   void run(rapt::Executor& executor) {
     rapt::Context context;

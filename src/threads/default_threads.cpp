@@ -31,7 +31,7 @@ int default_threads() {
   const char* wanted = std::getenv("RAPT_THREADS");
   if (wanted && *wanted) return threads_from(wanted);
   // Of the main thread: a host may have pinned the calling one.
-  const int cpus = CpuMask::of_thread(getpid()).count();
+  const int cpus = std::min(CpuMask::of_thread(getpid()).count(), ThreadPool::kMostThreads);
   // Whole CPUs only: with one thread more, all of them would stand still at the end of each period.
   const double quota = cgroup_cpus("");
   return quota > 0 && quota < cpus ? std::max(1, static_cast<int>(quota)) : cpus;

@@ -28,6 +28,12 @@ class Input {
     context.executor = &executor;
     return rapt::scaled_dot_product_attention(x_, x_, x_, {.masks = {&causal_}}, context);
   }
+  // On the pool of the process.
+  AttentionResult attend(int threads) const {
+    rapt::Context context;
+    context.threads = threads;
+    return rapt::scaled_dot_product_attention(x_, x_, x_, {.masks = {&causal_}}, context);
+  }
   AttentionResult attend_alone() const {
     rapt::ThreadPool alone(1);
     return attend(alone);
@@ -84,6 +90,25 @@ TEST(AttentionOnThePool, InATaskOfThePool) {
   calls.pool.run(6, Calls::task, &calls);
   for (const AttentionResult& result : calls.results) EXPECT_TRUE(same_bits(result, expected));
 }
+
+TEST(AttentionOnThePool, OfTheProcess) {
+  const Input input;
+  const AttentionResult expected = input.attend_alone();
+  for (int threads = 0; threads <= 64; ++threads)
+    EXPECT_TRUE(same_bits(input.attend(threads), expected)) << threads << " threads";
+}
+
+#if !defined(__SANITIZE_THREAD__)  // see lifecycle_test.cpp
+TEST(AttentionOnThePool, InChildren) {
+  const Input input;
+  const AttentionResult expected = input.attend_alone();
+  const auto right = [&] { return same_bits(input.attend(0), expected); };
+  EXPECT_EQ(wrong_in_child(right), "");
+  EXPECT_TRUE(right());
+  EXPECT_EQ(wrong_in_child(right), "");
+  EXPECT_TRUE(right());
+}
+#endif
 
 }  // namespace
 }  // namespace threads
