@@ -110,6 +110,10 @@ class ScoreTiles {
       if (stopped()) return;
       KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
       for (int64_t i = 0; i < count; ++i) {
+        if (bias_) {  // what the next tile will read
+          const bool last = i + 1 == count;
+          next_bias_ = bias_at(tiles[last ? 0 : i + 1].positions.start, last ? block.end : begin);
+        }
         const int64_t first = scores_of(tiles[i], block);
         if (tiles[i].hooks.keys > 0) step(tiles[i], block, first);
       }
@@ -246,20 +250,25 @@ class ScoreTiles {
   }
 
  private:
-  // Score hooks and bias, in natural units. The maximum is stale afterwards, so the tile counts as
+  // Score hooks and bias, in natural units. Hooks leave the maximum stale, so the tile counts as
   // partial and exclude() finds it again.
   void change_scores(QueryTile<E>& tile, Positions keys) noexcept {
     if (call_.scores.empty() && !bias_) return;
     if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
-    partial_ = true;
     for (const ScoreRef& score : call_.scores)
       table_.scores[score.index].apply(score.object, tile.hooks);
+    partial_ |= !call_.scores.empty() && !bias_;
     if (!bias_) return;
     const Operand& b = p_.bias;
-    const int64_t at = tile.positions.start * b.row_stride + keys.start * b.dim_stride;
-    table_.add_bias[static_cast<int>(b.dtype)](
-        tile.hooks.scores, bias_ + at * size_of(b.dtype), tile.positions.step * b.row_stride,
-        b.dim_stride, keys.count, tile.positions.count, tile.queries, bits_);
+    partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
+        tile.hooks.scores, bias_at(tile.positions.start, keys.start), next_bias_,
+        tile.positions.step * b.row_stride, b.dim_stride, keys.count, tile.positions.count,
+        tile.queries, bits_, row(0));
+  }
+
+  const std::byte* bias_at(int64_t query, int64_t key) const noexcept {
+    const Operand& b = p_.bias;
+    return bias_ + (query * b.row_stride + key * b.dim_stride) * size_of(b.dtype);
   }
 
   const ForwardCall<E>& call_;
@@ -277,6 +286,7 @@ class ScoreTiles {
   Head place_;
   Visible visible_;
   const std::byte *query_ = nullptr, *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
+  const std::byte* next_bias_ = nullptr;
   bool partial_ = false;
   uint64_t* bits_ = nullptr;
 };

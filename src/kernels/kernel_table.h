@@ -111,12 +111,13 @@ struct KernelTable {
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,
                   E* block_max) noexcept;
-  // scores += bias^T. A bias of -inf excludes the pair whatever its score: the bit is cleared.
-  // By the DType of the bias.
-  void (*add_bias[kStorageTypes])(E* scores, const void* bias /* [rows, keys] */,
+  // scores += bias^T; block_max becomes the maximum over the keys. A bias of -inf excludes the pair
+  // whatever its score: its bit is cleared, and the result is true. `next` is where the bias of the
+  // tile after this one begins, to be fetched ahead; null: nowhere. By the DType of the bias.
+  bool (*add_bias[kStorageTypes])(E* scores, const void* bias /* [rows, keys] */, const void* next,
                                   int64_t row_stride, int64_t key_stride, int64_t keys,
-                                  int64_t rows, int64_t queries,
-                                  uint64_t* bits /* [keys] */) noexcept;
+                                  int64_t rows, int64_t queries, uint64_t* bits /* [keys] */,
+                                  E* block_max) noexcept;
   // out [rows, dims] = (tile_t * factor)^T where bit i of `present` is set, else 0; factor null: 1.
   // By the DType of `out`.
   void (*store_rows[kStorageTypes])(const E* tile_t /* [dims][queries] */, int64_t dims,

@@ -23,24 +23,44 @@ RAPT_NOINLINE void exclude(E* scores, const uint64_t* rows, int64_t keys, int64_
 }
 
 template <class V, class S, class E = typename V::Element>
-RAPT_NOINLINE void add_bias(E* scores, const void* from, int64_t row_stride, int64_t key_stride,
-                            int64_t keys, int64_t rows, int64_t queries, uint64_t* bits) noexcept {
+RAPT_NOINLINE bool add_bias(E* scores, const void* from, const void* next, int64_t row_stride,
+                            int64_t key_stride, int64_t keys, int64_t rows, int64_t queries,
+                            uint64_t* bits, E* block_max) noexcept {
   const auto* bias = static_cast<const typename S::Stored*>(from);
   const V minus_inf = V::set(-__builtin_inf());
-  for (int64_t j = 0; j < keys; j += V::kLanes) {
-    const int64_t columns = smaller(V::kLanes, keys - j);
-    for (int64_t x = 0; x < rows; x += V::kLanes) {
+  bool excluded = false;
+  // Along the rows first: each load then walks over neighbouring lines, which the hardware fetches
+  // ahead.
+  for (int64_t x = 0; x < rows; x += V::kLanes) {
+    V max_v = minus_inf;
+    for (int64_t j = 0; j < keys; j += V::kLanes) {
+      const int64_t columns = smaller(V::kLanes, keys - j);
+      if (next && key_stride == 1)
+        for (int64_t i = x; i < smaller(x + V::kLanes, rows); ++i)
+          prefetch(static_cast<const typename S::Stored*>(next) + i * row_stride + j);
       V r[V::kLanes];
       load_transposed<V, S>(bias + x * row_stride + j * key_stride, row_stride, key_stride,
                             rows - x, columns, r);
-      for (int64_t y = 0; y < columns; ++y) {
+      // 0 times an infinity is NaN: one test finds the few blocks where a key may be excluded.
+      V finite = V::splat(0);
+      UNROLL_FOR (int y = 0; y < V::kLanes; ++y) {
+        if (y >= columns) break;
         E* s = scores + (j + y) * queries + x;
-        const auto excluded = equal(r[y], minus_inf);
-        store(s, add(V::load(s), r[y]));
-        bits[j + y] &= ~(bits_of(excluded) << x);
+        const V sum = add(V::load(s), r[y]);
+        store(s, sum);
+        max_v = max(max_v, sum);
+        finite = fma(r[y], V::splat(0), finite);
+      }
+      if (!any(not_at_most(finite, finite))) continue;
+      for (int64_t y = 0; y < columns; ++y) {
+        const uint64_t minus = bits_of(equal(r[y], minus_inf)) << x;
+        bits[j + y] &= ~minus;
+        excluded |= minus != 0;
       }
     }
+    store(block_max + x, max_v);
   }
+  return excluded;
 }
 
 template <class V, class E = typename V::Element>

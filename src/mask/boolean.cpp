@@ -2,9 +2,11 @@
 // values[1] = its strides in queries and keys (0: broadcast).
 #include "rapt/mask/boolean.h"
 
-#include <bit>
-#include <cstring>
 #include <string>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace rapt {
 namespace {
@@ -14,10 +16,33 @@ constexpr Parameter kParameters[] = {
                                           kAnyNumber, {}, true),
 };
 
-// Eight bytes, each 0 or not, as 0 or 1.
-uint64_t ones_of(uint64_t bytes) {
-  constexpr uint64_t kLow7 = 0x7F7F7F7F7F7F7F7F;
-  return ((((bytes & kLow7) + kLow7) | bytes) & ~kLow7) >> 7;
+// Bit j says whether byte j of the first n <= 64 is not 0.
+uint64_t bits_of_bytes(const unsigned char* bytes, int64_t n) {
+  uint64_t bits = 0;
+  int64_t j = 0;
+#if defined(__SSE2__)  // every x86-64
+  for (; j + 16 <= n; j += 16) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + j));
+    const auto zero =
+        static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, _mm_setzero_si128())));
+    bits |= static_cast<uint64_t>(zero ^ 0xFFFF) << j;
+  }
+#endif
+  for (; j < n; ++j) bits |= static_cast<uint64_t>(bytes[j] != 0) << j;
+  return bits;
+}
+
+// Transposes 64 x 64 bits: bit j of word i goes to bit i of word j. Halves, quarters ... are
+// swapped.
+void transpose_bits(uint64_t (&words)[64]) {
+  uint64_t low = 0x00000000FFFFFFFF;
+  for (int size = 32; size > 0; size /= 2, low ^= low << size)
+    for (int block = 0; block < 64; block += 2 * size)
+      for (int i = block; i < block + size; ++i) {
+        const uint64_t swapped = ((words[i] >> size) ^ words[i + size]) & low;
+        words[i] ^= swapped << size;
+        words[i + size] ^= swapped;
+      }
 }
 
 }  // namespace
@@ -78,26 +103,23 @@ void Boolean::exclude(const BoundMask& bound, Positions queries, Positions keys,
   const auto* bytes = static_cast<const unsigned char*>(bound.data) +
                       queries.start * bound.values[0] + keys.start * bound.values[1];
   const int64_t query_step = queries.step * bound.values[0], key_step = keys.step * bound.values[1];
-  int64_t j = 0;
-  if (key_step == 1 && std::endian::native == std::endian::little) {
-    // Eight keys of eight queries at a time: eight words of one byte per key, the query's bit in
-    // each, make one word whose bytes are the keys' masks.
-    for (; j + 8 <= keys.count; j += 8)
-      for (int64_t i = 0; i < queries.count; i += 8) {
-        uint64_t block = 0;
-        const int64_t some = queries.count - i < 8 ? queries.count - i : 8;
-        for (int64_t x = 0; x < some; ++x) {
-          uint64_t word;
-          std::memcpy(&word, bytes + (i + x) * query_step + j, 8);
-          block |= ones_of(word) << x;
-        }
-        for (int64_t y = 0; y < 8; ++y)
-          bits[j + y] &= ~(((~block >> (8 * y)) & low_bits(some)) << i);
-      }
+  if (key_step != 1) {
+    for (int64_t j = 0; j < keys.count; ++j)
+      for (int64_t i = 0; i < queries.count; ++i)
+        if (!bytes[i * query_step + j * key_step]) bits[j] &= ~(uint64_t{1} << i);
+    return;
   }
-  for (; j < keys.count; ++j)
-    for (int64_t i = 0; i < queries.count; ++i)
-      if (!bytes[i * query_step + j * key_step]) bits[j] &= ~(uint64_t{1} << i);
+  for (int64_t j = 0; j < keys.count; j += 64) {
+    const int64_t some = keys.count - j < 64 ? keys.count - j : 64;
+    uint64_t words[64] = {};
+    for (int64_t i = 0; i < queries.count; ++i) {
+      // The same rows are asked about next at the keys behind these; rows are far apart.
+      __builtin_prefetch(bytes + i * query_step + j + keys.count);
+      words[i] = bits_of_bytes(bytes + i * query_step + j, some);
+    }
+    transpose_bits(words);
+    for (int64_t k = 0; k < some; ++k) bits[j + k] &= words[k];
+  }
 }
 
 }  // namespace rapt
