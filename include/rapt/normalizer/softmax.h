@@ -62,9 +62,10 @@ struct Softmax {
             static_cast<typename V::Element>(__builtin_log(sum) - unit * t.entropy[i] / sum);
       }
     if (!out.statistic) return;
-    for (int64_t i = 0; i < t.queries; ++i)
-      out.statistic[i] = static_cast<typename V::Element>(t.state[i] * unit +
-                                                          __builtin_log(t.state[t.queries + i]));
+    // A row without keys: m = -inf, l = 0, and so lse = -inf.
+    for (int64_t x = 0; x < t.queries; x += V::kLanes)
+      store(out.statistic + x,
+            fma(V::load(t.state + x), V::set(unit), log(V::load(t.state + t.queries + x))));
   }
 
   template <class V>
