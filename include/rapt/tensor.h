@@ -91,6 +91,11 @@ struct TensorView {
   bool defined() const noexcept { return rank >= 0; }
   Shape dims() const noexcept { return {shape, static_cast<size_t>(rank < 0 ? 0 : rank)}; }
   int64_t count() const { return defined() ? element_count(dims()) : 0; }
+  bool empty() const noexcept {  // no element, or no tensor at all
+    for (int i = 0; i < rank; ++i)
+      if (shape[i] == 0) return true;
+    return rank < 0;
+  }
   bool contiguous() const noexcept;  // dense and row-major
 
   // The same memory with two dimensions exchanged; negative dimensions count from the end.

@@ -61,8 +61,8 @@ Prepared<E> prepare(const Problem& p, const AttentionOptions& options, const Con
                                             options.normalizer.declaration->name +
                                             " does not find the entropy of its weights");
   call.tiling = tiling_of(p, call.kernels, workers_of(p, context));
-  call.layout =
-      layout_of(p, call.captures, call.tiling, call.kernels, Visible::slots(options.masks));
+  call.layout = layout_of(p, call.captures, call.tiling, call.kernels,
+                          Visible::slots(options.masks), tile_size<E>());
   return call;
 }
 

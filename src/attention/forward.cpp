@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 
 #include "attention/score_tiles.h"
 #include "rapt/thread_pool.h"
@@ -38,9 +39,10 @@ class Forward {
  private:
   void run(int64_t first_query, int64_t queries) noexcept {
     const Tiling::Cut cut = call_.tiling.cut(queries);
-    QueryTile<E> tile[kMostTiles];
+    auto* const tile = tiles_.template scratch<QueryTile<E>>(call_.layout.tiles);
     int64_t offset = 0;
     for (int64_t i = 0; i < cut.tiles; ++i) {
+      new (&tile[i]) QueryTile<E>;
       const int vectors = cut.vectors_of(i);
       const int64_t rows = std::min<int64_t>(vectors * call_.tiling.lanes, queries - offset);
       tiles_.begin_tile(tile[i], {first_query + offset, 1, rows}, vectors, offset);
@@ -246,6 +248,14 @@ void run_task(void* argument, int64_t task, int worker) noexcept {
 }
 
 }  // namespace
+
+template <class E>
+size_t tile_size() {
+  return sizeof(QueryTile<E>);
+}
+
+template size_t tile_size<float>();
+template size_t tile_size<double>();
 
 template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context) {

@@ -23,6 +23,10 @@ struct ForwardCall {
   std::byte* workspace;  // 64-byte aligned, layout.bytes_for(tiling.workers)
 };
 
+// Scratch for the tiles of a unit; see ScratchLayout::tiles.
+template <class E>
+size_t tile_size();
+
 // Runs the call: the forward pass, then what needs a second pass over the scores. Throws
 // Error(cancelled).
 template <class E>

@@ -17,7 +17,7 @@ void check_pair(const char* name, const TensorView& a, const TensorView& b) {
     throw Error(ErrorCode::dtype, std::string("merge: ") + name + " is " + name_of(a.dtype) +
                                       " and " + name_of(b.dtype) +
                                       "; expected f32 or f64, the same");
-  if (a.count() > 0 && (!a.data || !b.data))
+  if (!a.empty() && (!a.data || !b.data))
     throw Error(ErrorCode::argument, std::string("merge: null pointer in ") + name);
   if (a.rank < 1)
     throw Error(ErrorCode::shape, std::string("merge: ") + name + " has no rows; expected [..., n" +
@@ -41,7 +41,7 @@ void check_apart(const char* name, const TensorView& written, const char* other_
 
 // The strides of an empty output mean nothing, and it may have no memory to step through.
 AttentionState without_idle_strides(AttentionState state) {
-  if (state.output.count() == 0)
+  if (state.output.empty())
     for (int64_t& stride : state.output.strides) stride = 0;
   return state;
 }
@@ -108,7 +108,7 @@ void merge(const AttentionState& into, const AttentionState& from,
   check_apart("output", into.output, "its statistic", into.statistic);
   check_apart("statistic", into.statistic, "the second's", from.statistic);
   check_apart("statistic", into.statistic, "the second's output", from.output);
-  if (into.statistic.count() == 0) return;
+  if (into.statistic.empty()) return;
   const AttentionState a = without_idle_strides(into), b = without_idle_strides(from);
   into.output.dtype == DType::f64 ? merge_all<double>(a, b) : merge_all<float>(a, b);
 }

@@ -15,7 +15,7 @@ struct Bytes {  // [begin, end) of a view's memory; empty: begin == end
 };
 
 Bytes bytes_of(const TensorView& view) {
-  if (!view.defined() || view.count() == 0 || !view.data) return {};
+  if (!view.defined() || view.empty() || !view.data) return {};
   const int64_t size = size_of(view.dtype);
   int64_t low = 0, high = 0;
   for (int i = 0; i < view.rank; ++i) {
@@ -38,7 +38,7 @@ void check_output(const char* name, const TensorView& view, Shape expected, DTyp
     throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
                                       "; expected " + name_of(dtype));
   if (view.read_only) throw Error(ErrorCode::argument, described(name, view) + " is read-only");
-  if (view.count() > 0 && !view.data)
+  if (!view.empty() && !view.data)
     throw Error(ErrorCode::argument,
                 described(name, view) + " has elements but a null data pointer");
   check_extent(name, view);
@@ -48,14 +48,14 @@ void check_output(const char* name, const TensorView& view, Shape expected, DTyp
                 described(name, view) + ": two of its elements may share memory (strides)");
 }
 
-struct Written {
+struct Tenant {  // of memory
   const char* name;
   Bytes bytes;
 };
 
-void check_apart(const Written& written, const char* input, const TensorView& view) {
-  if (written.bytes.meets(bytes_of(view)))
-    throw Error(ErrorCode::overlap, std::string(written.name) + " overlaps " + input +
+void check_apart(const Tenant& written, const Tenant& other) {
+  if (written.bytes.meets(other.bytes))
+    throw Error(ErrorCode::overlap, std::string(written.name) + " overlaps " + other.name +
                                         " in memory; give it memory of its own");
 }
 
@@ -63,7 +63,7 @@ void check_apart(const Written& written, const char* input, const TensorView& vi
 
 // Sorted by stride, each stride must pass over all that the smaller ones reach.
 bool overlaps_itself(const TensorView& view) {
-  if (view.count() == 0) return false;
+  if (view.empty()) return false;
   int order[kMaxRank], rank = 0;
   for (int i = 0; i < view.rank; ++i)
     if (view.shape[i] > 1) order[rank++] = i;
@@ -90,9 +90,9 @@ Operand operand_of(const TensorView& view, bool matrix) {
   o.data = view.data;
   o.dtype = view.dtype;
   o.dim_stride = 1;
-  if (view.count() == 0) return o;  // strides that no element needs may be anything
   const int lead = view.rank - (matrix ? 2 : 1);
-  for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.strides[i];
+  for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.empty() ? 0 : view.strides[i];
+  if (view.empty()) return o;  // strides that no element needs may be anything
   o.row_stride = view.strides[lead];
   if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
   return o;
@@ -116,7 +116,7 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const TensorVi
                                        &outputs.map,     &outputs.top_keys,  &outputs.top_weights,
                                        &outputs.entropy, &outputs.received};
   const TensorView* views[kOutputs] = {&given.state.output, &given.state.statistic};
-  Written written[kOutputs + 1];
+  Tenant written[kOutputs + 1];
   for (int i = 0; i < kOutputs; ++i) {
     const OutputSpec& spec = specs[i];
     if (spec.view) views[i] = &(given.*spec.view);
@@ -132,27 +132,25 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const TensorVi
     const bool vector = &spec == &specs[1] || spec.tensor == &AttentionResult::entropy ||
                         spec.tensor == &AttentionResult::received;
     *operands[i] = operand_of(view, !vector);
-    if (view.count() == 0 && i > 1) operands[i]->data = nullptr;  // nothing to compute for it
+    if (view.empty() && i > 1) operands[i]->data = nullptr;  // nothing to compute for it
     written[i].bytes = bytes_of(view);
   }
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
   written[kOutputs] = {"workspace", {scratch, scratch + workspace.size()}};
 
-  for (const Written& w : written) {
+  const Tenant inputs[] = {{"query", bytes_of(query)},
+                           {"key", bytes_of(key)},
+                           {"value", bytes_of(value)},
+                           {"bias", bytes_of(options.bias)},
+                           {"packed.query_starts", bytes_of(options.packed.query_starts)},
+                           {"packed.key_starts", bytes_of(options.packed.key_starts)}};
+  for (const Tenant& w : written) {
     if (w.bytes.begin == w.bytes.end) continue;
-    check_apart(w, "query", query);
-    check_apart(w, "key", key);
-    check_apart(w, "value", value);
-    check_apart(w, "bias", options.bias);
-    check_apart(w, "packed.query_starts", options.packed.query_starts);
-    check_apart(w, "packed.key_starts", options.packed.key_starts);
+    for (const Tenant& input : inputs) check_apart(w, input);
+    for (const Tenant* other = written; other != &w; ++other) check_apart(w, *other);
     for_each_mask_tensor(options.masks, [&](const char*, const TensorView& tensor) {
-      check_apart(w, "a mask's tensor", tensor);
+      check_apart(w, {"a mask's tensor", bytes_of(tensor)});
     });
-    for (const Written* other = written; other != &w; ++other)
-      if (w.bytes.meets(other->bytes))
-        throw Error(ErrorCode::overlap, std::string(w.name) + " overlaps " + other->name +
-                                            " in memory; give it memory of its own");
   }
   return outputs;
 }

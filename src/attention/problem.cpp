@@ -59,6 +59,7 @@ Operand operand_of(const TensorView& view, const Problem& p) {
   o.data = view.data;
   o.dtype = view.dtype;
   const int rank = view.rank - 2;
+  std::fill_n(o.lead_strides, p.leading_rank, 0);
   for (int i = 0; i < rank; ++i) {
     const int at = p.leading_rank - rank + i;
     const int64_t n = view.shape[i];
@@ -70,7 +71,10 @@ Operand operand_of(const TensorView& view, const Problem& p) {
   const int64_t rows = view.shape[view.rank - 2], dims = view.shape[view.rank - 1];
   o.row_stride = rows > 1 ? view.strides[view.rank - 2] : 0;
   o.dim_stride = dims > 1 ? view.strides[view.rank - 1] : 1;
-  if (rows == 0 || dims == 0 || p.heads == 0) o = Operand{view.data, view.dtype, {}, 1, 0, 1};
+  if (rows == 0 || dims == 0 || p.heads == 0) {
+    o.row_stride = 0, o.dim_stride = 1;
+    std::fill_n(o.lead_strides, p.leading_rank, 0);
+  }
   return o;
 }
 
@@ -82,7 +86,7 @@ void check_mask_tensor(const char* name, const TensorView& view) {
 }  // namespace
 
 void check_extent(const char* name, const TensorView& view) {
-  if (view.count() == 0) return;
+  if (view.empty()) return;
   int64_t reach = 0;
   for (int i = 0; i < view.rank; ++i) {
     int64_t step, span;
@@ -94,7 +98,7 @@ void check_extent(const char* name, const TensorView& view) {
 }
 
 void check_alignment(const char* name, const TensorView& view) {
-  if (view.count() > 0 &&
+  if (!view.empty() &&
       reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(size_of(view.dtype)) != 0)
     fail(ErrorCode::argument, named(name, view) + " is not aligned to its elements of " +
                                   std::to_string(size_of(view.dtype)) +
@@ -149,6 +153,7 @@ void take_bias(const TensorView& bias, Problem& p) {
          std::string("bias is ") + name_of(bias.dtype) + "; expected " + name_of(p.dtype) +
              " as the query" + (p.dtype == p.result_dtype ? "" : ", or f32") +
              (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
+  std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
   bool fits = bias.rank <= p.leading_rank + 2;
   for (int i = 0; fits && i < bias.rank; ++i) {
     const int at = p.leading_rank + 2 - bias.rank + i;
@@ -170,7 +175,10 @@ void take_bias(const TensorView& bias, Problem& p) {
                                to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
                                ", " + std::to_string(p.k_len) + "]");
   check_extent("bias", bias);
-  if (bias.count() == 0) p.bias = {};  // strides of no element: see operand_of()
+  if (bias.empty()) {  // strides of no element: see operand_of()
+    p.bias.row_stride = p.bias.dim_stride = 0;
+    std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
+  }
   p.has_bias = true;
   p.bias.data = bias.data;
   p.bias.dtype = bias.dtype;
@@ -323,7 +331,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options) {
   const auto require = [](const char* name, const TensorView& view) {
-    if (view.count() > 0 && !view.data)
+    if (!view.empty() && !view.data)
       fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
     check_alignment(name, view);
   };

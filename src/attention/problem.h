@@ -13,8 +13,9 @@ namespace rapt {
 struct Operand {
   void* data = nullptr;
   DType dtype = DType::f32;
-  int64_t lead_strides[kMaxRank] = {};  // per leading dimension of the output; 0: broadcast
-  int64_t heads_per_group = 1;          // on the last leading dimension
+  int64_t
+      lead_strides[kMaxRank];   // [leading rank] along the dimensions of the output; 0: broadcast
+  int64_t heads_per_group = 1;  // on the last leading dimension
   int64_t row_stride = 0;
   int64_t dim_stride = 0;
 
@@ -42,8 +43,8 @@ struct Problem {
   DType output_dtype = DType::f32;  // of the output
   DType result_dtype = DType::f32;  // of the statistic and the captures: what is computed in
   int leading_rank = 0;
-  int64_t leading[kMaxRank] = {};  // of the output
-  int64_t heads = 1;               // product of the leading dimensions
+  int64_t leading[kMaxRank];  // [leading_rank] of the output
+  int64_t heads = 1;          // product of the leading dimensions
   int64_t q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
   double scale = 1;
   bool has_bias = false;

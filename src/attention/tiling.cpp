@@ -85,7 +85,7 @@ template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&
 
 template <class E>
 ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
-                        const Kernels<E>& kernels, int64_t mask_slots) {
+                        const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size) {
   ScratchLayout layout;
   size_t at = 0;
   const auto place = [&](std::initializer_list<int64_t> lengths, size_t size) {
@@ -114,6 +114,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   for (int64_t s = 0; s < p.sequences; ++s) longest = std::max(longest, p.sequence(s).q_len);
   const int64_t unit = std::min(t.unit_queries, ceil_div(longest, t.lanes) * t.lanes);
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
+  layout.tiles = place({t.cut(unit).tiles}, tile_size);
   layout.query_t = place({packed_stride(p.head_dim, t.step), unit}, route_size);
   layout.output_t = place({p.value_dim, unit}, sizeof(E));
   layout.extra_t = place({n.extra ? p.value_dim : 0, unit}, sizeof(E));
@@ -140,9 +141,9 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
 }
 
 template ScratchLayout layout_of(const Problem&, const Captures&, const Tiling&,
-                                 const Kernels<float>&, int64_t);
+                                 const Kernels<float>&, int64_t, size_t);
 template ScratchLayout layout_of(const Problem&, const Captures&, const Tiling&,
-                                 const Kernels<double>&, int64_t);
+                                 const Kernels<double>&, int64_t, size_t);
 
 size_t ScratchLayout::bytes_for(int count) const {
   size_t bytes;

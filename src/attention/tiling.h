@@ -54,9 +54,6 @@ struct Tiling {
   }
 };
 
-// Tiles of a unit: at most 192 queries, in tiles of at least 4 (tiling.cpp).
-inline constexpr int kMostTiles = 48;
-
 // How many threads the work of a problem would pay for.
 double worthwhile_workers(const Problem& problem);
 
@@ -77,6 +74,7 @@ struct ScratchLayout {
   size_t saved_state = 0;   // [heads][state_rows][q_len] E, for a second pass over the scores
   size_t workers = 0;       // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
+  size_t tiles = 0;       // [tiles] QueryTile
   size_t query_t = 0;     // [tiles][head_dim][queries] of the route's elements
   size_t output_t = 0;    // [tiles][value_dim][queries] E
   size_t extra_t = 0;     // the same, for a normaliser with an extra output
@@ -102,7 +100,7 @@ struct ScratchLayout {
 
 template <class E>
 ScratchLayout layout_of(const Problem& problem, const Captures& captures, const Tiling& tiling,
-                        const Kernels<E>& kernels, int64_t mask_slots);
+                        const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size);
 
 // Are rows of keys (values) read where they lie in the caller's memory?
 template <class E>

@@ -22,7 +22,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
                    int64_t begin, int64_t end) noexcept {
   const Problem& p = call.problem;
   const RequestedWeights& w = call.captures.weights;
-  Operand out = call.outputs.weights;
+  const Operand& out = call.outputs.weights;
   ScoreTiles<E> tiles(call, cancel, worker);
   tiles.begin_head(w.heads[nth], 0);
   const int64_t to_head = w.heads.chosen.empty() ? tiles.offset_of(out) : nth * out.lead_strides[0];

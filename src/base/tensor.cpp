@@ -90,10 +90,9 @@ int64_t element_count(Shape shape) {
   }
   if (empty) return 0;
   for (const int64_t n : shape) {
-    if (count > kMost / n)
+    if (__builtin_mul_overflow(count, n, &count) || count > kMost)
       throw Error(ErrorCode::overflow,
                   "a tensor of shape " + to_string(shape) + " has too many elements for 64 bits");
-    count *= n;
   }
   return count;
 }

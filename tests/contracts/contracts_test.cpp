@@ -88,7 +88,8 @@ State forward(const Case& c) {
   const Kernels<double> kernels{table, *table.fma[static_cast<int>(DType::f64)], n};
   const Captures captures;
   const Tiling tiling = tiling_of(p, kernels, Workers{});
-  const ScratchLayout layout = layout_of(p, captures, tiling, kernels, options.masks.size());
+  const ScratchLayout layout =
+      layout_of(p, captures, tiling, kernels, options.masks.size(), tile_size<double>());
   Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes_for(1))});
   const N normalizer;
   const auto address = reinterpret_cast<uintptr_t>(workspace.data());
