@@ -12,9 +12,6 @@
 #include "rapt/error.h"
 #include "threads/crew.h"
 
-// Weak: a program that is linked statically has none, and nothing that could be unloaded either.
-extern "C" __attribute__((weak)) void* dlopen(const char* file, int mode) noexcept;
-
 namespace rapt {
 namespace {
 
@@ -80,7 +77,7 @@ ThreadPool& default_pool() {
   std::unique_ptr<ThreadPool> mine(new ThreadPool(ThreadPool::ForTheProcess{}));
   if (!pool.compare_exchange_strong(now, mine.get())) return *now;
   Dl_info here;
-  if (dlopen && dladdr(&pool, &here) && here.dli_fname)
+  if (dladdr(&pool, &here) && here.dli_fname)
     dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   return *mine.release();
 }
