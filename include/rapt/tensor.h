@@ -21,7 +21,11 @@ namespace rapt {
 enum class DType : uint8_t { f32, f64, bf16, f16, i64, i32, u8, boolean };
 enum class Device : uint8_t { cpu };
 
-int64_t size_of(DType dtype) noexcept;      // bytes per element
+// Bytes per element.
+[[gnu::always_inline]] constexpr int64_t size_of(DType dtype) noexcept {
+  constexpr uint8_t kSizes[] = {4, 8, 2, 2, 8, 4, 1, 1};
+  return static_cast<unsigned>(dtype) < sizeof kSizes ? kSizes[static_cast<unsigned>(dtype)] : 0;
+}
 const char* name_of(DType dtype) noexcept;  // "f32", "bool", ...
 
 // The dtype of a C++ element type.

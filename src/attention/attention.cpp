@@ -215,8 +215,7 @@ void scaled_dot_product_attention(const TensorView& query, const TensorView& key
   const Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   with_prepared(p, options, context, [&](const auto& call) {
-    const Outputs outputs =
-        check_outputs(p, call.captures, query, key, value, options, given, workspace);
+    const Outputs outputs = check_outputs(p, call.captures, options, given, workspace);
     forward(p, call, options, outputs, workspace, context);
   });
 }
@@ -247,8 +246,7 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
     outputs.state = result.state();
     Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
     const auto bytes = std::as_writable_bytes(workspace.values<uint8_t>());
-    forward(p, call, options,
-            check_outputs(p, call.captures, query, key, value, options, outputs, bytes), bytes,
+    forward(p, call, options, check_outputs(p, call.captures, options, outputs, bytes), bytes,
             context);
     return result;
   });

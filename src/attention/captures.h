@@ -39,6 +39,7 @@ struct Captures {
   int64_t top_k = 0;
   bool entropy = false, received = false;
 
+  bool any() const noexcept { return second_pass() || top_k > 0 || entropy; }
   // Do some need a second pass over the scores?
   bool second_pass() const noexcept { return weights.wanted || map.wanted || received; }
 };
@@ -77,8 +78,7 @@ struct Outputs {
 };
 
 // The caller's outputs. Throws Error(shape, dtype, argument, overlap).
-Outputs check_outputs(const Problem& problem, const Captures& captures, const TensorView& query,
-                      const TensorView& key, const TensorView& value,
+Outputs check_outputs(const Problem& problem, const Captures& captures,
                       const AttentionOptions& options, const AttentionOutputs& outputs,
                       std::span<const std::byte> workspace);
 

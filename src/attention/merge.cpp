@@ -22,8 +22,8 @@ void check_pair(const char* name, const TensorView& a, const TensorView& b) {
   if (a.rank < 1)
     throw Error(ErrorCode::shape, std::string("merge: ") + name + " has no rows; expected [..., n" +
                                       (name[0] == 'o' ? ", value_dim]" : "]"));
-  check_extent(name, a);
-  check_extent(name, b);
+  extent_of(name, a);
+  extent_of(name, b);
   if (overlaps_itself(a))
     throw Error(ErrorCode::overlap, std::string("merge: two elements of the first state's ") +
                                         name + " may share memory (strides)");

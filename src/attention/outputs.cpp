@@ -7,31 +7,13 @@
 namespace rapt {
 namespace {
 
-struct Bytes {  // [begin, end) of a view's memory; empty: begin == end
-  uintptr_t begin = 0, end = 0;
-  bool meets(const Bytes& other) const {
-    return begin < end && other.begin < other.end && begin < other.end && other.begin < end;
-  }
-};
-
-Bytes bytes_of(const TensorView& view) {
-  if (!view.defined() || view.empty() || !view.data) return {};
-  const int64_t size = size_of(view.dtype);
-  int64_t low = 0, high = 0;
-  for (int i = 0; i < view.rank; ++i) {
-    const int64_t reach = (view.shape[i] - 1) * view.strides[i] * size;
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto at = reinterpret_cast<uintptr_t>(view.data);
-  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
-}
-
 // Built for a message only: a call with the caller's memory allocates nothing.
 std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
-void check_output(const char* name, const TensorView& view, Shape expected, DType dtype) {
+// Returns the addresses that are written.
+Bytes check_output(const char* name, const TensorView& view, Shape expected, DType dtype) {
   if (!std::equal(expected.begin(), expected.end(), view.dims().begin(), view.dims().end()))
     throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
   if (view.dtype != dtype)
@@ -41,11 +23,12 @@ void check_output(const char* name, const TensorView& view, Shape expected, DTyp
   if (!view.empty() && !view.data)
     throw Error(ErrorCode::argument,
                 described(name, view) + " has elements but a null data pointer");
-  check_extent(name, view);
+  const Bytes bytes = extent_of(name, view);
   check_alignment(name, view);
-  if (overlaps_itself(view))
+  if (!view.contiguous() && overlaps_itself(view))
     throw Error(ErrorCode::overlap,
                 described(name, view) + ": two of its elements may share memory (strides)");
+  return bytes;
 }
 
 struct Tenant {  // of memory
@@ -79,7 +62,9 @@ bool overlaps_itself(const TensorView& view) {
   return false;
 }
 
-bool overlap(const TensorView& a, const TensorView& b) { return bytes_of(a).meets(bytes_of(b)); }
+bool overlap(const TensorView& a, const TensorView& b) {
+  return extent_of("tensor", a).meets(extent_of("tensor", b));
+}
 
 namespace {
 
@@ -100,58 +85,98 @@ Operand operand_of(const TensorView& view, bool matrix) {
 
 }  // namespace
 
-Outputs check_outputs(const Problem& p, const Captures& captures, const TensorView& query,
-                      const TensorView& key, const TensorView& value,
-                      const AttentionOptions& options, const AttentionOutputs& given,
-                      std::span<const std::byte> workspace) {
-  if (!given.state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
-  if (given.state.extra.defined())
-    throw Error(ErrorCode::argument,
-                "state.extra is given, but this normaliser has no extra output");
-  OutputSpec specs[kOutputs];
-  describe_outputs(p, captures, given.state.statistic.defined(), specs);
+namespace {
 
-  Outputs outputs;
-  Operand* const operands[kOutputs] = {&outputs.output,  &outputs.statistic, &outputs.weights,
-                                       &outputs.map,     &outputs.top_keys,  &outputs.top_weights,
+// What is written, to be told apart from each other and from what is read.
+class Tenants {
+ public:
+  void add(const char* name, Bytes bytes) {
+    if (bytes.begin != bytes.end) tenants_[count_++] = {name, bytes};
+  }
+  const Tenant* begin() const { return tenants_; }
+  const Tenant* end() const { return tenants_ + count_; }
+
+ private:
+  Tenant tenants_[kOutputs + 1];
+  int count_ = 0;
+};
+
+void check_apart(const Tenants& written, const char* name, Bytes read) {
+  for (const Tenant& w : written) check_apart(w, {name, read});
+}
+
+// Everything but output and statistic.
+void check_captures(const Problem& p, const Captures& captures, const AttentionOutputs& given,
+                    Outputs& outputs, Tenants& written) {
+  OutputSpec specs[kOutputs];
+  describe_outputs(p, captures, true, specs);
+  Operand* const operands[kOutputs] = {nullptr,          nullptr,           &outputs.weights,
+                                       &outputs.map,     &outputs.top_keys, &outputs.top_weights,
                                        &outputs.entropy, &outputs.received};
-  const TensorView* views[kOutputs] = {&given.state.output, &given.state.statistic};
-  Tenant written[kOutputs + 1];
-  for (int i = 0; i < kOutputs; ++i) {
+  for (int i = 2; i < kOutputs; ++i) {
     const OutputSpec& spec = specs[i];
-    if (spec.view) views[i] = &(given.*spec.view);
-    const TensorView& view = *views[i];
-    written[i] = {spec.name, {}};
+    const TensorView& view = given.*spec.view;
     if (view.defined() != spec.wanted())
       throw Error(ErrorCode::argument,
                   spec.wanted() ? std::string(spec.name) + " wanted but no memory given for it"
                                 : std::string("memory given for ") + spec.name +
                                       " but the options do not ask for it");
     if (!spec.wanted()) continue;
-    check_output(spec.name, view, spec.dims(), spec.dtype);
-    const bool vector = &spec == &specs[1] || spec.tensor == &AttentionResult::entropy ||
-                        spec.tensor == &AttentionResult::received;
+    written.add(spec.name, check_output(spec.name, view, spec.dims(), spec.dtype));
+    const bool vector =
+        spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
     *operands[i] = operand_of(view, !vector);
-    if (view.empty() && i > 1) operands[i]->data = nullptr;  // nothing to compute for it
-    written[i].bytes = bytes_of(view);
+    if (view.empty()) operands[i]->data = nullptr;  // nothing to compute for it
   }
-  const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
-  written[kOutputs] = {"workspace", {scratch, scratch + workspace.size()}};
+}
 
-  const Tenant inputs[] = {{"query", bytes_of(query)},
-                           {"key", bytes_of(key)},
-                           {"value", bytes_of(value)},
-                           {"bias", bytes_of(options.bias)},
-                           {"packed.query_starts", bytes_of(options.packed.query_starts)},
-                           {"packed.key_starts", bytes_of(options.packed.key_starts)}};
-  for (const Tenant& w : written) {
-    if (w.bytes.begin == w.bytes.end) continue;
-    for (const Tenant& input : inputs) check_apart(w, input);
-    for (const Tenant* other = written; other != &w; ++other) check_apart(w, *other);
-    for_each_mask_tensor(options.masks, [&](const char*, const TensorView& tensor) {
-      check_apart(w, {"a mask's tensor", bytes_of(tensor)});
-    });
+}  // namespace
+
+Outputs check_outputs(const Problem& p, const Captures& captures, const AttentionOptions& options,
+                      const AttentionOutputs& given, std::span<const std::byte> workspace) {
+  const AttentionState& state = given.state;
+  if (!state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
+  if (state.extra.defined())
+    throw Error(ErrorCode::argument,
+                "state.extra is given, but this normaliser has no extra output");
+  int64_t shape[kMaxRank + 2];
+  std::copy_n(p.leading, p.leading_rank, shape);
+  shape[p.leading_rank] = p.q_len;
+  shape[p.leading_rank + 1] = p.value_dim;
+  const auto prefix = [&](int rank) { return Shape(shape, static_cast<size_t>(rank)); };
+
+  Outputs outputs;
+  Tenants written;
+  written.add("output",
+              check_output("output", state.output, prefix(p.leading_rank + 2), p.output_dtype));
+  outputs.output = operand_of(state.output, true);
+  if (state.statistic.defined()) {
+    written.add("statistic", check_output("statistic", state.statistic, prefix(p.leading_rank + 1),
+                                          p.result_dtype));
+    outputs.statistic = operand_of(state.statistic, false);
   }
+  if (captures.any() || given.weights.defined() || given.map.defined() ||
+      given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||
+      given.received.defined())
+    check_captures(p, captures, given, outputs, written);
+  const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
+  written.add("workspace", {scratch, scratch + workspace.size()});
+
+  check_apart(written, "query", p.query.bytes);
+  check_apart(written, "key", p.key.bytes);
+  check_apart(written, "value", p.value.bytes);
+  if (p.has_bias) check_apart(written, "bias", p.bias.bytes);
+  if (options.packed.defined()) {
+    check_apart(written, "packed.query_starts",
+                extent_of("packed.query_starts", options.packed.query_starts));
+    check_apart(written, "packed.key_starts",
+                extent_of("packed.key_starts", options.packed.key_starts));
+  }
+  for_each_mask_tensor(options.masks, [&](const char* name, const TensorView& tensor) {
+    check_apart(written, "a mask's tensor", extent_of(name, tensor));
+  });
+  for (const Tenant& w : written)
+    for (const Tenant* other = written.begin(); other != &w; ++other) check_apart(w, *other);
   return outputs;
 }
 

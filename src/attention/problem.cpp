@@ -79,22 +79,32 @@ Operand operand_of(const TensorView& view, const Problem& p) {
 }
 
 void check_mask_tensor(const char* name, const TensorView& view) {
-  check_extent(name, view);
+  extent_of(name, view);
   check_alignment(name, view);
 }
 
 }  // namespace
 
-void check_extent(const char* name, const TensorView& view) {
-  if (view.empty()) return;
-  int64_t reach = 0;
+Bytes extent_of(const char* name, const TensorView& view) {
+  if (view.empty()) return {};
+  int64_t low = 0, high = 0;  // in bytes
+  bool overflow = false;
   for (int i = 0; i < view.rank; ++i) {
-    int64_t step, span;
-    if (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span) ||
-        __builtin_mul_overflow(span, size_of(view.dtype), &step) || step == INT64_MIN ||
-        __builtin_add_overflow(reach, step < 0 ? -step : step, &reach))
-      fail(ErrorCode::overflow, named(name, view) + ": its strides reach beyond 64-bit addresses");
+    int64_t span;
+    overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
+    int64_t& end = span < 0 ? low : high;
+    overflow |= __builtin_add_overflow(end, span, &end);
   }
+  const int64_t size = size_of(view.dtype);
+  int64_t bytes;  // from the one end to the other
+  overflow |= __builtin_mul_overflow(low, size, &low) ||
+              __builtin_mul_overflow(high, size, &high) ||
+              __builtin_sub_overflow(high, low, &bytes);
+  if (overflow)
+    fail(ErrorCode::overflow, named(name, view) + ": its strides reach beyond 64-bit addresses");
+  if (!view.data) return {};
+  const auto at = reinterpret_cast<uintptr_t>(view.data);
+  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
 }
 
 void check_alignment(const char* name, const TensorView& view) {
@@ -174,7 +184,7 @@ void take_bias(const TensorView& bias, Problem& p) {
     fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
                                to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
                                ", " + std::to_string(p.k_len) + "]");
-  check_extent("bias", bias);
+  p.bias.bytes = extent_of("bias", bias);
   if (bias.empty()) {  // strides of no element: see operand_of()
     p.bias.row_stride = p.bias.dim_stride = 0;
     std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
@@ -212,7 +222,7 @@ const int64_t* check_starts(const char* name, const TensorView& starts, int64_t 
                                   std::to_string(starts.shape[0]) +
                                   " entries, so there is no sequence; expected at least 2");
   if (!starts.data) fail(ErrorCode::argument, std::string("packed.") + name + ": null pointer");
-  check_extent(name, starts);
+  extent_of(name, starts);
   check_alignment(name, starts);
   const auto* at = static_cast<const int64_t*>(starts.data);
   int64_t before = 0;
@@ -309,9 +319,9 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   p.query = operand_of(query, p);
   p.key = operand_of(key, p);
   p.value = operand_of(value, p);
-  check_extent("query", query);
-  check_extent("key", key);
-  check_extent("value", value);
+  p.query.bytes = extent_of("query", query);
+  p.key.bytes = extent_of("key", key);
+  p.value.bytes = extent_of("value", value);
 
   p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
   if (!std::isfinite(p.scale))

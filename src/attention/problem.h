@@ -8,6 +8,13 @@
 
 namespace rapt {
 
+struct Bytes {  // addresses [begin, end); empty: begin == end
+  uintptr_t begin = 0, end = 0;
+  bool meets(const Bytes& other) const noexcept {
+    return begin < end && other.begin < other.end && begin < other.end && other.begin < end;
+  }
+};
+
 // A tensor as the conductor sees it: where the matrix of a (batch, head) begins, and its two
 // strides, in elements.
 struct Operand {
@@ -18,6 +25,7 @@ struct Operand {
   int64_t heads_per_group = 1;  // on the last leading dimension
   int64_t row_stride = 0;
   int64_t dim_stride = 0;
+  Bytes bytes;  // all that the view reaches
 
   // Elements from `data` to the matrix of the head at `index`.
   int64_t offset_of(const int64_t* index, int rank) const noexcept {
@@ -72,9 +80,9 @@ struct Problem {
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options);
 
-// The farthest element of a view must have an address, in bytes, in both directions.
-// Throws Error(overflow).
-void check_extent(const char* name, const TensorView& view);
+// The addresses that a view reaches. Its farthest element must have one, in bytes, in both
+// directions. Throws Error(overflow).
+Bytes extent_of(const char* name, const TensorView& view);
 
 // May two indices of the view mean the same element, and do two views share memory? Address ranges
 // are compared, so the second answer may be yes for views that interleave.

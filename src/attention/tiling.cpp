@@ -13,14 +13,17 @@ constexpr int64_t kUnitQueries = 192;
 // K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
 constexpr int64_t kUnitBytes = 512 << 10;
 
-// Operations that pay for waking a thread: about 10 us of work against some 5 us of wake-up.
-constexpr double kWorkOfWorker = 2e6;
+// Operations that pay for another thread: some 30 us of work on one core, which is what it takes to
+// wake a sleeping one.
+constexpr double kWorkOfWorker = 6e6;
 
 // Operations of a task, at least: fetching the next one costs some 100 ns, and 20 us hide it.
 constexpr double kWorkOfTask = 4e6;
 
 // Fewer units than this per worker and the last one makes the others wait: units become smaller.
-constexpr int64_t kUnitsPerWorker = 16;
+// With 16, one head of 2,048 queries on two threads has units of a single tile, which reads K and V
+// twice as often as it pays.
+constexpr int64_t kUnitsPerWorker = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
@@ -92,8 +95,10 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
     const size_t here = at;
     size_t bytes = size;
     bool overflow = false;
-    for (const int64_t n : lengths)
+    for (const int64_t n : lengths) {
+      if (n == 0) return here;
       overflow |= __builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes);
+    }
     overflow |= bytes > SIZE_MAX / 2;
     if (overflow || __builtin_add_overflow(at, (bytes + 63) / 64 * 64, &at))
       throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");

@@ -32,24 +32,6 @@ void copy_elements(const TensorView& from, int dim, const char* source, char*& t
 
 }  // namespace
 
-int64_t size_of(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::bf16:
-    case DType::f16:
-      return 2;
-    case DType::u8:
-    case DType::boolean:
-      return 1;
-  }
-  return 0;
-}
-
 const char* name_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::f32:
@@ -82,18 +64,17 @@ int64_t element_count(Shape shape) {
   // A factor of 16 leaves room for the largest element size in byte arithmetic.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 16;
   int64_t count = 1;
-  bool empty = false;
+  bool empty = false, overflow = false;
   for (const int64_t n : shape) {
     if (n < 0)
       throw Error(ErrorCode::shape, "shape " + to_string(shape) + " has a negative length");
-    if (n == 0) empty = true;
+    empty |= n == 0;
+    overflow |= __builtin_mul_overflow(count, n, &count) || count > kMost;
   }
   if (empty) return 0;
-  for (const int64_t n : shape) {
-    if (__builtin_mul_overflow(count, n, &count) || count > kMost)
-      throw Error(ErrorCode::overflow,
-                  "a tensor of shape " + to_string(shape) + " has too many elements for 64 bits");
-  }
+  if (overflow)
+    throw Error(ErrorCode::overflow,
+                "a tensor of shape " + to_string(shape) + " has too many elements for 64 bits");
   return count;
 }
 
