@@ -64,12 +64,12 @@ int64_t first_position(const Ids& ids, int64_t id, bool above) noexcept {
   return begin;
 }
 
-void check_ids(const char* name, const TensorView& ids, Shape leading, int64_t length,
+// `what`: as in check_per_batch().
+void check_ids(const char* what, const TensorView& ids, Shape leading, int64_t length,
                const char* side) {
-  const std::string what = std::string("mask documents: ") + name;
   check_per_batch(what, ids, leading, 1);
   if (ids.shape[ids.rank - 1] != length)
-    throw Error(ErrorCode::shape, what + ": shape " + to_string(ids.dims()) +
+    throw Error(ErrorCode::shape, std::string(what) + ": shape " + to_string(ids.dims()) +
                                       "; expected one id per " + side + ", " +
                                       std::to_string(length));
 }
@@ -81,9 +81,9 @@ const Declaration Documents::kDeclaration = {
     "JAX segment ids; Krell et al. 2021, arXiv:2107.02027", kParameters};
 
 void Documents::check(Shape leading, int64_t q_len, int64_t k_len) const {
-  check_ids("query_ids", query_ids, leading, q_len, "query");
+  check_ids("mask documents: query_ids", query_ids, leading, q_len, "query");
   if (key_ids.defined()) {
-    check_ids("key_ids", key_ids, leading, k_len, "key");
+    check_ids("mask documents: key_ids", key_ids, leading, k_len, "key");
   } else if (q_len != k_len) {
     throw Error(ErrorCode::argument, "mask documents: ids for " + std::to_string(q_len) +
                                          " queries and " + std::to_string(k_len) +

@@ -48,28 +48,30 @@ bool any_within(Positions positions, int64_t begin, int64_t end) noexcept {
   return positions[queries_before(begin - positions.start, positions)] < end;
 }
 
-void check_starts(const char* name, const TensorView& starts, int64_t length) {
-  const std::string what = std::string("mask documents_by_starts: ") + name;
-  if (!starts.defined()) throw Error(ErrorCode::argument, what + ": no tensor was given");
+// `what` names mask and tensor, and becomes a string for a message only.
+void check_starts(const char* what, const TensorView& starts, int64_t length) {
+  if (!starts.defined())
+    throw Error(ErrorCode::argument, std::string(what) + ": no tensor was given");
   if (starts.dtype != DType::i64)
-    throw Error(ErrorCode::dtype, what + ": expected i64, got " + name_of(starts.dtype));
+    throw Error(ErrorCode::dtype,
+                std::string(what) + ": expected i64, got " + name_of(starts.dtype));
   if (starts.rank != 1 || starts.shape[0] < 2)
-    throw Error(ErrorCode::shape, what + ": shape " + to_string(starts.dims()) +
+    throw Error(ErrorCode::shape, std::string(what) + ": shape " + to_string(starts.dims()) +
                                       "; expected [documents + 1] of at least one document");
-  if (!starts.data) throw Error(ErrorCode::argument, what + ": null pointer");
+  if (!starts.data) throw Error(ErrorCode::argument, std::string(what) + ": null pointer");
   const Starts s(starts);
   if (s.begin(0) != 0)
-    throw Error(ErrorCode::argument,
-                what + ": the first start is " + std::to_string(s.begin(0)) + "; expected 0");
+    throw Error(ErrorCode::argument, std::string(what) + ": the first start is " +
+                                         std::to_string(s.begin(0)) + "; expected 0");
   for (int64_t d = 0; d < s.documents; ++d)
     if (s.end(d) < s.begin(d))
-      throw Error(ErrorCode::argument, what + ": start " + std::to_string(d + 1) + " is " +
-                                           std::to_string(s.end(d)) + ", below the " +
+      throw Error(ErrorCode::argument, std::string(what) + ": start " + std::to_string(d + 1) +
+                                           " is " + std::to_string(s.end(d)) + ", below the " +
                                            std::to_string(s.begin(d)) +
                                            " before it; expected starts that never decrease");
   if (s.begin(s.documents) != length)
     throw Error(ErrorCode::argument,
-                what + ": the last is " + std::to_string(s.begin(s.documents)) +
+                std::string(what) + ": the last is " + std::to_string(s.begin(s.documents)) +
                     "; expected the length of the sequence, " + std::to_string(length));
 }
 
@@ -81,7 +83,7 @@ const Declaration DocumentsByStarts::kDeclaration = {
     "flash-attention cu_seqlens_q and cu_seqlens_k", kParameters};
 
 void DocumentsByStarts::check(Shape, int64_t q_len, int64_t k_len) const {
-  check_starts("query_starts", query_starts, q_len);
+  check_starts("mask documents_by_starts: query_starts", query_starts, q_len);
   if (!key_starts.defined()) {
     if (q_len != k_len)
       throw Error(ErrorCode::argument, "mask documents_by_starts: starts for " +
@@ -90,7 +92,7 @@ void DocumentsByStarts::check(Shape, int64_t q_len, int64_t k_len) const {
                                            " keys cannot be the same; give key_starts, too");
     return;
   }
-  check_starts("key_starts", key_starts, k_len);
+  check_starts("mask documents_by_starts: key_starts", key_starts, k_len);
   if (key_starts.shape[0] != query_starts.shape[0])
     throw Error(ErrorCode::shape,
                 "mask documents_by_starts: " + std::to_string(query_starts.shape[0] - 1) +

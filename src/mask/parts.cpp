@@ -43,12 +43,13 @@ MaskParts::MaskParts(std::span<const Mask* const> parts) {
 }
 
 void MaskParts::check(const Mask& whole, Shape leading, int64_t q_len, int64_t k_len) const {
-  const std::string name = std::string("mask ") + whole.declaration().name;
+  const auto name = [&] { return std::string("mask ") + whole.declaration().name; };
   if (size_ == 0)
-    throw Error(ErrorCode::argument, name + ": it has no parts; expected at least one mask");
+    throw Error(ErrorCode::argument, name() + ": it has no parts; expected at least one mask");
   for (size_t i = 0; i < size_; ++i)
     if (!masks_[i])
-      throw Error(ErrorCode::argument, name + ": part " + std::to_string(i) + " is a null pointer");
+      throw Error(ErrorCode::argument,
+                  name() + ": part " + std::to_string(i) + " is a null pointer");
   check_tree(whole);
   for (const Mask* part : list()) part->check(leading, q_len, k_len);
 }

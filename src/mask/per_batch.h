@@ -10,24 +10,28 @@
 namespace rapt {
 
 // Checks presence, dtype int64, leading dimensions and that there is memory. The last `own`
-// dimensions are the mask's to check. `what` names mask and tensor: "mask lengths: lengths".
-inline void check_per_batch(const std::string& what, const TensorView& tensor, Shape leading,
+// dimensions are the mask's to check. `what` names mask and tensor: "mask lengths: lengths". It
+// becomes a string for a message only, because a call with the caller's memory allocates nothing.
+inline void check_per_batch(const char* what, const TensorView& tensor, Shape leading,
                             int own = 0) {
-  if (!tensor.defined()) throw Error(ErrorCode::argument, what + ": no tensor was given");
+  if (!tensor.defined())
+    throw Error(ErrorCode::argument, std::string(what) + ": no tensor was given");
   if (tensor.dtype != DType::i64)
-    throw Error(ErrorCode::dtype, what + ": expected i64, got " + name_of(tensor.dtype));
+    throw Error(ErrorCode::dtype,
+                std::string(what) + ": expected i64, got " + name_of(tensor.dtype));
   if (tensor.rank < own)
-    throw Error(ErrorCode::shape, what + ": shape " + to_string(tensor.dims()) +
+    throw Error(ErrorCode::shape, std::string(what) + ": shape " + to_string(tensor.dims()) +
                                       "; expected at least " + std::to_string(own) + " dimension");
   const int rank = tensor.rank - own;
   bool fits = rank <= static_cast<int>(leading.size());
   for (int i = 0; fits && i < rank; ++i)
     fits = tensor.shape[i] == 1 || tensor.shape[i] == leading[static_cast<size_t>(i)];
   if (!fits)
-    throw Error(ErrorCode::shape, what + ": shape " + to_string(tensor.dims()) +
+    throw Error(ErrorCode::shape, std::string(what) + ": shape " + to_string(tensor.dims()) +
                                       " does not fit the first leading dimensions " +
                                       to_string(leading) + "; each must be equal or 1");
-  if (tensor.count() > 0 && !tensor.data) throw Error(ErrorCode::argument, what + ": null pointer");
+  if (tensor.count() > 0 && !tensor.data)
+    throw Error(ErrorCode::argument, std::string(what) + ": null pointer");
 }
 
 // Elements from the tensor's data to what belongs to `head`.
