@@ -1,7 +1,7 @@
 #pragma once
 // The C interface of rapt: exact scaled dot-product attention for C99 and for every language that
-// can call C. What the words mean is said in attention.h, tensor.h and mask/; in short, for f32 or
-// f64 tensors of one dtype
+// can call C. What the words mean is said in attention.h, tensor.h and mask/; in short, for f32,
+// f64, bf16 or f16 tensors of one dtype
 //
 //   output = softmax(scale * query key^T + bias, masked) value
 //
@@ -17,7 +17,8 @@
 //   rapt_tensor t = {.size = sizeof t};
 // A library newer than the caller takes what the caller does not know as zero; one older than the
 // caller takes a larger struct as long as what it does not know is zero, and otherwise answers
-// RAPT_ERROR_UNSUPPORTED. Descriptors are read during the call only; nothing is kept.
+// RAPT_ERROR_UNSUPPORTED. Members named `reserved` are 0. Descriptors are read during the call
+// only; nothing is kept, but what rapt_prepare() says.
 //
 // How they grow: new members come at the end, zero means "as before", and no member moves, changes
 // its type or goes. There is no padding that the compiler adds, between members or after the last
@@ -50,6 +51,7 @@ enum {
   RAPT_ERROR_FORMAT = 9,           // a file that is not what it says it is
   RAPT_ERROR_IO = 10,              // the operating system refused to open, read or write
   RAPT_ERROR_CANCELLED = 11,       // the cancel token was set; outputs are unspecified
+  RAPT_ERROR_EXECUTOR = 12,        // the caller's executor failed; outputs are unspecified
   RAPT_ERROR_OUT_OF_MEMORY = 100,  // the operating system gave no memory
   RAPT_ERROR_INTERNAL = 101        // a fault of rapt; please report it with the message
 };
@@ -102,35 +104,78 @@ typedef struct rapt_variant {
   const rapt_named_tensor* tensors;  // [tensor_count], those that `spec` names
 } rapt_variant;
 
-// Which weights to return: the rows [row_begin, row_end) of all heads or of some.
+// In what arithmetic the products are done.
+typedef int32_t rapt_precision;
+enum {
+  RAPT_PRECISION_AUTOMATIC = 0,  // f32 and f64 by FMA; bf16 by the 16-bit dot product where that is
+                                 // faster
+  RAPT_PRECISION_FMA = 1         // every dtype by FMA in f32 (f64: f64)
+};
+
+// How the pairs of a cell of a map become one number.
+typedef int32_t rapt_pool;
+enum { RAPT_POOL_MEAN = 0, RAPT_POOL_MAX = 1, RAPT_POOL_SUM = 2 };
+
+// Which weights to return: the rows [row_begin, row_end) or chosen ones, of all heads or of some.
 typedef struct rapt_weights_request {
   size_t size;  // sizeof(rapt_weights_request)
   int64_t row_begin;
   int64_t row_end;  // 0: q_len
   size_t head_count;
   const int64_t* heads;  // [head_count], flat indices into the leading dimensions; 0 of them: all
+  size_t row_count;
+  const int64_t* rows;  // [row_count], in any order, instead of the range; 0 of them: the range
 } rapt_weights_request;
+
+// The weights as a small map: cell (a, b) pools the rows [a q_len / rows, (a + 1) q_len / rows) and
+// the keys [b k_len / columns, (b + 1) k_len / columns). Excluded pairs count as weight 0.
+typedef struct rapt_map_request {
+  size_t size;        // sizeof(rapt_map_request)
+  int64_t rows;       // 1 to q_len
+  int64_t columns;    // 1 to k_len
+  rapt_pool pool;     // RAPT_POOL_MEAN: over all pairs of the cell
+  int32_t reserved;   // 0
+  size_t head_count;  // as in rapt_weights_request
+  const int64_t* heads;
+} rapt_map_request;
 
 typedef struct rapt_options {
   size_t size;          // sizeof(rapt_options)
   const double* scale;  // any finite value; NULL: 1 / sqrt(head_dim)
   size_t mask_count;
-  const rapt_variant* const* masks;  // [mask_count], combined by "and"
-  const rapt_tensor* bias;           // [..., q_len or 1, k_len or 1], the query's dtype, added to
-                                     // the scaled scores; -inf excludes. NULL: none
-  const rapt_variant* normalizer;    // NULL: softmax
+  const rapt_variant* const* masks;     // [mask_count], combined by "and"
+  const rapt_tensor* bias;              // [..., q_len or 1, k_len or 1], the query's dtype or f32,
+                                        // added to the scores; -inf excludes. NULL: none
+  const rapt_variant* normalizer;       // NULL: softmax
   const rapt_weights_request* weights;  // NULL: none are wanted
+  rapt_dtype output_dtype;              // 0: the query's; RAPT_F32 is possible for bf16 and f16
+  rapt_precision precision;             // RAPT_PRECISION_AUTOMATIC
+  // Several sequences in one tensor, one after the other: sequence s has the queries
+  // [query_starts[s], query_starts[s + 1]) and the keys [key_starts[s], key_starts[s + 1]).
+  const rapt_tensor* query_starts;  // [sequences + 1] i64; NULL: one sequence
+  const rapt_tensor* key_starts;    // [sequences + 1] i64; NULL: the same as the queries'
+  const rapt_map_request* map;      // NULL: none is wanted
+  int64_t top_k;                    // per query the keys of the largest weights; 0: not wanted
+  int32_t entropy;                  // not 0: per query the entropy of its weights, in nats
+  int32_t received;                 // not 0: per key the sum of the weights it gets
+  int32_t invariant;                // not 0: a row's bits do not depend on q_len and k_len
+  int32_t reserved;                 // 0
 } rapt_options;
 
-// Where results go. Outputs must not overlap an input, each other or themselves.
+// Where results go. Outputs must not overlap an input, each other or themselves. All but output and
+// top_keys are f32, or f64 for f64; those behind `statistic` are present exactly when the options
+// ask for them.
 typedef struct rapt_results {
   size_t size;                   // sizeof(rapt_results)
-  const rapt_tensor* output;     // [..., q_len, value_dim], the query's dtype
-  const rapt_tensor* statistic;  // [..., q_len], f32 (f64 for f64 queries): the natural-log lse
-                                 // for softmax, -inf for a row without keys. NULL: not wanted
-  const rapt_tensor* weights;    // [..., rows, k_len], or [head_count, rows, k_len] for chosen
-                                 // heads, the query's dtype; present exactly when
-                                 // options->weights is
+  const rapt_tensor* output;     // [..., q_len, value_dim], the query's dtype or the output_dtype
+  const rapt_tensor* statistic;  // [..., q_len]: the natural-log lse for softmax, -inf for a row
+                                 // without keys. NULL: not wanted
+  const rapt_tensor* weights;   // [..., rows, k_len], or [head_count, rows, k_len] for chosen heads
+  const rapt_tensor* map;       // [..., rows, columns], or [head_count, rows, columns]
+  const rapt_tensor* top_keys;  // [..., q_len, top_k] i64, largest weight first; -1: no more keys
+  const rapt_tensor* top_weights;  // [..., q_len, top_k]; 0 where there is no key
+  const rapt_tensor* entropy;      // [..., q_len]; 0 for a row without keys
+  const rapt_tensor* received;     // [..., k_len]
 } rapt_results;
 
 // Stops a running call from another thread or from a signal handler.
@@ -146,15 +191,17 @@ typedef struct rapt_executor {
   void* user;   // handed to both functions
   // How many tasks may run at once, at least 1; the same number during a call.
   int (*concurrency)(void* user);
-  // Calls task(argument, t, worker) once for every t in [0, tasks), in any order, and returns when
-  // all have returned. 0 <= worker < concurrency; two calls that overlap in time have different
-  // workers.
-  void (*run)(void* user, int64_t tasks, rapt_task task, void* argument);
+  // Calls task(argument, t, worker) once for every t in [0, tasks), in any order, and returns 0
+  // when all have returned. 0 <= worker < concurrency; two calls that overlap in time have
+  // different workers. A call may run() several times, one after the other. If it cannot run them
+  // all it returns another number, with no task running any more: the call then answers
+  // RAPT_ERROR_EXECUTOR.
+  int (*run)(void* user, int64_t tasks, rapt_task task, void* argument);
 } rapt_executor;
 
 typedef struct rapt_context {
   size_t size;                      // sizeof(rapt_context)
-  const rapt_executor* executor;    // NULL: the calling thread does all
+  const rapt_executor* executor;    // NULL: the library's own threads
   const rapt_cancel_token* cancel;  // NULL: cannot be stopped; checked per tile
   // Told as tasks end, 0 <= fraction <= 1, from whichever thread ended one, never from two at once.
   void (*progress)(void* user, double fraction);  // NULL: nobody is told
@@ -162,6 +209,9 @@ typedef struct rapt_context {
   // Bytes that a call may allocate, which is its workspace if the caller gives none: outputs are
   // the caller's. 0: no limit.
   int64_t memory_limit;
+  int32_t threads;  // of the library's own, the caller included; 0: as many as the machine gives to
+                    // the process. Small problems take fewer. 1: the calling thread does all
+  int32_t reserved;  // 0
 } rapt_context;
 
 // What the one number per row means.
@@ -173,7 +223,7 @@ typedef struct rapt_plan_info {
   const char* isa;           // the instruction set, as lscpu spells it; static
   const char* kernel;        // the kernel class; static
   int32_t statistic;         // RAPT_STATISTIC_...
-  int32_t reserved;          // 0
+  int32_t threads;           // that will work on it, the caller included
   int64_t tile_queries;      // queries per tile
   int64_t block_keys;        // keys per tile
   int64_t tiles_computed;    // all pairs allowed
@@ -181,7 +231,7 @@ typedef struct rapt_plan_info {
   int64_t tiles_skipped;     // not computed
   int64_t allowed_scores;    // pairs (query, key) that the masks allow, all heads; -1: not counted
   uint64_t workspace_bytes;  // scratch that rapt_attention_forward needs
-  uint64_t result_bytes;     // output, statistic and weights
+  uint64_t result_bytes;     // of everything that the call returns
   uint64_t matrix_bytes;     // what the q_len x k_len matrices of all heads would take
 } rapt_plan_info;
 
@@ -202,14 +252,74 @@ rapt_status rapt_plan(const rapt_tensor* query, const rapt_tensor* key, const ra
                       const rapt_options* options, const rapt_context* context,
                       rapt_plan_info* plan);
 
+// workspace_bytes of the plan alone, without counting tiles. Errors: those of rapt_plan.
+rapt_status rapt_workspace_bytes(const rapt_tensor* query, const rapt_tensor* key,
+                                 const rapt_tensor* value, const rapt_options* options,
+                                 const rapt_context* context, size_t* workspace_bytes);
+
 // Computes attention into the caller's memory. `workspace`: plan.workspace_bytes or more, at any
 // alignment, one call at a time; NULL with a size of 0: allocated inside, and freed. `options` and
 // `context` may be NULL.
-// Errors: those of rapt_plan, overlap, memory_limit, cancelled, out_of_memory.
+// Errors: those of rapt_plan, overlap, memory_limit, cancelled, executor, out_of_memory.
 rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* key,
                                    const rapt_tensor* value, const rapt_options* options,
                                    const rapt_results* results, void* workspace,
                                    size_t workspace_bytes, const rapt_context* context);
+
+// Options and context, read once for many calls: who calls often reads no text of a mask again, and
+// with a workspace allocates nothing. Lengths may change from call to call, as they do when a cache
+// of keys grows.
+//
+// Copied: all descriptors, texts and lists of rows and heads. To stay where they are: the elements
+// of tensors (those of masks, bias and starts; every call reads them anew, so they may change in
+// between), the cancel token, and whatever `user` points to.
+// One rapt_prepared serves any number of threads at once, each with a workspace of its own.
+typedef struct rapt_prepared rapt_prepared;
+
+// `options` and `context` may be NULL. *prepared is NULL after an error.
+// Errors: shape, dtype, argument, overflow, unknown_name, unsupported, out_of_memory.
+rapt_status rapt_prepare(const rapt_options* options, const rapt_context* context,
+                         rapt_prepared** prepared);
+void rapt_prepared_destroy(rapt_prepared* prepared);  // NULL is allowed; no call may be under way
+
+// rapt_plan, rapt_workspace_bytes and rapt_attention_forward with what was prepared: the same
+// results and errors.
+rapt_status rapt_prepared_plan(const rapt_prepared* prepared, const rapt_tensor* query,
+                               const rapt_tensor* key, const rapt_tensor* value,
+                               rapt_plan_info* plan);
+rapt_status rapt_prepared_workspace_bytes(const rapt_prepared* prepared, const rapt_tensor* query,
+                                          const rapt_tensor* key, const rapt_tensor* value,
+                                          size_t* workspace_bytes);
+rapt_status rapt_prepared_forward(const rapt_prepared* prepared, const rapt_tensor* query,
+                                  const rapt_tensor* key, const rapt_tensor* value,
+                                  const rapt_results* results, void* workspace,
+                                  size_t workspace_bytes);
+
+// An instruction set of this build.
+typedef struct rapt_instruction_set {  // does not grow
+  const char* name;                    // "scalar", "avx2", "avx512": as in RAPT_ISA; static
+  int32_t available;                   // CPU and operating system support it
+  int32_t chosen;                      // used: the highest available that RAPT_ISA allows
+} rapt_instruction_set;
+
+// Writes the first `room` sets, worst first, and how many there are into `count`; `sets` may be
+// NULL when `room` is 0. Errors: argument; unknown_name and unsupported for what RAPT_ISA in the
+// environment says.
+rapt_status rapt_instruction_sets(rapt_instruction_set* sets, size_t room, size_t* count);
+
+// The 16-bit dot product of the CPU, for bf16 (instruction_sets.h).
+typedef struct rapt_bf16_dot_info {
+  size_t size;        // in: sizeof(rapt_bf16_dot_info); all else is written
+  int32_t available;  // CPU and system have it, and the chosen instruction set goes with it
+  int32_t used;       // by RAPT_PRECISION_AUTOMATIC
+  int32_t forced;     // RAPT_BF16 in the environment decided
+  int32_t reserved;   // 0
+  double speed;       // its operations per second over those of FMA; 0: not available
+} rapt_bf16_dot_info;
+
+// Measures for about 0.1 ms at the first call of the process.
+// Errors: argument; unknown_name and unsupported for what RAPT_BF16 in the environment says.
+rapt_status rapt_bf16_dot(rapt_bf16_dot_info* info);
 
 #ifdef __cplusplus
 }  // extern "C"

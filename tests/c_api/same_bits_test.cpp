@@ -1,8 +1,10 @@
 // The C call is the C++ call: the same bits, whatever the options, and the same plan.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,18 +60,34 @@ rapt_tensor c_view(const TensorView& of) {
 // Numbers in [-1, 1) that differ from element to element.
 Tensor numbers(DType dtype, rapt::Shape shape, uint64_t seed) {
   Tensor t(dtype, shape);
-  for (int64_t i = 0; i < t.count(); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(t.count()); ++i) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     const double x = static_cast<double>(seed >> 11) * 0x1p-52 - 1;
+    const auto rounded = static_cast<float>(x);
     if (dtype == DType::f64)
-      t.values<double>()[static_cast<size_t>(i)] = x;
+      t.values<double>()[i] = x;
+    else if (dtype == DType::f32)
+      t.values<float>()[i] = rounded;
+    else if (dtype == DType::bf16)
+      t.values<rapt::BFloat16>()[i] = rapt::BFloat16::from(rounded);
     else
-      t.values<float>()[static_cast<size_t>(i)] = static_cast<float>(x);
+      t.values<rapt::Float16>()[i] = rapt::Float16::from(rounded);
   }
   return t;
 }
 Tensor numbers(DType dtype, std::initializer_list<int64_t> shape, uint64_t seed) {
   return numbers(dtype, rapt::Shape(shape.begin(), shape.size()), seed);
+}
+Tensor integers(std::initializer_list<int64_t> values) {
+  Tensor t(DType::i64, {static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), t.values<int64_t>().begin());
+  return t;
+}
+
+rapt_options no_options() {
+  rapt_options options = {};
+  options.size = sizeof options;
+  return options;
 }
 
 void expect_same_bits(const Tensor& a, const Tensor& b, const char* what) {
@@ -78,80 +96,131 @@ void expect_same_bits(const Tensor& a, const Tensor& b, const char* what) {
   EXPECT_EQ(std::memcmp(a.view().data, b.view().data, bytes), 0) << what;
 }
 
-// Calls both, with and without a workspace of the caller, and compares all results and the plan.
+void expect_same_plan(const rapt_plan_info& plan, const rapt::Plan& expected) {
+  EXPECT_EQ(plan.size, sizeof plan);
+  EXPECT_STREQ(plan.isa, expected.isa);
+  EXPECT_STREQ(plan.kernel, expected.kernel);
+  EXPECT_EQ(plan.statistic, static_cast<int32_t>(expected.statistic));
+  EXPECT_EQ(plan.threads, expected.threads);
+  EXPECT_EQ(plan.tile_queries, expected.tile_queries);
+  EXPECT_EQ(plan.block_keys, expected.block_keys);
+  EXPECT_EQ(plan.tiles_computed, expected.tiles_computed);
+  EXPECT_EQ(plan.tiles_partial, expected.tiles_partial);
+  EXPECT_EQ(plan.tiles_skipped, expected.tiles_skipped);
+  EXPECT_EQ(plan.allowed_scores, expected.allowed_scores);
+  EXPECT_EQ(plan.workspace_bytes, expected.workspace_bytes);
+  EXPECT_EQ(plan.result_bytes, expected.result_bytes);
+  EXPECT_EQ(plan.matrix_bytes, expected.matrix_bytes);
+}
+
+struct FreePrepared {
+  void operator()(rapt_prepared* prepared) const { rapt_prepared_destroy(prepared); }
+};
+using PreparedPointer = std::unique_ptr<rapt_prepared, FreePrepared>;
+
+PreparedPointer prepare(const rapt_options& options, const rapt_context* context = nullptr) {
+  rapt_prepared* prepared = nullptr;
+  EXPECT_EQ(rapt_prepare(&options, context, &prepared), RAPT_OK) << rapt_last_error();
+  return PreparedPointer(prepared);
+}
+
+// Every result of a call, and the member of rapt_results in which its place is told.
+constexpr struct {
+  const char* name;
+  Tensor rapt::AttentionResult::*expected;
+  const rapt_tensor* rapt_results::*place;
+} kResults[] = {
+    {"output", &rapt::AttentionResult::output, &rapt_results::output},
+    {"statistic", &rapt::AttentionResult::statistic, &rapt_results::statistic},
+    {"weights", &rapt::AttentionResult::weights, &rapt_results::weights},
+    {"map", &rapt::AttentionResult::map, &rapt_results::map},
+    {"top_keys", &rapt::AttentionResult::top_keys, &rapt_results::top_keys},
+    {"top_weights", &rapt::AttentionResult::top_weights, &rapt_results::top_weights},
+    {"entropy", &rapt::AttentionResult::entropy, &rapt_results::entropy},
+    {"received", &rapt::AttentionResult::received, &rapt_results::received},
+};
+
+// Calls both, the one in C at once and prepared, with and without a workspace of the caller, and
+// compares all results, the plan and the workspace's size.
 void compare(const TensorView& query, const TensorView& key, const TensorView& value,
-             const rapt::AttentionOptions& cpp_options, const rapt_options& c_options) {
+             const rapt::AttentionOptions& cpp_options, const rapt_options& c_options,
+             const rapt::Context& cpp_context = {}, const rapt_context* c_context = nullptr) {
   const rapt::AttentionResult expected =
-      rapt::scaled_dot_product_attention(query, key, value, cpp_options);
-  const rapt::Plan expected_plan = rapt::plan(query, key, value, cpp_options);
+      rapt::scaled_dot_product_attention(query, key, value, cpp_options, cpp_context);
+  const rapt::Plan expected_plan = rapt::plan(query, key, value, cpp_options, cpp_context);
 
   const rapt_tensor q = c_view(query), k = c_view(key), v = c_view(value);
-  rapt_plan_info plan = {};
-  plan.size = sizeof plan;
-  ASSERT_EQ(rapt_plan(&q, &k, &v, &c_options, nullptr, &plan), RAPT_OK) << rapt_last_error();
-  EXPECT_STREQ(plan.isa, expected_plan.isa);
-  EXPECT_STREQ(plan.kernel, expected_plan.kernel);
-  EXPECT_EQ(plan.tile_queries, expected_plan.tile_queries);
-  EXPECT_EQ(plan.block_keys, expected_plan.block_keys);
-  EXPECT_EQ(plan.tiles_computed, expected_plan.tiles_computed);
-  EXPECT_EQ(plan.tiles_partial, expected_plan.tiles_partial);
-  EXPECT_EQ(plan.tiles_skipped, expected_plan.tiles_skipped);
-  EXPECT_EQ(plan.allowed_scores, expected_plan.allowed_scores);
-  EXPECT_EQ(plan.workspace_bytes, expected_plan.workspace_bytes);
-  EXPECT_EQ(plan.result_bytes, expected_plan.result_bytes);
-  EXPECT_EQ(plan.matrix_bytes, expected_plan.matrix_bytes);
-
-  std::vector<std::byte> workspace(plan.workspace_bytes);
-  for (const bool own_workspace : {true, false}) {
-    const DType dtype = query.dtype;
-    Tensor output(dtype, expected.output.dims());
-    Tensor statistic(dtype, expected.statistic.dims());
-    Tensor weights;
-    const rapt_tensor o = c_view(output), s = c_view(statistic);
-    rapt_tensor w = {};
-    rapt_results results = {sizeof results, &o, &s, nullptr};
-    if (c_options.weights) {
-      weights = Tensor(dtype, expected.weights.dims());
-      w = c_view(weights);
-      results.weights = &w;
+  const PreparedPointer prepared = prepare(c_options, c_context);
+  ASSERT_TRUE(prepared);
+  std::vector<std::byte> workspace(expected_plan.workspace_bytes);
+  for (const bool is_prepared : {false, true}) {
+    rapt_plan_info plan = {};
+    plan.size = sizeof plan;
+    size_t bytes = 0;
+    if (is_prepared) {
+      EXPECT_EQ(rapt_prepared_plan(prepared.get(), &q, &k, &v, &plan), RAPT_OK);
+      EXPECT_EQ(rapt_prepared_workspace_bytes(prepared.get(), &q, &k, &v, &bytes), RAPT_OK);
+    } else {
+      EXPECT_EQ(rapt_plan(&q, &k, &v, &c_options, c_context, &plan), RAPT_OK);
+      EXPECT_EQ(rapt_workspace_bytes(&q, &k, &v, &c_options, c_context, &bytes), RAPT_OK);
     }
-    ASSERT_EQ(rapt_attention_forward(&q, &k, &v, &c_options, &results,
-                                     own_workspace ? workspace.data() : nullptr,
-                                     own_workspace ? workspace.size() : 0, nullptr),
-              RAPT_OK)
-        << rapt_last_error();
-    expect_same_bits(output, expected.output, "output");
-    expect_same_bits(statistic, expected.statistic, "statistic");
-    if (c_options.weights) expect_same_bits(weights, expected.weights, "weights");
+    expect_same_plan(plan, expected_plan);
+    EXPECT_EQ(bytes, expected_plan.workspace_bytes);
+
+    for (const bool own_workspace : {true, false}) {
+      std::deque<Tensor> tensors;
+      std::deque<rapt_tensor> places;
+      rapt_results results = {};
+      results.size = sizeof results;
+      for (const auto& result : kResults) {
+        const Tensor& like = expected.*result.expected;
+        if (!like.defined()) continue;
+        Tensor& tensor = tensors.emplace_back(like.dtype(), like.dims());
+        std::memset(tensor.data(), 0x5A,
+                    static_cast<size_t>(like.count() * rapt::size_of(like.dtype())));
+        results.*result.place = &places.emplace_back(c_view(tensor));
+      }
+      void* const scratch = own_workspace ? workspace.data() : nullptr;
+      const size_t room = own_workspace ? workspace.size() : 0;
+      ASSERT_EQ(
+          is_prepared
+              ? rapt_prepared_forward(prepared.get(), &q, &k, &v, &results, scratch, room)
+              : rapt_attention_forward(&q, &k, &v, &c_options, &results, scratch, room, c_context),
+          RAPT_OK)
+          << rapt_last_error();
+      size_t i = 0;
+      for (const auto& result : kResults)
+        if ((expected.*result.expected).defined())
+          expect_same_bits(tensors[i++], expected.*result.expected, result.name);
+    }
   }
 }
 
 class SameBits : public testing::TestWithParam<DType> {
  protected:
+  bool is_16_bit() const { return GetParam() == DType::bf16 || GetParam() == DType::f16; }
+
   const Tensor query_ = numbers(GetParam(), {2, 4, 70, 24}, 1);
   const Tensor key_ = numbers(GetParam(), {2, 2, 133, 24}, 2);
   const Tensor value_ = numbers(GetParam(), {2, 2, 133, 17}, 3);
 };
-INSTANTIATE_TEST_SUITE_P(DTypes, SameBits, testing::Values(DType::f32, DType::f64),
+INSTANTIATE_TEST_SUITE_P(DTypes, SameBits,
+                         testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                          [](const auto& dtype) { return rapt::name_of(dtype.param); });
 
-TEST_P(SameBits, Plain) {
-  compare(query_, key_, value_, {},
-          {sizeof(rapt_options), nullptr, 0, nullptr, nullptr, nullptr, nullptr});
-}
+TEST_P(SameBits, Plain) { compare(query_, key_, value_, {}, no_options()); }
 
 TEST_P(SameBits, Strided) {
   const Tensor turned = numbers(GetParam(), {2, 2, 24, 133}, 4);
-  compare(query_.view().slice(2, 3, 60), turned.view().transposed(), value_, {},
-          {sizeof(rapt_options), nullptr, 0, nullptr, nullptr, &kNamedSoftmax, nullptr});
+  rapt_options c_options = no_options();
+  c_options.normalizer = &kNamedSoftmax;
+  compare(query_.view().slice(2, 3, 60), turned.view().transposed(), value_, {}, c_options);
 }
 
 TEST_P(SameBits, ScaleBiasMasksAndWeights) {
   const double scale = -0.3;
-  const Tensor bias = numbers(GetParam(), {70, 133}, 5);
-  Tensor lengths(DType::i64, {2});
-  lengths.values<int64_t>()[0] = 120;
-  lengths.values<int64_t>()[1] = 7;
+  const Tensor bias = numbers(is_16_bit() ? DType::f32 : GetParam(), {70, 133}, 5);
+  const Tensor lengths = integers({120, 7});
   Tensor allowed(DType::boolean, {70, 133});
   for (int64_t i = 0; i < allowed.count(); ++i)
     allowed.values<bool>()[static_cast<size_t>(i)] = i % 7 != 3;
@@ -173,9 +242,85 @@ TEST_P(SameBits, ScaleBiasMasksAndWeights) {
   const rapt_variant c_padding = {sizeof c_padding, "lengths(n)", 2, named};
   const rapt_variant c_boolean = {sizeof c_boolean, "boolean(allowed=m)", 2, named};
   const rapt_variant* c_masks[] = {&c_causal, &c_padding, &c_boolean};
-  const rapt_weights_request request = {sizeof request, 5, 66, 3, heads};
-  compare(query_, key_, value_, cpp_options,
-          {sizeof(rapt_options), &scale, 3, c_masks, &b, &kNamedSoftmax, &request});
+  const rapt_weights_request request = {sizeof request, 5, 66, 3, heads, 0, nullptr};
+  rapt_options c_options = no_options();
+  c_options.scale = &scale;
+  c_options.mask_count = 3;
+  c_options.masks = c_masks;
+  c_options.bias = &b;
+  c_options.normalizer = &kNamedSoftmax;
+  c_options.weights = &request;
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
+TEST_P(SameBits, Captures) {
+  const int64_t rows[] = {69, 3, 3, 0}, map_heads[] = {5, 2};
+  rapt::AttentionOptions cpp_options;
+  cpp_options.weights = rapt::WeightsRequest{0, rapt::kToEnd, {}, rows};
+  cpp_options.top_k = 5;
+  cpp_options.entropy = true;
+  cpp_options.received = true;
+  const rapt_weights_request request = {sizeof request, 0, 0, 0, nullptr, 4, rows};
+  rapt_map_request map = {sizeof map, 7, 11, RAPT_POOL_MEAN, 0, 2, map_heads};
+  rapt_options c_options = no_options();
+  c_options.weights = &request;
+  c_options.map = &map;
+  c_options.top_k = 5;
+  c_options.entropy = 1;
+  c_options.received = 1;
+  const struct {
+    rapt::Pool cpp;
+    rapt_pool c;
+  } pools[] = {{rapt::Pool::mean, RAPT_POOL_MEAN},
+               {rapt::Pool::max, RAPT_POOL_MAX},
+               {rapt::Pool::sum, RAPT_POOL_SUM}};
+  for (const auto& pool : pools) {
+    map.pool = pool.c;
+    cpp_options.map = rapt::MapRequest{7, 11, pool.cpp, map_heads};
+    compare(query_, key_, value_, cpp_options, c_options);
+  }
+  map.head_count = 0;
+  cpp_options.map->heads = {};
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
+TEST_P(SameBits, OutputDtypePrecisionAndInvariant) {
+  const DType result = GetParam() == DType::f64 ? DType::f64 : DType::f32;
+  rapt::AttentionOptions cpp_options;
+  cpp_options.output_dtype = result;
+  rapt_options c_options = no_options();
+  c_options.output_dtype = c_dtype(result);
+  compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.precision = rapt::Precision::fma;
+  c_options.precision = RAPT_PRECISION_FMA;
+  compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.invariant = true;
+  c_options.invariant = 1;
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
+TEST_P(SameBits, PackedSequences) {
+  const Tensor query_starts = integers({0, 20, 20, 70}), key_starts = integers({0, 50, 51, 133});
+  const rapt::Causal causal(rapt::Anchor::bottom_right);
+  rapt::AttentionOptions cpp_options;
+  cpp_options.masks = {&causal};
+  cpp_options.packed = {query_starts, key_starts};
+  cpp_options.top_k = 3;
+  const rapt_tensor qs = c_view(query_starts), ks = c_view(key_starts);
+  const rapt_variant c_causal = {sizeof c_causal, "causal(bottom-right)", 0, nullptr};
+  const rapt_variant* c_masks[] = {&c_causal};
+  rapt_options c_options = no_options();
+  c_options.mask_count = 1;
+  c_options.masks = c_masks;
+  c_options.query_starts = &qs;
+  c_options.key_starts = &ks;
+  c_options.top_k = 3;
+  compare(query_, key_, value_, cpp_options, c_options);
+
+  cpp_options.packed.key_starts = {};
+  c_options.key_starts = nullptr;
+  compare(query_, key_.view().slice(2, 0, 70), value_.view().slice(2, 0, 70), cpp_options,
+          c_options);
 }
 
 // A text may combine masks; its tensors have names there, too.
@@ -200,47 +345,96 @@ TEST_P(SameBits, CombinedMasks) {
                                  "(causal(bottom-right) | prefix(9)) & !documents(q, k)", 3, named};
   const rapt_variant alone = {sizeof alone, "lengths:n", 3, named};
   const rapt_variant* c_masks[] = {&combined, &alone};
-  rapt_options c_options = {};
-  c_options.size = sizeof c_options;
+  rapt_options c_options = no_options();
   c_options.mask_count = 2;
   c_options.masks = c_masks;
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
-// An executor with two workers that runs tasks backwards must not change a bit.
-TEST_P(SameBits, CallersExecutor) {
-  struct Pool {
+// The threads of the library or of the caller, in any number, change no bit.
+TEST(SameBitsOnThreads, OwnAndCallers) {
+  const Tensor query = numbers(DType::f32, {4, 300, 64}, 1);
+  const Tensor key = numbers(DType::f32, {4, 300, 64}, 2);
+  const Tensor value = numbers(DType::f32, {4, 300, 64}, 3);
+  const rapt_options c_options = no_options();
+  for (const int threads : {0, 1, 2}) {
+    rapt::Context cpp_context;
+    cpp_context.threads = threads;
+    rapt_context c_context = {};
+    c_context.size = sizeof c_context;
+    c_context.threads = threads;
+    compare(query, key, value, {}, c_options, cpp_context, &c_context);
+  }
+
+  // Two workers that run the tasks backwards.
+  struct Backwards final : rapt::Executor {
+    int concurrency() const noexcept override { return 2; }
+    void run(int64_t tasks, Task task, void* argument) override {
+      for (int64_t t = tasks - 1; t >= 0; --t)
+        task(argument, t, static_cast<int>(t % 2)), ++tasks_run;
+    }
+    int64_t tasks_run = 0;
+  } backwards;
+  rapt::Context cpp_context;
+  cpp_context.executor = &backwards;
+
+  struct Seen {
     int64_t tasks_run = 0;
     double last_fraction = 0;
-  } pool;
+  } seen;
   rapt_executor executor = {};
   executor.size = sizeof executor;
-  executor.user = &pool;
+  executor.user = &seen;
   executor.concurrency = [](void*) { return 2; };
   executor.run = [](void* user, int64_t tasks, rapt_task task, void* argument) {
     for (int64_t t = tasks - 1; t >= 0; --t) {
       task(argument, t, static_cast<int>(t % 2));
-      ++static_cast<Pool*>(user)->tasks_run;
+      ++static_cast<Seen*>(user)->tasks_run;
     }
+    return 0;
   };
-  rapt_context context = {};
-  context.size = sizeof context;
-  context.executor = &executor;
-  context.progress = [](void* user, double fraction) {
-    static_cast<Pool*>(user)->last_fraction = fraction;
+  rapt_context c_context = {};
+  c_context.size = sizeof c_context;
+  c_context.executor = &executor;
+  c_context.progress = [](void* user, double fraction) {
+    static_cast<Seen*>(user)->last_fraction = fraction;
   };
-  context.progress_user = &pool;
-  context.memory_limit = int64_t{1} << 30;
+  c_context.progress_user = &seen;
+  c_context.memory_limit = int64_t{1} << 30;
+  compare(query, key, value, {}, c_options, cpp_context, &c_context);
+  EXPECT_GT(backwards.tasks_run, 1);
+  EXPECT_EQ(seen.tasks_run, 4 * backwards.tasks_run);  // at once and prepared, twice each
+  EXPECT_EQ(seen.last_fraction, 1);
+}
 
-  const rapt::AttentionResult expected = rapt::scaled_dot_product_attention(query_, key_, value_);
-  Tensor output(GetParam(), expected.output.dims());
-  const rapt_tensor q = c_view(query_), k = c_view(key_), v = c_view(value_), o = c_view(output);
-  const rapt_results results = {sizeof results, &o, nullptr, nullptr};
-  ASSERT_EQ(rapt_attention_forward(&q, &k, &v, nullptr, &results, nullptr, 0, &context), RAPT_OK)
-      << rapt_last_error();
-  expect_same_bits(output, expected.output, "output");
-  EXPECT_GT(pool.tasks_run, 0);
-  EXPECT_EQ(pool.last_fraction, 1);
+TEST(Machine, SaysWhatTheCppInterfaceSays) {
+  const std::vector<rapt::InstructionSet> expected = rapt::instruction_sets();
+  size_t count = 0;
+  ASSERT_EQ(rapt_instruction_sets(nullptr, 0, &count), RAPT_OK) << rapt_last_error();
+  ASSERT_EQ(count, expected.size());
+  std::vector<rapt_instruction_set> sets(count + 1, {"untouched", 7, 7});
+  ASSERT_EQ(rapt_instruction_sets(sets.data(), sets.size(), &count), RAPT_OK);
+  for (size_t i = 0; i < count; ++i) {
+    EXPECT_STREQ(sets[i].name, expected[i].name);
+    EXPECT_EQ(sets[i].available, expected[i].available);
+    EXPECT_EQ(sets[i].chosen, expected[i].chosen);
+  }
+  EXPECT_STREQ(sets[count].name, "untouched");
+
+  const rapt::Bf16Dot& dot = rapt::bf16_dot();
+  rapt_bf16_dot_info info = {};
+  info.size = sizeof info;
+  ASSERT_EQ(rapt_bf16_dot(&info), RAPT_OK) << rapt_last_error();
+  EXPECT_EQ(info.available, dot.available);
+  EXPECT_EQ(info.used, dot.used);
+  EXPECT_EQ(info.forced, dot.forced);
+  EXPECT_EQ(info.speed, dot.speed);
+
+  EXPECT_EQ(rapt_instruction_sets(nullptr, 1, &count), RAPT_ERROR_ARGUMENT);
+  EXPECT_EQ(rapt_instruction_sets(nullptr, 0, nullptr), RAPT_ERROR_ARGUMENT);
+  EXPECT_EQ(rapt_bf16_dot(nullptr), RAPT_ERROR_ARGUMENT);
+  info.size = 3;
+  EXPECT_EQ(rapt_bf16_dot(&info), RAPT_ERROR_ARGUMENT);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ set -euo pipefail
 library=$1 header=$2
 
 shown=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sed 's/@.*//' | sort)
-declared=$(grep -oE '\brapt_[a-z_]+\(' "$header" | tr -d '(' | sort -u)
+declared=$(grep -oE '\brapt_[a-z0-9_]+\(' "$header" | tr -d '(' | sort -u)
 
 if [ "$shown" != "$declared" ]; then
   echo "Shown by $library (<) but declared in $header (>):"

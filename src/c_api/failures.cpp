@@ -1,0 +1,118 @@
+// Statuses, their names, and the message of the last failure.
+#include "c_api/failures.h"
+
+#include <cstdio>
+#include <new>
+
+namespace rapt::c_api {
+namespace {
+
+// A plain array, so that keeping a message needs no memory when memory is what lacks.
+thread_local char last_error[1024] = "";
+
+void keep_message(const char* message) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", message);
+}
+
+// The numbers of the C interface are part of binary interfaces, those of the C++ one are not.
+rapt_status status_of(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::shape:
+      return RAPT_ERROR_SHAPE;
+    case ErrorCode::dtype:
+      return RAPT_ERROR_DTYPE;
+    case ErrorCode::argument:
+      return RAPT_ERROR_ARGUMENT;
+    case ErrorCode::overlap:
+      return RAPT_ERROR_OVERLAP;
+    case ErrorCode::overflow:
+      return RAPT_ERROR_OVERFLOW;
+    case ErrorCode::unknown_name:
+      return RAPT_ERROR_UNKNOWN_NAME;
+    case ErrorCode::unsupported:
+      return RAPT_ERROR_UNSUPPORTED;
+    case ErrorCode::memory_limit:
+      return RAPT_ERROR_MEMORY_LIMIT;
+    case ErrorCode::format:
+      return RAPT_ERROR_FORMAT;
+    case ErrorCode::io:
+      return RAPT_ERROR_IO;
+    case ErrorCode::cancelled:
+      return RAPT_ERROR_CANCELLED;
+  }
+  return RAPT_ERROR_INTERNAL;
+}
+
+}  // namespace
+
+void bad_argument(const std::string& message) { throw Error(ErrorCode::argument, message); }
+
+ExecutorFailed::ExecutorFailed(int answer)
+    : std::runtime_error("the executor's run() returned " + std::to_string(answer) +
+                         "; expected 0, after all tasks") {}
+
+rapt_status keep_failure() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    keep_message(error.what());
+    return status_of(error.code());
+  } catch (const ExecutorFailed& error) {
+    keep_message(error.what());
+    return RAPT_ERROR_EXECUTOR;
+  } catch (const std::bad_alloc&) {
+    keep_message("out of memory");
+    return RAPT_ERROR_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    keep_message(error.what());
+    return RAPT_ERROR_INTERNAL;
+  } catch (...) {
+    keep_message("an exception that rapt does not know");
+    return RAPT_ERROR_INTERNAL;
+  }
+}
+
+}  // namespace rapt::c_api
+
+extern "C" {
+
+const char* rapt_last_error(void) { return rapt::c_api::last_error; }
+
+const char* rapt_status_name(rapt_status status) {
+  switch (status) {
+    case RAPT_OK:
+      return "ok";
+    case RAPT_ERROR_SHAPE:
+      return "shape";
+    case RAPT_ERROR_DTYPE:
+      return "dtype";
+    case RAPT_ERROR_ARGUMENT:
+      return "argument";
+    case RAPT_ERROR_OVERLAP:
+      return "overlap";
+    case RAPT_ERROR_OVERFLOW:
+      return "overflow";
+    case RAPT_ERROR_UNKNOWN_NAME:
+      return "unknown_name";
+    case RAPT_ERROR_UNSUPPORTED:
+      return "unsupported";
+    case RAPT_ERROR_MEMORY_LIMIT:
+      return "memory_limit";
+    case RAPT_ERROR_FORMAT:
+      return "format";
+    case RAPT_ERROR_IO:
+      return "io";
+    case RAPT_ERROR_CANCELLED:
+      return "cancelled";
+    case RAPT_ERROR_EXECUTOR:
+      return "executor";
+    case RAPT_ERROR_OUT_OF_MEMORY:
+      return "out_of_memory";
+    case RAPT_ERROR_INTERNAL:
+      return "internal";
+    default:
+      return "unknown";
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,35 @@
+#pragma once
+// How a failure reaches a caller in C: a status and, per thread, one sentence. Nothing is thrown
+// through the C interface.
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include "rapt/error.h"
+#include "rapt/rapt_c.h"
+
+namespace rapt::c_api {
+
+[[noreturn]] void bad_argument(const std::string& message);
+
+// The caller's executor answered a number other than 0.
+class ExecutorFailed : public std::runtime_error {
+ public:
+  explicit ExecutorFailed(int answer);
+};
+
+// Keeps the message of the exception that is being handled; returns its status.
+rapt_status keep_failure() noexcept;
+
+// Runs a call; whatever it throws ends here.
+template <class Call>
+rapt_status guarded(const Call& call) noexcept {
+  try {
+    call();
+    return RAPT_OK;
+  } catch (...) {
+    return keep_failure();
+  }
+}
+
+}  // namespace rapt::c_api

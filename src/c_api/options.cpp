@@ -1,0 +1,190 @@
+// Reads the descriptors of options and context.
+#include "c_api/options.h"
+
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "c_api/cancel_token.h"
+#include "c_api/descriptors.h"
+#include "c_api/failures.h"
+#include "rapt/catalogue.h"
+
+namespace rapt::c_api {
+namespace {
+
+// `role`: "mask" or "normaliser", for messages.
+rapt_variant variant_of(const char* role, const char* example, const rapt_variant* given) {
+  const rapt_variant v = known_part(given);
+  if (!v.spec)
+    bad_argument(std::string("a ") + role + " without spec; expected its name, like \"" + example +
+                 "\"");
+  if (v.tensor_count > 0 && !v.tensors)
+    bad_argument(std::string(role) + " " + v.spec + " has tensors but a null pointer to them");
+  return v;
+}
+
+std::unique_ptr<Mask> mask_of(const rapt_variant* given) {
+  const rapt_variant m = variant_of("mask", "causal", given);
+  return make_mask(m.spec, [&m](std::string_view name) {
+    for (size_t i = 0; i < m.tensor_count; ++i) {
+      const rapt_named_tensor& candidate = m.tensors[i];
+      if (candidate.name && name == candidate.name) {
+        const TensorView view = view_of(candidate.name, candidate.tensor, Presence::required);
+        if (view.count() > 0 && !view.data)
+          bad_argument(std::string(name) + " has elements but a null data pointer");
+        return view;
+      }
+    }
+    throw Error(ErrorCode::unknown_name, std::string("mask ") + m.spec +
+                                             " names no tensor of the mask's `tensors`: \"" +
+                                             std::string(name) + "\"");
+  });
+}
+
+// No normaliser of the catalogue has a parameter, so that a spec is a name.
+template <class... N>
+NormalizerRef normalizer_of(const rapt_variant* given, TypeList<N...>) {
+  if (!given) return kSoftmax;
+  const std::string_view spec = variant_of("normaliser", "softmax", given).spec;
+  const std::string_view name = spec.substr(0, spec.find_first_of("(:"));
+  static constexpr std::tuple<N...> kDefaults;
+  std::optional<NormalizerRef> found;
+  ((name == N::kDeclaration.name ? static_cast<void>(found.emplace(std::get<N>(kDefaults)))
+                                 : static_cast<void>(0)),
+   ...);
+  if (!found) {
+    const std::string_view known[] = {N::kDeclaration.name...};
+    const std::string guess = nearest(name, known);
+    std::string list;
+    for (const std::string_view n : known) list += (list.empty() ? "" : ", ") + std::string(n);
+    throw Error(ErrorCode::unknown_name,
+                "there is no normaliser \"" + std::string(name) + "\"" +
+                    (guess.empty() ? "." : "; did you mean " + guess + "?") + " Known: " + list);
+  }
+  if (name.size() < spec.size() && spec.substr(name.size()) != "()")
+    throw Error(ErrorCode::unknown_name, "normaliser " + std::string(name) +
+                                             " has no parameters; got \"" + std::string(spec) +
+                                             "\", expected \"" + std::string(name) + "\"");
+  return *found;
+}
+
+// `of`: "weights: `heads`", for messages.
+std::span<const int64_t> list_of(const char* of, const int64_t* first, size_t count, Lists lists,
+                                 std::vector<int64_t>& kept) {
+  if (count == 0) return {};
+  if (!first)
+    bad_argument(std::string(of) + " is a null pointer of " + std::to_string(count) + " numbers");
+  if (lists == Lists::look) return {first, count};
+  kept.assign(first, first + count);
+  return kept;
+}
+
+Precision precision_of(rapt_precision given) {
+  switch (given) {
+    case RAPT_PRECISION_AUTOMATIC:
+      return Precision::automatic;
+    case RAPT_PRECISION_FMA:
+      return Precision::fma;
+    default:
+      bad_argument("precision is " + std::to_string(given) +
+                   "; expected RAPT_PRECISION_AUTOMATIC or RAPT_PRECISION_FMA");
+  }
+}
+
+Pool pool_of(rapt_pool given) {
+  switch (given) {
+    case RAPT_POOL_MEAN:
+      return Pool::mean;
+    case RAPT_POOL_MAX:
+      return Pool::max;
+    case RAPT_POOL_SUM:
+      return Pool::sum;
+    default:
+      bad_argument("the pool of a map is " + std::to_string(given) +
+                   "; expected RAPT_POOL_MEAN, RAPT_POOL_MAX or RAPT_POOL_SUM");
+  }
+}
+
+}  // namespace
+
+Options::Options(const rapt_options* given, Lists lists) {
+  if (!given) return;
+  const rapt_options o = known_part(given);
+  check_reserved("rapt_options", o.reserved);
+  if (o.scale) options_.scale = *o.scale;
+
+  if (o.mask_count > 0 && !o.masks) bad_argument("options have masks but a null pointer to them");
+  std::vector<const Mask*> pointers;
+  for (size_t i = 0; i < o.mask_count; ++i)
+    pointers.push_back(masks_.emplace_back(mask_of(o.masks[i])).get());
+  options_.masks = pointers;
+
+  options_.bias = view_of("bias", o.bias, Presence::optional);
+  options_.normalizer = normalizer_of(o.normalizer, Normalizers{});
+  if (o.output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o.output_dtype);
+  options_.precision = precision_of(o.precision);
+  options_.invariant = o.invariant != 0;
+
+  if (o.key_starts && !o.query_starts)
+    bad_argument("key_starts without query_starts; packed sequences need both, or query_starts");
+  options_.packed.query_starts = view_of("query_starts", o.query_starts, Presence::optional);
+  options_.packed.key_starts = view_of("key_starts", o.key_starts, Presence::optional);
+
+  if (o.weights) options_.weights = weights_of(o.weights, lists);
+  if (o.map) options_.map = map_of(o.map, lists);
+  options_.top_k = o.top_k;
+  options_.entropy = o.entropy != 0;
+  options_.received = o.received != 0;
+}
+
+WeightsRequest Options::weights_of(const rapt_weights_request* given, Lists lists) {
+  const rapt_weights_request w = known_part(given);
+  if (w.row_end < 0)
+    bad_argument("weights: row_end is " + std::to_string(w.row_end) +
+                 "; expected a row, or 0 for all up to the last");
+  return {w.row_begin, w.row_end == 0 ? kToEnd : w.row_end,
+          list_of("weights: `heads`", w.heads, w.head_count, lists, weights_heads_),
+          list_of("weights: `rows`", w.rows, w.row_count, lists, weights_rows_)};
+}
+
+MapRequest Options::map_of(const rapt_map_request* given, Lists lists) {
+  const rapt_map_request m = known_part(given);
+  check_reserved("rapt_map_request", m.reserved);
+  return {m.rows, m.columns, pool_of(m.pool),
+          list_of("map: `heads`", m.heads, m.head_count, lists, map_heads_)};
+}
+
+const AttentionOptions& default_options() {
+  static const AttentionOptions options;
+  return options;
+}
+
+CallersExecutor::CallersExecutor(const rapt_executor& table) : table_(table) {
+  if (!table.concurrency || !table.run)
+    bad_argument("an executor needs both functions: concurrency and run");
+}
+
+void CallersExecutor::run(int64_t tasks, Task task, void* argument) {
+  if (const int answer = table_.run(table_.user, tasks, task, argument); answer != 0)
+    throw ExecutorFailed(answer);
+}
+
+CallContext::CallContext(const rapt_context* given) {
+  if (!given) return;
+  const rapt_context c = known_part(given);
+  check_reserved("rapt_context", c.reserved);
+  if (c.executor) {
+    executor_.emplace(known_part(c.executor));
+    context_.executor = &*executor_;
+  }
+  if (c.cancel) context_.cancel = &c.cancel->token;
+  context_.progress = {c.progress, c.progress_user};
+  if (c.memory_limit < 0)
+    bad_argument("memory_limit is " + std::to_string(c.memory_limit) +
+                 "; expected bytes, or 0 for no limit");
+  if (c.memory_limit > 0) context_.memory_limit = c.memory_limit;
+  context_.threads = c.threads;
+}
+
+}  // namespace rapt::c_api
