@@ -170,9 +170,9 @@ typedef struct rapt_results {
   const rapt_tensor* output;     // [..., q_len, value_dim], the query's dtype or the output_dtype
   const rapt_tensor* statistic;  // [..., q_len]: the natural-log lse for softmax, -inf for a row
                                  // without keys. NULL: not wanted
-  const rapt_tensor* weights;   // [..., rows, k_len], or [head_count, rows, k_len] for chosen heads
-  const rapt_tensor* map;       // [..., rows, columns], or [head_count, rows, columns]
-  const rapt_tensor* top_keys;  // [..., q_len, top_k] i64, largest weight first; -1: no more keys
+  const rapt_tensor* weights;    // [..., rows, k_len]; chosen heads: [head_count, rows, k_len]
+  const rapt_tensor* map;        // [..., rows, columns]; chosen heads: [head_count, rows, columns]
+  const rapt_tensor* top_keys;   // [..., q_len, top_k] i64, largest weight first; -1: no more
   const rapt_tensor* top_weights;  // [..., q_len, top_k]; 0 where there is no key
   const rapt_tensor* entropy;      // [..., q_len]; 0 for a row without keys
   const rapt_tensor* received;     // [..., k_len]

@@ -75,12 +75,8 @@ void check_fields(const char* name, const rapt_tensor& t) {
 
 }  // namespace
 
-void read_view(const char* name, const rapt_tensor* given, Presence presence, TensorView& view) {
-  if (!given) {
-    if (presence == Presence::required) bad_argument(std::string(name) + " is a null pointer");
-    view.rank = -1;
-    return;
-  }
+void read_view(const char* name, const rapt_tensor* given, TensorView& view) {
+  if (!given) bad_argument(std::string(name) + " is a null pointer");
   const rapt_tensor t = known_part(given);
   view.dtype = dtype_of(name, t.dtype);
   check_fields(name, t);
@@ -104,12 +100,6 @@ void read_view(const char* name, const rapt_tensor* given, Presence presence, Te
       return;
     }
   }
-}
-
-TensorView view_of(const char* name, const rapt_tensor* given, Presence presence) {
-  TensorView view;
-  read_view(name, given, presence, view);
-  return view;
 }
 
 }  // namespace rapt::c_api

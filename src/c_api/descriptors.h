@@ -76,13 +76,14 @@ void write_struct(T info, T* out) {
 // Throws Error(dtype) for a number that is none.
 DType dtype_of(const char* name, rapt_dtype given);
 
-enum class Presence : uint8_t { required, optional };
+// Reads a tensor into a view, of whose lengths and strides only [rank] are written.
+// Throws Error(argument, dtype, shape, overflow, unsupported); a null pointer is an argument, too.
+void read_view(const char* name, const rapt_tensor* given, TensorView& view);
 
-// Throws Error(argument, dtype, shape, overflow, unsupported).
-TensorView view_of(const char* name, const rapt_tensor* given, Presence presence);
-
-// The same into a view whose lengths and strides hold anything: only [rank] of them are written.
-void read_view(const char* name, const rapt_tensor* given, Presence presence, TensorView& view);
+// The same, but null leaves the view as it is: absent.
+inline void read_if_given(const char* name, const rapt_tensor* given, TensorView& view) {
+  if (given) read_view(name, given, view);
+}
 
 // A struct of nothing but views, none of them there yet, in memory that is not cleared: a view has
 // 512 bytes of lengths and strides of which a call uses a few, and to clear those of all views

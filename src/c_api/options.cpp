@@ -30,7 +30,8 @@ std::unique_ptr<Mask> mask_of(const rapt_variant* given) {
     for (size_t i = 0; i < m.tensor_count; ++i) {
       const rapt_named_tensor& candidate = m.tensors[i];
       if (candidate.name && name == candidate.name) {
-        const TensorView view = view_of(candidate.name, candidate.tensor, Presence::required);
+        TensorView view;
+        read_view(candidate.name, candidate.tensor, view);
         if (view.count() > 0 && !view.data)
           bad_argument(std::string(name) + " has elements but a null data pointer");
         return view;
@@ -120,7 +121,7 @@ Options::Options(const rapt_options* given, Lists lists) {
     pointers.push_back(masks_.emplace_back(mask_of(o.masks[i])).get());
   options_.masks = pointers;
 
-  options_.bias = view_of("bias", o.bias, Presence::optional);
+  read_if_given("bias", o.bias, options_.bias);
   options_.normalizer = normalizer_of(o.normalizer, Normalizers{});
   if (o.output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o.output_dtype);
   options_.precision = precision_of(o.precision);
@@ -128,8 +129,8 @@ Options::Options(const rapt_options* given, Lists lists) {
 
   if (o.key_starts && !o.query_starts)
     bad_argument("key_starts without query_starts; packed sequences need both, or query_starts");
-  options_.packed.query_starts = view_of("query_starts", o.query_starts, Presence::optional);
-  options_.packed.key_starts = view_of("key_starts", o.key_starts, Presence::optional);
+  read_if_given("query_starts", o.query_starts, options_.packed.query_starts);
+  read_if_given("key_starts", o.key_starts, options_.packed.key_starts);
 
   if (o.weights) options_.weights = weights_of(o.weights, lists);
   if (o.map) options_.map = map_of(o.map, lists);

@@ -31,21 +31,21 @@ struct Inputs {
 
 void read_inputs(const rapt_tensor* query, const rapt_tensor* key, const rapt_tensor* value,
                  Inputs& inputs) {
-  read_view("query", query, Presence::required, inputs.query);
-  read_view("key", key, Presence::required, inputs.key);
-  read_view("value", value, Presence::required, inputs.value);
+  read_view("query", query, inputs.query);
+  read_view("key", key, inputs.key);
+  read_view("value", value, inputs.value);
 }
 
 void read_results(const rapt_results* given, AttentionOutputs& outputs) {
   const rapt_results r = known_part(given);
-  read_view("output", r.output, Presence::required, outputs.state.output);
-  read_view("statistic", r.statistic, Presence::optional, outputs.state.statistic);
-  read_view("weights", r.weights, Presence::optional, outputs.weights);
-  read_view("map", r.map, Presence::optional, outputs.map);
-  read_view("top_keys", r.top_keys, Presence::optional, outputs.top_keys);
-  read_view("top_weights", r.top_weights, Presence::optional, outputs.top_weights);
-  read_view("entropy", r.entropy, Presence::optional, outputs.entropy);
-  read_view("received", r.received, Presence::optional, outputs.received);
+  read_view("output", r.output, outputs.state.output);
+  read_if_given("statistic", r.statistic, outputs.state.statistic);
+  read_if_given("weights", r.weights, outputs.weights);
+  read_if_given("map", r.map, outputs.map);
+  read_if_given("top_keys", r.top_keys, outputs.top_keys);
+  read_if_given("top_weights", r.top_weights, outputs.top_weights);
+  read_if_given("entropy", r.entropy, outputs.entropy);
+  read_if_given("received", r.received, outputs.received);
 }
 
 // Options and context of one call. Those of most calls are absent, and cost nothing.

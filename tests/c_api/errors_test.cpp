@@ -307,8 +307,10 @@ TEST(CApi, EveryStatus) {
       {RAPT_ERROR_ARGUMENT, "concurrency is 0",
        [](Call& c) { c.executor.concurrency = [](void*) { return 0; }; }},
       {RAPT_ERROR_ARGUMENT, "workspace of 64 bytes", [](Call& c) { c.workspace.resize(64); }},
-      {RAPT_ERROR_ARGUMENT, "weights wanted but no memory given", [](Call& c) { c.options.weights = &c.request; }},
-      {RAPT_ERROR_ARGUMENT, "memory given for weights but", [](Call& c) { c.results.weights = &c.weights; }},
+      {RAPT_ERROR_ARGUMENT, "weights wanted but no memory given",
+       [](Call& c) { c.options.weights = &c.request; }},
+      {RAPT_ERROR_ARGUMENT, "memory given for weights but",
+       [](Call& c) { c.results.weights = &c.weights; }},
       {RAPT_ERROR_ARGUMENT, "row_end is -2",
        [](Call& c) {
          c.request.row_end = -2;
