@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "rapt/attention.h"
 #include "rapt/declaration.h"
 #include "rapt/mask/mask.h"
 
 namespace rapt {
 
 std::span<const Declaration* const> mask_declarations();
+std::span<const Declaration* const> score_declarations();
 std::span<const Declaration* const> normalizer_declarations();
 
 // Reads a tensor parameter: the core opens no file, so the caller says what a name means. The view
@@ -32,6 +34,16 @@ std::unique_ptr<Mask> make_mask(std::string_view spec, const TensorSource& tenso
 // name any more and is written <tensor>; a mask of your own goes by its declaration. Parameters at
 // their defaults are left out. Throws Error(argument) for a tree that is too large (parts.h).
 std::string to_string(const Mask& mask);
+
+// A score and who owns it: `options.scores = {made.ref};`.
+struct MadeScore {
+  std::shared_ptr<void> object;
+  ScoreRef ref;
+};
+
+// Makes a score from `name`, `name(a, b=1)` or `name:a,b`: softcap(30). Throws Error(unknown_name)
+// with a suggestion, Error(argument).
+MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
 std::string nearest(std::string_view name, std::span<const std::string_view> known);

@@ -16,6 +16,7 @@
 #include "rapt/mask/or.h"
 #include "rapt/mask/prefix.h"
 #include "rapt/mask/window.h"
+#include "rapt/score/softcap.h"
 #include "rapt/state.h"
 #include "rapt/tensor.h"
 #include "rapt/thread_pool.h"

@@ -4,6 +4,7 @@
 //
 // Plain type lists: no registration at start-up, nothing for a linker to drop.
 #include "rapt/normalizer/softmax.h"
+#include "rapt/score/softcap.h"
 
 namespace rapt {
 
@@ -23,8 +24,8 @@ using Masks =
     TypeList<Causal, Window, Lengths, Boolean, Prefix, Documents, DocumentsByStarts, And, Or, Not>;
 
 // What happens to a score before it is normalised: include/rapt/score/. The scaled dot product
-// itself and the additive bias are options of attention.h; there is no other score yet.
-using Scores = TypeList<>;
+// itself and the additive bias are options of attention.h.
+using Scores = TypeList<Softcap>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
 using Normalizers = TypeList<Softmax>;

@@ -144,6 +144,37 @@ TEST(Catalogue, ParametersRoundTrip) {
   EXPECT_EQ(window.anchor, Anchor::top_left);
 }
 
+TEST(MakeScore, Softcap) {
+  for (const char* spec : {"softcap(30)", " softcap( cap=30 ) ", "softcap:30"}) {
+    SCOPED_TRACE(spec);
+    const rapt::MadeScore made = rapt::make_score(spec);
+    EXPECT_STREQ(made.ref.declaration->name, "softcap");
+    EXPECT_EQ(static_cast<const rapt::Softcap*>(made.ref.object)->cap, 30);
+  }
+}
+
+TEST(MakeScore, Refusals) {
+  const auto refused = [](const char* spec, ErrorCode code, const char* fragment) {
+    SCOPED_TRACE(spec);
+    try {
+      rapt::make_score(spec);
+      ADD_FAILURE() << "accepted";
+    } catch (const rapt::Error& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_NE(std::string(error.what()).find(fragment), std::string::npos) << error.what();
+    }
+  };
+  refused("softcup(3)", ErrorCode::unknown_name, "softcap");
+  refused("", ErrorCode::unknown_name, "Known");
+  refused("softcap", ErrorCode::argument, "cap");
+  refused("softcap(0)", ErrorCode::argument, "cap");
+  refused("softcap(-3)", ErrorCode::argument, "cap");
+  refused("softcap(nan)", ErrorCode::argument, "cap");
+  refused("softcap(3, 4)", ErrorCode::argument, "4");
+  refused("softcap(3", ErrorCode::argument, "parenthesis");
+  refused("softcap(3)x", ErrorCode::argument, "parenthesis");
+}
+
 TEST(Nearest, SuggestsOnlyWhatIsNear) {
   const std::string_view known[] = {"causal", "window"};
   EXPECT_EQ(rapt::nearest("causl", known), "causal");

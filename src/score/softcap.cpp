@@ -1,0 +1,18 @@
+// The declaration of softcap; the formula is in the header.
+#include "rapt/score/softcap.h"
+
+namespace rapt {
+namespace {
+
+// Caps whose inverse, and whose product with 1, are normal numbers of f32.
+constexpr Range kCaps{1e-30, 1e30};
+constexpr Parameter kParameters[] = {
+    parameter<Softcap, &Softcap::cap>("cap", "the bound of a score's size", kCaps, {}, true)};
+
+}  // namespace
+
+const Declaration Softcap::kDeclaration = {
+    "softcap", "scores saturate smoothly at +-cap: cap tanh(s / cap)",
+    "Gemma Team 2024, arXiv:2408.00118, section 2", kParameters};
+
+}  // namespace rapt
