@@ -124,8 +124,10 @@ class ScoreList {
   static constexpr size_t kMost = 8;
 
   ScoreList() = default;
+  ScoreList(std::initializer_list<ScoreRef> scores)
+      : ScoreList(std::span<const ScoreRef>(scores.begin(), scores.size())) {}
   // Throws Error(argument) for more than kMost.
-  ScoreList(std::initializer_list<ScoreRef> scores);
+  explicit ScoreList(std::span<const ScoreRef> scores);
 
   operator std::span<const ScoreRef>() const noexcept { return {scores_, size_}; }
   const ScoreRef* begin() const noexcept { return scores_; }

@@ -45,7 +45,7 @@ enum {
   RAPT_ERROR_ARGUMENT = 3,         // a value out of range; a null pointer; a wrong size field
   RAPT_ERROR_OVERLAP = 4,          // an output shares memory with an input, or with itself
   RAPT_ERROR_OVERFLOW = 5,         // a size or an offset that does not fit into 64 bits
-  RAPT_ERROR_UNKNOWN_NAME = 6,     // no mask, normaliser, tensor or parameter of that name
+  RAPT_ERROR_UNKNOWN_NAME = 6,     // no mask, score, normaliser, tensor or parameter of that name
   RAPT_ERROR_UNSUPPORTED = 7,      // understood, but this machine or this build cannot do it
   RAPT_ERROR_MEMORY_LIMIT = 8,     // more memory than the context allows
   RAPT_ERROR_FORMAT = 9,           // a file that is not what it says it is
@@ -89,14 +89,16 @@ typedef struct rapt_named_tensor {  // does not grow
   const rapt_tensor* tensor;
 } rapt_named_tensor;
 
-// One of the catalogue: a mask (who may attend to whom) or a normaliser (how scores become
-// weights). `spec` is its name with its parameters, as on the command line:
+// One of the catalogue: a mask (who may attend to whom), a score (what happens to the scaled
+// product) or a normaliser (how scores become weights). `spec` is its name with its parameters, as
+// on the command line:
 //   "causal"  "causal(bottom-right)"  "causal(offset=3)"  "window(511, 0)"
 //   "lengths(n)"  "boolean(allowed=m)"        with tensors named n (i64) and m (bool) below
 //   "(causal | prefix(16)) & !documents(ids)" masks are combined by ! over & over |
+//   "softcap(30)"
 //   "softmax"
-// Boolean: true = may attend. The headers in include/rapt/mask/ and include/rapt/normalizer/ say
-// what each means.
+// Boolean: true = may attend. The headers in include/rapt/mask/, score/ and normalizer/ say what
+// each means.
 typedef struct rapt_variant {
   size_t size;  // sizeof(rapt_variant)
   const char* spec;
@@ -148,8 +150,10 @@ typedef struct rapt_options {
                                         // added to the scores; -inf excludes. NULL: none
   const rapt_variant* normalizer;       // NULL: softmax
   const rapt_weights_request* weights;  // NULL: none are wanted
-  rapt_dtype output_dtype;              // 0: the query's; RAPT_F32 is possible for bf16 and f16
-  rapt_precision precision;             // RAPT_PRECISION_AUTOMATIC
+  size_t score_count;
+  const rapt_variant* const* scores;  // [score_count], applied in this order, before the bias
+  rapt_dtype output_dtype;            // 0: the query's; RAPT_F32 is possible for bf16 and f16
+  rapt_precision precision;           // RAPT_PRECISION_AUTOMATIC
   // Several sequences in one tensor, one after the other: sequence s has the queries
   // [query_starts[s], query_starts[s + 1]) and the keys [key_starts[s], key_starts[s + 1]).
   const rapt_tensor* query_starts;  // [sequences + 1] i64; NULL: one sequence
@@ -258,9 +262,10 @@ rapt_status rapt_workspace_bytes(const rapt_tensor* query, const rapt_tensor* ke
                                  const rapt_context* context, size_t* workspace_bytes);
 
 // Computes attention into the caller's memory. `workspace`: plan.workspace_bytes or more, at any
-// alignment, one call at a time; NULL with a size of 0: allocated inside, and freed. `options` and
-// `context` may be NULL.
-// Errors: those of rapt_plan, overlap, memory_limit, cancelled, executor, out_of_memory.
+// alignment, one call at a time; NULL with a size of 0: allocated inside, and freed. With a
+// workspace only masks and scores allocate, which are made anew from their texts (rapt_prepare
+// makes them once). `options` and `context` may be NULL. Errors: those of rapt_plan, overlap,
+// memory_limit, cancelled, executor, out_of_memory.
 rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* key,
                                    const rapt_tensor* value, const rapt_options* options,
                                    const rapt_results* results, void* workspace,

@@ -141,7 +141,7 @@ MaskList::MaskList(Pointers masks) : size_(masks.size()) {
   std::copy(masks.begin(), masks.end(), masks_);
 }
 
-ScoreList::ScoreList(std::initializer_list<ScoreRef> scores) : size_(scores.size()) {
+ScoreList::ScoreList(std::span<const ScoreRef> scores) : size_(scores.size()) {
   if (size_ > kMost)
     throw Error(ErrorCode::argument,
                 std::to_string(size_) + " scores; a call takes at most " + std::to_string(kMost));

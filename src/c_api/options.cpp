@@ -8,12 +8,11 @@
 #include "c_api/cancel_token.h"
 #include "c_api/descriptors.h"
 #include "c_api/failures.h"
-#include "rapt/catalogue.h"
 
 namespace rapt::c_api {
 namespace {
 
-// `role`: "mask" or "normaliser", for messages.
+// `role`: "mask", "score" or "normaliser", for messages.
 rapt_variant variant_of(const char* role, const char* example, const rapt_variant* given) {
   const rapt_variant v = known_part(given);
   if (!v.spec)
@@ -24,11 +23,11 @@ rapt_variant variant_of(const char* role, const char* example, const rapt_varian
   return v;
 }
 
-std::unique_ptr<Mask> mask_of(const rapt_variant* given) {
-  const rapt_variant m = variant_of("mask", "causal", given);
-  return make_mask(m.spec, [&m](std::string_view name) {
-    for (size_t i = 0; i < m.tensor_count; ++i) {
-      const rapt_named_tensor& candidate = m.tensors[i];
+// What the names of tensors in the text of `variant` mean; it must outlive the result.
+TensorSource tensors_of(const char* role, const rapt_variant& variant) {
+  return [role, &variant](std::string_view name) {
+    for (size_t i = 0; i < variant.tensor_count; ++i) {
+      const rapt_named_tensor& candidate = variant.tensors[i];
       if (candidate.name && name == candidate.name) {
         TensorView view;
         read_view(candidate.name, candidate.tensor, view);
@@ -37,10 +36,20 @@ std::unique_ptr<Mask> mask_of(const rapt_variant* given) {
         return view;
       }
     }
-    throw Error(ErrorCode::unknown_name, std::string("mask ") + m.spec +
-                                             " names no tensor of the mask's `tensors`: \"" +
+    throw Error(ErrorCode::unknown_name, std::string(role) + " " + variant.spec +
+                                             " names no tensor of its `tensors`: \"" +
                                              std::string(name) + "\"");
-  });
+  };
+}
+
+std::unique_ptr<Mask> mask_of(const rapt_variant* given) {
+  const rapt_variant mask = variant_of("mask", "causal", given);
+  return make_mask(mask.spec, tensors_of("mask", mask));
+}
+
+MadeScore score_of(const rapt_variant* given) {
+  const rapt_variant score = variant_of("score", "softcap(30)", given);
+  return make_score(score.spec, tensors_of("score", score));
 }
 
 // No normaliser of the catalogue has a parameter, so that a spec is a name.
@@ -120,6 +129,13 @@ Options::Options(const rapt_options* given, Lists lists) {
   for (size_t i = 0; i < o.mask_count; ++i)
     pointers.push_back(masks_.emplace_back(mask_of(o.masks[i])).get());
   options_.masks = pointers;
+
+  if (o.score_count > 0 && !o.scores)
+    bad_argument("options have scores but a null pointer to them");
+  std::vector<ScoreRef> refs;
+  for (size_t i = 0; i < o.score_count; ++i)
+    refs.push_back(scores_.emplace_back(score_of(o.scores[i])).ref);
+  options_.scores = ScoreList(refs);
 
   read_if_given("bias", o.bias, options_.bias);
   options_.normalizer = normalizer_of(o.normalizer, Normalizers{});

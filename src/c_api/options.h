@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rapt/attention.h"
+#include "rapt/catalogue.h"
 #include "rapt/context.h"
 #include "rapt/rapt_c.h"
 
@@ -32,6 +33,7 @@ class Options {
 
   AttentionOptions options_;
   std::vector<std::unique_ptr<Mask>> masks_;
+  std::vector<MadeScore> scores_;
   std::vector<int64_t> weights_heads_, weights_rows_, map_heads_;
 };
 

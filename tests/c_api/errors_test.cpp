@@ -40,6 +40,8 @@ struct Call {
   rapt_variant mask = {sizeof mask, "causal", 0, nullptr};
   const rapt_variant* masks[1] = {&mask};
   rapt_variant normalizer = {sizeof normalizer, "softmax", 0, nullptr};
+  rapt_variant score = {sizeof score, nullptr, 0, nullptr};
+  const rapt_variant* scores[1] = {&score};
   rapt_weights_request request = {};
   rapt_map_request map_request = {};
   rapt_options options = {};
@@ -73,6 +75,12 @@ struct Call {
   static int run_in_order(void*, int64_t tasks, rapt_task task, void* argument) {
     for (int64_t t = 0; t < tasks; ++t) task(argument, t, 0);
     return 0;
+  }
+
+  void scores_are(const char* spec) {
+    score.spec = spec;
+    options.score_count = 1;
+    options.scores = scores;
   }
 
   rapt_status forward() {
@@ -150,6 +158,8 @@ TEST(CApi, NullPointers) {
       {"a null pointer to them", [](Call& c) { c.options.masks = nullptr; }},
       {"a null pointer where a rapt_variant", [](Call& c) { c.masks[0] = nullptr; }},
       {"a mask without spec", [](Call& c) { c.mask.spec = nullptr; }},
+      {"scores but a null pointer to them", [](Call& c) { c.options.score_count = 1; }},
+      {"a score without spec", [](Call& c) { c.scores_are(nullptr); }},
       {"a normaliser without spec", [](Call& c) { c.normalizer.spec = nullptr; }},
       {"normaliser softmax has tensors but", [](Call& c) { c.normalizer.tensor_count = 1; }},
       {"a null pointer to them", [](Call& c) { c.mask.tensor_count = 1; }},
@@ -369,6 +379,9 @@ TEST(CApi, EveryStatus) {
       {RAPT_ERROR_UNKNOWN_NAME, "column 10: \"casual\"",
        [](Call& c) { c.mask.spec = "window | casual"; }},
       {RAPT_ERROR_ARGUMENT, "parenthesis is missing", [](Call& c) { c.mask.spec = "!(causal"; }},
+      {RAPT_ERROR_UNKNOWN_NAME, "did you mean softcap?",
+       [](Call& c) { c.scores_are("sotfcap(30)"); }},
+      {RAPT_ERROR_ARGUMENT, "softcap", [](Call& c) { c.scores_are("softcap(-1)"); }},
       {RAPT_ERROR_UNKNOWN_NAME, "did you mean softmax?",
        [](Call& c) { c.normalizer.spec = "sofmax"; }},
       {RAPT_ERROR_UNKNOWN_NAME, "did you mean softmax?",

@@ -111,7 +111,7 @@ TEST(Prepared, WithAWorkspaceNoCallAllocates) {
   EXPECT_EQ(status, RAPT_ERROR_OUT_OF_MEMORY);
 }
 
-TEST(Prepared, NoMaskOfTheCatalogueAllocatesInACall) {
+TEST(Prepared, NoMaskOrScoreOfTheCatalogueAllocatesInACall) {
   Small s;
   int64_t ids[kLength] = {0, 0, 1, 1, 1, 2}, starts[] = {0, 2, 5, kLength};
   bool allowed[kLength * kLength];
@@ -126,6 +126,10 @@ TEST(Prepared, NoMaskOfTheCatalogueAllocatesInACall) {
             "lengths(n) & !(window(1, 0) & boolean(m)) & (causal | prefix(2)) & "
             "(documents(ids) | documents_by_starts(starts))",
             4, named};
+  const rapt_variant score = {sizeof score, "softcap(2)", 0, nullptr};
+  const rapt_variant* scores[] = {&score};
+  s.options.score_count = 1;
+  s.options.scores = scores;
   ASSERT_EQ(s.prepare(), RAPT_OK) << rapt_last_error();
   s.give_workspace();
   ASSERT_EQ(s.forward(), RAPT_OK) << rapt_last_error();

@@ -253,6 +253,19 @@ TEST_P(SameBits, ScaleBiasMasksAndWeights) {
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
+TEST_P(SameBits, Scores) {
+  const rapt::Softcap softcap(0.7), narrower(0.4);
+  rapt::AttentionOptions cpp_options;
+  cpp_options.scores = {softcap, narrower};
+  const rapt_variant c_softcap = {sizeof c_softcap, "softcap(0.7)", 0, nullptr};
+  const rapt_variant c_narrower = {sizeof c_narrower, "softcap:0.4", 0, nullptr};
+  const rapt_variant* c_scores[] = {&c_softcap, &c_narrower};
+  rapt_options c_options = no_options();
+  c_options.score_count = 2;
+  c_options.scores = c_scores;
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
 TEST_P(SameBits, Captures) {
   const int64_t rows[] = {69, 3, 3, 0}, map_heads[] = {5, 2};
   rapt::AttentionOptions cpp_options;
