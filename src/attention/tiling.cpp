@@ -50,7 +50,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& ava
   Tiling t;
   t.lanes = kernels.table.lanes;
   t.max_vectors = kernels.table.max_vectors;
-  t.long_vectors = kernels.table.long_vectors;
+  t.long_vectors = kernels.route.long_vectors;
   t.step = kernels.route.step;
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys: long enough to pay for a tile's prologue, and a tile of scores is half an L1. Large

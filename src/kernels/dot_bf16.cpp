@@ -10,10 +10,13 @@
 // nearest even, not fused: results differ from the FMA route in the last bits of f32.
 // Compiled for AVX-512 with AVX512_BF16; src/kernels/bf16_dot.cpp decides whether it is used.
 #define RAPT_ISA isa_avx512_bf16
+#define RAPT_WEIGHTS_OF_16_BITS  // 2^x need not be better than they are
 #include "kernels/simd/avx512.h"
 // The order matters: the vocabulary first.
 #include "kernels/dot_bf16.h"
-#include "kernels/products.simd.h"
+#include "kernels/inlining.h"
+#include "kernels/normalizers.simd.h"
+#include "rapt/variants.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
@@ -39,7 +42,8 @@ RAPT_INLINE void add_products(__m512 (&acc)[Rows][Vectors], const uint16_t* rows
                               int64_t row_stride, int64_t step_stride, const Pair* vectors,
                               int64_t steps, const uint16_t* ahead, int64_t ahead_stride) {
   constexpr int64_t kQueries = 16 * Vectors;
-  for (int64_t s = 0; s < steps; ++s) {
+  // Twice: a score of 64 dims has 32 steps only, and the end of a short loop is mispredicted.
+  _Pragma("GCC unroll 2") for (int64_t s = 0; s < steps; ++s) {
     __m512i x[Vectors];
     UNROLL_FOR (int k = 0; k < Vectors; ++k) {
       x[k] = _mm512_loadu_si512(vectors + s * kQueries + 16 * k);
@@ -180,23 +184,35 @@ RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t d
           run_of(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
 }
 
+// Indices that take 16 elements from `first` on from two vectors in turn.
+RAPT_INLINE __m512i interleaving(int first) {
+  alignas(64) uint16_t order[32];
+  for (int i = 0; i < 16; ++i) {
+    order[2 * i] = static_cast<uint16_t>(first + i);
+    order[2 * i + 1] = static_cast<uint16_t>(32 + first + i);
+  }
+  return _mm512_load_si512(order);
+}
+
 // [count / 2][dims rounded up] pairs of rows; a missing last row is 0.
 RAPT_NOINLINE void dot_pack_values(const void* from, int64_t row_stride, int64_t dim_stride,
                                    int64_t count, int64_t dims, void* to) noexcept {
   const auto* rows = static_cast<const uint16_t*>(from);
   auto* pairs = static_cast<Pair*>(to);
   const int64_t stride = 2 * half_of(dims);
+  const __m512i low = interleaving(0), high = interleaving(16);
   for (int64_t j = 0; j < count; j += 2)
-    for (int64_t d = 0; d < dims; d += 16) {
+    for (int64_t d = 0; d < dims; d += 32) {
       const uint16_t* row = rows + j * row_stride + d * dim_stride;
-      const int64_t n = dims - d < 16 ? dims - d : 16;
-      const __m512i even =
-          _mm512_cvtepu16_epi32(_mm512_castsi512_si256(run_of(row, dim_stride, n)));
-      const __m512i odd = j + 1 < count ? _mm512_cvtepu16_epi32(_mm512_castsi512_si256(
-                                              run_of(row + row_stride, dim_stride, n)))
-                                        : _mm512_setzero_si512();
-      _mm512_mask_storeu_epi32(pairs + j / 2 * stride + d, F::first(n),
-                               _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+      const bool both = j + 1 < count, whole = dims - d >= 32 && dim_stride == 1 && both;
+      const __m512i even = whole ? _mm512_loadu_si512(row) : run_of(row, dim_stride, dims - d);
+      const __m512i odd = whole  ? _mm512_loadu_si512(row + row_stride)
+                          : both ? run_of(row + row_stride, dim_stride, dims - d)
+                                 : _mm512_setzero_si512();
+      Pair* out = pairs + j / 2 * stride + d;
+      _mm512_mask_storeu_epi32(out, F::first(dims - d), _mm512_permutex2var_epi16(even, low, odd));
+      _mm512_mask_storeu_epi32(out + 16, F::first(dims - d - 16),
+                               _mm512_permutex2var_epi16(even, high, odd));
     }
 }
 
@@ -270,6 +286,8 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            true,
                                            false,
                                            kDotProducts,
+                                           4,
+                                           kNormalizers<F, Normalizers>,
                                            dot_pack_queries,
                                            dot_pack_keys,
                                            dot_pack_values,

@@ -29,6 +29,18 @@ struct ProductKernels {
                  int64_t value_dim, const E* rescale, E* output_t) noexcept;
 };
 
+// A normaliser's hooks (include/rapt/normalizer/normalizer.h) for one vector type.
+template <class E>
+struct NormalizerKernels {
+  Statistic statistic;
+  bool whole_row, extra, takes_log2, entropy;
+  int state_rows, candidates;
+  using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
+  Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
+  bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
+  void (*finish)(const void* normalizer, Tile<E>& tile, Finish<E> result) noexcept;
+};
+
 // A route: how the inputs of one storage type come to the products. There are two kinds.
 //
 //   fma   operands are E: what is stored as E and dense is read where it lies, anything else is
@@ -42,6 +54,9 @@ struct RouteKernels {
   int element_size;    // bytes of an element of query_t, key and value as the products read them
   bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
   const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1
+  int long_vectors;                     // the width that is fastest for long sequences
+  // In the order of the catalogue, if the route has its own; null: the table's.
+  const NormalizerKernels<E>* normalizers;
 
   // query_t: factor * query^T (dot: query^T, in pairs); lanes beyond `rows` become 0.
   void (*pack_queries)(const void* query, int64_t row_stride, int64_t dim_stride, int64_t rows,
@@ -61,18 +76,6 @@ struct RouteKernels {
                          int64_t queries, E* output_t) noexcept;
   // Are all values finite, of `count` keys in what the products read?
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
-};
-
-// A normaliser's hooks (include/rapt/normalizer/normalizer.h) for one vector type.
-template <class E>
-struct NormalizerKernels {
-  Statistic statistic;
-  bool whole_row, extra, takes_log2, entropy;
-  int state_rows, candidates;
-  using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
-  Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
-  bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
-  void (*finish)(const void* normalizer, Tile<E>& tile, Finish<E> result) noexcept;
 };
 
 // A score's hook (DESIGN.md, "Variants"): scores in natural units, in place.
@@ -102,7 +105,6 @@ struct KernelTable {
   const char* isa;
   int lanes;
   int max_vectors;                          // the widest tile that the products have
-  int long_vectors;                         // the width that is fastest for long sequences
   const RouteKernels<E>* const* fma;        // [kStorageTypes], by DType; null: E cannot hold it
   const NormalizerKernels<E>* normalizers;  // in the order of the catalogue
   const ScoreKernels<E>* scores;            // in the order of the catalogue

@@ -5,6 +5,7 @@
 // includes simd/<set>.h first. No standard library and no concrete mask here: a weak symbol
 // compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
 #include "kernels/captures.simd.h"
+#include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
 #include "kernels/rows.simd.h"
 #include "kernels/scores.simd.h"
@@ -12,40 +13,6 @@
 
 namespace rapt::RAPT_ISA {
 namespace {
-
-template <class V, class N>
-constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
-  using E = typename V::Element;
-  NormalizerKernels<E> k = {};
-  k.statistic = N::kStatistic;
-  k.whole_row = N::kWholeRow;
-  k.extra = N::kExtra;
-  k.takes_log2 = N::kTakesLog2;
-  k.entropy = N::kEntropy;
-  k.state_rows = N::kStateRows;
-  k.candidates = N::kCandidates;
-  k.begin = [](const void* n, Tile<E>& t) noexcept {
-    static_cast<const N*>(n)->template begin<V>(t);
-  };
-  if constexpr (N::kWholeRow) {
-    k.collect = [](const void* n, Tile<E>& t) noexcept {
-      static_cast<const N*>(n)->template collect<V>(t);
-    };
-    k.solve = [](const void* n, Tile<E>& t) noexcept {
-      return static_cast<const N*>(n)->template solve<V>(t);
-    };
-  }
-  k.apply = [](const void* n, Tile<E>& t) noexcept {
-    static_cast<const N*>(n)->template apply<V>(t);
-  };
-  k.weights = [](const void* n, Tile<E>& t) noexcept {
-    static_cast<const N*>(n)->template weights<V>(t);
-  };
-  k.finish = [](const void* n, Tile<E>& t, Finish<E> result) noexcept {
-    static_cast<const N*>(n)->template finish<V>(t, result);
-  };
-  return k;
-}
 
 template <class V, class S>
 constexpr ScoreKernels<typename V::Element> score_kernels() {
@@ -73,6 +40,8 @@ constexpr RouteKernels<typename V::Element> kRoute = {"tile",
                                                       !S::kConverts,
                                                       !S::kConverts,
                                                       kProducts<V>,
+                                                      V::kLongVectors,
+                                                      nullptr,
                                                       pack_queries<V, S>,
                                                       pack_rows<V, S>,
                                                       pack_rows<V, S>,
@@ -111,13 +80,12 @@ struct Tables;
 template <class V, class... N, class... S>
 struct Tables<V, TypeList<N...>, TypeList<S...>> {
   using E = typename V::Element;
-  static constexpr NormalizerKernels<E> normalizers[] = {normalizer_kernels<V, N>()..., {}};
   static constexpr ScoreKernels<E> score_list[] = {score_kernels<V, S>()..., {}};
   static constexpr KernelTable<E> make() {
     KernelTable<E> t = {};
     t.isa = RAPT_ISA_NAME;
-    t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors, t.long_vectors = V::kLongVectors;
-    t.normalizers = normalizers, t.scores = score_list;
+    t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
+    t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
     t.captures = {keep_top<V>, add_received<V>, pool_keys<V>};
     t.exclude = exclude<V>;
     t.fma_loop = fma_loop<V>;

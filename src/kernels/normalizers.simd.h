@@ -1,0 +1,55 @@
+#pragma once
+// The hooks of the normalisers, compiled for one vector type.
+#include "kernels/kernel_table.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+template <class V, class N>
+constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
+  using E = typename V::Element;
+  NormalizerKernels<E> k = {};
+  k.statistic = N::kStatistic;
+  k.whole_row = N::kWholeRow;
+  k.extra = N::kExtra;
+  k.takes_log2 = N::kTakesLog2;
+  k.entropy = N::kEntropy;
+  k.state_rows = N::kStateRows;
+  k.candidates = N::kCandidates;
+  k.begin = [](const void* n, Tile<E>& t) noexcept {
+    static_cast<const N*>(n)->template begin<V>(t);
+  };
+  if constexpr (N::kWholeRow) {
+    k.collect = [](const void* n, Tile<E>& t) noexcept {
+      static_cast<const N*>(n)->template collect<V>(t);
+    };
+    k.solve = [](const void* n, Tile<E>& t) noexcept {
+      return static_cast<const N*>(n)->template solve<V>(t);
+    };
+  }
+  k.apply = [](const void* n, Tile<E>& t) noexcept {
+    static_cast<const N*>(n)->template apply<V>(t);
+  };
+  k.weights = [](const void* n, Tile<E>& t) noexcept {
+    static_cast<const N*>(n)->template weights<V>(t);
+  };
+  k.finish = [](const void* n, Tile<E>& t, Finish<E> result) noexcept {
+    static_cast<const N*>(n)->template finish<V>(t, result);
+  };
+  return k;
+}
+
+// The list of the catalogue as an array. The last element only keeps it from being empty.
+template <class V, class Normalizers>
+struct NormalizerList;
+template <class V, class... N>
+struct NormalizerList<V, TypeList<N...>> {
+  static constexpr NormalizerKernels<typename V::Element> all[] = {normalizer_kernels<V, N>()...,
+                                                                   {}};
+};
+template <class V, class Normalizers>
+constexpr const NormalizerKernels<typename V::Element>* kNormalizers =
+    NormalizerList<V, Normalizers>::all;
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA
