@@ -78,12 +78,7 @@ struct AxisValue {
 
 // What the library cannot do yet.
 inline constexpr AxisValue kNotBuilt[] = {
-    {kDTypeAxis, "bf16"},       {kDTypeAxis, "f16"},       {kDTypeAxis, "bf16>f32"},
-    {kDTypeAxis, "f16>f32"},    {kBiasAxis, "f32"},        {kCaptureAxis, "weights chosen"},
-    {kCaptureAxis, "map mean"}, {kCaptureAxis, "map max"}, {kCaptureAxis, "map sum"},
-    {kCaptureAxis, "top-k"},    {kCaptureAxis, "entropy"}, {kCaptureAxis, "received"},
-    {kCaptureAxis, "all"},      {kScoreAxis, "softcap"},   {kPrecisionAxis, "fma"},
-    {kInvariantAxis, "yes"},    {kPackedAxis, "packed"},
+    {kScoreAxis, "softcap"},
 };
 
 // Two values that no problem has both.
@@ -103,8 +98,15 @@ inline constexpr Conflict kConflicts[] = {
     {{kPackedAxis, "packed"}, {kBiasAxis, "column"}, "positions are each sequence's own"},
     {{kPackedAxis, "packed"}, {kBiasAxis, "with -inf"}, "positions are each sequence's own"},
     {{kPackedAxis, "packed"}, {kBiasAxis, "f32"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kCaptureAxis, "weights"}, "rows have keys of different sequences"},
+    {{kPackedAxis, "packed"}, {kCaptureAxis, "weights of rows"}, "as weights"},
+    {{kPackedAxis, "packed"}, {kCaptureAxis, "weights chosen"}, "as weights"},
+    {{kPackedAxis, "packed"}, {kCaptureAxis, "map mean"}, "as weights"},
+    {{kPackedAxis, "packed"}, {kCaptureAxis, "map max"}, "as weights"},
+    {{kPackedAxis, "packed"}, {kCaptureAxis, "map sum"}, "as weights"},
     {{kHeadsAxis, "none"}, {kLayoutAxis, "interleaved"}, "there is nothing to interleave"},
     {{kDTypeAxis, "f32"}, {kBiasAxis, "f32"}, "that is \"matrix\""},
+    {{kDTypeAxis, "f64"}, {kBiasAxis, "f32"}, "f32 is for 16-bit inputs"},
 };
 
 }  // namespace check

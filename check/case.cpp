@@ -121,6 +121,11 @@ bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const
                              [&](const MaskSpec& mask) { return mask.allowed(head, i, j); });
 }
 
+int64_t Case::first_key(int64_t query_position) const {
+  if (descriptor.packed == 0) return 0;
+  return key_starts.values<int64_t>()[sequence_of(query_starts.values<int64_t>(), query_position)];
+}
+
 Problem Case::for_reference() const {
   Problem p;
   p.query = query;

@@ -34,6 +34,8 @@ class Case {
   rapt::AttentionOptions wanted_options() const;
 
   bool allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const;
+  // Where the keys of the query's sequence start: what its top_keys count from.
+  int64_t first_key(int64_t query_position) const;
   Problem for_reference() const;
 
  private:

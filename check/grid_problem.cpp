@@ -297,7 +297,9 @@ class GridProblem {
     const std::string_view name = at(kCaptureAxis);
     Captures& wanted = d_.captures;
     const bool all = name == "all";
-    if (name == "weights" || all) wanted.weights.emplace();
+    // Weights and maps are no captures of packed sequences.
+    const bool matrices = all && d_.packed == 0;
+    if (name == "weights" || matrices) wanted.weights.emplace();
     if (name == "weights of rows") {
       auto& weights = wanted.weights.emplace();
       weights.begin = random_.between(0, d_.q_len);
@@ -311,7 +313,7 @@ class GridProblem {
       weights.rows.resize(static_cast<size_t>(random_.between(1, std::min<int64_t>(d_.q_len, 5))));
       if (random_.chance(0.5)) weights.heads = some_heads();
     }
-    if (name.starts_with("map ") || all) {
+    if (name.starts_with("map ") || matrices) {
       auto& map = wanted.map.emplace();
       map.rows = random_.between(1, std::min<int64_t>(d_.q_len, 7));
       map.columns = random_.between(1, std::min<int64_t>(d_.k_len, 7));

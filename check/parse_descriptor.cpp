@@ -326,10 +326,12 @@ class DescriptorParser {
     const bool tensor = std::ranges::any_of(d_.masks, &MaskSpec::holds_tensor) || d_.has_bias;
     if (d_.packed > 0 && tensor)
       in_.fail("expected neither a bias nor lengths, boolean or documents beside packed");
+    if (d_.packed > 0 && (d_.captures.weights || d_.captures.map))
+      in_.fail("expected neither weights nor a map beside packed");
     if (d_.bias_dtype == d_.dtype) d_.bias_dtype.reset();
-    if (d_.bias_dtype && *d_.bias_dtype != DType::f32) {
+    if (d_.bias_dtype && (*d_.bias_dtype != DType::f32 || rapt::size_of(d_.dtype) != 2)) {
       in_.go_back_to(bias_dtype_at_);
-      in_.fail("expected f32 or the query's dtype");
+      in_.fail("expected the query's dtype, or f32 for bf16 and f16");
     }
     check_sizes();
   }

@@ -375,7 +375,9 @@ Verdict verdict_of_top_k(const Expectations& expected, std::span<const double> k
       if (taken[key]) return fail(place, "key " + std::to_string(key) + " again");
       if (!row.seen[key]) return fail(place, "key " + std::to_string(key) + " is excluded");
       taken[key] = 1;
-      if (place > 0 && weights[i - 1] == weight && keys[i - 1] > keys[i])
+      // Weights that only rounding has made equal, or 0, are in the order of their scores.
+      if (place > 0 && weight > 0 && weights[i - 1] == weight && keys[i - 1] > keys[i] &&
+          row.weights[static_cast<size_t>(keys[i - 1])] == row.weights[key])
         return fail(place, "equal weights, but the larger key comes first");
       if (std::isfinite(row.weights[key]) && std::abs(row.weights[key] - weight) > allowed)
         return fail(place, "not the weight of key " + std::to_string(key));

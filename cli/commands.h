@@ -15,6 +15,7 @@ struct Command {
 Command add_attend(CLI::App& root);
 Command add_explain(CLI::App& root);
 Command add_mask(CLI::App& root);
+Command add_check(CLI::App& root);
 Command add_cpu(CLI::App& root);
 
 }  // namespace rapt::cli

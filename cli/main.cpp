@@ -18,9 +18,9 @@ namespace {
 using namespace rapt::cli;
 
 // Of the contract, but not here yet.
-constexpr std::string_view kUnbuiltCommands[] = {
-    "info",  "check", "compare", "view",     "plot",    "bench",      "tokenize",
-    "model", "train", "list",    "generate", "convert", "completions"};
+constexpr std::string_view kUnbuiltCommands[] = {"info",  "compare",  "view",    "plot",
+                                                 "bench", "tokenize", "model",   "train",
+                                                 "list",  "generate", "convert", "completions"};
 
 [[noreturn]] void refuse_command(const std::string& name, const std::vector<Command>& commands) {
   for (const std::string_view unbuilt : kUnbuiltCommands) {
@@ -37,7 +37,7 @@ int run(int argc, char** argv, std::string& command_name) {
                 "rapt");
   root.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   const std::vector<Command> commands = {add_attend(root), add_explain(root), add_mask(root),
-                                         add_cpu(root)};
+                                         add_check(root), add_cpu(root)};
   // What is not understood is refused by refuse_unknown(), which knows what was meant.
   root.allow_extras();
   for (const Command& command : commands) command.app->allow_extras();

@@ -113,7 +113,7 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:layout=sideways", 15, "expected dense, padded"},
       {"q4k5d6:layout=broadcast(2)", 15, "expected broadcast() of a dimension"},
       {"q4k5d6:bias=[4,9]", 13, "expected at least the last two dimensions of [4,5]"},
-      {"q4k5d6:bias=f16", 13, "expected f32 or the query's dtype"},
+      {"q4k5d6:bias=f16", 13, "expected the query's dtype, or f32"},
       {"q4k5d6:scale=inf", 14, "expected a scale"},
       {"q4k5d6:softcap=0", 16, "expected a softcap above 0"},
       {"q4k5d6:norm=sigmoid", 13, "expected softmax"},
@@ -125,6 +125,8 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:top_k(6)", 14, "expected top_k from 1 to 5"},
       {"q4k5d6:packed=0", 15, "expected the number of sequences from 1"},
       {"q4k5d6:packed=2:bias", 21, "expected neither a bias nor"},
+      {"q4k5d6:packed=2:weights", 24, "expected neither weights nor a map"},
+      {"q4k5d6:f64:bias=f32", 17, "expected the query's dtype, or f32 for bf16 and f16"},
       {"b2h4q4k5d6:key=[3,4]", 16, "expected leading dimensions of query, key and value"},
       {"h1099511627776q1099511627776k1099511627776d1", 1, "expected sizes whose product fits"},
   };

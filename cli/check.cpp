@@ -1,0 +1,168 @@
+// rapt check: problems of one line each, computed and compared with the float64 reference.
+//
+// The descriptors are those of check/descriptor.h. Large problems are compared on rows that are
+// drawn from the descriptor's seed, and the report says which.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "arguments.h"
+#include "check/comparison.h"
+#include "check_report.h"
+#include "commands.h"
+#include "failure.h"
+#include "interrupt.h"
+#include "memory.h"
+#include "rapt/instruction_sets.h"
+#include "tensor_output.h"
+#include "tensor_text.h"
+
+namespace rapt::cli {
+namespace {
+
+double thread_cpu_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+check::Descriptor parsed(const std::string& text) {
+  try {
+    return check::parse_descriptor(text);
+  } catch (const Error& error) {
+    throw usage_error("'" + text + "': " + error.what(),
+                      "for example b2h8/2q1024k1024d64:bf16:mask=window(256,0)&lengths");
+  }
+}
+
+// Tensors with a strided copy each (at most every third element is used), what a call returns, and
+// the numbers that are compared: truth, plain loop, floor and place, 16 + 16 + 8 + 8 bytes.
+double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const auto elements = [&](const check::Dims& dims, int64_t rows, int64_t columns) {
+    double count = real(rows) * real(columns);
+    for (const int64_t length : dims) count *= real(length);
+    return count;
+  };
+  const double size = real(size_of(d.dtype));
+  double inputs = elements(d.query.leading, d.q_len, d.head_dim) +
+                  elements(d.key.leading, d.k_len, d.head_dim) +
+                  elements(d.value.leading, d.k_len, d.value_dim);
+  if (d.has_bias) inputs += elements(d.bias_dims, 1, 1);
+  const check::Captures& c = d.captures;
+  const double per_row = real(d.value_dim + 2 + 2 * c.top_k) + (c.weights ? real(d.k_len) : 0.0);
+  const double rows = elements(d.leading, d.q_len, 1);
+  const double sampled =
+      real(sample.heads ? static_cast<int64_t>(sample.heads->size()) : d.heads()) *
+      real(sample.rows ? static_cast<int64_t>(sample.rows->size()) : d.q_len);
+  const double pairs = c.top_k > 0 ? sampled * real(d.k_len) * 17 : 0;
+  // A result, and the same as doubles.
+  const double results = rows * per_row * 16 + elements(d.leading, d.k_len, c.received ? 60 : 0);
+  return inputs * size * 4 + results + sampled * per_row * 48 + pairs;
+}
+
+// The median of calls, which go on for a tenth of a second.
+void measure(const check::Case& c, const Context& context, CheckReport& report) {
+  constexpr double kSeconds = 0.1;
+  constexpr size_t kMostCalls = 1000;
+  const check::Case::Inputs in = c.laid_out();
+  const AttentionOptions options = c.wanted_options();
+  std::vector<double> seconds;
+  for (double sum = 0; sum < kSeconds && seconds.size() < kMostCalls; sum += seconds.back()) {
+    const double start = thread_cpu_seconds();
+    scaled_dot_product_attention(in.query, in.key, in.value, options, context);
+    seconds.push_back(thread_cpu_seconds() - start);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
+                   seconds.end());
+  report.cpu_seconds = seconds[seconds.size() / 2];
+  report.calls = seconds.size();
+  report.plan = plan(in.query, in.key, in.value, options, context);
+  report.peak_gflops = measure_fma_gflops(0.02);
+}
+
+CheckReport checked(const check::Descriptor& descriptor, MemoryBudget& budget) {
+  CheckReport report;
+  report.descriptor = descriptor;
+  report.sample = check::sample_of(descriptor);
+  const double bytes = bytes_needed(descriptor, report.sample);
+  constexpr double kMost = 0x1p62;
+  budget.take(static_cast<int64_t>(std::min(bytes, kMost)), to_string(descriptor));
+  const check::Case c(descriptor);
+  Context context;
+  context.threads = 1;  // so that the thread's CPU time is that of the call
+  context.cancel = &interruption();
+  report.comparison = compare(c, run(c, context), report.sample);
+  stop_if_interrupted();
+  measure(c, context, report);
+  return report;
+}
+
+void run_check(const std::vector<std::string>& texts, const std::string& limit, bool json) {
+  if (texts.empty()) throw usage_error("expected a descriptor");
+  // All lines are read before the first is computed.
+  std::vector<check::Descriptor> descriptors;
+  for (const std::string& text : texts) descriptors.push_back(parsed(text));
+  const int64_t most = limit.empty() ? -1 : parse_bytes("--memory-limit", limit);
+  std::vector<nlohmann::ordered_json> reports;
+  size_t different = 0;
+  for (const check::Descriptor& descriptor : descriptors) {
+    stop_if_interrupted();
+    MemoryBudget budget(most);  // each problem's memory is given back
+    const CheckReport report = checked(descriptor, budget);
+    different += !report.comparison.ok();
+    if (json) {
+      reports.push_back(check_json(report));
+    } else {
+      fmt::print("{}", check_text(report));
+      std::fflush(stdout);
+    }
+  }
+  if (json) print_json(check_document(reports));
+  if (different == 0) return;
+  finish_stdout();
+  throw Failure(Exit::differs,
+                fmt::format("{} of {} {} from the reference", different, descriptors.size(),
+                            different == 1 ? "differs" : "differ"));
+}
+
+struct CheckArguments {
+  std::vector<std::string> descriptors;
+  std::string memory_limit;
+  bool json = false;
+};
+
+}  // namespace
+
+Command add_check(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("check", "compute problems of one line and compare with float64");
+  const auto a = std::make_shared<CheckArguments>();
+  app->add_option("DESCRIPTOR", a->descriptors, "b2h8/2q1024k1024d64:bf16:mask=causal&lengths")
+      ->type_name("...");
+  app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
+  app->add_option("--memory-limit", a->memory_limit,
+                  "refuse to take more, 512M or 8GiB (default: what is available)")
+      ->type_name("SIZE");
+  app->footer(
+      "A descriptor is SHAPE[:FIELD...]:\n"
+      "  SHAPE   b2h8/2q1024k1024d64v32: batches, heads / key heads, queries, keys, head_dim,\n"
+      "          value_dim; [2,1,3]h4/2q... with more leading dimensions\n"
+      "  FIELD   f32 f64 bf16 f16 bf16>f32 f16>f32\n"
+      "          mask=causal(2)&!(window(4,0,bottom-right)|lengths), also prefix(5), "
+      "boolean(0.5),\n"
+      "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; softcap=X; packed=N\n"
+      "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
+      "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
+      "          precision=fma; invariant; magnitude=X; seed=N\n\n"
+      "Exit code 1 if a result differs from the reference by more than it may.\n\n"
+      "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'");
+  return {app, [app, a] {
+            refuse_unknown(*app);
+            refuse_empty(*app);
+            run_check(a->descriptors, a->memory_limit, a->json);
+          }};
+}
+
+}  // namespace rapt::cli

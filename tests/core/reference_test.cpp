@@ -1,0 +1,273 @@
+// The reference against what can be worked out by hand, and the tolerances against wrong results.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/case.h"
+#include "check/comparison.h"
+#include "check/tolerance.h"
+
+namespace check {
+namespace {
+
+Captures everything(int64_t top_k) {
+  Captures captures = all_weights();
+  captures.entropy = captures.received = true;
+  captures.top_k = top_k;
+  return captures;
+}
+
+std::vector<double> doubles(const std::vector<long double>& values) {
+  return {values.begin(), values.end()};
+}
+
+// One head whose scores are given: query 1, scale 1, key = score.
+struct Scored {
+  Tensor query, key, value;
+  Problem problem;
+  Scored(int64_t rows, const std::vector<double>& scores, DType dtype = DType::f64)
+      : query(filled(dtype, {rows, 1}, 1)),
+        key(dtype, {static_cast<int64_t>(scores.size()), 1}),
+        value(dtype, {static_cast<int64_t>(scores.size()), 1}) {
+    for (size_t j = 0; j < scores.size(); ++j) {
+      set(key, Dims{static_cast<int64_t>(j), 0}, scores[j]);
+      set(value, Dims{static_cast<int64_t>(j), 0}, static_cast<double>(j + 1));
+    }
+    problem.query = query;
+    problem.key = key;
+    problem.value = value;
+    problem.scale = 1;
+  }
+};
+
+// Weights 1/4 and 3/4: everything has a closed form.
+TEST(Reference, TwoKeys) {
+  Scored s(1, {0, std::log(3.0)});
+  Captures wanted = everything(2);
+  const Expectations e = expectations(s.problem, wanted);
+  EXPECT_NEAR(doubles(e.weights.truth)[0], 0.25, 1e-15);
+  EXPECT_NEAR(doubles(e.output.truth)[0], 0.25 * 1 + 0.75 * 2, 1e-15);
+  EXPECT_NEAR(doubles(e.lse.truth)[0], std::log(4.0), 1e-15);
+  EXPECT_NEAR(doubles(e.entropy.truth)[0], std::log(4.0) - 0.75 * std::log(3.0), 1e-15);
+  EXPECT_NEAR(doubles(e.received.truth)[1], 0.75, 1e-15);
+  EXPECT_NEAR(doubles(e.top_weights.truth)[0], 0.75, 1e-15);
+}
+
+TEST(Reference, Softcap) {
+  Scored s(1, {0, 2});
+  s.problem.softcap = 2;  // 2 tanh(1)
+  const Expectations e = expectations(s.problem);
+  EXPECT_NEAR(doubles(e.lse.truth)[0], std::log(1 + std::exp(2 * std::tanh(1.0))), 1e-15);
+  s.problem.softcap = 1e8;
+  EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(1 + std::exp(2.0)), 1e-14);
+}
+
+// The bias comes after the cap.
+TEST(Reference, SoftcapThenBias) {
+  Scored s(1, {0, 5});
+  const Tensor bias = filled(DType::f64, {1, 2}, 7);
+  s.problem.softcap = 1;
+  s.problem.bias = bias;
+  EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0],
+              7 + std::log(1 + std::exp(std::tanh(5.0))), 1e-14);
+}
+
+TEST(Reference, RowsWithoutKeys) {
+  Scored s(2, {1, 2, 3});
+  s.problem.allowed = [](auto, int64_t i, int64_t) { return i == 0; };
+  Captures wanted = everything(3);
+  wanted.map = MapWanted{2, 1, Pooling::sum, {}};
+  const Expectations e = expectations(s.problem, wanted);
+  EXPECT_EQ(e.output.truth[1], 0);
+  EXPECT_EQ(e.lse.truth[1], -INFINITY);
+  EXPECT_EQ(e.entropy.truth[1], 0);
+  EXPECT_NEAR(doubles(e.map.truth)[0], 1, 1e-15);
+  EXPECT_EQ(e.map.truth[1], 0);
+  EXPECT_EQ(e.top_weights.truth[3], 0);
+}
+
+// Every capture again from the matrix of weights, with uneven cells.
+TEST(Reference, CapturesAreThoseOfTheMatrix) {
+  for (const Pooling pooling : {Pooling::mean, Pooling::max, Pooling::sum}) {
+    Captures wanted = everything(4);
+    wanted.map = MapWanted{3, 4, pooling, {2, 0}};
+    const Case c(parse_descriptor("h3q8k11d5:f64:mask=boolean(0.6):seed=3"));
+    const Expectations e = expectations(c.for_reference(), wanted);
+    const Result<long double> all = attention<long double>(c.for_reference());
+    const auto weight = [&](int64_t h, int64_t i, int64_t j) {
+      return all.weights[static_cast<size_t>((h * 8 + i) * 11 + j)];
+    };
+    for (int64_t h = 0; h < 3; ++h)
+      for (int64_t j = 0; j < 11; ++j) {
+        long double sum = 0;
+        for (int64_t i = 0; i < 8; ++i) sum += weight(h, i, j);
+        EXPECT_NEAR(doubles(e.received.truth)[static_cast<size_t>(h * 11 + j)],
+                    static_cast<double>(sum), 1e-15);
+      }
+    const int64_t row_ends[] = {0, 2, 5, 8}, key_ends[] = {0, 2, 5, 8, 11};
+    const int64_t heads[] = {2, 0};
+    for (int64_t h = 0; h < 2; ++h)
+      for (int64_t a = 0; a < 3; ++a)
+        for (int64_t b = 0; b < 4; ++b) {
+          long double sum = 0, largest = 0, pairs = 0;
+          for (int64_t i = row_ends[a]; i < row_ends[a + 1]; ++i)
+            for (int64_t j = key_ends[b]; j < key_ends[b + 1]; ++j) {
+              sum += weight(heads[h], i, j);
+              largest = std::max(largest, weight(heads[h], i, j));
+              ++pairs;
+            }
+          const long double cell = pooling == Pooling::mean  ? sum / pairs
+                                   : pooling == Pooling::max ? largest
+                                                             : sum;
+          EXPECT_NEAR(doubles(e.map.truth)[static_cast<size_t>((h * 3 + a) * 4 + b)],
+                      static_cast<double>(cell), 1e-15);
+        }
+  }
+}
+
+TEST(Reference, SampleIsAPartOfTheWhole) {
+  const Case c(parse_descriptor("b2h2q9k7d3:mask=causal:seed=1"));
+  Captures wanted = everything(2);
+  wanted.map = MapWanted{3, 2, Pooling::mean, {}};
+  const Expectations all = expectations(c.for_reference(), wanted);
+  Sample sample;
+  sample.heads = {1, 3};
+  const Expectations some = expectations(c.for_reference(), wanted, sample);
+  for (const auto part :
+       {&Expectations::output, &Expectations::lse, &Expectations::weights, &Expectations::entropy,
+        &Expectations::received, &Expectations::map, &Expectations::top_weights}) {
+    const Expectation &whole = all.*part, &few = some.*part;
+    ASSERT_EQ(few.truth.size(), whole.truth.size() / 2);
+    ASSERT_EQ(few.at.size(), few.truth.size());
+    for (size_t i = 0; i < few.at.size(); ++i) {
+      EXPECT_EQ(few.truth[i], whole.truth[static_cast<size_t>(few.at[i])]);
+      EXPECT_EQ(few.floor[i], whole.floor[static_cast<size_t>(few.at[i])]);
+    }
+  }
+}
+
+// Each packed sequence is a problem of its own.
+TEST(Reference, PackedSequencesAreSeparateProblems) {
+  const Case c(parse_descriptor("h2q30k40d4:f64:mask=causal(bottom-right):packed=4:seed=5"));
+  const Result<long double> packed = attention<long double>(c.for_reference());
+  const auto q = c.query_starts.values<int64_t>(), k = c.key_starts.values<int64_t>();
+  for (size_t s = 0; s < 4; ++s) {
+    Problem own;
+    const TensorView query = c.query, key = c.key, value = c.value;
+    own.query = query.slice(1, q[s], q[s + 1]);
+    own.key = key.slice(1, k[s], k[s + 1]);
+    own.value = value.slice(1, k[s], k[s + 1]);
+    const int64_t offset = (k[s + 1] - k[s]) - (q[s + 1] - q[s]), rows = q[s + 1] - q[s];
+    own.allowed = [offset](auto, int64_t i, int64_t j) { return j <= i + offset; };
+    const Result<long double> alone = attention<long double>(own);
+    for (int64_t h = 0; h < 2; ++h)
+      for (int64_t i = 0; i < rows; ++i)
+        EXPECT_EQ(packed.lse[static_cast<size_t>(h * 30 + q[s] + i)],
+                  alone.lse[static_cast<size_t>(h * rows + i)]);
+  }
+}
+
+// 16-bit inputs are read exactly; the truth is not rounded, the plain loop is.
+TEST(Reference, SixteenBits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    Scored s(1, {0, 1, 2}, dtype);
+    s.problem.rounds_weights = dtype == DType::bf16;
+    const Expectations e = expectations(s.problem);
+    const double sum = 1 + std::exp(1.0) + std::exp(2.0);
+    const double truth = (1 + 2 * std::exp(1.0) + 3 * std::exp(2.0)) / sum;
+    EXPECT_NEAR(doubles(e.output.truth)[0], truth, 1e-15);
+    const double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    const double plain = doubles(e.output.plain)[0];
+    EXPECT_NE(plain, truth);
+    EXPECT_NEAR(plain, truth, 3 * unit * truth);
+    const Tensor rounded = filled(dtype, {1}, plain);
+    EXPECT_EQ(get(rounded, Dims{0}), plain) << "the plain output is not of the dtype";
+  }
+}
+
+// A right result rounded to 16 bits passes; one some units off does not.
+TEST(Tolerance, SixteenBitsAreTight) {
+  for (const char* line : {"q6k20d8:bf16:seed=2", "q6k20d8:f16:seed=2", "q1k1d1:bf16:seed=2"}) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    const Expectations e = expectations(c.for_reference());
+    Tensor rounded = filled(c.descriptor.dtype, {1}, 0);
+    std::vector<double> output;
+    double largest = 0;
+    for (const double truth : doubles(e.output.truth)) {
+      set(rounded, Dims{0}, truth);
+      output.push_back(get(rounded, Dims{0}));
+      largest = std::max(largest, std::abs(truth));
+    }
+    EXPECT_TRUE(e.output.verdict(output, "output").ok);
+    const double unit = c.descriptor.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    output.back() += 8 * unit * largest;
+    EXPECT_FALSE(e.output.verdict(output, "output").ok);
+  }
+}
+
+TEST(Tolerance, FindsWrongResultsInEveryTensor) {
+  const Case c(parse_descriptor("h2q12k30d8:mask=causal(bottom-right):seed=4"));
+  Captures wanted = everything(5);
+  wanted.map = MapWanted{4, 5, Pooling::mean, {}};
+  const Expectations e = expectations(c.for_reference(), wanted);
+  for (const auto part :
+       {&Expectations::output, &Expectations::lse, &Expectations::weights, &Expectations::entropy,
+        &Expectations::received, &Expectations::map, &Expectations::top_weights}) {
+    const Expectation& expected = e.*part;
+    const std::vector<double> right = doubles(expected.plain);
+    EXPECT_TRUE(expected.verdict(right, "x").ok);
+    for (size_t i = 0; i < right.size(); i += 7) {
+      std::vector<double> wrong = right;
+      wrong[i] += 1e-4;
+      EXPECT_FALSE(expected.verdict(wrong, "x").ok);
+      wrong[i] = NAN;
+      EXPECT_FALSE(expected.verdict(wrong, "x").ok);
+    }
+    EXPECT_FALSE(expected.verdict(std::span(right).first(right.size() - 1), "x").ok);
+  }
+}
+
+// Scores 1, 3, 3, 2 and a fifth key that is excluded.
+TEST(Tolerance, TopK) {
+  Scored s(1, {1, 3, 3, 2, 9}, DType::f32);
+  s.problem.allowed = [](auto, int64_t, int64_t j) { return j != 4; };
+  Captures wanted;
+  wanted.top_k = 5;
+  const Expectations e = expectations(s.problem, wanted);
+  const std::vector<double> w = doubles(e.top_weights.truth);
+  const auto verdict = [&](std::vector<double> keys, std::vector<double> weights) {
+    return verdict_of_top_k(e, keys, weights, 5);
+  };
+  EXPECT_TRUE(verdict({1, 2, 3, 0, -1}, w).ok) << verdict({1, 2, 3, 0, -1}, w).message;
+  EXPECT_FALSE(verdict({2, 1, 3, 0, -1}, w).ok) << "the larger key first";
+  EXPECT_FALSE(verdict({1, 1, 3, 0, -1}, w).ok) << "a key twice";
+  EXPECT_FALSE(verdict({1, 2, 0, 3, -1}, w).ok) << "keys exchanged";
+  EXPECT_FALSE(verdict({1, 2, 3, 4, -1}, w).ok) << "an excluded key";
+  EXPECT_FALSE(verdict({1, 2, 3, -1, -1}, w).ok) << "a weight without a key";
+  EXPECT_FALSE(verdict({1, 2, 3, -1, -1}, {w[0], w[1], w[2], 0, 0}).ok) << "a key is left";
+  EXPECT_FALSE(verdict({1, 2, 3, 0, 4}, w).ok) << "a key behind the last";
+  EXPECT_FALSE(verdict({1, 2, 3, 7, -1}, w).ok) << "no such key";
+}
+
+// Rows of a big problem, whole heads where a capture is a sum over queries; the same each time.
+TEST(Sample, OfBigProblems) {
+  const Descriptor small = parse_descriptor("h2q64k64d8");
+  EXPECT_FALSE(sample_of(small).heads || sample_of(small).rows);
+  const Descriptor big = parse_descriptor("b2h8q65536k65536d64:seed=9");
+  const Sample rows = sample_of(big);
+  ASSERT_TRUE(rows.rows.has_value());
+  EXPECT_FALSE(rows.heads.has_value());
+  EXPECT_TRUE(std::ranges::is_sorted(*rows.rows));
+  EXPECT_EQ(std::ranges::adjacent_find(*rows.rows), rows.rows->end());
+  EXPECT_EQ(*sample_of(big).rows, *rows.rows) << "not the same rows twice";
+  const Sample heads = sample_of(parse_descriptor("b2h8q4096k4096d64:received"));
+  EXPECT_FALSE(heads.rows.has_value());
+  EXPECT_EQ(heads.heads->size(), 1u);
+  const Sample many = sample_of(parse_descriptor("h99999q1k99999d64"));
+  EXPECT_EQ(many.heads->size(), 64u);
+}
+
+}  // namespace
+}  // namespace check
