@@ -1,0 +1,12 @@
+// 2^x as units with weights of 16 bits take it (simd/polynomials.h), as a plain function.
+#define RAPT_ISA isa_avx512_bf16_test
+#define RAPT_WEIGHTS_OF_16_BITS
+#include "kernels/simd/avx512.h"
+
+namespace rapt::RAPT_ISA {
+
+void short_exp2(const float* x, float* y, int64_t count) {
+  for (int64_t i = 0; i < count; i += F::kLanes) store(y + i, exp2(F::load(x + i)));
+}
+
+}  // namespace rapt::RAPT_ISA

@@ -1,0 +1,41 @@
+// The short 2^x, for weights that are rounded to bf16: within 2.03 ulp, exact where exactness is
+// asked.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/cpu.h"
+#include "kernels/ulp.h"
+
+namespace rapt {
+namespace isa_avx512_bf16_test {
+void short_exp2(const float* x, float* y, int64_t count);
+}
+namespace {
+
+TEST(ShortExp2, WithinItsBound) {
+  if (!cpu_has("avx512")) GTEST_SKIP() << "this machine has no AVX-512";
+  const auto exact = [](Wide<float> x) { return std::exp2(x); };
+  const auto worst = [&](float from, float to) {
+    return worst_ulp<float>("short exp2", isa_avx512_bf16_test::short_exp2, exact, from, to,
+                            Floats::dense);
+  };
+  EXPECT_LE(worst(-1.5e-8f, -126), 2.03);
+  EXPECT_LE(worst(1.5e-8f, 127), 2.03);
+}
+
+TEST(ShortExp2, SpecialValues) {
+  if (!cpu_has("avx512")) GTEST_SKIP() << "this machine has no AVX-512";
+  float x[16] = {0, -0.0f, -INFINITY, 1, -126, NAN, -1e30f}, y[16];
+  isa_avx512_bf16_test::short_exp2(x, y, 16);
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(y[1], 1);
+  EXPECT_EQ(y[2], 0);
+  EXPECT_EQ(y[3], 2);
+  EXPECT_EQ(y[4], 0x1p-126f);
+  EXPECT_TRUE(std::isnan(y[5]));
+  EXPECT_EQ(y[6], 0);
+}
+
+}  // namespace
+}  // namespace rapt
