@@ -96,13 +96,19 @@ TEST(Prepared, WithAWorkspaceNoCallAllocates) {
   EXPECT_EQ(status, RAPT_OK) << rapt_last_error();
   EXPECT_TRUE(s.output_is(s.expected_output()));
 
-  rapt_status plain;
-  {
-    const failing_new::Scope none;
-    plain = rapt_attention_forward(&s.x, &s.x, &s.x, nullptr, &s.results, s.workspace.data(),
-                                   s.workspace.size(), nullptr);
+  const rapt_variant softmax = {sizeof softmax, "softmax", 0, nullptr};
+  s.options.mask_count = 0;
+  s.options.normalizer = &softmax;
+  const rapt_options* const without_masks[] = {nullptr, &s.options};
+  for (const rapt_options* options : without_masks) {
+    rapt_status plain;
+    {
+      const failing_new::Scope none;
+      plain = rapt_attention_forward(&s.x, &s.x, &s.x, options, &s.results, s.workspace.data(),
+                                     s.workspace.size(), nullptr);
+    }
+    EXPECT_EQ(plain, RAPT_OK) << rapt_last_error();
   }
-  EXPECT_EQ(plain, RAPT_OK) << rapt_last_error();
   s.workspace.clear();
   {
     const failing_new::Scope none;
