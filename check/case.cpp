@@ -52,8 +52,10 @@ Case::Case(Descriptor drawn) : descriptor(std::move(drawn)) {
   options.output_dtype = descriptor.output_dtype;
   options.precision = descriptor.precision;
   options.invariant = descriptor.invariant;
-  if (descriptor.softcap)
-    throw rapt::Error(rapt::ErrorCode::unsupported, "this build of rapt has no softcap");
+  if (descriptor.softcap) {
+    softcap.cap = *descriptor.softcap;
+    options.scores = {softcap};
+  }
 }
 
 void Case::draw_inputs(Random& random) {

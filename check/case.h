@@ -6,6 +6,7 @@
 #include "check/descriptor.h"
 #include "check/reference.h"
 #include "rapt/attention.h"
+#include "rapt/score/softcap.h"
 
 namespace check {
 
@@ -23,6 +24,7 @@ class Case {
   std::vector<Tensor> mask_values;
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> mask_pointers;
+  rapt::Softcap softcap;
   rapt::AttentionOptions options;  // over the dense tensors, without captures
 
   // The inputs as the descriptor lays them out: strides, and stride 0 where it says broadcast.

@@ -191,7 +191,7 @@ class Floors {
   void add_top_k(const Row<Wide>& row, int64_t flat) {
     Expectations::Candidates candidates{flat, {}, {}, row.seen};
     for (const Wide w : row.weights) {
-      candidates.weights.push_back(static_cast<double>(w));
+      candidates.weights.push_back(w);
       candidates.error.push_back(error_of(w));
     }
     std::vector<double> sorted = candidates.error;

@@ -88,8 +88,9 @@ struct Expectations {
   Expectation top_weights;  // [..., q_len, top_k]: the largest weights, 0 behind the last key
   // For the keys of top-k: the weights of all keys of the rows looked at, and what they may be off.
   struct Candidates {
-    int64_t row = 0;  // in [..., q_len]
-    std::vector<double> weights, error;
+    int64_t row = 0;                   // in [..., q_len]
+    std::vector<long double> weights;  // as the truth has them: a tie of f64 need not be one here
+    std::vector<double> error;
     std::vector<char> seen;
   };
   std::vector<Candidates> candidates;
