@@ -23,7 +23,8 @@
 //
 // 16-bit inputs are accumulated in f32, and lse, weights and captures are f32. With
 // Precision::automatic bf16 may be multiplied by the machine's 16-bit dot product, which rounds the
-// weights to bf16 before they meet the values (plan().kernel says so); f16 is computed in f32.
+// weights to bf16 before they meet the values (plan().kernel says so): then an f32 output, too, is
+// off by about 2^-9 of the values that it mixes. f16 is computed in f32.
 //
 // Limits of f32: a score beyond 2.36e38 (the largest float / log2 e), or such a product of the
 // scale and an element of query, overflows to an infinity; so does an output when 256 times the sum
@@ -35,11 +36,16 @@
 // Inputs may have any strides. Outputs must not overlap an input, each other or themselves; what is
 // compared are address ranges, so an output interleaved with an input in one buffer is refused.
 // Bits do not depend on the executor, nor a row's bits on other rows or on masked keys (DESIGN.md).
+//
+// Every function may be called from any number of threads at once. Calls may share inputs, masks,
+// scores, options and an executor that allows it, none of which a call changes; each needs outputs
+// and a workspace of its own.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include "rapt/context.h"
 #include "rapt/mask/mask.h"
@@ -95,6 +101,7 @@ class MaskList {
  private:
   struct Pointers : std::span<const Mask* const> {
     using std::span<const Mask* const>::span;
+    Pointers(std::span<const Mask* const> masks) : std::span<const Mask* const>(masks) {}
   };
   explicit MaskList(Pointers masks);
 
@@ -102,19 +109,25 @@ class MaskList {
   size_t size_ = 0;
 };
 
-// A score by reference, as a normaliser. Scores live in include/rapt/score/.
+// A normaliser has a cost, too, but is no score.
+template <class S>
+concept ScoreType = !requires {
+  S::kMergeable;
+}
+&&requires { S::kCost; };
+
+// A score by reference, as a normaliser: it must outlive the call. Scores live in
+// include/rapt/score/.
 struct ScoreRef {
   int index = -1;  // its position in Scores; -1: not in the catalogue
   const void* object = nullptr;
   const Declaration* declaration = nullptr;
 
   ScoreRef() = default;
-  template <class S>
-  requires requires { S::kCost; }
+  template <ScoreType S>
   ScoreRef(const S& score)
       : index(index_in<S>(Scores{})), object(&score), declaration(&S::kDeclaration) {}
-  template <class S>
-  requires requires { S::kCost; }
+  template <ScoreType S>
   ScoreRef(const S&& score) = delete;  // would be gone before the call
 };
 
@@ -125,16 +138,26 @@ class ScoreList {
 
   ScoreList() = default;
   ScoreList(std::initializer_list<ScoreRef> scores)
-      : ScoreList(std::span<const ScoreRef>(scores.begin(), scores.size())) {}
-  // Throws Error(argument) for more than kMost.
-  explicit ScoreList(std::span<const ScoreRef> scores);
+      : ScoreList(References(scores.begin(), scores.size())) {}
+  // Any contiguous range of references. Throws Error(argument) for more than kMost.
+  template <class Range>
+  requires std::is_convertible_v<const Range&, std::span<const ScoreRef>> ScoreList(
+      const Range& scores)
+      : ScoreList(References(scores)) {}
 
   operator std::span<const ScoreRef>() const noexcept { return {scores_, size_}; }
   const ScoreRef* begin() const noexcept { return scores_; }
   const ScoreRef* end() const noexcept { return scores_ + size_; }
   bool empty() const noexcept { return size_ == 0; }
+  size_t size() const noexcept { return size_; }
 
  private:
+  struct References : std::span<const ScoreRef> {
+    using std::span<const ScoreRef>::span;
+    References(std::span<const ScoreRef> scores) : std::span<const ScoreRef>(scores) {}
+  };
+  explicit ScoreList(References scores);
+
   ScoreRef scores_[kMost] = {};
   size_t size_ = 0;
 };
@@ -148,12 +171,32 @@ enum class Precision : uint8_t {
 // Several sequences in one tensor, one after the other ("variable length", flash-attention's
 // cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last
 // axis and the keys [key_starts[s], key_starts[s + 1]). Each is a problem of its own: positions,
-// masks and anchors count from its own start, and its bits are those of a call of its own.
+// masks, anchors and top_keys count from its own start, and its bits are those of a call of its
+// own. Results have the shapes of one sequence of all queries and keys. A bias, masks that read
+// tensors, weights and maps, whose positions would be those of the whole, are refused:
+// Error(unsupported).
 struct PackedSequences {
   TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never falling
   TensorView key_starts = {};    // [sequences + 1] i64; absent: the same as the queries'
 
   bool defined() const noexcept { return query_starts.defined(); }
+};
+
+// Lists of indices: those that somebody owns or looks at, and those that end with the statement.
+template <class List>
+concept IndexList = std::is_convertible_v<List, std::span<const int64_t>>;
+template <class List>
+concept LastingIndexList = IndexList<List> &&
+    (std::is_lvalue_reference_v<List> ||
+     std::ranges::enable_borrowed_range<std::remove_cv_t<List>>);
+
+// Indices that the caller keeps: `request.heads = my_vector;`.
+struct Indices : std::span<const int64_t> {
+  Indices() = default;
+  template <LastingIndexList List>
+  Indices(List&& list) : std::span<const int64_t>(list) {}
+  template <IndexList List>
+  Indices(List&& list) = delete;  // would be gone before the call: give it a name
 };
 
 inline constexpr int64_t kToEnd = -1;
@@ -163,11 +206,11 @@ inline constexpr int64_t kToEnd = -1;
 struct WeightsRequest {
   int64_t row_begin = 0;
   int64_t row_end = kToEnd;  // kToEnd: q_len
-  // Flat indices into the leading dimensions of the output, to outlive the call. Empty: all heads,
-  // and the weights have the leading dimensions.
-  std::span<const int64_t> heads = {};
-  // Chosen rows in any order, to outlive the call; instead of row_begin and row_end.
-  std::span<const int64_t> rows = {};
+  // Flat indices into the leading dimensions of the output, to outlive the call; in any order, and
+  // as often as wanted. Empty: all heads, and the weights have the leading dimensions.
+  Indices heads = {};
+  // Chosen rows, likewise; instead of row_begin and row_end. Empty: the range.
+  Indices rows = {};
 };
 
 // How the pairs of a cell become one number.
@@ -175,13 +218,13 @@ enum class Pool : uint8_t { mean, max, sum };
 inline constexpr const char* kPoolNames[] = {"mean", "max", "sum"};
 
 // The weights as a small map: cell (a, b) pools the rows [a q_len / rows, (a + 1) q_len / rows) and
-// the keys [b k_len / columns, (b + 1) k_len / columns). Excluded pairs count as weight 0; the mean
-// is over all pairs of the cell. Costs a second pass over the scores.
+// the keys [b k_len / columns, (b + 1) k_len / columns), rounded down. Excluded pairs count as
+// weight 0; the mean is over all pairs of the cell. Costs a second pass over the scores.
 struct MapRequest {
   int64_t rows = 0;     // 1 to q_len
   int64_t columns = 0;  // 1 to k_len
   Pool pool = Pool::mean;
-  std::span<const int64_t> heads = {};  // as in WeightsRequest
+  Indices heads = {};  // as in WeightsRequest
 };
 
 struct AttentionOptions {
@@ -192,25 +235,32 @@ struct AttentionOptions {
   NormalizerRef normalizer = kSoftmax;
   std::optional<DType> output_dtype = {};  // default: the query's; f32 is possible for bf16 and f16
   Precision precision = Precision::automatic;
-  // One kernel class for all sizes, so that a row's bits do not depend on q_len and k_len.
+  // A promise: one kernel class for all sizes, so that a row's bits do not depend on q_len and
+  // k_len. There is one class per dtype and precision in this version, so that it changes nothing
+  // yet; with classes for tiny problems and for decoding, calls that ask for it keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
 
   // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none
   std::optional<MapRequest> map = {};
-  int64_t top_k = 0;      // per query the keys of the largest weights; at most k_len
-  bool entropy = false;   // per query -sum_j w_j ln w_j; 0 for a row without keys
-  bool received = false;  // per key the sum of the weights that the queries give it
+  // Per query the keys of the largest scores, the earlier one of equals first; at most k_len. No
+  // second pass, but time and scratch grow with it: meant for tens of keys.
+  int64_t top_k = 0;
+  bool entropy = false;  // per query -sum_j w_j ln w_j, in nats; 0 for a row without keys
+  // Per key and query head the sum of the weights that the queries give it. A second pass.
+  bool received = false;
 };
 
 // Where the call with the caller's memory writes. `state.output` must be there, `state.statistic`
-// may be absent, every other member must be there exactly when the option of its name asks for it.
+// may be absent, every other member must be there exactly when the option of its name asks for it
+// (top_keys and top_weights: top_k). Leading dimensions, ..., are those of the output; dtypes are
+// those of AttentionResult.
 struct AttentionOutputs {
   AttentionState state;
   TensorView weights = {};      // [..., rows, k_len], or [heads, rows, k_len] for chosen heads
   TensorView map = {};          // [..., rows, columns], or [heads, rows, columns]
-  TensorView top_keys = {};     // [..., q_len, top_k] i64, largest weight first; -1: no more keys
+  TensorView top_keys = {};     // [..., q_len, top_k] i64, largest first; -1: no more keys allowed
   TensorView top_weights = {};  // [..., q_len, top_k]; 0 where there is no key
   TensorView entropy = {};      // [..., q_len]
   TensorView received = {};     // [..., k_len]
@@ -233,27 +283,29 @@ struct AttentionResult {
   AttentionState state() && = delete;
 };
 
-// What a call would do and take. Nothing is read through the views but the tensors of masks.
+// What a call would do and take. Nothing is read through the views but the tensors of masks and the
+// starts of packed sequences.
 struct Plan {
   const char* isa = "";                   // the instruction set, as lscpu spells it
   const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
-  int threads = 1;             // that will work on it, the caller included
+  int threads = 1;             // that may work on it, the caller included
   int64_t tiles_computed = 0;  // all pairs of the tile are allowed
   int64_t tiles_partial = 0;   // computed, some pairs are excluded
   int64_t tiles_skipped = 0;   // not computed
   int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, in all heads
-  size_t workspace_bytes = 0;  // scratch, for the executor's concurrency
-  size_t result_bytes = 0;     // output, statistic and weights
-  size_t matrix_bytes = 0;     // what the q_len x k_len matrices of all heads would take
+  size_t workspace_bytes = 0;  // scratch, for all threads
+  size_t result_bytes = 0;     // of everything that the simple call returns
+  size_t matrix_bytes = 0;  // what the q_len x k_len matrices of all heads would take, f32 or f64
 };
 
 // Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options = {}, const Context& context = {});
 
-// plan().workspace_bytes alone, without counting tiles. Throws as plan().
+// plan().workspace_bytes alone, without counting tiles. Good for calls with tensors of these shapes
+// and strides, these options, this context; other lengths may take more or less. Throws as plan().
 [[nodiscard]] size_t workspace_bytes(const TensorView& query, const TensorView& key,
                                      const TensorView& value, const AttentionOptions& options = {},
                                      const Context& context = {});
@@ -266,7 +318,8 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
                                              const Context& context = {});
 
 // The call for engines: writes into the caller's memory, takes the caller's workspace (at least
-// workspace_bytes(), any alignment) and allocates nothing. Views of outputs may have any strides
+// workspace_bytes(), any alignment) and allocates nothing, once the process has chosen its kernels
+// and the library's threads, if they are used, have started. Views of outputs may have any strides
 // that do not make two elements meet. Throws Error as above and Error(overlap); then nothing was
 // written, except after Error(cancelled), or when the executor throws.
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,

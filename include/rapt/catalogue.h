@@ -35,10 +35,13 @@ std::unique_ptr<Mask> make_mask(std::string_view spec, const TensorSource& tenso
 // their defaults are left out. Throws Error(argument) for a tree that is too large (parts.h).
 std::string to_string(const Mask& mask);
 
-// A score and who owns it: `options.scores = {made.ref};`.
+// A score and who owns it, to outlive the call: `options.scores = {made};`.
 struct MadeScore {
   std::shared_ptr<void> object;
   ScoreRef ref;
+
+  operator ScoreRef() const& { return ref; }
+  operator ScoreRef() && = delete;  // would be gone before the call
 };
 
 // Makes a score from `name`, `name(a, b=1)` or `name:a,b`: softcap(30). Throws Error(unknown_name)

@@ -40,10 +40,11 @@ struct Progress {
 };
 
 struct Context {
-  Executor* executor = nullptr;         // null: the library's own threads (thread_pool.h)
-  int threads = 0;                      // of the library's own, the caller included; 0: as many as
-                                        // the machine gives to the process. Small problems take
-                                        // fewer. 1: the calling thread does all.
+  Executor* executor = nullptr;  // null: the library's own threads (thread_pool.h)
+  // At most so many of the library's own, the caller included; 0: as many as the machine gives to
+  // the process (default_threads()), which is also the most that there are. Small problems take
+  // fewer; plan() says how many. 1: the calling thread does all. Beside an executor: 0.
+  int threads = 0;
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress = {};
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.

@@ -8,6 +8,10 @@
 // From float: round to nearest, ties to even; too large a number becomes infinite, a small Float16
 // a denormal one, a NaN a quiet NaN of the same sign and leading payload bits.
 //
+// Both are 2 bytes and trivial, so memory of another type of the same format, say uint16_t, can be
+// given as one of them: TensorView(reinterpret_cast<const BFloat16*>(p), {n, d}). Braces take bits,
+// not numbers: BFloat16{1} is the smallest denormal number, BFloat16::from(1) is 1.
+//
 // Members are always inlined, and std::bit_cast is not used: both would leave weak copies in code
 // that is compiled for an instruction set, which the linker could pick for every CPU.
 #include <cstdint>

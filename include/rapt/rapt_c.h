@@ -155,14 +155,16 @@ typedef struct rapt_options {
   rapt_dtype output_dtype;            // 0: the query's; RAPT_F32 is possible for bf16 and f16
   rapt_precision precision;           // RAPT_PRECISION_AUTOMATIC
   // Several sequences in one tensor, one after the other: sequence s has the queries
-  // [query_starts[s], query_starts[s + 1]) and the keys [key_starts[s], key_starts[s + 1]).
+  // [query_starts[s], query_starts[s + 1]) and the keys [key_starts[s], key_starts[s + 1]), counted
+  // by masks and in top_keys from its own start. Not with a bias, masks of tensors, weights, a map.
   const rapt_tensor* query_starts;  // [sequences + 1] i64; NULL: one sequence
   const rapt_tensor* key_starts;    // [sequences + 1] i64; NULL: the same as the queries'
   const rapt_map_request* map;      // NULL: none is wanted
-  int64_t top_k;                    // per query the keys of the largest weights; 0: not wanted
+  int64_t top_k;                    // per query the keys of the largest scores; 0: not wanted
   int32_t entropy;                  // not 0: per query the entropy of its weights, in nats
   int32_t received;                 // not 0: per key the sum of the weights it gets
-  int32_t invariant;                // not 0: a row's bits do not depend on q_len and k_len
+  int32_t invariant;                // not 0: a row's bits do not depend on q_len and k_len, in
+                                    // later versions neither; changes nothing in this one
   int32_t reserved;                 // 0
 } rapt_options;
 
@@ -214,7 +216,8 @@ typedef struct rapt_context {
   // the caller's. 0: no limit.
   int64_t memory_limit;
   int32_t threads;  // of the library's own, the caller included; 0: as many as the machine gives to
-                    // the process. Small problems take fewer. 1: the calling thread does all
+                    // the process. Small problems take fewer. 1: the calling thread does all.
+                    // Beside an executor: 0
   int32_t reserved;  // 0
 } rapt_context;
 
@@ -233,7 +236,7 @@ typedef struct rapt_plan_info {
   int64_t tiles_computed;    // all pairs allowed
   int64_t tiles_partial;     // computed, some pairs excluded
   int64_t tiles_skipped;     // not computed
-  int64_t allowed_scores;    // pairs (query, key) that the masks allow, all heads; -1: not counted
+  int64_t allowed_scores;    // pairs (query, key) that the masks allow, all heads
   uint64_t workspace_bytes;  // scratch that rapt_attention_forward needs
   uint64_t result_bytes;     // of everything that the call returns
   uint64_t matrix_bytes;     // what the q_len x k_len matrices of all heads would take
@@ -249,8 +252,8 @@ const char* rapt_status_name(rapt_status status);
 // cut after 1,023 bytes.
 const char* rapt_last_error(void);
 
-// Says what rapt_attention_forward would do. Reads no element but those of masks' tensors: the data
-// of the others may be NULL. `options` and `context` may be NULL.
+// Says what rapt_attention_forward would do. Reads no element but those of masks' tensors and of
+// starts: the data of the others may be NULL. `options` and `context` may be NULL.
 // Errors: shape, dtype, argument, overflow, unknown_name, unsupported.
 rapt_status rapt_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_tensor* value,
                       const rapt_options* options, const rapt_context* context,

@@ -16,7 +16,7 @@ enum class Statistic : uint8_t {
 
 // Views of the caller's memory. Absent members (default-constructed) are not wanted.
 struct AttentionState {
-  TensorView output = {};     // [..., q_len, value_dim], the query's dtype
+  TensorView output = {};     // [..., q_len, value_dim], the query's dtype or options.output_dtype
   TensorView statistic = {};  // [..., q_len], f32 (f64 for f64); what `statistic` of the plan says
   TensorView extra = {};      // [..., q_len, value_dim]: only for normalisers that declare one
 };
@@ -30,10 +30,11 @@ struct NormalizerRef;
 //
 // Commutative, and associative up to rounding. A row whose lse is -inf on one side (no key there)
 // takes the other's bits. Both states need output [..., n, value_dim] and statistic [..., n] of
-// equal shapes and of one dtype (f32 or f64); strides are free, but `into` must meet neither `from`
-// nor itself. Throws Error(unsupported) for a normaliser whose results cannot be merged or a state
-// with an extra output, Error(shape, dtype, argument, overlap, overflow). Source: Milakov &
-// Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023 (Flash-Decoding).
+// equal shapes and of one dtype (f32 or f64: ask 16-bit inputs for an f32 output); strides are
+// free, but `into` must meet neither `from` nor itself. Throws Error(unsupported) for a normaliser
+// whose results cannot be merged or a state with an extra output, Error(shape, dtype, argument,
+// overlap, overflow). Source: Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023
+// (Flash-Decoding).
 void merge(const AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer);
 
 }  // namespace rapt

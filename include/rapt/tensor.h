@@ -164,4 +164,10 @@ class Tensor {
   TensorView view_;
 };
 
+// A Tensor that is gone at the end of the statement. What keeps views, as masks do, refuses it.
+template <class T>
+concept TemporaryTensor = std::is_same_v<std::remove_const_t<T>, Tensor>;  // T& for lasting ones
+template <class T, class Other>
+concept TemporaryBeside = TemporaryTensor<T> || TemporaryTensor<Other>;
+
 }  // namespace rapt

@@ -29,9 +29,8 @@ class ThreadPool final : public Executor {
   int concurrency() const noexcept override { return threads_; }
 
   // Threads are started when a call first has work for them, never more than it has tasks; where
-  // the system refuses one, the pool goes on with those that it has. They block
-  // all signals but those of faults.
-  // Allocates nothing once its threads run. Throws nothing.
+  // the system refuses one, the pool goes on with those that it has. They block all signals but
+  // those of faults. Allocates nothing once its threads run. Throws nothing.
   //
   // After a fork() the child starts threads of its own; only a task that forks must not return in
   // the child, because the other tasks of its call are gone.

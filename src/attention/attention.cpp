@@ -25,6 +25,10 @@ struct Prepared {
 // allocates.
 Workers workers_of(const Problem& p, const Context& context) {
   if (context.executor) {
+    if (context.threads != 0)
+      throw Error(ErrorCode::argument, "context.threads is " + std::to_string(context.threads) +
+                                           " beside an executor, whose concurrency() says how "
+                                           "many threads there are; expected 0");
     const int workers = context.executor->concurrency();
     if (workers < 1)
       throw Error(ErrorCode::argument, "the executor's concurrency is " + std::to_string(workers) +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 namespace rapt {
@@ -78,6 +79,13 @@ Operand operand_of(const TensorView& view, const Problem& p) {
   return o;
 }
 
+// Six digits, small numbers too.
+std::string written(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
+}
+
 void check_mask_tensor(const char* name, const TensorView& view) {
   extent_of(name, view);
   check_alignment(name, view);
@@ -108,8 +116,8 @@ Bytes extent_of(const char* name, const TensorView& view) {
 }
 
 void check_alignment(const char* name, const TensorView& view) {
-  if (!view.empty() &&
-      reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(size_of(view.dtype)) != 0)
+  if (!view.empty() && (reinterpret_cast<uintptr_t>(view.data) &
+                        static_cast<uintptr_t>(size_of(view.dtype) - 1)) != 0)
     fail(ErrorCode::argument, named(name, view) + " is not aligned to its elements of " +
                                   std::to_string(size_of(view.dtype)) +
                                   " bytes; copy it to memory that is");
@@ -128,8 +136,9 @@ void check_parameters(const Declaration& declaration, const void* variant) {
     if (!(number >= min && number <= max))
       throw Error(ErrorCode::argument,
                   std::string(declaration.name) + ": " + parameter.name + " = " +
-                      (counts ? std::to_string(value.integer) : std::to_string(number)) +
-                      " is out of range; " + parameter.doc);
+                      (counts ? std::to_string(value.integer) : written(number)) +
+                      " is out of range; expected " + written(min) + " to " + written(max) + ": " +
+                      parameter.doc);
   }
 }
 
@@ -141,7 +150,7 @@ MaskList::MaskList(Pointers masks) : size_(masks.size()) {
   std::copy(masks.begin(), masks.end(), masks_);
 }
 
-ScoreList::ScoreList(std::span<const ScoreRef> scores) : size_(scores.size()) {
+ScoreList::ScoreList(References scores) : size_(scores.size()) {
   if (size_ > kMost)
     throw Error(ErrorCode::argument,
                 std::to_string(size_) + " scores; a call takes at most " + std::to_string(kMost));
@@ -334,7 +343,11 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
 
   if (options.bias.defined()) take_bias(options.bias, p);
   check_variants(options, p);
-  if (options.packed.defined()) take_packed(options, p);
+  if (options.packed.defined())
+    take_packed(options, p);
+  else if (options.packed.key_starts.defined())
+    fail(ErrorCode::argument,
+         "packed.key_starts without packed.query_starts; expected both, or query_starts");
   return p;
 }
 

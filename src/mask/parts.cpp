@@ -51,6 +51,9 @@ void MaskParts::check(const Mask& whole, Shape leading, int64_t q_len, int64_t k
       throw Error(ErrorCode::argument,
                   name() + ": part " + std::to_string(i) + " is a null pointer");
   check_tree(whole);
+  if (MaskParts(list()).slots_ != slots_)
+    throw Error(ErrorCode::argument,
+                name() + ": a part was assigned anew and takes other room; combine them again");
   for (const Mask* part : list()) part->check(leading, q_len, k_len);
 }
 

@@ -12,7 +12,9 @@ class Boolean final : public Mask {
   TensorView allowed;  // [..., q_len or 1, k_len or 1], boolean, true = may attend
 
   Boolean() = default;
-  explicit Boolean(const TensorView& allowed) : allowed(allowed) {}
+  explicit Boolean(const TensorView& pairs) : allowed(pairs) {}
+  template <TemporaryTensor T>
+  explicit Boolean(T&&) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

@@ -13,7 +13,7 @@ class Causal final : public Mask {
   int64_t offset = 0;
 
   Causal() = default;
-  explicit Causal(Anchor anchor, int64_t offset = 0) : anchor(anchor), offset(offset) {}
+  explicit Causal(Anchor at, int64_t keys_further = 0) : anchor(at), offset(keys_further) {}
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

@@ -21,8 +21,12 @@ class Documents final : public Mask {
 
   Documents() = default;
   explicit Documents(const TensorView& ids) : query_ids(ids) {}
-  Documents(const TensorView& query_ids, const TensorView& key_ids)
-      : query_ids(query_ids), key_ids(key_ids) {}
+  Documents(const TensorView& of_queries, const TensorView& of_keys)
+      : query_ids(of_queries), key_ids(of_keys) {}
+  template <TemporaryTensor T>
+  explicit Documents(T&&) = delete;
+  template <class Q, TemporaryBeside<Q> K>
+  Documents(Q&&, K&&) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

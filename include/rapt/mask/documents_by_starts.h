@@ -20,8 +20,12 @@ class DocumentsByStarts final : public Mask {
 
   DocumentsByStarts() = default;
   explicit DocumentsByStarts(const TensorView& starts) : query_starts(starts) {}
-  DocumentsByStarts(const TensorView& query_starts, const TensorView& key_starts)
-      : query_starts(query_starts), key_starts(key_starts) {}
+  DocumentsByStarts(const TensorView& of_queries, const TensorView& of_keys)
+      : query_starts(of_queries), key_starts(of_keys) {}
+  template <TemporaryTensor T>
+  explicit DocumentsByStarts(T&&) = delete;
+  template <class Q, TemporaryBeside<Q> K>
+  DocumentsByStarts(Q&&, K&&) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

@@ -15,7 +15,9 @@ class Lengths final : public Mask {
   TensorView lengths;  // [B] or any prefix of the leading dimensions, int64, 0 <= length <= k_len
 
   Lengths() = default;
-  explicit Lengths(const TensorView& lengths) : lengths(lengths) {}
+  explicit Lengths(const TensorView& counts) : lengths(counts) {}
+  template <TemporaryTensor T>
+  explicit Lengths(T&&) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

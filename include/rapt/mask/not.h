@@ -3,7 +3,8 @@
 //
 //   rapt::Not future(&causal);
 //
-// Holds a pointer; the part must outlive it. Any mask may be the part, a user's own too.
+// Holds a pointer; the part must outlive it and not be assigned anew. Any mask may be the part, a
+// user's own too.
 #include "rapt/mask/parts.h"
 
 namespace rapt {

@@ -4,7 +4,8 @@
 //
 //   rapt::Or prefix_lm{&causal, &prefix};
 //
-// Holds pointers, 1 to 16; its parts must outlive it. Any mask may be a part, a user's own too.
+// Holds pointers, 1 to 16; its parts must outlive it, and a part must not be assigned anew while it
+// is one (another And may take more room). Any mask may be a part, a user's own too.
 #include "rapt/mask/parts.h"
 
 namespace rapt {

@@ -18,8 +18,10 @@ class Prefix final : public Mask {
   TensorView lengths;  // [B] or any prefix of the leading dimensions, int64, >= 0; may be absent
 
   Prefix() = default;
-  explicit Prefix(int64_t length) : length(length) {}
-  explicit Prefix(const TensorView& lengths) : lengths(lengths) {}
+  explicit Prefix(int64_t count) : length(count) {}
+  explicit Prefix(const TensorView& counts) : lengths(counts) {}
+  template <TemporaryTensor T>
+  explicit Prefix(T&&) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

@@ -15,8 +15,8 @@ class Window final : public Mask {
   Anchor anchor = Anchor::top_left;
 
   Window() = default;
-  Window(int64_t left, int64_t right, Anchor anchor = Anchor::top_left)
-      : left(left), right(right), anchor(anchor) {}
+  Window(int64_t before, int64_t after, Anchor at = Anchor::top_left)
+      : left(before), right(after), anchor(at) {}
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

@@ -28,6 +28,8 @@
 // bool solve<V>(tile), and so again while solve() of some tile asks for another pass; then
 // apply<V>(tile) for all blocks. Candidates are kept per query as [kCandidates][queries]; a row
 // with more of them than fit is solved by further passes instead (DESIGN.md, "The tile").
+#include <type_traits>
+
 #include "rapt/declaration.h"
 #include "rapt/state.h"
 #include "rapt/tile.h"

@@ -1,0 +1,53 @@
+// What would be gone before the call that reads it does not compile. Compiled only.
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "rapt/rapt.h"
+
+namespace {
+
+using namespace rapt;
+
+template <class T, class... From>
+constexpr bool takes = std::is_constructible_v<T, From...>;
+
+// Lists of heads and rows: of whoever keeps them, not vectors made in passing.
+static_assert(takes<Indices, std::vector<int64_t>&> && takes<Indices, const std::vector<int64_t>&>);
+static_assert(takes<Indices, int64_t (&)[3]> && takes<Indices, std::array<int64_t, 2>&>);
+static_assert(takes<Indices, std::span<int64_t>> && takes<Indices, std::span<const int64_t>>);
+static_assert(takes<Indices, Indices> && takes<Indices, Indices&>);
+static_assert(!takes<Indices, std::vector<int64_t>> && !takes<Indices, const std::vector<int64_t>>);
+static_assert(!takes<Indices, std::array<int64_t, 2>> && !takes<Indices, std::vector<int>&>);
+
+// Masks keep views, and a view does not keep its tensor.
+static_assert(takes<Lengths, Tensor&> && takes<Lengths, const Tensor&>);
+static_assert(takes<Lengths, TensorView> && !takes<Lengths, Tensor>);
+static_assert(takes<Prefix, Tensor&> && !takes<Prefix, Tensor> && takes<Prefix, int>);
+static_assert(takes<Boolean, Tensor&> && !takes<Boolean, Tensor>);
+static_assert(takes<Documents, Tensor&> && !takes<Documents, Tensor>);
+static_assert(takes<Documents, Tensor&, TensorView> && !takes<Documents, Tensor, Tensor&>);
+static_assert(!takes<Documents, Tensor&, Tensor> && !takes<Documents, Tensor, Tensor>);
+static_assert(takes<DocumentsByStarts, Tensor&> && !takes<DocumentsByStarts, Tensor>);
+static_assert(takes<DocumentsByStarts, Tensor&, Tensor&>);
+static_assert(!takes<DocumentsByStarts, Tensor&, Tensor>);
+
+// Scores and normalisers are referred to, and not taken for each other.
+static_assert(takes<ScoreRef, Softcap&> && !takes<ScoreRef, Softcap>);
+static_assert(takes<NormalizerRef, Softmax&> && !takes<NormalizerRef, Softmax>);
+static_assert(!takes<ScoreRef, Softmax&> && !takes<NormalizerRef, Softcap&>);
+static_assert(std::is_convertible_v<const MadeScore&, ScoreRef>);
+static_assert(std::is_convertible_v<MadeScore&, ScoreRef>);
+static_assert(!std::is_convertible_v<MadeScore, ScoreRef>);
+static_assert(takes<ScoreList, std::vector<ScoreRef>&> && takes<MaskList, std::vector<Mask*>&>);
+
+// Constraints look at declarations only: these see that what is taken compiles.
+[[maybe_unused]] MaskList masks_of(std::span<const Mask* const> masks) { return masks; }
+[[maybe_unused]] MaskList masks_of(const std::vector<const Mask*>& masks) { return masks; }
+[[maybe_unused]] ScoreList scores_of(std::span<const ScoreRef> scores) { return scores; }
+[[maybe_unused]] ScoreList scores_of(const std::vector<ScoreRef>& scores) { return scores; }
+[[maybe_unused]] Indices indices_of(std::span<const int64_t> list) { return list; }
+[[maybe_unused]] Indices indices_of(const std::vector<int64_t>& list) { return list; }
+[[maybe_unused]] ScoreList score_of(const MadeScore& made) { return {made}; }
+
+}  // namespace
