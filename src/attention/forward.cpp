@@ -22,8 +22,8 @@ class Forward {
   // Head by head; within a sequence, the units with most causal keys first.
   void run(int64_t unit) noexcept {
     const Tiling& t = call_.tiling;
-    const int64_t head = unit / t.units_per_head;
-    int64_t within = unit % t.units_per_head, sequence = 0;
+    const int64_t head = unit < t.units_per_head ? 0 : unit / t.units_per_head;
+    int64_t within = unit - head * t.units_per_head, sequence = 0;
     if (p_.query_starts) {
       const auto* starts =
           reinterpret_cast<const int64_t*>(call_.workspace + call_.layout.unit_starts);
@@ -198,14 +198,13 @@ int64_t units_of(const ForwardCall<E>& call) {
 template <class E>
 Pass<E> forward_pass(const ForwardCall<E>& call) {
   const int64_t per_task = call.tiling.units_per_task;
-  return {
-      (units_of(call) + per_task - 1) / per_task,
-      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
-        Forward<E> forward(c, cancel, worker);
-        const int64_t begin = task * c.tiling.units_per_task;
-        const int64_t end = std::min(begin + c.tiling.units_per_task, units_of(c));
-        for (int64_t unit = begin; unit < end; ++unit) forward.run(unit);
-      }};
+  return {ceil_div(units_of(call), per_task), [](const ForwardCall<E>& c, const CancelToken* cancel,
+                                                 int64_t task, int worker) noexcept {
+            Forward<E> forward(c, cancel, worker);
+            const int64_t begin = task * c.tiling.units_per_task;
+            const int64_t end = std::min(begin + c.tiling.units_per_task, units_of(c));
+            for (int64_t unit = begin; unit < end; ++unit) forward.run(unit);
+          }};
 }
 
 // Where each sequence's units and blocks begin, for the tasks to find theirs.

@@ -46,7 +46,7 @@ class MapTask {
     for (int64_t q = begin_of_cell(begin, p_.q_len, map_.rows); q < last; q += widest) {
       QueryTile<E> tile;
       const Positions queries{q, 1, std::min(widest, last - q)};
-      tiles_.begin_tile(tile, queries, static_cast<int>((queries.count + lanes - 1) / lanes), 0);
+      tiles_.begin_tile(tile, queries, call_.tiling.vectors(queries.count), 0);
       tiles_.restore_state(tile);
       tiles_.for_each_block(&tile, 1, Values::leave,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });

@@ -38,7 +38,7 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
     const Positions queries{q, 1, std::min(widest, s.q_len - q)};
     if (!tiles.sees(queries, begin, end)) continue;
     QueryTile<E> tile;
-    tiles.begin_tile(tile, queries, static_cast<int>((queries.count + t.lanes - 1) / t.lanes), 0);
+    tiles.begin_tile(tile, queries, t.vectors(queries.count), 0);
     tiles.restore_state(tile);
     const int64_t first = tiles.scores_of(tile, block);
     if (tile.hooks.keys == 0) continue;

@@ -106,7 +106,7 @@ class ScoreTiles {
                std::max(range.end, tiles[i].range.end)};
     }
     const int64_t length = call_.tiling.block_keys;
-    for (int64_t begin = range.begin / length * length; begin < range.end; begin += length) {
+    for (int64_t begin = range.begin & -length; begin < range.end; begin += length) {
       if (stopped()) return;
       KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
       for (int64_t i = 0; i < count; ++i) {
@@ -157,8 +157,8 @@ class ScoreTiles {
     // Keys go to the products in steps from the block's begin. A key more than the tile sees is an
     // excluded one.
     const int64_t step = call_.tiling.step;
-    begin -= (begin - block.begin) % step;
-    end = std::min(block.end, end + (end - block.begin) % step);
+    begin -= (begin - block.begin) & (step - 1);
+    end = std::min(block.end, end + ((end - block.begin) & (step - 1)));
     bits_ = scratch<uint64_t>(call_.layout.bits);
     const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits_);
     if (cover == Cover::none) return 0;
@@ -171,7 +171,7 @@ class ScoreTiles {
       };
       while (begin + step <= end && unseen(0, step)) begin += step, bits_ += step;
       for (int64_t last = step; begin < end; last = step) {
-        if ((end - begin) % step != 0) last = (end - begin) % step;
+        if (((end - begin) & (step - 1)) != 0) last = (end - begin) & (step - 1);
         if (!unseen(end - begin - last, last)) break;
         end -= last;
       }

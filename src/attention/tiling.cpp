@@ -25,8 +25,6 @@ constexpr double kWorkOfTask = 4e6;
 // twice as often as it pays.
 constexpr int64_t kUnitsPerWorker = 8;
 
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 int64_t count_units(const Problem& p, int64_t unit_queries) {
   int64_t units = 0;
   for (int64_t s = 0; s < p.sequences; ++s) units += ceil_div(p.sequence(s).q_len, unit_queries);
@@ -43,7 +41,7 @@ double work_of(const Problem& p) {
 
 }  // namespace
 
-double worthwhile_workers(const Problem& p) { return 1 + work_of(p) / kWorkOfWorker; }
+double worthwhile_workers(const Problem& p) { return 1 + work_of(p) * (1 / kWorkOfWorker); }
 
 template <class E>
 Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& available) {
@@ -75,6 +73,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& ava
   if (t.workers > 1 && !available.can_be_fewer) t.workers = available.most;
 
   // Short sequences share a task, but every worker gets some.
+  if (units <= 1) return t;
   const double per_task = kWorkOfTask * static_cast<double>(units) / std::max(work, 1.0);
   const int64_t most = std::max<int64_t>(1, units / (4 * t.workers));
   t.units_per_task = per_task < static_cast<double>(most)

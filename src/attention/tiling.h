@@ -20,19 +20,26 @@ struct Kernels {
   const NormalizerKernels<E>& normalizer;
 };
 
+// Rounded up. Most problems are small, and a division takes as long as ten additions.
+inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + (a % b != 0); }
+
 struct Tiling {
-  int lanes = 1;
-  int max_vectors = 1;       // of a tile
-  int long_vectors = 1;      // of a tile of a long sequence
-  int step = 1;              // of the route: keys of a tile begin at multiples of it
-  int64_t unit_queries = 1;  // queries that share one pass over the keys of one head
-  int64_t block_keys = 1;
+  int lanes = 1;               // a power of two
+  int max_vectors = 1;         // of a tile
+  int long_vectors = 1;        // of a tile of a long sequence
+  int step = 1;                // of the route, 1 or 2: keys of a tile begin at multiples of it
+  int64_t unit_queries = 1;    // queries that share one pass over the keys of one head
+  int64_t block_keys = 1;      // a power of two
   int64_t units_per_head = 0;  // summed over the sequences
   int64_t units_per_task = 1;  // short sequences share a task
   int workers = 1;             // that are worth their wake-up, at most what the executor has
 
-  int64_t blocks(int64_t k_len) const { return (k_len + block_keys - 1) / block_keys; }
-  int64_t units(int64_t q_len) const { return (q_len + unit_queries - 1) / unit_queries; }
+  int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
+  int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
+  // Vectors that hold so many queries.
+  int vectors(int64_t rows) const {
+    return static_cast<int>((rows + lanes - 1) >> __builtin_ctz(static_cast<unsigned>(lanes)));
+  }
 
   // How `rows` queries are cut into tiles: as few as possible, of widths that differ by a vector at
   // most.
@@ -43,14 +50,11 @@ struct Tiling {
     int vectors_of(int64_t tile) const { return narrow + (tile < wide ? 1 : 0); }
   };
   Cut cut(int64_t rows) const {
-    const int64_t vectors = (rows + lanes - 1) / lanes;
-    const int widest = vectors <= 2 * max_vectors ? max_vectors : long_vectors;
-    Cut cut;
-    cut.tiles = (vectors + widest - 1) / widest;
-    if (cut.tiles == 0) return cut;
-    cut.narrow = static_cast<int>(vectors / cut.tiles);
-    cut.wide = vectors % cut.tiles;
-    return cut;
+    const int count = vectors(rows);
+    if (count <= max_vectors) return {count > 0, count, 0};
+    const int widest = count <= 2 * max_vectors ? max_vectors : long_vectors;
+    const int tiles = (count + widest - 1) / widest;
+    return {tiles, count / tiles, count % tiles};
   }
 };
 
@@ -105,7 +109,7 @@ ScratchLayout layout_of(const Problem& problem, const Captures& captures, const 
 // Are rows of keys (values) read where they lie in the caller's memory?
 template <class E>
 bool keys_in_place(const Problem& p, const RouteKernels<E>& route) {
-  return route.keys_in_place && p.key.dim_stride == 1 && p.head_dim % route.step == 0;
+  return route.keys_in_place && p.key.dim_stride == 1 && (p.head_dim & (route.step - 1)) == 0;
 }
 template <class E>
 bool values_in_place(const Problem& p, const RouteKernels<E>& route) {
@@ -113,6 +117,6 @@ bool values_in_place(const Problem& p, const RouteKernels<E>& route) {
 }
 
 // `dims`, rounded up to the step of the route: the stride of packed rows.
-inline int64_t packed_stride(int64_t dims, int step) { return (dims + step - 1) / step * step; }
+inline int64_t packed_stride(int64_t dims, int step) { return (dims + step - 1) & -int64_t{step}; }
 
 }  // namespace rapt

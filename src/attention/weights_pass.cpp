@@ -42,8 +42,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
       write_row_of_zeros<E>(at(i, 0), p.k_len, out.dim_stride);
 
     QueryTile<E> tile;
-    const int64_t lanes = call.tiling.lanes;
-    tiles.begin_tile(tile, rows, static_cast<int>((rows.count + lanes - 1) / lanes), 0);
+    tiles.begin_tile(tile, rows, call.tiling.vectors(rows.count), 0);
     tiles.restore_state(tile);
     tiles.for_each_block(&tile, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       tiles.final_weights(one);
