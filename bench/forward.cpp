@@ -1,33 +1,37 @@
-// Speed of the forward pass, f32, one thread: one line per case.
+// Speed of the forward pass, one thread: one line per case.
 //
-//   bench_forward [--filter TEXT] [--repetitions N] [--json]
+//   bench_forward [--filter TEXT] [--repetitions N] [--quick] [--json] [DESCRIPTOR...]
 //   bench_forward --build-info | --isa        what is measured, and with which instruction set
 //
-// Exits with 3 if no case has TEXT in its name.
+// With descriptors (check/descriptor.h) exactly these problems are measured, instead of the cases
+// of forward_cases.cpp. Exits with 3 if no case has TEXT in its name.
 //
-// Useful flops: 2 (head_dim + value_dim) per allowed score; exponentials, padding and excluded
-// scores of partial tiles count as nothing.
-// Time: CPU time of the thread, the best of N calls after a warm-up.
-// % of peak: against the FMA peak measured immediately before and after the case, the higher one.
-// FMA/cycle: multiply-adds of whole vectors per core cycle, of which all cores here do at most 2;
-// the median of 7 calls whose cycles are added up task by task from the core's clock just then. On
-// cores whose clock depends on the instruction mix it is the fairer number; a goal is met by
-// either.
+// Time: CPU time of the thread, the best of N calls after a warm-up; of calls shorter than a
+// millisecond, the best of N rows of them.
+// % of peak: useful flops (problem.h) against the peak measured immediately before and after the
+// case, the higher one. The peak is that of the instruction that the problem is multiplied with:
+// the 16-bit dot product where bf16 takes it, else FMA, f64 at half the rate of f32. FMA/cycle:
+// multiply-adds of whole vectors per core cycle (of dot products: such instructions), of which all
+// cores here do at most 2; the median of 7 calls whose cycles are added up task by task from the
+// core's clock just then. On cores whose clock depends on the instruction mix it is the fairer
+// number; a goal is met by either. Not measured for calls shorter than a millisecond, whose tasks
+// are as short as a look at the clock.
 //
 // A loop of its own and no benchmark library: those time by wall clock or process CPU time, decide
 // the number of repetitions themselves, and have no place for a peak measured beside each case.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <random>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
 #include "clocks.h"
 #include "forward_cases.h"
 #include "kernels/kernel_table.h"
+#include "problem.h"
 #include "rapt/rapt.h"
+#include "sampling.h"
 
 namespace {
 
@@ -35,135 +39,112 @@ using bench::ForwardCase;
 
 // Long enough for hundreds of loops, short enough not to warm the core up for the case.
 constexpr double kPeakSeconds = 0.03;
+constexpr double kMostPerCycle = 2;
 
-struct Arguments {
-  std::string filter;
-  int repetitions = 20;
-  bool json = false;
-  std::string asked;  // "--build-info" or "--isa": print it and measure nothing
+// The instruction that sets the peak.
+struct Peak {
+  const char* name;
+  double multiplications;  // of one instruction
+  double (*gflops)();
 };
+
+Peak peak_of(const bench::Problem& problem) {
+  if (std::string(problem.plan().kernel).find("dot") != std::string::npos)
+    return {"bf16 dot", 2.0 * rapt::kernels<float>().lanes,
+            [] { return rapt::measure_bf16_dot_gflops(kPeakSeconds); }};
+  if (problem.descriptor().dtype == rapt::DType::f64)
+    return {"f64 FMA", 1.0 * rapt::kernels<double>().lanes,
+            [] { return rapt::measure_fma_gflops(kPeakSeconds) / 2; }};
+  return {"f32 FMA", 1.0 * rapt::kernels<float>().lanes,
+          [] { return rapt::measure_fma_gflops(kPeakSeconds); }};
+}
 
 struct Measured {
-  double milliseconds, gflops, peak_gflops, percent, fma_per_cycle, clock_ghz;
+  const char* peak_name;
+  double milliseconds, gflops, peak_gflops, percent;
+  double fma_per_cycle;  // 0: not measured
+  double clock_ghz;
 };
 
-// Runs tasks one after the other and adds up the core cycles that each took.
-class CycleCounter final : public rapt::Executor {
+// Adds up the core cycles of a call, task by task: it is told when one ends.
+class CycleCounter {
  public:
-  int concurrency() const noexcept override { return 1; }
-  void run(int64_t tasks, Task task, void* argument) override {
-    for (int64_t t = 0; t < tasks; ++t) {
-      const double start = bench::thread_cpu_seconds();
-      task(argument, t, 0);
-      const double elapsed = bench::thread_cpu_seconds() - start;
-      seconds_ += elapsed;
-      cycles_ += elapsed * bench::core_clock_ghz() * 1e9;
-    }
+  // Of a call that begins now.
+  rapt::Progress begin() {
+    start_ = bench::thread_cpu_seconds();
+    return {task_ended, this};
   }
   double seconds() const { return seconds_; }
   double cycles() const { return cycles_; }
 
  private:
-  double seconds_ = 0, cycles_ = 0;
+  static void task_ended(void* user, double) {
+    auto& self = *static_cast<CycleCounter*>(user);
+    const double elapsed = bench::thread_cpu_seconds() - self.start_;
+    self.seconds_ += elapsed;
+    self.cycles_ += elapsed * bench::core_clock_ghz() * 1e9;
+    self.start_ = bench::thread_cpu_seconds();  // without what looking at the clock took
+  }
+
+  double start_ = 0, seconds_ = 0, cycles_ = 0;
 };
 
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x[x.size() / 2];
-}
-
-rapt::Tensor random_normal(std::mt19937& generator, int64_t rows, int64_t dims) {
-  rapt::Tensor t(rapt::DType::f32, {bench::kHeads, rows, dims});
-  std::normal_distribution<float> normal;
-  for (float& x : t.values<float>()) x = normal(generator);
-  return t;
+// Multiply-adds per cycle and the clock, in calls of at least a millisecond.
+void measure_cycles(bench::Problem& problem, const Peak& peak, int repetitions, Measured& m) {
+  std::vector<double> per_cycle, clock;
+  bench::repeat(std::min(repetitions, 7), [&] {
+    CycleCounter counter;
+    problem.call(counter.begin());
+    per_cycle.push_back(problem.useful_flops() / (2 * peak.multiplications) / counter.cycles());
+    clock.push_back(counter.cycles() / counter.seconds() * 1e-9);
+  });
+  m.fma_per_cycle = bench::median(per_cycle);
+  m.clock_ghz = bench::median(clock);
 }
 
 Measured measure(const ForwardCase& c, int repetitions) {
-  std::mt19937 generator(1);
-  rapt::Tensor query = random_normal(generator, c.q_len, c.head_dim);
-  const rapt::Tensor key = random_normal(generator, c.k_len, c.head_dim);
-  const rapt::Tensor value = random_normal(generator, c.k_len, c.head_dim);
-  rapt::Tensor output(rapt::DType::f32, {bench::kHeads, c.q_len, c.head_dim});
-  rapt::Tensor lse(rapt::DType::f32, {bench::kHeads, c.q_len});
+  bench::Problem problem(check::parse_descriptor(c.problem));
+  const Peak peak = peak_of(problem);
+  const auto call = [&] { problem.call(); };
+  problem.call();  // pages, caches and the clock
+  const int calls = bench::calls_per_sample(call);
 
-  const rapt::Causal causal;
-  rapt::Window window;
-  window.left = bench::kWindowKeys - 1;
-  window.right = 0;
-  const rapt::Mask* masks[] = {
-      c.mask == bench::MaskKind::window ? static_cast<const rapt::Mask*>(&window) : &causal};
-  rapt::AttentionOptions options;
-  if (c.mask != bench::MaskKind::none) options.masks = masks;
+  double peak_gflops = peak.gflops(), best = std::numeric_limits<double>::infinity();
+  bench::repeat(repetitions, [&] { best = std::min(best, bench::seconds_per_call(calls, call)); });
+  peak_gflops = std::max(peak_gflops, peak.gflops());
 
-  const rapt::Plan plan = rapt::plan(query, key, value, options);
-  const double flops =
-      2.0 * static_cast<double>(c.head_dim + c.head_dim) * static_cast<double>(plan.allowed_scores);
-  std::vector<std::byte> workspace(plan.workspace_bytes);
-  const auto call = [&](const rapt::Context& context) {
-    rapt::scaled_dot_product_attention(query, key, value, options, {{output, lse}}, workspace,
-                                       context);
-  };
-
-  call({});  // pages, caches and the clock
-  double peak = rapt::measure_fma_gflops(kPeakSeconds), best = 1e300;
-  for (int r = 0; r < repetitions; ++r) {
-    const double start = bench::thread_cpu_seconds();
-    call({});
-    best = std::min(best, bench::thread_cpu_seconds() - start);
-  }
-  peak = std::max(peak, rapt::measure_fma_gflops(kPeakSeconds));
-
-  std::vector<double> fma_per_cycle, clock;
-  for (int r = 0; r < 7; ++r) {
-    CycleCounter counter;
-    rapt::Context context;
-    context.executor = &counter;
-    call(context);
-    fma_per_cycle.push_back(flops / (2.0 * rapt::kernels<float>().lanes) / counter.cycles());
-    clock.push_back(counter.cycles() / counter.seconds() * 1e-9);
-  }
-  const double gflops = flops / best * 1e-9;
-  return {best * 1e3, gflops, peak, 100 * gflops / peak, median(fma_per_cycle), median(clock)};
+  Measured m = {};
+  m.peak_name = peak.name;
+  m.milliseconds = best * 1e3;
+  m.gflops = problem.useful_flops() / best * 1e-9;
+  m.peak_gflops = peak_gflops;
+  m.percent = 100 * m.gflops / peak_gflops;
+  if (calls == 1)
+    measure_cycles(problem, peak, repetitions, m);
+  else
+    m.clock_ghz = bench::core_clock_ghz();
+  return m;
 }
 
 const char* verdict(const ForwardCase& c, const Measured& m) {
   if (c.goal_percent == 0) return "-";
-  constexpr double kMostPerCycle = 2;
   return std::max(m.percent, 100 * m.fma_per_cycle / kMostPerCycle) >= c.goal_percent ? "met"
                                                                                       : "short";
 }
 
 void print_json(const ForwardCase& c, const Measured& m, const char* isa) {
   std::printf(
-      "{\"name\": \"%s\", \"isa\": \"%s\", \"ms\": %.4f, \"gflops\": %.2f, \"peak_gflops\": %.2f, "
-      "\"percent\": %.2f, \"fma_per_cycle\": %.4f, \"clock_ghz\": %.3f, \"goal_percent\": %g}\n",
-      c.name.c_str(), isa, m.milliseconds, m.gflops, m.peak_gflops, m.percent, m.fma_per_cycle,
-      m.clock_ghz, c.goal_percent);
+      "{\"table\": \"forward\", \"name\": \"%s\", \"isa\": \"%s\", \"peak\": \"%s\", \"ms\": %.5f, "
+      "\"gflops\": %.2f, \"peak_gflops\": %.2f, \"percent\": %.2f, \"fma_per_cycle\": %.4f, "
+      "\"clock_ghz\": %.3f, \"goal\": %g}\n",
+      c.name.c_str(), isa, m.peak_name, m.milliseconds, m.gflops, m.peak_gflops, m.percent,
+      m.fma_per_cycle, m.clock_ghz, c.goal_percent);
 }
 
 void print_line(const ForwardCase& c, const Measured& m) {
-  std::printf("%-24s %9.2f %8.1f %8.1f %9.1f %10.2f %6.2f %6g  %s\n", c.name.c_str(),
-              m.milliseconds, m.gflops, m.peak_gflops, m.percent, m.fma_per_cycle, m.clock_ghz,
-              c.goal_percent, verdict(c, m));
-}
-
-bool parse(int argc, char** argv, Arguments& arguments) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (word == "--json")
-      arguments.json = true;
-    else if (word == "--build-info" || word == "--isa")
-      arguments.asked = word;
-    else if (word == "--filter" && has_value)
-      arguments.filter = argv[++i];
-    else if (word == "--repetitions" && has_value)
-      arguments.repetitions = std::atoi(argv[++i]);
-    else
-      return false;
-  }
-  return arguments.repetitions > 0;
+  std::printf("%-30s %9.3f %8.1f %8.1f %-8s %9.1f %10.2f %6.2f %6g  %s\n", c.name.c_str(),
+              m.milliseconds, m.gflops, m.peak_gflops, m.peak_name, m.percent, m.fma_per_cycle,
+              m.clock_ghz, c.goal_percent, verdict(c, m));
 }
 
 const char* chosen_isa() {
@@ -172,36 +153,41 @@ const char* chosen_isa() {
   return "none";
 }
 
-}  // namespace
+std::vector<ForwardCase> cases_of(const bench::Arguments& arguments) {
+  if (arguments.rest.empty()) return bench::forward_cases();
+  std::vector<ForwardCase> cases;
+  for (const std::string& text : arguments.rest)
+    cases.push_back({to_string(check::parse_descriptor(text)), text, 0});
+  return cases;
+}
 
-int main(int argc, char** argv) try {
-  Arguments arguments;
-  if (!parse(argc, argv, arguments)) {
-    std::fprintf(stderr,
-                 "usage: bench_forward [--filter TEXT] [--repetitions N] [--json] | "
-                 "--build-info | --isa\n");
-    return 2;
-  }
+bool measure_all(const bench::Arguments& arguments) {
   const char* isa = chosen_isa();
-  if (!arguments.asked.empty()) {
-    std::printf("%s\n", arguments.asked == "--isa" ? isa : rapt::build_info());
-    return 0;
-  }
   if (!arguments.json)
-    std::printf("rapt %s, %s\n%-24s %9s %8s %8s %9s %10s %6s %6s\n", rapt::build_info(), isa,
-                "case", "ms", "GF/s", "peak", "% of peak", "FMA/cycle", "GHz", "goal");
+    std::printf("rapt %s, %s\n%-30s %9s %8s %8s %-8s %9s %10s %6s %6s\n", rapt::build_info(), isa,
+                "case", "ms", "GF/s", "peak", "of", "% of peak", "FMA/cycle", "GHz", "goal");
   bool any = false;
-  for (const ForwardCase& c : bench::forward_cases()) {
-    if (c.name.find(arguments.filter) == std::string::npos) continue;
+  for (const ForwardCase& c : cases_of(arguments)) {
+    if (!arguments.wants(c.name, check::parse_descriptor(c.problem))) continue;
     any = true;
     const Measured m = measure(c, arguments.repetitions);
     arguments.json ? print_json(c, m, isa) : print_line(c, m);
     std::fflush(stdout);
   }
-  if (any) return 0;
-  std::fprintf(stderr, "no case has \"%s\" in its name\n", arguments.filter.c_str());
-  return 3;
-} catch (const rapt::Error& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+  return any;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string asked = argc == 2 ? argv[1] : "";
+  if (asked == "--build-info" || asked == "--isa") {
+    std::puts(asked == "--isa" ? chosen_isa() : rapt::build_info());
+    return 0;
+  }
+  return bench::run_benchmark(
+      argc, argv,
+      "usage: bench_forward [--filter TEXT] [--repetitions N] [--quick] [--json] [DESCRIPTOR...] | "
+      "--build-info | --isa\n",
+      measure_all);
 }

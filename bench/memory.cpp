@@ -1,25 +1,33 @@
 // Memory of the forward pass: how far does a call push the peak of the process's resident memory
-// beyond its inputs and outputs? Causal, f32, d = 64, 2 heads.
+// beyond its inputs and outputs? Causal, d = 64, 2 heads, all threads of the machine.
 //
-//   bench_memory [--tokens N] [--limit-mib M]
+//   bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] [--limit-mib M] [--json]
+//   bench_memory --captures      their names
 //
-// Exits with 1 if the growth exceeds the limit. The operating system's peak (VmHWM) and not a count
-// of allocations: it sees all memory, whoever took it.
-#include <unistd.h>
-
+// Exits with 1 if the growth exceeds the limit. One problem per process, since a peak never falls.
+// The operating system's peak (VmHWM) and not a count of allocations: it sees all memory, whoever
+// took it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "check/arrays.h"
+#include "check/random.h"
 #include "rapt/rapt.h"
 
 namespace {
 
 constexpr int64_t kHeads = 2, kHeadDim = 64;
+constexpr int64_t kRows = 16, kTopK = 16, kMapSide = 512;
+
+// Limits in MiB, for any number of tokens.
+constexpr double kPlainLimit = 32, kCaptureLimit = 48;
 
 // A line of /proc/self/status in KiB; throws if the system does not tell.
 int64_t status_kib(const std::string& field) {
@@ -30,67 +38,201 @@ int64_t status_kib(const std::string& field) {
   throw rapt::Error(rapt::ErrorCode::unsupported, "/proc/self/status has no " + field);
 }
 
-// Every page written, so that it is resident from now on.
-rapt::Tensor touched(std::initializer_list<int64_t> shape) {
-  rapt::Tensor t(rapt::DType::f32, shape);
+template <class T>
+void fill(rapt::Tensor& tensor) {
   uint32_t x = 1;
-  for (float& element : t.values<float>()) {
+  for (T& element : tensor.values<T>()) {
     x = x * 1664525 + 1013904223;  // Numerical Recipes' generator: any spread of numbers will do
-    element = static_cast<float>(x >> 8) * 0x1p-24f - 0.5f;
+    const float number = static_cast<float>(x >> 8) * 0x1p-24f - 0.5f;
+    if constexpr (requires { T::from(number); })
+      element = T::from(number);
+    else
+      element = static_cast<T>(number);
+  }
+}
+
+// Every page written, so that it is resident from now on.
+rapt::Tensor touched(rapt::DType dtype, std::initializer_list<int64_t> shape) {
+  rapt::Tensor t(dtype, shape);
+  switch (dtype) {
+    case rapt::DType::f64:
+      fill<double>(t);
+      break;
+    case rapt::DType::bf16:
+      fill<rapt::BFloat16>(t);
+      break;
+    case rapt::DType::f16:
+      fill<rapt::Float16>(t);
+      break;
+    case rapt::DType::i64:
+      fill<int64_t>(t);
+      break;
+    default:
+      fill<float>(t);
   }
   return t;
 }
 
-bool parse(int argc, char** argv, int64_t& tokens, double& limit_mib) {
-  for (int i = 1; i + 1 < argc; i += 2) {
+struct Arguments {
+  int64_t tokens = 65536;
+  rapt::DType dtype = rapt::DType::f32;
+  std::string capture = "none";
+  double limit_mib = -1;  // the capture's own
+  bool json = false;
+};
+
+// One call: its inputs, its options and where it writes. All its tensors are resident.
+struct Call {
+  rapt::Tensor query, key, value, output, lse;
+  rapt::Tensor captured[2];
+  std::vector<int64_t> rows;
+  rapt::Causal causal;
+  rapt::AttentionOptions options;
+  rapt::AttentionOutputs outputs;
+
+  explicit Call(const Arguments& a)
+      : query(touched(a.dtype, {kHeads, a.tokens, kHeadDim})),
+        key(touched(a.dtype, {kHeads, a.tokens, kHeadDim})),
+        value(touched(a.dtype, {kHeads, a.tokens, kHeadDim})),
+        output(touched(a.dtype, {kHeads, a.tokens, kHeadDim})) {
+    lse = statistic({kHeads, a.tokens});
+    options.masks = {&causal};
+    outputs.state = {output, lse};
+  }
+  Call(const Call&) = delete;
+
+  rapt::Tensor statistic(std::initializer_list<int64_t> shape) const {
+    return touched(query.dtype() == rapt::DType::f64 ? rapt::DType::f64 : rapt::DType::f32, shape);
+  }
+  const rapt::TensorView capture(int i, rapt::Tensor tensor) {
+    captured[i] = std::move(tensor);
+    return captured[i];
+  }
+  int64_t tokens() const { return query.dim(1); }
+};
+
+struct Capture {
+  const char* name;
+  double limit_mib;
+  void (*ask)(Call&);
+};
+
+constexpr Capture kCaptures[] = {
+    {"none", kPlainLimit, [](Call&) {}},
+    {"entropy", kCaptureLimit,
+     [](Call& call) {
+       call.options.entropy = true;
+       call.outputs.entropy = call.capture(0, call.statistic({kHeads, call.tokens()}));
+     }},
+    {"top-16", kCaptureLimit,
+     [](Call& call) {
+       call.options.top_k = kTopK;
+       call.outputs.top_weights = call.capture(0, call.statistic({kHeads, call.tokens(), kTopK}));
+       call.outputs.top_keys =
+           call.capture(1, touched(rapt::DType::i64, {kHeads, call.tokens(), kTopK}));
+     }},
+    {"rows", kCaptureLimit,
+     [](Call& call) {  // anywhere
+       check::Random random(1);
+       call.rows = random.permutation(call.tokens());
+       call.rows.resize(kRows);
+       call.rows.shrink_to_fit();
+       call.options.weights.emplace().rows = call.rows;
+       call.outputs.weights = call.capture(0, call.statistic({kHeads, kRows, call.tokens()}));
+     }},
+    {"received", kCaptureLimit,
+     [](Call& call) {
+       call.options.received = true;
+       call.outputs.received = call.capture(0, call.statistic({kHeads, call.tokens()}));
+     }},
+    {"map", kCaptureLimit, [](Call& call) {
+       const int64_t side = std::min(kMapSide, call.tokens());
+       call.options.map = rapt::MapRequest{side, side};
+       call.outputs.map = call.capture(0, call.statistic({kHeads, side, side}));
+     }}};
+
+const Capture* capture_of(const std::string& name) {
+  for (const Capture& capture : kCaptures)
+    if (name == capture.name) return &capture;
+  return nullptr;
+}
+
+bool parse_dtype(const std::string& name, rapt::DType& dtype) {
+  for (const rapt::DType one :
+       {rapt::DType::f32, rapt::DType::f64, rapt::DType::bf16, rapt::DType::f16})
+    if (name == rapt::name_of(one)) return dtype = one, true;
+  return false;
+}
+
+bool parse(int argc, char** argv, Arguments& arguments) {
+  for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--tokens")
-      tokens = std::atoll(argv[i + 1]);
-    else if (word == "--limit-mib")
-      limit_mib = std::atof(argv[i + 1]);
-    else
+    const bool has_value = i + 1 < argc;
+    if (word == "--json")
+      arguments.json = true;
+    else if (word == "--tokens" && has_value)
+      arguments.tokens = std::atoll(argv[++i]);
+    else if (word == "--limit-mib" && has_value)
+      arguments.limit_mib = std::atof(argv[++i]);
+    else if (word == "--capture" && has_value)
+      arguments.capture = argv[++i];
+    else if (word != "--dtype" || !has_value || !parse_dtype(argv[++i], arguments.dtype))
       return false;
   }
-  return argc % 2 == 1 && tokens > 0;
+  return arguments.tokens >= kTopK && capture_of(arguments.capture);
+}
+
+void print(const Arguments& a, const rapt::Plan& plan, double growth_mib, double limit_mib) {
+  constexpr double kMiB = 1 << 20;
+  const char* dtype = rapt::name_of(a.dtype);
+  const double workspace = static_cast<double>(plan.workspace_bytes) / kMiB;
+  const double matrices = static_cast<double>(plan.matrix_bytes) / kMiB;
+  if (a.json)
+    std::printf(
+        "{\"table\": \"memory\", \"name\": \"%s, %s\", \"tokens\": %lld, \"growth_mib\": %.2f, "
+        "\"workspace_mib\": %.3f, \"matrix_mib\": %.0f, \"goal\": %g}\n",
+        dtype, a.capture.c_str(), static_cast<long long>(a.tokens), growth_mib, workspace, matrices,
+        limit_mib);
+  else
+    std::printf(
+        "n = %lld, d = %lld, causal, %lld heads, %s, capture: %s: peak resident memory grew by "
+        "%.1f MiB, %s the limit of %g MiB; workspace %.2f MiB, the matrices would take %.0f MiB\n",
+        static_cast<long long>(a.tokens), static_cast<long long>(kHeadDim),
+        static_cast<long long>(kHeads), dtype, a.capture.c_str(), growth_mib,
+        growth_mib <= limit_mib ? "within" : "beyond", limit_mib, workspace, matrices);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  int64_t tokens = 65536;
-  double limit_mib = 32;
-  if (!parse(argc, argv, tokens, limit_mib)) {
-    std::fprintf(stderr, "usage: bench_memory [--tokens N] [--limit-mib M]\n");
+  if (argc == 2 && std::string(argv[1]) == "--captures") {
+    for (const Capture& capture : kCaptures) std::puts(capture.name);
+    return 0;
+  }
+  Arguments arguments;
+  if (!parse(argc, argv, arguments)) {
+    std::fprintf(stderr,
+                 "usage: bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] "
+                 "[--limit-mib M] [--json] | --captures; N at least %lld\n",
+                 static_cast<long long>(kTopK));
     return 2;
   }
-  const rapt::Tensor query = touched({kHeads, tokens, kHeadDim});
-  const rapt::Tensor key = touched({kHeads, tokens, kHeadDim});
-  const rapt::Tensor value = touched({kHeads, tokens, kHeadDim});
-  rapt::Tensor output = touched({kHeads, tokens, kHeadDim});
-  rapt::Tensor lse = touched({kHeads, tokens});
-  const rapt::Causal causal;
-  const rapt::Mask* masks[] = {&causal};
-  rapt::AttentionOptions options;
-  options.masks = masks;
+  Call call(arguments);
+  const Capture& capture = *capture_of(arguments.capture);
+  capture.ask(call);
 
   // From what is resident now, not from the peak so far: memory that was given back before would
   // otherwise hide growth.
   const int64_t before = status_kib("VmRSS");
-  const rapt::Plan plan = rapt::plan(query, key, value, options);
+  const rapt::Plan plan = rapt::plan(call.query, call.key, call.value, call.options);
   const std::unique_ptr<std::byte[]> workspace(new std::byte[plan.workspace_bytes]);
-  rapt::scaled_dot_product_attention(query, key, value, options, {{output, lse}},
+  rapt::scaled_dot_product_attention(call.query, call.key, call.value, call.options, call.outputs,
                                      {workspace.get(), plan.workspace_bytes});
   const double growth_mib = static_cast<double>(status_kib("VmHWM") - before) / 1024;
 
-  const bool within = growth_mib <= limit_mib;
-  std::printf(
-      "n = %lld, d = %lld, causal, %lld heads: peak resident memory grew by %.1f MiB, %s the limit "
-      "of %g MiB; workspace %.2f MiB, the matrices would take %.0f MiB\n",
-      static_cast<long long>(tokens), static_cast<long long>(kHeadDim),
-      static_cast<long long>(kHeads), growth_mib, within ? "within" : "beyond", limit_mib,
-      static_cast<double>(plan.workspace_bytes) / (1 << 20),
-      static_cast<double>(plan.matrix_bytes) / (1 << 20));
-  return within ? 0 : 1;
+  const double limit_mib = arguments.limit_mib < 0 ? capture.limit_mib : arguments.limit_mib;
+  print(arguments, plan, growth_mib, limit_mib);
+  return growth_mib <= limit_mib ? 0 : 1;
 } catch (const rapt::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 2;

@@ -1,6 +1,6 @@
 // Threads: what a job of the pool costs, and how attention scales with them. f32, d = 64, n = 2048.
 //
-//   bench_threads [--threads N] [--repetitions N]
+//   bench_threads [--threads N] [--repetitions N] [--json]
 //
 // Scaling: wall time with one thread over wall time with N, the best of each, measured alternately.
 // Relative to: the scaling of a loop of FMAs that touches no memory, in tasks of about 0.1 ms, run
@@ -16,6 +16,7 @@
 
 #include "kernels/kernel_table.h"
 #include "rapt/rapt.h"
+#include "sampling.h"
 
 namespace {
 
@@ -31,11 +32,6 @@ double wall_seconds() {
 void sleep_seconds(double seconds) {
   const timespec t{0, static_cast<long>(seconds * 1e9)};
   nanosleep(&t, nullptr);
-}
-
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x[x.size() / 2];
 }
 
 // Some of the threads of the pool.
@@ -75,7 +71,7 @@ double microseconds_to_begin(rapt::ThreadPool& pool, double pause) {
     pool.run(2, Stamp::task, &stamp, 2);
     samples.push_back((std::max(stamp.begun[0], stamp.begun[1]) - start) * 1e6);
   }
-  return median(samples);
+  return bench::median(samples);
 }
 
 // Microseconds of a job whose tasks do nothing.
@@ -88,7 +84,7 @@ double microseconds_of_nothing(rapt::ThreadPool& pool, int threads, double pause
         threads, [](void*, int64_t, int) noexcept {}, nullptr, threads);
     samples.push_back((wall_seconds() - start) * 1e6);
   }
-  return median(samples);
+  return bench::median(samples);
 }
 
 // -------------------------------------------------------------------------------------- scaling
@@ -156,59 +152,89 @@ struct Times {
   }
 };
 
-void print_scaling(const char* name, const Times& times, const Times& fma) {
-  const double ratio = times.scaling() / fma.scaling();
-  std::printf("%-10s %9.3f %9.3f %8.3f", name, times.one * 1e3, times.all * 1e3, times.scaling());
-  if (&times == &fma)
-    std::printf("\n");
-  else
-    std::printf(" %8.3f  goal %.2f %s\n", ratio, kGoal, ratio >= kGoal ? "met" : "short");
-}
+struct Arguments {
+  int threads = 2, repetitions = 20;
+  bool json = false;
+};
 
-bool parse(int argc, char** argv, int& threads, int& repetitions) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (!std::strcmp(argv[i], "--threads"))
-      threads = std::atoi(argv[i + 1]);
-    else if (!std::strcmp(argv[i], "--repetitions"))
-      repetitions = std::atoi(argv[i + 1]);
+bool parse(int argc, char** argv, Arguments& arguments) {
+  for (int i = 1; i < argc; ++i) {
+    const bool has_value = i + 1 < argc;
+    if (!std::strcmp(argv[i], "--json"))
+      arguments.json = true;
+    else if (!std::strcmp(argv[i], "--threads") && has_value)
+      arguments.threads = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--repetitions") && has_value)
+      arguments.repetitions = std::atoi(argv[++i]);
     else
       return false;
   }
-  return argc % 2 == 1 && threads > 1 && repetitions > 0;
+  return arguments.threads > 1 && arguments.repetitions > 0;
+}
+
+void report_jobs(rapt::ThreadPool& pool, const Arguments& arguments) {
+  constexpr double kPause = 1e-3;  // after which all sleep
+  const auto report = [&](const char* name, double awake, double asleep) {
+    if (arguments.json)
+      std::printf(
+          "{\"table\": \"jobs\", \"name\": \"%s\", \"awake_us\": %.3f, \"asleep_us\": %.3f}\n",
+          name, awake, asleep);
+    else
+      std::printf("%-34s %9.2f %9.2f\n", name, awake, asleep);
+  };
+  if (!arguments.json)
+    std::printf("rapt %s\n%d threads; default: %d\n\n%-34s %9s %9s\n", rapt::build_info(),
+                arguments.threads, rapt::default_threads(), "microseconds, median", "awake",
+                "asleep");
+  report("until a second thread begins", microseconds_to_begin(pool, 0),
+         microseconds_to_begin(pool, kPause));
+  report("a job whose tasks do nothing", microseconds_of_nothing(pool, arguments.threads, 0),
+         microseconds_of_nothing(pool, arguments.threads, kPause));
+}
+
+void report_scaling(const char* name, const Times& times, const Times& fma,
+                    const Arguments& arguments) {
+  const double goal = &times == &fma ? 0 : kGoal, ratio = times.scaling() / fma.scaling();
+  if (arguments.json)
+    std::printf(
+        "{\"table\": \"threads\", \"name\": \"%s\", \"threads\": %d, \"one_ms\": %.4f, "
+        "\"all_ms\": %.4f, \"scaling\": %.4f, \"of_fma\": %.4f, \"goal\": %g}\n",
+        name, arguments.threads, times.one * 1e3, times.all * 1e3, times.scaling(), ratio, goal);
+  else
+    std::printf("%-10s %9.3f %9.3f %8.3f %9.3f %6g  %s\n", name, times.one * 1e3, times.all * 1e3,
+                times.scaling(), ratio, goal,
+                goal == 0       ? "-"
+                : ratio >= goal ? "met"
+                                : "short");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  int threads = 2, repetitions = 20;
-  if (!parse(argc, argv, threads, repetitions)) {
-    std::fprintf(stderr, "usage: bench_threads [--threads N] [--repetitions N], N threads > 1\n");
+  Arguments arguments;
+  if (!parse(argc, argv, arguments)) {
+    std::fprintf(stderr,
+                 "usage: bench_threads [--threads N] [--repetitions N] [--json], N threads > 1\n");
     return 2;
   }
-  rapt::ThreadPool pool(threads);
-  microseconds_of_nothing(pool, threads, 0);  // starts the threads
-  constexpr double kPause = 1e-3;             // after which all sleep
-  std::printf("rapt %s\n%d threads; default: %d\n\n", rapt::build_info(), threads,
-              rapt::default_threads());
-  std::printf("microseconds, median:                awake   asleep\n");
-  std::printf("a second thread begins after      %8.2f %8.2f\n", microseconds_to_begin(pool, 0),
-              microseconds_to_begin(pool, kPause));
-  std::printf("a job whose tasks do nothing      %8.2f %8.2f\n",
-              microseconds_of_nothing(pool, threads, 0),
-              microseconds_of_nothing(pool, threads, kPause));
+  rapt::ThreadPool pool(arguments.threads);
+  microseconds_of_nothing(pool, arguments.threads, 0);  // starts the threads
+  report_jobs(pool, arguments);
 
-  Some one(pool, 1), all(pool, threads);
-  Attention one_head(1, threads), eight_heads(8, threads);
+  Some one(pool, 1), all(pool, arguments.threads);
+  Attention one_head(1, arguments.threads), eight_heads(8, arguments.threads);
   Times fma, of_one_head, of_eight_heads;
-  for (int repetition = 0; repetition < repetitions; ++repetition) {
+  for (int repetition = 0; repetition < arguments.repetitions; ++repetition) {
     fma.measure(run_fma, one, all);
     of_one_head.measure([&](rapt::Executor& e) { one_head.run(e); }, one, all);
     of_eight_heads.measure([&](rapt::Executor& e) { eight_heads.run(e); }, one, all);
   }
-  std::printf("\nbest of %-3d 1 thread  %d threads   scaling   of FMA's\n", repetitions, threads);
-  print_scaling("FMA loop", fma, fma);
-  print_scaling("1 head", of_one_head, fma);
-  print_scaling("8 heads", of_eight_heads, fma);
+  if (!arguments.json)
+    std::printf("\nbest of %-3d 1 thread %d threads  scaling  of FMA's   goal\n",
+                arguments.repetitions, arguments.threads);
+  report_scaling("FMA loop", fma, fma, arguments);
+  report_scaling("1 head", of_one_head, fma, arguments);
+  report_scaling("8 heads", of_eight_heads, fma, arguments);
   return 0;
 } catch (const rapt::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,0 +1,124 @@
+// What an option costs: the time of a call with it over that of the plain call, f32, no mask,
+// d = 64, 2 heads, one thread.
+//
+//   bench_ratios [--filter TEXT] [--repetitions N] [--quick] [--json]
+//
+// Both are called in turn, each first every other time, so that whatever happens to the machine
+// happens to both. The ratio is the median over the rounds of CPU time of the thread; milliseconds
+// are each one's best.
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "check/random.h"
+#include "goals.h"
+#include "problem.h"
+#include "rapt/version.h"
+#include "sampling.h"
+
+namespace {
+
+using bench::Goal;
+
+struct RatioCase {
+  std::string name;
+  std::string plain, with;  // as in check/descriptor.h
+  double goal = 0;          // of the ratio, at most; 0: none was set
+};
+
+struct Option {
+  const char* name;
+  std::string fields;
+  Goal goal;
+  int64_t longest;  // n: drawing a matrix of 8,192 x 8,192 takes longer than measuring it
+};
+
+// `count` rows of n, anywhere.
+std::string random_rows(int64_t n, size_t count) {
+  check::Random random(1);
+  check::Dims rows = random.permutation(n);
+  rows.resize(count);
+  return check::to_string(rows);
+}
+
+std::vector<RatioCase> ratio_cases() {
+  std::vector<RatioCase> cases;
+  for (const int64_t n : {2048, 4096, 8192}) {
+    const Option options[] = {
+        {"entropy", ":entropy", {1.10, 1.10}, 8192},
+        {"top-16", ":top_k(16)", {1.35, 1.35}, 8192},
+        {"16 rows of weights", ":weights(" + random_rows(n, 16) + ")", {1.05, 1.05}, 8192},
+        {"attention received", ":received", {1.75, 1.75}, 8192},
+        {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
+        {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
+        {"additive bias", ":bias", {1.25, 1.25}, 4096},
+        {"softcap", ":softcap=30", {}, 4096}};
+    const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
+    for (const Option& option : options) {
+      if (n > option.longest) continue;
+      cases.push_back({std::string(option.name) + " n=" + length, plain, plain + option.fields,
+                       bench::on_this_core(option.goal)});
+    }
+  }
+  return cases;
+}
+
+struct Measured {
+  double milliseconds, plain_milliseconds, ratio;
+};
+
+Measured measure(const RatioCase& c, int repetitions) {
+  bench::Problem plain(check::parse_descriptor(c.plain)), with(check::parse_descriptor(c.with));
+  const auto call_plain = [&] { plain.call(); };
+  const auto call_with = [&] { with.call(); };
+  double best_plain = std::numeric_limits<double>::infinity(), best_with = best_plain;
+  std::vector<double> ratios;
+  call_plain(), call_with();  // pages, caches and the clock
+  bench::repeat(repetitions, [&] {
+    const bool plain_first = ratios.size() % 2 == 0;
+    double seconds_plain = 0;
+    if (plain_first) seconds_plain = bench::seconds_per_call(1, call_plain);
+    const double seconds_with = bench::seconds_per_call(1, call_with);
+    if (!plain_first) seconds_plain = bench::seconds_per_call(1, call_plain);
+    best_plain = std::min(best_plain, seconds_plain);
+    best_with = std::min(best_with, seconds_with);
+    ratios.push_back(seconds_with / seconds_plain);
+  });
+  return {best_with * 1e3, best_plain * 1e3, bench::median(ratios)};
+}
+
+bool measure_all(const bench::Arguments& arguments) {
+  if (!arguments.json)
+    std::printf("rapt %s\n%-32s %9s %9s %6s %6s\n", rapt::build_info(), "case", "ms", "plain",
+                "ratio", "goal");
+  bool any = false;
+  for (const RatioCase& c : ratio_cases()) {
+    if (!arguments.wants(c.name, check::parse_descriptor(c.with))) continue;
+    any = true;
+    const Measured m = measure(c, arguments.repetitions);
+    if (arguments.json)
+      std::printf(
+          "{\"table\": \"ratios\", \"name\": \"%s\", \"ms\": %.4f, \"plain_ms\": %.4f, "
+          "\"ratio\": %.4f, \"goal\": %g}\n",
+          c.name.c_str(), m.milliseconds, m.plain_milliseconds, m.ratio, c.goal);
+    else
+      std::printf("%-32s %9.3f %9.3f %6.3f %6g  %s\n", c.name.c_str(), m.milliseconds,
+                  m.plain_milliseconds, m.ratio, c.goal,
+                  c.goal == 0         ? "-"
+                  : m.ratio <= c.goal ? "met"
+                                      : "beyond");
+    std::fflush(stdout);
+  }
+  return any;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::run_benchmark(
+      argc, argv, "usage: bench_ratios [--filter TEXT] [--repetitions N] [--quick] [--json]\n",
+      measure_all);
+}
