@@ -1,6 +1,6 @@
 """The same problem for PyTorch and for ONNX Runtime, one thread each.
 
-Each function takes query [1, heads, n, d], key, value [1, heads, n, d_v] as float32 arrays, a mask
+Each function takes query [batch, heads, n, d], key, value [batch, heads, n, d_v] as float32, a mask
 kind ("none", "causal", "boolean") and the boolean mask [n, n] (true = may attend), and returns a
 function without arguments that computes the output. What a library wants in another layout is
 converted before the clock runs; an output that comes in another layout is turned after it.
@@ -35,13 +35,13 @@ def onnx_operator(mask):
 
 
 def packed(x):
-    """[1, heads, n, d] -> [1, n, heads * d], what the operators of com.microsoft take."""
-    _, heads, n, d = x.shape
-    return np.ascontiguousarray(x.transpose(0, 2, 1, 3).reshape(1, n, heads * d))
+    """[batch, heads, n, d] -> [batch, n, heads * d], what the operators of com.microsoft take."""
+    batch, heads, n, d = x.shape
+    return np.ascontiguousarray(x.transpose(0, 2, 1, 3).reshape(batch, n, heads * d))
 
 
 def onnx_runtime(query, key, value, mask, allowed):
-    heads, n = query.shape[1:3]
+    batch, heads, n = query.shape[:3]
     operator = onnx_operator(mask)
     if operator == "Attention-23":
         inputs = {"query": query, "key": key, "value": value, "mask": allowed}
@@ -51,8 +51,8 @@ def onnx_runtime(query, key, value, mask, allowed):
         if operator == "MultiHeadAttention":
             node = helper.make_node(operator, list(inputs), ["output"], domain="com.microsoft",
                                     num_heads=heads)
-        else:  # one prompt of n tokens, nothing cached before it
-            inputs |= {"last_key": np.array([n - 1], np.int32), "total": np.array(n, np.int32)}
+        else:  # prompts of n tokens, nothing cached before them
+            inputs |= {"last_key": np.full(batch, n - 1, np.int32), "total": np.array(n, np.int32)}
             node = helper.make_node(
                 operator, ["query", "key", "value", "", "", "last_key", "total"],
                 ["output", "present_key", "present_value"], domain="com.microsoft",
@@ -84,6 +84,6 @@ def onnx_runtime(query, key, value, mask, allowed):
         x = result.numpy()
         if operator == "Attention-23":
             return x
-        return x.reshape(1, n, heads, -1).transpose(0, 2, 1, 3)
+        return x.reshape(batch, n, heads, -1).transpose(0, 2, 1, 3)
 
     return call, output_of

@@ -4,8 +4,9 @@ The structures are those of rapt_c.h, field by field; the size field tells the l
 of them this file knows.
 """
 import ctypes
+import weakref
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int64, c_size_t
-from ctypes import c_uint64, c_void_p
+from ctypes import c_void_p
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class CVariant(Sized):
                 ("tensors", POINTER(CNamedTensor))]
 
 
-class COptions(Sized):
+class COptions(Sized):  # up to what is used here; the library takes the rest as zero
     _fields_ = [("size", c_size_t), ("scale", POINTER(c_double)), ("mask_count", c_size_t),
                 ("masks", POINTER(POINTER(CVariant))), ("bias", POINTER(CTensor)),
                 ("normalizer", POINTER(CVariant)), ("weights", c_void_p)]
@@ -49,12 +50,10 @@ class CResults(Sized):
                 ("weights", POINTER(CTensor))]
 
 
-class CPlan(Sized):
-    _fields_ = [("size", c_size_t), ("isa", c_char_p), ("kernel", c_char_p), ("statistic", c_int32),
-                ("reserved", c_int32), ("tile_queries", c_int64), ("block_keys", c_int64),
-                ("tiles_computed", c_int64), ("tiles_partial", c_int64), ("tiles_skipped", c_int64),
-                ("allowed_scores", c_int64), ("workspace_bytes", c_uint64),
-                ("result_bytes", c_uint64), ("matrix_bytes", c_uint64)]
+class CContext(Sized):
+    _fields_ = [("size", c_size_t), ("executor", c_void_p), ("cancel", c_void_p),
+                ("progress", c_void_p), ("progress_user", c_void_p), ("memory_limit", c_int64),
+                ("threads", c_int32), ("reserved", c_int32)]
 
 
 def describe(array, read_only=True):
@@ -72,10 +71,14 @@ class Rapt:
         self.library = ctypes.CDLL(str(path))
         for name in ("rapt_build_info", "rapt_last_error", "rapt_status_name"):
             getattr(self.library, name).restype = c_char_p
-        self.library.rapt_plan.argtypes = [POINTER(CTensor)] * 3 + [POINTER(COptions), c_void_p,
-                                                                    POINTER(CPlan)]
-        self.library.rapt_attention_forward.argtypes = [POINTER(CTensor)] * 3 + [
-            POINTER(COptions), POINTER(CResults), c_void_p, c_size_t, c_void_p]
+        tensors = [POINTER(CTensor)] * 3
+        self.library.rapt_prepare.argtypes = [POINTER(COptions), POINTER(CContext),
+                                              POINTER(c_void_p)]
+        self.library.rapt_prepared_destroy.argtypes = [c_void_p]
+        self.library.rapt_prepared_workspace_bytes.argtypes = [c_void_p, *tensors,
+                                                               POINTER(c_size_t)]
+        self.library.rapt_prepared_forward.argtypes = [c_void_p, *tensors, POINTER(CResults),
+                                                       c_void_p, c_size_t]
 
     def build_info(self):
         return self.library.rapt_build_info().decode()
@@ -100,17 +103,28 @@ class Rapt:
                                tensors=(CNamedTensor * len(named))(*named))
             options.masks = (POINTER(CVariant) * 1)(ctypes.pointer(variant))
             options.mask_count = 1
-        plan = CPlan()
-        self.check(self.library.rapt_plan(*inputs, byref(options), None, byref(plan)))
-        workspace = np.empty(plan.workspace_bytes, np.uint8)
+        # The thread whose time is taken does all the work.
+        prepared = c_void_p()
+        self.check(self.library.rapt_prepare(byref(options), byref(CContext(threads=1)),
+                                             byref(prepared)))
+        workspace_bytes = c_size_t()
+        self.check(self.library.rapt_prepared_workspace_bytes(prepared, *inputs,
+                                                              byref(workspace_bytes)))
+        workspace = np.empty(workspace_bytes.value, np.uint8)
         shape = query.shape[:-1] + value.shape[-1:]
+        out = describe(np.empty(shape, query.dtype), read_only=False)
+        results = CResults(output=ctypes.pointer(out))
+        forward = self.library.rapt_prepared_forward
+        arguments = (prepared, *map(byref, inputs), byref(results), workspace.ctypes.data,
+                     workspace.nbytes)
 
-        def call(_keep_alive=(query, key, value, mask_tensors)):
+        def call(_keep_alive=(inputs, results, workspace, query, key, value, mask_tensors)):
             output = np.empty(shape, query.dtype)
-            results = CResults(output=ctypes.pointer(describe(output, read_only=False)))
-            self.check(self.library.rapt_attention_forward(
-                *inputs, byref(options), byref(results), workspace.ctypes.data, workspace.nbytes,
-                None))
+            out.data = output.ctypes.data
+            status = forward(*arguments)
+            if status != 0:
+                self.check(status)
             return output
 
+        weakref.finalize(call, self.library.rapt_prepared_destroy, prepared)
         return call
