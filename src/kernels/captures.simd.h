@@ -17,9 +17,18 @@ struct KeyBits<float> {
   using Integer = int32_t;
 };
 
+// Does x go before y in a list, by lanes? Larger ones do, and a NaN before all numbers; nothing
+// goes before a NaN, nor before its equal.
+template <class V>
+RAPT_INLINE auto goes_before(V x, V y) {
+  const auto number = equal(y, y);
+  const V zero = V::set(0);
+  return not_at_most(select(number, x, zero), select(number, y, zero));
+}
+
 // Puts x into the sorted lists of all lanes. From the last place up: place r takes its neighbour
 // above where x goes above that, x where it goes just here, and stays otherwise. Few lists change
-// high up, so the walk mostly ends early. A NaN goes to the top.
+// high up, so the walk mostly ends early.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
                           E* best_keys) noexcept {
@@ -28,13 +37,13 @@ RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
   for (; r > 0; --r) {
     const V above = V::load(best + (r - 1) * queries);
     const V above_key = V::load(best_keys + (r - 1) * queries);
-    const auto goes_here = not_at_most(x, here), goes_above = not_at_most(x, above);
+    const auto goes_here = goes_before(x, here), goes_above = goes_before(x, above);
     store(best + r * queries, select(goes_above, above, select(goes_here, x, here)));
     store(best_keys + r * queries, select(goes_above, above_key, select(goes_here, key, here_key)));
     if (!any(goes_above)) return;
     here = above, here_key = above_key;
   }
-  const auto goes_here = not_at_most(x, here);
+  const auto goes_here = goes_before(x, here);
   store(best, select(goes_here, x, here));
   store(best_keys, select(goes_here, key, here_key));
 }
@@ -44,13 +53,18 @@ RAPT_NOINLINE void keep_top(const E* scores, int64_t keys, int64_t queries, int6
                             int64_t top_k, E* best, E* best_keys) noexcept {
   for (int64_t x = 0; x < queries; x += V::kLanes) {
     const E* last = best + (top_k - 1) * queries + x;
-    V least = V::load(last);
+    // What a score must not be at most. Of a list full of NaN: infinity, which only a NaN passes.
+    const auto bound = [last] {
+      const V least = V::load(last);
+      return select(equal(least, least), least, V::set(__builtin_inf()));
+    };
+    V least = bound();
     for (int64_t j = 0; j < keys; ++j) {
       const V s = V::load(scores + j * queries + x);
       if (!any(not_at_most(s, least))) continue;
       const auto key = static_cast<typename KeyBits<E>::Integer>(first_key + j);
       insert(s, V::splat(__builtin_bit_cast(E, key)), queries, top_k, best + x, best_keys + x);
-      least = V::load(last);
+      least = bound();
     }
   }
 }
