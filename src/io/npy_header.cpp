@@ -13,14 +13,15 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kMagicAndVersion = 8;
-constexpr const char* kSupported = "float32, float64, int32, int64, uint8 and bool";
+constexpr const char* kSupported = "float32, float64, float16, int32, int64, uint8 and bool";
 
 struct NpyType {
   std::string_view code;  // kind and bytes per element, without the byte order
   DType dtype;
 };
-constexpr std::array<NpyType, 6> kTypes = {{{"f4", DType::f32},
+constexpr std::array<NpyType, 7> kTypes = {{{"f4", DType::f32},
                                             {"f8", DType::f64},
+                                            {"f2", DType::f16},
                                             {"i4", DType::i32},
                                             {"i8", DType::i64},
                                             {"u1", DType::u8},
@@ -189,8 +190,6 @@ class HeaderParser {
   std::string what = "element type " + quoted(descr);
   if (descr.find('O') != std::string::npos) {
     what += " (Python objects) is a pickle, which rapt never reads";
-  } else if (code == "f2") {
-    what += " (float16) is not supported yet";
   } else if (code == "V2") {
     what += " (2 bytes without a type, as bfloat16 is saved) is not supported yet";
   } else {

@@ -59,6 +59,18 @@ TEST(Npy, ReadsAndWritesWhatNumpySaves) {
   expect_read_and_written<bool>("b1_4.npy", booleans);
 }
 
+TEST(Npy, HalvesAreNumpysFloat16) {
+  const Tensor halves = read_npy(golden("f2_5.npy"));
+  ASSERT_EQ(halves.dtype(), DType::f16);
+  ASSERT_EQ(halves.count(), 5);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(static_cast<float>(halves.values<Float16>()[i]), 0.5f * static_cast<float>(i));
+  }
+  const ScratchFolder folder;
+  write_npy(folder / "h.npy", halves, Overwrite::no);
+  EXPECT_EQ(file_bytes(folder / "h.npy"), file_bytes(golden("f2_5.npy")));
+}
+
 TEST(Npy, ReadsOtherOrdersAndVersions) {
   expect_equal<float>(read_npy(golden("fortran_f4_2x3.npy")), ramp<float>({2, 3}));
   expect_equal<double>(read_npy(golden("fortran_big_f8_2x3x4.npy")), ramp<double>({2, 3, 4}));

@@ -30,7 +30,7 @@ struct NpyHeader {
   int64_t data_bytes = 0;   // what the tensor will take
 };
 
-// Element types: float32, float64, int32, int64, uint8, bool, in both byte orders.
+// Element types: float32, float64, float16, int32, int64, uint8, bool, in both byte orders.
 //
 // All of these throw Error with one line that names the file:
 //   format    not a .npy file, a malformed header, a length that differs from the header's
@@ -54,8 +54,8 @@ Tensor parse_npy(std::span<const std::byte> file, const std::string& name = "<me
 NpyHeader parse_npy_prefix(std::span<const std::byte> prefix, int64_t file_bytes,
                            const std::string& name);
 
-// The first bytes of a row-major file, as numpy.save writes them. Throws Error(dtype) for f16 and
-// bf16, which rapt does not write yet.
+// The first bytes of a row-major file, as numpy.save writes them. Throws Error(dtype) for bf16,
+// which the format has no name for.
 std::string npy_header_for(DType dtype, Shape shape);
 
 // Row-major whatever the view's strides; the bytes are those of numpy.save. The file appears whole

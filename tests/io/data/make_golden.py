@@ -34,6 +34,7 @@ FILES = {
     # What rapt writes must be these bytes.
     "f4_2x3.npy": saved(ramp((2, 3), "<f4")),
     "f8_2x3x4.npy": saved(ramp((2, 3, 4), "<f8")),
+    "f2_5.npy": saved(ramp((5,), "<f2")),
     "i4_5.npy": saved(ramp((5,), "<i4")),
     "i8_scalar.npy": saved(np.array(-7, "<i8")),
     "u1_3x2.npy": saved(ramp((3, 2), "|u1")),
@@ -50,7 +51,6 @@ FILES = {
     "version2_f4_2x3.npy": saved(ramp((2, 3), "<f4"), (2, 0)),
     "version3_f4_2x3.npy": saved(ramp((2, 3), "<f4"), (3, 0)),
     # What rapt refuses by name.
-    "refused_f2.npy": saved(ramp((2,), "<f2")),
     "refused_v2.npy": saved(np.zeros(2, "V2")),
     "refused_i2.npy": saved(ramp((2,), "<i2")),
     "refused_c8.npy": saved(ramp((2,), "<c8")),
