@@ -9,22 +9,22 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <optional>
 
 #include "arguments.h"
 #include "attend_arguments.h"
-#include "attend_input.h"
+#include "attend_captures.h"
+#include "attend_picture.h"
+#include "attend_problem.h"
 #include "attend_report.h"
-#include "attend_weights.h"
 #include "commands.h"
 #include "failure.h"
 #include "interrupt.h"
-#include "mask_input.h"
 #include "memory.h"
 #include "narrate.h"
 #include "picture.h"
 #include "progress.h"
 #include "rapt/instruction_sets.h"
-#include "tensor_input.h"
 #include "tensor_output.h"
 #include "tensor_text.h"
 
@@ -37,41 +37,10 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-viz::Heatmap heatmap_of(const Inputs& inputs, const MaskInput& masks, const TensorView& bias,
-                        const WeightsPlan& plan, const Tensor& weights,
-                        const std::vector<int64_t>& leading) {
-  constexpr int64_t kMostNamed = 20;  // "Query 7" fits beside so many cells
-  viz::Heatmap map;
-  map.rows = weights.dim(-2);
-  map.columns = weights.dim(-1);
-  const int64_t cells = map.rows * map.columns;
-  map.values.resize(static_cast<size_t>(cells));
-  for (int64_t i = 0; i < cells; ++i) {
-    map.values[static_cast<size_t>(i)] =
-        static_cast<float>(element(weights, plan.picture_position * cells + i));
-  }
-  const std::vector<int64_t> index = head_index(plan.picture_head, leading);
-  map.allowed = allowed_pairs(
-      masks.pointers, bias, {index.data(), static_cast<int>(index.size()), map.rows, map.columns});
-  map.title = "Attention weights";
-  const std::string head = head_text(plan.picture_head, leading);
-  if (!head.empty()) map.title += " of head " + head;
-  for (size_t i = 0; i < masks.specs.size(); ++i)
-    map.title += (i ? " and " : ", ") + masks.specs[i];
-  if (!inputs.words.empty()) {
-    map.row_labels = map.column_labels = inputs.words;
-  } else if (map.rows <= kMostNamed && map.columns <= kMostNamed) {
-    for (int64_t i = 0; i < map.rows; ++i) map.row_labels.push_back("Query " + std::to_string(i));
-    for (int64_t j = 0; j < map.columns; ++j)
-      map.column_labels.push_back("Key " + std::to_string(j));
-  }
-  return map;
-}
-
 // Refuses what does not fit, and tells what is much.
 void take_memory(const Plan& plan, int64_t picture_bytes, MemoryBudget& budget) {
   const int64_t inputs = budget.taken();
-  budget.take(picture_bytes, "the picture of all weights of a head");
+  budget.take(picture_bytes, "the picture");
   budget.take(static_cast<int64_t>(plan.result_bytes + plan.workspace_bytes),
               "the results and the work of the call");
   if (budget.taken() < kMemoryToTell) return;
@@ -81,50 +50,15 @@ void take_memory(const Plan& plan, int64_t picture_bytes, MemoryBudget& budget) 
                       text(plan.workspace_bytes), text(picture_bytes), text(budget.limit())));
 }
 
-// What is computed: tensors, masks, and the options that look at them.
-struct Problem {
-  Inputs inputs;
-  MaskInput masks;
-  Tensor bias;
-  std::string bias_file;
-  AttentionOptions options;
-};
-
-Problem read_problem(const AttendArguments& a, MemoryBudget& budget) {
-  Problem problem;
-  AttentionOptions& options = problem.options;
-  if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
-  problem.inputs = read_inputs(a, budget);
-  if (!options.scale) options.scale = problem.inputs.scale;
-  MaskInput& masks = problem.masks = read_masks(a.masks, budget);
-  if (!a.bias.empty() && masks.bias.defined()) {
-    throw usage_error("--bias and a --mask file of floats are two biases; add them up first");
-  }
-  if (masks.bias.defined()) {
-    narrate("--mask file:" + masks.bias_file + " holds floats: added as a bias");
-    problem.bias = std::move(masks.bias);
-    problem.bias_file = masks.bias_file;
-  } else if (!a.bias.empty()) {
-    problem.bias = read_tensor("--bias", a.bias, budget);
-    problem.bias_file = a.bias;
-  }
-  convert_input("the bias", problem.bias, problem.inputs.query.dtype, budget);
-  options.masks = masks.pointers;
-  options.bias = problem.bias.view();
-  return problem;
-}
-
 // What a command writes as .npy, opened before the computation.
 struct TensorFile {
-  std::string what;  // "output", "weights" or "lse"
+  std::string what;  // "output", "weights", ...: the option without its dashes
   Output output;
 };
 
 std::vector<TensorFile> open_tensor_files(const AttendArguments& a) {
-  const std::pair<const char*, const std::string*> named[] = {
-      {"output", &a.output}, {"weights", &a.weights}, {"lse", &a.lse}};
   std::vector<TensorFile> files;
-  for (const auto& [what, path] : named) {
+  for (const auto& [what, path] : tensor_targets(a)) {
     if (path->empty()) continue;
     const std::string option = std::string("--") + what;
     require_npy_name(option, *path);
@@ -134,10 +68,10 @@ std::vector<TensorFile> open_tensor_files(const AttendArguments& a) {
 }
 
 // Runs the call and measures it.
-AttentionResult compute(const Problem& problem, bool with_peak, AttendReport& report) {
+AttentionResult compute(const Problem& problem, const AttentionOptions& options, bool with_peak,
+                        AttendReport& report) {
   const Inputs& inputs = problem.inputs;
-  Context context;
-  context.cancel = &interruption();
+  Context context = problem.context;
   context.memory_limit =
       static_cast<int64_t>(report.plan.result_bytes + report.plan.workspace_bytes);
   std::vector<double> peaks;
@@ -150,8 +84,7 @@ AttentionResult compute(const Problem& problem, bool with_peak, AttendReport& re
     context.progress = progress.hook();
     const auto start = std::chrono::steady_clock::now();
     const double cpu_start = cpu_seconds();
-    result = scaled_dot_product_attention(inputs.query, inputs.key, inputs.value, problem.options,
-                                          context);
+    result = scaled_dot_product_attention(inputs.query, inputs.key, inputs.value, options, context);
     report.cpu_seconds = cpu_seconds() - cpu_start;
     report.wall_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -168,68 +101,104 @@ AttentionResult compute(const Problem& problem, bool with_peak, AttendReport& re
   return result;
 }
 
-void run_attend(const AttendArguments& a) {
-  std::vector<TensorFile> files = open_tensor_files(a);
-  Pictures pictures(a.picture, a.force ? Overwrite::yes : Overwrite::no);
-  MemoryBudget budget(a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit));
+void refuse_bf16_file(const AttendArguments& a, const Problem& problem) {
+  const DType dtype = problem.options.output_dtype.value_or(problem.inputs.query.dtype);
+  if (a.output.empty() || dtype != DType::bf16) return;
+  throw usage_error("--output: .npy files cannot hold bf16", "--output-dtype f32 can be written");
+}
 
-  Problem problem = read_problem(a, budget);
+// What a picture holds: for each cell its value, whether it is allowed, and how often.
+int64_t picture_bytes(const AttentionOptions& options) {
+  const int64_t cell = size_of(DType::f32) + size_of(DType::boolean) + size_of(DType::i64);
+  return options.map->rows * options.map->columns * cell;
+}
+
+AttendReport report_of(const AttendArguments& a, const Problem& problem,
+                       const AttentionOptions& options) {
   const Inputs& inputs = problem.inputs;
-  AttentionOptions& options = problem.options;
   AttendReport report;
-  // Shapes are checked here, before anything is derived from them.
-  report.plan = plan(inputs.query, inputs.key, inputs.value, options);
-  const std::vector<int64_t> leading = leading_dimensions(inputs);
-  const int64_t q_len = inputs.query.shape[inputs.query.rank - 2];
-  const int64_t k_len = inputs.key.shape[inputs.key.rank - 2];
-  const WeightsPlan wanted = plan_weights(a, leading, q_len);
-  if (!a.weights.empty() || pictures.wanted()) {
-    options.weights = rapt::WeightsRequest{
-        .row_begin = wanted.row_begin, .row_end = wanted.row_end, .heads = wanted.heads};
-    report.plan = plan(inputs.query, inputs.key, inputs.value, options);
-  }
-  // A picture holds a float and a byte per pair.
-  const int64_t cell_bytes = size_of(DType::f32) + size_of(DType::boolean);
-  take_memory(report.plan, pictures.wanted() ? q_len * k_len * cell_bytes : 0, budget);
+  report.plan = plan(inputs.query, inputs.key, inputs.value, options, problem.context);
   report.query = inputs.query;
   report.key = inputs.key;
   report.value = inputs.value;
   report.text = inputs.text_source;
-  const auto head_dim = static_cast<double>(inputs.query.shape[inputs.query.rank - 1]);
-  report.scale = options.scale.value_or(1 / std::sqrt(head_dim));
+  report.words = inputs.words;
+  report.scale = options.scale.value_or(
+      1 / std::sqrt(static_cast<double>(inputs.query.shape[inputs.query.rank - 1])));
   report.masks = problem.masks.specs;
+  report.scores = problem.score_specs;
   report.bias = problem.bias_file;
+  report.packed = options.packed.defined();
+  report.invariant = options.invariant;
+  report.precision = a.precision;
+  return report;
+}
+
+void print_report(const AttendArguments& a, const AttendReport& report) {
+  if (a.json) return print_json(summary_json(report));
+  std::string text;
+  if (a.peak || !report.computed || report.files.empty()) text = summary_text(report);
+  const std::string captures = report.computed ? captures_text(report) : "";
+  if (!text.empty() && !captures.empty()) text += "\n";
+  text += captures;
+  const std::vector<TensorTarget> targets = tensor_targets(a);
+  const bool bytes_on_stdout =
+      report.computed && std::any_of(targets.begin(), targets.end(),
+                                     [](const TensorTarget& t) { return *t.path == "-"; });
+  std::fputs(text.c_str(), bytes_on_stdout ? stderr : stdout);
+}
+
+void run_attend(const AttendArguments& a) {
+  const Overwrite overwrite = a.force ? Overwrite::yes : Overwrite::no;
+  std::vector<TensorFile> files;
+  std::optional<Pictures> pictures;
+  if (!a.plan) {
+    files = open_tensor_files(a);
+    pictures.emplace(a.picture, overwrite);
+  }
+  MemoryBudget budget(a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit));
+  const Problem problem = read_problem(a, budget);
+  refuse_bf16_file(a, problem);
+  CapturePlan captures;
+  plan_captures(a, problem, captures);
+  AttendReport report = report_of(a, problem, captures.options);
+  const bool draws = !a.picture.targets.empty();
+  take_memory(report.plan, draws ? picture_bytes(captures.options) : 0, budget);
   report.memory_limit = budget.limit();
   report.memory_needed = budget.taken();
+  if (a.plan) return print_report(a, report);
 
-  const AttentionResult result = compute(problem, a.peak, report);
+  const AttentionResult result = compute(problem, captures.options, a.peak, report);
+  report.computed = true;
   report.output = result.output.view();
-  if (!a.weights.empty()) report.weights = asked_weights(a, result.weights);
+  report.weights = asked_weights(a, captures, result);
+  if (!a.top_k.empty()) {
+    report.top_keys = result.top_keys.view();
+    report.top_weights = result.top_weights.view();
+  }
+  if (a.stats) report.stats = head_stats(problem, report.plan, result);
   const auto tensor_of = [&](const std::string& what) -> TensorView {
-    return what == "output"    ? report.output
-           : what == "weights" ? report.weights
-                               : result.statistic.view();
+    return what == "output"        ? report.output
+           : what == "weights"     ? report.weights
+           : what == "lse"         ? result.statistic.view()
+           : what == "top-keys"    ? result.top_keys.view()
+           : what == "top-weights" ? result.top_weights.view()
+           : what == "entropy"     ? result.entropy.view()
+                                   : result.received.view();
   };
   // All is written before any file appears under its name.
   for (TensorFile& file : files) file.output.write_npy(tensor_of(file.what));
-  if (pictures.wanted()) {
-    pictures.draw(heatmap_of(inputs, problem.masks, options.bias, wanted, result.weights, leading));
-  }
+  if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));
   stop_if_interrupted();
   for (TensorFile& file : files) {
     file.output.commit(file.what + " " + type_text(tensor_of(file.what)));
     report.files.push_back({file.what, file.output.path()});
   }
-  pictures.commit();
-  for (const Output& picture : pictures.outputs()) {
+  pictures->commit();
+  for (const Output& picture : pictures->outputs()) {
     report.files.push_back({"heatmap", picture.path()});
   }
-  if (a.json) {
-    print_json(summary_json(report));
-  } else if (a.peak || report.files.empty()) {
-    const bool bytes_on_stdout = a.output == "-" || a.weights == "-" || a.lse == "-";
-    std::fputs(summary_text(report).c_str(), bytes_on_stdout ? stderr : stdout);
-  }
+  print_report(a, report);
 }
 
 }  // namespace

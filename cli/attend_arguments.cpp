@@ -13,24 +13,11 @@ namespace {
 
 // Names of the contract whose feature does not exist yet.
 constexpr UnbuiltOption kUnbuilt[] = {
-    {"--stats", "statistics of the weights"},
-    {"--top-k", "the keys of greatest weight"},
-    {"--weights-pool", "pooled weights"},
-    {"--softcap", "capped scores"},
-    {"--score", "other scores"},
-    {"--method", "approximations"},
-    {"--dropout", "dropped weights"},
-    {"--seed", "the seed of dropout"},
-    {"--grad-output", "the backward pass"},
-    {"--grad-query", "the backward pass"},
-    {"--grad-key", "the backward pass"},
-    {"--grad-value", "the backward pass"},
-    {"--grad-mask", "the backward pass"},
-    {"--precision", "other precisions of the products"},
-    {"--invariant", "one kernel class for all lengths"},
-    {"--threads", "more than one thread"},
-    {"--npy-v2", "bf16 in .npy files"},
-    {"--progress", "progress for programs"},
+    {"--method", "approximations"},        {"--dropout", "dropped weights"},
+    {"--seed", "the seed of dropout"},     {"--grad-output", "the backward pass"},
+    {"--grad-query", "the backward pass"}, {"--grad-key", "the backward pass"},
+    {"--grad-value", "the backward pass"}, {"--grad-mask", "the backward pass"},
+    {"--npy-v2", "bf16 in .npy files"},    {"--progress", "progress for programs"},
 };
 
 void check_normalizer(const std::string& name) {
@@ -53,20 +40,35 @@ void check_together(const AttendArguments& a) {
   if (a.text.empty() && (!a.dim.empty() || !a.heads.empty())) {
     throw usage_error("--dim and --heads belong to --text");
   }
+  const bool picture = !a.picture.targets.empty();
   if (a.weights.empty() && (!a.weights_rows.empty() || !a.weights_heads.empty())) {
     throw usage_error("--weights-rows and --weights-heads need --weights");
   }
-  if (a.picture.targets.empty() && !a.head.empty()) throw usage_error("--head needs --heatmap");
-  const auto& targets = a.picture.targets;
-  const auto claims = (a.output == "-") + (a.weights == "-") + (a.lse == "-") + a.json +
-                      std::count(targets.begin(), targets.end(), "-");
-  if (claims > 1) {
+  if (a.weights.empty() && !picture && !a.weights_pool.empty()) {
+    throw usage_error("--weights-pool needs --weights or --heatmap");
+  }
+  if (!a.weights_rows.empty() && !a.weights_pool.empty()) {
+    throw usage_error("--weights-rows chooses rows and --weights-pool pools all; expected one");
+  }
+  if (!picture && !a.head.empty()) throw usage_error("--head needs --heatmap");
+  if (a.packed.empty() && !a.packed_keys.empty()) {
+    throw usage_error("--packed-keys needs --packed, where the queries of each sequence start");
+  }
+  if (a.precision != "auto" && a.precision != "fma") {
+    throw usage_error("--precision: expected auto or fma, got '" + a.precision + "'");
+  }
+  std::vector<std::string> names;
+  for (const TensorTarget& target : tensor_targets(a)) names.push_back(*target.path);
+  names.insert(names.end(), a.picture.targets.begin(), a.picture.targets.end());
+  if (std::count(names.begin(), names.end(), "-") + a.json > 1) {
     throw usage_error("standard output can take one of --json, --heatmap - and '-' for a file");
   }
-  const auto reads = (a.query == "-") + (a.key == "-") + (a.value == "-") + (a.bias == "-");
-  if (reads > 1) throw usage_error("standard input can be read once");
-  std::vector<std::string> names = {a.output, a.weights, a.lse};
-  names.insert(names.end(), targets.begin(), targets.end());
+  const std::string* const inputs[] = {&a.query, &a.key,    &a.value,
+                                       &a.bias,  &a.packed, &a.packed_keys};
+  if (std::count_if(std::begin(inputs), std::end(inputs),
+                    [](const std::string* name) { return *name == "-"; }) > 1) {
+    throw usage_error("standard input can be read once");
+  }
   std::vector<std::filesystem::path> paths;
   for (const std::string& name : names) {
     std::error_code ignored;
@@ -81,6 +83,12 @@ void check_together(const AttendArguments& a) {
 }
 
 }  // namespace
+
+std::vector<TensorTarget> tensor_targets(const AttendArguments& a) {
+  return {{"output", &a.output},     {"weights", &a.weights},         {"lse", &a.lse},
+          {"top-keys", &a.top_keys}, {"top-weights", &a.top_weights}, {"entropy", &a.entropy},
+          {"received", &a.received}};
+}
 
 void add_attend_options(CLI::App& app, AttendArguments& a) {
   const auto text = [&](const char* name, std::string& value, const char* type, const char* group,
@@ -103,7 +111,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--dim", a.dim, "D", "Input", "numbers per word of --text (default 128)");
   text("--heads", a.heads, "H", "Input",
        "heads that the numbers of --text are dealt to (default 1)");
-  text("--dtype", a.dtype, "T", "Input", "convert the inputs to f32 or f64 (default: the query's)");
+  text("--dtype", a.dtype, "T", "Input",
+       "convert the inputs to f32, bf16, f16 or f64 (default: the query's)");
   many("--mask", a.masks, "SPEC", "Attention",
        "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], prefix:LENGTH, "
        "lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, file:M.npy (true = may "
@@ -111,12 +120,42 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--bias", a.bias, "F", "Attention", "added to the scaled scores; -inf excludes");
   text("--scale", a.scale, "X", "Attention",
        "of the dot products (default 1/sqrt(d); 5 times the heads for --text)");
+  text("--softcap", a.softcap, "X", "Attention",
+       "keep scores within +-X by X tanh(score / X), before bias and masks");
+  many("--score", a.scores, "SPEC", "Attention",
+       "what else happens to scores, in this order: softcap(30) (repeatable)");
   text("--normalizer", a.normalizer, "NAME", "Attention", "how scores become weights: softmax");
+  text("--packed", a.packed, "F", "Attention",
+       "several sequences in a row, each by itself: i64 [sequences + 1] where the queries of each "
+       "start, from 0 to q_len");
+  text("--packed-keys", a.packed_keys, "F", "Attention",
+       "the same for keys and values (default: as --packed)");
+  text("--precision", a.precision, "NAME", "Attention",
+       "auto (bf16 by its dot product where that is faster) or fma");
+  app.add_flag("--invariant", a.invariant,
+               "one kernel class for all lengths, so that a row's bits do not depend on them")
+      ->group("Attention");
   text("--output", a.output, "F", "Output", "output [..., q_len, d_v]; - is standard output");
   text("--weights", a.weights, "F", "Output", "weights [..., q_len, k_len]");
-  text("--weights-rows", a.weights_rows, "a:b", "Output", "only the weights of queries a to b - 1");
+  text("--output-dtype", a.output_dtype, "T", "Output",
+       "f32 for bf16 and f16 inputs (default: the inputs')");
+  text("--weights-rows", a.weights_rows, "ROWS", "Output",
+       "only the weights of these queries: 0,5,9, or a:b for a to b - 1");
   many("--weights-heads", a.weights_heads, "B,H", "Output",
        "only the weights of this head (repeatable), or all");
+  text("--weights-pool", a.weights_pool, "RxC[:POOL]", "Output",
+       "R x C cells instead of every weight; POOL: mean (default), max or sum of a cell's pairs");
+  app.add_flag("--stats", a.stats,
+               "print per head the entropy, the keys that receive most, the share of allowed pairs")
+      ->group("Output");
+  text("--top-k", a.top_k, "K", "Output",
+       "per query the K keys of greatest weight, printed for small problems (default 16)");
+  text("--top-keys", a.top_keys, "F", "Output",
+       "their keys, i64 [..., q_len, K]; -1: no more keys");
+  text("--top-weights", a.top_weights, "F", "Output", "their weights [..., q_len, K]");
+  text("--entropy", a.entropy, "F", "Output", "-sum w ln w of each query's weights, [..., q_len]");
+  text("--received", a.received, "F", "Output",
+       "the sum of the weights that each key gets, [..., k_len]");
   text("--lse", a.lse, "F", "Output", "natural logarithm of the sum of e^score, [..., q_len]");
   app.add_flag("--json", a.json, "a summary for programs on standard output (docs/json.md)")
       ->group("Output");
@@ -124,14 +163,21 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   app.add_flag("--peak", a.peak,
                "print the summary, with the machine's measured peak and the memory that was used")
       ->group("Output");
+  app.add_flag("--plan", a.plan,
+               "say what the call would do and take: kernel, threads, tiles, memory; compute and "
+               "write nothing")
+      ->group("Output");
   add_picture_options(app, a.picture);
   text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");
+  text("--threads", a.threads, "N", "Limits",
+       "use at most N threads (default: what the machine gives, or RAPT_THREADS)");
   text("--memory-limit", a.memory_limit, "SIZE", "Limits",
        "refuse to take more, 512M or 8GiB (default: what is available)");
   add_unbuilt(app, kUnbuilt);
   app.footer(
       "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512 names the highest\n"
-      "instruction set that may be used.\n\n"
+      "instruction set that may be used. A picture of more than 1,024 queries or keys shows the\n"
+      "greatest weight of each cell; --weights-pool chooses other cells.\n\n"
       "  rapt attend --query q.npy --key k.npy --value v.npy --mask causal --output o.npy\n"
       "  rapt attend --text \"the cat sat because the cat was tired\" --heatmap -");
 }

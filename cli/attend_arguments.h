@@ -11,12 +11,23 @@ namespace rapt::cli {
 struct AttendArguments {
   std::string query, key, value, text, dim, heads;
   std::string bias, scale, dtype, normalizer = "softmax", memory_limit;
-  std::vector<std::string> masks;
-  std::string output, weights, weights_rows, lse, head;
+  std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys;
+  std::vector<std::string> masks, scores;
+  std::string output, lse, weights, weights_rows, weights_pool, head;
+  std::string top_k, top_keys, top_weights, entropy, received;
   std::vector<std::string> weights_heads;
   PictureArguments picture;
-  bool json = false, force = false, peak = false;
+  bool json = false, force = false, peak = false, plan = false, stats = false, invariant = false;
 };
+
+// A file of the command line that gets a tensor.
+struct TensorTarget {
+  const char* what;  // "top-weights": the option without its dashes
+  const std::string* path;
+};
+
+// In the order in which they are written. Those that are not asked for have an empty path.
+std::vector<TensorTarget> tensor_targets(const AttendArguments& arguments);
 
 // Adds the options, those too that are refused because their feature is not built.
 void add_attend_options(CLI::App& app, AttendArguments& arguments);

@@ -17,12 +17,10 @@
 namespace rapt::cli {
 namespace {
 
-std::optional<DType> wanted_dtype(const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  if (name == "f32") return DType::f32;
-  if (name == "f64") return DType::f64;
-  if (name == "bf16" || name == "f16") throw not_built("--dtype " + name, "f32 and f64 are");
-  throw usage_error("--dtype: expected f32 or f64, got '" + name + "'");
+constexpr DType kFloats[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
+
+bool is_float(DType dtype) {
+  return std::find(std::begin(kFloats), std::end(kFloats), dtype) != std::end(kFloats);
 }
 
 int64_t positive(const std::string& option, const std::string& text) {
@@ -77,9 +75,10 @@ void read_files(const AttendArguments& arguments, std::optional<DType> asked, Me
   inputs.key_memory = read_tensor("--key", arguments.key, budget);
   inputs.value_memory = read_tensor("--value", arguments.value, budget);
   const DType dtype = asked.value_or(inputs.query_memory.dtype());
-  if (dtype != DType::f32 && dtype != DType::f64) {
-    throw Failure(Exit::data, std::string("--query: expected f32 or f64, got ") + name_of(dtype),
-                  "--dtype f32 or --dtype f64 converts");
+  if (!is_float(dtype)) {
+    throw Failure(Exit::data,
+                  std::string("--query: expected f32, bf16, f16 or f64, got ") + name_of(dtype),
+                  "--dtype f32 converts");
   }
   convert_input("--query", inputs.query_memory, dtype, budget);
   convert_input("--key", inputs.key_memory, dtype, budget);
@@ -91,6 +90,14 @@ void read_files(const AttendArguments& arguments, std::optional<DType> asked, Me
 
 }  // namespace
 
+std::optional<DType> dtype_named(const std::string& option, const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  for (const DType dtype : kFloats) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  throw usage_error(option + ": expected f32, bf16, f16 or f64, got '" + name + "'");
+}
+
 void convert_input(const std::string& option, Tensor& tensor, DType dtype, MemoryBudget& budget) {
   if (!tensor.defined() || tensor.dtype() == dtype) return;
   budget.take(tensor.count() * size_of(dtype), option + " as " + name_of(dtype));
@@ -99,7 +106,7 @@ void convert_input(const std::string& option, Tensor& tensor, DType dtype, Memor
 }
 
 Inputs read_inputs(const AttendArguments& arguments, MemoryBudget& budget) {
-  const std::optional<DType> asked = wanted_dtype(arguments.dtype);
+  const std::optional<DType> asked = dtype_named("--dtype", arguments.dtype);
   Inputs inputs;
   if (arguments.text.empty()) {
     read_files(arguments, asked, budget, inputs);

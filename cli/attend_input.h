@@ -10,7 +10,7 @@
 
 namespace rapt::cli {
 
-// Query, key and value of one dtype, f32 or f64. The views look at the tensors.
+// Query, key and value of one dtype: f32, f64, bf16 or f16. The views look at the tensors.
 struct Inputs {
   TensorView query;             // [..., q_len, head_dim]
   TensorView key, value;        // [..., k_len, head_dim], [..., k_len, value_dim]
@@ -26,6 +26,9 @@ Inputs read_inputs(const AttendArguments& arguments, MemoryBudget& budget);
 
 // Converts a tensor, if there is one and its dtype is another, and says so on stderr.
 void convert_input(const std::string& option, Tensor& tensor, DType dtype, MemoryBudget& budget);
+
+// The dtype of a name such as "bf16"; none for an empty one. Throws usage errors.
+std::optional<DType> dtype_named(const std::string& option, const std::string& name);
 
 // The leading dimensions of the output of inputs that plan() accepts.
 std::vector<int64_t> leading_dimensions(const Inputs& inputs);

@@ -42,6 +42,16 @@ std::string matrices_text(const TensorView& tensor) {
   return text;
 }
 
+std::string time_text(const AttendReport& r) {
+  std::string time =
+      fmt::format("{} (CPU {})", seconds_text(r.wall_seconds), seconds_text(r.cpu_seconds));
+  if (r.flops() > 0) {
+    time += fmt::format(", {:.3g} GFLOP/s a thread on the scores that the masks allow",
+                        1e-9 * r.flops() / r.cpu_seconds);
+  }
+  return time;
+}
+
 double percent_of_peak(const AttendReport& report) {
   return 100 * 1e-9 * report.flops() / report.cpu_seconds / *report.peak_gflops;
 }
@@ -62,23 +72,19 @@ std::string summary_text(const AttendReport& r) {
   line("query", type_text(r.query));
   line("key", type_text(r.key));
   line("value", type_text(r.value));
-  line("output", type_text(r.output));
+  if (r.computed) line("output", type_text(r.output));
   line("scale", fmt::format("{:.6g}", r.scale));
+  for (const std::string& score : r.scores) line("score", score);
   std::string masks;
   for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
   if (!masks.empty()) line("mask", masks);
   if (!r.bias.empty()) line("bias", r.bias);
   line("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", r.plan.kernel, r.plan.isa,
                              r.plan.tile_queries, r.plan.block_keys));
+  line("threads", std::to_string(r.plan.threads));
   line("tiles", fmt::format("{} whole, {} cut by a mask, {} skipped", r.plan.tiles_computed,
                             r.plan.tiles_partial, r.plan.tiles_skipped));
-  std::string time =
-      fmt::format("{} (CPU {})", seconds_text(r.wall_seconds), seconds_text(r.cpu_seconds));
-  if (r.flops() > 0) {
-    time += fmt::format(", {:.3g} GFLOP/s on the scores that the masks allow",
-                        1e-9 * r.flops() / r.cpu_seconds);
-  }
-  line("time", time);
+  if (r.computed) line("time", time_text(r));
   if (r.peak_gflops) {
     std::string peak =
         fmt::format("{:.1f} GFLOP/s measured (one thread, {})", *r.peak_gflops, r.plan.isa);
@@ -95,8 +101,20 @@ std::string summary_text(const AttendReport& r) {
   memory += fmt::format("; the matrix of scores would take {}",
                         bytes_text(static_cast<double>(r.plan.matrix_bytes)));
   line("memory", memory);
-  if (small(r.output)) text += "\noutput\n" + matrices_text(r.output);
+  if (r.computed && small(r.output)) text += "\noutput\n" + matrices_text(r.output);
   return text;
+}
+
+std::string captures_text(const AttendReport& r) {
+  std::string text;
+  if (r.stats) text += stats_text(*r.stats, r.words, r.key.shape[r.key.rank - 2]);
+  if (!r.top_keys.defined()) return text;
+  if (!text.empty()) text += "\n";
+  if (!few_queries(r.top_keys)) {
+    return text + "the top keys of so many queries: --top-keys and --top-weights write them\n";
+  }
+  text += "each query, its keys of greatest weight, and the weights\n";
+  return text + top_keys_text(r.top_keys, r.top_weights, r.words);
 }
 
 nlohmann::ordered_json summary_json(const AttendReport& r) {
@@ -110,11 +128,23 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   document["value"] = json_type(r.value);
   document["scale"] = r.scale;
   document["masks"] = r.masks;
+  document["scores"] = r.scores;
   document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
   document["normalizer"] = Softmax::kDeclaration.name;
-  document["output"] = json_type(r.output);
-  if (small(r.output)) document["output"]["values"] = json_values(r.output);
+  document["packed"] = r.packed;
+  document["precision"] = r.precision;
+  document["invariant"] = r.invariant;
+  document["output"] = r.computed ? json_type(r.output) : Json();
+  if (r.computed && small(r.output)) document["output"]["values"] = json_values(r.output);
   document["weights"] = r.weights.defined() ? json_type(r.weights) : Json();
+  document["stats"] = r.stats ? stats_json(*r.stats, r.words) : Json();
+  Json& top = document["top_k"];
+  if (r.top_keys.defined()) {
+    const bool few = few_queries(r.top_keys);
+    top["k"] = r.top_keys.shape[r.top_keys.rank - 1];
+    top["keys"] = few ? json_values(r.top_keys) : Json();
+    top["weights"] = few ? json_values(r.top_weights) : Json();
+  }
   document["files"] = Json::array();
   for (const WrittenFile& file : r.files) {
     document["files"].push_back(Json{{"what", file.what}, {"path", file.path}});
@@ -122,6 +152,7 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   Json& plan = document["plan"];
   plan["isa"] = r.plan.isa;
   plan["kernel"] = r.plan.kernel;
+  plan["threads"] = r.plan.threads;
   plan["tile_queries"] = r.plan.tile_queries;
   plan["block_keys"] = r.plan.block_keys;
   plan["tiles_computed"] = r.plan.tiles_computed;
@@ -132,9 +163,11 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   plan["result_bytes"] = r.plan.result_bytes;
   plan["matrix_bytes"] = r.plan.matrix_bytes;
   Json& time = document["time"];
-  time["wall_seconds"] = r.wall_seconds;
-  time["cpu_seconds"] = r.cpu_seconds;
-  time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
+  if (r.computed) {
+    time["wall_seconds"] = r.wall_seconds;
+    time["cpu_seconds"] = r.cpu_seconds;
+    time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
+  }
   Json& peak = document["peak"];
   if (r.peak_gflops) {
     peak["fma_gflops"] = *r.peak_gflops;

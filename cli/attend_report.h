@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "attend_stats.h"
 #include "rapt/attention.h"
 
 namespace rapt::cli {
@@ -13,7 +14,7 @@ namespace rapt::cli {
 inline constexpr int64_t kMaxShown = 8;
 
 struct WrittenFile {
-  std::string what;  // "output", "weights", "lse", "heatmap"
+  std::string what;  // "output", "weights", "lse", "top-keys", ..., "heatmap"
   std::string path;
 };
 
@@ -22,10 +23,18 @@ struct AttendReport {
   std::string text;  // where a text came from; empty if there was none
   double scale = 0;
   std::vector<std::string> masks;
+  std::vector<std::string> scores;
   std::string bias;  // its file; empty if there is none
+  bool packed = false;
+  bool invariant = false;
+  std::string precision;
   Plan plan;
+  bool computed = false;  // false: --plan, and all that a computation gives is absent
   TensorView output;
-  TensorView weights;  // what --weights writes; absent without it
+  TensorView weights;                // what --weights writes; absent without it
+  TensorView top_keys, top_weights;  // absent if they were not asked for
+  std::optional<std::vector<HeadStats>> stats;
+  std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
   std::optional<double> peak_gflops;  // if it was asked for
   int64_t memory_limit = 0;           // bytes
@@ -39,6 +48,7 @@ struct AttendReport {
 };
 
 std::string summary_text(const AttendReport& report);
+std::string captures_text(const AttendReport& report);  // of --stats and --top-k; may be empty
 nlohmann::ordered_json summary_json(const AttendReport& report);  // schema: docs/json.md
 
 }  // namespace rapt::cli

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "memory.h"
 #include "rapt/instruction_sets.h"
+#include "rapt/thread_pool.h"
 #include "rapt/version.h"
 #include "tensor_text.h"
 
@@ -32,8 +33,21 @@ std::string reason() {
                              : "the highest that this machine has; RAPT_ISA is not set";
 }
 
+bool threads_forced() {
+  const char* const wanted = std::getenv("RAPT_THREADS");
+  return wanted && *wanted;
+}
+
 std::string cache_text(long bytes) {
   return bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "unknown";
+}
+
+// "used: 1.96 times the FMA's operations", and who decided.
+std::string bf16_text(const Bf16Dot& dot) {
+  if (!dot.available) return "not on this machine, or not with the chosen set; bf16 by FMA";
+  return fmt::format("{}: {:.2f} times the operations of FMA; {}",
+                     dot.used ? "used for bf16" : "not used", dot.speed,
+                     dot.forced ? "RAPT_BF16 decided" : "RAPT_BF16 is not set");
 }
 
 void print_text() {
@@ -46,6 +60,9 @@ void print_text() {
                : set.available ? "available"
                                : "not on this machine");
   }
+  fmt::print("bf16 dot      {}\n", bf16_text(bf16_dot()));
+  fmt::print("threads       {} unless --threads says otherwise; RAPT_THREADS {}\n",
+             default_threads(), threads_forced() ? "decided" : "is not set");
   const CacheSizes caches = cache_sizes();
   fmt::print("caches        L1 data {}, L2 {}, L3 {}\n", cache_text(caches.l1_data),
              cache_text(caches.l2), cache_text(caches.l3));
@@ -68,6 +85,12 @@ void print_document() {
         Json{{"name", set.name}, {"available", set.available}, {"chosen", set.chosen}});
   }
   document["reason"] = reason();
+  const Bf16Dot& dot = bf16_dot();
+  document["bf16_dot"] = Json{{"available", dot.available},
+                              {"used", dot.used},
+                              {"forced", dot.forced},
+                              {"speed", dot.available ? Json(dot.speed) : Json()}};
+  document["threads"] = default_threads();
   const CacheSizes caches = cache_sizes();
   const auto bytes = [](long size) { return size > 0 ? Json(size) : Json(); };
   document["cache_bytes"] =

@@ -14,6 +14,7 @@
 #include <limits>
 #include <vector>
 
+#include "allowed_pairs.h"
 #include "arguments.h"
 #include "commands.h"
 #include "failure.h"

@@ -13,7 +13,7 @@ namespace {
 std::string hint_for(ErrorCode code, const std::string& command) {
   switch (code) {
     case ErrorCode::dtype:
-      return "--dtype f32 or --dtype f64 converts the inputs";
+      return "--dtype f32, bf16, f16 or f64 converts the inputs";
     case ErrorCode::shape:
       return "shapes are query [..., q_len, d], key [..., k_len, d], value [..., k_len, d_v]";
     case ErrorCode::memory_limit:

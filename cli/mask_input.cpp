@@ -2,7 +2,6 @@
 #include "mask_input.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 
 #include "arguments.h"
@@ -99,29 +98,6 @@ void read_catalogue_mask(const std::string& spec, MaskInput& input, MemoryBudget
   input.specs.push_back(spec);
 }
 
-// Clears the pairs whose bias is -inf. The bias is broadcast from the right.
-template <class T>
-void exclude_infinite(const TensorView& bias, const Head& head, std::vector<uint8_t>& allowed) {
-  const int leading = head.rank;
-  int64_t offset = 0;
-  for (int d = 0; d < bias.rank - 2; ++d) {
-    const int axis = leading - (bias.rank - 2) + d;
-    const int64_t i = axis < 0 || bias.shape[d] == 1 ? 0 : head.index[axis];
-    offset += i * bias.strides[d];
-  }
-  const auto stride = [&](int from_right) {
-    const int d = bias.rank - from_right;
-    return d < 0 || bias.shape[d] == 1 ? int64_t{0} : bias.strides[d];
-  };
-  const T* const values = static_cast<const T*>(bias.data) + offset;
-  for (int64_t i = 0; i < head.q_len; ++i) {
-    for (int64_t j = 0; j < head.k_len; ++j) {
-      const T value = values[i * stride(2) + j * stride(1)];
-      if (std::isinf(value) && value < 0) allowed[static_cast<size_t>(i * head.k_len + j)] = 0;
-    }
-  }
-}
-
 }  // namespace
 
 MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget) {
@@ -136,37 +112,6 @@ MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget
   }
   for (const auto& mask : input.masks) input.pointers.push_back(mask.get());
   return input;
-}
-
-std::vector<uint8_t> allowed_pairs(std::span<const Mask* const> masks, const TensorView& bias,
-                                   const Head& head) {
-  constexpr int64_t kQueries = 64;  // bits of a word of Mask::exclude()
-  const int64_t k_len = head.k_len;
-  std::vector<uint8_t> allowed(static_cast<size_t>(head.q_len * k_len), 1);
-  std::vector<uint64_t> words(static_cast<size_t>(k_len));
-  for (const Mask* mask : masks) {
-    std::vector<BoundMask> slots(static_cast<size_t>(mask->bound_slots()));
-    slots[0] = {.mask = mask, .q_len = head.q_len, .k_len = k_len};
-    mask->bind(head, slots.data());
-    const BoundMask& bound = slots[0];
-    for (int64_t begin = 0; begin < head.q_len; begin += kQueries) {
-      const Positions queries{.start = begin, .count = std::min(kQueries, head.q_len - begin)};
-      const Positions keys{.start = 0, .count = k_len};
-      const Cover cover = k_len == 0 ? Cover::all : mask->cover(bound, queries, keys);
-      if (cover == Cover::all) continue;
-      std::fill(words.begin(), words.end(), cover == Cover::none ? 0 : ~uint64_t{0});
-      if (cover == Cover::some) mask->exclude(bound, queries, keys, words.data());
-      for (int64_t j = 0; j < k_len; ++j) {
-        for (int64_t i = 0; i < queries.count; ++i) {
-          if (words[static_cast<size_t>(j)] >> i & 1) continue;
-          allowed[static_cast<size_t>((begin + i) * k_len + j)] = 0;
-        }
-      }
-    }
-  }
-  if (bias.defined() && bias.dtype == DType::f32) exclude_infinite<float>(bias, head, allowed);
-  if (bias.defined() && bias.dtype == DType::f64) exclude_infinite<double>(bias, head, allowed);
-  return allowed;
 }
 
 }  // namespace rapt::cli

@@ -1,9 +1,8 @@
 #pragma once
-// Masks as the command line spells them, and which pairs they allow.
+// Masks as the command line spells them.
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,13 +22,8 @@ struct MaskInput {
   std::string bias_file;
 };
 
-// Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken as a
-// bias, unless it holds only 0 and 1, which could mean either: that is refused.
+// Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken
+// as a bias, unless it holds only 0 and 1, which could mean either: that is refused.
 MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget);
-
-// Which pairs of one head all masks allow and no -inf of the bias excludes:
-// uint8 [q_len, k_len], 1 = may attend. `bias` may be absent.
-std::vector<uint8_t> allowed_pairs(std::span<const Mask* const> masks, const TensorView& bias,
-                                   const Head& head);
 
 }  // namespace rapt::cli

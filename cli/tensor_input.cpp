@@ -78,7 +78,16 @@ void convert(const TensorView& from, std::span<To> to) {
   std::vector<int64_t> index(static_cast<size_t>(from.rank), 0);
   int64_t offset = 0;
   for (To& element : to) {
-    element = static_cast<To>(static_cast<const From*>(from.data)[offset]);
+    const From& value = static_cast<const From*>(from.data)[offset];
+    if constexpr (requires { To::from(0.0f); }) {
+      // By way of float: a double that lies near the middle of two 16-bit numbers may round to the
+      // farther one, by less than 1e-5 of half a step.
+      element = To::from(static_cast<float>(value));
+    } else if constexpr (requires { From::from(0.0f); }) {
+      element = static_cast<To>(static_cast<float>(value));
+    } else {
+      element = static_cast<To>(value);
+    }
     for (int d = from.rank - 1; d >= 0; --d) {
       offset += from.strides[d];
       if (++index[static_cast<size_t>(d)] < from.shape[d]) break;
@@ -95,6 +104,10 @@ void convert_any(const TensorView& from, std::span<To> to) {
       return convert<float>(from, to);
     case DType::f64:
       return convert<double>(from, to);
+    case DType::bf16:
+      return convert<BFloat16>(from, to);
+    case DType::f16:
+      return convert<Float16>(from, to);
     case DType::i32:
       return convert<int32_t>(from, to);
     case DType::i64:
@@ -183,12 +196,24 @@ Tensor parse_matrix(const std::string& option, std::string_view text) {
 
 Tensor converted(const TensorView& tensor, DType dtype) {
   Tensor result(dtype, tensor.dims());
-  if (dtype == DType::f32) {
-    convert_any(tensor, result.values<float>());
-  } else if (dtype == DType::f64) {
-    convert_any(tensor, result.values<double>());
-  } else {
-    convert_any(tensor, result.values<int64_t>());
+  switch (dtype) {
+    case DType::f32:
+      convert_any(tensor, result.values<float>());
+      break;
+    case DType::f64:
+      convert_any(tensor, result.values<double>());
+      break;
+    case DType::bf16:
+      convert_any(tensor, result.values<BFloat16>());
+      break;
+    case DType::f16:
+      convert_any(tensor, result.values<Float16>());
+      break;
+    case DType::i64:
+      convert_any(tensor, result.values<int64_t>());
+      break;
+    default:
+      throw Error(ErrorCode::dtype, std::string("nothing is converted to ") + name_of(dtype));
   }
   return result;
 }

@@ -16,13 +16,12 @@ std::string number_text(double value) {
   return std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
 }
 
-nlohmann::ordered_json json_number(double value) {
-  if (std::isfinite(value)) return value;
-  return number_text(value);
-}
-
 nlohmann::ordered_json values_from(const TensorView& tensor, int dim, int64_t& position) {
-  if (dim == tensor.rank) return json_number(element(tensor, position++));
+  if (dim == tensor.rank) {
+    const double value = element(tensor, position++);
+    return tensor.dtype == DType::i64 ? nlohmann::ordered_json(static_cast<int64_t>(value))
+                                      : json_number(value);
+  }
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (int64_t i = 0; i < tensor.shape[dim]; ++i) {
     array.push_back(values_from(tensor, dim + 1, position));
@@ -68,10 +67,20 @@ double element(const TensorView& tensor, int64_t position) {
       return static_cast<const float*>(tensor.data)[offset];
     case DType::f64:
       return static_cast<const double*>(tensor.data)[offset];
+    case DType::bf16:
+      return static_cast<const BFloat16*>(tensor.data)[offset];
+    case DType::f16:
+      return static_cast<const Float16*>(tensor.data)[offset];
+    case DType::i64:
+      return static_cast<double>(static_cast<const int64_t*>(tensor.data)[offset]);
     default:
-      throw Error(ErrorCode::dtype,
-                  std::string("expected f32 or f64, got ") + name_of(tensor.dtype));
+      throw Error(ErrorCode::dtype, std::string("expected numbers, got ") + name_of(tensor.dtype));
   }
+}
+
+nlohmann::ordered_json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  return number_text(value);
 }
 
 nlohmann::ordered_json json_values(const TensorView& tensor) {

@@ -20,7 +20,10 @@ std::string matrix_text(const TensorView& matrix, const std::string& indent);
 // The element at a flat row-major position, as a double.
 double element(const TensorView& tensor, int64_t position);
 
-// Nested arrays. JSON has no infinities: they become the strings "inf", "-inf" and "nan".
+// JSON has no infinities: they become the strings "inf", "-inf" and "nan".
+nlohmann::ordered_json json_number(double value);
+
+// Nested arrays of such numbers; of integers where the tensor has them.
 nlohmann::ordered_json json_values(const TensorView& tensor);
 
 // {"dtype": "f32", "shape": [2, 2]}

@@ -104,8 +104,9 @@ TEST_F(PictureTest, HostileWordsDriveNoTerminalAndNoDocument) {
 
 TEST_F(PictureTest, APictureThatDoesNotFitIsRefusedBeforeTheWork) {
   save("q.npy", filled(DType::f32, {4000, 4}, 1));  // a map of 16 million cells
-  const Ran ran = rapt({"attend", "--query", "q.npy", "--key", "q.npy", "--value", "q.npy",
-                        "--heatmap", "h.png", "--memory-limit", "64M"});
+  const Ran ran =
+      rapt({"attend", "--query", "q.npy", "--key", "q.npy", "--value", "q.npy", "--heatmap",
+            "h.png", "--weights-pool", "4000x4000", "--memory-limit", "64M"});
   EXPECT_EQ(ran.exit, 5);
   EXPECT_TRUE(contains(ran.err, "picture")) << ran.err;
   EXPECT_EQ(files(), std::vector<std::string>{"q.npy"});

@@ -53,6 +53,33 @@ TEST_F(CpuTest, AnUnknownSetInTheEnvironmentIsAnError) {
   EXPECT_TRUE(contains(ran.err, "avx9000")) << ran.err;
 }
 
+TEST_F(CpuTest, TellsTheBf16DotProductAndWhoDecided) {
+  const auto document = [&](const char* isa, const char* bf16) {
+    const Ran ran = rapt({"cpu", "--json"}, {.env = {{"RAPT_ISA", isa}, {"RAPT_BF16", bf16}}});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return Json::parse(ran.out).at("bf16_dot");
+  };
+  const Json none = document("scalar", "");  // no such product goes with it
+  EXPECT_EQ(none,
+            Json({{"available", false}, {"used", false}, {"forced", false}, {"speed", nullptr}}));
+  if (!bf16_dot().available) return;
+  const Json fma = document("", "fma");
+  EXPECT_EQ(fma.at("used"), false);
+  EXPECT_EQ(fma.at("forced"), true);
+  EXPECT_GT(fma.at("speed").get<double>(), 0);
+  const Ran forced = rapt({"cpu"}, {.env = {{"RAPT_BF16", "dot"}}});
+  EXPECT_TRUE(contains(forced.out, "bf16 dot      used for bf16: ")) << forced.out;
+  EXPECT_TRUE(contains(forced.out, "RAPT_BF16 decided")) << forced.out;
+  EXPECT_EQ(rapt({"cpu"}, {.env = {{"RAPT_BF16", "sometimes"}}}).exit, 2);
+}
+
+TEST_F(CpuTest, TellsTheDefaultNumberOfThreads) {
+  const How three = {.env = {{"RAPT_THREADS", "3"}}};
+  EXPECT_EQ(Json::parse(rapt({"cpu", "--json"}, three).out).at("threads"), 3);
+  EXPECT_TRUE(contains(rapt({"cpu"}, three).out, "threads       3 ")) << rapt({"cpu"}, three).out;
+  EXPECT_EQ(rapt({"cpu"}, {.env = {{"RAPT_THREADS", "-1"}}}).exit, 3);
+}
+
 TEST_F(CpuTest, RefusesUnknownOptions) {
   const Ran ran = rapt({"cpu", "--jsno"});
   EXPECT_EQ(ran.exit, 2);

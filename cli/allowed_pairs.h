@@ -1,0 +1,24 @@
+#pragma once
+// Which pairs (query, key) of one head may attend, without a matrix of pairs unless it is asked
+// for.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "rapt/mask/mask.h"
+#include "rapt/tensor.h"
+
+namespace rapt::cli {
+
+// How many pairs of each cell all masks allow and no -inf of the bias excludes. Cell (a, b) of
+// [rows, columns] has the queries [a q_len / rows, (a + 1) q_len / rows) and keys likewise, as a
+// map of weights (rapt::MapRequest). rows: 1 to q_len, columns: 1 to k_len; both are 0 where there
+// is no pair. `bias` may be absent.
+std::vector<int64_t> count_allowed(std::span<const Mask* const> masks, const TensorView& bias,
+                                   const Head& head, int64_t rows, int64_t columns);
+
+// The same for single pairs: uint8 [q_len, k_len], 1 = may attend.
+std::vector<uint8_t> allowed_pairs(std::span<const Mask* const> masks, const TensorView& bias,
+                                   const Head& head);
+
+}  // namespace rapt::cli

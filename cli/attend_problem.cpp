@@ -1,0 +1,126 @@
+// Reading the problem, and asking the library whether it is one: option after option, so that each
+// refusal has a name.
+#include "attend_problem.h"
+
+#include "arguments.h"
+#include "failure.h"
+#include "interrupt.h"
+#include "narrate.h"
+#include "rapt/thread_pool.h"
+#include "tensor_input.h"
+
+namespace rapt::cli {
+namespace {
+
+int threads_from(const std::string& text) {
+  if (text.empty()) return 0;
+  const int64_t threads = parse_integer("--threads", text);
+  if (threads < 1 || threads > ThreadPool::kMostThreads) {
+    throw usage_error("--threads: expected 1 to " + std::to_string(ThreadPool::kMostThreads) +
+                      ", got " + text);
+  }
+  return static_cast<int>(threads);
+}
+
+void read_bias(const AttendArguments& a, MemoryBudget& budget, Problem& problem) {
+  MaskInput& masks = problem.masks;
+  if (!a.bias.empty() && masks.bias.defined()) {
+    throw usage_error("--bias and a --mask file of floats are two biases; add them up first");
+  }
+  if (masks.bias.defined()) {
+    narrate("--mask file:" + masks.bias_file + " holds floats: added as a bias");
+    problem.bias = std::move(masks.bias);
+    problem.bias_file = masks.bias_file;
+  } else if (!a.bias.empty()) {
+    problem.bias = read_tensor("--bias", a.bias, budget);
+    problem.bias_file = a.bias;
+  }
+  // 16-bit inputs can have a bias of f32, which keeps its digits.
+  const DType dtype = problem.inputs.query.dtype;
+  const bool half = dtype == DType::bf16 || dtype == DType::f16;
+  const bool as_it_is = problem.bias.defined() && problem.bias.dtype() == dtype;
+  if (!as_it_is) convert_input("the bias", problem.bias, half ? DType::f32 : dtype, budget);
+}
+
+// --softcap X is the score softcap(X), and the first one.
+void read_scores(const AttendArguments& a, Problem& problem) {
+  const auto add = [&](const std::string& option, const std::string& spec) {
+    try {
+      problem.scores.push_back(make_score(spec));
+    } catch (const Error& error) {
+      throw usage_error(option + ": " + error.what());
+    }
+    problem.score_specs.push_back(spec);
+  };
+  if (!a.softcap.empty()) {
+    if (parse_real("--softcap", a.softcap) <= 0) {
+      throw usage_error("--softcap: expected a number above 0, got " + a.softcap);
+    }
+    add("--softcap", "softcap(" + a.softcap + ")");
+  }
+  for (const std::string& spec : a.scores) add("--score " + spec, spec);
+  std::vector<ScoreRef> refs;
+  for (const MadeScore& score : problem.scores) refs.push_back(score.ref);
+  try {
+    problem.options.scores = ScoreList(std::span<const ScoreRef>(refs));
+  } catch (const Error& error) {
+    throw usage_error(std::string("--score: ") + error.what());
+  }
+}
+
+Tensor read_starts(const std::string& option, const std::string& file, MemoryBudget& budget) {
+  Tensor starts = read_tensor(option, file, budget);
+  // NumPy makes int32 on some systems, and flash-attention wants it; nothing is lost in between.
+  if (starts.dtype() == DType::i32) starts = converted(starts, DType::i64);
+  return starts;
+}
+
+}  // namespace
+
+void check_option(const Problem& problem, const AttentionOptions& options,
+                  const std::string& option) {
+  const Inputs& in = problem.inputs;
+  try {
+    (void)workspace_bytes(in.query, in.key, in.value, options, problem.context);
+  } catch (const Error& error) {
+    if (option.empty()) throw;
+    throw Failure(exit_of(error.code()), option + ": " + error.what());
+  }
+}
+
+Problem read_problem(const AttendArguments& a, MemoryBudget& budget) {
+  Problem problem;
+  problem.context.threads = threads_from(a.threads);
+  problem.context.cancel = &interruption();
+  AttentionOptions& options = problem.options;
+  options.precision = a.precision == "fma" ? Precision::fma : Precision::automatic;
+  options.invariant = a.invariant;
+  options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
+  if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
+  read_scores(a, problem);
+  problem.inputs = read_inputs(a, budget);
+  const Inputs& inputs = problem.inputs;
+  if (!options.scale) options.scale = inputs.scale;
+  problem.masks = read_masks(a.masks, budget);
+  read_bias(a, budget, problem);
+  if (!a.packed.empty()) problem.query_starts = read_starts("--packed", a.packed, budget);
+  if (!a.packed_keys.empty()) {
+    problem.key_starts = read_starts("--packed-keys", a.packed_keys, budget);
+  }
+
+  AttentionOptions plain = options;
+  plain.output_dtype.reset();
+  check_option(problem, plain, "");  // shapes
+  problem.leading = leading_dimensions(inputs);
+  problem.q_len = inputs.query.shape[inputs.query.rank - 2];
+  problem.k_len = inputs.key.shape[inputs.key.rank - 2];
+  check_option(problem, options, "--output-dtype");
+  options.packed = {problem.query_starts.view(), problem.key_starts.view()};
+  check_option(problem, options, a.packed_keys.empty() ? "--packed" : "--packed-keys");
+  options.masks = problem.masks.pointers;
+  options.bias = problem.bias.view();
+  check_option(problem, options, "");
+  return problem;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,40 @@
+#pragma once
+// What `rapt attend` computes: tensors, masks and options, read and checked.
+#include <string>
+#include <vector>
+
+#include "attend_arguments.h"
+#include "attend_input.h"
+#include "mask_input.h"
+#include "memory.h"
+#include "rapt/attention.h"
+#include "rapt/catalogue.h"
+
+namespace rapt::cli {
+
+// The options look at the other members: a Problem that has moved keeps them, a copy would not.
+struct Problem {
+  Inputs inputs;
+  MaskInput masks;
+  Tensor bias;
+  std::string bias_file;
+  std::vector<std::string> score_specs;
+  std::vector<MadeScore> scores;
+  Tensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
+  AttentionOptions options;         // without what is to be captured
+  Context context;                  // threads, and what stops a call
+
+  // Once shapes are known to fit.
+  std::vector<int64_t> leading;  // of the output
+  int64_t q_len = 0, k_len = 0;
+};
+
+// Reads the files and checks that all of it fits together. An error of the library that one option
+// causes says which.
+Problem read_problem(const AttendArguments& arguments, MemoryBudget& budget);
+
+// Checks the problem with these options, and names `option` if they are refused.
+void check_option(const Problem& problem, const AttentionOptions& options,
+                  const std::string& option);
+
+}  // namespace rapt::cli
