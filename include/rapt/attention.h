@@ -294,7 +294,8 @@ struct Plan {
   int64_t tiles_computed = 0;  // all pairs of the tile are allowed
   int64_t tiles_partial = 0;   // computed, some pairs are excluded
   int64_t tiles_skipped = 0;   // not computed
-  int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, in all heads
+  int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, in all heads; at most
+                               // 2^63 - 1 is said
   size_t workspace_bytes = 0;  // scratch, for all threads
   size_t result_bytes = 0;     // of everything that the simple call returns
   size_t matrix_bytes = 0;  // what the q_len x k_len matrices of all heads would take, f32 or f64

@@ -103,7 +103,11 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
       const int64_t blocks = t.blocks(sequence.k_len);
       if (options.masks.empty()) {
         each_tile(sequence.q_len, [&](Positions) { plan.tiles_computed += p.heads * blocks; });
-        plan.allowed_scores += p.heads * sequence.q_len * sequence.k_len;
+        int64_t pairs;
+        if (__builtin_mul_overflow(sequence.q_len, sequence.k_len, &pairs) ||
+            __builtin_mul_overflow(p.heads, pairs, &pairs) ||
+            __builtin_add_overflow(plan.allowed_scores, pairs, &plan.allowed_scores))
+          plan.allowed_scores = INT64_MAX;
         continue;
       }
       p.index_of(head, index);

@@ -289,6 +289,8 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::dtype, std::string("output_dtype ") + name_of(p.output_dtype) + " for " +
                                name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
                                (p.dtype == p.result_dtype ? "" : " or f32"));
+  if (options.precision != Precision::automatic && options.precision != Precision::fma)
+    fail(ErrorCode::argument, "unknown precision; expected automatic or fma");
   check_matrix("key", key, p.dtype);
   check_matrix("value", value, p.dtype);
 

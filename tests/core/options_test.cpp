@@ -49,6 +49,19 @@ TEST(Options, PartsThatWereAssignedAnewAreRefused) {
   EXPECT_EQ(rapt::plan(x, x, x, {.masks = {&whole}}).allowed_scores, 6 * 2);
 }
 
+TEST(Options, AnUnknownPrecisionIsRefused) {
+  expect_refused({.precision = static_cast<rapt::Precision>(7)}, {}, "unknown precision");
+}
+
+// A plan reads no element, so that shapes may be those of any machine.
+TEST(Options, PairsBeyondInt64AreNotNegative) {
+  float* const nothing = nullptr;
+  const rapt::TensorView x(nothing, {int64_t{1} << 25, int64_t{1} << 20, 1});
+  const rapt::Plan plan = rapt::plan(x, x, x);
+  EXPECT_EQ(plan.allowed_scores, INT64_MAX);
+  EXPECT_GT(plan.tiles_computed, 0);
+}
+
 TEST(Options, RefusedParametersSayWhatIsExpected) {
   const rapt::Softcap tiny(1e-40);
   expect_refused({.scores = {tiny}}, {}, "cap = 1e-40 is out of range; expected 1e-30 to 1e+30");
