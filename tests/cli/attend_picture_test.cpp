@@ -102,6 +102,24 @@ TEST_F(PictureTest, HostileWordsDriveNoTerminalAndNoDocument) {
   EXPECT_FALSE(contains(read("h.svg"), "\x1b"));
 }
 
+TEST_F(PictureTest, LargeMatricesArePooledAndTheAxesSayHow) {
+  save("q.npy", filled(DType::f32, {1100, 4}, 1));
+  const std::vector<std::string> attend = {"attend",  "--query", "q.npy",  "--key",    "q.npy",
+                                           "--value", "q.npy",   "--mask", "causal:1", "--heatmap",
+                                           "h.svg",   "--json",  "--force"};
+  const Ran ran = rapt(attend);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string svg = read("h.svg");
+  // 3 queries in a cell, 367 cells; the last one has two.
+  EXPECT_TRUE(contains(svg, "causal:1: maximum of each cell")) << svg.substr(0, 2000);
+  EXPECT_TRUE(contains(svg, "Keys (up to 3 in a cell)"));
+  EXPECT_TRUE(contains(svg, ">0-1<") || contains(svg, ">0-2<"));
+  EXPECT_TRUE(contains(svg, "masked"));
+  // The map is all that is taken beside the output and the lse: no 1100 x 1100 weights.
+  const std::string bytes = std::to_string((1100 * 4 + 1100 + 367 * 367) * 4);
+  EXPECT_TRUE(contains(ran.out, "\"result_bytes\": " + bytes)) << ran.out;
+}
+
 TEST_F(PictureTest, APictureThatDoesNotFitIsRefusedBeforeTheWork) {
   save("q.npy", filled(DType::f32, {4000, 4}, 1));  // a map of 16 million cells
   const Ran ran =
