@@ -1,7 +1,9 @@
 #pragma once
 // Kernel tables over the scalar vocabulary that hold the trial variants instead of the catalogue.
 #include "attention/forward.h"
+#define RAPT_ISA isa_scalar  // where the words of scalar.h that all sets share go
 #include "kernels/simd/scalar.h"
+#undef RAPT_ISA
 namespace rapt::isa_trial {
 using namespace rapt::isa_scalar;
 }

@@ -145,6 +145,12 @@ TEST(Prefix, BesideCausal) {
   EXPECT_TRUE(same_results(attend(rapt::Or{&per_batch, &causal}), expected));
 }
 
+// Of tensors that end with the statement, which is as long as a refusal needs them.
+template <class M, class... Tensors>
+M mask_of(const Tensors&... tensors) {
+  return M(tensors...);
+}
+
 void expect_refused(const rapt::Mask& mask, int64_t q_len, int64_t k_len, ErrorCode code,
                     std::string_view fragment) {
   SCOPED_TRACE(fragment);
@@ -166,18 +172,23 @@ TEST(Documents, StartsThatCannotBe) {
   const auto argument = ErrorCode::argument, shape = ErrorCode::shape;
   const Tensor good = int64s({3}, {0, 2, 5});
   expect_refused(S(), 5, 5, argument, "query_starts: no tensor");
-  expect_refused(S(int64s({3}, {1, 2, 5})), 5, 5, argument, "the first start is 1; expected 0");
-  expect_refused(S(int64s({3}, {0, 2, 4})), 5, 5, argument, "the last is 4");
-  expect_refused(S(int64s({3}, {0, 2, 9})), 5, 5, argument,
+  expect_refused(mask_of<S>(int64s({3}, {1, 2, 5})), 5, 5, argument,
+                 "the first start is 1; expected 0");
+  expect_refused(mask_of<S>(int64s({3}, {0, 2, 4})), 5, 5, argument, "the last is 4");
+  expect_refused(mask_of<S>(int64s({3}, {0, 2, 9})), 5, 5, argument,
                  "expected the length of the sequence, 5");
-  expect_refused(S(int64s({4}, {0, 4, 3, 5})), 5, 5, argument, "start 2 is 3, below the 4");
-  expect_refused(S(int64s({4}, {0, -1, 3, 5})), 5, 5, argument, "start 1 is -1, below the 0");
-  expect_refused(S(int64s({1}, {0})), 5, 5, shape, "at least one document");
-  expect_refused(S(int64s({0}, {})), 5, 5, shape, "at least one document");
-  expect_refused(S(int64s({1, 3}, {0, 2, 5})), 5, 5, shape, "[documents + 1]");
+  expect_refused(mask_of<S>(int64s({4}, {0, 4, 3, 5})), 5, 5, argument,
+                 "start 2 is 3, below the 4");
+  expect_refused(mask_of<S>(int64s({4}, {0, -1, 3, 5})), 5, 5, argument,
+                 "start 1 is -1, below the 0");
+  expect_refused(mask_of<S>(int64s({1}, {0})), 5, 5, shape, "at least one document");
+  expect_refused(mask_of<S>(int64s({0}, {})), 5, 5, shape, "at least one document");
+  expect_refused(mask_of<S>(int64s({1, 3}, {0, 2, 5})), 5, 5, shape, "[documents + 1]");
   expect_refused(S(good), 5, 6, argument, "give key_starts, too");
-  expect_refused(S(good, int64s({4}, {0, 1, 2, 6})), 5, 6, shape, "2 documents of queries but 3");
-  expect_refused(S(good, int64s({3}, {0, 1, 5})), 5, 6, argument, "key_starts: the last is 5");
+  expect_refused(mask_of<S>(good, int64s({4}, {0, 1, 2, 6})), 5, 6, shape,
+                 "2 documents of queries but 3");
+  expect_refused(mask_of<S>(good, int64s({3}, {0, 1, 5})), 5, 6, argument,
+                 "key_starts: the last is 5");
   const Tensor floats = filled(DType::f32, {3}, 0);
   expect_refused(S(floats), 5, 5, ErrorCode::dtype, "expected i64, got f32");
   expect_refused(S(TensorView(static_cast<int64_t*>(nullptr), {3})), 5, 5, argument,
@@ -192,10 +203,13 @@ TEST(Documents, IdsThatCannotBe) {
   expect_refused(D(five), 5, 6, argument, "give key_ids, too");
   expect_refused(D(six), 5, 6, shape, "one id per query, 5");
   expect_refused(D(five, five), 5, 6, shape, "one id per key, 6");
-  expect_refused(D(int64s({}, {1})), 1, 1, shape, "at least 1 dimension");
-  expect_refused(D(filled(DType::i64, {3, 5}, 0)), 5, 5, shape, "first leading dimensions [2, 3]");
-  expect_refused(D(filled(DType::i64, {2, 3, 1, 5}, 0)), 5, 5, shape, "first leading dimensions");
-  expect_refused(D(filled(DType::f32, {5}, 0)), 5, 5, ErrorCode::dtype, "expected i64, got f32");
+  expect_refused(mask_of<D>(int64s({}, {1})), 1, 1, shape, "at least 1 dimension");
+  expect_refused(mask_of<D>(filled(DType::i64, {3, 5}, 0)), 5, 5, shape,
+                 "first leading dimensions [2, 3]");
+  expect_refused(mask_of<D>(filled(DType::i64, {2, 3, 1, 5}, 0)), 5, 5, shape,
+                 "first leading dimensions");
+  expect_refused(mask_of<D>(filled(DType::f32, {5}, 0)), 5, 5, ErrorCode::dtype,
+                 "expected i64, got f32");
   expect_refused(D(TensorView(static_cast<int64_t*>(nullptr), {5})), 5, 5, argument,
                  "null pointer");
 }
@@ -204,12 +218,13 @@ TEST(Prefix, LengthsThatCannotBe) {
   using P = rapt::Prefix;
   const auto argument = ErrorCode::argument;
   expect_refused(P(-1), 5, 5, argument, "length = -1 is out of range");
-  expect_refused(P(int64s({2}, {3, -4})), 5, 5, argument, "a length of -4 keys");
+  expect_refused(mask_of<P>(int64s({2}, {3, -4})), 5, 5, argument, "a length of -4 keys");
   P both(3);
   const Tensor lengths = int64s({2}, {1, 2});
   both.lengths = lengths;
   expect_refused(both, 5, 5, argument, "expected one of them");
-  expect_refused(P(int64s({3}, {1, 2, 3})), 5, 5, ErrorCode::shape, "first leading dimensions");
+  expect_refused(mask_of<P>(int64s({3}, {1, 2, 3})), 5, 5, ErrorCode::shape,
+                 "first leading dimensions");
   // Longer than the keys means all of them.
   const P long_one(99);
   EXPECT_NO_THROW(long_one.check({}, 5, 5));
