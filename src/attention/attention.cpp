@@ -57,17 +57,18 @@ const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>
 template <class E>
 Prepared<E> prepare(const Problem& p, const AttentionOptions& options, const Context& context) {
   const KernelTable<E>& table = kernels<E>();
-  const NormalizerKernels<E>& normalizer = table.normalizers[options.normalizer.index];
-  Prepared<E> call{
-      requested_captures(p, options), {table, route_of(p, table, options), normalizer}, {}, {}};
-  if (call.captures.entropy && !normalizer.entropy)
+  const RouteKernels<E>& route = route_of(p, table, options);
+  const NormalizerKernels<E>& normalizer =
+      (route.normalizers ? route.normalizers : table.normalizers)[options.normalizer.index];
+  const Captures captures = requested_captures(p, options);
+  if (captures.entropy && !normalizer.entropy)
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
                                             " does not find the entropy of its weights");
-  call.tiling = tiling_of(p, call.kernels, workers_of(p, context));
-  call.layout = layout_of(p, call.captures, call.tiling, call.kernels,
-                          Visible::slots(options.masks), tile_size<E>());
-  return call;
+  const Kernels<E> kernels{table, route, normalizer};
+  const Tiling tiling = tiling_of(p, kernels, workers_of(p, context));
+  return {captures, kernels, tiling,
+          layout_of(p, captures, tiling, kernels, Visible::slots(options.masks), tile_size<E>())};
 }
 
 // Calls visit(prepared call) for the type in which the problem is computed.

@@ -59,6 +59,9 @@ RequestedMap requested_map(const Problem& p, const MapRequest& request) {
 
 Captures requested_captures(const Problem& p, const AttentionOptions& options) {
   Captures captures;
+  if (!options.weights && !options.map && options.top_k == 0 && !options.entropy &&
+      !options.received)
+    return captures;
   if (p.query_starts && (options.weights || options.map))
     fail(ErrorCode::unsupported,
          "weights and maps of packed sequences: their rows have keys of different sequences; ask "

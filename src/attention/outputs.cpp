@@ -70,17 +70,15 @@ namespace {
 
 // The strides of an output whose shape is [lead, rows, dims], or [lead, rows] for a vector per
 // head.
-Operand operand_of(const TensorView& view, bool matrix) {
-  Operand o;
+void take_operand(const TensorView& view, bool matrix, Operand& o) {
   o.data = view.data;
   o.dtype = view.dtype;
   o.dim_stride = 1;
   const int lead = view.rank - (matrix ? 2 : 1);
   for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.empty() ? 0 : view.strides[i];
-  if (view.empty()) return o;  // strides that no element needs may be anything
+  if (view.empty()) return;  // strides that no element needs may be anything
   o.row_stride = view.strides[lead];
   if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
-  return o;
 }
 
 }  // namespace
@@ -125,7 +123,7 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
     written.add(spec.name, check_output(spec.name, view, spec.dims(), spec.dtype));
     const bool vector =
         spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
-    *operands[i] = operand_of(view, !vector);
+    take_operand(view, !vector, *operands[i]);
     if (view.empty()) operands[i]->data = nullptr;  // nothing to compute for it
   }
 }
@@ -149,11 +147,11 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
   Tenants written;
   written.add("output",
               check_output("output", state.output, prefix(p.leading_rank + 2), p.output_dtype));
-  outputs.output = operand_of(state.output, true);
+  take_operand(state.output, true, outputs.output);
   if (state.statistic.defined()) {
     written.add("statistic", check_output("statistic", state.statistic, prefix(p.leading_rank + 1),
                                           p.result_dtype));
-    outputs.statistic = operand_of(state.statistic, false);
+    take_operand(state.statistic, false, outputs.statistic);
   }
   if (captures.any() || given.weights.defined() || given.map.defined() ||
       given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||

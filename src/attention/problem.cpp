@@ -17,8 +17,7 @@ std::string named(const char* name, const TensorView& view) {
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
-// A tensor of [..., rows, dims]: rank, device, dtype, and that its farthest element has a 64-bit
-// address.
+// A tensor of [..., rows, dims]: rank, dtype, and that no length is negative.
 void check_matrix(const char* name, const TensorView& view, DType dtype) {
   if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
   if (view.rank > kMaxRank)
@@ -30,7 +29,8 @@ void check_matrix(const char* name, const TensorView& view, DType dtype) {
   if (view.dtype != dtype)
     fail(ErrorCode::dtype, std::string(name) + " is " + name_of(view.dtype) + " but query is " +
                                name_of(dtype) + "; convert one of them");
-  element_count(view.dims());
+  for (int i = 0; i < view.rank; ++i)
+    if (view.shape[i] < 0) element_count(view.dims());  // throws
 }
 
 // Broadcasts the leading dimensions of `view` into problem.leading.
@@ -54,9 +54,9 @@ void merge_leading(const char* name, const TensorView& view, bool grouped, Probl
   }
 }
 
-// Strides of `view` along the leading dimensions of the problem.
-Operand operand_of(const TensorView& view, const Problem& p) {
-  Operand o;
+// Fills in the strides of `view` along the leading dimensions of the problem. In place, because a
+// copy would wait for the stores of the parts.
+void take_operand(const TensorView& view, const Problem& p, Operand& o) {
   o.data = view.data;
   o.dtype = view.dtype;
   const int rank = view.rank - 2;
@@ -76,7 +76,6 @@ Operand operand_of(const TensorView& view, const Problem& p) {
     o.row_stride = 0, o.dim_stride = 1;
     std::fill_n(o.lead_strides, p.leading_rank, 0);
   }
-  return o;
 }
 
 // Six digits, small numbers too.
@@ -95,10 +94,11 @@ void check_mask_tensor(const char* name, const TensorView& view) {
 
 Bytes extent_of(const char* name, const TensorView& view) {
   if (view.empty()) return {};
-  int64_t low = 0, high = 0;  // in bytes
+  int64_t low = 0, high = 0, count = 16;  // low, high: in bytes; count: of 16-byte elements
   bool overflow = false;
   for (int i = 0; i < view.rank; ++i) {
     int64_t span;
+    overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
     overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
     int64_t& end = span < 0 ? low : high;
     overflow |= __builtin_add_overflow(end, span, &end);
@@ -108,16 +108,19 @@ Bytes extent_of(const char* name, const TensorView& view) {
   overflow |= __builtin_mul_overflow(low, size, &low) ||
               __builtin_mul_overflow(high, size, &high) ||
               __builtin_sub_overflow(high, low, &bytes);
-  if (overflow)
+  if (overflow) {
+    element_count(view.dims());  // throws if the lengths alone are too large
     fail(ErrorCode::overflow, named(name, view) + ": its strides reach beyond 64-bit addresses");
+  }
   if (!view.data) return {};
   const auto at = reinterpret_cast<uintptr_t>(view.data);
   return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
 }
 
 void check_alignment(const char* name, const TensorView& view) {
-  if (!view.empty() && (reinterpret_cast<uintptr_t>(view.data) &
-                        static_cast<uintptr_t>(size_of(view.dtype) - 1)) != 0)
+  if ((reinterpret_cast<uintptr_t>(view.data) & static_cast<uintptr_t>(size_of(view.dtype) - 1)) !=
+          0 &&
+      !view.empty())
     fail(ErrorCode::argument, named(name, view) + " is not aligned to its elements of " +
                                   std::to_string(size_of(view.dtype)) +
                                   " bytes; copy it to memory that is");
@@ -194,7 +197,7 @@ void take_bias(const TensorView& bias, Problem& p) {
                                to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
                                ", " + std::to_string(p.k_len) + "]");
   p.bias.bytes = extent_of("bias", bias);
-  if (bias.empty()) {  // strides of no element: see operand_of()
+  if (bias.empty()) {  // strides of no element: see take_operand()
     p.bias.row_stride = p.bias.dim_stride = 0;
     std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
   }
@@ -317,19 +320,22 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   const int rank = std::max(query.rank, std::max(key.rank, value.rank));
   p.leading_rank = rank - 2;
   for (int i = 0; i < p.leading_rank; ++i) p.leading[i] = 1;
-  merge_leading("query", query, false, p);
-  merge_leading("key", key, true, p);
-  merge_leading("value", value, true, p);
-  p.heads = element_count(p.leading_dims());
-  // Heads that the value brought in must also be a multiple of the key's.
-  merge_leading("key", key, true, p);
-  merge_leading("query", query, false, p);
+  if (p.leading_rank > 0) {
+    merge_leading("query", query, false, p);
+    merge_leading("key", key, true, p);
+    merge_leading("value", value, true, p);
+    p.heads = element_count(p.leading_dims());
+    // Heads that the value brought in must also be a multiple of the key's.
+    merge_leading("key", key, true, p);
+    merge_leading("query", query, false, p);
+  }
 
-  const int64_t output_shape[] = {p.heads, p.q_len, p.value_dim};
+  // Of the output, and of what has one number per row.
+  const int64_t output_shape[] = {p.heads, p.q_len, std::max<int64_t>(1, p.value_dim)};
   element_count(output_shape);
-  p.query = operand_of(query, p);
-  p.key = operand_of(key, p);
-  p.value = operand_of(value, p);
+  take_operand(query, p, p.query);
+  take_operand(key, p, p.key);
+  take_operand(value, p, p.value);
   p.query.bytes = extent_of("query", query);
   p.key.bytes = extent_of("key", key);
   p.value.bytes = extent_of("value", value);
@@ -356,7 +362,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options) {
   const auto require = [](const char* name, const TensorView& view) {
-    if (!view.empty() && !view.data)
+    if (!view.data && !view.empty())
       fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
     check_alignment(name, view);
   };

@@ -90,26 +90,20 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
                         const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size) {
   ScratchLayout layout;
   size_t at = 0;
-  const auto place = [&](std::initializer_list<int64_t> lengths, size_t size) {
+  // No product overflows: head sizes are at most 2^32 and those of the output, like heads * q_len,
+  // fit 64 bits sixteenfold (problem.cpp); a unit has at most 192 queries, a block 128 keys.
+  const auto place = [&](int64_t count, size_t size) {
     const size_t here = at;
-    size_t bytes = size;
-    bool overflow = false;
-    for (const int64_t n : lengths) {
-      if (n == 0) return here;
-      overflow |= __builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes);
-    }
-    overflow |= bytes > SIZE_MAX / 2;
-    if (overflow || __builtin_add_overflow(at, (bytes + 63) / 64 * 64, &at))
-      throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
+    at += (static_cast<size_t>(count) * size + 63) & ~size_t{63};
     return here;
   };
   const NormalizerKernels<E>& n = kernels.normalizer;
   const RouteKernels<E>& route = kernels.route;
   const auto route_size = static_cast<size_t>(route.element_size);
   const bool packed = p.query_starts != nullptr;
-  layout.unit_starts = place({packed ? p.sequences + 1 : 0}, sizeof(int64_t));
-  layout.block_starts = place({packed && c.received ? p.sequences + 1 : 0}, sizeof(int64_t));
-  layout.saved_state = place({c.second_pass() ? p.heads : 0, n.state_rows, p.q_len}, sizeof(E));
+  layout.unit_starts = place(packed ? p.sequences + 1 : 0, sizeof(int64_t));
+  layout.block_starts = place(packed && c.received ? p.sequences + 1 : 0, sizeof(int64_t));
+  layout.saved_state = place((c.second_pass() ? p.heads : 0) * n.state_rows * p.q_len, sizeof(E));
   layout.workers = at;
 
   at = 0;
@@ -118,28 +112,28 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   for (int64_t s = 0; s < p.sequences; ++s) longest = std::max(longest, p.sequence(s).q_len);
   const int64_t unit = std::min(t.unit_queries, ceil_div(longest, t.lanes) * t.lanes);
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
-  layout.tiles = place({t.cut(unit).tiles}, tile_size);
-  layout.query_t = place({packed_stride(p.head_dim, t.step), unit}, route_size);
-  layout.output_t = place({p.value_dim, unit}, sizeof(E));
-  layout.extra_t = place({n.extra ? p.value_dim : 0, unit}, sizeof(E));
+  layout.tiles = place(t.cut(unit).tiles, tile_size);
+  layout.query_t = place(packed_stride(p.head_dim, t.step) * unit, route_size);
+  layout.output_t = place(p.value_dim * unit, sizeof(E));
+  layout.extra_t = place((n.extra ? p.value_dim : 0) * unit, sizeof(E));
   const int64_t tile_scores = t.block_keys * tile + t.lanes;
-  layout.scores = place({tile_scores}, sizeof(E));
-  layout.second = place({n.extra ? tile_scores : 0}, sizeof(E));
-  layout.rounded = place({route.round_weights ? t.block_keys * tile : 0}, route_size);
-  layout.state = place({n.state_rows, unit}, sizeof(E));
-  layout.candidates = place({n.candidates, unit}, sizeof(E));
-  layout.entropy = place({c.entropy ? unit : 0}, sizeof(E));
-  layout.best = place({c.top_k, unit}, sizeof(E));
-  layout.best_keys = place({c.top_k, unit}, sizeof(E));
-  layout.rows = place({6, t.max_vectors * t.lanes}, sizeof(E));
-  layout.bits = place({t.block_keys}, sizeof(uint64_t));
-  layout.masks = place({mask_slots}, sizeof(BoundMask));
+  layout.scores = place(tile_scores, sizeof(E));
+  layout.second = place(n.extra ? tile_scores : 0, sizeof(E));
+  layout.rounded = place(route.round_weights ? t.block_keys * tile : 0, route_size);
+  layout.state = place(n.state_rows * unit, sizeof(E));
+  layout.candidates = place(n.candidates * unit, sizeof(E));
+  layout.entropy = place(c.entropy ? unit : 0, sizeof(E));
+  layout.best = place(c.top_k * unit, sizeof(E));
+  layout.best_keys = place(c.top_k * unit, sizeof(E));
+  layout.rows = place(6 * t.max_vectors * t.lanes, sizeof(E));
+  layout.bits = place(t.block_keys, sizeof(uint64_t));
+  layout.masks = place(mask_slots, sizeof(BoundMask));
   layout.key = place(
-      {keys_in_place(p, route) ? 0 : t.block_keys, packed_stride(p.head_dim, t.step)}, route_size);
+      (keys_in_place(p, route) ? 0 : t.block_keys) * packed_stride(p.head_dim, t.step), route_size);
   layout.value =
-      place({values_in_place(p, route) ? 0 : t.block_keys, packed_stride(p.value_dim, t.step)},
+      place((values_in_place(p, route) ? 0 : t.block_keys) * packed_stride(p.value_dim, t.step),
             route_size);
-  layout.sums = place({c.received ? t.block_keys : 0, t.lanes}, sizeof(E));
+  layout.sums = place((c.received ? t.block_keys : 0) * t.lanes, sizeof(E));
   layout.worker_bytes = at;
   return layout;
 }

@@ -23,11 +23,11 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
     transpose(r);
   } else if (dim_stride == 1) {
     UNROLL_FOR (int x = 0; x < V::kLanes; ++x)
-      r[x] = S::load_first(matrix + x * row_stride, x < rows ? dims : 0);
+      r[x] = x < rows ? S::load_first(matrix + x * row_stride, dims) : V::splat(0);
     transpose(r);
   } else if (row_stride == 1) {  // transposed already
     UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
-      r[y] = S::load_first(matrix + y * dim_stride, y < dims ? rows : 0);
+      r[y] = y < dims ? S::load_first(matrix + y * dim_stride, rows) : V::splat(0);
   } else {
     for (int64_t y = 0; y < V::kLanes; ++y) {
       typename S::Stored column[V::kLanes] = {};
