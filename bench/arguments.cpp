@@ -6,17 +6,6 @@
 #include "rapt/error.h"
 
 namespace bench {
-namespace {
-
-// A tenth of a second at a tenth of the speed of the cores that goals are set for.
-constexpr double kQuickWork = 1.5e9;  // multiplications
-
-}  // namespace
-
-bool Arguments::wants(std::string_view name, const check::Descriptor& problem) const {
-  return wants(name) && (!quick || problem.work() <= kQuickWork);
-}
-
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {

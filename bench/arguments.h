@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "check/descriptor.h"
-
 namespace bench {
 
 struct Arguments {
@@ -18,7 +16,6 @@ struct Arguments {
   std::vector<std::string> rest;
 
   bool wants(std::string_view name) const { return name.find(filter) != std::string_view::npos; }
-  bool wants(std::string_view name, const check::Descriptor& problem) const;
 };
 
 // Throws rapt::Error(argument).
