@@ -52,6 +52,8 @@ RequestedMap requested_map(const Problem& p, const MapRequest& request) {
                                   std::to_string(p.k_len) + " columns (keys)");
   if (request.pool != Pool::mean && request.pool != Pool::max && request.pool != Pool::sum)
     fail(ErrorCode::argument, "map: unknown pool; expected mean, max or sum");
+  const int64_t cells[] = {request.rows, request.columns};
+  element_count(cells);  // throws if there are too many
   return {true, chosen_heads("map", request.heads, p), request.rows, request.columns, request.pool};
 }
 
@@ -77,6 +79,8 @@ Captures requested_captures(const Problem& p, const AttentionOptions& options) {
   captures.top_k = options.top_k;
   captures.entropy = options.entropy;
   captures.received = options.received;
+  const int64_t keys[] = {p.heads, p.k_len};
+  if (options.received) element_count(keys);  // throws if there are too many
   return captures;
 }
 

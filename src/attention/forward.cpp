@@ -148,27 +148,33 @@ class Forward {
     if (call_.captures.top_k > 0) finish_top(tile);
   }
 
+  // A key among the best, of which the bits lie in an E; -1: none.
+  static int64_t key_at(const E* bits) noexcept {
+    std::conditional_t<sizeof(E) == 4, int32_t, int64_t> key;
+    std::memcpy(&key, bits, sizeof key);
+    return key;
+  }
+
   // The scores that were kept become weights, their keys numbers.
   void finish_top(QueryTile<E>& tile) noexcept {
     const Outputs& o = call_.outputs;
     const int64_t top_k = call_.captures.top_k;
     const E* keys = best(tile, call_.layout.best_keys);  // [top_k][queries]
     if (o.top_keys.data) {
-      using Integer = std::conditional_t<sizeof(E) == 4, int32_t, int64_t>;
       std::byte* out = row_of(o.top_keys, tile);
       for (int64_t i = 0; i < tile.positions.count; ++i)
-        for (int64_t k = 0; k < top_k; ++k) {
-          Integer key;
-          std::memcpy(&key, keys + k * tile.queries + i, sizeof key);
+        for (int64_t k = 0; k < top_k; ++k)
           reinterpret_cast<int64_t*>(out)[i * o.top_keys.row_stride + k * o.top_keys.dim_stride] =
-              key;
-        }
+              key_at(keys + k * tile.queries + i);
     }
     if (!o.top_weights.data) return;
     Tile<E> list = tile.hooks;
     list.scores = best(tile, call_.layout.best);
     list.keys = top_k;
     n_.weights(call_.normalizer_object, list);
+    // Where there is no key there is no weight, also in a row that a NaN has spoilt.
+    for (int64_t x = 0; x < top_k * tile.queries; ++x)
+      if (key_at(keys + x) < 0) list.scores[x] = 0;
     store_rows(tile, o.top_weights, list.scores, top_k, nullptr);
   }
 

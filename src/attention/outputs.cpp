@@ -77,7 +77,7 @@ void take_operand(const TensorView& view, bool matrix, Operand& o) {
   const int lead = view.rank - (matrix ? 2 : 1);
   for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.empty() ? 0 : view.strides[i];
   if (view.empty()) return;  // strides that no element needs may be anything
-  o.row_stride = view.strides[lead];
+  if (view.shape[lead] > 1) o.row_stride = view.strides[lead];
   if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
 }
 

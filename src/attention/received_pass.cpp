@@ -6,6 +6,10 @@
 namespace rapt {
 namespace {
 
+// Tiles whose weights are added up in E before they go to a sum in double: with all of a long
+// sequence in one sum the error would grow with its length.
+constexpr int64_t kTilesPerSum = 64;
+
 template <class E>
 int64_t blocks_per_head(const ForwardCall<E>& call) {
   const Problem& p = call.problem;
@@ -30,11 +34,19 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
   const Sequence& s = tiles.sequence();
   const int64_t begin = nth * t.block_keys, end = std::min(begin + t.block_keys, s.k_len);
   const KeyBlock block = tiles.load_block(begin, end, Values::leave);
-  E* const sums = tiles.template scratch<E>(call.layout.sums);  // [block_keys][lanes]
+  E* const sums = tiles.template scratch<E>(call.layout.sums);              // [block_keys][lanes]
+  auto* const totals = tiles.template scratch<double>(call.layout.totals);  // [block_keys]
   std::fill_n(sums, (end - begin) * t.lanes, E(0));
+  std::fill_n(totals, end - begin, 0.0);
+  const auto add_to_totals = [&] {
+    for (int64_t j = 0; j < end - begin; ++j)
+      for (E* lane = sums + j * t.lanes; lane < sums + (j + 1) * t.lanes; ++lane)
+        totals[j] += *lane, *lane = 0;
+  };
 
   const int64_t widest = t.long_vectors * t.lanes;
   for (int64_t q = 0; q < s.q_len && !tiles.stopped(); q += widest) {
+    if (q % (kTilesPerSum * widest) == 0) add_to_totals();
     const Positions queries{q, 1, std::min(widest, s.q_len - q)};
     if (!tiles.sees(queries, begin, end)) continue;
     QueryTile<E> tile;
@@ -47,13 +59,13 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
                                              sums + first * t.lanes);
   }
 
+  add_to_totals();
+
   const Operand& out = call.outputs.received;
   const int64_t at = tiles.offset_of(out);
-  for (int64_t j = begin; j < end; ++j) {
-    E sum = 0;
-    for (int64_t x = 0; x < t.lanes; ++x) sum += sums[(j - begin) * t.lanes + x];
-    *reinterpret_cast<E*>(out.at(at + (s.key_begin + j) * out.row_stride)) = sum;
-  }
+  for (int64_t j = begin; j < end; ++j)
+    *reinterpret_cast<E*>(out.at(at + (s.key_begin + j) * out.row_stride)) =
+        static_cast<E>(totals[j - begin]);
 }
 
 }  // namespace

@@ -112,7 +112,10 @@ class ScoreTiles {
       for (int64_t i = 0; i < count; ++i) {
         if (bias_) {  // what the next tile will read
           const bool last = i + 1 == count;
-          next_bias_ = bias_at(tiles[last ? 0 : i + 1].positions.start, last ? block.end : begin);
+          next_bias_ =
+              last && block.end >= range.end
+                  ? nullptr
+                  : bias_at(tiles[last ? 0 : i + 1].positions.start, last ? block.end : begin);
         }
         const int64_t first = scores_of(tiles[i], block);
         if (tiles[i].hooks.keys > 0) step(tiles[i], block, first);

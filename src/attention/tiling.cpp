@@ -41,6 +41,11 @@ double work_of(const Problem& p) {
 
 }  // namespace
 
+int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tiling& t) {
+  const int64_t queries_per_row = p.q_len / map.rows;
+  return std::clamp<int64_t>(t.long_vectors * t.lanes / queries_per_row, 1, map.rows);
+}
+
 double worthwhile_workers(const Problem& p) { return 1 + work_of(p) * (1 / kWorkOfWorker); }
 
 template <class E>
@@ -134,6 +139,9 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
       place((values_in_place(p, route) ? 0 : t.block_keys) * packed_stride(p.value_dim, t.step),
             route_size);
   layout.sums = place((c.received ? t.block_keys : 0) * t.lanes, sizeof(E));
+  layout.totals = place(c.received ? t.block_keys : 0, sizeof(double));
+  layout.cells = place(c.map.wanted ? map_rows_per_task(p, c.map, t) * c.map.columns : 0,
+                       sizeof(double));
   layout.worker_bytes = at;
   return layout;
 }

@@ -61,6 +61,9 @@ struct Tiling {
 // How many threads the work of a problem would pay for.
 double worthwhile_workers(const Problem& problem);
 
+// Rows of cells of a map that a task computes: enough of them for a tile, if they are smaller.
+int64_t map_rows_per_task(const Problem& problem, const RequestedMap& map, const Tiling& tiling);
+
 // The workers of an executor.
 struct Workers {
   int most = 1;
@@ -96,6 +99,8 @@ struct ScratchLayout {
   size_t key = 0;         // [block_keys][head_dim] of the route's elements, if packed
   size_t value = 0;       // [block_keys][value_dim] of the route's elements, if packed
   size_t sums = 0;        // [block_keys][lanes] E: attention received by the keys of a block
+  size_t totals = 0;      // [block_keys] double: the same, of many tiles
+  size_t cells = 0;       // [map rows of a task][columns] double
   size_t worker_bytes = 0;
 
   // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).

@@ -172,6 +172,15 @@ TEST(HugeStrides, AbsurdShapesOverflow) {
   EXPECT_EQ(code_of_all(repeated({kHuge, kHuge, 2, 4}), one_head, one_head), kOverflow);
   EXPECT_EQ(code_of_all(small, small, repeated({3, kHuge})), kOverflow);
   EXPECT_EQ(code_of_all(repeated({kMost, 4}), small, small), kOverflow);
+  // Rows of no values are counted, too.
+  constexpr int64_t kMany = int64_t{1} << 40;
+  EXPECT_EQ(code_of_all(repeated({1, kMany, 1}), repeated({kMany, 1, 1}), repeated({1, 1, 0})),
+            kOverflow);
+  AttentionOptions options;
+  options.received = true;
+  EXPECT_EQ(code_of_all(repeated({kMany, 1, 1}), repeated({1, kMany, 1}), repeated({1, kMany, 1}),
+                        options),
+            kOverflow);
   // Offsets that overflow although the shape is small.
   TensorView far = small;
   far.strides[0] = kMost / 2;

@@ -137,8 +137,9 @@ struct Softmax {
       V spread = V::set(0);
       store(row_sum + x, add(sum, exponentials<kLog2Units, kEntropyToo>(t, x, shift, spread)));
       if constexpr (kEntropyToo) {
-        // `sum` is l e^(m - m') here. A row without keys so far has a spread of 0.
-        const V moved = mul(sum, sub(shift_of(old_max), shift));
+        // `sum` is l e^(m - m') here. A row without keys so far has a spread of 0. Bounded as
+        // above: the difference of two large scores may overflow.
+        const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), shift)));
         const V before = select(equal(old_max, V::set(-__builtin_inf())), V::set(0),
                                 fma(V::load(t.entropy + x), factor, moved));
         store(t.entropy + x, add(before, spread));

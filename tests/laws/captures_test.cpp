@@ -1,0 +1,70 @@
+// Captures where rows are spoilt, scores lie far apart, and sums are long.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "laws/call.h"
+#include "rapt/mask/causal.h"
+
+namespace laws {
+namespace {
+
+// Where a row has no more keys there is no weight, also in a row that a NaN has spoilt.
+TEST(Captures, NoWeightWithoutAKeyBesideNaN) {
+  Random random(base_seed());
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(rapt::name_of(dtype));
+    const Tensor query = random_normal(random, dtype, {4, 5});
+    const Tensor key = mapped(query, [](double x, auto i) {
+      return i[0] == 1 ? std::numeric_limits<double>::quiet_NaN() : x;
+    });
+    const rapt::Causal causal;
+    AttentionOptions options;
+    options.masks = {&causal};
+    options.top_k = 4;
+    const AttentionResult got = scaled_dot_product_attention(query, key, query, options);
+    for (int64_t i = 1; i < 4; ++i)
+      for (int64_t k = 0; k < 4; ++k) {
+        const double weight = get(got.top_weights, Dims{i, k});
+        if (k <= i)
+          EXPECT_TRUE(std::isnan(weight)) << i << ", " << k;
+        else
+          EXPECT_EQ(weight, 0) << i << ", " << k;
+      }
+  }
+}
+
+// Two blocks of keys whose scores differ by more than the largest number: one of them has no
+// weight, and the other's entropy is the logarithm of its keys.
+TEST(Captures, EntropyOfScoresFarApart) {
+  constexpr int64_t kFew = 100, kLen = 300;  // beyond the longest block
+  const Tensor query = filled(DType::f32, {1, 1}, 1), value = filled(DType::f32, {kLen, 1}, 1);
+  const Tensor key = mapped(filled(DType::f32, {kLen, 1}, 2e38),
+                            [](double x, auto i) { return i[0] < kLen - kFew ? -x : x; });
+  const Tensor bias = filled(DType::f32, {1, 1}, 0);
+  AttentionOptions options;
+  options.scale = 1;
+  options.entropy = true;
+  for (const bool natural_units : {false, true}) {
+    if (natural_units) options.bias = bias;
+    const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
+    EXPECT_NEAR(get(got.entropy, Dims{0}), std::log(kFew), 1e-6);
+  }
+}
+
+// A hundred million equal weights in one cell, ten thousand for each key: added one after the
+// other in f32 they would lose four digits.
+TEST(Captures, LongSumsKeepTheirDigits) {
+  constexpr int64_t kLen = 10001;
+  const Tensor x = filled(DType::f32, {kLen, 1}, 0);
+  AttentionOptions options;
+  options.map = rapt::MapRequest{1, 1, rapt::Pool::sum, {}};
+  options.received = true;
+  const AttentionResult got = scaled_dot_product_attention(x, x, x, options);
+  EXPECT_NEAR(get(got.map, Dims{0, 0}) / kLen, 1, 5e-6);
+  for (int64_t j = 0; j < kLen; j += 100) EXPECT_NEAR(get(got.received, Dims{j}), 1, 1e-6) << j;
+}
+
+}  // namespace
+}  // namespace laws
