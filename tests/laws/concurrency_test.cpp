@@ -156,7 +156,7 @@ TEST(Concurrency, CancelledBeforeTheCall) {
 }
 
 TEST(Concurrency, ExceptionsOfTheExecutorPassThrough) {
-  const Tensor x = filled(DType::f32, {2, 600, 8}, 1);  // enough work to be given to the executor
+  const Tensor x = filled(DType::f32, {2, 1200, 8}, 1);  // enough work to be given to the executor
   for (const int64_t good : {0, 1, 3}) {
     Throwing pool(good);
     Context context;
