@@ -17,54 +17,55 @@ struct KeyBits<float> {
   using Integer = int32_t;
 };
 
-// Does x go before y in a list, by lanes? Larger ones do, and a NaN before all numbers; nothing
-// goes before a NaN, nor before its equal.
-template <class V>
-RAPT_INLINE auto goes_before(V x, V y) {
-  const auto number = equal(y, y);
-  const V zero = V::set(0);
-  return not_at_most(select(number, x, zero), select(number, y, zero));
-}
-
-// Puts x into the sorted lists of all lanes. From the last place up: place r takes its neighbour
-// above where x goes above that, x where it goes just here, and stays otherwise. Few lists change
-// high up, so the walk mostly ends early.
+// Puts x into the sorted lists of all lanes; no NaN among them. From the last place up: place r
+// takes its neighbour above where x goes above that, x where it goes just here, and stays
+// otherwise. Few lists change high up, so the walk mostly ends early.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
                           E* best_keys) noexcept {
   int64_t r = top_k - 1;
   V here = V::load(best + r * queries), here_key = V::load(best_keys + r * queries);
+  auto goes_here = not_at_most(x, here);
   for (; r > 0; --r) {
     const V above = V::load(best + (r - 1) * queries);
     const V above_key = V::load(best_keys + (r - 1) * queries);
-    const auto goes_here = goes_before(x, here), goes_above = goes_before(x, above);
+    const auto goes_above = not_at_most(x, above);
     store(best + r * queries, select(goes_above, above, select(goes_here, x, here)));
     store(best_keys + r * queries, select(goes_above, above_key, select(goes_here, key, here_key)));
-    if (!any(goes_above)) return;
-    here = above, here_key = above_key;
+    if (r % 16 == 0 && !any(goes_above)) return;
+    here = above, here_key = above_key, goes_here = goes_above;
   }
-  const auto goes_here = goes_before(x, here);
   store(best, select(goes_here, x, here));
   store(best_keys, select(goes_here, key, here_key));
 }
 
+// In the lists a NaN counts as infinity: its row has weights of NaN, whatever their order.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void keep_top(const E* scores, int64_t keys, int64_t queries, int64_t first_key,
                             int64_t top_k, E* best, E* best_keys) noexcept {
+  const V infinity = V::set(__builtin_inf());
   for (int64_t x = 0; x < queries; x += V::kLanes) {
+    const E* column = scores + x;
     const E* last = best + (top_k - 1) * queries + x;
-    // What a score must not be at most. Of a list full of NaN: infinity, which only a NaN passes.
-    const auto bound = [last] {
-      const V least = V::load(last);
-      return select(equal(least, least), least, V::set(__builtin_inf()));
-    };
-    V least = bound();
-    for (int64_t j = 0; j < keys; ++j) {
-      const V s = V::load(scores + j * queries + x);
-      if (!any(not_at_most(s, least))) continue;
-      const auto key = static_cast<typename KeyBits<E>::Integer>(first_key + j);
-      insert(s, V::splat(__builtin_bit_cast(E, key)), queries, top_k, best + x, best_keys + x);
-      least = bound();
+    V least = V::load(last);
+    // First the keys that may enter some list, without a branch, because nobody could predict it;
+    // then these one by one, with bounds that rise.
+    constexpr int64_t kRun = 64;
+    for (int64_t begin = 0; begin < keys; begin += kRun) {
+      int32_t candidate[kRun];
+      int64_t candidates = 0;
+      for (int64_t j = begin; j < smaller(keys, begin + kRun); ++j) {
+        candidate[candidates] = static_cast<int32_t>(j);
+        candidates += any(not_at_most(V::load(column + j * queries), least));
+      }
+      for (int64_t c = 0; c < candidates; ++c) {
+        const V score = V::load(column + candidate[c] * queries);
+        const V s = select(equal(score, score), score, infinity);
+        if (!any(not_at_most(s, least))) continue;
+        const auto key = static_cast<typename KeyBits<E>::Integer>(first_key + candidate[c]);
+        insert(s, V::splat(__builtin_bit_cast(E, key)), queries, top_k, best + x, best_keys + x);
+        least = V::load(last);
+      }
     }
   }
 }
