@@ -12,6 +12,8 @@ namespace {
 
 // Cell c of `cells` begins at this position of `length`.
 int64_t begin_of_cell(int64_t c, int64_t length, int64_t cells) {
+  // Nearly every product fits 64 bits, whose division is several times as fast.
+  if (int64_t product; !__builtin_mul_overflow(c, length, &product)) return product / cells;
   return static_cast<int64_t>(static_cast<__int128>(c) * length / cells);
 }
 // The cell of a position: the last one that begins at or before it.
@@ -43,6 +45,7 @@ class MapTask {
       const Positions queries{q, 1, std::min(widest, last - q)};
       tiles_.begin_tile(tile, queries, call_.tiling.vectors(queries.count), 0);
       tiles_.restore_state(tile);
+      cut_rows(queries);
       tiles_.for_each_block(&tile, 1, Values::leave,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });
     }
@@ -53,32 +56,41 @@ class MapTask {
   }
 
  private:
+  // Where the cells of a tile's queries end among its lanes.
+  void cut_rows(const Positions& queries) noexcept {
+    first_row_ = cell_of(queries.start, p_.q_len, map_.rows);
+    rows_ = 0;
+    for (int64_t end = 0; end < queries.count; ++rows_) {
+      end = begin_of_cell(first_row_ + rows_ + 1, p_.q_len, map_.rows) - queries.start;
+      row_end_[rows_] = static_cast<int>(std::min(end, queries.count));
+    }
+  }
+
   void pool(QueryTile<E>& tile) noexcept {
     tiles_.final_weights(tile);
     const Positions& keys = tile.hooks.key_positions;
     E* const pooled = tiles_.row(2);  // [queries]
-    for (int64_t j = 0; j < keys.count;) {
-      const int64_t b = cell_of(keys[j], p_.k_len, map_.columns);
+    int64_t b = cell_of(keys.start, p_.k_len, map_.columns);
+    for (int64_t j = 0; j < keys.count; ++b) {
       const int64_t end =
           std::min(keys.count, begin_of_cell(b + 1, p_.k_len, map_.columns) - keys.start);
       call_.kernels.table.captures.pool_keys(tile.hooks.scores + j * tile.queries, end - j,
                                              tile.queries, map_.pool == Pool::max, pooled);
-      add_to_cells(tile.positions, b, pooled);
+      add_to_cells(b, pooled);
       j = end;
     }
   }
 
-  void add_to_cells(const Positions& queries, int64_t b, const E* pooled) noexcept {
-    int64_t a = cell_of(queries.start, p_.q_len, map_.rows);
-    for (int64_t i = 0; i < queries.count; ++a) {
-      const int64_t end =
-          std::min(queries.count, begin_of_cell(a + 1, p_.q_len, map_.rows) - queries.start);
-      double& out = cell(a, b);
+  void add_to_cells(int64_t b, const E* pooled) noexcept {
+    for (int64_t a = 0, i = 0; a < rows_; ++a) {
+      double& out = cell(first_row_ + a, b);
       if (map_.pool == Pool::max) {
-        for (; i < end; ++i)
+        for (; i < row_end_[a]; ++i)
           if (!(pooled[i] <= out)) out = std::isnan(out) ? out : pooled[i];
       } else {
-        for (; i < end; ++i) out += pooled[i];
+        E sum = 0;  // of a tile's lanes: too few to lose digits
+        for (; i < row_end_[a]; ++i) sum += pooled[i];
+        out += sum;
       }
     }
   }
@@ -107,6 +119,9 @@ class MapTask {
   const Operand& out_;
   ScoreTiles<E> tiles_;
   int64_t begin_ = 0;        // the first row of cells
+  int64_t first_row_ = 0;    // of the tile
+  int rows_ = 0;             // rows of cells that the tile takes part in
+  int row_end_[64];          // [rows_] the lanes of a tile that belong to them; a mask word at most
   double* cells_ = nullptr;  // [rows of the task][columns]
 };
 
