@@ -1,13 +1,21 @@
 // Shows documents packed into one row: each attends to itself only, as in training without padding.
 //
 // Three documents of different lengths lie one behind the other. By where each begins
-// (flash-attention calls that cu_seqlens) the tiles between documents are not even computed. The
-// result is that of one call per document, but for rounding: a row's keys are summed in blocks,
-// which begin elsewhere when the document does.
+// (flash-attention calls that cu_seqlens) the tiles between documents are not even computed. There
+// are two ways to say it:
+//
+//   a mask          one row that holds documents: positions count from the start of the row, and
+//                   biases, weights, maps and masks that read tensors go with it. The result is
+//                   that of one call per document but for rounding: a row's keys are summed in
+//                   blocks, which begin elsewhere when the document does.
+//   options.packed  a batch of sequences of different lengths: positions and anchors count from
+//                   each one's own start, also where it has other lengths of queries than of keys
+//                   (decoding, with Anchor::bottom_right). The bits are those of one call each.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <vector>
 
@@ -23,8 +31,9 @@ int main() try {
   const rapt::TensorView x(numbers.data(), {kHeads, n, kDim});  // query, key and value at once
 
   const rapt::Causal causal;
-  const rapt::DocumentsByStarts documents(rapt::TensorView(starts, {kDocuments + 1}));
-  const auto packed = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&documents, &causal}});
+  const rapt::TensorView begins(starts, {kDocuments + 1});
+  const rapt::DocumentsByStarts documents(begins);
+  const auto masked = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&documents, &causal}});
   const rapt::Plan plan = rapt::plan(x, x, x, {.masks = {&documents, &causal}});
   std::printf("%lld documents in one row: %lld tiles computed, %lld skipped\n",
               static_cast<long long>(kDocuments),
@@ -37,26 +46,36 @@ int main() try {
     ids[static_cast<size_t>(i)] = std::upper_bound(starts, starts + kDocuments, i) - starts;
   const rapt::Documents by_ids(rapt::TensorView(ids.data(), {n}));
   const auto same = rapt::scaled_dot_product_attention(x, x, x, {.masks = {&by_ids, &causal}});
-  const auto output = packed.output.values<float>();  // [kHeads, n, kDim]
+  const auto output = masked.output.values<float>();  // [kHeads, n, kDim]
   const auto other = same.output.values<float>();
   const bool same_bits = std::equal(output.begin(), output.end(), other.begin());
   std::printf("by ids: %s\n", same_bits ? "the same bits" : "NOT THE SAME");
 
+  // The same as packed sequences: the causal mask of each document is its own.
+  const auto packed = rapt::scaled_dot_product_attention(
+      x, x, x, {.masks = {&causal}, .packed = {.query_starts = begins}});
+  const auto sequences = packed.output.values<float>();  // [kHeads, n, kDim]
+
   // One call per document, on views of the same memory.
   float largest = 0;
+  bool packed_bits = true;
   for (int64_t d = 0; d < kDocuments; ++d) {
     const rapt::TensorView own = x.slice(1, starts[d], starts[d + 1]);
     const auto alone = rapt::scaled_dot_product_attention(own, own, own, {.masks = {&causal}});
-    const auto expected = alone.output.values<float>();  // [kHeads, length, kDim]
-    const int64_t length = starts[d + 1] - starts[d];
-    for (int64_t head = 0; head < kHeads; ++head)
-      for (int64_t e = 0; e < length * kDim; ++e)
-        largest = std::max(
-            largest, std::fabs(output[static_cast<size_t>((head * n + starts[d]) * kDim + e)] -
-                               expected[static_cast<size_t>(head * length * kDim + e)]));
+    const size_t count = static_cast<size_t>((starts[d + 1] - starts[d]) * kDim);
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const size_t first = static_cast<size_t>((head * n + starts[d]) * kDim);
+      const auto expected =  // [length, kDim]
+          alone.output.values<float>().subspan(static_cast<size_t>(head) * count, count);
+      for (size_t e = 0; e < count; ++e)
+        largest = std::max(largest, std::fabs(output[first + e] - expected[e]));
+      packed_bits &= std::memcmp(&sequences[first], expected.data(), count * sizeof(float)) == 0;
+    }
   }
   std::printf("largest difference to separate calls: %.1e\n", static_cast<double>(largest));
-  return same_bits && largest < 1e-5f ? 0 : 1;
+  std::printf("as packed sequences: %s as separate calls\n",
+              packed_bits ? "the same bits" : "NOT THE SAME");
+  return same_bits && packed_bits && largest < 1e-5f ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
