@@ -40,7 +40,9 @@ struct Progress {
 };
 
 struct Context {
-  Executor* executor = nullptr;  // null: the library's own threads (thread_pool.h)
+  // Null: the library's own threads (thread_pool.h). A problem that is not worth a second thread is
+  // done by the calling thread without asking the executor.
+  Executor* executor = nullptr;
   // At most so many of the library's own, the caller included; 0: as many as the machine gives to
   // the process (default_threads()), which is also the most that there are. Small problems take
   // fewer; plan() says how many. 1: the calling thread does all. Beside an executor: 0.

@@ -270,11 +270,10 @@ void run_forward(const ForwardCall<E>& call, const Context& context) {
   for (const Pass<E>& pass : passes) run.tasks += pass.tasks;
   for (const Pass<E>& pass : passes) {
     run.pass = pass;
-    if (call.tiling.workers > 1 && pass.tasks > 1) {
-      if (context.executor)
-        context.executor->run(pass.tasks, run_task<E>, &run);
-      else
-        default_pool().run(pass.tasks, run_task<E>, &run, call.tiling.workers);
+    if (context.executor && call.tiling.to_executor && pass.tasks > 0) {
+      context.executor->run(pass.tasks, run_task<E>, &run);
+    } else if (call.tiling.workers > 1 && pass.tasks > 1) {
+      default_pool().run(pass.tasks, run_task<E>, &run, call.tiling.workers);
     } else {
       for (int64_t task = 0; task < pass.tasks; ++task) run_task<E>(&run, task, 0);
     }

@@ -68,6 +68,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& ava
   const double work = work_of(p);
   const double worth = worthwhile_workers(p);
   t.workers = worth < available.most ? static_cast<int>(worth) : available.most;
+  t.to_executor = worth >= 2;
   while (t.workers > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * t.workers) {
     tiles /= 2;
     t.units_per_head = count_units(p, tiles * tile_queries);
@@ -75,7 +76,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& ava
   t.unit_queries = tiles * tile_queries;
   const int64_t units = p.heads * t.units_per_head;
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
-  if (t.workers > 1 && !available.can_be_fewer) t.workers = available.most;
+  if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
 
   // Short sequences share a task, but every worker gets some.
   if (units <= 1) return t;
@@ -140,8 +141,8 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
             route_size);
   layout.sums = place((c.received ? t.block_keys : 0) * t.lanes, sizeof(E));
   layout.totals = place(c.received ? t.block_keys : 0, sizeof(double));
-  layout.cells = place(c.map.wanted ? map_rows_per_task(p, c.map, t) * c.map.columns : 0,
-                       sizeof(double));
+  layout.cells =
+      place(c.map.wanted ? map_rows_per_task(p, c.map, t) * c.map.columns : 0, sizeof(double));
   layout.worker_bytes = at;
   return layout;
 }

@@ -33,6 +33,7 @@ struct Tiling {
   int64_t units_per_head = 0;  // summed over the sequences
   int64_t units_per_task = 1;  // short sequences share a task
   int workers = 1;             // that are worth their wake-up, at most what the executor has
+  bool to_executor = false;    // is there enough work to trouble a caller's executor?
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
