@@ -252,8 +252,9 @@ Expectations expect(const Problem& problem, const Captures& captures, const Samp
   e.map.floor.resize(e.map.truth.size(), 0);
   // The weights of a cell are added one key after the other, up to 128 of a block: roundings of e/2
   // of partial sums, sqrt(128) e/2 in quadrature, and twice that, as a maximum is compared.
+  // A maximum adds nothing.
   constexpr double kSum = 12 * double{std::numeric_limits<Real>::epsilon()};
-  for (size_t i = 0; i < e.map.floor.size(); ++i)
+  for (size_t i = 0; i < e.map.floor.size() && captures.map->pooling != Pooling::max; ++i)
     e.map.floor[i] += kSum * std::abs(static_cast<double>(e.map.truth[i]));
   if (sample.heads) {
     std::vector<int64_t> places;

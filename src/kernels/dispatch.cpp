@@ -65,9 +65,7 @@ const KernelTable<float>& kernels<float>() {
 
 template <>
 const KernelTable<double>& kernels<double>() {
-  for (size_t i = chosen() + 1; i-- > 0;)
-    if (const auto* table = kIsas[i].tables().f64) return *table;
-  throw Error(ErrorCode::unsupported, "this build has no float64 kernels");
+  return *kIsas[chosen()].tables().f64;
 }
 
 std::vector<InstructionSet> instruction_sets() {

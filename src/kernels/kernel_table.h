@@ -132,7 +132,7 @@ struct KernelTable {
 
 struct IsaTables {
   const KernelTable<float>* f32;
-  const KernelTable<double>* f64;  // null where the set has none: the scalar one is taken
+  const KernelTable<double>* f64;
 };
 
 // The tables in use: the highest instruction set that this CPU has and RAPT_ISA allows.

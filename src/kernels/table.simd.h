@@ -95,16 +95,10 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
   static constexpr KernelTable<E> table = make();
 };
 
-template <class V>
-constexpr const KernelTable<double>* float64_table() {
-  if constexpr (__is_same(V, void))
-    return nullptr;
-  else
-    return &Tables<V, Normalizers, Scores>::table;
-}
-
 }  // namespace
 
-IsaTables tables() noexcept { return {&Tables<F, Normalizers, Scores>::table, float64_table<D>()}; }
+IsaTables tables() noexcept {
+  return {&Tables<F, Normalizers, Scores>::table, &Tables<D, Normalizers, Scores>::table};
+}
 
 }  // namespace rapt::RAPT_ISA
