@@ -79,20 +79,75 @@ RAPT_NOINLINE void add_received(const E* weights, int64_t keys, int64_t queries,
   }
 }
 
-template <class V, class E = typename V::Element>
-RAPT_NOINLINE void pool_keys(const E* weights, int64_t keys, int64_t queries, bool maximum,
-                             E* pooled) noexcept {
-  for (int64_t x = 0; x < queries; x += V::kLanes) {
-    V acc = V::load(weights + x);
-    if (maximum) {
-      // A NaN stays: the maximum of the hardware would drop it at the next number.
-      for (int64_t j = 1; j < keys; ++j)
-        acc = select(equal(acc, acc), max(acc, V::load(weights + j * queries + x)), acc);
-    } else {
-      for (int64_t j = 1; j < keys; ++j) acc = add(acc, V::load(weights + j * queries + x));
-    }
-    store(pooled + x, acc);
+struct Sum {
+  template <class V>
+  static V take(V sum, V x) {
+    return add(sum, x);
   }
+  static double take(double sum, double x) { return sum + x; }
+};
+// A NaN stays: the maximum of the hardware would drop it at the next number.
+struct Maximum {
+  template <class V>
+  static V take(V largest, V x) {
+    return select(equal(largest, largest), max(largest, x), largest);
+  }
+  static double take(double largest, double x) {
+    return x <= largest || largest != largest ? largest : x;
+  }
+};
+
+// Of `count` rows. Four at a time, because one would wait for the latency of its additions.
+template <class How, class V, class E = typename V::Element>
+RAPT_INLINE V pool_rows(const E* rows, int64_t stride, int64_t count) {
+  V pooled = V::load(rows);
+  int64_t i = 1;
+  if (count >= 4) {
+    V part[4];
+    UNROLL_FOR (int k = 0; k < 4; ++k) part[k] = V::load(rows + k * stride);
+    for (i = 4; i + 4 <= count; i += 4)
+      UNROLL_FOR (int k = 0; k < 4; ++k)
+        part[k] = How::take(part[k], V::load(rows + (i + k) * stride));
+    pooled = How::take(How::take(part[0], part[1]), How::take(part[2], part[3]));
+  }
+  for (; i < count; ++i) pooled = How::take(pooled, V::load(rows + i * stride));
+  return pooled;
+}
+
+// First over the keys, where queries are lanes. What they leave is transposed, as many columns of
+// cells at a time as a vector has lanes, and pooled over the queries.
+template <class How, class V, class E = typename V::Element>
+RAPT_NOINLINE void pool_by(E* weights, int64_t queries, const int* column_end, int64_t columns,
+                           const int* row_end, int64_t rows, double* cells,
+                           int64_t stride) noexcept {
+  for (int64_t x = 0; x < queries; x += V::kLanes)
+    for (int64_t b = 0, j = 0; b < columns; j = column_end[b++])  // b <= j: row b has been read
+      store(weights + b * queries + x,
+            pool_rows<How, V>(weights + j * queries + x, queries, column_end[b] - j));
+  for (int64_t b = 0; b < columns; b += V::kLanes) {
+    alignas(64) E transposed[V::kMaxVectors * V::kLanes * V::kLanes];  // [queries][columns]
+    for (int64_t x = 0; x < queries; x += V::kLanes) {
+      V r[V::kLanes];
+      load_transposed<V, AsElement<V>>(weights + b * queries + x, queries, 1, columns - b,
+                                       queries - x, r);
+      UNROLL_FOR (int y = 0; y < V::kLanes; ++y) store(transposed + (x + y) * V::kLanes, r[y]);
+    }
+    const int64_t some_columns = smaller(columns - b, V::kLanes);
+    for (int64_t a = 0, i = 0; a < rows; i = row_end[a++]) {
+      E of_columns[V::kLanes];
+      store(of_columns, pool_rows<How, V>(transposed + i * V::kLanes, V::kLanes, row_end[a] - i));
+      double* row = cells + a * stride + b;
+      for (int64_t c = 0; c < some_columns; ++c)
+        row[c] = How::take(row[c], static_cast<double>(of_columns[c]));
+    }
+  }
+}
+
+template <class V, class E = typename V::Element>
+void pool(E* weights, int64_t queries, const int* column_end, int64_t columns, const int* row_end,
+          int64_t rows, bool maximum, double* cells, int64_t stride) noexcept {
+  (maximum ? pool_by<Maximum, V> : pool_by<Sum, V>)(weights, queries, column_end, columns, row_end,
+                                                    rows, cells, stride);
 }
 
 }  // namespace

@@ -95,9 +95,12 @@ struct CaptureKernels {
   // sums [keys][lanes] += weights, vector by vector.
   void (*add_received)(const E* weights /* [keys][queries] */, int64_t keys, int64_t queries,
                        E* sums) noexcept;
-  // pooled [queries] = the sum or the maximum of the weights over the keys.
-  void (*pool_keys)(const E* weights /* [keys][queries] */, int64_t keys, int64_t queries,
-                    bool maximum, E* pooled) noexcept;
+  // cells [rows][columns], rows `stride` apart, take the weights of a block, which are lost: their
+  // sum, or their maximum. Cell (a, b) has the queries and keys before row_end[a] and column_end[b]
+  // that no cell before it has.
+  void (*pool)(E* weights /* [keys][queries] */, int64_t queries, const int* column_end,
+               int64_t columns, const int* row_end, int64_t rows, bool maximum, double* cells,
+               int64_t stride) noexcept;
 };
 
 template <class E>

@@ -86,7 +86,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.isa = RAPT_ISA_NAME;
     t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
     t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
-    t.captures = {keep_top<V>, add_received<V>, pool_keys<V>};
+    t.captures = {keep_top<V>, add_received<V>, pool<V>};
     t.exclude = exclude<V>;
     t.fma_loop = fma_loop<V>;
     Storages<V>::fill(t);

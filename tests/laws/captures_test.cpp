@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "laws/call.h"
 #include "rapt/mask/causal.h"
@@ -50,6 +52,51 @@ TEST(Captures, EntropyOfScoresFarApart) {
     if (natural_units) options.bias = bias;
     const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
     EXPECT_NEAR(get(got.entropy, Dims{0}), std::log(kFew), 1e-6);
+  }
+}
+
+// Cells of any size, which tiles and blocks of keys cut anywhere, are what the weights of the same
+// call say. A NaN is seen in every cell that has one, and in no other.
+TEST(Captures, MapsPoolTheWeights) {
+  constexpr int64_t kQueries = 310, kKeys = 290, kSpoilt = 200;
+  Random random(base_seed());
+  const rapt::Causal causal;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor query = random_normal(random, dtype, {kQueries, 5});
+    const Tensor value = random_normal(random, dtype, {kKeys, 5});
+    const Tensor key = mapped(value, [](double x, auto i) {
+      return i[0] == kSpoilt ? std::numeric_limits<double>::quiet_NaN() : x;
+    });
+    for (const auto& [rows, columns] : std::initializer_list<std::pair<int64_t, int64_t>>{
+             {1, 1}, {2, 289}, {7, 3}, {80, 72}, {100, 131}, {309, 2}, {310, 290}})
+      for (const auto pool : {rapt::Pool::mean, rapt::Pool::max, rapt::Pool::sum}) {
+        SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << " map of " << rows << " x "
+                                        << columns << ", pool " << static_cast<int>(pool));
+        AttentionOptions options;
+        options.masks = {&causal};
+        options.weights = rapt::WeightsRequest{};
+        options.map = rapt::MapRequest{rows, columns, pool, {}};
+        const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
+        int wrong = 0;
+        for (int64_t a = 0; a < rows; ++a)
+          for (int64_t b = 0; b < columns; ++b) {
+            double sum = 0, largest = 0, pairs = 0;
+            for (int64_t i = a * kQueries / rows; i < (a + 1) * kQueries / rows; ++i)
+              for (int64_t j = b * kKeys / columns; j < (b + 1) * kKeys / columns; ++j, ++pairs) {
+                const double weight = get(got.weights, Dims{i, j});
+                sum += weight;
+                largest = std::fmax(largest, weight);
+              }
+            const double cell = get(got.map, Dims{a, b});
+            const double expected = pool == rapt::Pool::max    ? largest
+                                    : pool == rapt::Pool::mean ? sum / pairs
+                                                               : sum;
+            const double tolerance = dtype == DType::f32 ? 1e-5 : 1e-13;
+            wrong += std::isnan(sum) ? !std::isnan(cell)
+                                     : !(std::fabs(cell - expected) <= tolerance * expected);
+          }
+        EXPECT_EQ(wrong, 0) << "cells are not what their weights are";
+      }
   }
 }
 
