@@ -70,12 +70,20 @@ struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
   Device device = Device::cpu;
-  bool read_only = true;  // writing through this view is an error
-  int rank = -1;          // -1: no tensor at all
-  int64_t shape[kMaxRank] = {};
-  int64_t strides[kMaxRank] = {};  // in elements
+  bool read_only = true;      // writing through this view is an error
+  int rank = -1;              // -1: no tensor at all
+  int64_t shape[kMaxRank];    // [rank]; what is beyond is neither set nor copied, because half a
+  int64_t strides[kMaxRank];  // kilobyte takes as long as a small problem. In elements
 
-  TensorView() = default;
+  TensorView() noexcept {}
+  TensorView(const TensorView& other) noexcept { *this = other; }
+  TensorView& operator=(const TensorView& other) noexcept {
+    data = other.data, dtype = other.dtype, device = other.device, read_only = other.read_only;
+    rank = other.rank;
+    for (int i = 0; i < rank && i < kMaxRank; ++i)
+      shape[i] = other.shape[i], strides[i] = other.strides[i];
+    return *this;
+  }
 
   // Dense, row-major. Throws Error(shape, overflow).
   TensorView(void* memory, DType element, Shape lengths, bool is_read_only);
