@@ -39,6 +39,50 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
   }
 }
 
+// Tiny problems, decoding and the last tiles of long problems have so few rows that to transpose a
+// block of nearly all zeros takes longer than to go element by element.
+constexpr int64_t kFewRows = 4;
+template <class V, class S>
+constexpr bool few(int64_t rows) {
+  return !S::kConverts && V::kLanes > kFewRows && rows > 0 && rows <= kFewRows;
+}
+
+template <class V>
+RAPT_INLINE void pack_few_queries(const typename V::Element* query, int64_t row_stride,
+                                  int64_t dim_stride, int64_t rows, int64_t head_dim, V factor,
+                                  int64_t queries, typename V::Element* query_t) {
+  using E = typename V::Element;
+  const E* row[kFewRows];
+  decltype(mask_of(0)) lane[kFewRows];
+  UNROLL_FOR (int64_t x = 0; x < kFewRows; ++x) {
+    row[x] = query + smaller(x, rows - 1) * row_stride;
+    lane[x] = mask_of(x < rows ? uint64_t{1} << x : 0);
+  }
+  for (int64_t d = 0; d < head_dim; ++d) {
+    V column = V::splat(0);
+    UNROLL_FOR (int64_t x = 0; x < kFewRows; ++x)
+      column = select(lane[x], V::splat(row[x][d * dim_stride]), column);
+    store(query_t + d * queries, mul(factor, column));
+  }
+}
+
+// A vector of queries. Out of line, because its many registers would be saved for few rows, too.
+template <class V, class S>
+RAPT_NOINLINE void pack_vector_of_queries(const typename S::Stored* query, int64_t row_stride,
+                                          int64_t dim_stride, int64_t rows, int64_t head_dim,
+                                          V factor, int64_t queries, typename V::Element* query_t) {
+  for (int64_t d = 0; d < head_dim; d += V::kLanes) {
+    V r[V::kLanes];
+    load_transposed<V, S>(query + d * dim_stride, row_stride, dim_stride, rows, head_dim - d, r);
+    auto* out = query_t + d * queries;
+    if (head_dim - d >= V::kLanes) {
+      UNROLL_FOR (int y = 0; y < V::kLanes; ++y) store(out + y * queries, mul(factor, r[y]));
+    } else {
+      for (int64_t y = 0; y < head_dim - d; ++y) store(out + y * queries, mul(factor, r[y]));
+    }
+  }
+}
+
 // query_t [head_dim][queries] = factor * query^T.
 template <class V, class S, class E = typename V::Element>
 RAPT_NOINLINE void pack_queries(const void* from, int64_t row_stride, int64_t dim_stride,
@@ -47,18 +91,16 @@ RAPT_NOINLINE void pack_queries(const void* from, int64_t row_stride, int64_t di
   const auto* query = static_cast<const typename S::Stored*>(from);
   auto* query_t = static_cast<E*>(to);
   const V factor_v = V::splat(factor);
-  for (int64_t i = 0; i < queries; i += V::kLanes)
-    for (int64_t d = 0; d < head_dim; d += V::kLanes) {
-      V r[V::kLanes];
-      load_transposed<V, S>(query + i * row_stride + d * dim_stride, row_stride, dim_stride,
-                            rows - i, head_dim - d, r);
-      E* out = query_t + d * queries + i;
-      if (head_dim - d >= V::kLanes) {
-        UNROLL_FOR (int y = 0; y < V::kLanes; ++y) store(out + y * queries, mul(factor_v, r[y]));
-      } else {
-        for (int64_t y = 0; y < head_dim - d; ++y) store(out + y * queries, mul(factor_v, r[y]));
+  for (int64_t i = 0; i < queries; i += V::kLanes, query += V::kLanes * row_stride) {
+    if constexpr (!S::kConverts)
+      if (few<V, S>(rows - i)) {
+        pack_few_queries(query, row_stride, dim_stride, rows - i, head_dim, factor_v, queries,
+                         query_t + i);
+        continue;
       }
-    }
+    pack_vector_of_queries<V, S>(query, row_stride, dim_stride, rows - i, head_dim, factor_v,
+                                 queries, query_t + i);
+  }
 }
 
 // Rows of any strides and storage as dense rows of E.
@@ -113,50 +155,77 @@ RAPT_NOINLINE bool all_finite(const void* from, int64_t row_stride, int64_t coun
   return !any(not_at_most(total, V::splat(0)));
 }
 
+// Adding +0 makes one zero of -0 and +0: a product that underflows to -0 keeps its sign or loses it
+// to the exact zeros of masked keys, which a row's bits must not show.
+template <class E>
+RAPT_INLINE void store_few_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
+                                uint64_t present, int64_t rows, E* out, int64_t row_stride,
+                                int64_t dim_stride) {
+  for (int64_t x = 0; x < rows; ++x) {
+    const bool kept = (present >> x & 1) != 0;
+    const E scale = factor ? factor[x] : E(1);
+    for (int64_t d = 0; d < dims; ++d) {
+      const E value = tile_t[d * queries + x] * scale + E(0);
+      out[x * row_stride + d * dim_stride] = kept ? value : E(0);
+    }
+  }
+}
+
+// A vector of queries. Out of line, as pack_vector_of_queries().
+template <class V, class S>
+RAPT_NOINLINE void store_vector_of_rows(const typename V::Element* tile_t, int64_t dims,
+                                        int64_t queries, V factor, decltype(mask_of(0)) kept,
+                                        int64_t rows, typename S::Stored* out, int64_t row_stride,
+                                        int64_t dim_stride) {
+  const V zero = V::splat(0);
+  for (int64_t d = 0; d < dims; d += V::kLanes) {
+    const auto* from = tile_t + d * queries;
+    auto* block = out + d * dim_stride;
+    V r[V::kLanes];
+    if (dims - d >= V::kLanes && rows >= V::kLanes && dim_stride == 1) {
+      UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
+        r[y] = select(kept, add(mul(V::load(from + y * queries), factor), zero), zero);
+      transpose(r);
+      UNROLL_FOR (int x = 0; x < V::kLanes; ++x) S::save(block + x * row_stride, r[x]);
+      continue;
+    }
+    const int64_t some_dims = smaller(dims - d, V::kLanes);
+    const int64_t some_rows = smaller(rows, V::kLanes);
+    UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
+      r[y] = y < some_dims ? select(kept, add(mul(V::load(from + y * queries), factor), zero), zero)
+                           : zero;
+    if (dim_stride == 1) {
+      transpose(r);
+      UNROLL_FOR (int x = 0; x < V::kLanes; ++x)
+        if (x < some_rows) S::save_first(block + x * row_stride, r[x], some_dims);
+    } else if (row_stride == 1) {
+      UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
+        if (y < some_dims) S::save_first(block + y * dim_stride, r[y], some_rows);
+    } else {
+      for (int64_t y = 0; y < some_dims; ++y) {
+        typename S::Stored column[V::kLanes];
+        S::save(column, r[y]);
+        for (int64_t x = 0; x < some_rows; ++x) block[x * row_stride + y * dim_stride] = column[x];
+      }
+    }
+  }
+}
+
 template <class V, class S, class E = typename V::Element>
 RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
                               uint64_t present, int64_t rows, void* to, int64_t row_stride,
                               int64_t dim_stride) noexcept {
   auto* out = static_cast<typename S::Stored*>(to);
-  // Adding +0 makes one zero of -0 and +0: a product that underflows to -0 keeps its sign or loses
-  // it to the exact zeros of masked keys, which a row's bits must not show.
-  const V zero = V::splat(0);
-  for (int64_t i = 0; i < rows; i += V::kLanes) {
-    const auto kept = mask_of(present >> i);
-    const V factor_v = factor ? V::load(factor + i) : V::splat(1);
-    for (int64_t d = 0; d < dims; d += V::kLanes) {
-      const E* from = tile_t + d * queries + i;
-      auto* block = out + i * row_stride + d * dim_stride;
-      V r[V::kLanes];
-      if (dims - d >= V::kLanes && rows - i >= V::kLanes && dim_stride == 1) {
-        UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
-          r[y] = select(kept, add(mul(V::load(from + y * queries), factor_v), zero), zero);
-        transpose(r);
-        UNROLL_FOR (int x = 0; x < V::kLanes; ++x) S::save(block + x * row_stride, r[x]);
+  for (int64_t i = 0; i < rows; i += V::kLanes, out += V::kLanes * row_stride) {
+    const E* some = factor ? factor + i : nullptr;
+    if constexpr (!S::kConverts)
+      if (few<V, S>(rows - i)) {
+        store_few_rows(tile_t + i, dims, queries, some, present >> i, rows - i, out, row_stride,
+                       dim_stride);
         continue;
       }
-      const int64_t some_dims = smaller(dims - d, V::kLanes);
-      const int64_t some_rows = smaller(rows - i, V::kLanes);
-      UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
-        r[y] = y < some_dims
-                   ? select(kept, add(mul(V::load(from + y * queries), factor_v), zero), zero)
-                   : zero;
-      if (dim_stride == 1) {
-        transpose(r);
-        UNROLL_FOR (int x = 0; x < V::kLanes; ++x)
-          if (x < some_rows) S::save_first(block + x * row_stride, r[x], some_dims);
-      } else if (row_stride == 1) {
-        UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
-          if (y < some_dims) S::save_first(block + y * dim_stride, r[y], some_rows);
-      } else {
-        for (int64_t y = 0; y < some_dims; ++y) {
-          typename S::Stored column[V::kLanes];
-          S::save(column, r[y]);
-          for (int64_t x = 0; x < some_rows; ++x)
-            block[x * row_stride + y * dim_stride] = column[x];
-        }
-      }
-    }
+    store_vector_of_rows<V, S>(tile_t + i, dims, queries, some ? V::load(some) : V::splat(1),
+                               mask_of(present >> i), rows - i, out, row_stride, dim_stride);
   }
 }
 
