@@ -32,32 +32,13 @@ void check_reserved(const char* type, int32_t reserved) {
                  "; expected 0");
 }
 
-DType dtype_of(const char* name, rapt_dtype given) {
-  switch (given) {
-    case RAPT_F32:
-      return DType::f32;
-    case RAPT_F64:
-      return DType::f64;
-    case RAPT_BF16:
-      return DType::bf16;
-    case RAPT_F16:
-      return DType::f16;
-    case RAPT_I64:
-      return DType::i64;
-    case RAPT_I32:
-      return DType::i32;
-    case RAPT_U8:
-      return DType::u8;
-    case RAPT_BOOL:
-      return DType::boolean;
-    case 0:
-      throw Error(ErrorCode::dtype, std::string(name) +
-                                        " has no dtype: the field is 0; set it to RAPT_F32 or "
-                                        "another one of rapt_c.h");
-    default:
-      throw Error(ErrorCode::dtype, std::string(name) + " has dtype " + std::to_string(given) +
-                                        "; expected one of the RAPT_F32, ... of rapt_c.h");
-  }
+void wrong_dtype(const char* name, rapt_dtype given) {
+  throw Error(ErrorCode::dtype, given == 0
+                                    ? std::string(name) +
+                                          " has no dtype: the field is 0; set it to RAPT_F32 "
+                                          "or another one of rapt_c.h"
+                                    : std::string(name) + " has dtype " + std::to_string(given) +
+                                          "; expected one of the RAPT_F32, ... of rapt_c.h");
 }
 
 namespace {
@@ -77,26 +58,26 @@ void check_fields(const char* name, const rapt_tensor& t) {
 
 void read_view(const char* name, const rapt_tensor* given, TensorView& view) {
   if (!given) bad_argument(std::string(name) + " is a null pointer");
-  const rapt_tensor t = known_part(given);
-  view.dtype = dtype_of(name, t.dtype);
-  check_fields(name, t);
-  view.data = t.data;
+  const Known<rapt_tensor> t(given);
+  view.dtype = dtype_of(name, t->dtype);
+  check_fields(name, *t);
+  view.data = t->data;
   view.device = Device::cpu;
-  view.read_only = t.read_only != 0;
-  view.rank = t.rank;
-  for (int i = 0; i < t.rank; ++i) view.shape[i] = t.shape[i];
-  if (t.strides) {
-    for (int i = 0; i < t.rank; ++i) view.strides[i] = t.strides[i];
+  view.read_only = t->read_only != 0;
+  view.rank = t->rank;
+  for (int i = 0; i < t->rank; ++i) view.shape[i] = t->shape[i];
+  if (t->strides) {
+    for (int i = 0; i < t->rank; ++i) view.strides[i] = t->strides[i];
     element_count(view.dims());
     return;
   }
   int64_t count = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
+  for (int i = t->rank - 1; i >= 0; --i) {
     view.strides[i] = count;
     // 16: as element_count() does, which has the words for it, and for lengths of 0.
     if (view.shape[i] <= 0 || __builtin_mul_overflow(count, view.shape[i], &count) ||
         count > INT64_MAX / 16) {
-      view = TensorView(t.data, view.dtype, view.dims(), view.read_only);
+      view = TensorView(t->data, view.dtype, view.dims(), view.read_only);
       return;
     }
   }

@@ -51,17 +51,33 @@ void check_size(const T* given) {
     wrong_size(FirstVersion<T>::kName, given->size, sizeof(T));
 }
 
-// A copy of a caller's struct as this version knows it; what an older caller lacks is zero.
+// A caller's struct as this version knows it: the struct itself, or, of a caller with another
+// version, a copy, in which what an older one lacks is zero.
 template <class T>
-T known_part(const T* given) {
-  check_size(given);
-  if (given->size == sizeof(T)) return *given;
-  if (given->size > sizeof(T))
-    check_unknown_part(FirstVersion<T>::kName, given, sizeof(T), given->size);
-  T copy = {};
-  std::memcpy(&copy, given, given->size < sizeof(T) ? given->size : sizeof(T));
-  return copy;
-}
+class Known {
+ public:
+  explicit Known(const T* given) : known_(given) {
+    check_size(given);
+    if (given->size != sizeof(T)) copy(given);
+  }
+  Known(const Known&) = delete;
+  Known& operator=(const Known&) = delete;
+
+  const T& operator*() const noexcept { return *known_; }
+  const T* operator->() const noexcept { return known_; }
+
+ private:
+  [[gnu::cold]] void copy(const T* given) {
+    if (given->size > sizeof(T))
+      check_unknown_part(FirstVersion<T>::kName, given, sizeof(T), given->size);
+    copy_ = {};
+    std::memcpy(&copy_, given, given->size < sizeof(T) ? given->size : sizeof(T));
+    known_ = &copy_;
+  }
+
+  const T* known_;
+  T copy_;
+};
 
 // Writes `info` to a struct of the caller, which may be of another version. Its size stays.
 template <class T>
@@ -73,8 +89,19 @@ void write_struct(T info, T* out) {
   std::memcpy(bytes, &info, known);
 }
 
+constexpr bool follows(rapt_dtype number, DType dtype) {
+  return number == RAPT_F32 + static_cast<int>(dtype);
+}
+static_assert(follows(RAPT_F32, DType::f32) && follows(RAPT_F64, DType::f64) &&
+              follows(RAPT_BF16, DType::bf16) && follows(RAPT_F16, DType::f16) &&
+              follows(RAPT_I64, DType::i64) && follows(RAPT_I32, DType::i32) &&
+              follows(RAPT_U8, DType::u8) && follows(RAPT_BOOL, DType::boolean));
 // Throws Error(dtype) for a number that is none.
-DType dtype_of(const char* name, rapt_dtype given);
+[[noreturn, gnu::cold]] void wrong_dtype(const char* name, rapt_dtype given);
+inline DType dtype_of(const char* name, rapt_dtype given) {
+  if (given < RAPT_F32 || given > RAPT_BOOL) wrong_dtype(name, given);
+  return static_cast<DType>(given - RAPT_F32);
+}
 
 // Reads a tensor into a view, of whose lengths and strides only [rank] are written.
 // Throws Error(argument, dtype, shape, overflow, unsupported); a null pointer is an argument, too.
@@ -84,34 +111,5 @@ void read_view(const char* name, const rapt_tensor* given, TensorView& view);
 inline void read_if_given(const char* name, const rapt_tensor* given, TensorView& view) {
   if (given) read_view(name, given, view);
 }
-
-// A struct of nothing but views, none of them there yet, in memory that is not cleared: a view has
-// 512 bytes of lengths and strides of which a call uses a few, and to clear those of all views
-// would take as long as a small problem.
-template <class T>
-class Views {
- public:
-  static constexpr size_t kCount = sizeof(T) / sizeof(TensorView);
-  static_assert(sizeof(T) == kCount * sizeof(TensorView) && std::is_trivially_copyable_v<T>);
-
-  Views() noexcept {
-    for (size_t i = 0; i < kCount; ++i) {
-      TensorView& view = reinterpret_cast<TensorView*>(memory_)[i];
-      view.data = nullptr;
-      view.dtype = DType::f32;
-      view.device = Device::cpu;
-      view.read_only = true;
-      view.rank = -1;
-    }
-  }
-  Views(const Views&) = delete;
-  Views& operator=(const Views&) = delete;
-
-  T& operator*() noexcept { return reinterpret_cast<T&>(memory_); }
-  T* operator->() noexcept { return &**this; }
-
- private:
-  alignas(T) std::byte memory_[sizeof(T)];
-};
 
 }  // namespace rapt::c_api

@@ -14,13 +14,13 @@ namespace {
 
 // `role`: "mask", "score" or "normaliser", for messages.
 rapt_variant variant_of(const char* role, const char* example, const rapt_variant* given) {
-  const rapt_variant v = known_part(given);
-  if (!v.spec)
+  const Known<rapt_variant> v(given);
+  if (!v->spec)
     bad_argument(std::string("a ") + role + " without spec; expected its name, like \"" + example +
                  "\"");
-  if (v.tensor_count > 0 && !v.tensors)
-    bad_argument(std::string(role) + " " + v.spec + " has tensors but a null pointer to them");
-  return v;
+  if (v->tensor_count > 0 && !v->tensors)
+    bad_argument(std::string(role) + " " + v->spec + " has tensors but a null pointer to them");
+  return *v;
 }
 
 // What the names of tensors in the text of `variant` mean; it must outlive the result.
@@ -120,56 +120,56 @@ Pool pool_of(rapt_pool given) {
 
 Options::Options(const rapt_options* given, Lists lists) {
   if (!given) return;
-  const rapt_options o = known_part(given);
-  check_reserved("rapt_options", o.reserved);
-  if (o.scale) options_.scale = *o.scale;
+  const Known<rapt_options> o(given);
+  check_reserved("rapt_options", o->reserved);
+  if (o->scale) options_.scale = *o->scale;
 
-  if (o.mask_count > 0 && !o.masks) bad_argument("options have masks but a null pointer to them");
+  if (o->mask_count > 0 && !o->masks) bad_argument("options have masks but a null pointer to them");
   std::vector<const Mask*> pointers;
-  for (size_t i = 0; i < o.mask_count; ++i)
-    pointers.push_back(masks_.emplace_back(mask_of(o.masks[i])).get());
+  for (size_t i = 0; i < o->mask_count; ++i)
+    pointers.push_back(masks_.emplace_back(mask_of(o->masks[i])).get());
   options_.masks = pointers;
 
-  if (o.score_count > 0 && !o.scores)
+  if (o->score_count > 0 && !o->scores)
     bad_argument("options have scores but a null pointer to them");
   std::vector<ScoreRef> refs;
-  for (size_t i = 0; i < o.score_count; ++i)
-    refs.push_back(scores_.emplace_back(score_of(o.scores[i])).ref);
+  for (size_t i = 0; i < o->score_count; ++i)
+    refs.push_back(scores_.emplace_back(score_of(o->scores[i])).ref);
   options_.scores = ScoreList(refs);
 
-  read_if_given("bias", o.bias, options_.bias);
-  options_.normalizer = normalizer_of(o.normalizer, Normalizers{});
-  if (o.output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o.output_dtype);
-  options_.precision = precision_of(o.precision);
-  options_.invariant = o.invariant != 0;
+  read_if_given("bias", o->bias, options_.bias);
+  options_.normalizer = normalizer_of(o->normalizer, Normalizers{});
+  if (o->output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o->output_dtype);
+  options_.precision = precision_of(o->precision);
+  options_.invariant = o->invariant != 0;
 
-  if (o.key_starts && !o.query_starts)
+  if (o->key_starts && !o->query_starts)
     bad_argument("key_starts without query_starts; packed sequences need both, or query_starts");
-  read_if_given("query_starts", o.query_starts, options_.packed.query_starts);
-  read_if_given("key_starts", o.key_starts, options_.packed.key_starts);
+  read_if_given("query_starts", o->query_starts, options_.packed.query_starts);
+  read_if_given("key_starts", o->key_starts, options_.packed.key_starts);
 
-  if (o.weights) options_.weights = weights_of(o.weights, lists);
-  if (o.map) options_.map = map_of(o.map, lists);
-  options_.top_k = o.top_k;
-  options_.entropy = o.entropy != 0;
-  options_.received = o.received != 0;
+  if (o->weights) options_.weights = weights_of(o->weights, lists);
+  if (o->map) options_.map = map_of(o->map, lists);
+  options_.top_k = o->top_k;
+  options_.entropy = o->entropy != 0;
+  options_.received = o->received != 0;
 }
 
 WeightsRequest Options::weights_of(const rapt_weights_request* given, Lists lists) {
-  const rapt_weights_request w = known_part(given);
-  if (w.row_end < 0)
-    bad_argument("weights: row_end is " + std::to_string(w.row_end) +
+  const Known<rapt_weights_request> w(given);
+  if (w->row_end < 0)
+    bad_argument("weights: row_end is " + std::to_string(w->row_end) +
                  "; expected a row, or 0 for all up to the last");
-  return {w.row_begin, w.row_end == 0 ? kToEnd : w.row_end,
-          list_of("weights: `heads`", w.heads, w.head_count, lists, weights_heads_),
-          list_of("weights: `rows`", w.rows, w.row_count, lists, weights_rows_)};
+  return {w->row_begin, w->row_end == 0 ? kToEnd : w->row_end,
+          list_of("weights: `heads`", w->heads, w->head_count, lists, weights_heads_),
+          list_of("weights: `rows`", w->rows, w->row_count, lists, weights_rows_)};
 }
 
 MapRequest Options::map_of(const rapt_map_request* given, Lists lists) {
-  const rapt_map_request m = known_part(given);
-  check_reserved("rapt_map_request", m.reserved);
-  return {m.rows, m.columns, pool_of(m.pool),
-          list_of("map: `heads`", m.heads, m.head_count, lists, map_heads_)};
+  const Known<rapt_map_request> m(given);
+  check_reserved("rapt_map_request", m->reserved);
+  return {m->rows, m->columns, pool_of(m->pool),
+          list_of("map: `heads`", m->heads, m->head_count, lists, map_heads_)};
 }
 
 const AttentionOptions& default_options() {
@@ -189,19 +189,19 @@ void CallersExecutor::run(int64_t tasks, Task task, void* argument) {
 
 CallContext::CallContext(const rapt_context* given) {
   if (!given) return;
-  const rapt_context c = known_part(given);
-  check_reserved("rapt_context", c.reserved);
-  if (c.executor) {
-    executor_.emplace(known_part(c.executor));
+  const Known<rapt_context> c(given);
+  check_reserved("rapt_context", c->reserved);
+  if (c->executor) {
+    executor_.emplace(*Known<rapt_executor>(c->executor));
     context_.executor = &*executor_;
   }
-  if (c.cancel) context_.cancel = &c.cancel->token;
-  context_.progress = {c.progress, c.progress_user};
-  if (c.memory_limit < 0)
-    bad_argument("memory_limit is " + std::to_string(c.memory_limit) +
+  if (c->cancel) context_.cancel = &c->cancel->token;
+  context_.progress = {c->progress, c->progress_user};
+  if (c->memory_limit < 0)
+    bad_argument("memory_limit is " + std::to_string(c->memory_limit) +
                  "; expected bytes, or 0 for no limit");
-  if (c.memory_limit > 0) context_.memory_limit = c.memory_limit;
-  context_.threads = c.threads;
+  if (c->memory_limit > 0) context_.memory_limit = c->memory_limit;
+  context_.threads = c->threads;
 }
 
 }  // namespace rapt::c_api

@@ -37,15 +37,15 @@ void read_inputs(const rapt_tensor* query, const rapt_tensor* key, const rapt_te
 }
 
 void read_results(const rapt_results* given, AttentionOutputs& outputs) {
-  const rapt_results r = known_part(given);
-  read_view("output", r.output, outputs.state.output);
-  read_if_given("statistic", r.statistic, outputs.state.statistic);
-  read_if_given("weights", r.weights, outputs.weights);
-  read_if_given("map", r.map, outputs.map);
-  read_if_given("top_keys", r.top_keys, outputs.top_keys);
-  read_if_given("top_weights", r.top_weights, outputs.top_weights);
-  read_if_given("entropy", r.entropy, outputs.entropy);
-  read_if_given("received", r.received, outputs.received);
+  const Known<rapt_results> r(given);
+  read_view("output", r->output, outputs.state.output);
+  read_if_given("statistic", r->statistic, outputs.state.statistic);
+  read_if_given("weights", r->weights, outputs.weights);
+  read_if_given("map", r->map, outputs.map);
+  read_if_given("top_keys", r->top_keys, outputs.top_keys);
+  read_if_given("top_weights", r->top_weights, outputs.top_weights);
+  read_if_given("entropy", r->entropy, outputs.entropy);
+  read_if_given("received", r->received, outputs.received);
 }
 
 // Options and context of one call. Those of most calls are absent, and cost nothing.
@@ -64,9 +64,9 @@ class OneCall {
 
 void write_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_tensor* value,
                 const AttentionOptions& options, const Context& context, rapt_plan_info* out) {
-  Views<Inputs> in;
-  read_inputs(query, key, value, *in);
-  const Plan plan = rapt::plan(in->query, in->key, in->value, options, context);
+  Inputs in;
+  read_inputs(query, key, value, in);
+  const Plan plan = rapt::plan(in.query, in.key, in.value, options, context);
   rapt_plan_info info = {};
   info.isa = plan.isa;
   info.kernel = plan.kernel;
@@ -87,9 +87,9 @@ void write_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_ten
 void write_workspace_bytes(const rapt_tensor* query, const rapt_tensor* key,
                            const rapt_tensor* value, const AttentionOptions& options,
                            const Context& context, size_t* out) {
-  Views<Inputs> in;
-  read_inputs(query, key, value, *in);
-  *out = rapt::workspace_bytes(in->query, in->key, in->value, options, context);
+  Inputs in;
+  read_inputs(query, key, value, in);
+  *out = rapt::workspace_bytes(in.query, in.key, in.value, options, context);
 }
 
 void check_place_of_bytes(const size_t* workspace_bytes) {
@@ -107,10 +107,10 @@ Tensor allocate_workspace(size_t bytes, const Context& context) {
 
 void forward(const Inputs& in, const AttentionOptions& options, const rapt_results* results,
              void* workspace, size_t workspace_bytes, const Context& context) {
-  Views<AttentionOutputs> outputs;
-  read_results(results, *outputs);
+  AttentionOutputs outputs;
+  read_results(results, outputs);
   const auto call = [&](void* scratch, size_t bytes) {
-    scaled_dot_product_attention(in.query, in.key, in.value, options, *outputs,
+    scaled_dot_product_attention(in.query, in.key, in.value, options, outputs,
                                  {static_cast<std::byte*>(scratch), bytes}, context);
   };
   if (workspace) return call(workspace, workspace_bytes);
@@ -172,10 +172,10 @@ rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* 
                                    const rapt_results* results, void* workspace,
                                    size_t workspace_bytes, const rapt_context* context) {
   return guarded([&] {
-    Views<Inputs> in;
-    read_inputs(query, key, value, *in);
+    Inputs in;
+    read_inputs(query, key, value, in);
     const OneCall call(options, context);
-    forward(*in, call.options(), results, workspace, workspace_bytes, call.context());
+    forward(in, call.options(), results, workspace, workspace_bytes, call.context());
   });
 }
 
@@ -216,9 +216,9 @@ rapt_status rapt_prepared_forward(const rapt_prepared* prepared, const rapt_tens
                                   size_t workspace_bytes) {
   return guarded([&] {
     const rapt_prepared& p = required(prepared);
-    Views<Inputs> in;
-    read_inputs(query, key, value, *in);
-    forward(*in, p.options.get(), results, workspace, workspace_bytes, p.context.get());
+    Inputs in;
+    read_inputs(query, key, value, in);
+    forward(in, p.options.get(), results, workspace, workspace_bytes, p.context.get());
   });
 }
 
