@@ -55,6 +55,7 @@ struct Small {
   std::mt19937 generator{1};
   rapt::Tensor query = random_normal(generator), key = random_normal(generator),
                value = random_normal(generator), output = random_normal(generator);
+  rapt::TensorView query_view = query, key_view = key, value_view = value;  // as an engine has them
   rapt::Context context;
   rapt::AttentionOptions options;
   rapt::AttentionOutputs outputs;
@@ -80,7 +81,8 @@ struct Small {
   Small(const Small&) = delete;
 
   void call() {
-    rapt::scaled_dot_product_attention(query, key, value, options, outputs, workspace, context);
+    rapt::scaled_dot_product_attention(query_view, key_view, value_view, options, outputs,
+                                       workspace, context);
   }
   void call_that_allocates() {
     rapt::scaled_dot_product_attention(query, key, value, options, context);

@@ -10,20 +10,9 @@
 namespace rapt {
 namespace {
 
-// Everything about a call that is known before its memory.
-template <class E>
-struct Prepared {
-  Captures captures;
-  Kernels<E> kernels;
-  Tiling tiling;
-  ScratchLayout layout;
-
-  size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
-};
-
 // Asks for the library's threads only where the work is worth one more, because making the pool
 // allocates.
-Workers workers_of(const Problem& p, const Context& context) {
+Workers workers_of(double work, const Context& context) {
   if (context.executor) {
     if (context.threads != 0)
       throw Error(ErrorCode::argument, "context.threads is " + std::to_string(context.threads) +
@@ -38,7 +27,7 @@ Workers workers_of(const Problem& p, const Context& context) {
   if (context.threads < 0)
     throw Error(ErrorCode::argument,
                 "context.threads is " + std::to_string(context.threads) + "; expected 0 or more");
-  if (context.threads == 1 || worthwhile_workers(p) < 2) return {1, true};
+  if (context.threads == 1 || worthwhile_workers(work) < 2) return {1, true};
   const int all = default_pool().concurrency();
   return {context.threads == 0 ? all : std::min(all, context.threads), true};
 }
@@ -55,28 +44,44 @@ const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>
 }
 
 template <class E>
-Prepared<E> prepare(const Problem& p, const AttentionOptions& options, const Context& context) {
+Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   const KernelTable<E>& table = kernels<E>();
   const RouteKernels<E>& route = route_of(p, table, options);
   const NormalizerKernels<E>& normalizer =
       (route.normalizers ? route.normalizers : table.normalizers)[options.normalizer.index];
-  const Captures captures = requested_captures(p, options);
-  if (captures.entropy && !normalizer.entropy)
+  if (options.entropy && !normalizer.entropy)
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
                                             " does not find the entropy of its weights");
-  const Kernels<E> kernels{table, route, normalizer};
-  const Tiling tiling = tiling_of(p, kernels, workers_of(p, context));
-  return {captures, kernels, tiling,
-          layout_of(p, captures, tiling, kernels, Visible::slots(options.masks), tile_size<E>())};
+  return {table, route, normalizer};
 }
+
+// Everything about a call that is known before its memory. Made in place: for a tiny problem, a
+// copy would take as long as the arithmetic.
+template <class E>
+struct Prepared {
+  Kernels<E> kernels;
+  Captures captures;
+  double work;
+  Tiling tiling;
+  ScratchLayout layout;
+
+  Prepared(const Problem& p, const AttentionOptions& options, const Context& context)
+      : kernels(kernels_of<E>(p, options)),
+        captures(requested_captures(p, options)),
+        work(work_of(p)),
+        tiling(tiling_of(p, kernels, work, workers_of(work, context))),
+        layout(layout_of(p, captures, tiling, kernels, Visible::slots(options.masks),
+                         tile_size<E>())) {}
+  size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
+};
 
 // Calls visit(prepared call) for the type in which the problem is computed.
 template <class Visit>
 auto with_prepared(const Problem& p, const AttentionOptions& options, const Context& context,
                    const Visit& visit) {
-  return p.result_dtype == DType::f64 ? visit(prepare<double>(p, options, context))
-                                      : visit(prepare<float>(p, options, context));
+  return p.result_dtype == DType::f64 ? visit(Prepared<double>(p, options, context))
+                                      : visit(Prepared<float>(p, options, context));
 }
 
 // Counts tiles and allowed pairs as the conductor will meet them.
@@ -174,7 +179,7 @@ void forward(const Problem& p, const Prepared<E>& prepared, const AttentionOptio
                             options.masks,
                             prepared.captures,
                             outputs,
-                            {},
+                            nullptr,
                             prepared.tiling,
                             prepared.layout,
                             workspace.data() + (64 - address % 64) % 64};

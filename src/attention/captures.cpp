@@ -30,6 +30,7 @@ RequestedWeights requested_weights(const Problem& p, const WeightsRequest& reque
                                       " does not exist; there are " + std::to_string(p.q_len) +
                                       " queries");
     w.chosen_rows = request.rows;
+    w.row_begin = 0;
     w.rows = static_cast<int64_t>(request.rows.size());
     return w;
   }

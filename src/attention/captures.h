@@ -10,27 +10,27 @@ namespace rapt {
 // Heads by request: all of a problem, or chosen ones.
 struct ChosenHeads {
   std::span<const int64_t> chosen;  // empty: all
-  int64_t count = 0;
+  int64_t count;
   int64_t operator[](int64_t i) const noexcept {
     return chosen.empty() ? i : chosen[static_cast<size_t>(i)];
   }
 };
 
 struct RequestedWeights {
-  bool wanted = false;
+  bool wanted = false;  // if not, nothing else is set
   ChosenHeads heads;
   std::span<const int64_t> chosen_rows;
-  int64_t row_begin = 0, rows = 0;
+  int64_t row_begin, rows;
   int64_t row(int64_t i) const noexcept {
     return chosen_rows.empty() ? row_begin + i : chosen_rows[static_cast<size_t>(i)];
   }
 };
 
 struct RequestedMap {
-  bool wanted = false;
+  bool wanted = false;  // if not, nothing else is set
   ChosenHeads heads;
-  int64_t rows = 0, columns = 0;
-  Pool pool = Pool::mean;
+  int64_t rows, columns;
+  Pool pool;
 };
 
 struct Captures {

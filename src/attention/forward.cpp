@@ -131,8 +131,8 @@ class Forward {
                            o.entropy.data ? tiles_.row(5) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
     store_rows(tile, o.output, output_t(tile), p_.value_dim, result.inverse);
-    if (n_.extra && call_.extra.data)
-      store_rows(tile, call_.extra, extra_t(tile), p_.value_dim, result.extra_inverse);
+    if (n_.extra && call_.extra)
+      store_rows(tile, *call_.extra, extra_t(tile), p_.value_dim, result.extra_inverse);
     const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unseen) {
       std::byte* out = row_of(target, tile);
       for (int64_t i = 0; i < tile.positions.count;
@@ -265,12 +265,15 @@ template size_t tile_size<double>();
 template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context) {
   write_starts(call);
-  Pass<E> passes[] = {forward_pass(call), weights_pass(call), map_pass(call), received_pass(call)};
+  Pass<E> passes[4] = {forward_pass(call)};
+  if (call.captures.second_pass())
+    passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);
   Run<E> run{call, context, {}, 0};
   for (const Pass<E>& pass : passes) run.tasks += pass.tasks;
   for (const Pass<E>& pass : passes) {
+    if (pass.tasks == 0) continue;
     run.pass = pass;
-    if (context.executor && call.tiling.to_executor && pass.tasks > 0) {
+    if (context.executor && call.tiling.to_executor) {
       context.executor->run(pass.tasks, run_task<E>, &run);
     } else if (call.tiling.workers > 1 && pass.tasks > 1) {
       default_pool().run(pass.tasks, run_task<E>, &run, call.tiling.workers);

@@ -17,7 +17,7 @@ struct ForwardCall {
   std::span<const Mask* const> masks;
   const Captures& captures;
   const Outputs& outputs;
-  Operand extra;  // as the output; data null: none
+  const Operand* extra;  // as the output; null: none
   const Tiling& tiling;
   const ScratchLayout& layout;
   std::byte* workspace;  // 64-byte aligned, layout.bytes_for(tiling.workers)

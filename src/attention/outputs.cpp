@@ -14,7 +14,10 @@ std::string described(const char* name, const TensorView& view) {
 
 // Returns the addresses that are written.
 Bytes check_output(const char* name, const TensorView& view, Shape expected, DType dtype) {
-  if (!std::equal(expected.begin(), expected.end(), view.dims().begin(), view.dims().end()))
+  bool fits = view.rank == static_cast<int>(expected.size());
+  for (int i = 0; fits && i < view.rank; ++i)
+    fits = view.shape[i] == expected[static_cast<size_t>(i)];
+  if (!fits)
     throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
   if (view.dtype != dtype)
     throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
@@ -36,10 +39,13 @@ struct Tenant {  // of memory
   Bytes bytes;
 };
 
-void check_apart(const Tenant& written, const Tenant& other) {
-  if (written.bytes.meets(other.bytes))
-    throw Error(ErrorCode::overlap, std::string(written.name) + " overlaps " + other.name +
-                                        " in memory; give it memory of its own");
+[[noreturn]] void fail_overlap(const char* written, const char* other) {
+  throw Error(ErrorCode::overlap, std::string(written) + " overlaps " + other +
+                                      " in memory; give it memory of its own");
+}
+
+inline void check_apart(const Tenant& written, const Tenant& other) {
+  if (written.bytes.meets(other.bytes)) fail_overlap(written.name, other.name);
 }
 
 }  // namespace
@@ -73,6 +79,8 @@ namespace {
 void take_operand(const TensorView& view, bool matrix, Operand& o) {
   o.data = view.data;
   o.dtype = view.dtype;
+  o.heads_per_group = 1;
+  o.row_stride = 0;
   o.dim_stride = 1;
   const int lead = view.rank - (matrix ? 2 : 1);
   for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.empty() ? 0 : view.strides[i];
@@ -160,10 +168,10 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
   written.add("workspace", {scratch, scratch + workspace.size()});
 
-  check_apart(written, "query", p.query.bytes);
-  check_apart(written, "key", p.key.bytes);
-  check_apart(written, "value", p.value.bytes);
-  if (p.has_bias) check_apart(written, "bias", p.bias.bytes);
+  check_apart(written, "query", p.query_bytes);
+  check_apart(written, "key", p.key_bytes);
+  check_apart(written, "value", p.value_bytes);
+  if (p.has_bias) check_apart(written, "bias", p.bias_bytes);
   if (options.packed.defined()) {
     check_apart(written, "packed.query_starts",
                 extent_of("packed.query_starts", options.packed.query_starts));

@@ -59,6 +59,7 @@ void merge_leading(const char* name, const TensorView& view, bool grouped, Probl
 void take_operand(const TensorView& view, const Problem& p, Operand& o) {
   o.data = view.data;
   o.dtype = view.dtype;
+  o.heads_per_group = 1;
   const int rank = view.rank - 2;
   std::fill_n(o.lead_strides, p.leading_rank, 0);
   for (int i = 0; i < rank; ++i) {
@@ -100,8 +101,8 @@ Bytes extent_of(const char* name, const TensorView& view) {
     int64_t span;
     overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
     overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
-    int64_t& end = span < 0 ? low : high;
-    overflow |= __builtin_add_overflow(end, span, &end);
+    overflow |= __builtin_add_overflow(low, std::min<int64_t>(span, 0), &low);
+    overflow |= __builtin_add_overflow(high, std::max<int64_t>(span, 0), &high);
   }
   const int64_t size = size_of(view.dtype);
   int64_t bytes;  // from the one end to the other
@@ -176,6 +177,8 @@ void take_bias(const TensorView& bias, Problem& p) {
              " as the query" + (p.dtype == p.result_dtype ? "" : ", or f32") +
              (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
   std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
+  p.bias.heads_per_group = 1;
+  p.bias.row_stride = p.bias.dim_stride = 0;
   bool fits = bias.rank <= p.leading_rank + 2;
   for (int i = 0; fits && i < bias.rank; ++i) {
     const int at = p.leading_rank + 2 - bias.rank + i;
@@ -196,7 +199,7 @@ void take_bias(const TensorView& bias, Problem& p) {
     fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
                                to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
                                ", " + std::to_string(p.k_len) + "]");
-  p.bias.bytes = extent_of("bias", bias);
+  p.bias_bytes = extent_of("bias", bias);
   if (bias.empty()) {  // strides of no element: see take_operand()
     p.bias.row_stride = p.bias.dim_stride = 0;
     std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
@@ -336,9 +339,9 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   take_operand(query, p, p.query);
   take_operand(key, p, p.key);
   take_operand(value, p, p.value);
-  p.query.bytes = extent_of("query", query);
-  p.key.bytes = extent_of("key", key);
-  p.value.bytes = extent_of("value", value);
+  p.query_bytes = extent_of("query", query);
+  p.key_bytes = extent_of("key", key);
+  p.value_bytes = extent_of("value", value);
 
   p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
   if (!std::isfinite(p.scale))

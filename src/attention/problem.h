@@ -8,24 +8,20 @@
 
 namespace rapt {
 
-struct Bytes {  // addresses [begin, end); empty: begin == end
+struct Bytes {  // addresses [begin, end); empty: both 0, which meets nothing
   uintptr_t begin = 0, end = 0;
-  bool meets(const Bytes& other) const noexcept {
-    return begin < end && other.begin < other.end && begin < other.end && other.begin < end;
-  }
+  bool meets(const Bytes& other) const noexcept { return begin < other.end && other.begin < end; }
 };
 
 // A tensor as the conductor sees it: where the matrix of a (batch, head) begins, and its two
 // strides, in elements.
 struct Operand {
-  void* data = nullptr;
-  DType dtype = DType::f32;
-  int64_t
-      lead_strides[kMaxRank];   // [leading rank] along the dimensions of the output; 0: broadcast
-  int64_t heads_per_group = 1;  // on the last leading dimension
-  int64_t row_stride = 0;
-  int64_t dim_stride = 0;
-  Bytes bytes;  // all that the view reaches
+  void* data = nullptr;  // null: there is none, and nothing else is set
+  DType dtype;
+  int64_t lead_strides[kMaxRank];  // [leading rank] of the output's dimensions; 0: broadcast
+  int64_t heads_per_group;         // on the last leading dimension
+  int64_t row_stride;
+  int64_t dim_stride;
 
   // Elements from `data` to the matrix of the head at `index`.
   int64_t offset_of(const int64_t* index, int rank) const noexcept {
@@ -56,7 +52,8 @@ struct Problem {
   int64_t q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
   double scale = 1;
   bool has_bias = false;
-  Operand query, key, value, bias;  // bias: row = query, dim = key
+  Operand query, key, value, bias;                        // bias: row = query, dim = key
+  Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // all that the views reach
 
   int64_t sequences = 1;                  // packed in the tensors, one after the other
   const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence

@@ -26,12 +26,14 @@ constexpr double kWorkOfTask = 4e6;
 constexpr int64_t kUnitsPerWorker = 8;
 
 int64_t count_units(const Problem& p, int64_t unit_queries) {
+  if (!p.query_starts) return ceil_div(p.q_len, unit_queries);
   int64_t units = 0;
   for (int64_t s = 0; s < p.sequences; ++s) units += ceil_div(p.sequence(s).q_len, unit_queries);
   return units;
 }
 
-// Multiplications and additions, masks not counted.
+}  // namespace
+
 double work_of(const Problem& p) {
   double pairs = 0;
   for (int64_t s = 0; s < p.sequences; ++s)
@@ -39,17 +41,16 @@ double work_of(const Problem& p) {
   return 2.0 * pairs * static_cast<double>(p.heads) * static_cast<double>(p.head_dim + p.value_dim);
 }
 
-}  // namespace
-
 int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tiling& t) {
   const int64_t queries_per_row = p.q_len / map.rows;
   return std::clamp<int64_t>(t.long_vectors * t.lanes / queries_per_row, 1, map.rows);
 }
 
-double worthwhile_workers(const Problem& p) { return 1 + work_of(p) * (1 / kWorkOfWorker); }
+double worthwhile_workers(double work) { return 1 + work * (1 / kWorkOfWorker); }
 
 template <class E>
-Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& available) {
+Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
+                 const Workers& available) {
   Tiling t;
   t.lanes = kernels.table.lanes;
   t.max_vectors = kernels.table.max_vectors;
@@ -65,8 +66,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& ava
   int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, kUnitQueries / tile_queries);
   t.units_per_head = count_units(p, tiles * tile_queries);
 
-  const double work = work_of(p);
-  const double worth = worthwhile_workers(p);
+  const double worth = worthwhile_workers(work);
   t.workers = worth < available.most ? static_cast<int>(worth) : available.most;
   t.to_executor = worth >= 2;
   while (t.workers > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * t.workers) {
@@ -88,8 +88,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& ava
   return t;
 }
 
-template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&);
-template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&);
+template Tiling tiling_of(const Problem&, const Kernels<float>&, double, const Workers&);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, double, const Workers&);
 
 template <class E>
 ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
@@ -103,46 +103,49 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
     at += (static_cast<size_t>(count) * size + 63) & ~size_t{63};
     return here;
   };
+  const auto place_if = [&](bool needed, int64_t count, size_t size) {
+    return needed ? place(count, size) : 0;
+  };
   const NormalizerKernels<E>& n = kernels.normalizer;
   const RouteKernels<E>& route = kernels.route;
   const auto route_size = static_cast<size_t>(route.element_size);
   const bool packed = p.query_starts != nullptr;
-  layout.unit_starts = place(packed ? p.sequences + 1 : 0, sizeof(int64_t));
-  layout.block_starts = place(packed && c.received ? p.sequences + 1 : 0, sizeof(int64_t));
-  layout.saved_state = place((c.second_pass() ? p.heads : 0) * n.state_rows * p.q_len, sizeof(E));
+  layout.unit_starts = place_if(packed, p.sequences + 1, sizeof(int64_t));
+  layout.block_starts = place_if(packed && c.received, p.sequences + 1, sizeof(int64_t));
+  layout.saved_state = place_if(c.second_pass(), p.heads * n.state_rows * p.q_len, sizeof(E));
   layout.workers = at;
 
   at = 0;
   // The narrowest problem needs less than a unit.
-  int64_t longest = 0;
-  for (int64_t s = 0; s < p.sequences; ++s) longest = std::max(longest, p.sequence(s).q_len);
+  int64_t longest = packed ? 0 : p.q_len;
+  for (int64_t s = 0; packed && s < p.sequences; ++s)
+    longest = std::max(longest, p.sequence(s).q_len);
   const int64_t unit = std::min(t.unit_queries, ceil_div(longest, t.lanes) * t.lanes);
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
   layout.tiles = place(t.cut(unit).tiles, tile_size);
   layout.query_t = place(packed_stride(p.head_dim, t.step) * unit, route_size);
   layout.output_t = place(p.value_dim * unit, sizeof(E));
-  layout.extra_t = place((n.extra ? p.value_dim : 0) * unit, sizeof(E));
   const int64_t tile_scores = t.block_keys * tile + t.lanes;
   layout.scores = place(tile_scores, sizeof(E));
-  layout.second = place(n.extra ? tile_scores : 0, sizeof(E));
-  layout.rounded = place(route.round_weights ? t.block_keys * tile : 0, route_size);
+  layout.extra_t = place_if(n.extra, p.value_dim * unit, sizeof(E));
+  layout.second = place_if(n.extra, tile_scores, sizeof(E));
+  layout.rounded = place_if(route.round_weights, t.block_keys * tile, route_size);
   layout.state = place(n.state_rows * unit, sizeof(E));
-  layout.candidates = place(n.candidates * unit, sizeof(E));
-  layout.entropy = place(c.entropy ? unit : 0, sizeof(E));
-  layout.best = place(c.top_k * unit, sizeof(E));
-  layout.best_keys = place(c.top_k * unit, sizeof(E));
+  layout.candidates = place_if(n.candidates > 0, n.candidates * unit, sizeof(E));
+  layout.entropy = place_if(c.entropy, unit, sizeof(E));
+  layout.best = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
+  layout.best_keys = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
   layout.rows = place(6 * t.max_vectors * t.lanes, sizeof(E));
   layout.bits = place(t.block_keys, sizeof(uint64_t));
-  layout.masks = place(mask_slots, sizeof(BoundMask));
-  layout.key = place(
-      (keys_in_place(p, route) ? 0 : t.block_keys) * packed_stride(p.head_dim, t.step), route_size);
-  layout.value =
-      place((values_in_place(p, route) ? 0 : t.block_keys) * packed_stride(p.value_dim, t.step),
-            route_size);
-  layout.sums = place((c.received ? t.block_keys : 0) * t.lanes, sizeof(E));
-  layout.totals = place(c.received ? t.block_keys : 0, sizeof(double));
+  layout.masks = place_if(mask_slots > 0, mask_slots, sizeof(BoundMask));
+  layout.key = place_if(!keys_in_place(p, route), t.block_keys * packed_stride(p.head_dim, t.step),
+                        route_size);
+  layout.value = place_if(!values_in_place(p, route),
+                          t.block_keys * packed_stride(p.value_dim, t.step), route_size);
+  layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
+  layout.totals = place_if(c.received, t.block_keys, sizeof(double));
   layout.cells =
-      place(c.map.wanted ? map_rows_per_task(p, c.map, t) * c.map.columns : 0, sizeof(double));
+      c.map.wanted ? place(map_rows_per_task(p, c.map, t) * c.map.columns, sizeof(double)) : 0;
   layout.worker_bytes = at;
   return layout;
 }

@@ -59,8 +59,11 @@ struct Tiling {
   }
 };
 
-// How many threads the work of a problem would pay for.
-double worthwhile_workers(const Problem& problem);
+// Multiplications and additions, masks not counted.
+double work_of(const Problem& problem);
+
+// How many threads so much work would pay for.
+double worthwhile_workers(double work);
 
 // Rows of cells of a map that a task computes: enough of them for a tile, if they are smaller.
 int64_t map_rows_per_task(const Problem& problem, const RequestedMap& map, const Tiling& tiling);
@@ -72,37 +75,38 @@ struct Workers {
 };
 
 template <class E>
-Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, const Workers& available);
+Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
+                 const Workers& available);
 
-// Byte offsets into the workspace, each 64-byte aligned.
+// Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
 struct ScratchLayout {
   // Once per call.
-  size_t unit_starts = 0;   // [sequences + 1] int64: units of a head before each sequence
-  size_t block_starts = 0;  // [sequences + 1] int64: blocks of keys before each sequence
-  size_t saved_state = 0;   // [heads][state_rows][q_len] E, for a second pass over the scores
-  size_t workers = 0;       // the scratch of worker 0; that of the next is `worker_bytes` further
+  size_t unit_starts;   // [sequences + 1] int64: units of a head before each sequence
+  size_t block_starts;  // [sequences + 1] int64: blocks of keys before each sequence
+  size_t saved_state;   // [heads][state_rows][q_len] E, for a second pass over the scores
+  size_t workers;       // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
-  size_t tiles = 0;       // [tiles] QueryTile
-  size_t query_t = 0;     // [tiles][head_dim][queries] of the route's elements
-  size_t output_t = 0;    // [tiles][value_dim][queries] E
-  size_t extra_t = 0;     // the same, for a normaliser with an extra output
-  size_t scores = 0;      // [block_keys][tile queries] E, and a vector to read beyond
-  size_t second = 0;      // the same: weights of the extra output
-  size_t rounded = 0;     // [block_keys][tile queries] of the route's elements, if it rounds
-  size_t state = 0;       // [tiles][state_rows][queries] E
-  size_t candidates = 0;  // [tiles][candidates][queries] E
-  size_t entropy = 0;     // [tiles][queries] E
-  size_t best = 0;        // [tiles][top_k][queries] E, scores
-  size_t best_keys = 0;   // the same, keys as bits
-  size_t rows = 0;        // [6][max_vectors * lanes] E: what a tile needs for a moment
-  size_t bits = 0;        // [block_keys] uint64
-  size_t masks = 0;       // [slots of the masks] BoundMask
-  size_t key = 0;         // [block_keys][head_dim] of the route's elements, if packed
-  size_t value = 0;       // [block_keys][value_dim] of the route's elements, if packed
-  size_t sums = 0;        // [block_keys][lanes] E: attention received by the keys of a block
-  size_t totals = 0;      // [block_keys] double: the same, of many tiles
-  size_t cells = 0;       // [map rows of a task][columns] double
-  size_t worker_bytes = 0;
+  size_t tiles;       // [tiles] QueryTile
+  size_t query_t;     // [tiles][head_dim][queries] of the route's elements
+  size_t output_t;    // [tiles][value_dim][queries] E
+  size_t extra_t;     // the same, for a normaliser with an extra output
+  size_t scores;      // [block_keys][tile queries] E, and a vector to read beyond
+  size_t second;      // the same: weights of the extra output
+  size_t rounded;     // [block_keys][tile queries] of the route's elements, if it rounds
+  size_t state;       // [tiles][state_rows][queries] E
+  size_t candidates;  // [tiles][candidates][queries] E
+  size_t entropy;     // [tiles][queries] E
+  size_t best;        // [tiles][top_k][queries] E, scores
+  size_t best_keys;   // the same, keys as bits
+  size_t rows;        // [6][max_vectors * lanes] E: what a tile needs for a moment
+  size_t bits;        // [block_keys] uint64
+  size_t masks;       // [slots of the masks] BoundMask
+  size_t key;         // [block_keys][head_dim] of the route's elements, if packed
+  size_t value;       // [block_keys][value_dim] of the route's elements, if packed
+  size_t sums;        // [block_keys][lanes] E: attention received by the keys of a block
+  size_t totals;      // [block_keys] double: the same, of many tiles
+  size_t cells;       // [map rows of a task][columns] double
+  size_t worker_bytes;
 
   // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
   size_t bytes_for(int count) const;

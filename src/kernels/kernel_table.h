@@ -38,7 +38,7 @@ struct NormalizerKernels {
   using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
   Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
-  void (*finish)(const void* normalizer, Tile<E>& tile, Finish<E> result) noexcept;
+  void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
 };
 
 // A route: how the inputs of one storage type come to the products. There are two kinds.

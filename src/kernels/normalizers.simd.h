@@ -33,7 +33,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   k.weights = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template weights<V>(t);
   };
-  k.finish = [](const void* n, Tile<E>& t, Finish<E> result) noexcept {
+  k.finish = [](const void* n, Tile<E>& t, const Finish<E>& result) noexcept {
     static_cast<const N*>(n)->template finish<V>(t, result);
   };
   return k;

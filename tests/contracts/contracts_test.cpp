@@ -68,6 +68,7 @@ State forward(const Case& c) {
   const auto rows = [&](Operand& o, Matrix& m, int64_t dims) {
     o.data = m.data();
     o.dtype = DType::f64;
+    o.heads_per_group = 1;
     o.lead_strides[0] = c.q_len * dims;
     o.row_stride = dims;
     o.dim_stride = 1;
@@ -86,8 +87,8 @@ State forward(const Case& c) {
   if (c.softcap) add(0, &softcap);
   if (c.distance) add(1, &distance);
   const Kernels<double> kernels{table, *table.fma[static_cast<int>(DType::f64)], n};
-  const Captures captures;
-  const Tiling tiling = tiling_of(p, kernels, Workers{});
+  const Captures captures = {};
+  const Tiling tiling = tiling_of(p, kernels, work_of(p), Workers{});
   const ScratchLayout layout =
       layout_of(p, captures, tiling, kernels, options.masks.size(), tile_size<double>());
   Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes_for(1))});
@@ -101,7 +102,7 @@ State forward(const Case& c) {
       std::span<const Mask* const>{options.masks.begin(), options.masks.size()},
       captures,
       outputs,
-      extra,
+      &extra,
       tiling,
       layout,
       static_cast<std::byte*>(workspace.data()) + (64 - address % 64) % 64};
