@@ -1,0 +1,113 @@
+// Structs of callers that were built against an earlier or a later version, and size fields that no
+// version has.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "rapt/rapt_c.h"
+#include "spoiled_call.h"
+
+namespace {
+
+#define SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
+
+TEST(CApi, WrongSizeFields) {
+  const struct {
+    const char* type;
+    size_t first;  // of the first version of this struct: the least there can be
+    size_t* (*field)(Call&);
+  } structs[] = {
+      {"rapt_tensor", sizeof(rapt_tensor), [](Call& c) { return &c.value.size; }},
+      {"rapt_tensor", sizeof(rapt_tensor), [](Call& c) { return &c.output.size; }},
+      {"rapt_variant", sizeof(rapt_variant), [](Call& c) { return &c.mask.size; }},
+      {"rapt_variant", sizeof(rapt_variant), [](Call& c) { return &c.normalizer.size; }},
+      {"rapt_options", SIZE_UP_TO(rapt_options, weights), [](Call& c) { return &c.options.size; }},
+      {"rapt_results", SIZE_UP_TO(rapt_results, weights), [](Call& c) { return &c.results.size; }},
+      {"rapt_executor", sizeof(rapt_executor), [](Call& c) { return &c.executor.size; }},
+      {"rapt_context", SIZE_UP_TO(rapt_context, memory_limit),
+       [](Call& c) { return &c.context.size; }},
+      {"rapt_weights_request", SIZE_UP_TO(rapt_weights_request, heads),
+       [](Call& c) {
+         c.options.weights = &c.request;
+         return &c.request.size;
+       }},
+      {"rapt_map_request", sizeof(rapt_map_request),
+       [](Call& c) {
+         c.options.map = &c.map_request;
+         return &c.map_request.size;
+       }},
+  };
+  for (const auto& s : structs) {
+    Call c;
+    size_t& size = *s.field(c);
+    const size_t right = size;
+    for (const size_t wrong : {size_t{0}, size_t{1}, s.first - 1, ~size_t{0}}) {
+      size = wrong;
+      EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, s.type)) << s.type << " " << wrong;
+      EXPECT_NE(std::string(rapt_last_error()).find("is " + std::to_string(right)),
+                std::string::npos)
+          << rapt_last_error();
+    }
+  }
+  Call c;
+  c.info.size -= 1;
+  EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "rapt_plan_info"));
+}
+
+// A caller built against the first version, behind whose structs lies something else.
+TEST(CApi, SmallerStructsOfTheFirstVersionAreTaken) {
+  Call c;
+  const auto fill_behind = [](void* of, size_t first, size_t whole) {
+    std::memset(static_cast<char*>(of) + first, 0x5A, whole - first);
+  };
+  c.options.size = SIZE_UP_TO(rapt_options, weights);
+  c.results.size = SIZE_UP_TO(rapt_results, weights);
+  c.context.size = SIZE_UP_TO(rapt_context, memory_limit);
+  c.request.size = SIZE_UP_TO(rapt_weights_request, heads);
+  fill_behind(&c.options, c.options.size, sizeof c.options);
+  fill_behind(&c.results, c.results.size, sizeof c.results);
+  fill_behind(&c.context, c.context.size, sizeof c.context);
+  fill_behind(&c.request, c.request.size, sizeof c.request);
+  EXPECT_EQ(c.plan(), RAPT_OK) << rapt_last_error();
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+  c.options.weights = &c.request;
+  c.results.weights = &c.weights;
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+  // The same structs at their present size: what lies behind is now seen, and refused.
+  c.options.size = sizeof c.options;
+  EXPECT_EQ(c.forward(), RAPT_ERROR_ARGUMENT);
+}
+
+// A caller built against a later version, whose structs are larger.
+TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
+  struct LaterOptions {
+    rapt_options known;
+    int64_t later[3];
+  };
+  Call c;
+  LaterOptions later = {c.options, {}};
+  later.known.size = sizeof later;
+  const auto forward = [&] {
+    return rapt_attention_forward(&c.query, &c.key, &c.value, &later.known, &c.results, nullptr, 0,
+                                  nullptr);
+  };
+  later.later[2] = 1;
+  EXPECT_TRUE(c.refused(forward(), RAPT_ERROR_UNSUPPORTED, "update the library"));
+  later.later[2] = 0;
+  EXPECT_EQ(forward(), RAPT_OK) << rapt_last_error();
+
+  struct LaterPlan {
+    rapt_plan_info known;
+    int64_t later;
+    int64_t beyond;
+  } plan = {{}, 5, 6};
+  plan.known.size = offsetof(LaterPlan, beyond);
+  EXPECT_EQ(rapt_plan(&c.query, &c.key, &c.value, nullptr, nullptr, &plan.known), RAPT_OK);
+  EXPECT_EQ(plan.known.size, offsetof(LaterPlan, beyond));
+  EXPECT_EQ(plan.later, 0);
+  EXPECT_EQ(plan.beyond, 6);
+}
+
+}  // namespace
