@@ -127,17 +127,17 @@ constexpr std::string_view kSeparators = " \t,;\n";
 
 Tensor read_tensor(const std::string& option, const std::string& path, MemoryBudget& budget) {
   refuse_unbuilt_format(option, path);
+  std::shared_ptr<const InputFile> file;
   if (path == "-") {
-    MemoryBudget copy = budget;  // the raw bytes are given back, the tensor stays
-    const std::vector<std::byte> bytes = read_all(STDIN_FILENO, "standard input", &copy);
-    const NpyHeader header = parse_npy_header(bytes, "standard input");
-    copy.take(header.data_bytes, option);
-    budget.take(header.data_bytes, option);
-    return parse_npy(bytes, "standard input");
+    file = std::make_shared<InputFile>("standard input",
+                                       read_all(STDIN_FILENO, "standard input", &budget));
+  } else {
+    require_file(option, path);
+    file = std::make_shared<InputFile>(path);
   }
-  require_file(option, path);
-  budget.take(read_npy_header(path).data_bytes, option);
-  return read_npy(path);
+  const TensorFile tensors = open_tensor_file(file);
+  budget.take(tensors.tensors[0].bytes, option);
+  return Tensor::copy_of(load(tensors.tensors[0]).view());
 }
 
 std::string read_text_file(const std::string& option, const std::string& path) {

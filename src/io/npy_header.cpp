@@ -19,13 +19,14 @@ struct NpyType {
   std::string_view code;  // kind and bytes per element, without the byte order
   DType dtype;
 };
-constexpr std::array<NpyType, 7> kTypes = {{{"f4", DType::f32},
+constexpr std::array<NpyType, 8> kTypes = {{{"f4", DType::f32},
                                             {"f8", DType::f64},
                                             {"f2", DType::f16},
                                             {"i4", DType::i32},
                                             {"i8", DType::i64},
                                             {"u1", DType::u8},
-                                            {"b1", DType::boolean}}};
+                                            {"b1", DType::boolean},
+                                            {"V2", DType::bf16}}};
 
 [[noreturn]] void fail(ErrorCode code, const std::string& name, const std::string& what) {
   throw Error(code, path_text(name) + ": " + what);
@@ -191,7 +192,10 @@ class HeaderParser {
   if (descr.find('O') != std::string::npos) {
     what += " (Python objects) is a pickle, which rapt never reads";
   } else if (code == "V2") {
-    what += " (2 bytes without a type, as bfloat16 is saved) is not supported yet";
+    fail(ErrorCode::dtype, name,
+         what +
+             " is 2 bytes without a type, as NumPy saves bfloat16; it is read as that only "
+             "where it is asked for");
   } else {
     what += " is not supported";
   }
@@ -199,9 +203,11 @@ class HeaderParser {
        what + "; rapt reads " + kSupported + ": convert it, for example a.astype('float32')");
 }
 
-void set_type(NpyHeader& header, const std::string& descr, const std::string& name) {
+void set_type(StoredTensor& header, const std::string& descr, const std::string& name, NpyV2 v2) {
+  header.type = descr;
   for (const NpyType& type : kTypes) {
     if (descr.size() != 3 || descr.substr(1) != type.code) continue;
+    if (type.dtype == DType::bf16 && v2 == NpyV2::refuse) break;
     header.dtype = type.dtype;
     const bool one_byte = size_of(type.dtype) == 1;
     if (descr[0] == '|' && one_byte) return;
@@ -214,8 +220,8 @@ void set_type(NpyHeader& header, const std::string& descr, const std::string& na
 
 // A zero length makes an empty array, but the others must still fit, as in NumPy: strides are
 // computed from them.
-int64_t checked_bytes(const NpyHeader& header, const std::string& name) {
-  int64_t product = size_of(header.dtype);
+int64_t checked_bytes(const StoredTensor& header, const std::string& name) {
+  int64_t product = size_of(*header.dtype);
   bool empty = false;
   for (const int64_t length : header.shape) {
     if (length == 0) {
@@ -238,8 +244,8 @@ std::string bytes_text(int64_t n) { return std::to_string(n) + (n == 1 ? " byte"
 
 }  // namespace
 
-NpyHeader parse_npy_prefix(std::span<const std::byte> prefix, int64_t file_bytes,
-                           const std::string& name) {
+StoredTensor parse_npy_header(std::span<const std::byte> prefix, int64_t file_bytes,
+                              const std::string& name, NpyV2 v2) {
   const std::string_view text(reinterpret_cast<const char*>(prefix.data()), prefix.size());
   const auto cut = [&](const std::string& where) {
     fail(ErrorCode::format, name,
@@ -251,9 +257,7 @@ NpyHeader parse_npy_prefix(std::span<const std::byte> prefix, int64_t file_bytes
   if (start != kMagic.substr(0, start.size())) {
     fail(ErrorCode::format, name,
          "expected a .npy file, which begins with '\\x93NUMPY', got one that begins with " +
-             quoted(start) +
-             (start.substr(0, 2) == "PK" ? "; it may be an .npz archive: unpack it first"
-                                         : "; write it with numpy.save"));
+             quoted(start) + "; write it with numpy.save");
   }
   if (std::ssize(text) < kMagicAndVersion) cut("before its version number");
   const int major = std::to_integer<int>(prefix[6]), minor = std::to_integer<int>(prefix[7]);
@@ -278,33 +282,33 @@ NpyHeader parse_npy_prefix(std::span<const std::byte> prefix, int64_t file_bytes
   }
 
   const Fields fields = HeaderParser(text.substr(header_offset, header_bytes), name).parse();
-  NpyHeader header;
-  set_type(header, *fields.descr, name);
+  StoredTensor header;
+  set_type(header, *fields.descr, name, v2);
   header.fortran_order = *fields.fortran_order;
   header.shape = *fields.shape;
-  header.data_offset = header_offset + header_bytes;
-  header.data_bytes = checked_bytes(header, name);
-  const int64_t rest = file_bytes - header.data_offset;
-  if (rest != header.data_bytes) {
+  header.offset = header_offset + header_bytes;
+  header.bytes = checked_bytes(header, name);
+  const int64_t rest = file_bytes - header.offset;
+  if (rest != header.bytes) {
     fail(ErrorCode::format, name,
-         "expected " + bytes_text(header.data_bytes) + " of data for " +
-             std::string(name_of(header.dtype)) + " " + to_string(header.shape) + ", got " +
+         "expected " + bytes_text(header.bytes) + " of data for " +
+             std::string(name_of(*header.dtype)) + " " + to_string(header.shape) + ", got " +
              bytes_text(rest) +
-             (rest < header.data_bytes ? "; the file is cut short, copy or write it again"
-                                       : "; something follows the array, write it again"));
+             (rest < header.bytes ? "; the file is cut short, copy or write it again"
+                                  : "; something follows the array, write it again"));
   }
   return header;
 }
 
-std::string npy_header_for(DType dtype, Shape shape) {
+std::string npy_header_for(DType dtype, Shape shape, NpyV2 v2) {
   std::string_view code;
   for (const NpyType& type : kTypes) {
-    if (type.dtype == dtype) code = type.code;
+    if (type.dtype == dtype && (dtype != DType::bf16 || v2 == NpyV2::bf16)) code = type.code;
   }
   if (code.empty()) {
-    throw Error(ErrorCode::dtype, std::string("writing ") + name_of(dtype) +
-                                      " to .npy is not supported yet; rapt writes " + kSupported +
-                                      ": convert it to f32");
+    throw Error(ErrorCode::dtype, std::string(".npy has no name for ") + name_of(dtype) +
+                                      "; rapt writes " + kSupported +
+                                      ": convert it to f32, or write .safetensors");
   }
   const char order = size_of(dtype) == 1                          ? '|'
                      : std::endian::native == std::endian::little ? '<'

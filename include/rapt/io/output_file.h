@@ -7,9 +7,13 @@
 // is nothing to replace.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace rapt {
+
+// Where the bytes of a file go, in order: OutputFile::write, standard output, a buffer. May throw.
+using WriteBytes = std::function<void(const void* data, int64_t bytes)>;
 
 enum class Overwrite : uint8_t { no, yes };
 

@@ -1,0 +1,15 @@
+#pragma once
+// The elements of a view as they are written: dense, row-major, whatever its strides.
+#include <string>
+
+#include "rapt/io/output_file.h"
+#include "rapt/tensor.h"
+
+namespace rapt {
+
+// Is there something to write? `name` of the file or tensor, for messages. Throws Error(argument).
+void check_elements(const std::string& name, const TensorView& view);
+
+void write_elements(const WriteBytes& write, const TensorView& view);
+
+}  // namespace rapt
