@@ -107,6 +107,33 @@ TEST(BadInput, Shapes) {
   expect_refused("batch groups", shape, {"4", "2"}, [&](Call& c) { c.query = four_batches; });
 }
 
+// No view has room for so many lengths; what lies behind them is not read, for a message neither.
+TEST(BadInput, RanksThatNoViewCanHave) {
+  for (const int rank : {rapt::kMaxRank + 1, 1000}) {
+    const auto refused = [&](const char* what, const std::function<rapt::TensorView&(Call&)>& of) {
+      expect_refused(
+          what, ErrorCode::shape, {}, [&](Call& c) { of(c).rank = rank; }, Verbs::with_buffers);
+    };
+    refused("query", [](Call& c) -> rapt::TensorView& { return c.query; });
+    refused("key", [](Call& c) -> rapt::TensorView& { return c.key; });
+    refused("value", [](Call& c) -> rapt::TensorView& { return c.value; });
+    refused("bias", [](Call& c) -> rapt::TensorView& { return c.options.bias = c.b; });
+    refused("output", [](Call& c) -> rapt::TensorView& { return c.state.output; });
+    refused("statistic", [](Call& c) -> rapt::TensorView& { return c.state.statistic; });
+
+    Call call;
+    rapt::TensorView allowed = call.allowed_memory;
+    allowed.rank = rank;
+    const rapt::Boolean mask(allowed);
+    expect_refused("mask", ErrorCode::shape, {}, [&](Call& c) { c.masks = {&mask}; });
+    EXPECT_THROW(Tensor::copy_of(allowed), rapt::Error);
+    EXPECT_THROW(allowed.transposed(), rapt::Error);
+    rapt::AttentionState state = call.state;
+    state.output.rank = rank;
+    EXPECT_THROW(rapt::merge(state, state, rapt::kSoftmax), rapt::Error);
+  }
+}
+
 TEST(BadInput, Dtypes) {
   const auto dtype = ErrorCode::dtype;
   const Tensor wide = filled(DType::f64, {2, 2, 7, 8}, 1);
