@@ -70,18 +70,20 @@ struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
   Device device = Device::cpu;
-  bool read_only = true;      // writing through this view is an error
-  int rank = -1;              // -1: no tensor at all
-  int64_t shape[kMaxRank];    // [rank]; what is beyond is neither set nor copied, because half a
-  int64_t strides[kMaxRank];  // kilobyte takes as long as a small problem. In elements
+  bool read_only = true;  // writing through this view is an error
+  int rank = -1;          // -1: no tensor at all
+  // [rank] lengths, and steps in elements. What is beyond the rank is neither set nor copied: half
+  // a kilobyte takes as long as a small problem. Who fills a view by hand sets both.
+  int64_t shape[kMaxRank];
+  int64_t strides[kMaxRank];
 
   TensorView() noexcept {}
   TensorView(const TensorView& other) noexcept { *this = other; }
   TensorView& operator=(const TensorView& other) noexcept {
     data = other.data, dtype = other.dtype, device = other.device, read_only = other.read_only;
     rank = other.rank;
-    for (int i = 0; i < rank && i < kMaxRank; ++i)
-      shape[i] = other.shape[i], strides[i] = other.strides[i];
+    const int dimensions = static_cast<int>(other.dims().size());
+    for (int i = 0; i < dimensions; ++i) shape[i] = other.shape[i], strides[i] = other.strides[i];
     return *this;
   }
 
@@ -101,11 +103,14 @@ struct TensorView {
                    std::is_const_v<T>) {}
 
   bool defined() const noexcept { return rank >= 0; }
-  Shape dims() const noexcept { return {shape, static_cast<size_t>(rank < 0 ? 0 : rank)}; }
+  // At most kMaxRank of them, whatever the rank says: calls refuse a larger one by name.
+  Shape dims() const noexcept {
+    return {shape, static_cast<size_t>(rank < 0 ? 0 : rank > kMaxRank ? kMaxRank : rank)};
+  }
   int64_t count() const { return defined() ? element_count(dims()) : 0; }
   bool empty() const noexcept {  // no element, or no tensor at all
-    for (int i = 0; i < rank; ++i)
-      if (shape[i] == 0) return true;
+    for (const int64_t n : dims())
+      if (n == 0) return true;
     return rank < 0;
   }
   bool contiguous() const noexcept;  // dense and row-major

@@ -56,21 +56,25 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   return {table, route, normalizer};
 }
 
+template <class E>
+Tiling tiling_for(const Problem& p, const Kernels<E>& kernels, const Context& context) {
+  const double work = work_of(p);
+  return tiling_of(p, kernels, work, workers_of(work, context));
+}
+
 // Everything about a call that is known before its memory. Made in place: for a tiny problem, a
 // copy would take as long as the arithmetic.
 template <class E>
 struct Prepared {
   Kernels<E> kernels;
   Captures captures;
-  double work;
   Tiling tiling;
   ScratchLayout layout;
 
   Prepared(const Problem& p, const AttentionOptions& options, const Context& context)
       : kernels(kernels_of<E>(p, options)),
         captures(requested_captures(p, options)),
-        work(work_of(p)),
-        tiling(tiling_of(p, kernels, work, workers_of(work, context))),
+        tiling(tiling_for(p, kernels, context)),
         layout(layout_of(p, captures, tiling, kernels, Visible::slots(options.masks),
                          tile_size<E>())) {}
   size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }

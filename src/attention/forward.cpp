@@ -271,9 +271,8 @@ void run_forward(const ForwardCall<E>& call, const Context& context) {
   Run<E> run{call, context, {}, 0};
   for (const Pass<E>& pass : passes) run.tasks += pass.tasks;
   for (const Pass<E>& pass : passes) {
-    if (pass.tasks == 0) continue;
     run.pass = pass;
-    if (context.executor && call.tiling.to_executor) {
+    if (context.executor && call.tiling.to_executor && pass.tasks > 0) {
       context.executor->run(pass.tasks, run_task<E>, &run);
     } else if (call.tiling.workers > 1 && pass.tasks > 1) {
       default_pool().run(pass.tasks, run_task<E>, &run, call.tiling.workers);

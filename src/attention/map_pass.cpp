@@ -40,7 +40,6 @@ int64_t cell_of(int64_t position, int64_t length, int64_t cells) {
 }
 
 constexpr int kMostQueries = 64;  // of a tile: a mask word
-constexpr int kMostKeys = 128;    // of a block (tiling.cpp)
 
 // Where the cells of `range` end within it, from the one that holds its first position; returns how
 // many they are.
@@ -96,7 +95,7 @@ class MapTask {
     tiles_.final_weights(tile);
     const Positions& keys = tile.hooks.key_positions;
     const int64_t b = cell_of(keys.start, p_.k_len, map_.columns);
-    int column_end[kMostKeys];
+    int column_end[kMostBlockKeys];
     const int columns = cut({b, p_.k_len, map_.columns}, keys, column_end);
     call_.kernels.table.captures.pool(tile.hooks.scores, tile.queries, column_end, columns,
                                       row_end_, rows_, map_.pool == Pool::max, &cell(first_row_, b),
@@ -104,23 +103,26 @@ class MapTask {
   }
 
   void write(int64_t end, int64_t head) noexcept {
-    constexpr int64_t kColumns = 64;  // whose factors all rows share; they stay in the L1
+    constexpr int64_t kColumns = 64;  // whose lengths all rows share; they stay in the L1
     const bool mean = map_.pool == Pool::mean;
     Cells column(0, p_.k_len, map_.columns);
     for (int64_t first = 0; first < map_.columns; first += kColumns) {
       const int64_t columns = std::min(kColumns, map_.columns - first);
-      double per_key[kColumns];
-      for (int64_t b = 0; b < columns; ++b, column.next())
-        per_key[b] = mean ? 1 / column.length() : 1;
+      double keys[kColumns];
+      for (int64_t b = 0; b < columns; ++b, column.next()) keys[b] = column.length();
       Cells row(begin_, p_.q_len, map_.rows);
       for (int64_t a = begin_; a < end; ++a, row.next()) {
-        const double per_query = mean ? 1 / row.length() : 1;
+        const double queries = row.length();
         const double* cells = &cell(a, first);
         E* out =
             reinterpret_cast<E*>(out_.at(head + a * out_.row_stride + first * out_.dim_stride));
         const int64_t stride = out_.dim_stride;
-        for (int64_t b = 0; b < columns; ++b)
-          out[b * stride] = static_cast<E>(cells[b] * per_query * per_key[b]);
+        // Divided, not multiplied by a reciprocal: the mean of equal weights is their value.
+        if (mean)
+          for (int64_t b = 0; b < columns; ++b)
+            out[b * stride] = static_cast<E>(cells[b] / (queries * keys[b]));
+        else
+          for (int64_t b = 0; b < columns; ++b) out[b * stride] = static_cast<E>(cells[b]);
       }
     }
   }

@@ -17,12 +17,16 @@ std::string named(const char* name, const TensorView& view) {
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
-// A tensor of [..., rows, dims]: rank, dtype, and that no length is negative.
-void check_matrix(const char* name, const TensorView& view, DType dtype) {
-  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+void check_rank(const char* name, const TensorView& view) {
   if (view.rank > kMaxRank)
     fail(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(view.rank) +
                                "; the largest rank is " + std::to_string(kMaxRank));
+}
+
+// A tensor of [..., rows, dims]: rank, dtype, and that no length is negative.
+void check_matrix(const char* name, const TensorView& view, DType dtype) {
+  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+  check_rank(name, view);
   if (view.rank < 2)
     fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
                                "; expected at least 2: [..., length, dim]");
@@ -94,6 +98,7 @@ void check_mask_tensor(const char* name, const TensorView& view) {
 }  // namespace
 
 Bytes extent_of(const char* name, const TensorView& view) {
+  check_rank(name, view);
   if (view.empty()) return {};
   int64_t low = 0, high = 0, count = 16;  // low, high: in bytes; count: of 16-byte elements
   bool overflow = false;

@@ -16,7 +16,7 @@ struct Bytes {  // addresses [begin, end); empty: both 0, which meets nothing
 // A tensor as the conductor sees it: where the matrix of a (batch, head) begins, and its two
 // strides, in elements.
 struct Operand {
-  void* data = nullptr;  // null: there is none, and nothing else is set
+  void* data = nullptr;  // null: no elements, or not wanted, and then nothing else is set
   DType dtype;
   int64_t lead_strides[kMaxRank];  // [leading rank] of the output's dimensions; 0: broadcast
   int64_t heads_per_group;         // on the last leading dimension

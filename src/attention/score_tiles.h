@@ -1,6 +1,6 @@
 #pragma once
 // Masked scores of the tiles of one head: what every pass over the keys begins with. The forward
-// pass turns them into weights and outputs; second passes look at them again (rows.cpp, ...).
+// pass turns them into weights and outputs; second passes look at them again (map_pass.cpp, ...).
 #include <algorithm>
 #include <cstring>
 

@@ -59,7 +59,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys: long enough to pay for a tile's prologue, and a tile of scores is half an L1. Large
   // heads take 64, for the L2.
-  t.block_keys = dims * kernels.route.element_size <= 1024 ? 128 : 64;
+  t.block_keys = dims * kernels.route.element_size <= 1024 ? kMostBlockKeys : 64;
 
   const int64_t tile_queries = t.lanes * t.long_vectors;
   const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));

@@ -11,7 +11,14 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line, a zmm register
 
+void check_rank(const TensorView& view) {
+  if (view.rank > kMaxRank)
+    throw Error(ErrorCode::shape, "a tensor of rank " + std::to_string(view.rank) +
+                                      "; the largest rank is " + std::to_string(kMaxRank));
+}
+
 int resolve(const TensorView& view, int dim) {
+  check_rank(view);
   const int d = dim < 0 ? dim + view.rank : dim;
   if (d < 0 || d >= view.rank)
     throw Error(ErrorCode::shape, "dimension " + std::to_string(dim) + " of a tensor of shape " +
@@ -107,6 +114,7 @@ TensorView::TensorView(void* memory, DType element, Shape lengths, bool is_read_
 }
 
 bool TensorView::contiguous() const noexcept {
+  if (rank > kMaxRank) return false;  // no tensor at all
   int64_t step = 1;
   for (int i = 0; i < rank; ++i)
     if (shape[i] == 0) return true;
@@ -167,6 +175,7 @@ int64_t Tensor::dim(int i) const { return view_.shape[resolve(view_, i)]; }
 
 Tensor Tensor::copy_of(const TensorView& view) {
   if (!view.defined()) throw Error(ErrorCode::argument, "copy_of: there is no tensor to copy");
+  check_rank(view);
   if (view.count() > 0 && !view.data)
     throw Error(ErrorCode::argument, "copy_of: a tensor of shape " + to_string(view.dims()) +
                                          " has elements but a null data pointer");

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "rapt/rapt_c.h"
 #include "rapt/tensor.h"

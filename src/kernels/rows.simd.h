@@ -43,9 +43,7 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
 // block of nearly all zeros takes longer than to go element by element.
 constexpr int64_t kFewRows = 4;
 template <class V, class S>
-constexpr bool few(int64_t rows) {
-  return !S::kConverts && V::kLanes > kFewRows && rows > 0 && rows <= kFewRows;
-}
+constexpr bool kHasFewRows = !S::kConverts && V::kLanes > kFewRows;
 
 template <class V>
 RAPT_INLINE void pack_few_queries(const typename V::Element* query, int64_t row_stride,
@@ -91,15 +89,15 @@ RAPT_NOINLINE void pack_queries(const void* from, int64_t row_stride, int64_t di
   const auto* query = static_cast<const typename S::Stored*>(from);
   auto* query_t = static_cast<E*>(to);
   const V factor_v = V::splat(factor);
-  for (int64_t i = 0; i < queries; i += V::kLanes, query += V::kLanes * row_stride) {
-    if constexpr (!S::kConverts)
-      if (few<V, S>(rows - i)) {
-        pack_few_queries(query, row_stride, dim_stride, rows - i, head_dim, factor_v, queries,
-                         query_t + i);
+  for (int64_t i = 0; i < queries; i += V::kLanes) {
+    if constexpr (kHasFewRows<V, S>)
+      if (rows - i > 0 && rows - i <= kFewRows) {
+        pack_few_queries(query + i * row_stride, row_stride, dim_stride, rows - i, head_dim,
+                         factor_v, queries, query_t + i);
         continue;
       }
-    pack_vector_of_queries<V, S>(query, row_stride, dim_stride, rows - i, head_dim, factor_v,
-                                 queries, query_t + i);
+    pack_vector_of_queries<V, S>(query + i * row_stride, row_stride, dim_stride, rows - i, head_dim,
+                                 factor_v, queries, query_t + i);
   }
 }
 
@@ -216,16 +214,17 @@ RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, co
                               uint64_t present, int64_t rows, void* to, int64_t row_stride,
                               int64_t dim_stride) noexcept {
   auto* out = static_cast<typename S::Stored*>(to);
-  for (int64_t i = 0; i < rows; i += V::kLanes, out += V::kLanes * row_stride) {
+  for (int64_t i = 0; i < rows; i += V::kLanes) {
     const E* some = factor ? factor + i : nullptr;
-    if constexpr (!S::kConverts)
-      if (few<V, S>(rows - i)) {
-        store_few_rows(tile_t + i, dims, queries, some, present >> i, rows - i, out, row_stride,
+    auto* block = out + i * row_stride;
+    if constexpr (kHasFewRows<V, S>)
+      if (rows - i <= kFewRows) {
+        store_few_rows(tile_t + i, dims, queries, some, present >> i, rows - i, block, row_stride,
                        dim_stride);
         continue;
       }
     store_vector_of_rows<V, S>(tile_t + i, dims, queries, some ? V::load(some) : V::splat(1),
-                               mask_of(present >> i), rows - i, out, row_stride, dim_stride);
+                               mask_of(present >> i), rows - i, block, row_stride, dim_stride);
   }
 }
 

@@ -107,6 +107,33 @@ TEST(BadInput, Shapes) {
   expect_refused("batch groups", shape, {"4", "2"}, [&](Call& c) { c.query = four_batches; });
 }
 
+// No view has room for so many lengths; what lies behind them is not read, for a message neither.
+TEST(BadInput, RanksThatNoViewCanHave) {
+  for (const int rank : {rapt::kMaxRank + 1, 1000}) {
+    const auto refused = [&](const char* what, const std::function<rapt::TensorView&(Call&)>& of) {
+      expect_refused(
+          what, ErrorCode::shape, {}, [&](Call& c) { of(c).rank = rank; }, Verbs::with_buffers);
+    };
+    refused("query", [](Call& c) -> rapt::TensorView& { return c.query; });
+    refused("key", [](Call& c) -> rapt::TensorView& { return c.key; });
+    refused("value", [](Call& c) -> rapt::TensorView& { return c.value; });
+    refused("bias", [](Call& c) -> rapt::TensorView& { return c.options.bias = c.b; });
+    refused("output", [](Call& c) -> rapt::TensorView& { return c.state.output; });
+    refused("statistic", [](Call& c) -> rapt::TensorView& { return c.state.statistic; });
+
+    Call call;
+    rapt::TensorView allowed = call.allowed_memory;
+    allowed.rank = rank;
+    const rapt::Boolean mask(allowed);
+    expect_refused("mask", ErrorCode::shape, {}, [&](Call& c) { c.masks = {&mask}; });
+    EXPECT_THROW(Tensor::copy_of(allowed), rapt::Error);
+    EXPECT_THROW(allowed.transposed(), rapt::Error);
+    rapt::AttentionState state = call.state;
+    state.output.rank = rank;
+    EXPECT_THROW(rapt::merge(state, state, rapt::kSoftmax), rapt::Error);
+  }
+}
+
 TEST(BadInput, Dtypes) {
   const auto dtype = ErrorCode::dtype;
   const Tensor wide = filled(DType::f64, {2, 2, 7, 8}, 1);
@@ -236,7 +263,7 @@ TEST(BadInput, Overlaps) {
                           const std::function<void(Call&)>& spoil) {
     expect_refused(what, ErrorCode::overlap, fragments, spoil, Verbs::with_buffers);
   };
-  // Inputs whose memory the output takes must be as large as it: the query is.
+  // Inputs whose memory the output takes must be as large as it: query and key are.
   const auto output_in = [](const Tensor& t, int64_t offset) {
     return [&t, offset](Call& c) {
       c.state.output.data = static_cast<float*>(t.view().data) + offset;
@@ -246,16 +273,18 @@ TEST(BadInput, Overlaps) {
   const auto take = [&](const char* name, TensorView Call::*input, int64_t offset) {
     refused(name, {"output", name}, [&](Call& c) {
       c.*input = owner.*input;
-      output_in(input == &Call::query ? owner.q
-                : input == &Call::key ? owner.k
-                                      : owner.v,
-                offset)(c);
+      output_in(input == &Call::query ? owner.q : owner.k, offset)(c);
     });
   };
   take("query", &Call::query, 0);
   take("query", &Call::query, 2 * 4 * 5 * 8 - 1);  // one element in common
   take("key", &Call::key, 3);
-  take("value", &Call::value, 0);
+  refused("value", {"output", "value"}, [](Call& c) {
+    static float
+        memory[2 * 4 * 5 * 3];  // room for the output, too: what lies behind may be an input
+    c.value = TensorView(static_cast<const float*>(memory), {2, 2, 7, 3});
+    c.state.output.data = memory;
+  });
   refused("bias", {"output", "bias"}, [](Call& c) {
     c.options.bias = c.b;
     c.options.bias.data = static_cast<float*>(c.state.output.data) + 119;

@@ -100,6 +100,18 @@ TEST(Captures, MapsPoolTheWeights) {
   }
 }
 
+// Exactly, whatever the number of pairs: a product with its reciprocal would not be.
+TEST(Captures, TheMeanOfEqualWeightsIsTheirValue) {
+  const Tensor key = filled(DType::f64, {1, 3}, 1);
+  AttentionOptions options;
+  options.map = rapt::MapRequest{1, 1, rapt::Pool::mean, {}};
+  for (const int64_t queries : {1, 3, 49, 98, 103, 107, 1000}) {
+    const AttentionResult got =
+        scaled_dot_product_attention(filled(DType::f64, {queries, 3}, 1), key, key, options);
+    EXPECT_EQ(get(got.map, Dims{0, 0}), 1) << queries;
+  }
+}
+
 // A hundred million equal weights in one cell, ten thousand for each key: added one after the
 // other in f32 they would lose four digits.
 TEST(Captures, LongSumsKeepTheirDigits) {

@@ -142,16 +142,18 @@ TEST(Concurrency, CancelledFromAnotherThread) {
 }
 
 TEST(Concurrency, CancelledBeforeTheCall) {
-  const Tensor x = filled(DType::f32, {20, 8}, 1);
   rapt::CancelToken token;
   token.cancel();
   Context context;
   context.cancel = &token;
-  try {
-    scaled_dot_product_attention(x, x, x, {}, context);
-    ADD_FAILURE() << "not cancelled";
-  } catch (const rapt::Error& error) {
-    EXPECT_EQ(error.code(), rapt::ErrorCode::cancelled);
+  for (const int64_t queries : {20, 0}) {
+    const Tensor x = filled(DType::f32, {queries, 8}, 1);
+    try {
+      scaled_dot_product_attention(x, x, x, {}, context);
+      ADD_FAILURE() << "not cancelled: " << queries << " queries";
+    } catch (const rapt::Error& error) {
+      EXPECT_EQ(error.code(), rapt::ErrorCode::cancelled);
+    }
   }
 }
 
