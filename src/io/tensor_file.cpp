@@ -2,10 +2,13 @@
 #include "rapt/io/tensor_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "quoted.h"
 #include "rapt/io/npy.h"
+#include "rapt/io/npz.h"
+#include "rapt/io/safetensors.h"
 
 namespace rapt {
 namespace {
@@ -51,6 +54,24 @@ TensorView view_of(const StoredTensor& tensor, const void* data, bool read_only)
   return {const_cast<void*>(data), *tensor.dtype, tensor.shape, strides, read_only};
 }
 
+// Enough of a file to tell its format.
+constexpr size_t kTellingBytes = 16;
+
+[[noreturn]] void refuse_format(const std::string& name, std::string_view start) {
+  // What people have tensors in, too.
+  constexpr std::pair<std::string_view, const char*> kOthers[] = {
+      {"\x89HDF\r\n\x1a\n", "an HDF5 file"}, {"GGUF", "a GGUF file"}, {"\x80", "a Python pickle"}};
+  std::string got = start.empty() ? "an empty file" : "one that begins with " + quoted(start);
+  for (const auto& [magic, what] : kOthers)
+    if (start.starts_with(magic)) got = what;
+  throw Error(
+      ErrorCode::format,
+      path_text(name) +
+          ": expected a .npy, .npz or .safetensors file, or the model.safetensors.index.json "
+          "of one in shards, told by their first bytes; got " +
+          got);
+}
+
 }  // namespace
 
 const StoredTensor* TensorFile::find(std::string_view name) const noexcept {
@@ -64,7 +85,21 @@ TensorFile open_tensor_file(const std::string& path, NpyV2 v2) {
 }
 
 TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
-  return open_npy(std::move(file), v2);
+  std::array<char, kTellingBytes> bytes;
+  const std::string_view start(
+      bytes.data(), static_cast<size_t>(std::min<int64_t>(file->bytes(), std::ssize(bytes))));
+  file->read(0, reinterpret_cast<std::byte*>(bytes.data()), std::ssize(start));
+  if (start.starts_with("\x93NUMPY")) return open_npy(std::move(file), v2);
+  if (start.starts_with("PK")) return open_npz(std::move(file), v2);
+  // .safetensors begins with the header's length, whose first byte may be a '{' as well. Half of a
+  // true length is zero bytes, which no text has; a false one is for open_safetensors() to refuse.
+  const bool object_behind_length =
+      start.substr(std::min<size_t>(8, start.size())).starts_with('{');
+  if (object_behind_length && start.substr(4, 4) == std::string_view("\0\0\0\0", 4))
+    return open_safetensors(std::move(file));
+  if (start.starts_with('{')) return open_safetensors_index(std::move(file));
+  if (object_behind_length) return open_safetensors(std::move(file));
+  refuse_format(file->name(), start);
 }
 
 int64_t memory_of(const StoredTensor& tensor) noexcept {
@@ -74,7 +109,9 @@ int64_t memory_of(const StoredTensor& tensor) noexcept {
 
 LoadedTensor load(const StoredTensor& tensor) {
   if (!tensor.dtype)
-    fail(ErrorCode::dtype, tensor, "element type " + quoted(tensor.type) + " is not read");
+    fail(ErrorCode::dtype, tensor,
+         "element type " + quoted(tensor.type) +
+             " is not read; convert it to one that is: f32, f64, bf16, f16, i64, i32, u8 or bool");
   if (memory_of(tensor) == 0) {
     const std::byte* data = tensor.file->map().data() + tensor.offset;
     if (tensor.bytes == 0) data = nullptr;
