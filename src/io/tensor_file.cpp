@@ -89,14 +89,15 @@ TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
   const std::string_view start(
       bytes.data(), static_cast<size_t>(std::min<int64_t>(file->bytes(), std::ssize(bytes))));
   file->read(0, reinterpret_cast<std::byte*>(bytes.data()), std::ssize(start));
-  if (start.starts_with("\x93NUMPY")) return open_npy(std::move(file), v2);
-  if (start.starts_with("PK")) return open_npz(std::move(file), v2);
-  // .safetensors begins with the header's length, whose first byte may be a '{' as well. Half of a
-  // true length is zero bytes, which no text has; a false one is for open_safetensors() to refuse.
+  // .safetensors first: its first bytes are the header's length, which may happen to be those of
+  // another format. The upper half of a true length is zero, as it is in none of the others; a
+  // false one is for open_safetensors() to refuse.
   const bool object_behind_length =
       start.substr(std::min<size_t>(8, start.size())).starts_with('{');
   if (object_behind_length && start.substr(4, 4) == std::string_view("\0\0\0\0", 4))
     return open_safetensors(std::move(file));
+  if (start.starts_with("\x93NUMPY")) return open_npy(std::move(file), v2);
+  if (start.starts_with("PK")) return open_npz(std::move(file), v2);
   if (start.starts_with('{')) return open_safetensors_index(std::move(file));
   if (object_behind_length) return open_safetensors(std::move(file));
   refuse_format(file->name(), start);
