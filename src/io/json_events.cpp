@@ -17,13 +17,16 @@ using Json = nlohmann::json;
 
 class Sax final : public nlohmann::json_sax<Json> {
  public:
-  // `fail` and `refuse` are those of the events, which only they may call.
+  // `fail` is that of the events, which only they may call.
   using Fail = std::function<void(ErrorCode, const std::string&)>;
   Sax(JsonEvents& events, Fail fail) : events_(events), fail_(std::move(fail)) {}
 
   bool null() override { return other("null"); }
   bool boolean(bool value) override { return other(value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) override { return other(std::to_string(value)); }
+  // Those with a sign; "-0" is one.
+  bool number_integer(number_integer_t value) override {
+    return other(value == 0 ? "-0" : std::to_string(value));
+  }
   bool number_unsigned(number_unsigned_t value) override {
     constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     if (value > kMost) too_large(std::to_string(value));
