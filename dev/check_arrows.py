@@ -91,7 +91,7 @@ TABLE = [
     ("src/c_api/**", PUBLIC_CORE + ["src/c_api/*.h"], STD,
      "the C interface is a customer of the C++ one"),
     ("src/io/**", ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/**"],
-     STD + POSIX + ["nlohmann/*.hpp"],
+     STD + POSIX + ["nlohmann/*.hpp", "zlib.h"],
      "rapt::io is a customer of the core and does not know rapt::viz"),
     ("src/viz/**", ["include/rapt/*.h", "include/rapt/viz/*.h", "src/viz/**"],
      STD + POSIX + ["png.h"],

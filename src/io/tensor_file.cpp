@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "npz_member.h"
 #include "quoted.h"
 #include "rapt/io/npy.h"
 #include "rapt/io/npz.h"
@@ -109,19 +110,25 @@ int64_t memory_of(const StoredTensor& tensor) noexcept {
 }
 
 LoadedTensor load(const StoredTensor& tensor) {
+  if (!tensor.dtype && is_npz_member(tensor)) refuse_npz_member(tensor);
   if (!tensor.dtype)
     fail(ErrorCode::dtype, tensor,
          "element type " + quoted(tensor.type) +
              " is not read; convert it to one that is: f32, f64, bf16, f16, i64, i32, u8 or bool");
   if (memory_of(tensor) == 0) {
     const std::byte* data = tensor.file->map().data() + tensor.offset;
+    if (is_npz_member(tensor)) check_npz_member(tensor);
     if (tensor.bytes == 0) data = nullptr;
     if (*tensor.dtype == DType::boolean) check_booleans(tensor, data);
     return {tensor.file, view_of(tensor, data, true)};
   }
   Tensor own(*tensor.dtype, tensor.shape);
   auto* data = static_cast<std::byte*>(own.data());
-  tensor.file->read(tensor.offset, data, tensor.bytes);
+  if (is_npz_member(tensor)) {
+    read_npz_member(tensor, data);
+  } else {
+    tensor.file->read(tensor.offset, data, tensor.bytes);
+  }
   if (!in_native_order(tensor)) swap_bytes(data, tensor.bytes, size_of(*tensor.dtype));
   if (*tensor.dtype == DType::boolean) check_booleans(tensor, data);
   const TensorView view = view_of(tensor, data, false);
