@@ -113,7 +113,8 @@ TABLE = [
     ("examples/**", PUBLIC, STD + C99, "an example shows what a stranger can write"),
     ("bench/**", PUBLIC + ["bench/**", "check/*.h", "src/kernels/kernel_table.h"], ANY_SYSTEM,
      "a benchmark uses the public interface, and the kernels through their table"),
-    ("fuzz/**", PUBLIC + ["src/**"], STD, "a fuzz target may call any parser"),
+    ("fuzz/**", PUBLIC + ["src/**", "fuzz/*.h"], STD + ["sanitizer/*.h"],
+     "a fuzz target may call any parser"),
     ("tests/install/**", PUBLIC, STD, "a consumer has nothing but the installed headers"),
     ("tests/**", PUBLIC + ["src/**", "tests/**", "check/*.h"], ANY_SYSTEM, "a test may look at anything"),
 ]

@@ -1,13 +1,16 @@
 // Reads a file of tensors of any format and writes them in another, through rapt::io alone:
 //
-//   convert_tensors [--v2] IN OUT      the format of OUT by its ending; --v2: '<V2' is bf16
+//   convert_tensors [--v2] IN OUT      the format of OUT by its ending, .deflated.npz: compressed;
+//                                      --v2: '<V2' is bf16
 //
-// Exits with 0, 1 (the message of the Error on stderr) or 2 (usage). For round_trip.py.
+// Exits with 0, 1 (the message of the Error on stderr) or 2 (usage). For round_trip.py and
+// numpy_round_trip.py.
 #include <cstdio>
 #include <functional>
 #include <string_view>
 
 #include "rapt/io/npy.h"
+#include "rapt/io/npz.h"
 #include "rapt/io/safetensors.h"
 
 namespace rapt {
@@ -23,6 +26,14 @@ struct Format {
 const Format kFormats[] = {
     {".safetensors", [](const WriteBytes& write, const std::vector<NamedTensor>& tensors,
                         NpyV2) { write_safetensors(write, tensors); }},
+    {".deflated.npz",
+     [](const WriteBytes& write, const std::vector<NamedTensor>& tensors, NpyV2 v2) {
+       write_npz(write, tensors, Compression::deflated, v2);
+     }},
+    {".npz",
+     [](const WriteBytes& write, const std::vector<NamedTensor>& tensors, NpyV2 v2) {
+       write_npz(write, tensors, Compression::stored, v2);
+     }},
     {".npy",
      [](const WriteBytes& write, const std::vector<NamedTensor>& tensors, NpyV2 v2) {
        if (tensors.size() != 1) throw Error(ErrorCode::argument, "a .npy file holds one tensor");
