@@ -26,6 +26,10 @@ bool in_native_order(const StoredTensor& tensor) {
 // At an address that its elements may have? Maps begin at pages, so offsets tell.
 bool aligned(const StoredTensor& tensor) { return tensor.offset % size_of(*tensor.dtype) == 0; }
 
+bool readable_where_it_lies(const StoredTensor& tensor) {
+  return !tensor.deflated && in_native_order(tensor) && aligned(tensor);
+}
+
 void swap_bytes(std::byte* data, int64_t bytes, int64_t element_bytes) {
   for (int64_t i = 0; i < bytes; i += element_bytes)
     std::reverse(data + i, data + i + element_bytes);
@@ -105,8 +109,7 @@ TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
 }
 
 int64_t memory_of(const StoredTensor& tensor) noexcept {
-  if (!tensor.dtype) return 0;
-  return !tensor.deflated && in_native_order(tensor) && aligned(tensor) ? 0 : tensor.bytes;
+  return !tensor.dtype || readable_where_it_lies(tensor) ? 0 : tensor.bytes;
 }
 
 LoadedTensor load(const StoredTensor& tensor) {
@@ -115,7 +118,7 @@ LoadedTensor load(const StoredTensor& tensor) {
     fail(ErrorCode::dtype, tensor,
          "element type " + quoted(tensor.type) +
              " is not read; convert it to one that is: f32, f64, bf16, f16, i64, i32, u8 or bool");
-  if (memory_of(tensor) == 0) {
+  if (readable_where_it_lies(tensor)) {
     const std::byte* data = tensor.file->map().data() + tensor.offset;
     if (is_npz_member(tensor)) check_npz_member(tensor);
     if (tensor.bytes == 0) data = nullptr;

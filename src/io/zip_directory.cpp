@@ -180,7 +180,8 @@ class DirectoryReader {
       fail(member.name, "is stored, but said to have " + bytes_text(bytes) + " and to take " +
                             bytes_text(stored_bytes) + kDamaged);
     constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-    if (member.deflated && (bytes > kMost || bytes / kMaxDeflateRatio > stored_bytes))
+    const uint64_t least = bytes / kMaxDeflateRatio + (bytes % kMaxDeflateRatio != 0);
+    if (member.deflated && (bytes > kMost || least > stored_bytes))
       fail(member.name, bytes_text(stored_bytes) + " cannot become " + bytes_text(bytes) +
                             ": deflate reaches at most " + std::to_string(kMaxDeflateRatio) +
                             " to 1" + kDamaged);

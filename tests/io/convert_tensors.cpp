@@ -26,14 +26,10 @@ struct Format {
 const Format kFormats[] = {
     {".safetensors", [](const WriteBytes& write, const std::vector<NamedTensor>& tensors,
                         NpyV2) { write_safetensors(write, tensors); }},
-    {".deflated.npz",
-     [](const WriteBytes& write, const std::vector<NamedTensor>& tensors, NpyV2 v2) {
-       write_npz(write, tensors, Compression::deflated, v2);
-     }},
-    {".npz",
-     [](const WriteBytes& write, const std::vector<NamedTensor>& tensors, NpyV2 v2) {
-       write_npz(write, tensors, Compression::stored, v2);
-     }},
+    {".deflated.npz", [](const WriteBytes& write, const std::vector<NamedTensor>& tensors,
+                         NpyV2 v2) { write_npz(write, tensors, Compression::deflated, v2); }},
+    {".npz", [](const WriteBytes& write, const std::vector<NamedTensor>& tensors,
+                NpyV2 v2) { write_npz(write, tensors, Compression::stored, v2); }},
     {".npy",
      [](const WriteBytes& write, const std::vector<NamedTensor>& tensors, NpyV2 v2) {
        if (tensors.size() != 1) throw Error(ErrorCode::argument, "a .npy file holds one tensor");

@@ -44,7 +44,7 @@ TEST(RegNpzOverread, SeventySevenBytes) {
   part.local.method = part.central.method = kMethodDeflated;
   part.local.stored_bytes = part.central.stored_bytes = 15;
   const std::string whole = zip_of({part});
-  refused(whole, "'arr_00.npy': the file ends after 10 bytes", "its header length");
+  refused(whole, "'arr_00.npy': the file ends after 10 bytes", "its header of 65535 bytes");
   // What the naive readers take: local header, member, last record, and no directory.
   std::string file = whole.substr(0, 30 + 10 + 15) + whole.substr(whole.size() - 22);
   ASSERT_EQ(file.size(), 77u);
@@ -77,10 +77,8 @@ TEST(RegNpzBomb, MembersThatOverlap) {
 
 TEST(RegNpzBomb, GapsHideNothing) {
   const std::string zip = zip_of({stored("a.npy", kArray), stored("b.npy", kArray)});
-  ZipEnd end;
-  end.offset = static_cast<uint32_t>(zip.find("PK\x01\x02")) + 4;
   // Something before the first member, as programs that unpack themselves have.
-  refused("MZ.." + zip, "PK");
+  refused("MZ.." + zip, "does not end where its last record begins");
   ZipPart second = stored("b.npy", kArray);
   ZipPart first = stored("a.npy", kArray);
   first.descriptor = "gap";
