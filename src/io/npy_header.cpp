@@ -202,9 +202,12 @@ class HeaderParser {
   size_t at_ = 0;
 };
 
+// Of a list of fields, its start: a small archive can inflate to very many very long ones.
+constexpr size_t kMaxTypeText = 256;
+
 // Leaves the dtype absent for what rapt does not read.
 void set_type(StoredTensor& header, const std::string& descr, NpyV2 v2) {
-  header.type = descr;
+  header.type = descr.substr(0, kMaxTypeText);
   for (const NpyType& type : kTypes) {
     if (descr.size() != 3 || descr.substr(1) != type.code) continue;
     if (type.dtype == DType::bf16 && v2 == NpyV2::refuse) return;

@@ -116,6 +116,16 @@ TEST(RegNpzBomb, ShapesBeyondTheMember) {
   }
 }
 
+// A member of some 200 bytes can inflate to 64 KiB of a type's text, and there can be many of them.
+TEST(RegNpzBomb, LongTypesAreNotKept) {
+  const std::string fields = "[" + std::string(60000, ' ') + "('a', '<f4')]";
+  const std::string zip = zip_of({compressed("a.npy", npy_file(npy_dict(fields, "(1,)"), 4))});
+  ASSERT_LT(zip.size(), 400u);
+  const TensorFile file = opened(zip);
+  EXPECT_LE(file.tensors[0].type.capacity(), 256u);
+  EXPECT_FALSE(file.tensors[0].dtype.has_value());
+}
+
 TEST(NpzAttack, MoreOrLessIsInflatedThanDeclared) {
   // The .npy header promises what the directory declares, deflate gives another number of bytes.
   const std::string longer = kArray + "more", shorter = kArray.substr(0, kArray.size() - 4);
