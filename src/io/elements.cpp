@@ -43,19 +43,22 @@ void check_elements(const std::string& name, const TensorView& view) {
                                          to_string(view.dims()) + ", got a null pointer");
 }
 
-void write_elements(const WriteBytes& write, const TensorView& view) {
+void write_elements(const WriteBytes& write, const TensorView& view, std::endian byte_order) {
   const int64_t count = view.count(), element_bytes = size_of(view.dtype);
   const auto* data = static_cast<const std::byte*>(view.data);
-  if (view.contiguous()) return write(data, count * element_bytes);
+  const bool swapped = byte_order != std::endian::native && element_bytes > 1;
+  if (view.contiguous() && !swapped) return write(data, count * element_bytes);
   Walk walk(view);
   const int64_t chunk_elements = kChunkBytes / element_bytes;
   std::vector<std::byte> chunk(
       static_cast<size_t>(std::min(count, chunk_elements) * element_bytes));
   for (int64_t done = 0; done < count; done += chunk_elements) {
     const int64_t elements = std::min(chunk_elements, count - done);
-    for (int64_t i = 0; i < elements; ++i, walk.advance())
-      std::memcpy(chunk.data() + i * element_bytes, data + walk.offset() * element_bytes,
-                  static_cast<size_t>(element_bytes));
+    for (int64_t i = 0; i < elements; ++i, walk.advance()) {
+      std::byte* const to = chunk.data() + i * element_bytes;
+      std::memcpy(to, data + walk.offset() * element_bytes, static_cast<size_t>(element_bytes));
+      if (swapped) std::reverse(to, to + element_bytes);
+    }
     write(chunk.data(), elements * element_bytes);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 // The elements of a view as they are written: dense, row-major, whatever its strides.
+#include <bit>
 #include <string>
 
 #include "rapt/io/output_file.h"
@@ -10,6 +11,7 @@ namespace rapt {
 // Is there something to write? `name` of the file or tensor, for messages. Throws Error(argument).
 void check_elements(const std::string& name, const TensorView& view);
 
-void write_elements(const WriteBytes& write, const TensorView& view);
+void write_elements(const WriteBytes& write, const TensorView& view,
+                    std::endian byte_order = std::endian::native);
 
 }  // namespace rapt

@@ -90,6 +90,7 @@ InputFile::~InputFile() {
 }
 
 void InputFile::read(int64_t offset, std::byte* to, int64_t count) const {
+  if (count == 0) return;  // memcpy takes no null pointer, not even for nothing
   if (descriptor_ < 0) {
     std::memcpy(to, held_.data() + offset, static_cast<size_t>(count));
     return;

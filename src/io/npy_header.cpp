@@ -1,4 +1,7 @@
 // The header of a .npy file: parsed by hand, checked against the file's length, and formatted.
+#include "npy_header.h"
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -6,7 +9,6 @@
 #include <string_view>
 
 #include "quoted.h"
-#include "rapt/io/npy.h"
 
 namespace rapt {
 namespace {
@@ -125,12 +127,26 @@ class HeaderParser {
 
   std::string descr() {
     skip_blanks();
-    if (at_ < text_.size() && (text_[at_] == '[' || text_[at_] == '(')) {
-      fail(ErrorCode::dtype, name_,
-           std::string("elements with fields (a structured dtype) are not read; rapt reads ") +
-               kSupported + ": save one field, a['name'], by itself");
-    }
-    return string("an element type");
+    const bool fields = at_ < text_.size() && (text_[at_] == '[' || text_[at_] == '(');
+    return fields ? list_of_fields() : string("an element type");
+  }
+
+  // The text of a list of names and types, of which only the end is looked for.
+  std::string list_of_fields() {
+    const size_t begin = at_;
+    int depth = 0;
+    do {
+      if (at_ == text_.size()) bad("a list without its end");
+      const char c = text_[at_];
+      if (c == '\'' || c == '"') {
+        string("a name");
+        continue;
+      }
+      if (c == '[' || c == '(') ++depth;
+      if (c == ']' || c == ')') --depth;
+      ++at_;
+    } while (depth > 0);
+    return std::string(text_.substr(begin, at_ - begin));
   }
 
   bool boolean() {
@@ -186,42 +202,30 @@ class HeaderParser {
   size_t at_ = 0;
 };
 
-[[noreturn]] void refuse_type(const std::string& descr, const std::string& name) {
-  const std::string_view code = std::string_view(descr).substr(descr.empty() ? 0 : 1);
-  std::string what = "element type " + quoted(descr);
-  if (descr.find('O') != std::string::npos) {
-    what += " (Python objects) is a pickle, which rapt never reads";
-  } else if (code == "V2") {
-    fail(ErrorCode::dtype, name,
-         what +
-             " is 2 bytes without a type, as NumPy saves bfloat16; it is read as that only "
-             "where it is asked for");
-  } else {
-    what += " is not supported";
-  }
-  fail(ErrorCode::dtype, name,
-       what + "; rapt reads " + kSupported + ": convert it, for example a.astype('float32')");
-}
+// Of a list of fields, its start: a small archive can inflate to very many very long ones.
+constexpr size_t kMaxTypeText = 256;
 
-void set_type(StoredTensor& header, const std::string& descr, const std::string& name, NpyV2 v2) {
-  header.type = descr;
+// Leaves the dtype absent for what rapt does not read.
+void set_type(StoredTensor& header, const std::string& descr, NpyV2 v2) {
+  header.type = descr.substr(0, kMaxTypeText);
   for (const NpyType& type : kTypes) {
     if (descr.size() != 3 || descr.substr(1) != type.code) continue;
-    if (type.dtype == DType::bf16 && v2 == NpyV2::refuse) break;
-    header.dtype = type.dtype;
+    if (type.dtype == DType::bf16 && v2 == NpyV2::refuse) return;
     const bool one_byte = size_of(type.dtype) == 1;
-    if (descr[0] == '|' && one_byte) return;
-    if (descr[0] != '<' && descr[0] != '>') break;
-    if (!one_byte) header.byte_order = descr[0] == '<' ? std::endian::little : std::endian::big;
+    // Two bytes without a type have no order either: NumPy writes those of the machine.
+    const bool any_order = one_byte || type.dtype == DType::bf16;
+    if (descr[0] != '<' && descr[0] != '>' && !(descr[0] == '|' && any_order)) return;
+    header.dtype = type.dtype;
+    if (!one_byte && descr[0] != '|')
+      header.byte_order = descr[0] == '<' ? std::endian::little : std::endian::big;
     return;
   }
-  refuse_type(descr, name);
 }
 
 // A zero length makes an empty array, but the others must still fit, as in NumPy: strides are
 // computed from them.
 int64_t checked_bytes(const StoredTensor& header, const std::string& name) {
-  int64_t product = size_of(*header.dtype);
+  int64_t product = header.dtype ? size_of(*header.dtype) : 1;
   bool empty = false;
   for (const int64_t length : header.shape) {
     if (length == 0) {
@@ -244,8 +248,38 @@ std::string bytes_text(int64_t n) { return std::to_string(n) + (n == 1 ? " byte"
 
 }  // namespace
 
-StoredTensor parse_npy_header(std::span<const std::byte> prefix, int64_t file_bytes,
-                              const std::string& name, NpyV2 v2) {
+int64_t npy_prefix_bytes(std::span<const std::byte> start, int64_t file_bytes) {
+  const auto known = std::min(file_bytes, kNpyHeaderLengthBytes);
+  if (known < kNpyHeaderLengthBytes) return known;
+  const bool short_length = std::to_integer<int>(start[6]) == 1;
+  const uint64_t header = little_endian(start.subspan(kMagicAndVersion, short_length ? 2 : 4));
+  if (header > kMaxNpyHeader) return known;  // which is an error
+  const int64_t whole = kMagicAndVersion + (short_length ? 2 : 4) + static_cast<int64_t>(header);
+  return std::clamp(whole, known, file_bytes);
+}
+
+void refuse_npy_type(const std::string& type, const std::string& name) {
+  const std::string reads = std::string("rapt reads ") + kSupported + ": ";
+  if (!type.empty() && (type[0] == '[' || type[0] == '('))
+    fail(ErrorCode::dtype, name,
+         "elements with fields (a structured dtype) are not read; " + reads +
+             "save one field, a['name'], by itself");
+  std::string what = "element type " + quoted(type);
+  if (type.size() == 3 && type.substr(1) == "V2")
+    fail(ErrorCode::dtype, name,
+         what +
+             " is 2 bytes without a type, as NumPy saves bfloat16; it is read as that only "
+             "where it is asked for");
+  if (type.find('O') != std::string::npos) {
+    what += " (Python objects) is a pickle, which rapt never reads";
+  } else {
+    what += " is not supported";
+  }
+  fail(ErrorCode::dtype, name, what + "; " + reads + "convert it, for example a.astype('float32')");
+}
+
+StoredTensor list_npy_header(std::span<const std::byte> prefix, int64_t file_bytes,
+                             const std::string& name, NpyV2 v2) {
   const std::string_view text(reinterpret_cast<const char*>(prefix.data()), prefix.size());
   const auto cut = [&](const std::string& where) {
     fail(ErrorCode::format, name,
@@ -283,13 +317,15 @@ StoredTensor parse_npy_header(std::span<const std::byte> prefix, int64_t file_by
 
   const Fields fields = HeaderParser(text.substr(header_offset, header_bytes), name).parse();
   StoredTensor header;
-  set_type(header, *fields.descr, name, v2);
+  set_type(header, *fields.descr, v2);
   header.fortran_order = *fields.fortran_order;
   header.shape = *fields.shape;
   header.offset = header_offset + header_bytes;
   header.bytes = checked_bytes(header, name);
   const int64_t rest = file_bytes - header.offset;
-  if (rest != header.bytes) {
+  if (!header.dtype) {
+    header.bytes = rest;
+  } else if (rest != header.bytes) {
     fail(ErrorCode::format, name,
          "expected " + bytes_text(header.bytes) + " of data for " +
              std::string(name_of(*header.dtype)) + " " + to_string(header.shape) + ", got " +
@@ -297,6 +333,13 @@ StoredTensor parse_npy_header(std::span<const std::byte> prefix, int64_t file_by
              (rest < header.bytes ? "; the file is cut short, copy or write it again"
                                   : "; something follows the array, write it again"));
   }
+  return header;
+}
+
+StoredTensor parse_npy_header(std::span<const std::byte> prefix, int64_t file_bytes,
+                              const std::string& name, NpyV2 v2) {
+  StoredTensor header = list_npy_header(prefix, file_bytes, name, v2);
+  if (!header.dtype) refuse_npy_type(header.type, name);
   return header;
 }
 

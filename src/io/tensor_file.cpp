@@ -2,10 +2,14 @@
 #include "rapt/io/tensor_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "npz_member.h"
 #include "quoted.h"
 #include "rapt/io/npy.h"
+#include "rapt/io/npz.h"
+#include "rapt/io/safetensors.h"
 
 namespace rapt {
 namespace {
@@ -21,6 +25,10 @@ bool in_native_order(const StoredTensor& tensor) {
 
 // At an address that its elements may have? Maps begin at pages, so offsets tell.
 bool aligned(const StoredTensor& tensor) { return tensor.offset % size_of(*tensor.dtype) == 0; }
+
+bool readable_where_it_lies(const StoredTensor& tensor) {
+  return !tensor.deflated && in_native_order(tensor) && aligned(tensor);
+}
 
 void swap_bytes(std::byte* data, int64_t bytes, int64_t element_bytes) {
   for (int64_t i = 0; i < bytes; i += element_bytes)
@@ -51,6 +59,24 @@ TensorView view_of(const StoredTensor& tensor, const void* data, bool read_only)
   return {const_cast<void*>(data), *tensor.dtype, tensor.shape, strides, read_only};
 }
 
+// Enough of a file to tell its format.
+constexpr size_t kTellingBytes = 16;
+
+[[noreturn]] void refuse_format(const std::string& name, std::string_view start) {
+  // What people have tensors in, too.
+  constexpr std::pair<std::string_view, const char*> kOthers[] = {
+      {"\x89HDF\r\n\x1a\n", "an HDF5 file"}, {"GGUF", "a GGUF file"}, {"\x80", "a Python pickle"}};
+  std::string got = start.empty() ? "an empty file" : "one that begins with " + quoted(start);
+  for (const auto& [magic, what] : kOthers)
+    if (start.starts_with(magic)) got = what;
+  throw Error(
+      ErrorCode::format,
+      path_text(name) +
+          ": expected a .npy, .npz or .safetensors file, or the model.safetensors.index.json "
+          "of one in shards, told by their first bytes; got " +
+          got);
+}
+
 }  // namespace
 
 const StoredTensor* TensorFile::find(std::string_view name) const noexcept {
@@ -64,26 +90,48 @@ TensorFile open_tensor_file(const std::string& path, NpyV2 v2) {
 }
 
 TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
-  return open_npy(std::move(file), v2);
+  std::array<char, kTellingBytes> bytes;
+  const std::string_view start(
+      bytes.data(), static_cast<size_t>(std::min<int64_t>(file->bytes(), std::ssize(bytes))));
+  file->read(0, reinterpret_cast<std::byte*>(bytes.data()), std::ssize(start));
+  // .safetensors first: its first bytes are the header's length, which may happen to be those of
+  // another format. The upper half of a true length is zero, as it is in none of the others; a
+  // false one is for open_safetensors() to refuse.
+  const bool object_behind_length =
+      start.substr(std::min<size_t>(8, start.size())).starts_with('{');
+  if (object_behind_length && start.substr(4, 4) == std::string_view("\0\0\0\0", 4))
+    return open_safetensors(std::move(file));
+  if (start.starts_with("\x93NUMPY")) return open_npy(std::move(file), v2);
+  if (start.starts_with("PK")) return open_npz(std::move(file), v2);
+  if (start.starts_with('{')) return open_safetensors_index(std::move(file));
+  if (object_behind_length) return open_safetensors(std::move(file));
+  refuse_format(file->name(), start);
 }
 
 int64_t memory_of(const StoredTensor& tensor) noexcept {
-  if (!tensor.dtype) return 0;
-  return !tensor.deflated && in_native_order(tensor) && aligned(tensor) ? 0 : tensor.bytes;
+  return !tensor.dtype || readable_where_it_lies(tensor) ? 0 : tensor.bytes;
 }
 
 LoadedTensor load(const StoredTensor& tensor) {
+  if (!tensor.dtype && is_npz_member(tensor)) refuse_npz_member(tensor);
   if (!tensor.dtype)
-    fail(ErrorCode::dtype, tensor, "element type " + quoted(tensor.type) + " is not read");
-  if (memory_of(tensor) == 0) {
+    fail(ErrorCode::dtype, tensor,
+         "element type " + quoted(tensor.type) +
+             " is not read; convert it to one that is: f32, f64, bf16, f16, i64, i32, u8 or bool");
+  if (readable_where_it_lies(tensor)) {
     const std::byte* data = tensor.file->map().data() + tensor.offset;
+    if (is_npz_member(tensor)) check_npz_member(tensor);
     if (tensor.bytes == 0) data = nullptr;
     if (*tensor.dtype == DType::boolean) check_booleans(tensor, data);
     return {tensor.file, view_of(tensor, data, true)};
   }
   Tensor own(*tensor.dtype, tensor.shape);
   auto* data = static_cast<std::byte*>(own.data());
-  tensor.file->read(tensor.offset, data, tensor.bytes);
+  if (is_npz_member(tensor)) {
+    read_npz_member(tensor, data);
+  } else {
+    tensor.file->read(tensor.offset, data, tensor.bytes);
+  }
   if (!in_native_order(tensor)) swap_bytes(data, tensor.bytes, size_of(*tensor.dtype));
   if (*tensor.dtype == DType::boolean) check_booleans(tensor, data);
   const TensorView view = view_of(tensor, data, false);

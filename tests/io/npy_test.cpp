@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "in_memory.h"
 #include "scratch_folder.h"
 
 namespace rapt::test {
@@ -35,7 +36,7 @@ template <class T>
 void expect_read_and_written(const std::string& name, const Tensor& want) {
   SCOPED_TRACE(name);
   expect_equal<T>(read_npy(golden(name)), want);
-  expect_equal<T>(parse_npy(as_bytes(file_bytes(golden(name)))), want);
+  expect_equal<T>(tensor_in(file_bytes(golden(name))), want);
   const ScratchFolder folder;
   write_npy(folder / name, want, Overwrite::no);
   EXPECT_EQ(file_bytes(folder / name), file_bytes(golden(name)));
@@ -82,13 +83,20 @@ TEST(Npy, ReadsOtherOrdersAndVersions) {
 }
 
 TEST(Npy, TellsWhatIsInsideBeforeReading) {
-  const NpyHeader header = read_npy_header(golden("fortran_big_f8_2x3x4.npy"));
-  EXPECT_EQ(header.dtype, DType::f64);
-  EXPECT_EQ(header.byte_order, std::endian::big);
-  EXPECT_TRUE(header.fortran_order);
-  EXPECT_EQ(header.shape, (std::vector<int64_t>{2, 3, 4}));
-  EXPECT_EQ(header.data_offset, 128);
-  EXPECT_EQ(header.data_bytes, 2 * 3 * 4 * 8);
+  const TensorFile file = open_tensor_file(golden("fortran_big_f8_2x3x4.npy"));
+  EXPECT_STREQ(file.format, "npy");
+  ASSERT_EQ(file.tensors.size(), 1u);
+  const StoredTensor& array = file.tensors[0];
+  EXPECT_EQ(array.name, "");
+  EXPECT_EQ(array.type, ">f8");
+  EXPECT_EQ(array.dtype, DType::f64);
+  EXPECT_EQ(array.byte_order, std::endian::big);
+  EXPECT_TRUE(array.fortran_order);
+  EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 3, 4}));
+  EXPECT_EQ(array.offset, 128);
+  EXPECT_EQ(array.bytes, 2 * 3 * 4 * 8);
+  EXPECT_EQ(file.find(""), &array);
+  EXPECT_EQ(file.find("query"), nullptr);
 }
 
 TEST(Npy, AcceptsOtherSpellingsOfTheDict) {
@@ -101,11 +109,11 @@ TEST(Npy, AcceptsOtherSpellingsOfTheDict) {
         "  { \"descr\" : \"<f4\" , \"shape\" : ( 2 , 3 , ) , 'fortran_order' : False , } \n\n"}) {
     SCOPED_TRACE(dict);
     const std::string bytes = file(dict, 24);
-    EXPECT_EQ(to_string(parse_npy(as_bytes(bytes)).dims()), to_string(ramp<float>({2, 3}).dims()));
+    EXPECT_EQ(to_string(tensor_in(bytes).dims()), to_string(ramp<float>({2, 3}).dims()));
   }
   // Other writers give elements of one byte a byte order.
   const std::string bytes = file("{'descr': '<u1', 'fortran_order': False, 'shape': (2,), }", 2);
-  EXPECT_EQ(parse_npy(as_bytes(bytes)).dtype(), DType::u8);
+  EXPECT_EQ(tensor_in(bytes).dtype(), DType::u8);
 }
 
 TEST(Npy, WritesStridedViewsDensely) {
@@ -158,7 +166,7 @@ TEST(Npy, CrossesChunks) {
     const size_t at = bytes.find(shape);
     ASSERT_NE(at, std::string::npos);
     bytes.replace(at, shape.size(), fortran);
-    expect_equal<double>(parse_npy(as_bytes(bytes)), base);
+    expect_equal<double>(tensor_in(bytes), base);
   }
 }
 

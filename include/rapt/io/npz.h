@@ -2,7 +2,13 @@
 // NumPy's .npz files: a ZIP archive of .npy files, one per array, stored or deflated (ZIP64 too).
 //
 // Format: PKWARE APPNOTE 6.3.10, sections 4.3 (order of records) and 4.5.3 (ZIP64). The central
-// directory is what counts; every local header must agree with it.
+// directory is what counts; every local header must agree with it, and members follow each other
+// without a gap, an overlap or a byte more. Names are never used as paths.
+//
+// As in NumPy, a tensor's name is that of its member without one ending ".npy", and what a member
+// is is told by what it holds: every one must be a .npy file, whatever it is called. Arrays of types
+// that rapt does not read (text, objects) are listed, without a dtype, and refused by load(). CRC-32
+// is compared by load(), each time.
 #include <memory>
 #include <span>
 
@@ -17,7 +23,10 @@ TensorFile open_npz(std::shared_ptr<const InputFile> file, NpyV2 v2 = NpyV2::ref
 enum class Compression : uint8_t { stored, deflated };
 
 // As numpy.savez (stored) or numpy.savez_compressed writes it: a name gets the ending ".npy"
-// inside. Throws Error(dtype, argument) before anything is written.
+// inside. The same tensors give the same bytes: no clock is read. Elements that are stored begin at
+// multiples of 64 bytes, so that load() looks at them where they lie. Throws Error(dtype), and
+// Error(argument) for names that are empty, not UTF-8, too long or given twice, before anything is
+// written.
 void write_npz(const WriteBytes& write, std::span<const NamedTensor> tensors,
                Compression compression = Compression::stored, NpyV2 v2 = NpyV2::refuse);
 

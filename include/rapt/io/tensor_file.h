@@ -32,7 +32,7 @@ struct StoredTensor {
   int64_t offset = 0;         // of the first element in the file; if deflated, in the member
   bool deflated = false;      // a member of an .npz that is compressed
   int64_t member_offset = 0;  // of a member of an .npz, in the file
-  int64_t member_bytes = 0;   // as stored
+  int64_t member_bytes = 0;   // as stored; 0: not a member of an .npz
   uint32_t member_crc = 0;    // CRC-32 of the member, uncompressed
 };
 

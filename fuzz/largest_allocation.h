@@ -1,0 +1,26 @@
+#pragma once
+// What the largest single allocation was, as the sanitizer's allocator saw it: nobody may be asked
+// for memory because of a number in a file alone.
+#include <sanitizer/allocator_interface.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+
+namespace rapt::fuzz {
+
+inline size_t largest_allocation = 0;  // since begin_watching()
+
+inline void begin_watching() {
+  [[maybe_unused]] static const bool installed = [] {
+    const auto allocated = [](const volatile void*, size_t bytes) {
+      largest_allocation = std::max(largest_allocation, bytes);
+    };
+    if (__sanitizer_install_malloc_and_free_hooks(allocated, [](const volatile void*) {}) == 0)
+      std::abort();
+    return true;
+  }();
+  largest_allocation = 0;
+}
+
+}  // namespace rapt::fuzz
