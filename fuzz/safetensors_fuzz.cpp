@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "io/safetensors_index.h"
+#include "largest_allocation.h"
 #include "rapt/io/safetensors.h"
 
 using namespace rapt;
@@ -15,6 +16,9 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace {
 
 constexpr size_t kLengthBytes = 8;
+// The list of what a header says is larger than the header, in proportion: the shortest entry of
+// __metadata__ has 6 bytes there and 64 in a list, which has up to twice the room that it needs.
+constexpr size_t kBytesPerByte = 22, kBytesBeyond = 4096;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -91,6 +95,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
+  fuzz::begin_watching();
   try {
     const TensorFile file = open({begin, begin + size});
     uint64_t length = 0;
@@ -110,5 +115,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       require(shard.find('/') == std::string::npos && shard != ".." && !shard.empty());
   } catch (const Error&) {
   }
+  require(fuzz::largest_allocation <= kBytesPerByte * size + kBytesBeyond);
   return 0;
 }
