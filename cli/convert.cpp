@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 
 #include "arguments.h"
@@ -56,10 +55,11 @@ std::vector<int64_t> parse_shape(const std::string& text) {
 }
 
 // A tensor that is to be written.
-struct Converted {
+struct Item {
   std::string name;   // under which it is written
   std::string where;  // for messages: "q.npz:x"
-  LoadedTensor tensor;
+  const StoredTensor* stored;
+  LoadedTensor tensor = {};  // once it is loaded
 };
 
 std::string position_text(int64_t position, const TensorView& tensor) {
@@ -71,25 +71,24 @@ std::string position_text(int64_t position, const TensorView& tensor) {
   return to_string(index);
 }
 
-void convert_dtype(Converted& converted_tensor, DType dtype, bool lossy, MemoryBudget& budget) {
-  const TensorView& from = converted_tensor.tensor.view();
+void convert_dtype(Item& item, DType dtype, bool lossy, MemoryBudget& budget) {
+  const TensorView& from = item.tensor.view();
   if (from.dtype == dtype) return;
-  stop_if_interrupted();
   if (!lossy) {
     if (const std::optional<Loss> loss = loss_of(from, dtype))
       throw Failure(
           Exit::data,
-          fmt::format("{}: element {} is {}, which {} cannot hold", converted_tensor.where,
+          fmt::format("{}: element {} is {}, which {} cannot hold", item.where,
                       position_text(loss->position, from), loss->value, name_of(dtype)),
           "--lossy converts all the same: fractions are cut, too large numbers become the "
           "largest");
   }
-  budget.take(from.count() * size_of(dtype), converted_tensor.where + " as " + name_of(dtype));
-  converted_tensor.tensor = owned(converted(from, dtype));
+  budget.take(from.count() * size_of(dtype), item.where + " as " + name_of(dtype));
+  item.tensor = owned(converted(from, dtype));
 }
 
-// The same elements in another shape; those of a text or a raw file lie row by row.
-LoadedTensor reshaped(LoadedTensor tensor, const std::string& where,
+// The same elements in another shape.
+LoadedTensor reshaped(const LoadedTensor& tensor, const std::string& where,
                       const std::vector<int64_t>& shape) {
   const TensorView& from = tensor.view();
   if (element_count(shape) != from.count())
@@ -100,53 +99,63 @@ LoadedTensor reshaped(LoadedTensor tensor, const std::string& where,
   return {std::move(copy), view};
 }
 
-class Conversion {
+// What IN... hold: listed at once, loaded later.
+class Inputs {
  public:
-  Conversion(const ConvertArguments& a, const std::vector<std::string>& inputs)
+  Inputs(const ConvertArguments& a, const std::vector<std::string>& names)
       : a_(a),
         budget_(a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit)),
         input_(budget_, parse_npy_v2(a.npy_v2)) {
     if (!a.dtype.empty()) dtype_ = parse_dtype("--dtype", a.dtype);
     if (!a.shape.empty()) shape_ = parse_shape(a.shape);
-    if (shape_ && inputs.size() > 1) throw usage_error("--shape is that of one IN");
-    for (const std::string& text : inputs) read(text);
-    if (tensors_.empty()) throw Failure(Exit::data, inputs[0] + " holds no tensor");
-    if (inputs.size() > 1 && !metadata_.empty()) {
+    if (shape_ && names.size() > 1) throw usage_error("--shape is that of one IN");
+    for (const std::string& name : names) list(name);
+    if (items_.empty()) throw Failure(Exit::data, names[0] + " holds no tensor");
+    if (names.size() > 1 && !metadata_.empty()) {
       narrate("metadata of the files are left out, since there are several");
       metadata_.clear();
     }
   }
 
-  std::deque<Converted>& tensors() { return tensors_; }
+  std::vector<Item>& items() { return items_; }
   const Metadata& metadata() const { return metadata_; }
 
+  // As it is to be written; none for a type that is not read.
+  std::optional<DType> dtype_of(const Item& item) const {
+    return dtype_ && item.stored->dtype ? dtype_ : item.stored->dtype;
+  }
+
+  void load(Item& item) {
+    stop_if_interrupted();
+    item.tensor = input_.read(item.where, *item.stored);
+    if (shape_ && !raw_) item.tensor = reshaped(item.tensor, item.where, *shape_);
+    if (dtype_) convert_dtype(item, *dtype_, a_.lossy, budget_);
+  }
+
  private:
-  void read(const std::string& text) {
+  void list(const std::string& text) {
     const TensorAddress address = address_of(text);
-    if (is_raw(a_, address.path)) return read_raw(address);
+    if (is_raw(a_, address.path)) return list_raw(address);
     const TensorFile& file = input_.open("", address.path);
     const std::string_view format = file.format;
     if (shape_ && format != "csv" && format != "json")
       throw usage_error("--shape belongs to raw files, CSV and JSON, got " + address.path);
     for (const StoredTensor* stored : input_.find("", address)) {
-      Converted& tensor = tensors_.emplace_back();
-      tensor.name = stored->name.empty() ? name_from(address.path) : stored->name;
-      tensor.where = stored->name.empty() ? address.path : address.path + ":" + stored->name;
-      tensor.tensor = input_.read(tensor.where, *stored);
-      if (shape_) tensor.tensor = reshaped(std::move(tensor.tensor), tensor.where, *shape_);
-      if (dtype_) convert_dtype(tensor, *dtype_, a_.lossy, budget_);
+      const bool named = !stored->name.empty();
+      items_.push_back({named ? stored->name : name_from(address.path),
+                        named ? address.path + ":" + stored->name : address.path, stored});
     }
     metadata_.insert(metadata_.end(), file.metadata.begin(), file.metadata.end());
   }
 
-  void read_raw(const TensorAddress& address) {
+  void list_raw(const TensorAddress& address) {
     if (address.named)
       throw usage_error(address.path + " holds raw elements, got the name '" + address.name + "'");
     if (!dtype_ || !shape_)
       throw usage_error(address.path + " holds raw elements: expected --dtype and --shape of them",
                         "for example --dtype f32 --shape 2,1024,64");
-    const TensorFile file = open_raw(open_input("", address.path, budget_), *dtype_, *shape_);
-    tensors_.push_back({name_from(address.path), address.path, load(file.tensors[0])});
+    raw_ = open_raw(open_input("", address.path, budget_), *dtype_, *shape_);
+    items_.push_back({name_from(address.path), address.path, &raw_->tensors[0]});
   }
 
   const ConvertArguments& a_;
@@ -154,36 +163,40 @@ class Conversion {
   TensorInput input_;
   std::optional<DType> dtype_;
   std::optional<std::vector<int64_t>> shape_;
-  std::deque<Converted> tensors_;
+  std::optional<TensorFile> raw_;  // the one IN that is raw
+  std::vector<Item> items_;
   Metadata metadata_;
 };
 
 void run_convert(const ConvertArguments& a) {
   if (a.files.size() < 2) throw usage_error("expected IN and OUT, such as q.npy q.safetensors");
-  const std::vector<std::string> inputs(a.files.begin(), a.files.end() - 1);
+  const std::vector<std::string> names(a.files.begin(), a.files.end() - 1);
   const TensorPlace place = place_of("OUT", a.files.back(), Endings::any);
   if (a.compress && place.format != FileFormat::npz)
     throw usage_error("--compress belongs to .npz files, got '" + place.path + "'");
   TensorOutputs outputs(a.force ? Overwrite::yes : Overwrite::no, parse_npy_v2(a.npy_v2),
                         a.compress ? Compression::deflated : Compression::stored);
-  Conversion conversion(a, inputs);
-  std::deque<Converted>& tensors = conversion.tensors();
-  if (tensors.size() > 1 && (!place.many() || !place.name.empty())) {
+  Inputs inputs(a, names);
+  std::vector<Item>& items = inputs.items();
+  if (items.size() > 1 && (!place.many() || !place.name.empty())) {
     const std::string one = place.name.empty() ? place.path : place.path + ":" + place.name;
-    throw Failure(Exit::usage, fmt::format("{} takes one tensor, got {}", one, tensors.size()),
-                  "choose one: IN:NAME");
+    throw usage_error(fmt::format("{} takes one tensor, got {}", one, items.size()),
+                      "choose one: IN:NAME");
   }
-  for (const Converted& tensor : tensors) {
+  for (const Item& item : items) {
     TensorPlace its = place;
-    if (its.many() && its.name.empty()) its.name = tensor.name;
-    outputs.add(tensor.name, "OUT", its);
-    outputs.check(tensor.name, tensor.tensor.view().dtype);
-    outputs.set(tensor.name, tensor.tensor.view());
+    if (its.many() && its.name.empty()) its.name = item.name;
+    outputs.add(item.name, "OUT", its);
+    if (const std::optional<DType> dtype = inputs.dtype_of(item)) outputs.check(item.name, *dtype);
   }
   if (place.format == FileFormat::safetensors) {
-    outputs.set_metadata(conversion.metadata());
-  } else if (!conversion.metadata().empty()) {
+    outputs.set_metadata(inputs.metadata());
+  } else if (!inputs.metadata().empty()) {
     narrate("metadata of the file are left out: only .safetensors files hold them");
+  }
+  for (Item& item : items) {
+    inputs.load(item);
+    outputs.set(item.name, item.tensor.view());
   }
   outputs.write();
   stop_if_interrupted();

@@ -225,9 +225,9 @@ TEST_F(RefusalsTest, MemoryBeyondTheLimitIsNotTaken) {
   expect_refused(attend({"--memory-limit", "1K", "--dtype", "f64"}), 5,
                  "needs 3.0 KiB, limit 1.0 KiB: --query as f64");
   // As a pipe it must be held, and what comes is counted while it comes.
-  const Ran piped = rapt({"attend", "--query", "-", "--key", "k.npy", "--value", "v.npy",
-                          "--memory-limit", "512K"},
-                         {.input = read("q.npy")});
+  const Ran piped = rapt(
+      {"attend", "--query", "-", "--key", "k.npy", "--value", "v.npy", "--memory-limit", "512K"},
+      {.input = read("q.npy")});
   EXPECT_EQ(piped.exit, 5) << piped.err;
   EXPECT_TRUE(contains(piped.err, "limit 512.0 KiB: standard input")) << piped.err;
   expect_refused(attend({"--memory-limit", "16KiB", "--output", "o.npy"}), 5, "limit 16.0 KiB");

@@ -14,14 +14,6 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 
 class BrokenFilesTest : public RaptTest {
  protected:
-  // f32 [rows, 64] of zeros that take no room: holes of the file system.
-  void save_large(const std::string& name, int64_t rows) const {
-    std::string header =
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", 64), }";
-    header.resize(117, ' ');
-    write(name, std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n");
-    std::filesystem::resize_file(path(name), static_cast<uintmax_t>(128 + rows * 256));
-  }
   void shrink(const std::string& name) const { std::filesystem::resize_file(path(name), 4096); }
 
   bool has_temporary() const {
@@ -41,7 +33,7 @@ class BrokenFilesTest : public RaptTest {
 };
 
 TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsComputedOnIsNamed) {
-  save_large("x.npy", 60'000);
+  save_zeros("x.npy", 60'000);
   write("o.npy", "mine");
   // Long enough to be shrunk meanwhile on any machine, and keys are read again and again.
   const Ran ran = rapt({"attend", "--query", "x.npy", "--key", "x.npy", "--value", "x.npy",
@@ -61,7 +53,7 @@ TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsComputedOnIsNamed) {
 }
 
 TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsCopiedIsNamed) {
-  save_large("x.npy", 4 * kMiB);  // 1 GiB, through a pipe that is slower than this test
+  save_zeros("x.npy", 4 * kMiB);  // 1 GiB, through a pipe that is slower than this test
   const Ran ran = rapt({"convert", "x.npy", "-"}, {.watch = [this](int child, auto&) {
                          if (!maps(child, "x.npy")) return false;
                          shrink("x.npy");
@@ -73,7 +65,7 @@ TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsCopiedIsNamed) {
 }
 
 TEST_F(BrokenFilesTest, AFullDiskLeavesTheOldOutput) {
-  save_large("x.npy", 4096);  // 1 MiB
+  save_zeros("x.npy", 4096);  // 1 MiB
   for (const std::string file : {"o.npy", "o.npz", "o.safetensors", "o.csv", "o.json", "o.raw"}) {
     SCOPED_TRACE(file);
     write(file, "mine");
@@ -88,7 +80,7 @@ TEST_F(BrokenFilesTest, AFullDiskLeavesTheOldOutput) {
 }
 
 TEST_F(BrokenFilesTest, AFullFileSystemLeavesTheOldOutput) {
-  save_large("x.npy", 4096);
+  save_zeros("x.npy", 4096);
   std::filesystem::create_directory(path("disk"));
   if (mount("tmpfs", path("disk").c_str(), "tmpfs", 0, "size=512k") != 0)
     GTEST_SKIP() << "no right to mount a file system";
@@ -105,7 +97,7 @@ TEST_F(BrokenFilesTest, AFullFileSystemLeavesTheOldOutput) {
 }
 
 TEST_F(BrokenFilesTest, AFullDeviceIsAnError) {
-  save_large("x.npy", 4096);
+  save_zeros("x.npy", 4096);
   const Ran file = rapt({"convert", "x.npy", "/dev/full"});
   EXPECT_EQ(file.exit, 4);
   EXPECT_TRUE(contains(file.err, "/dev/full: cannot be written: No space left")) << file.err;
@@ -116,7 +108,7 @@ TEST_F(BrokenFilesTest, AFullDeviceIsAnError) {
 }
 
 TEST_F(BrokenFilesTest, AFolderWithoutPermissionIsAnError) {
-  save_large("x.npy", 16);
+  save_zeros("x.npy", 16);
   std::filesystem::permissions(folder(), std::filesystem::perms(0755));
   std::filesystem::create_directory(path("mine"));
   write("mine/o.npy", "mine");
@@ -134,7 +126,7 @@ TEST_F(BrokenFilesTest, AFolderWithoutPermissionIsAnError) {
 }
 
 TEST_F(BrokenFilesTest, AReaderThatGoesAwayEndsItAndNoOutputIsLeft) {
-  save_large("x.npy", 4096);
+  save_zeros("x.npy", 4096);
   for (const Stdout out : {Stdout::closed_pipe, Stdout::closed_pipe_without_signal}) {
     const bool signal = out == Stdout::closed_pipe;
     const Ran ran = rapt({"attend", "--query", "x.npy", "--key", "x.npy", "--value", "x.npy",
@@ -148,8 +140,8 @@ TEST_F(BrokenFilesTest, AReaderThatGoesAwayEndsItAndNoOutputIsLeft) {
 }
 
 TEST_F(BrokenFilesTest, KilledWhileItWritesItLeavesTheOldOutput) {
-  save_large("x.npy", 4 * kMiB);  // 1 GiB: written in more time than passes until the kill
-  save_large("o.npy", 1);
+  save_zeros("x.npy", 4 * kMiB);  // 1 GiB: written in more time than passes until the kill
+  save_zeros("o.npy", 1);
   const std::string old = read("o.npy");
   const Ran ran =
       rapt({"convert", "x.npy", "o.npy", "--force"}, {.watch = [this](int child, auto&) {
@@ -160,7 +152,7 @@ TEST_F(BrokenFilesTest, KilledWhileItWritesItLeavesTheOldOutput) {
   EXPECT_EQ(ran.signal, SIGKILL) << ran.err;
   EXPECT_EQ(read("o.npy"), old);
   // What it left does not stand in the way.
-  save_large("x.npy", 2);
+  save_zeros("x.npy", 2);
   const Ran again = rapt({"convert", "x.npy", "o.npy", "--force"});
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_EQ(read("o.npy"), read("x.npy"));

@@ -158,6 +158,14 @@ void RaptTest::save(const std::string& name, const TensorView& tensor) const {
   write_npy(path(name), tensor, Overwrite::yes);
 }
 
+void RaptTest::save_zeros(const std::string& name, int64_t rows) const {
+  std::string header =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", 64), }";
+  header.resize(117, ' ');
+  write(name, std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n");
+  std::filesystem::resize_file(path(name), static_cast<uintmax_t>(128 + rows * 256));
+}
+
 void RaptTest::save_all(const std::string& name, const std::vector<NamedTensor>& tensors) const {
   OutputFile file(path(name), Overwrite::yes);
   const WriteBytes write = [&](const void* data, int64_t bytes) { file.write(data, bytes); };

@@ -48,6 +48,8 @@ class RaptTest : public testing::Test {
   void write(const std::string& name, const std::string& bytes) const;
   std::string read(const std::string& name) const;
   void save(const std::string& name, const TensorView& tensor) const;  // as .npy
+  // f32 [rows, 64] of zeros as .npy, that take no room: holes of the file system.
+  void save_zeros(const std::string& name, int64_t rows) const;
   // As .npz or .safetensors, by the ending.
   void save_all(const std::string& name, const std::vector<NamedTensor>& tensors) const;
   Tensor load(const std::string& name) const;
