@@ -1,4 +1,5 @@
-// rapt attend: attention on .npy files or on a text, with its weights as numbers and pictures.
+// rapt attend: attention on tensors in files or on a text, with its weights as numbers and
+// pictures.
 //
 // Everything that can be refused is refused before the computation: options, outputs, inputs,
 // shapes, memory. Files appear only when all of them are complete.
@@ -50,21 +51,15 @@ void take_memory(const Plan& plan, int64_t picture_bytes, MemoryBudget& budget) 
                       text(plan.workspace_bytes), text(picture_bytes), text(budget.limit())));
 }
 
-// What a command writes as .npy, opened before the computation.
-struct TensorFile {
-  std::string what;  // "output", "weights", ...: the option without its dashes
-  Output output;
-};
-
-std::vector<TensorFile> open_tensor_files(const AttendArguments& a) {
-  std::vector<TensorFile> files;
+// Opened before the computation.
+TensorOutputs open_outputs(const AttendArguments& a) {
+  TensorOutputs outputs(a.force ? Overwrite::yes : Overwrite::no, parse_npy_v2(a.npy_v2));
   for (const auto& [what, path] : tensor_targets(a)) {
     if (path->empty()) continue;
     const std::string option = std::string("--") + what;
-    require_npy_name(option, *path);
-    files.push_back({what, Output(option, *path, a.force ? Overwrite::yes : Overwrite::no)});
+    outputs.add(what, option, place_of(option, *path));
   }
-  return files;
+  return outputs;
 }
 
 // Runs the call and measures it.
@@ -99,12 +94,6 @@ AttentionResult compute(const Problem& problem, const AttentionOptions& options,
     report.peak_gflops = peaks[1];
   }
   return result;
-}
-
-void refuse_bf16_file(const AttendArguments& a, const Problem& problem) {
-  const DType dtype = problem.options.output_dtype.value_or(problem.inputs.query.dtype);
-  if (a.output.empty() || dtype != DType::bf16) return;
-  throw usage_error("--output: .npy files cannot hold bf16", "--output-dtype f32 can be written");
 }
 
 // What a picture holds: for each cell its value, whether it is allowed, and how often.
@@ -150,15 +139,17 @@ void print_report(const AttendArguments& a, const AttendReport& report) {
 
 void run_attend(const AttendArguments& a) {
   const Overwrite overwrite = a.force ? Overwrite::yes : Overwrite::no;
-  std::vector<TensorFile> files;
+  std::optional<TensorOutputs> outputs;
   std::optional<Pictures> pictures;
   if (!a.plan) {
-    files = open_tensor_files(a);
+    outputs.emplace(open_outputs(a));
     pictures.emplace(a.picture, overwrite);
   }
   MemoryBudget budget(a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit));
-  const Problem problem = read_problem(a, budget);
-  refuse_bf16_file(a, problem);
+  TensorInput files(budget, parse_npy_v2(a.npy_v2));
+  const Problem problem = read_problem(a, files);
+  if (outputs)
+    outputs->check("output", problem.options.output_dtype.value_or(problem.inputs.query.dtype));
   CapturePlan captures;
   plan_captures(a, problem, captures);
   AttendReport report = report_of(a, problem, captures.options);
@@ -177,26 +168,21 @@ void run_attend(const AttendArguments& a) {
     report.top_weights = result.top_weights.view();
   }
   if (a.stats) report.stats = head_stats(problem, report.plan, result);
-  const auto tensor_of = [&](const std::string& what) -> TensorView {
-    return what == "output"        ? report.output
-           : what == "weights"     ? report.weights
-           : what == "lse"         ? result.statistic.view()
-           : what == "top-keys"    ? result.top_keys.view()
-           : what == "top-weights" ? result.top_weights.view()
-           : what == "entropy"     ? result.entropy.view()
-                                   : result.received.view();
-  };
+  outputs->set("output", report.output);
+  outputs->set("weights", report.weights);
+  outputs->set("lse", result.statistic.view());
+  outputs->set("top-keys", result.top_keys.view());
+  outputs->set("top-weights", result.top_weights.view());
+  outputs->set("entropy", result.entropy.view());
+  outputs->set("received", result.received.view());
   // All is written before any file appears under its name.
-  for (TensorFile& file : files) file.output.write_npy(tensor_of(file.what));
+  outputs->write();
   if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));
   stop_if_interrupted();
-  for (TensorFile& file : files) {
-    file.output.commit(file.what + " " + type_text(tensor_of(file.what)));
-    report.files.push_back({file.what, file.output.path()});
-  }
+  report.files = outputs->commit();
   pictures->commit();
   for (const Output& picture : pictures->outputs()) {
-    report.files.push_back({"heatmap", picture.path()});
+    report.files.push_back({"heatmap", picture.path(), ""});
   }
   print_report(a, report);
 }
@@ -204,7 +190,7 @@ void run_attend(const AttendArguments& a) {
 }  // namespace
 
 Command add_attend(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("attend", "attention on .npy files or on a text");
+  CLI::App* app = root.add_subcommand("attend", "attention on files of tensors or on a text");
   const auto arguments = std::make_shared<AttendArguments>();
   add_attend_options(*app, *arguments);
   return {app, [app, arguments] {

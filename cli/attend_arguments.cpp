@@ -2,22 +2,23 @@
 #include "attend_arguments.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "arguments.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
+#include "tensor_input.h"
+#include "tensor_output.h"
 
 namespace rapt::cli {
 namespace {
 
 // Names of the contract whose feature does not exist yet.
 constexpr UnbuiltOption kUnbuilt[] = {
-    {"--method", "approximations"},        {"--dropout", "dropped weights"},
-    {"--seed", "the seed of dropout"},     {"--grad-output", "the backward pass"},
-    {"--grad-query", "the backward pass"}, {"--grad-key", "the backward pass"},
-    {"--grad-value", "the backward pass"}, {"--grad-mask", "the backward pass"},
-    {"--npy-v2", "bf16 in .npy files"},    {"--progress", "progress for programs"},
+    {"--method", "approximations"},          {"--dropout", "dropped weights"},
+    {"--seed", "the seed of dropout"},       {"--grad-output", "the backward pass"},
+    {"--grad-query", "the backward pass"},   {"--grad-key", "the backward pass"},
+    {"--grad-value", "the backward pass"},   {"--grad-mask", "the backward pass"},
+    {"--progress", "progress for programs"},
 };
 
 void check_normalizer(const std::string& name) {
@@ -27,6 +28,25 @@ void check_normalizer(const std::string& name) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string meant = did_you_mean(name, known);
   throw not_built("--normalizer " + name, meant.empty() ? "softmax is" : meant);
+}
+
+// Several tensors may go into one .npz or .safetensors file; TensorOutputs looks at their names.
+void check_outputs(const AttendArguments& a) {
+  std::vector<std::string> names = a.picture.targets;
+  for (const TensorTarget& target : tensor_targets(a)) {
+    if (target.path->empty()) continue;
+    const std::string path = place_of(std::string("--") + target.what, *target.path).path;
+    for (const std::string& picture : a.picture.targets)
+      if (same_file(path, picture)) throw usage_error("'" + path + "' is named as two outputs");
+    names.push_back(path);
+  }
+  for (size_t i = 0; i < a.picture.targets.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (same_file(a.picture.targets[i], a.picture.targets[j]))
+        throw usage_error("'" + a.picture.targets[i] + "' is named as two outputs");
+  if (std::count(names.begin(), names.end(), "-") + a.json > 1) {
+    throw usage_error("standard output can take one of --json, --heatmap - and '-' for a file");
+  }
 }
 
 void check_together(const AttendArguments& a) {
@@ -57,28 +77,12 @@ void check_together(const AttendArguments& a) {
   if (a.precision != "auto" && a.precision != "fma") {
     throw usage_error("--precision: expected auto or fma, got '" + a.precision + "'");
   }
-  std::vector<std::string> names;
-  for (const TensorTarget& target : tensor_targets(a)) names.push_back(*target.path);
-  names.insert(names.end(), a.picture.targets.begin(), a.picture.targets.end());
-  if (std::count(names.begin(), names.end(), "-") + a.json > 1) {
-    throw usage_error("standard output can take one of --json, --heatmap - and '-' for a file");
-  }
+  check_outputs(a);
   const std::string* const inputs[] = {&a.query, &a.key,    &a.value,
                                        &a.bias,  &a.packed, &a.packed_keys};
   if (std::count_if(std::begin(inputs), std::end(inputs),
                     [](const std::string* name) { return *name == "-"; }) > 1) {
     throw usage_error("standard input can be read once");
-  }
-  std::vector<std::filesystem::path> paths;
-  for (const std::string& name : names) {
-    std::error_code ignored;
-    if (name.empty() || name == "-" || std::filesystem::is_other(name, ignored)) continue;
-    const auto path =
-        std::filesystem::weakly_canonical(std::filesystem::absolute(name, ignored), ignored);
-    if (std::find(paths.begin(), paths.end(), path) != paths.end()) {
-      throw usage_error("'" + name + "' is named as two outputs");
-    }
-    paths.push_back(path);
   }
 }
 
@@ -103,7 +107,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
-  text("--query", a.query, "F", "Input", "query [..., q_len, d], .npy; - is standard input");
+  text("--query", a.query, "F", "Input",
+       "query [..., q_len, d]: F.npy, F.npz:NAME, F.safetensors:NAME; - is standard input");
   text("--key", a.key, "F", "Input", "key [..., k_len, d]; heads may divide the query's");
   text("--value", a.value, "F", "Input", "value [..., k_len, d_v]");
   text("--text", a.text, "TEXT", "Input",
@@ -135,7 +140,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   app.add_flag("--invariant", a.invariant,
                "one kernel class for all lengths, so that a row's bits do not depend on them")
       ->group("Attention");
-  text("--output", a.output, "F", "Output", "output [..., q_len, d_v]; - is standard output");
+  text("--output", a.output, "F", "Output",
+       "output [..., q_len, d_v]: F.npy, F.npz[:NAME], F.safetensors[:NAME]; - is standard output");
   text("--weights", a.weights, "F", "Output", "weights [..., q_len, k_len]");
   text("--output-dtype", a.output_dtype, "T", "Output",
        "f32 for bf16 and f16 inputs (default: the inputs')");
@@ -167,6 +173,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
                "say what the call would do and take: kernel, threads, tiles, memory; compute and "
                "write nothing")
       ->group("Output");
+  add_npy_v2_option(app, a.npy_v2);
   add_picture_options(app, a.picture);
   text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");
   text("--threads", a.threads, "N", "Limits",

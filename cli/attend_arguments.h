@@ -16,6 +16,7 @@ struct AttendArguments {
   std::string output, lse, weights, weights_rows, weights_pool, head;
   std::string top_k, top_keys, top_weights, entropy, received;
   std::vector<std::string> weights_heads;
+  std::string npy_v2;
   PictureArguments picture;
   bool json = false, force = false, peak = false, plan = false, stats = false, invariant = false;
 };

@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "arguments.h"
+#include "conversion.h"
 #include "failure.h"
 #include "narrate.h"
 #include "rapt/io/text_features.h"
-#include "tensor_input.h"
 
 namespace rapt::cli {
 namespace {
@@ -62,27 +62,27 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
   const int64_t row = size_of(DType::f32) * words;
   budget.take(dim > kMost / row ? kMost : dim * row,
               fmt::format("the features of {} words", words));
-  inputs.query_memory = text_features(inputs.words, dim);
+  inputs.query_memory = owned(text_features(inputs.words, dim));
   convert_input("--text", inputs.query_memory, dtype, budget);
-  inputs.query = inputs.key = inputs.value = split_heads(inputs.query_memory, heads);
+  inputs.query = inputs.key = inputs.value = split_heads(inputs.query_memory.view(), heads);
   // A head has its share of the squared length of a row, which is about 1.
   inputs.scale = kTextScale * static_cast<double>(heads);
 }
 
-void read_files(const AttendArguments& arguments, std::optional<DType> asked, MemoryBudget& budget,
+void read_files(const AttendArguments& arguments, std::optional<DType> asked, TensorInput& files,
                 Inputs& inputs) {
-  inputs.query_memory = read_tensor("--query", arguments.query, budget);
-  inputs.key_memory = read_tensor("--key", arguments.key, budget);
-  inputs.value_memory = read_tensor("--value", arguments.value, budget);
-  const DType dtype = asked.value_or(inputs.query_memory.dtype());
+  inputs.query_memory = files.read("--query", arguments.query);
+  inputs.key_memory = files.read("--key", arguments.key);
+  inputs.value_memory = files.read("--value", arguments.value);
+  const DType dtype = asked.value_or(inputs.query_memory.view().dtype);
   if (!is_float(dtype)) {
     throw Failure(Exit::data,
                   std::string("--query: expected f32, bf16, f16 or f64, got ") + name_of(dtype),
                   "--dtype f32 converts");
   }
-  convert_input("--query", inputs.query_memory, dtype, budget);
-  convert_input("--key", inputs.key_memory, dtype, budget);
-  convert_input("--value", inputs.value_memory, dtype, budget);
+  convert_input("--query", inputs.query_memory, dtype, files.budget());
+  convert_input("--key", inputs.key_memory, dtype, files.budget());
+  convert_input("--value", inputs.value_memory, dtype, files.budget());
   inputs.query = inputs.query_memory.view();
   inputs.key = inputs.key_memory.view();
   inputs.value = inputs.value_memory.view();
@@ -98,20 +98,24 @@ std::optional<DType> dtype_named(const std::string& option, const std::string& n
   throw usage_error(option + ": expected f32, bf16, f16 or f64, got '" + name + "'");
 }
 
-void convert_input(const std::string& option, Tensor& tensor, DType dtype, MemoryBudget& budget) {
-  if (!tensor.defined() || tensor.dtype() == dtype) return;
-  budget.take(tensor.count() * size_of(dtype), option + " as " + name_of(dtype));
-  narrate(option + ": " + name_of(tensor.dtype()) + " converted to " + name_of(dtype));
-  tensor = converted(tensor, dtype);
+void convert_input(const std::string& option, LoadedTensor& tensor, DType dtype,
+                   MemoryBudget& budget) {
+  const TensorView& from = tensor.view();
+  if (!from.defined() || from.dtype == dtype) return;
+  if (from.dtype == DType::boolean)
+    throw Error(ErrorCode::dtype, option + ": expected numbers, got a tensor of type bool");
+  budget.take(from.count() * size_of(dtype), option + " as " + name_of(dtype));
+  narrate(option + ": " + name_of(from.dtype) + " converted to " + name_of(dtype));
+  tensor = owned(converted(from, dtype));
 }
 
-Inputs read_inputs(const AttendArguments& arguments, MemoryBudget& budget) {
+Inputs read_inputs(const AttendArguments& arguments, TensorInput& files) {
   const std::optional<DType> asked = dtype_named("--dtype", arguments.dtype);
   Inputs inputs;
   if (arguments.text.empty()) {
-    read_files(arguments, asked, budget, inputs);
+    read_files(arguments, asked, files, inputs);
   } else {
-    read_text(arguments, asked.value_or(DType::f32), budget, inputs);
+    read_text(arguments, asked.value_or(DType::f32), files.budget(), inputs);
   }
   return inputs;
 }

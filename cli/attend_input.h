@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "attend_arguments.h"
-#include "memory.h"
 #include "rapt/tensor.h"
+#include "tensor_input.h"
 
 namespace rapt::cli {
 
@@ -19,13 +19,15 @@ struct Inputs {
   std::vector<std::string> words;  // of --text
   std::string text_source;         // its file, or "the command line"; empty for files
 
-  Tensor query_memory, key_memory, value_memory;  // of a text: the query's alone
+  LoadedTensor query_memory, key_memory, value_memory;  // of a text: the query's alone
 };
 
-Inputs read_inputs(const AttendArguments& arguments, MemoryBudget& budget);
+Inputs read_inputs(const AttendArguments& arguments, TensorInput& files);
 
-// Converts a tensor, if there is one and its dtype is another, and says so on stderr.
-void convert_input(const std::string& option, Tensor& tensor, DType dtype, MemoryBudget& budget);
+// Converts a tensor, if there is one and its dtype is another, and says so on stderr. Throws
+// Error(dtype) for booleans, which are no numbers here.
+void convert_input(const std::string& option, LoadedTensor& tensor, DType dtype,
+                   MemoryBudget& budget);
 
 // The dtype of a name such as "bf16"; none for an empty one. Throws usage errors.
 std::optional<DType> dtype_named(const std::string& option, const std::string& name);

@@ -3,11 +3,11 @@
 #include "attend_problem.h"
 
 #include "arguments.h"
+#include "conversion.h"
 #include "failure.h"
 #include "interrupt.h"
 #include "narrate.h"
 #include "rapt/thread_pool.h"
-#include "tensor_input.h"
 
 namespace rapt::cli {
 namespace {
@@ -22,24 +22,25 @@ int threads_from(const std::string& text) {
   return static_cast<int>(threads);
 }
 
-void read_bias(const AttendArguments& a, MemoryBudget& budget, Problem& problem) {
+void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
   MaskInput& masks = problem.masks;
-  if (!a.bias.empty() && masks.bias.defined()) {
+  if (!a.bias.empty() && masks.bias.view().defined()) {
     throw usage_error("--bias and a --mask file of floats are two biases; add them up first");
   }
-  if (masks.bias.defined()) {
+  if (masks.bias.view().defined()) {
     narrate("--mask file:" + masks.bias_file + " holds floats: added as a bias");
     problem.bias = std::move(masks.bias);
     problem.bias_file = masks.bias_file;
   } else if (!a.bias.empty()) {
-    problem.bias = read_tensor("--bias", a.bias, budget);
+    problem.bias = files.read("--bias", a.bias);
     problem.bias_file = a.bias;
   }
   // 16-bit inputs can have a bias of f32, which keeps its digits.
   const DType dtype = problem.inputs.query.dtype;
   const bool half = dtype == DType::bf16 || dtype == DType::f16;
-  const bool as_it_is = problem.bias.defined() && problem.bias.dtype() == dtype;
-  if (!as_it_is) convert_input("the bias", problem.bias, half ? DType::f32 : dtype, budget);
+  const TensorView& bias = problem.bias.view();
+  const bool as_it_is = bias.defined() && bias.dtype == dtype;
+  if (!as_it_is) convert_input("the bias", problem.bias, half ? DType::f32 : dtype, files.budget());
 }
 
 // --softcap X is the score softcap(X), and the first one.
@@ -68,10 +69,10 @@ void read_scores(const AttendArguments& a, Problem& problem) {
   }
 }
 
-Tensor read_starts(const std::string& option, const std::string& file, MemoryBudget& budget) {
-  Tensor starts = read_tensor(option, file, budget);
+LoadedTensor read_starts(const std::string& option, const std::string& file, TensorInput& files) {
+  LoadedTensor starts = files.read(option, file);
   // NumPy makes int32 on some systems, and flash-attention wants it; nothing is lost in between.
-  if (starts.dtype() == DType::i32) starts = converted(starts, DType::i64);
+  if (starts.view().dtype == DType::i32) starts = owned(converted(starts.view(), DType::i64));
   return starts;
 }
 
@@ -88,7 +89,7 @@ void check_option(const Problem& problem, const AttentionOptions& options,
   }
 }
 
-Problem read_problem(const AttendArguments& a, MemoryBudget& budget) {
+Problem read_problem(const AttendArguments& a, TensorInput& files) {
   Problem problem;
   problem.context.threads = threads_from(a.threads);
   problem.context.cancel = &interruption();
@@ -98,14 +99,14 @@ Problem read_problem(const AttendArguments& a, MemoryBudget& budget) {
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   read_scores(a, problem);
-  problem.inputs = read_inputs(a, budget);
+  problem.inputs = read_inputs(a, files);
   const Inputs& inputs = problem.inputs;
   if (!options.scale) options.scale = inputs.scale;
-  problem.masks = read_masks(a.masks, budget);
-  read_bias(a, budget, problem);
-  if (!a.packed.empty()) problem.query_starts = read_starts("--packed", a.packed, budget);
+  problem.masks = read_masks(a.masks, files);
+  read_bias(a, files, problem);
+  if (!a.packed.empty()) problem.query_starts = read_starts("--packed", a.packed, files);
   if (!a.packed_keys.empty()) {
-    problem.key_starts = read_starts("--packed-keys", a.packed_keys, budget);
+    problem.key_starts = read_starts("--packed-keys", a.packed_keys, files);
   }
 
   AttentionOptions plain = options;

@@ -6,9 +6,9 @@
 #include "attend_arguments.h"
 #include "attend_input.h"
 #include "mask_input.h"
-#include "memory.h"
 #include "rapt/attention.h"
 #include "rapt/catalogue.h"
+#include "tensor_input.h"
 
 namespace rapt::cli {
 
@@ -16,13 +16,13 @@ namespace rapt::cli {
 struct Problem {
   Inputs inputs;
   MaskInput masks;
-  Tensor bias;
+  LoadedTensor bias;
   std::string bias_file;
   std::vector<std::string> score_specs;
   std::vector<MadeScore> scores;
-  Tensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
-  AttentionOptions options;         // without what is to be captured
-  Context context;                  // threads, and what stops a call
+  LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
+  AttentionOptions options;               // without what is to be captured
+  Context context;                        // threads, and what stops a call
 
   // Once shapes are known to fit.
   std::vector<int64_t> leading;  // of the output
@@ -31,7 +31,7 @@ struct Problem {
 
 // Reads the files and checks that all of it fits together. An error of the library that one option
 // causes says which.
-Problem read_problem(const AttendArguments& arguments, MemoryBudget& budget);
+Problem read_problem(const AttendArguments& arguments, TensorInput& files);
 
 // Checks the problem with these options, and names `option` if they are refused.
 void check_option(const Problem& problem, const AttentionOptions& options,

@@ -146,8 +146,10 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
     top["weights"] = few ? json_values(r.top_weights) : Json();
   }
   document["files"] = Json::array();
-  for (const WrittenFile& file : r.files) {
-    document["files"].push_back(Json{{"what", file.what}, {"path", file.path}});
+  for (const TensorOutputs::Written& file : r.files) {
+    document["files"].push_back(Json{{"what", file.what},
+                                     {"path", file.path},
+                                     {"name", file.name.empty() ? Json() : Json(file.name)}});
   }
   Json& plan = document["plan"];
   plan["isa"] = r.plan.isa;

@@ -7,16 +7,12 @@
 
 #include "attend_stats.h"
 #include "rapt/attention.h"
+#include "tensor_output.h"
 
 namespace rapt::cli {
 
 // Outputs up to this many rows and columns are shown as numbers.
 inline constexpr int64_t kMaxShown = 8;
-
-struct WrittenFile {
-  std::string what;  // "output", "weights", "lse", "top-keys", ..., "heatmap"
-  std::string path;
-};
 
 struct AttendReport {
   TensorView query, key, value;
@@ -40,7 +36,8 @@ struct AttendReport {
   int64_t memory_limit = 0;           // bytes
   int64_t memory_needed = 0;          // bytes, inputs included
   int64_t memory_growth = -1;         // bytes of peak RSS since the inputs were there; -1: unknown
-  std::vector<WrittenFile> files;
+  // `what`: "output", "weights", "lse", "top-keys", ..., "heatmap".
+  std::vector<TensorOutputs::Written> files;
 
   // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
   // counted.

@@ -16,6 +16,8 @@ Command add_attend(CLI::App& root);
 Command add_explain(CLI::App& root);
 Command add_mask(CLI::App& root);
 Command add_check(CLI::App& root);
+Command add_info(CLI::App& root);
+Command add_convert(CLI::App& root);
 Command add_cpu(CLI::App& root);
 
 }  // namespace rapt::cli

@@ -17,9 +17,11 @@
 #include "allowed_pairs.h"
 #include "arguments.h"
 #include "commands.h"
+#include "conversion.h"
 #include "failure.h"
 #include "interrupt.h"
 #include "mask_input.h"
+#include "matrix_argument.h"
 #include "memory.h"
 #include "picture.h"
 #include "rapt/attention.h"
@@ -43,7 +45,7 @@ struct ExplainArguments {
   std::string embeddings, w_query, w_key, w_value;
   std::string query, key, value;
   std::vector<std::string> masks;
-  std::string bias, scale, dtype = "f32";
+  std::string bias, scale, dtype = "f32", npy_v2;
   PictureArguments picture;
   bool json = false, force = false;
 };
@@ -85,17 +87,19 @@ Tensor product(const Tensor& a, const Tensor& b) {  // [m, n] [n, p] -> [m, p]
 Tensor copy(const TensorView& tensor) { return converted(tensor, DType::f64); }
 
 // Numbers on the command line or the name of a file; f64 [rows, columns].
-Tensor read_matrix(const std::string& option, const std::string& text, MemoryBudget& budget) {
+Tensor read_matrix(const std::string& option, const std::string& text, TensorInput& files) {
   if (is_matrix_text(text)) return parse_matrix(option, text);
-  const Tensor tensor = read_tensor(option, text, budget);
+  const LoadedTensor tensor = files.read(option, text);
   TensorView matrix = tensor.view();
+  if (matrix.dtype == DType::boolean)
+    throw Failure(Exit::data, option + ": expected numbers, got a tensor of type bool");
   while (matrix.rank > 2 && matrix.shape[0] == 1) {  // (1, 4, 8) is as good as (4, 8)
     std::copy(matrix.shape + 1, matrix.shape + matrix.rank, matrix.shape);
     std::copy(matrix.strides + 1, matrix.strides + matrix.rank, matrix.strides);
     --matrix.rank;
   }
   if (matrix.rank != 2) {
-    throw Failure(Exit::data, option + ": expected a matrix, got " + type_text(tensor));
+    throw Failure(Exit::data, option + ": expected a matrix, got " + type_text(tensor.view()));
   }
   return copy(matrix);
 }
@@ -118,13 +122,13 @@ struct Attention {
   Tensor query, key, value;  // f64, rounded to the dtype of the computation
 };
 
-Attention project(const ExplainArguments& a, DType dtype, MemoryBudget& budget,
+Attention project(const ExplainArguments& a, DType dtype, TensorInput& files,
                   std::vector<Step>& steps) {
   const bool projected = a.query.empty();
   const bool built_in = projected && a.embeddings.empty();
   Attention attention;
   const auto input = [&](const char* option, const std::string& given, const char* ours) {
-    Tensor matrix = read_matrix(option, built_in ? ours : given, budget);
+    Tensor matrix = read_matrix(option, built_in ? ours : given, files);
     check_small(option, matrix);
     return rounded(matrix, dtype);
   };
@@ -209,17 +213,19 @@ void softmax_row(std::span<double> row) {  // scaled scores, -inf where excluded
 
 Explanation explain(const ExplainArguments& a) {
   MemoryBudget budget(-1);
+  TensorInput files(budget, parse_npy_v2(a.npy_v2));
   Explanation e;
   if (a.dtype != "f32" && a.dtype != "f64") {
     throw usage_error("--dtype: expected f32 or f64, got '" + a.dtype + "'");
   }
   const DType dtype = a.dtype == "f64" ? DType::f64 : DType::f32;
-  const Attention x = project(a, dtype, budget, e.steps);
-  MaskInput masks = read_masks(a.masks, budget);
-  Tensor bias = std::move(masks.bias);
+  const Attention x = project(a, dtype, files, e.steps);
+  MaskInput masks = read_masks(a.masks, files);
+  Tensor bias;
+  if (masks.bias.view().defined()) bias = copy(masks.bias.view());
   if (!a.bias.empty()) {
     if (bias.defined()) throw usage_error("--bias and a --mask file of floats are two biases");
-    bias = read_matrix("--bias", a.bias, budget);
+    bias = read_matrix("--bias", a.bias, files);
   }
   if (bias.defined()) bias = converted(bias, dtype);
 
@@ -406,7 +412,8 @@ Command add_explain(CLI::App& root) {
   const auto text = [&](const char* name, std::string& value, const char* type, const char* doc) {
     app->add_option(name, value, doc)->type_name(type);
   };
-  text("--embeddings", a->embeddings, "M", "one row per word: \"1 2 3; 4 5 6\" or a .npy file");
+  text("--embeddings", a->embeddings, "M",
+       "one row per word: \"1 2 3; 4 5 6\" or a file, such as F.npy or F.npz:NAME");
   text("--w-query", a->w_query, "M", "projection of the embeddings to queries");
   text("--w-key", a->w_key, "M", "projection of the embeddings to keys");
   text("--w-value", a->w_value, "M", "projection of the embeddings to values");
@@ -422,6 +429,7 @@ Command add_explain(CLI::App& root) {
   text("--dtype", a->dtype, "T", "compute in f32 (default) or f64");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->add_flag("--force,-f", a->force, "overwrite existing files");
+  add_npy_v2_option(*app, a->npy_v2);
   add_picture_options(*app, a->picture);
   app->footer(
       "Without matrices the built-in example is explained: two words, [1 2 3] and [4 5 6].");

@@ -11,13 +11,18 @@ namespace rapt::cli {
 namespace {
 
 std::string hint_for(ErrorCode code, const std::string& command) {
+  const bool attends = command == "rapt attend";
   switch (code) {
     case ErrorCode::dtype:
-      return "--dtype f32, bf16, f16 or f64 converts the inputs";
+      return attends ? "--dtype f32, bf16, f16 or f64 converts the inputs" : "";
     case ErrorCode::shape:
-      return "shapes are query [..., q_len, d], key [..., k_len, d], value [..., k_len, d_v]";
+      return attends
+                 ? "shapes are query [..., q_len, d], key [..., k_len, d], value [..., k_len, d_v]"
+                 : "";
     case ErrorCode::memory_limit:
-      return "raise --memory-limit, or ask for fewer weights (--weights-rows, --weights-heads)";
+      return attends ? "raise --memory-limit, or ask for fewer weights (--weights-rows, "
+                       "--weights-heads)"
+                     : "raise --memory-limit";
     case ErrorCode::unknown_name:
     case ErrorCode::unsupported:
       return "see '" + command + " --help'";

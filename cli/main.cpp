@@ -2,15 +2,20 @@
 //
 // Results go to stdout, narration and errors to stderr.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "arguments.h"
 #include "commands.h"
 #include "failure.h"
+#include "fatal_signals.h"
 #include "interrupt.h"
 #include "rapt/version.h"
+#include "tensor_input.h"
 #include "tensor_output.h"
 
 namespace {
@@ -18,9 +23,9 @@ namespace {
 using namespace rapt::cli;
 
 // Of the contract, but not here yet.
-constexpr std::string_view kUnbuiltCommands[] = {"info",  "compare",  "view",    "plot",
-                                                 "bench", "tokenize", "model",   "train",
-                                                 "list",  "generate", "convert", "completions"};
+constexpr std::string_view kUnbuiltCommands[] = {"compare",  "view",       "plot",  "bench",
+                                                 "tokenize", "model",      "train", "list",
+                                                 "generate", "completions"};
 
 [[noreturn]] void refuse_command(const std::string& name, const std::vector<Command>& commands) {
   for (const std::string_view unbuilt : kUnbuiltCommands) {
@@ -32,18 +37,38 @@ constexpr std::string_view kUnbuiltCommands[] = {"info",  "compare",  "view",   
   throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
 }
 
+// Whether `rapt FILE` is meant, which is `rapt info FILE`.
+bool names_a_file(const std::string& text, const std::vector<Command>& commands) {
+  for (const Command& command : commands)
+    if (text == command.app->get_name()) return false;
+  if (text == "-") return true;
+  const std::string path = address_of(text).path;
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored))
+    return true;
+  for (const std::string_view ending : {".npy", ".npz", ".safetensors"})
+    if (path.size() > ending.size() && std::string_view(path).ends_with(ending)) return true;
+  return false;
+}
+
 int run(int argc, char** argv, std::string& command_name) {
   CLI::App root("Exact scaled dot-product attention: fast, in O(n) memory, open to inspection.",
                 "rapt");
   root.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   const std::vector<Command> commands = {add_attend(root), add_explain(root), add_mask(root),
-                                         add_check(root), add_cpu(root)};
+                                         add_check(root),  add_info(root),    add_convert(root),
+                                         add_cpu(root)};
   // What is not understood is refused by refuse_unknown(), which knows what was meant.
   root.allow_extras();
   for (const Command& command : commands) command.app->allow_extras();
 
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && names_a_file(arguments.front(), commands))
+    arguments.insert(arguments.begin(), "info");
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+
   try {
-    root.parse(argc, argv);
+    root.parse(arguments);
   } catch (const CLI::Success& asked) {  // --help, --version
     root.exit(asked);
     finish_stdout();
@@ -57,6 +82,7 @@ int run(int argc, char** argv, std::string& command_name) {
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
     command_name = "rapt " + command.app->get_name();
+    clean_up_on_fatal_signals(command_name);
     command.run();
     finish_stdout();
     return static_cast<int>(Exit::ok);

@@ -28,7 +28,7 @@ constexpr int64_t kImageCells = 512;            // per side: a pixel or two each
 constexpr int64_t kJsonCells = 64;              // per side
 
 struct MaskArguments {
-  std::string spec, q_len = "32", k_len, leading, head;
+  std::string spec, q_len = "32", k_len, leading, head, npy_v2;
   PictureArguments picture;
   bool tile = false, json = false, force = false;
 };
@@ -196,7 +196,8 @@ void run_mask(const MaskArguments& a) {
   problem.by_tile = a.tile;
   read_leading(a, problem);
   MemoryBudget budget(-1);
-  const MaskInput input = read_masks({a.spec}, budget);
+  TensorInput files(budget, parse_npy_v2(a.npy_v2));
+  const MaskInput input = read_masks({a.spec}, files);
   if (input.masks.empty())
     throw Failure(Exit::data, a.spec + " holds floats: a bias, no mask",
                   "convert it with .astype(bool) for a mask (true = may attend)");
@@ -237,6 +238,7 @@ Command add_mask(CLI::App& root) {
   app->add_flag("--tile", a->tile, "a cell per tile of the computation");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->add_flag("--force,-f", a->force, "overwrite existing files");
+  add_npy_v2_option(*app, a->npy_v2);
   add_picture_options(*app, a->picture, "the mask");
   app->footer(
       "Without --heatmap and --json the mask is drawn into the terminal. Counts are for f32 and\n"

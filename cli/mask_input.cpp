@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "arguments.h"
+#include "conversion.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
 #include "rapt/mask/boolean.h"
-#include "tensor_input.h"
 
 namespace rapt::cli {
 namespace {
@@ -43,50 +43,62 @@ std::string file_of(const std::string& spec) {
   return file;
 }
 
+// Of a file, whose elements lie densely in whatever order.
 template <class T>
-bool holds_only_0_and_1(const Tensor& tensor) {
-  const auto values = tensor.values<T>();
-  return std::all_of(values.begin(), values.end(), [](T x) { return x == 0 || x == 1; });
+bool holds_only_0_and_1(const TensorView& tensor) {
+  const T* const values = static_cast<const T*>(tensor.data);
+  return std::all_of(values, values + tensor.count(), [](T x) { return x == 0 || x == 1; });
 }
 
-void read_file_mask(const std::string& spec, MaskInput& input, MemoryBudget& budget) {
+void read_file_mask(const std::string& spec, MaskInput& input, TensorInput& files) {
   const std::string file = file_of(spec);
-  Tensor tensor = read_tensor(kOption, file, budget);
-  if (tensor.dtype() == DType::boolean) {
-    input.tensors.push_back(std::move(tensor));
+  LoadedTensor loaded = files.read(kOption, file);
+  const TensorView& tensor = loaded.view();
+  if (tensor.dtype == DType::boolean) {
+    input.tensors.push_back(std::move(loaded));
     input.masks.push_back(std::make_unique<Boolean>(input.tensors.back().view()));
     input.specs.push_back(spec);
     return;
   }
-  const bool is_f32 = tensor.dtype() == DType::f32;
-  if (!is_f32 && tensor.dtype() != DType::f64) {
+  const bool is_f32 = tensor.dtype == DType::f32;
+  if (!is_f32 && tensor.dtype != DType::f64) {
     throw Failure(Exit::data,
-                  "--mask " + spec + ": expected booleans, got " + name_of(tensor.dtype()),
+                  "--mask " + spec + ": expected booleans, got " + name_of(tensor.dtype),
                   "convert it with .astype(bool); true = may attend");
   }
   if (is_f32 ? holds_only_0_and_1<float>(tensor) : holds_only_0_and_1<double>(tensor)) {
     throw Failure(
         Exit::data,
-        "--mask " + spec + ": a file of " + name_of(tensor.dtype()) +
+        "--mask " + spec + ": a file of " + name_of(tensor.dtype) +
             " that holds only 0 and 1 may be meant as a mask or as a bias",
         "convert it with .astype(bool) for a mask (true = may attend), or give it to --bias");
   }
-  if (input.bias.defined())
+  if (input.bias.view().defined())
     throw usage_error("--mask: two files of floats; a bias can be given once");
-  input.bias = std::move(tensor);
+  input.bias = std::move(loaded);
   input.bias_file = file;
 }
 
-void read_catalogue_mask(const std::string& spec, MaskInput& input, MemoryBudget& budget) {
+// In the colon form colons part the arguments, and would part a file from the tensor's name:
+// lengths:F.npz:NAME becomes lengths(F.npz:NAME).
+std::string call_form(const std::string& spec) {
+  const size_t colon = spec.find_first_of(":(!&|");
+  const bool named =
+      spec.find(".npz:") != std::string::npos || spec.find(".safetensors:") != std::string::npos;
+  if (!named || colon == std::string::npos || spec[colon] != ':') return spec;
+  return spec.substr(0, colon) + "(" + spec.substr(colon + 1) + ")";
+}
+
+void read_catalogue_mask(const std::string& spec, MaskInput& input, TensorInput& files) {
   const TensorSource source = [&](std::string_view name) {
-    Tensor tensor = read_tensor(kOption, std::string(name), budget);
+    LoadedTensor tensor = files.read(kOption, std::string(name));
     // Lengths are int64; NumPy makes int32 on some systems, and nothing is lost in between.
-    if (tensor.dtype() == DType::i32) tensor = converted(tensor, DType::i64);
+    if (tensor.view().dtype == DType::i32) tensor = owned(converted(tensor.view(), DType::i64));
     input.tensors.push_back(std::move(tensor));
     return input.tensors.back().view();
   };
   try {
-    input.masks.push_back(make_mask(spec, source));
+    input.masks.push_back(make_mask(call_form(spec), source));
   } catch (const Error& error) {
     const bool usage =
         error.code() == ErrorCode::unknown_name || error.code() == ErrorCode::argument;
@@ -100,14 +112,14 @@ void read_catalogue_mask(const std::string& spec, MaskInput& input, MemoryBudget
 
 }  // namespace
 
-MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget) {
+MaskInput read_masks(const std::vector<std::string>& specs, TensorInput& files) {
   MaskInput input;
   for (const std::string& spec : specs) {
     const std::string name = name_of_spec(spec);
     if (name == "file") {
-      read_file_mask(spec, input, budget);
+      read_file_mask(spec, input, files);
     } else {
-      read_catalogue_mask(spec, input, budget);
+      read_catalogue_mask(spec, input, files);
     }
   }
   for (const auto& mask : input.masks) input.pointers.push_back(mask.get());

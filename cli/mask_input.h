@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "memory.h"
 #include "rapt/mask/mask.h"
 #include "rapt/tensor.h"
+#include "tensor_input.h"
 
 namespace rapt::cli {
 
@@ -17,13 +17,13 @@ struct MaskInput {
   std::vector<std::string> specs;            // as given, without the one taken as a bias
   std::vector<std::unique_ptr<Mask>> masks;  // in the order of specs
   std::vector<const Mask*> pointers;         // the same, for AttentionOptions
-  std::deque<Tensor> tensors;                // files that the masks look at; never move
-  Tensor bias;                               // of file:F.npy with floats; undefined if none
+  std::deque<LoadedTensor> tensors;          // files that the masks look at; never move
+  LoadedTensor bias;                         // of file:F.npy with floats; absent if none
   std::string bias_file;
 };
 
 // Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken
 // as a bias, unless it holds only 0 and 1, which could mean either: that is refused.
-MaskInput read_masks(const std::vector<std::string>& specs, MemoryBudget& budget);
+MaskInput read_masks(const std::vector<std::string>& specs, TensorInput& files);
 
 }  // namespace rapt::cli

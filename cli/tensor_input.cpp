@@ -4,40 +4,33 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
-#include <span>
 #include <system_error>
-#include <type_traits>
-#include <vector>
 
 #include "arguments.h"
 #include "failure.h"
-#include "rapt/io/npy.h"
+#include "rapt/io/number_text.h"
 
 namespace rapt::cli {
 namespace {
 
-// Formats of the contract that this build cannot read, as they look in an argument.
-constexpr std::string_view kUnbuiltFormats[] = {".npz", ".safetensors"};
+constexpr const char* kStandardInput = "standard input";
 
-void refuse_unbuilt_format(const std::string& option, const std::string& path) {
-  for (const std::string_view ending : kUnbuiltFormats) {
-    const size_t at = path.rfind(ending);
-    if (at == std::string::npos) continue;
-    const size_t after = at + ending.size();
-    if (after == path.size() || path[after] == ':') {
-      throw not_built(option + ": reading " + std::string(ending) + " files", "use .npy files");
-    }
-  }
+// What a message begins with: "--query: ", or nothing where the file is no option's value.
+std::string of_option(const std::string& option) { return option.empty() ? "" : option + ": "; }
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 // Throws if the path names nothing.
 void require_file(const std::string& option, const std::string& path) {
+  if (exists(path)) return;
   std::error_code error;
-  if (std::filesystem::exists(path, error)) return;
   const std::filesystem::path asked(path);
   const std::filesystem::path folder = asked.has_parent_path() ? asked.parent_path() : ".";
   std::vector<std::string> names;
@@ -46,7 +39,7 @@ void require_file(const std::string& option, const std::string& path) {
     names.push_back(entry->path().filename().string());
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
-  throw Failure(Exit::io, option + ": no such file: '" + path + "'",
+  throw Failure(Exit::io, of_option(option) + "no such file: '" + path + "'",
                 did_you_mean(asked.filename().string(), known));
 }
 
@@ -73,149 +66,176 @@ std::vector<std::byte> read_all(int descriptor, const std::string& name, MemoryB
   }
 }
 
-template <class From, class To>
-void convert(const TensorView& from, std::span<To> to) {
-  std::vector<int64_t> index(static_cast<size_t>(from.rank), 0);
-  int64_t offset = 0;
-  for (To& element : to) {
-    const From& value = static_cast<const From*>(from.data)[offset];
-    if constexpr (requires { To::from(0.0f); }) {
-      // By way of float: a double that lies near the middle of two 16-bit numbers may round to the
-      // farther one, by less than 1e-5 of half a step.
-      element = To::from(static_cast<float>(value));
-    } else if constexpr (requires { From::from(0.0f); }) {
-      element = static_cast<To>(static_cast<float>(value));
-    } else {
-      element = static_cast<To>(value);
-    }
-    for (int d = from.rank - 1; d >= 0; --d) {
-      offset += from.strides[d];
-      if (++index[static_cast<size_t>(d)] < from.shape[d]) break;
-      offset -= from.shape[d] * from.strides[d];
-      index[static_cast<size_t>(d)] = 0;
-    }
-  }
-}
-
-template <class To>
-void convert_any(const TensorView& from, std::span<To> to) {
-  switch (from.dtype) {
-    case DType::f32:
-      return convert<float>(from, to);
-    case DType::f64:
-      return convert<double>(from, to);
-    case DType::bf16:
-      return convert<BFloat16>(from, to);
-    case DType::f16:
-      return convert<Float16>(from, to);
-    case DType::i32:
-      return convert<int32_t>(from, to);
-    case DType::i64:
-      return convert<int64_t>(from, to);
-    case DType::u8:
-      return convert<uint8_t>(from, to);
-    default:
-      throw Error(ErrorCode::dtype,
-                  std::string("expected numbers, got a tensor of type ") + name_of(from.dtype));
-  }
-}
-
-constexpr std::string_view kNumberCharacters = "0123456789+-.eE";
-constexpr std::string_view kSeparators = " \t,;\n";
-
-}  // namespace
-
-Tensor read_tensor(const std::string& option, const std::string& path, MemoryBudget& budget) {
-  refuse_unbuilt_format(option, path);
-  std::shared_ptr<const InputFile> file;
-  if (path == "-") {
-    file = std::make_shared<InputFile>("standard input",
-                                       read_all(STDIN_FILENO, "standard input", &budget));
-  } else {
-    require_file(option, path);
-    file = std::make_shared<InputFile>(path);
-  }
-  const TensorFile tensors = open_tensor_file(file);
-  budget.take(tensors.tensors[0].bytes, option);
-  return Tensor::copy_of(load(tensors.tensors[0]).view());
-}
-
-std::string read_text_file(const std::string& option, const std::string& path) {
-  require_file(option, path);
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+std::vector<std::byte> read_all_of(const std::string& option, const std::string& path,
+                                   MemoryBudget* budget) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
-    throw Failure(Exit::io, option + ": cannot open '" + path +
+    throw Failure(Exit::io, of_option(option) + "cannot open '" + path +
                                 "': " + std::generic_category().message(errno));
   }
   try {
-    const std::vector<std::byte> bytes = read_all(descriptor, path, nullptr);
+    std::vector<std::byte> bytes = read_all(descriptor, path, budget);
     close(descriptor);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return bytes;
   } catch (...) {
     close(descriptor);
     throw;
   }
 }
 
-bool is_matrix_text(std::string_view text) {
-  const std::string allowed = std::string(kNumberCharacters) + std::string(kSeparators);
-  return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
+// "'a', 'b', 'c' and 17 more"
+std::string listed_names(const TensorFile& file) {
+  constexpr size_t kMost = 12;  // a line or two
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, file.tensors.size()); ++i)
+    text += (i > 0 ? ", '" : "'") + file.tensors[i].name + "'";
+  if (file.tensors.size() > kMost)
+    text += " and " + std::to_string(file.tensors.size() - kMost) + " more";
+  return text;
 }
 
-Tensor parse_matrix(const std::string& option, std::string_view text) {
-  std::vector<double> values;
-  int64_t rows = 0, columns = 0, in_row = 0;
-  const auto end_row = [&] {
-    if (in_row == 0) return;
-    if (rows > 0 && in_row != columns) {
-      throw Failure(Exit::data, option + ": row " + std::to_string(rows) + " has " +
-                                    std::to_string(in_row) + " numbers, the rows before it have " +
-                                    std::to_string(columns));
-    }
-    columns = in_row;
-    in_row = 0;
-    ++rows;
-  };
-  for (size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    if (kSeparators.find(c) != std::string_view::npos) {
-      if (c == ';' || c == '\n') end_row();
-      ++at;
-      continue;
-    }
-    const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
-    values.push_back(parse_real(option, std::string(text.substr(at, end - at))));
-    ++in_row;
-    at = end;
+std::string shown_path(const std::string& path) { return path == "-" ? kStandardInput : path; }
+
+// The library says that '<V2' is read only where it is asked for; here is how.
+template <class Call>
+auto with_hint(NpyV2 v2, const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    const bool hinted = error.code() == ErrorCode::dtype && v2 == NpyV2::refuse &&
+                        std::string_view(error.what()).find("V2'") != std::string_view::npos;
+    if (!hinted) throw;
+    throw Failure(Exit::data, error.what(), "--npy-v2 bf16 reads it as bf16");
   }
-  end_row();
-  Tensor matrix(DType::f64, {rows, columns});
-  std::copy(values.begin(), values.end(), matrix.values<double>().begin());
-  return matrix;
 }
 
-Tensor converted(const TensorView& tensor, DType dtype) {
-  Tensor result(dtype, tensor.dims());
-  switch (dtype) {
-    case DType::f32:
-      convert_any(tensor, result.values<float>());
-      break;
-    case DType::f64:
-      convert_any(tensor, result.values<double>());
-      break;
-    case DType::bf16:
-      convert_any(tensor, result.values<BFloat16>());
-      break;
-    case DType::f16:
-      convert_any(tensor, result.values<Float16>());
-      break;
-    case DType::i64:
-      convert_any(tensor, result.values<int64_t>());
-      break;
-    default:
-      throw Error(ErrorCode::dtype, std::string("nothing is converted to ") + name_of(dtype));
+[[noreturn]] void refuse_name(const std::string& option, const TensorAddress& address,
+                              const TensorFile& file) {
+  const std::string where = of_option(option) + shown_path(address.path);
+  if (file.tensors.size() == 1 && file.tensors[0].name.empty()) {
+    throw Failure(Exit::data,
+                  where + " holds one tensor without a name, got ':" + address.name + "'",
+                  "leave out ':" + address.name + "'");
   }
-  return result;
+  std::vector<std::string_view> names;
+  for (const StoredTensor& tensor : file.tensors) names.push_back(tensor.name);
+  const std::string meant = did_you_mean(address.name, names);
+  throw Failure(Exit::data,
+                where + ": no tensor '" + address.name + "'; there " +
+                    (names.size() == 1 ? "is "
+                     : names.empty()   ? "is none"
+                                       : "are ") +
+                    listed_names(file),
+                meant);
+}
+
+[[noreturn]] void refuse_many(const std::string& option, const std::string& path,
+                              const TensorFile& file) {
+  const std::string where = of_option(option) + shown_path(path);
+  if (file.tensors.empty()) throw Failure(Exit::data, where + " holds no tensor");
+  throw Failure(Exit::data,
+                where + " holds " + std::to_string(file.tensors.size()) +
+                    " tensors, expected the name of one: " + listed_names(file),
+                "for example '" + path + ":" + file.tensors[0].name + "'");
+}
+
+}  // namespace
+
+void add_npy_v2_option(CLI::App& command, std::string& value) {
+  command
+      .add_option("--npy-v2", value,
+                  "bf16: '<V2' in .npy and .npz files, bytes without a type, is bf16, read and "
+                  "written")
+      ->type_name("T")
+      ->group("Files");
+}
+
+NpyV2 parse_npy_v2(const std::string& value) {
+  if (value.empty()) return NpyV2::refuse;
+  if (value == "bf16") return NpyV2::bf16;
+  throw usage_error("--npy-v2: expected bf16, got '" + value + "'");
+}
+
+TensorAddress address_of(const std::string& text) {
+  if (text == "-" || exists(text)) return {text, "", false};
+  if (text.compare(0, 2, "-:") == 0) return {"-", text.substr(2), true};
+  for (size_t colon = text.rfind(':'); colon != std::string::npos && colon > 0;
+       colon = text.rfind(':', colon - 1)) {
+    if (exists(text.substr(0, colon))) return {text.substr(0, colon), text.substr(colon + 1), true};
+  }
+  // Nothing of it exists: the message shall name the file that was meant.
+  for (const std::string_view ending : {".npz:", ".safetensors:", ".npy:", ".json:"}) {
+    const size_t at = text.find(ending);
+    if (at == std::string::npos) continue;
+    const size_t colon = at + ending.size() - 1;
+    return {text.substr(0, colon), text.substr(colon + 1), true};
+  }
+  return {text, "", false};
+}
+
+std::shared_ptr<const InputFile> open_input(const std::string& option, const std::string& path,
+                                            MemoryBudget& budget) {
+  if (path == "-") {
+    return std::make_shared<InputFile>(kStandardInput,
+                                       read_all(STDIN_FILENO, kStandardInput, &budget));
+  }
+  require_file(option, path);
+  std::error_code ignored;
+  if (std::filesystem::is_other(path, ignored))  // <(command) of a shell
+    return std::make_shared<InputFile>(path, read_all_of(option, path, &budget));
+  return std::make_shared<InputFile>(path);
+}
+
+TensorFile TensorInput::opened(const std::string& option, const std::string& path) {
+  std::shared_ptr<const InputFile> file = open_input(option, path, budget_);
+  const TextKind kind = text_kind_of(*file);
+  if (kind == TextKind::none) {
+    return with_hint(v2_, [&] { return open_tensor_file(std::move(file), v2_); });
+  }
+  budget_.take(memory_of_text(*file), shown_path(path));
+  return kind == TextKind::json ? open_json_array(file) : open_csv(file);
+}
+
+const TensorFile& TensorInput::open(const std::string& option, const std::string& path) {
+  const auto known = files_.find(path);
+  return known != files_.end() ? known->second
+                               : files_.emplace(path, opened(option, path)).first->second;
+}
+
+std::vector<const StoredTensor*> TensorInput::find(const std::string& option,
+                                                   const TensorAddress& address) {
+  const TensorFile& file = open(option, address.path);
+  std::vector<const StoredTensor*> tensors;
+  if (!address.named) {
+    for (const StoredTensor& tensor : file.tensors) tensors.push_back(&tensor);
+    return tensors;
+  }
+  const StoredTensor* const tensor = address.name.empty() ? nullptr : file.find(address.name);
+  if (tensor == nullptr) refuse_name(option, address, file);
+  return {tensor};
+}
+
+LoadedTensor TensorInput::read(const std::string& option, const std::string& text) {
+  const TensorAddress address = address_of(text);
+  const std::vector<const StoredTensor*> tensors = find(option, address);
+  if (tensors.size() != 1) refuse_many(option, address.path, open(option, address.path));
+  return read(option, *tensors[0]);
+}
+
+LoadedTensor TensorInput::read(const std::string& option, const StoredTensor& tensor) {
+  budget_.take(memory_of(tensor), option);
+  return with_hint(v2_, [&] { return load(tensor); });
+}
+
+std::string read_text_file(const std::string& option, const std::string& path) {
+  require_file(option, path);
+  const std::vector<std::byte> bytes = read_all_of(option, path, nullptr);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+LoadedTensor owned(Tensor tensor) {
+  const TensorView view = tensor.view();
+  return {std::move(tensor), view};
 }
 
 }  // namespace rapt::cli

@@ -1,10 +1,15 @@
 #pragma once
 // Files that a command writes: opened before the computation, written after it, all or none.
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "rapt/io/npz.h"
 #include "rapt/io/output_file.h"
+#include "rapt/io/tensor_file.h"
 #include "rapt/tensor.h"
 
 namespace rapt::cli {
@@ -12,18 +17,14 @@ namespace rapt::cli {
 // One output of a command. "-" is standard output.
 class Output {
  public:
-  Output() = default;  // not asked for
-
   // Opens the file, so that what cannot be written is known at once.
   // Throws Failure(io) with a hint, usage errors for a path that is no file name.
   Output(const std::string& option, const std::string& path, Overwrite overwrite);
 
-  bool wanted() const { return !path_.empty(); }
   bool to_stdout() const { return path_ == "-"; }
   const std::string& path() const { return path_; }
 
   void write(const void* data, int64_t bytes);
-  void write_npy(const TensorView& tensor);
 
   // Lets the file appear under its name and says so on stderr.
   void commit(const std::string& what);
@@ -33,8 +34,73 @@ class Output {
   std::unique_ptr<OutputFile> file_;  // null for standard output
 };
 
-// Checks the ending of a tensor's file: .npy; .npz and .safetensors are refused by name.
-void require_npy_name(const std::string& option, const std::string& path);
+// The format of a file follows its ending; standard output, devices and pipes get .npy.
+enum class FileFormat : uint8_t { npy, npz, safetensors, raw, csv, json };
+
+// Where a tensor goes: "F.npy", "F.npz:NAME", "F.safetensors:NAME", "-".
+struct TensorPlace {
+  std::string path;
+  std::string name;  // in a file of several; empty: none was given
+  FileFormat format = FileFormat::npy;
+
+  bool many() const { return format == FileFormat::npz || format == FileFormat::safetensors; }
+};
+
+enum class Endings : uint8_t { tensors, any };  // .npy, .npz, .safetensors; or text and raw as well
+
+// Throws usage errors for another ending.
+TensorPlace place_of(const std::string& option, const std::string& text,
+                     Endings endings = Endings::tensors);
+
+// Of a .safetensors file: texts by name.
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+// The files that get the tensors of a command: several tensors may go into one file.
+class TensorOutputs {
+ public:
+  struct Written {
+    std::string what, path;
+    std::string name;  // in a file of several
+  };
+
+  TensorOutputs(Overwrite overwrite, NpyV2 v2, Compression compression = Compression::stored)
+      : overwrite_(overwrite), v2_(v2), compression_(compression) {}
+
+  // `what`, the option's word, is the tensor's name where the place has none. Opens the file.
+  void add(const std::string& what, const std::string& option, const TensorPlace& place);
+
+  bool empty() const { return files_.empty(); }
+  bool to_stdout() const;
+
+  // Can this tensor be written where it goes? Throws usage errors. Tensors without a place are
+  // ignored, here and below.
+  void check(const std::string& what, DType dtype) const;
+
+  void set(const std::string& what, const TensorView& tensor);
+  void set_metadata(Metadata metadata) { metadata_ = std::move(metadata); }
+  void write();                   // all that is set, into files none of which appears yet
+  std::vector<Written> commit();  // lets all appear, in the order of add()
+
+ private:
+  struct Entry {
+    std::string what;
+    NamedTensor tensor;
+  };
+  struct File {
+    Output output;
+    FileFormat format;
+    std::vector<Entry> entries;
+  };
+
+  Overwrite overwrite_;
+  NpyV2 v2_;
+  Compression compression_;
+  Metadata metadata_;
+  std::vector<File> files_;
+};
+
+// Do two paths, which need not exist, mean the same file? Devices and standard output never do.
+bool same_file(const std::string& a, const std::string& b);
 
 // Flushes standard output. Throws Failure(io) if anything written there was lost.
 void finish_stdout();

@@ -9,11 +9,14 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <system_error>
 
 #include "quoted.h"
 #include "rapt/error.h"
+#include "rapt/io/input_file.h"
 
 namespace rapt {
 namespace {
@@ -40,12 +43,43 @@ std::string temporary_name(const std::string& folder) {
   return folder + "/.rapt-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".tmp";
 }
 
+// Temporary files by name, in memory that never moves: a signal handler may look at any moment.
+// `used` is set last and cleared first.
+struct Temporary {
+  std::atomic<bool> used{false};
+  char path[PATH_MAX];
+};
+constexpr int kTemporaries = 64;
+Temporary temporaries[kTemporaries];
+std::mutex temporaries_mutex;
+
+void remember(const std::string& path) {
+  const std::lock_guard lock(temporaries_mutex);
+  for (Temporary& temporary : temporaries) {
+    if (temporary.used || path.size() >= sizeof temporary.path) continue;
+    std::memcpy(temporary.path, path.c_str(), path.size() + 1);
+    temporary.used = true;
+    return;
+  }
+}
+
+void forget(const std::string& path) {
+  const std::lock_guard lock(temporaries_mutex);
+  for (Temporary& temporary : temporaries)
+    if (temporary.used && path == temporary.path) temporary.used = false;
+}
+
 bool names_something(const std::string& path) {
   struct stat status;
   return lstat(path.c_str(), &status) == 0;
 }
 
 }  // namespace
+
+void remove_temporaries() noexcept {
+  for (const Temporary& temporary : temporaries)
+    if (temporary.used) unlink(temporary.path);
+}
 
 OutputFile::OutputFile(const std::string& path, Overwrite overwrite)
     : path_(path), target_(path), overwrite_(overwrite) {
@@ -89,6 +123,7 @@ OutputFile::OutputFile(const std::string& path, Overwrite overwrite)
     temporary_.clear();
     fail(path, "cannot create a file in folder '" + path_text(folder) + "': " + reason(open_error));
   }
+  remember(temporary_);
   if (exists && fchmod(descriptor_, status.st_mode & 0777) != 0) {
     const int mode_error = errno;
     close_and_remove();
@@ -102,6 +137,11 @@ void OutputFile::close_and_remove() noexcept {
   if (descriptor_ >= 0) close(descriptor_);
   if (!temporary_.empty()) unlink(temporary_.c_str());
   descriptor_ = -1;
+  drop_temporary();
+}
+
+void OutputFile::drop_temporary() noexcept {
+  if (!temporary_.empty()) forget(temporary_);
   temporary_.clear();
 }
 
@@ -111,6 +151,9 @@ void OutputFile::write(const void* data, int64_t bytes) {
     const ssize_t written = ::write(descriptor_, from, static_cast<size_t>(bytes));
     if (written < 0) {
       if (errno == EINTR) continue;
+      // The system refuses to read what has gone from a mapped file; it is that file's fault.
+      const char* const lost = errno == EFAULT ? mapped_file_at(from) : nullptr;
+      if (lost != nullptr) fail(lost, "became shorter while it was being read");
       fail(path_, "cannot be written: " + reason(errno));
     }
     from += written;
@@ -139,7 +182,7 @@ void OutputFile::commit() {
   if (rename(temporary_.c_str(), target_.c_str()) != 0) {
     fail(path_, "cannot be given its name: " + reason(errno));
   }
-  temporary_.clear();
+  drop_temporary();
 }
 
 }  // namespace rapt

@@ -37,15 +37,11 @@ class RefusalsTest : public RaptTest {
 
 TEST_F(RefusalsTest, OptionsOfTheContractThatAreNotBuilt) {
   for (const char* option : {"--method", "--dropout", "--seed", "--grad-output", "--grad-query",
-                             "--grad-key", "--grad-value", "--grad-mask", "--npy-v2"}) {
+                             "--grad-key", "--grad-value", "--grad-mask"}) {
     expect_refused(attend({option, "1"}), 2, std::string(option) + " (");
     expect_refused(attend({std::string(option) + "=x"}), 2, "is not built yet");
   }
-  expect_all_refused({{{"--normalizer", "sparsemax"}, "--normalizer sparsemax is not built yet"},
-                      {{"--mask", "file:m.safetensors:x"}, ".safetensors files is not built yet"},
-                      {{"--bias", "b.npz:x"}, ".npz files is not built yet"},
-                      {{"--output", "o.npz"}, ".npz files is not built yet"},
-                      {{"--output", "o.safetensors"}, ".safetensors files is not built yet"}},
+  expect_all_refused({{{"--normalizer", "sparsemax"}, "--normalizer sparsemax is not built yet"}},
                      2);
 }
 
@@ -96,7 +92,7 @@ TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
        {{"--json", "--heatmap", "-"}, "standard output can take one"},
        {{"--output", "-", "--lse", "-"}, "standard output can take one"},
        {{"--output", "o.npy", "--lse", "./o.npy"}, "is named as two outputs"},
-       {{"--output", "o.txt"}, "expected '.npy'"},
+       {{"--output", "o.txt"}, "expected '.npy', '.npz', '.safetensors'"},
        {{"--output", ""}, "--output: expected a value, got an empty one"},
        {{"--memory-limit", "lots"}, "such as 512M"},
        {{"--memory-limit", "-1"}, "such as 512M"},
@@ -225,7 +221,15 @@ TEST_F(RefusalsTest, ExistingFilesNeedForce) {
 }
 
 TEST_F(RefusalsTest, MemoryBeyondTheLimitIsNotTaken) {
-  expect_refused(attend({"--memory-limit", "1K"}), 5, "needs 1.5 KiB, limit 1.0 KiB: --query");
+  // Files that are mapped take none; what is converted does.
+  expect_refused(attend({"--memory-limit", "1K", "--dtype", "f64"}), 5,
+                 "needs 3.0 KiB, limit 1.0 KiB: --query as f64");
+  // As a pipe it must be held, and what comes is counted while it comes.
+  const Ran piped = rapt(
+      {"attend", "--query", "-", "--key", "k.npy", "--value", "v.npy", "--memory-limit", "512K"},
+      {.input = read("q.npy")});
+  EXPECT_EQ(piped.exit, 5) << piped.err;
+  EXPECT_TRUE(contains(piped.err, "limit 512.0 KiB: standard input")) << piped.err;
   expect_refused(attend({"--memory-limit", "16KiB", "--output", "o.npy"}), 5, "limit 16.0 KiB");
   // 149 GiB of weights from a file of 800 KB.
   save("wide.npy", filled(DType::f32, {1, 1, 200'000, 1}, 1));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include <sstream>
 
 #include "rapt/io/npy.h"
+#include "rapt/io/npz.h"
+#include "rapt/io/safetensors.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -43,6 +46,12 @@ void close_fd(int& fd) {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGPIPE, how.out == Stdout::closed_pipe_without_signal ? SIG_IGN : SIG_DFL);
   unsetenv("NO_COLOR");
+  if (how.most_file_bytes >= 0) {
+    const rlimit limit = {static_cast<rlim_t>(how.most_file_bytes), RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  constexpr uid_t kNobody = 65534;
+  if (how.as_nobody && geteuid() == 0 && setuid(kNobody) != 0) _exit(126);
   for (const auto& [name, value] : how.env) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv = {const_cast<char*>("rapt")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -149,7 +158,33 @@ void RaptTest::save(const std::string& name, const TensorView& tensor) const {
   write_npy(path(name), tensor, Overwrite::yes);
 }
 
+void RaptTest::save_zeros(const std::string& name, int64_t rows) const {
+  std::string header =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", 64), }";
+  header.resize(117, ' ');
+  write(name, std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n");
+  std::filesystem::resize_file(path(name), static_cast<uintmax_t>(128 + rows * 256));
+}
+
+void RaptTest::save_all(const std::string& name, const std::vector<NamedTensor>& tensors) const {
+  OutputFile file(path(name), Overwrite::yes);
+  const WriteBytes write = [&](const void* data, int64_t bytes) { file.write(data, bytes); };
+  if (name.ends_with(".npz")) {
+    write_npz(write, tensors);
+  } else {
+    write_safetensors(write, tensors);
+  }
+  file.commit();
+}
+
 Tensor RaptTest::load(const std::string& name) const { return read_npy(path(name)); }
+
+Tensor RaptTest::load(const std::string& file, const std::string& name) const {
+  const TensorFile opened = open_tensor_file(path(file));
+  const StoredTensor* const tensor = opened.find(name);
+  if (tensor == nullptr) throw std::runtime_error(file + " has no " + name);
+  return Tensor::copy_of(rapt::load(*tensor).view());
+}
 
 void RaptTest::save_problem(int64_t batch, int64_t heads, int64_t kv_heads, int64_t q_len,
                             int64_t k_len, int64_t d) const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "rapt/io/tensor_file.h"
 #include "rapt/tensor.h"
 
 namespace rapt::cli_test {
@@ -27,6 +28,8 @@ struct How {
   std::vector<std::pair<std::string, std::string>> env = {};  // added to the environment
   Stdout out = Stdout::pipe;
   Stderr err = Stderr::pipe;
+  int64_t most_file_bytes = -1;  // RLIMIT_FSIZE; -1: none
+  bool as_nobody = false;        // without root's rights, where this is root
   // Called with the process id and what stderr has said so far, until it returns true.
   std::function<bool(int, const std::string&)> watch = {};
 };
@@ -45,7 +48,12 @@ class RaptTest : public testing::Test {
   void write(const std::string& name, const std::string& bytes) const;
   std::string read(const std::string& name) const;
   void save(const std::string& name, const TensorView& tensor) const;  // as .npy
+  // f32 [rows, 64] of zeros as .npy, that take no room: holes of the file system.
+  void save_zeros(const std::string& name, int64_t rows) const;
+  // As .npz or .safetensors, by the ending.
+  void save_all(const std::string& name, const std::vector<NamedTensor>& tensors) const;
   Tensor load(const std::string& name) const;
+  Tensor load(const std::string& file, const std::string& name) const;  // of several
 
   // Writes q.npy [batch, heads, q_len, d], k.npy [batch, kv_heads, k_len, d] and v.npy.
   void save_problem(int64_t batch = 2, int64_t heads = 4, int64_t kv_heads = 2, int64_t q_len = 6,

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "rapt/io/input_file.h"
 #include "scratch_folder.h"
 
 namespace rapt::test {
@@ -155,6 +156,36 @@ TEST(OutputFile, FullDevice) {
 TEST(OutputFile, DevicesAreNotReplaced) {
   write_text("/dev/null", "abc", Overwrite::yes);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(OutputFile, TemporariesCanBeRemovedByAHandlerOfASignal) {
+  const ScratchFolder folder;
+  make_file(folder / "old", "old");
+  OutputFile a(folder / "a", Overwrite::no), old(folder / "old", Overwrite::yes);
+  { OutputFile gone(folder / "gone", Overwrite::no); }
+  a.write("abc", 3);
+  EXPECT_EQ(folder.entries(), 3);
+  remove_temporaries();
+  EXPECT_EQ(folder.entries(), 1);
+  expect_error(
+      ErrorCode::io, [&] { a.commit(); }, "a", "cannot be given its name");
+  EXPECT_EQ(file_bytes(folder / "old"), "old");
+}
+
+TEST(OutputFile, NamesTheMappedFileThatHasBecomeShorter) {
+  const ScratchFolder folder;
+  make_file(folder / "in", std::string(1 << 20, 'x'));
+  const InputFile in(folder / "in");
+  const auto bytes = in.map();
+  std::filesystem::resize_file(folder / "in", 4096);
+  expect_error(
+      ErrorCode::io,
+      [&] {
+        OutputFile out(folder / "out", Overwrite::no);
+        out.write(bytes.data(), std::ssize(bytes));
+      },
+      folder / "in", "became shorter while it was being read");
+  EXPECT_EQ(folder.entries(), 1);
 }
 
 // As on a full disk: the write fails half-way.

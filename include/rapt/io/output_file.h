@@ -27,7 +27,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Throws Error(io), for example when the disk is full.
+  // Throws Error(io), for example when the disk is full, or when `data` is of a mapped file that
+  // has become shorter.
   void write(const void* data, int64_t bytes);
 
   // Makes the file appear under its name. Throws Error(io).
@@ -36,11 +37,17 @@ class OutputFile {
  private:
   void close_and_remove() noexcept;
 
+  void drop_temporary() noexcept;
+
   std::string path_;       // as the caller named it, for messages
   std::string target_;     // with symbolic links followed
   std::string temporary_;  // empty: a device, or nothing left to remove
   Overwrite overwrite_;
   int descriptor_ = -1;
 };
+
+// Removes the temporary files of all OutputFiles of the process (the 64 that were opened first),
+// for a handler of a signal that ends it: async-signal-safe.
+void remove_temporaries() noexcept;
 
 }  // namespace rapt

@@ -1,0 +1,15 @@
+#pragma once
+// Signals that end the program at once: no destructor removes what is half done.
+#include <string>
+
+namespace rapt::cli {
+
+// From now on, with `command` ("rapt attend") in the messages:
+//   SIGBUS            a mapped file was made shorter by somebody: an error of input as others, one
+//                     line that names the file, exit code 4
+//   SIGPIPE, SIGQUIT  end the program as ever
+//   SIGXFSZ           no signal: writing fails, as on a full disk
+// and no temporary file is left.
+void clean_up_on_fatal_signals(const std::string& command);
+
+}  // namespace rapt::cli

@@ -1,0 +1,23 @@
+#pragma once
+// Statistics of a tensor in a file, in one pass and with little memory.
+#include <cstdint>
+
+#include "rapt/io/tensor_file.h"
+
+namespace rapt::cli {
+
+struct TensorStats {
+  int64_t count = 0, nan = 0, infinite = 0, zeros = 0;
+  // Over the finite elements, of which there are `finite`; all 0 without any. std is that of a
+  // population, with a divisor of `finite`.
+  int64_t finite = 0;
+  double min = 0, max = 0, mean = 0, std = 0;
+  int64_t whole_min = 0, whole_max = 0;  // of whole numbers, which a double may round
+};
+
+// Reads the file chunk by chunk; a compressed tensor is taken into memory as a whole, which the
+// caller has asked for. The tensor must have a dtype. Throws Error as load() does,
+// Error(cancelled).
+TensorStats stats_of(const StoredTensor& tensor);
+
+}  // namespace rapt::cli

@@ -1,0 +1,36 @@
+// Raw elements, in and out.
+#include "rapt/io/raw.h"
+
+#include "elements.h"
+#include "quoted.h"
+
+namespace rapt {
+
+TensorFile open_raw(std::shared_ptr<const InputFile> file, DType dtype, Shape shape) {
+  if (std::ssize(shape) > kMaxRank)
+    throw Error(ErrorCode::shape, path_text(file->name()) + ": expected at most " +
+                                      std::to_string(kMaxRank) + " dimensions, got " +
+                                      std::to_string(shape.size()));
+  StoredTensor tensor;
+  tensor.type = name_of(dtype);
+  tensor.dtype = dtype;
+  tensor.shape.assign(shape.begin(), shape.end());
+  tensor.bytes = element_count(shape) * size_of(dtype);  // element_count() leaves room for 16 bytes
+  if (tensor.bytes != file->bytes())
+    throw Error(ErrorCode::format, path_text(file->name()) + ": expected " +
+                                       std::to_string(tensor.bytes) + " bytes for " +
+                                       name_of(dtype) + " " + to_string(shape) + ", got " +
+                                       std::to_string(file->bytes()));
+  tensor.file = std::move(file);
+  TensorFile result;
+  result.format = "raw";
+  result.tensors = {std::move(tensor)};
+  return result;
+}
+
+void write_raw(const WriteBytes& write, const TensorView& view) {
+  check_elements("raw elements", view);
+  write_elements(write, view);
+}
+
+}  // namespace rapt
