@@ -173,7 +173,7 @@ void run_info(const InfoArguments& a) {
       if (a.no_stats || !tensor->dtype) continue;
       stop_if_interrupted();
       MemoryBudget for_one(budget.left());
-      if (tensor->deflated) for_one.take(memory_of(*tensor), text);
+      for_one.take(memory_of_stats(*tensor), text);
       line.stats = stats_of(*tensor);
     }
     const TensorFile& file = input.open("", address.path);

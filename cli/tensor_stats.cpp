@@ -175,13 +175,21 @@ void add_elements(DType dtype, const std::byte* elements, int64_t bytes, Collect
   }
 }
 
+// load() checks checksums, and that booleans are 0 or 1.
+bool needs_loading(const StoredTensor& tensor) {
+  return tensor.member_bytes > 0 || tensor.dtype == DType::boolean;
+}
+
 }  // namespace
+
+int64_t memory_of_stats(const StoredTensor& tensor) noexcept {
+  return needs_loading(tensor) ? memory_of(tensor) : 0;
+}
 
 TensorStats stats_of(const StoredTensor& tensor) {
   const DType dtype = *tensor.dtype;
   Collector collector;
-  if (tensor.deflated ||
-      dtype == DType::boolean) {  // load() also looks whether booleans are 0 or 1
+  if (needs_loading(tensor)) {
     const LoadedTensor loaded = load(tensor);
     add_elements(dtype, static_cast<const std::byte*>(loaded.view().data), tensor.bytes, collector);
     return collector.stats();

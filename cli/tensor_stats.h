@@ -15,8 +15,11 @@ struct TensorStats {
   int64_t whole_min = 0, whole_max = 0;  // of whole numbers, which a double may round
 };
 
-// Reads the file chunk by chunk; a compressed tensor is taken into memory as a whole, which the
-// caller has asked for. The tensor must have a dtype. Throws Error as load() does,
+// The memory that stats_of() takes beside a fixed amount.
+int64_t memory_of_stats(const StoredTensor& tensor) noexcept;
+
+// Reads the file chunk by chunk, but members of .npz files, which have a checksum, and booleans as
+// load() does. The tensor must have a dtype. Throws Error as load() does,
 // Error(cancelled).
 TensorStats stats_of(const StoredTensor& tensor);
 

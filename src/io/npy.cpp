@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "elements.h"
+#include "npy_header.h"
 
 namespace rapt {
 
@@ -13,7 +14,7 @@ TensorFile open_npy(std::shared_ptr<const InputFile> file, NpyV2 v2) {
   file->read(0, prefix.data(), std::ssize(prefix));
   TensorFile result;
   result.format = "npy";
-  result.tensors = {parse_npy_header(prefix, file->bytes(), file->name(), v2)};
+  result.tensors = {list_npy_header(prefix, file->bytes(), file->name(), v2)};
   result.tensors[0].file = std::move(file);
   return result;
 }

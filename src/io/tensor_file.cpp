@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "npy_header.h"
 #include "npz_member.h"
 #include "quoted.h"
 #include "rapt/io/npy.h"
@@ -114,6 +115,7 @@ int64_t memory_of(const StoredTensor& tensor) noexcept {
 
 LoadedTensor load(const StoredTensor& tensor) {
   if (!tensor.dtype && is_npz_member(tensor)) refuse_npz_member(tensor);
+  if (!tensor.dtype && tensor.name.empty()) refuse_npy_type(tensor.type, tensor.file->name());
   if (!tensor.dtype)
     fail(ErrorCode::dtype, tensor,
          "element type " + quoted(tensor.type) +

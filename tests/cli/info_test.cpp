@@ -155,6 +155,20 @@ TEST_F(InfoTest, TypesThatRaptDoesNotReadAreListed) {
   EXPECT_TRUE(contains(text.out, "format = pt")) << text.out;
 }
 
+TEST_F(InfoTest, TypesOfNumPyThatRaptDoesNotReadAreListedToo) {
+  std::string header = "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }";
+  header.resize(117, ' ');
+  write("x.npy", std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" + std::string(16, '\0'));
+  const Json tensor = info({"x.npy"})["files"][0]["tensors"][0];
+  EXPECT_EQ(tensor["dtype"], nullptr);
+  EXPECT_EQ(tensor["type"], "<c8");
+  EXPECT_EQ(tensor["bytes"], 16);
+  const Ran converted = rapt({"convert", "x.npy", "y.npz"});
+  EXPECT_EQ(converted.exit, 3) << converted.err;
+  EXPECT_TRUE(contains(converted.err, "element type '<c8' is not supported")) << converted.err;
+  EXPECT_EQ(files(), std::vector<std::string>{"x.npy"});
+}
+
 TEST_F(InfoTest, ControlCharactersInNamesStayText) {
   const Tensor a = filled(DType::f32, {1}, 1);
   save_all("x.npz", {{"a\n\x1b[31m", a.view()}});

@@ -27,6 +27,7 @@ inline constexpr int64_t kMaxNpyPrefix = 12 + kMaxNpyHeader;
 
 // Everything below throws Error as rapt/io/tensor_file.h says.
 
+// Element types that rapt does not read are listed, without a dtype, and refused by load().
 TensorFile open_npy(std::shared_ptr<const InputFile> file, NpyV2 v2 = NpyV2::refuse);
 
 // The array of a file of `file_bytes` bytes that begins with `prefix`, of at least
