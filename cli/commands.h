@@ -16,6 +16,10 @@ Command add_attend(CLI::App& root);
 Command add_explain(CLI::App& root);
 Command add_mask(CLI::App& root);
 Command add_check(CLI::App& root);
+Command add_bench(CLI::App& root);
 Command add_cpu(CLI::App& root);
+Command add_list(CLI::App& root);
+Command add_man(CLI::App& root);
+Command add_completions(CLI::App& root);
 
 }  // namespace rapt::cli
