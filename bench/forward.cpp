@@ -8,14 +8,14 @@
 //
 // Time: CPU time of the thread, the best of N calls after a warm-up; of calls shorter than a
 // millisecond, the best of N rows of them.
-// % of peak: useful flops (problem.h) against the peak measured immediately before and after the
-// case, the higher one. The peak is that of the instruction that the problem is multiplied with:
-// the 16-bit dot product where bf16 takes it, else FMA, f64 at half the rate of f32. FMA/cycle:
-// multiply-adds of whole vectors per core cycle (of dot products: such instructions), of which all
-// cores here do at most 2; the median of 7 calls whose cycles are added up task by task from the
-// core's clock just then. On cores whose clock depends on the instruction mix it is the fairer
-// number; a goal is met by either. Not measured for calls shorter than a millisecond, whose tasks
-// are as short as a look at the clock.
+// % of peak: useful flops (timing/problem.h) against the peak measured immediately before and after
+// the case, the higher one. The peak is that of the instruction that the problem is multiplied
+// with: the 16-bit dot product where bf16 takes it, else FMA, f64 at half the rate of f32.
+// FMA/cycle: multiply-adds of whole vectors per core cycle (of dot products: such instructions), of
+// which all cores here do at most 2; the median of 7 calls whose cycles are added up task by task
+// from the core's clock just then. On cores whose clock depends on the instruction mix it is the
+// fairer number; a goal is met by either. Not measured for calls shorter than a millisecond, whose
+// tasks are as short as a look at the clock.
 //
 // A loop of its own and no benchmark library: those time by wall clock or process CPU time, decide
 // the number of repetitions themselves, and have no place for a peak measured beside each case.
@@ -26,12 +26,13 @@
 #include <vector>
 
 #include "arguments.h"
-#include "clocks.h"
 #include "forward_cases.h"
 #include "kernels/kernel_table.h"
-#include "problem.h"
 #include "rapt/rapt.h"
-#include "sampling.h"
+#include "timing/clocks.h"
+#include "timing/peak.h"
+#include "timing/problem.h"
+#include "timing/sampling.h"
 
 namespace {
 
@@ -44,22 +45,17 @@ constexpr double kMostPerCycle = 2;
 // which take a second where kernels were compiled without optimisation.
 constexpr double kQuickWork = 3e8;
 
-// The instruction that sets the peak.
-struct Peak {
-  const char* name;
-  double multiplications;  // of one instruction
-  double (*gflops)();
-};
-
-Peak peak_of(const bench::Problem& problem) {
-  if (std::string(problem.plan().kernel).find("dot") != std::string::npos)
-    return {"bf16 dot", 2.0 * rapt::kernels<float>().lanes,
-            [] { return rapt::measure_bf16_dot_gflops(kPeakSeconds); }};
-  if (problem.descriptor().dtype == rapt::DType::f64)
-    return {"f64 FMA", 1.0 * rapt::kernels<double>().lanes,
-            [] { return rapt::measure_fma_gflops(kPeakSeconds) / 2; }};
-  return {"f32 FMA", 1.0 * rapt::kernels<float>().lanes,
-          [] { return rapt::measure_fma_gflops(kPeakSeconds); }};
+// How many multiplications an instruction makes.
+double multiplications_of(timing::PeakInstruction instruction) {
+  switch (instruction) {
+    case timing::PeakInstruction::f32_fma:
+      return rapt::kernels<float>().lanes;
+    case timing::PeakInstruction::f64_fma:
+      return rapt::kernels<double>().lanes;
+    case timing::PeakInstruction::bf16_dot:
+      return 2.0 * rapt::kernels<float>().lanes;
+  }
+  return 0;
 }
 
 struct Measured {
@@ -74,7 +70,7 @@ class CycleCounter {
  public:
   // Of a call that begins now.
   rapt::Progress begin() {
-    start_ = bench::thread_cpu_seconds();
+    start_ = timing::thread_cpu_seconds();
     return {task_ended, this};
   }
   double seconds() const { return seconds_; }
@@ -83,49 +79,54 @@ class CycleCounter {
  private:
   static void task_ended(void* user, double) {
     auto& self = *static_cast<CycleCounter*>(user);
-    const double elapsed = bench::thread_cpu_seconds() - self.start_;
+    const double elapsed = timing::thread_cpu_seconds() - self.start_;
     self.seconds_ += elapsed;
-    self.cycles_ += elapsed * bench::core_clock_ghz() * 1e9;
-    self.start_ = bench::thread_cpu_seconds();  // without what looking at the clock took
+    self.cycles_ += elapsed * timing::core_clock_ghz() * 1e9;
+    self.start_ = timing::thread_cpu_seconds();  // without what looking at the clock took
   }
 
   double start_ = 0, seconds_ = 0, cycles_ = 0;
 };
 
 // Multiply-adds per cycle and the clock, in calls of at least a millisecond.
-void measure_cycles(bench::Problem& problem, const Peak& peak, int repetitions, Measured& m) {
+void measure_cycles(timing::Problem& problem, timing::PeakInstruction instruction, int repetitions,
+                    Measured& m) {
+  const double flops_per_instruction = 2 * multiplications_of(instruction);
   std::vector<double> per_cycle, clock;
-  bench::repeat(std::min(repetitions, 7), [&] {
+  timing::repeat(std::min(repetitions, 7), [&] {
     CycleCounter counter;
     problem.call(counter.begin());
-    per_cycle.push_back(problem.useful_flops() / (2 * peak.multiplications) / counter.cycles());
+    per_cycle.push_back(problem.useful_flops() / flops_per_instruction / counter.cycles());
     clock.push_back(counter.cycles() / counter.seconds() * 1e-9);
   });
-  m.fma_per_cycle = bench::median(per_cycle);
-  m.clock_ghz = bench::median(clock);
+  m.fma_per_cycle = timing::median(per_cycle);
+  m.clock_ghz = timing::median(clock);
 }
 
 Measured measure(const ForwardCase& c, int repetitions) {
-  bench::Problem problem(check::parse_descriptor(c.problem));
-  const Peak peak = peak_of(problem);
+  timing::Problem problem(check::parse_descriptor(c.problem));
+  const timing::PeakInstruction instruction =
+      timing::peak_instruction(problem.plan(), problem.descriptor().dtype);
+  const auto peak = [&] { return timing::peak_gflops(instruction, kPeakSeconds); };
   const auto call = [&] { problem.call(); };
   problem.call();  // pages, caches and the clock
-  const int calls = bench::calls_per_sample(call);
+  const int calls = timing::calls_per_sample(call);
 
-  double peak_gflops = peak.gflops(), best = std::numeric_limits<double>::infinity();
-  bench::repeat(repetitions, [&] { best = std::min(best, bench::seconds_per_call(calls, call)); });
-  peak_gflops = std::max(peak_gflops, peak.gflops());
+  double peak_gflops = peak(), best = std::numeric_limits<double>::infinity();
+  timing::repeat(repetitions,
+                 [&] { best = std::min(best, timing::seconds_per_call(calls, call)); });
+  peak_gflops = std::max(peak_gflops, peak());
 
   Measured m = {};
-  m.peak_name = peak.name;
+  m.peak_name = timing::name_of(instruction);
   m.milliseconds = best * 1e3;
   m.gflops = problem.useful_flops() / best * 1e-9;
   m.peak_gflops = peak_gflops;
   m.percent = 100 * m.gflops / peak_gflops;
   if (calls == 1)
-    measure_cycles(problem, peak, repetitions, m);
+    measure_cycles(problem, instruction, repetitions, m);
   else
-    m.clock_ghz = bench::core_clock_ghz();
+    m.clock_ghz = timing::core_clock_ghz();
   return m;
 }
 

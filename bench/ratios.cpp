@@ -16,9 +16,9 @@
 #include "arguments.h"
 #include "check/random.h"
 #include "goals.h"
-#include "problem.h"
 #include "rapt/version.h"
-#include "sampling.h"
+#include "timing/problem.h"
+#include "timing/sampling.h"
 
 namespace {
 
@@ -72,23 +72,23 @@ struct Measured {
 };
 
 Measured measure(const RatioCase& c, int repetitions) {
-  bench::Problem plain(check::parse_descriptor(c.plain)), with(check::parse_descriptor(c.with));
+  timing::Problem plain(check::parse_descriptor(c.plain)), with(check::parse_descriptor(c.with));
   const auto call_plain = [&] { plain.call(); };
   const auto call_with = [&] { with.call(); };
   double best_plain = std::numeric_limits<double>::infinity(), best_with = best_plain;
   std::vector<double> ratios;
   call_plain(), call_with();  // pages, caches and the clock
-  bench::repeat(repetitions, [&] {
+  timing::repeat(repetitions, [&] {
     const bool plain_first = ratios.size() % 2 == 0;
     double seconds_plain = 0;
-    if (plain_first) seconds_plain = bench::seconds_per_call(1, call_plain);
-    const double seconds_with = bench::seconds_per_call(1, call_with);
-    if (!plain_first) seconds_plain = bench::seconds_per_call(1, call_plain);
+    if (plain_first) seconds_plain = timing::seconds_per_call(1, call_plain);
+    const double seconds_with = timing::seconds_per_call(1, call_with);
+    if (!plain_first) seconds_plain = timing::seconds_per_call(1, call_plain);
     best_plain = std::min(best_plain, seconds_plain);
     best_with = std::min(best_with, seconds_with);
     ratios.push_back(seconds_with / seconds_plain);
   });
-  return {best_with * 1e3, best_plain * 1e3, bench::median(ratios)};
+  return {best_with * 1e3, best_plain * 1e3, timing::median(ratios)};
 }
 
 bool measure_all(const bench::Arguments& arguments) {

@@ -17,7 +17,7 @@
 #include "goals.h"
 #include "rapt/rapt.h"
 #include "rapt/rapt_c.h"
-#include "sampling.h"
+#include "timing/sampling.h"
 
 namespace {
 
@@ -117,9 +117,9 @@ bool measure_all(const bench::Arguments& arguments) {
     if (!arguments.wants(c.name)) continue;
     any = true;
     double best = std::numeric_limits<double>::infinity();
-    bench::seconds_per_call(kCalls, c.call);  // caches and the clock
-    bench::repeat(arguments.repetitions,
-                  [&] { best = std::min(best, 1e9 * bench::seconds_per_call(kCalls, c.call)); });
+    timing::seconds_per_call(kCalls, c.call);  // caches and the clock
+    timing::repeat(arguments.repetitions,
+                   [&] { best = std::min(best, 1e9 * timing::seconds_per_call(kCalls, c.call)); });
     if (arguments.json)
       std::printf("{\"table\": \"small calls\", \"name\": \"%s\", \"ns\": %.1f, \"goal\": %g}\n",
                   c.name, best, c.goal);

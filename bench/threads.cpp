@@ -16,18 +16,15 @@
 
 #include "kernels/kernel_table.h"
 #include "rapt/rapt.h"
-#include "sampling.h"
+#include "timing/clocks.h"
+#include "timing/sampling.h"
 
 namespace {
 
+using timing::wall_seconds;
+
 constexpr int64_t kLength = 2048, kHeadDim = 64;
 constexpr double kGoal = 0.95;  // of the FMA loop's scaling
-
-double wall_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 void sleep_seconds(double seconds) {
   const timespec t{0, static_cast<long>(seconds * 1e9)};
@@ -71,7 +68,7 @@ double microseconds_to_begin(rapt::ThreadPool& pool, double pause) {
     pool.run(2, Stamp::task, &stamp, 2);
     samples.push_back((std::max(stamp.begun[0], stamp.begun[1]) - start) * 1e6);
   }
-  return bench::median(samples);
+  return timing::median(samples);
 }
 
 // Microseconds of a job whose tasks do nothing.
@@ -84,7 +81,7 @@ double microseconds_of_nothing(rapt::ThreadPool& pool, int threads, double pause
         threads, [](void*, int64_t, int) noexcept {}, nullptr, threads);
     samples.push_back((wall_seconds() - start) * 1e6);
   }
-  return bench::median(samples);
+  return timing::median(samples);
 }
 
 // -------------------------------------------------------------------------------------- scaling

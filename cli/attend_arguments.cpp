@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "arguments.h"
+#include "choices.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
 #include "tensor_input.h"
@@ -136,7 +137,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--packed-keys", a.packed_keys, "F", "Attention",
        "the same for keys and values (default: as --packed)");
   text("--precision", a.precision, "NAME", "Attention",
-       "auto (bf16 by its dot product where that is faster) or fma");
+       "auto (default; bf16 by its dot product where that is faster) or fma");
   app.add_flag("--invariant", a.invariant,
                "one kernel class for all lengths, so that a row's bits do not depend on them")
       ->group("Attention");
@@ -180,6 +181,12 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "use at most N threads (default: what the machine gives, or RAPT_THREADS)");
   text("--memory-limit", a.memory_limit, "SIZE", "Limits",
        "refuse to take more, 512M or 8GiB (default: what is available)");
+  offer(app.get_option("--dtype"), float_words());
+  offer(app.get_option("--output-dtype"), float_words());
+  offer(app.get_option("--mask"), mask_words());
+  offer(app.get_option("--score"), score_words());
+  offer(app.get_option("--normalizer"), normalizer_words());
+  offer(app.get_option("--precision"), {"auto", "fma"});
   add_unbuilt(app, kUnbuilt);
   app.footer(
       "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512 names the highest\n"

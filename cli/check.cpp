@@ -5,61 +5,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "arguments.h"
 #include "check/comparison.h"
 #include "check_report.h"
 #include "commands.h"
+#include "described_problem.h"
 #include "failure.h"
 #include "interrupt.h"
 #include "memory.h"
 #include "rapt/instruction_sets.h"
 #include "tensor_output.h"
 #include "tensor_text.h"
+#include "timing/sampling.h"
 
 namespace rapt::cli {
 namespace {
 
-double thread_cpu_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-check::Descriptor parsed(const std::string& text) {
-  try {
-    return check::parse_descriptor(text);
-  } catch (const Error& error) {
-    throw usage_error("'" + text + "': " + error.what(),
-                      "for example b2h8/2q1024k1024d64:bf16:mask=window(256,0)&lengths");
-  }
-}
-
-// Tensors with a strided copy each (at most every third element is used), what a call returns, and
-// the numbers that are compared: truth, plain loop, floor and place, 16 + 16 + 8 + 8 bytes.
+// The inputs, what a call returns, and the numbers that are compared: truth, plain loop, floor and
+// place, 16 + 16 + 8 + 8 bytes.
 double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
-  const auto elements = [&](const check::Dims& dims, int64_t rows, int64_t columns) {
-    double count = real(rows) * real(columns);
-    for (const int64_t length : dims) count *= real(length);
-    return count;
-  };
-  const double size = real(size_of(d.dtype));
-  double inputs = elements(d.query.leading, d.q_len, d.head_dim) +
-                  elements(d.key.leading, d.k_len, d.head_dim) +
-                  elements(d.value.leading, d.k_len, d.value_dim);
-  if (d.has_bias) inputs += elements(d.bias_dims, 1, 1);
-  const check::Captures& c = d.captures;
-  const double per_row = real(d.value_dim + 2 + 2 * c.top_k) + (c.weights ? real(d.k_len) : 0.0);
-  const double rows = elements(d.leading, d.q_len, 1);
   const double sampled =
       real(sample.heads ? static_cast<int64_t>(sample.heads->size()) : d.heads()) *
       real(sample.rows ? static_cast<int64_t>(sample.rows->size()) : d.q_len);
-  const double pairs = c.top_k > 0 ? sampled * real(d.k_len) * 17 : 0;
+  const double pairs = d.captures.top_k > 0 ? sampled * real(d.k_len) * 17 : 0;
   // A result, and the same as doubles.
-  const double results = rows * per_row * 16 + elements(d.leading, d.k_len, c.received ? 60 : 0);
-  return inputs * size * 4 + results + sampled * per_row * 48 + pairs;
+  const double results = count_of(d.leading, d.q_len, 1) * count_per_query(d) * 16 +
+                         count_of(d.leading, d.k_len, d.captures.received ? 60 : 0);
+  return bytes_of_inputs(d) + results + sampled * count_per_query(d) * 48 + pairs;
 }
 
 // The median of calls, which go on for a tenth of a second.
@@ -70,13 +44,10 @@ void measure(const check::Case& c, const Context& context, CheckReport& report) 
   const AttentionOptions options = c.wanted_options();
   std::vector<double> seconds;
   for (double sum = 0; sum < kSeconds && seconds.size() < kMostCalls; sum += seconds.back()) {
-    const double start = thread_cpu_seconds();
-    scaled_dot_product_attention(in.query, in.key, in.value, options, context);
-    seconds.push_back(thread_cpu_seconds() - start);
+    seconds.push_back(timing::seconds_per_call(
+        1, [&] { scaled_dot_product_attention(in.query, in.key, in.value, options, context); }));
   }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
-                   seconds.end());
-  report.cpu_seconds = seconds[seconds.size() / 2];
+  report.cpu_seconds = timing::median(seconds);
   report.calls = seconds.size();
   report.plan = plan(in.query, in.key, in.value, options, context);
   report.peak_gflops = measure_fma_gflops(0.02);
@@ -103,7 +74,7 @@ void run_check(const std::vector<std::string>& texts, const std::string& limit, 
   if (texts.empty()) throw usage_error("expected a descriptor");
   // All lines are read before the first is computed.
   std::vector<check::Descriptor> descriptors;
-  for (const std::string& text : texts) descriptors.push_back(parsed(text));
+  for (const std::string& text : texts) descriptors.push_back(parse_problem(text));
   const int64_t most = limit.empty() ? -1 : parse_bytes("--memory-limit", limit);
   std::vector<nlohmann::ordered_json> reports;
   size_t different = 0;

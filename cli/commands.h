@@ -18,6 +18,10 @@ Command add_mask(CLI::App& root);
 Command add_check(CLI::App& root);
 Command add_info(CLI::App& root);
 Command add_convert(CLI::App& root);
+Command add_bench(CLI::App& root);
 Command add_cpu(CLI::App& root);
+Command add_list(CLI::App& root);
+Command add_man(CLI::App& root);
+Command add_completions(CLI::App& root);
 
 }  // namespace rapt::cli

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "commands.h"
+#include "cpu_model.h"
 #include "memory.h"
 #include "rapt/instruction_sets.h"
 #include "rapt/thread_pool.h"
@@ -15,17 +16,6 @@
 
 namespace rapt::cli {
 namespace {
-
-std::string cpu_model() {  // Linux; "" where the kernel does not tell
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    const size_t colon = line.find(": ");
-    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "";
-}
 
 std::string reason() {
   const char* const allowed = std::getenv("RAPT_ISA");

@@ -16,6 +16,7 @@
 
 #include "allowed_pairs.h"
 #include "arguments.h"
+#include "choices.h"
 #include "commands.h"
 #include "conversion.h"
 #include "failure.h"
@@ -431,6 +432,8 @@ Command add_explain(CLI::App& root) {
   app->add_flag("--force,-f", a->force, "overwrite existing files");
   add_npy_v2_option(*app, a->npy_v2);
   add_picture_options(*app, a->picture);
+  offer(app->get_option("--mask"), mask_words());
+  offer(app->get_option("--dtype"), {"f32", "f64"});
   app->footer(
       "Without matrices the built-in example is explained: two words, [1 2 3] and [4 5 6].");
   return {app, [app, a] {

@@ -1,8 +1,5 @@
 #pragma once
 // How a command ends: the exit codes, and the one line on stderr that goes with each.
-//
-//   0 ok             1 comparison failed   2 usage               3 bad data
-//   4 input/output   5 out of memory       130 interrupted
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +15,21 @@ enum class Exit : int {
   io = 4,
   memory = 5,
   interrupted = 130,  // 128 + SIGINT, as shells report it
+};
+
+// For manuals. docs/json.md has the same, at more length.
+struct ExitMeaning {
+  Exit code;
+  const char* means;
+};
+inline constexpr ExitMeaning kExitMeanings[] = {
+    {Exit::ok, "success"},
+    {Exit::differs, "a comparison failed"},
+    {Exit::usage, "the command line cannot be meant as it is"},
+    {Exit::data, "bad data: shapes, dtypes, a file that is not what it says it is"},
+    {Exit::io, "input or output failed, or a file would be overwritten"},
+    {Exit::memory, "out of memory, or beyond --memory-limit; found before it is taken"},
+    {Exit::interrupted, "interrupted; nothing was written"},
 };
 
 // What this program has to say beyond rapt::Error: the exit code is known where it is thrown.

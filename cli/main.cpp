@@ -14,6 +14,7 @@
 #include "failure.h"
 #include "fatal_signals.h"
 #include "interrupt.h"
+#include "json_usage.h"
 #include "rapt/version.h"
 #include "tensor_input.h"
 #include "tensor_output.h"
@@ -23,9 +24,15 @@ namespace {
 using namespace rapt::cli;
 
 // Of the contract, but not here yet.
-constexpr std::string_view kUnbuiltCommands[] = {"compare",  "view",       "plot",  "bench",
-                                                 "tokenize", "model",      "train", "list",
-                                                 "generate", "completions"};
+constexpr std::string_view kUnbuiltCommands[] = {"compare",  "view",  "plot",    "tokenize",
+                                                 "model",    "train", "generate"};
+
+constexpr const char* kEnvironment =
+    "Environment:\n"
+    "  RAPT_ISA=scalar|avx2|avx512   the highest instruction set that may be used\n"
+    "  RAPT_THREADS=N                threads without --threads\n"
+    "  RAPT_BF16=dot|fma             how bf16 is multiplied (default: what is faster)\n"
+    "  NO_COLOR                      no colour in the terminal";
 
 [[noreturn]] void refuse_command(const std::string& name, const std::vector<Command>& commands) {
   for (const std::string_view unbuilt : kUnbuiltCommands) {
@@ -55,9 +62,13 @@ int run(int argc, char** argv, std::string& command_name) {
   CLI::App root("Exact scaled dot-product attention: fast, in O(n) memory, open to inspection.",
                 "rapt");
   root.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
-  const std::vector<Command> commands = {add_attend(root), add_explain(root), add_mask(root),
-                                         add_check(root),  add_info(root),    add_convert(root),
-                                         add_cpu(root)};
+  root.footer(kEnvironment);
+  const std::vector<Command> commands = {
+      add_attend(root),  add_explain(root), add_mask(root), add_check(root),
+      add_bench(root),   add_info(root),    add_convert(root), add_cpu(root),
+      add_list(root),    add_man(root),     add_completions(root),
+  };
+  add_json_usage(root);
   // What is not understood is refused by refuse_unknown(), which knows what was meant.
   root.allow_extras();
   for (const Command& command : commands) command.app->allow_extras();

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "arguments.h"
+#include "choices.h"
 #include "commands.h"
 #include "failure.h"
 #include "interrupt.h"
@@ -240,6 +241,7 @@ Command add_mask(CLI::App& root) {
   app->add_flag("--force,-f", a->force, "overwrite existing files");
   add_npy_v2_option(*app, a->npy_v2);
   add_picture_options(*app, a->picture, "the mask");
+  offer(app->get_option("SPEC"), mask_words());
   app->footer(
       "Without --heatmap and --json the mask is drawn into the terminal. Counts are for f32 and\n"
       "head_dim 64, over all leading dimensions.\n\n"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "arguments.h"
+#include "choices.h"
 #include "failure.h"
 
 namespace rapt::cli {
@@ -48,14 +49,20 @@ void add_picture_options(CLI::App& command, PictureArguments& arguments, const s
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Picture");
-  command.add_option("--colormap", arguments.colormap, "blues (default), tutorial, viridis, greys")
-      ->type_name("NAME")
-      ->group("Picture");
-  command
-      .add_option("--color", arguments.color,
-                  "colour in the terminal: auto (default; NO_COLOR is heeded), always, never")
-      ->type_name("WHEN")
-      ->group("Picture");
+  std::vector<std::string> maps;
+  for (const viz::ColorMap& map : viz::color_maps()) maps.emplace_back(map.name);
+  offer(
+      command
+          .add_option("--colormap", arguments.colormap, "blues (default), tutorial, viridis, greys")
+          ->type_name("NAME")
+          ->group("Picture"),
+      maps);
+  offer(command
+            .add_option("--color", arguments.color,
+                        "colour in the terminal: auto (default; NO_COLOR is heeded), always, never")
+            ->type_name("WHEN")
+            ->group("Picture"),
+        {"auto", "always", "never"});
 }
 
 Pictures::Pictures(const PictureArguments& arguments, Overwrite overwrite)

@@ -96,3 +96,15 @@ if(TARGET rapt_cli)
   set_target_properties(rapt_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
   install(TARGETS rapt_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET rapt_manual)
+  # Where man(1) and the shells look for what a package brings.
+  get_target_property(manual rapt_manual FOLDER_OF_PAGES)
+  install(DIRECTORY ${manual}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
+  set(completions ${manual}/completions)
+  install(FILES ${completions}/rapt.bash RENAME rapt
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completions}/rapt.zsh RENAME _rapt
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${completions}/rapt.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

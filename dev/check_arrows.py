@@ -107,11 +107,15 @@ TABLE = [
     ("check/**", PUBLIC_CORE + ["check/*.h"], STD, "checks are a customer of the core, without a "
      "test framework: the command line has them too"),
 
+    ("timing/**", PUBLIC_CORE + ["timing/*.h", "check/*.h"], STD + POSIX,
+     "problems that are timed are a customer of the core and of the checks"),
+
     # Its customers.
-    ("cli/**", PUBLIC + ["cli/**", "check/*.h"], ANY_SYSTEM,
-     "the command line uses the public interface, and the checks"),
+    ("cli/**", PUBLIC + ["cli/**", "check/*.h", "timing/*.h"], ANY_SYSTEM,
+     "the command line uses the public interface, the checks and the clocks"),
     ("examples/**", PUBLIC, STD + C99, "an example shows what a stranger can write"),
-    ("bench/**", PUBLIC + ["bench/**", "check/*.h", "src/kernels/kernel_table.h"], ANY_SYSTEM,
+    ("bench/**", PUBLIC + ["bench/**", "check/*.h", "timing/*.h",
+                          "src/kernels/kernel_table.h"], ANY_SYSTEM,
      "a benchmark uses the public interface, and the kernels through their table"),
     ("fuzz/**", PUBLIC + ["src/**", "fuzz/*.h"], STD + ["sanitizer/*.h"],
      "a fuzz target may call any parser"),
@@ -180,7 +184,7 @@ def violations_in(root, path):
 
 def sources_of(root):
     """The C and C++ files of a checkout, also those that are not yet added to git."""
-    for room in ("include", "src", "check", "cli", "bench", "examples", "fuzz", "tests"):
+    for room in ("include", "src", "check", "timing", "cli", "bench", "examples", "fuzz", "tests"):
         for file in sorted((root / room).rglob("*")):
             if file.suffix in SOURCES:
                 yield file.relative_to(root).as_posix()

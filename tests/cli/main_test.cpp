@@ -46,7 +46,7 @@ TEST_F(MainTest, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
-  for (const std::string command : {"train", "view", "bench", "compare"}) {
+  for (const std::string command : {"train", "view", "compare"}) {
     const Ran ran = rapt({command});
     EXPECT_EQ(ran.exit, 2);
     EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' is not built yet")) << ran.err;

@@ -1,21 +1,28 @@
 #pragma once
 // A problem of one line (check/descriptor.h), drawn, with all memory that its calls take: ready to
-// be called again and again by one thread.
+// be called again and again.
 #include <cstddef>
 #include <vector>
 
 #include "check/case.h"
 #include "rapt/attention.h"
 
-namespace bench {
+namespace timing {
+
+// The calling thread alone: its CPU time is then that of the call.
+rapt::Context one_thread();
 
 class Problem {
  public:
-  explicit Problem(const check::Descriptor& descriptor);
+  explicit Problem(const check::Descriptor& descriptor,
+                   const rapt::Context& context = one_thread());
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
   void call(const rapt::Progress& progress = {});
+
+  // The simple call, which takes memory for its results and its work and gives it back.
+  void call_that_allocates();
 
   const check::Descriptor& descriptor() const { return case_.descriptor; }
   const rapt::Plan& plan() const { return plan_; }
@@ -24,6 +31,7 @@ class Problem {
   double useful_flops() const;
 
  private:
+  const rapt::Context context_;
   const check::Case case_;
   const check::Case::Inputs inputs_;
   const rapt::AttentionOptions options_;
@@ -33,4 +41,4 @@ class Problem {
   std::vector<std::byte> workspace_;
 };
 
-}  // namespace bench
+}  // namespace timing

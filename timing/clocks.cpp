@@ -1,9 +1,9 @@
-#include "clocks.h"
+#include "timing/clocks.h"
 
 #include <algorithm>
 #include <ctime>
 
-namespace bench {
+namespace timing {
 namespace {
 
 double seconds(clockid_t clock) noexcept {
@@ -16,6 +16,8 @@ double seconds(clockid_t clock) noexcept {
 
 double thread_cpu_seconds() noexcept { return seconds(CLOCK_THREAD_CPUTIME_ID); }
 
+double wall_seconds() noexcept { return seconds(CLOCK_MONOTONIC); }
+
 double core_clock_ghz() noexcept {
 #if defined(__x86_64__)
   // A chain of dependent multiplications, each of which takes 3 cycles on every x86 core since
@@ -26,10 +28,10 @@ double core_clock_ghz() noexcept {
   // The shortest of three: the first brings code and clock page into the caches, and one that was
   // interrupted would show a clock that is too low.
   for (int pass = 0; pass < 3; ++pass) {
-    const double start = seconds(CLOCK_MONOTONIC);
+    const double start = wall_seconds();
     for (int i = 0; i < kIterations; ++i)
       asm volatile("imul %0,%0\n imul %0,%0\n imul %0,%0\n imul %0,%0\n" : "+r"(x));
-    shortest = std::min(shortest, seconds(CLOCK_MONOTONIC) - start);
+    shortest = std::min(shortest, wall_seconds() - start);
   }
   return kIterations * kCyclesPerIteration / shortest * 1e-9;
 #else
@@ -37,4 +39,4 @@ double core_clock_ghz() noexcept {
 #endif
 }
 
-}  // namespace bench
+}  // namespace timing

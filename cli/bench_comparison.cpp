@@ -1,0 +1,79 @@
+#include "bench_comparison.h"
+
+#include <algorithm>
+
+#include "failure.h"
+#include "tensor_input.h"
+
+namespace rapt::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Failure(Exit::data, "--compare: '" + path + "' " + what,
+                "it must be what 'rapt bench --format json' or jsonl wrote");
+}
+
+constexpr const char* kSchema = "rapt.bench/1";
+
+}  // namespace
+
+OlderResults::OlderResults(const std::string& path) : path_(path) {
+  const std::string text = read_text_file("--compare", path);
+  using Json = nlohmann::json;
+  try {
+    // One document, or one on each line.
+    std::vector<Json> documents;
+    const Json whole = Json::parse(text, nullptr, false);
+    if (!whole.is_discarded()) {
+      documents.push_back(whole);
+    } else {
+      for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find('\n', begin), text.size());
+        if (end > begin)
+          documents.push_back(Json::parse(text.begin() + static_cast<long>(begin),
+                                          text.begin() + static_cast<long>(end)));
+        begin = end + 1;
+      }
+    }
+    for (const Json& document : documents) {
+      if (!document.is_object() || !document.contains("schema"))
+        refuse(path, "is not a result of rapt bench");
+      const std::string schema = document.at("schema");
+      if (schema != kSchema)
+        refuse(path, "has the schema '" + schema + "', expected '" + kSchema + "'");
+      cpu_ = document.at("cpu");
+      if (!document.contains("problems")) {
+        add(document);
+        continue;
+      }
+      for (const Json& problem : document.at("problems")) add(problem);
+    }
+  } catch (const Json::exception& error) {
+    refuse(path, std::string("is not a result of rapt bench: ") + error.what());
+  }
+  if (cases_.empty()) refuse(path, "has no problems");
+}
+
+void OlderResults::add(const nlohmann::json& problem) {
+  const std::string text = problem.at("descriptor");
+  const double median = problem.at("time").at("median_seconds");
+  const nlohmann::json& threads = problem.at("threads");
+  if (!(median > 0)) refuse(path_, "has a time that is not positive");
+  if (!threads.is_number_integer() || threads < 1 || threads > kMostThreads)
+    refuse(path_, "has " + threads.dump() + " threads");
+  try {
+    cases_.push_back({check::parse_descriptor(text), threads.get<int>()});
+  } catch (const Error& error) {
+    refuse(path_, "has the descriptor '" + text + "': " + error.what());
+  }
+  medians_.push_back(median);
+}
+
+std::optional<OlderTime> OlderResults::of(const BenchResult& result, double tolerance) const {
+  const auto found = std::find(cases_.begin(), cases_.end(), result.problem);
+  if (found == cases_.end()) return std::nullopt;
+  const double median = medians_[static_cast<size_t>(found - cases_.begin())];
+  return OlderTime{median, result.median > median * (1 + tolerance)};
+}
+
+}  // namespace rapt::cli

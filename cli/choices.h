@@ -1,0 +1,28 @@
+#pragma once
+// Words that may stand for an option's value, kept with the option where it is defined: for
+// completions and for programs that ask (--json-usage). The command itself checks what it gets; it
+// has more to say than that a word is not in a list.
+//
+// A word that ends in ':' wants more behind it: "window:".
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace rapt::cli {
+
+// Notes the words with the option and returns it. They are of letters, digits and -_.: alone, so that
+// no shell reads anything else into them.
+CLI::Option* offer(CLI::Option* option, const std::vector<std::string>& words);
+
+// What offer() noted; empty if nothing.
+std::vector<std::string> offered(CLI::Option& option);
+
+// From the catalogue: "causal", "causal:", "causal:top-left", "lengths:", and "file:".
+std::vector<std::string> mask_words();
+std::vector<std::string> score_words();
+std::vector<std::string> normalizer_words();
+
+// The types that attention computes in: f32, bf16, f16, f64.
+std::vector<std::string> float_words();
+
+}  // namespace rapt::cli

@@ -1,0 +1,51 @@
+// rapt completions: what a shell has to read to complete this command line.
+#include <fmt/format.h>
+
+#include "arguments.h"
+#include "choices.h"
+#include "commands.h"
+#include "completion_scripts.h"
+#include "failure.h"
+
+namespace rapt::cli {
+namespace {
+
+struct Shell {
+  const char* name;
+  std::string (*script)(const CommandUsage&);
+};
+constexpr Shell kShells[] = {
+    {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+
+void run_completions(CLI::App& root, const std::string& name) {
+  std::vector<std::string_view> known;
+  for (const Shell& shell : kShells) {
+    known.push_back(shell.name);
+    if (name != shell.name) continue;
+    fmt::print("{}", shell.script(usage_of(root)));
+    return;
+  }
+  if (name.empty()) throw usage_error("expected a shell: bash, zsh or fish");
+  throw usage_error("expected bash, zsh or fish, got '" + name + "'", did_you_mean(name, known));
+}
+
+}  // namespace
+
+Command add_completions(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("completions", "completions for a shell");
+  const auto name = std::make_shared<std::string>();
+  std::vector<std::string> words;
+  for (const Shell& shell : kShells) words.push_back(shell.name);
+  offer(app->add_option("SHELL", *name, "bash, zsh or fish"), words);
+  app->footer(
+      "Installed with rapt, all three are where their shells look. To try them without:\n\n"
+      "  rapt completions bash > ~/.local/share/bash-completion/completions/rapt\n"
+      "  rapt completions zsh > ~/.zfunc/_rapt\n"
+      "  rapt completions fish > ~/.config/fish/completions/rapt.fish");
+  return {app, [app, &root, name] {
+            refuse_unknown(*app);
+            run_completions(root, *name);
+          }};
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,52 @@
+// Fish 3 and later.
+#include "completion_scripts.h"
+
+namespace rapt::cli {
+namespace {
+
+std::string in_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string line_of(const std::string& condition, const OptionUsage& option) {
+  std::string line = "complete -c rapt -n " + in_quotes(condition);
+  for (const std::string& name : option.names)
+    line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+  // -r: wants a value; -f: no files for it; -F: files, also beside words.
+  if (!option.value.empty()) line += option.file ? " -r -F" : " -r -f";
+  if (!option.choices.empty()) line += " -a " + in_quotes(joined(option.choices));
+  return line + " -d " + in_quotes(option.help) + "\n";
+}
+
+void add_command(std::string& script, const CommandUsage& command, const std::string& condition) {
+  for (const OptionUsage& option : command.options) script += line_of(condition, option);
+  bool files = false;
+  for (const OptionUsage& argument : command.arguments) {
+    files |= argument.file;
+    if (!argument.choices.empty())
+      script += "complete -c rapt -n " + in_quotes(condition) + " -f -a " +
+                in_quotes(joined(argument.choices)) + " -d " + in_quotes(argument.value) + "\n";
+  }
+  if (!files) script += "complete -c rapt -n " + in_quotes(condition) + " -f\n";
+}
+
+}  // namespace
+
+std::string fish_completion(const CommandUsage& program) {
+  const std::string first = "__fish_use_subcommand";
+  std::string script = "# Fish completion for rapt, written by `rapt completions fish`.\n";
+  for (const OptionUsage& option : program.options) script += line_of(first, option);
+  for (const CommandUsage& command : program.commands)  // files stay: rapt FILE
+    script += "complete -c rapt -n " + first + " -a " + command.word() + " -d " +
+              in_quotes(command.help) + "\n";
+  for (const CommandUsage& command : program.commands)
+    add_command(script, command, "__fish_seen_subcommand_from " + command.word());
+  return script;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,72 @@
+// rapt list: the catalogue.
+#include <nlohmann/json.hpp>
+
+#include "rapt/catalogue.h"
+#include "run_rapt.h"
+
+namespace rapt::cli_test {
+namespace {
+
+using ListTest = RaptTest;
+using Json = nlohmann::json;
+
+TEST_F(ListTest, NamesAllOfTheCatalogueWithParametersAndRanges) {
+  const Ran ran = rapt({"list"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  for (const Declaration* declaration : mask_declarations()) {
+    EXPECT_TRUE(contains(ran.out, std::string("\n  ") + declaration->name)) << declaration->name;
+    EXPECT_TRUE(contains(ran.out, declaration->doc));
+  }
+  EXPECT_TRUE(contains(ran.out, "  causal(anchor=top-left, offset=0)\n")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "left         whole number from -1: ")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "anchor       top-left | bottom-right: ")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "  not(MASK)\n")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "  or(MASK, MASK, ...)\n")) << ran.out;
+  for (const char* name : {"softcap(", "softmax\n", "safetensors", "bf16"})
+    EXPECT_TRUE(contains(ran.out, name)) << name;
+}
+
+TEST_F(ListTest, ShowsWhatWasAskedForAlone) {
+  const Ran ran = rapt({"list", "dtypes"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("dtypes\n  f32   4 bytes  ")) << ran.out;
+  EXPECT_FALSE(contains(ran.out, "causal"));
+}
+
+TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
+  const Ran ran = rapt({"list", "--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  EXPECT_EQ(document.at("schema"), "rapt.list/1");
+  EXPECT_EQ(document.at("masks").size(), mask_declarations().size());
+  EXPECT_EQ(document.at("scores").size(), score_declarations().size());
+  EXPECT_EQ(document.at("normalizers").size(), normalizer_declarations().size());
+  const Json& causal = document.at("masks").at(0);
+  EXPECT_EQ(causal.at("name"), "causal");
+  EXPECT_EQ(causal.at("most_parts"), 0);
+  EXPECT_EQ(causal.at("parameters").at(0), Json::parse(R"({"name": "anchor", "type": "choice",
+                            "doc": "which corner of the matrix the diagonal runs through",
+                            "range": null, "choices": ["top-left", "bottom-right"],
+                            "required": false, "default": "top-left"})"));
+  for (const Json& mask : document.at("masks")) {
+    if (mask.at("name") == "or") {
+      EXPECT_GT(mask.at("most_parts"), 1);
+    }
+    if (mask.at("name") == "lengths") {
+      EXPECT_EQ(mask.at("parameters").at(0).at("required"), true);
+    }
+  }
+  EXPECT_EQ(document.at("dtypes").at(0).at("bytes"), 4);
+  EXPECT_FALSE(document.at("formats").empty());
+  EXPECT_EQ(Json::parse(rapt({"list", "scores", "--json"}).out).size(), 3u);
+}
+
+TEST_F(ListTest, RefusesAnUnknownKind) {
+  const Ran ran = rapt({"list", "mask"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_TRUE(contains(ran.err, "did you mean 'masks'?")) << ran.err;
+}
+
+}  // namespace
+}  // namespace rapt::cli_test
