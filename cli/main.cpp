@@ -24,8 +24,8 @@ namespace {
 using namespace rapt::cli;
 
 // Of the contract, but not here yet.
-constexpr std::string_view kUnbuiltCommands[] = {"compare",  "view",  "plot",    "tokenize",
-                                                 "model",    "train", "generate"};
+constexpr std::string_view kUnbuiltCommands[] = {"compare", "view",  "plot",    "tokenize",
+                                                 "model",   "train", "generate"};
 
 constexpr const char* kEnvironment =
     "Environment:\n"
@@ -64,9 +64,9 @@ int run(int argc, char** argv, std::string& command_name) {
   root.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   root.footer(kEnvironment);
   const std::vector<Command> commands = {
-      add_attend(root),  add_explain(root), add_mask(root), add_check(root),
-      add_bench(root),   add_info(root),    add_convert(root), add_cpu(root),
-      add_list(root),    add_man(root),     add_completions(root),
+      add_attend(root), add_explain(root), add_mask(root),        add_check(root),
+      add_bench(root),  add_info(root),    add_convert(root),     add_cpu(root),
+      add_list(root),   add_man(root),     add_completions(root),
   };
   add_json_usage(root);
   // What is not understood is refused by refuse_unknown(), which knows what was meant.
