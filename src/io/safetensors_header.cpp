@@ -1,10 +1,7 @@
-// Rules of the header: every value in its place, names once, elements side by side to the last
-// byte.
+// Rules of the header: every value in its place, names once, elements without a gap to the end.
 #include "safetensors_header.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 
 #include "json_events.h"
 #include "quoted.h"
