@@ -212,7 +212,8 @@ bool same_file(const std::string& a, const std::string& b) {
   const auto whole = [&](const std::string& path) {
     return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
   };
-  return whole(a) == whole(b);
+  const fs::path first = whole(a);  // empty where a folder of it cannot be looked at
+  return !first.empty() && first == whole(b);
 }
 
 void finish_stdout() {

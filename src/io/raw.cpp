@@ -7,20 +7,23 @@
 namespace rapt {
 
 TensorFile open_raw(std::shared_ptr<const InputFile> file, DType dtype, Shape shape) {
+  const std::string name = path_text(file->name());
   if (std::ssize(shape) > kMaxRank)
-    throw Error(ErrorCode::shape, path_text(file->name()) + ": expected at most " +
-                                      std::to_string(kMaxRank) + " dimensions, got " +
-                                      std::to_string(shape.size()));
+    throw Error(ErrorCode::shape, name + ": expected at most " + std::to_string(kMaxRank) +
+                                      " dimensions, got " + std::to_string(shape.size()));
   StoredTensor tensor;
   tensor.type = name_of(dtype);
   tensor.dtype = dtype;
   tensor.shape.assign(shape.begin(), shape.end());
-  tensor.bytes = element_count(shape) * size_of(dtype);  // element_count() leaves room for 16 bytes
+  try {
+    tensor.bytes = element_count(shape) * size_of(dtype);  // room for elements of 16 bytes is left
+  } catch (const Error& error) {
+    throw Error(error.code(), name + ": " + error.what());
+  }
   if (tensor.bytes != file->bytes())
-    throw Error(ErrorCode::format, path_text(file->name()) + ": expected " +
-                                       std::to_string(tensor.bytes) + " bytes for " +
-                                       name_of(dtype) + " " + to_string(shape) + ", got " +
-                                       std::to_string(file->bytes()));
+    throw Error(ErrorCode::format, name + ": expected " + std::to_string(tensor.bytes) +
+                                       " bytes for " + name_of(dtype) + " " + to_string(shape) +
+                                       ", got " + std::to_string(file->bytes()));
   tensor.file = std::move(file);
   TensorFile result;
   result.format = "raw";
