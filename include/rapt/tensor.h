@@ -82,8 +82,8 @@ struct TensorView {
   TensorView& operator=(const TensorView& other) noexcept {
     data = other.data, dtype = other.dtype, device = other.device, read_only = other.read_only;
     rank = other.rank;
-    const int dimensions = static_cast<int>(other.dims().size());
-    for (int i = 0; i < dimensions; ++i) shape[i] = other.shape[i], strides[i] = other.strides[i];
+    for (int i = 0; i < rank && i < kMaxRank; ++i)
+      shape[i] = other.shape[i], strides[i] = other.strides[i];
     return *this;
   }
 
@@ -109,8 +109,8 @@ struct TensorView {
   }
   int64_t count() const { return defined() ? element_count(dims()) : 0; }
   bool empty() const noexcept {  // no element, or no tensor at all
-    for (const int64_t n : dims())
-      if (n == 0) return true;
+    for (int i = 0; i < rank && i < kMaxRank; ++i)
+      if (shape[i] == 0) return true;
     return rank < 0;
   }
   bool contiguous() const noexcept;  // dense and row-major

@@ -270,7 +270,7 @@ void run_forward(const ForwardCall<E>& call, const Context& context) {
     passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);
   Run<E> run{call, context, {}, 0};
   for (const Pass<E>& pass : passes) run.tasks += pass.tasks;
-  for (const Pass<E>& pass : passes) {
+  for (const Pass<E>& pass : std::span(passes, call.captures.second_pass() ? 4 : 1)) {
     run.pass = pass;
     if (context.executor && call.tiling.to_executor && pass.tasks > 0) {
       context.executor->run(pass.tasks, run_task<E>, &run);

@@ -17,10 +17,13 @@ std::string named(const char* name, const TensorView& view) {
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
+[[noreturn, gnu::cold, gnu::noinline]] void fail_rank(const char* name, int rank) {
+  fail(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(rank) +
+                             "; the largest rank is " + std::to_string(kMaxRank));
+}
+
 void check_rank(const char* name, const TensorView& view) {
-  if (view.rank > kMaxRank)
-    fail(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(view.rank) +
-                               "; the largest rank is " + std::to_string(kMaxRank));
+  if (view.rank > kMaxRank) fail_rank(name, view.rank);
 }
 
 // A tensor of [..., rows, dims]: rank, dtype, and that no length is negative.
