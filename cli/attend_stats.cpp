@@ -28,7 +28,7 @@ std::vector<double> allowed_shares_of(const Problem& problem, const Plan& plan, 
   std::vector<double> shares(static_cast<size_t>(heads), 0);
   const double pairs = static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len);
   if (pairs == 0) return shares;
-  const bool same = problem.masks.tensors.empty() && !problem.bias.defined();
+  const bool same = problem.masks.tensors.empty() && !problem.bias.view().defined();
   for (int64_t h = 0; h < heads; ++h) {
     double count = static_cast<double>(plan.allowed_scores) / static_cast<double>(heads);
     if (!same) {
