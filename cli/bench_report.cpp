@@ -91,15 +91,15 @@ BenchReport::BenchReport(BenchFormat format, const std::vector<BenchCase>& cases
   for (const BenchCase& one : cases) width_ = std::max(width_, one.name().size());
   if (format_ == BenchFormat::csv) fmt::print("{}", kCsvHeader);
   if (format_ != BenchFormat::md) return;
-  fmt::print("| {:<{}} | {:>8} | {:>7} | {:>7} | {:>9} | {:>10} |{}\n", "problem", width_, "ms",
+  fmt::print("| {:<{}} | {:>9} | {:>9} | {:>7} | {:>9} | {:>10} |{}\n", "problem", width_, "ms",
              "+-", "GFLOP/s", "% of peak", "memory", compared_ ? " ratio |" : "");
-  fmt::print("| {:-<{}} | -------: | ------: | ------: | --------: | ---------: |{}\n", "", width_,
-             compared_ ? " ----: |" : "");
+  fmt::print("| {:-<{}} | --------: | --------: | ------: | --------: | ---------: |{}\n", "",
+             width_, compared_ ? " ----: |" : "");
 }
 
 void BenchReport::print_row(const BenchResult& r) const {
   const bool counted = r.gflops >= 0;
-  fmt::print("| {:<{}} | {:>8} | {:>7} | {:>7} | {:>9} | {:>10} |", r.problem.name(), width_,
+  fmt::print("| {:<{}} | {:>9} | {:>9} | {:>7} | {:>9} | {:>10} |", r.problem.name(), width_,
              milliseconds(r.median), milliseconds(r.deviation),
              counted ? fmt::format("{:.1f}", r.gflops) : "",
              counted ? fmt::format("{:.1f}", r.percent()) : "",

@@ -68,4 +68,11 @@ std::vector<std::string> float_words() {
   return words;
 }
 
+std::vector<std::string> dtype_words() {
+  std::vector<std::string> words = float_words();
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean})
+    words.push_back(name_of(dtype));
+  return words;
+}
+
 }  // namespace rapt::cli

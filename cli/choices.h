@@ -22,7 +22,8 @@ std::vector<std::string> mask_words();
 std::vector<std::string> score_words();
 std::vector<std::string> normalizer_words();
 
-// The types that attention computes in: f32, bf16, f16, f64.
+// The types that attention computes in: f32, bf16, f16, f64; and all types.
 std::vector<std::string> float_words();
+std::vector<std::string> dtype_words();
 
 }  // namespace rapt::cli

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "arguments.h"
+#include "choices.h"
 #include "commands.h"
 #include "conversion.h"
 #include "failure.h"
@@ -228,6 +229,7 @@ Command add_convert(CLI::App& root) {
   text("--memory-limit", a->memory_limit, "SIZE",
        "refuse to take more, 512M or 8GiB (default: what is available)");
   add_npy_v2_option(*app, a->npy_v2);
+  offer(app->get_option("--dtype"), dtype_words());
   app->footer(
       "Names are kept; a tensor without one gets that of its file. Raw elements are row-major, in\n"
       "this machine's byte order. CSV and JSON are for small matrices.\n\n"

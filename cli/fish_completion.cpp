@@ -1,4 +1,6 @@
 // Fish 3 and later.
+#include <algorithm>
+
 #include "completion_scripts.h"
 
 namespace rapt::cli {
@@ -17,8 +19,11 @@ std::string line_of(const std::string& condition, const OptionUsage& option) {
   std::string line = "complete -c rapt -n " + in_quotes(condition);
   for (const std::string& name : option.names)
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+  // Fish completes files behind the colon of "lengths:" by itself, where files may stand.
+  const bool files = option.file || std::any_of(option.choices.begin(), option.choices.end(),
+                                                [](auto& word) { return word.ends_with(':'); });
   // -r: wants a value; -f: no files for it; -F: files, also beside words.
-  if (!option.value.empty()) line += option.file ? " -r -F" : " -r -f";
+  if (!option.value.empty()) line += files ? " -r -F" : " -r -f";
   if (!option.choices.empty()) line += " -a " + in_quotes(joined(option.choices));
   return line + " -d " + in_quotes(option.help) + "\n";
 }

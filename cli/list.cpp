@@ -30,6 +30,9 @@ constexpr Format kFormats[] = {
      "one NumPy array; either byte order, either order of dimensions; read and written"},
     {"npz", ".npz", "NumPy arrays by name, FILE.npz:NAME; stored or deflated; read and written"},
     {"safetensors", ".safetensors", "tensors by name, FILE.safetensors:NAME; read and written"},
+    {"csv", ".csv", "a small matrix, a row per line; read and written by convert"},
+    {"json", ".json", "small nested arrays of numbers; read and written by convert"},
+    {"raw", ".raw", "elements without a header, row-major; read with --shape and --dtype, written"},
     {"svg", ".svg", "a picture that scales; written by --heatmap"},
     {"png", ".png", "a picture of pixels; written by --heatmap"},
 };
@@ -49,19 +52,21 @@ constexpr Type kTypes[] = {
     {DType::boolean, "masks: true = may attend"},
 };
 
-// How many masks a mask is made of at most; 0: it is not made of masks.
-size_t most_parts(const Declaration& declaration) {
+template <class M>
+constexpr size_t most_parts_of() {
+  if constexpr (requires { M::kMostParts; }) return M::kMostParts;
+  return 0;
+}
+
+template <class... M>
+size_t most_parts_among(TypeList<M...>, const Declaration& declaration) {
   size_t most = 0;
-  const auto look = [&]<class... T>(TypeList<T...>) {
-    const auto at = [&]<class M>() {
-      if constexpr (requires { M::kMostParts; })
-        if (&M::kDeclaration == &declaration) most = M::kMostParts;
-    };
-    (at.template operator()<T>(), ...);
-  };
-  look(Masks{});
+  ((&M::kDeclaration == &declaration ? void(most = most_parts_of<M>()) : void()), ...);
   return most;
 }
+
+// How many masks a mask is made of at most; 0: it is not made of masks.
+size_t most_parts(const Declaration& declaration) { return most_parts_among(Masks{}, declaration); }
 
 std::string number_text(double value) { return fmt::format("{}", value); }
 

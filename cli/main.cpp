@@ -69,6 +69,8 @@ int run(int argc, char** argv, std::string& command_name) {
       add_list(root),   add_man(root),     add_completions(root),
   };
   add_json_usage(root);
+  // One command: in "rapt man bench" the second word is no command.
+  root.require_subcommand(0, 1);
   // What is not understood is refused by refuse_unknown(), which knows what was meant.
   root.allow_extras();
   for (const Command& command : commands) command.app->allow_extras();

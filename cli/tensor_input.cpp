@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "arguments.h"
+#include "choices.h"
 #include "failure.h"
 #include "rapt/io/number_text.h"
 
@@ -142,12 +143,13 @@ auto with_hint(NpyV2 v2, const Call& call) {
 }  // namespace
 
 void add_npy_v2_option(CLI::App& command, std::string& value) {
-  command
-      .add_option("--npy-v2", value,
-                  "bf16: '<V2' in .npy and .npz files, bytes without a type, is bf16, read and "
-                  "written")
-      ->type_name("T")
-      ->group("Files");
+  offer(command
+            .add_option("--npy-v2", value,
+                        "bf16: '<V2' in .npy and .npz files, bytes without a type, is bf16, read "
+                        "and written")
+            ->type_name("T")
+            ->group("Files"),
+        {"bf16"});
 }
 
 NpyV2 parse_npy_v2(const std::string& value) {

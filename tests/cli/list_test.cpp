@@ -62,6 +62,19 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(Json::parse(rapt({"list", "scores", "--json"}).out).size(), 3u);
 }
 
+TEST_F(ListTest, EveryFormatIsWritten) {
+  save("in.npy", filled(DType::f32, {2, 3}, 1));
+  const Json document = Json::parse(rapt({"list", "formats", "--json"}).out);
+  for (const Json& format : document.at("formats")) {
+    const std::string file = "out" + format.at("ending").get<std::string>();
+    const bool picture = contains(format.at("doc"), "picture");
+    const Ran ran = rapt(picture ? std::vector<std::string>{"mask", "causal", "--heatmap", file}
+                                 : std::vector<std::string>{"convert", "in.npy", file});
+    EXPECT_EQ(ran.exit, 0) << file << ran.err;
+    EXPECT_NE(read(file), "");
+  }
+}
+
 TEST_F(ListTest, RefusesAnUnknownKind) {
   const Ran ran = rapt({"list", "mask"});
   EXPECT_EQ(ran.exit, 2);

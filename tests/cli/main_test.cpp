@@ -53,6 +53,13 @@ TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
   }
 }
 
+TEST_F(MainTest, OnlyTheFirstWordIsACommand) {
+  const Ran page = rapt({"man", "cpu"});
+  EXPECT_EQ(page.exit, 0) << page.err;
+  EXPECT_TRUE(page.out.starts_with(".TH RAPT\\-CPU")) << page.out;
+  EXPECT_EQ(rapt({"attend", "cpu"}).exit, 2);
+}
+
 TEST_F(MainTest, AFullDiskBehindStdoutIsAnError) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"explain"}, {"explain", "--json"}, {"--help"}}) {

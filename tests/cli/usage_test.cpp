@@ -28,7 +28,8 @@ class UsageTest : public RaptTest {
   // "attend", "bench", ...
   std::vector<std::string> commands() const {
     std::vector<std::string> words;
-    for (const Json& command : usage().at("commands"))
+    const Json document = usage();
+    for (const Json& command : document.at("commands"))
       words.push_back(command.at("name").get<std::string>().substr(5));
     EXPECT_GE(words.size(), 9u);
     return words;
@@ -99,7 +100,8 @@ TEST_F(UsageTest, HelpNamesTheSameOptionsForEveryCommand) {
 }
 
 TEST_F(UsageTest, TheWholeHoldsWhatEachCommandSays) {
-  for (const Json& inner : usage().at("commands")) {
+  const Json whole = usage();
+  for (const Json& inner : whole.at("commands")) {
     Json alone = usage({inner.at("name").get<std::string>().substr(5)});
     for (const char* key : {"schema", "build", "exit_codes"}) alone.erase(key);
     EXPECT_EQ(inner, alone);
@@ -186,7 +188,8 @@ TEST_F(UsageTest, EveryWordThatIsOfferedIsAccepted) {
 
 TEST_F(UsageTest, TellsDefaultsAsHelpWordsThem) {
   std::map<std::string, Json> defaults;
-  for (const Json& option : usage({"attend"}).at("options"))
+  const Json document = usage({"attend"});
+  for (const Json& option : document.at("options"))
     defaults[option.at("names").at(0)] = option.at("default");
   EXPECT_EQ(defaults.at("--colormap"), "blues");
   EXPECT_EQ(defaults.at("--precision"), "auto");
