@@ -141,7 +141,7 @@ void add_bench_options(CLI::App& app, BenchArguments& a) {
   };
   app.add_option("DESCRIPTOR", a.descriptors,
                  "problems of one line, as for 'rapt check', instead of lists")
-      ->type_name("...");
+      ->type_name("");
   text("--q-len", a.q_len, "LIST", "Problems", "queries (default 1024,4096)");
   text("--k-len", a.k_len, "LIST", "Problems", "keys (default: as many as queries)");
   text("--head-dim", a.head_dim, "LIST", "Problems", "numbers per query and key (default 64)");

@@ -111,7 +111,7 @@ Command add_check(CLI::App& root) {
       root.add_subcommand("check", "compute problems of one line and compare with float64");
   const auto a = std::make_shared<CheckArguments>();
   app->add_option("DESCRIPTOR", a->descriptors, "b2h8/2q1024k1024d64:bf16:mask=causal&lengths")
-      ->type_name("...");
+      ->type_name("");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->add_option("--memory-limit", a->memory_limit,
                   "refuse to take more, 512M or 8GiB (default: what is available)")

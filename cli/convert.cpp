@@ -213,7 +213,7 @@ Command add_convert(CLI::App& root) {
          "FILES", a->files,
          "IN... OUT: F.npy, F.npz[:NAME], F.safetensors[:NAME], F.csv, F.json, F.raw; - is "
          "standard input and output (.npy)")
-      ->type_name("...");
+      ->type_name("");
   const auto text = [&](const char* name, std::string& value, const char* type, const char* doc) {
     app->add_option(name, value, doc)->type_name(type);
   };

@@ -199,7 +199,7 @@ Command add_info(CLI::App& root) {
   const auto a = std::make_shared<InfoArguments>();
   app->add_option("FILE", a->files,
                   "F.npy, F.npz, F.safetensors, F.npz:NAME, ...; - is standard input")
-      ->type_name("...");
+      ->type_name("");
   app->add_flag("--no-stats", a->no_stats,
                 "only what the files say of themselves; nothing is read");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");

@@ -259,7 +259,7 @@ Command add_list(CLI::App& root) {
   const auto a = std::make_shared<ListArguments>();
   offer(app->add_option("KIND", a->kinds,
                         "masks, scores, normalizers, formats or dtypes (default: all)")
-            ->type_name("..."),
+            ->type_name(""),
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->footer("  rapt list masks");
