@@ -84,7 +84,8 @@ TEST_F(OptionsTest, HalvesAreReadAndWritten) {
 }
 
 TEST_F(OptionsTest, Bf16HasNoNpyFile) {
-  expect_refused({"--dtype", "bf16", "--output", "o.npy"}, 2, ".npy files cannot hold bf16");
+  expect_refused({"--dtype", "bf16", "--output", "o.npy"}, 2,
+                 "output is bf16, for which .npy files have no name");
   const Ran ran = rapt(attend({"--dtype", "bf16", "--json", "--lse", "l.npy"}));
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(Json::parse(ran.out).at("output").at("dtype"), "bf16");

@@ -256,8 +256,8 @@ TEST_F(AttendTest, JsonHasWhatTheDocumentationLists) {
                   .get<float>(),
               output.values<float>()[static_cast<size_t>(i)]);
   }
-  EXPECT_EQ(d.at("files"), Json::parse(R"([{"what": "output", "path": "o.npy"},
-                                           {"what": "weights", "path": "w.npy"}])"));
+  EXPECT_EQ(d.at("files"), Json::parse(R"([{"what": "output", "path": "o.npy", "name": null},
+                                           {"what": "weights", "path": "w.npy", "name": null}])"));
   for (const char* key :
        {"isa", "kernel", "tile_queries", "block_keys", "tiles_computed", "tiles_partial",
         "tiles_skipped", "workspace_bytes", "result_bytes", "matrix_bytes"}) {
