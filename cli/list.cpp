@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
+#include "rapt/rapt.h"
 #include "rapt/variants.h"
 #include "rapt/version.h"
 #include "tensor_text.h"

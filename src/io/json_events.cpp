@@ -114,7 +114,7 @@ void JsonEvents::other(const std::string& text) {
 }
 
 void JsonEvents::refuse(const std::string& got) const {
-  fail(ErrorCode::format, "expected " + expected() + ", got " + got);
+  fail(ErrorCode::format, expectation() + ", got " + got);
 }
 
 void JsonEvents::fail(ErrorCode code, const std::string& what) const {

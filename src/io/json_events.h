@@ -37,9 +37,9 @@ class JsonEvents {
   virtual void other(const std::string& text);  // null, booleans, negative numbers, fractions
 
  protected:
-  // What may come now, for messages: "an object".
-  virtual std::string expected() const = 0;
-  // Expected was the above; it came this.
+  // What may come now, for messages: "tensor 'x': expected an object".
+  virtual std::string expectation() const = 0;
+  // The above, and what came.
   [[noreturn]] void refuse(const std::string& got) const;
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
 

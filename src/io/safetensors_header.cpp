@@ -134,34 +134,34 @@ class HeaderReader final : public JsonEvents {
   // A bit for each, in seen_.
   enum Field : unsigned { kDtype = 1, kShape = 2, kOffsets = 4, kAllFields = 7 };
 
-  std::string expected() const override {
+  std::string expectation() const override {
     switch (place_) {
       case Place::file:
-        return "an object";
+        return "expected an object";
       case Place::entry:
-        return label() + "an object {dtype, shape, data_offsets}";
+        return label() + "expected an object {dtype, shape, data_offsets}";
       case Place::dtype:
-        return label() + "the name of its dtype";
+        return label() + "expected the name of its dtype";
       case Place::shape:
-        return label() + "the array of its shape";
+        return label() + "expected the array of its shape";
       case Place::lengths:
-        return label() + "lengths of 0 or more in its shape";
+        return label() + "expected lengths of 0 or more in its shape";
       case Place::offsets:
       case Place::first_offset:
       case Place::second_offset:
       case Place::after_offsets:
-        return label() + "two data_offsets of 0 or more";
+        return label() + "expected two data_offsets of 0 or more";
       case Place::metadata:
-        return "the object of __metadata__";
+        return "expected the object of __metadata__";
       case Place::metadata_text:
-        return "text for __metadata__ " + quoted(header_.metadata.back().first);
+        return "expected text for __metadata__ " + quoted(header_.metadata.back().first);
       case Place::names:
       case Place::fields:
       case Place::metadata_names:
       case Place::end:
         break;  // keys and ends, of which the parser sees to
     }
-    return "a name";
+    return "expected a name";
   }
 
   StoredTensor& tensor() { return header_.tensors.back(); }

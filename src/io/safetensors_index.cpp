@@ -84,17 +84,17 @@ class IndexReader final : public JsonEvents {
     end
   };
 
-  std::string expected() const override {
+  std::string expectation() const override {
     switch (place_) {
       case Place::metadata:
-        return "the object of metadata";
+        return "expected the object of metadata";
       case Place::map:
-        return "the object of weight_map";
+        return "expected the object of weight_map";
       case Place::shard:
-        return "the name of a file in the same folder for tensor " +
+        return "expected the name of a file in the same folder for tensor " +
                quoted(weight_map_.back().first);
       default:
-        return "an object {metadata, weight_map}";
+        return "expected an object {metadata, weight_map}";
     }
   }
 
