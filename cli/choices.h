@@ -10,8 +10,8 @@
 
 namespace rapt::cli {
 
-// Notes the words with the option and returns it. They are of letters, digits and -_.: alone, so that
-// no shell reads anything else into them.
+// Notes the words with the option and returns it. They are of letters, digits and -_.: alone, so
+// that no shell reads anything else into them.
 CLI::Option* offer(CLI::Option* option, const std::vector<std::string>& words);
 
 // What offer() noted; empty if nothing.
