@@ -86,11 +86,6 @@ install(FILES ${PROJECT_BINARY_DIR}/rapt-config.cmake
               ${PROJECT_BINARY_DIR}/rapt-config-version.cmake
         DESTINATION ${package_dir})
 
-if(RAPT_BUILD_SHARED_C)
-  set_target_properties(rapt_c PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${so_version})
-  install(TARGETS rapt_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
-
 if(TARGET rapt_cli)
   file(RELATIVE_PATH lib_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(rapt_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")

@@ -75,7 +75,7 @@ struct NormalizerRef {
   NormalizerRef(const N&& normalizer) = delete;  // would be gone before the call
 };
 
-inline constexpr Softmax kSoftmax{};
+inline constexpr Softmax kSoftmax{};  // the normaliser of a call that names none
 
 // The masks of a call, combined by "and": `options.masks = {&causal, &lengths};`. Pointers are
 // copied; the masks must outlive the call.
@@ -199,7 +199,7 @@ struct Indices : std::span<const int64_t> {
   Indices(List&& list) = delete;  // would be gone before the call: give it a name
 };
 
-inline constexpr int64_t kToEnd = -1;
+inline constexpr int64_t kToEnd = -1;  // the end of a range of rows: as many as there are
 
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
 // scores of these rows, and no other memory than their own.
@@ -227,7 +227,7 @@ struct MapRequest {
   Indices heads = {};  // as in WeightsRequest
 };
 
-struct AttentionOptions {
+struct AttentionOptions {            // how a call computes, and what it returns beside the output
   std::optional<double> scale = {};  // default: 1 / sqrt(head_dim)
   MaskList masks = {};
   TensorView bias = {};  // [..., q_len or 1, k_len or 1], query's dtype or f32

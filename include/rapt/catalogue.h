@@ -12,9 +12,9 @@
 
 namespace rapt {
 
-std::span<const Declaration* const> mask_declarations();
-std::span<const Declaration* const> score_declarations();
-std::span<const Declaration* const> normalizer_declarations();
+std::span<const Declaration* const> mask_declarations();        // in the order of variants.h
+std::span<const Declaration* const> score_declarations();       // likewise
+std::span<const Declaration* const> normalizer_declarations();  // likewise
 
 // Reads a tensor parameter: the core opens no file, so the caller says what a name means. The view
 // must outlive the variant.

@@ -15,7 +15,7 @@
 
 namespace rapt {
 
-enum class ParameterType : uint8_t { integer, real, choice, tensor };
+enum class ParameterType : uint8_t { integer, real, choice, tensor };  // what it holds
 
 // One parameter's value on its way into or out of a variant.
 struct Argument {
@@ -25,13 +25,13 @@ struct Argument {
   TensorView tensor;
 };
 
-struct Range {  // inclusive
+struct Range {  // of a number, both ends included
   double min, max;
 };
-inline constexpr Range kAnyNumber{-1.7976931348623157e308, 1.7976931348623157e308};
+inline constexpr Range kAnyNumber{-1.7976931348623157e308, 1.7976931348623157e308};  // finite
 inline constexpr Range kAnyInteger{-9007199254740992.0, 9007199254740992.0};  // +-2^53: exact
 
-struct Parameter {
+struct Parameter {  // of a variant; made by parameter()
   const char* name;
   ParameterType type;
   const char* doc;
@@ -43,7 +43,7 @@ struct Parameter {
   Argument (*initial)();  // the default
 };
 
-struct Declaration {
+struct Declaration {  // what a variant says about itself
   const char* name;
   const char* doc;     // one sentence
   const char* source;  // paper or convention it follows

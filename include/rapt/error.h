@@ -8,9 +8,9 @@
 
 namespace rapt {
 
-enum class ErrorCode {
-  shape,         // ranks, lengths or head counts do not fit together
-  dtype,         // an element type that this call does not take
+enum class ErrorCode {  // what kind of error: exit codes and the status in C follow from it
+  shape,                // ranks, lengths or head counts do not fit together
+  dtype,                // an element type that this call does not take
   argument,      // a value out of range: NaN scale, negative window, null pointer with elements
   overlap,       // an output shares memory with an input, or with itself
   overflow,      // a size or an offset that does not fit into 64 bits

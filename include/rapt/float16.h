@@ -18,7 +18,7 @@
 
 namespace rapt {
 
-struct BFloat16 {
+struct BFloat16 {  // 8 bits of precision, the range of a float
   uint16_t bits;
 
   [[gnu::always_inline]] static constexpr BFloat16 from(float x) noexcept {
@@ -31,7 +31,7 @@ struct BFloat16 {
   }
 };
 
-struct Float16 {
+struct Float16 {  // 11 bits of precision, up to 65504
   uint16_t bits;
 
   [[gnu::always_inline]] static constexpr Float16 from(float x) noexcept {

@@ -5,10 +5,10 @@
 
 namespace rapt {
 
-struct InstructionSet {
-  const char* name;  // "scalar", "avx2", "avx512": as in RAPT_ISA
-  bool available;    // CPU and operating system support it
-  bool chosen;       // f32 kernels use it: the highest available that RAPT_ISA allows
+struct InstructionSet {  // one of this build
+  const char* name;      // "scalar", "avx2", "avx512": as in RAPT_ISA
+  bool available;        // CPU and operating system support it
+  bool chosen;           // f32 kernels use it: the highest available that RAPT_ISA allows
 };
 
 // Worst first. RAPT_ISA in the environment names the highest set that may be used.
@@ -35,7 +35,7 @@ double measure_bf16_dot_gflops(double seconds = 0.1);
 // no memory, so that it can be asked between two measurements without emptying their caches.
 double measure_fma_gflops(double seconds = 0.1);
 
-struct MachinePeak {
+struct MachinePeak {     // what one thread of this machine reaches
   double fma_gflops;     // measure_fma_gflops
   double clock_ghz;      // core clock right after that; 0: cannot be measured here
   double read_gb_per_s;  // from DRAM, one thread
@@ -44,9 +44,9 @@ struct MachinePeak {
 // Measures for about `seconds`, half of them for each rate; allocates 128 to 256 MiB meanwhile.
 MachinePeak measure_peak(double seconds = 0.2);
 
-struct CacheSizes {
+struct CacheSizes {      // of this machine
   long l1_data, l2, l3;  // bytes; 0: unknown
 };
-CacheSizes cache_sizes();
+CacheSizes cache_sizes();  // as the system tells them
 
 }  // namespace rapt

@@ -69,7 +69,7 @@ enum {
   RAPT_BOOL = 8  // one byte: 0 or 1
 };
 
-typedef int32_t rapt_device;
+typedef int32_t rapt_device;  // where memory is
 enum { RAPT_CPU = 0 };
 
 // Memory that the caller owns, seen as a tensor; dimension 0 is the outermost.
@@ -84,7 +84,7 @@ typedef struct rapt_tensor {
   const int64_t* strides;  // [rank], in elements; NULL: dense, row-major. 0 and negative: inputs
 } rapt_tensor;
 
-typedef struct rapt_named_tensor {  // does not grow
+typedef struct rapt_named_tensor {  // what a spec calls a tensor; does not grow
   const char* name;
   const rapt_tensor* tensor;
 } rapt_named_tensor;
@@ -141,9 +141,9 @@ typedef struct rapt_map_request {
   const int64_t* heads;
 } rapt_map_request;
 
-typedef struct rapt_options {
-  size_t size;          // sizeof(rapt_options)
-  const double* scale;  // any finite value; NULL: 1 / sqrt(head_dim)
+typedef struct rapt_options {  // how a call computes, and what it returns; 0: not asked for
+  size_t size;                 // sizeof(rapt_options)
+  const double* scale;         // any finite value; NULL: 1 / sqrt(head_dim)
   size_t mask_count;
   const rapt_variant* const* masks;     // [mask_count], combined by "and"
   const rapt_tensor* bias;              // [..., q_len or 1, k_len or 1], the query's dtype or f32,
@@ -205,9 +205,9 @@ typedef struct rapt_executor {
   int (*run)(void* user, int64_t tasks, rapt_task task, void* argument);
 } rapt_executor;
 
-typedef struct rapt_context {
-  size_t size;                      // sizeof(rapt_context)
-  const rapt_executor* executor;    // NULL: the library's own threads
+typedef struct rapt_context {     // who runs a call, stops it, is told, and how much memory it gets
+  size_t size;                    // sizeof(rapt_context)
+  const rapt_executor* executor;  // NULL: the library's own threads
   const rapt_cancel_token* cancel;  // NULL: cannot be stopped; checked per tile
   // Told as tasks end, 0 <= fraction <= 1, from whichever thread ended one, never from two at once.
   void (*progress)(void* user, double fraction);  // NULL: nobody is told

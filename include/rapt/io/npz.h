@@ -6,9 +6,9 @@
 // without a gap, an overlap or a byte more. Names are never used as paths.
 //
 // As in NumPy, a tensor's name is that of its member without one ending ".npy", and what a member
-// is is told by what it holds: every one must be a .npy file, whatever it is called. Arrays of types
-// that rapt does not read (text, objects) are listed, without a dtype, and refused by load(). CRC-32
-// is compared by load(), each time.
+// is is told by what it holds: every one must be a .npy file, whatever it is called. Arrays of
+// types that rapt does not read (text, objects) are listed, without a dtype, and refused by load().
+// CRC-32 is compared by load(), each time.
 #include <memory>
 #include <span>
 
@@ -20,7 +20,7 @@ namespace rapt {
 // Throws Error as rapt/io/tensor_file.h says.
 TensorFile open_npz(std::shared_ptr<const InputFile> file, NpyV2 v2 = NpyV2::refuse);
 
-enum class Compression : uint8_t { stored, deflated };
+enum class Compression : uint8_t { stored, deflated };  // of the elements of a tensor
 
 // As numpy.savez (stored) or numpy.savez_compressed writes it: a name gets the ending ".npy"
 // inside. The same tensors give the same bytes: no clock is read. Elements that are stored begin at

@@ -20,7 +20,7 @@ namespace rapt {
 // For more numbers text is slow, large and no help.
 inline constexpr int64_t kMaxNumberText = int64_t{1} << 28;
 
-enum class TextKind : uint8_t { none, csv, json };
+enum class TextKind : uint8_t { none, csv, json };  // of text with numbers
 
 // .csv by the name's ending, since numbers do not tell; JSON by its first character, '['. Throws
 // Error(io).

@@ -15,7 +15,7 @@ namespace rapt {
 // Where the bytes of a file go, in order: OutputFile::write, standard output, a buffer. May throw.
 using WriteBytes = std::function<void(const void* data, int64_t bytes)>;
 
-enum class Overwrite : uint8_t { no, yes };
+enum class Overwrite : uint8_t { no, yes };  // may a file that exists be replaced?
 
 class OutputFile {
  public:

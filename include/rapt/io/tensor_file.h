@@ -36,7 +36,7 @@ struct StoredTensor {
   uint32_t member_crc = 0;    // CRC-32 of the member, uncompressed
 };
 
-struct TensorFile {
+struct TensorFile {         // what a file holds
   const char* format = "";  // "npy", "npz", "safetensors"
   std::vector<StoredTensor> tensors;
   std::vector<std::pair<std::string, std::string>> metadata;  // of a .safetensors file
@@ -55,7 +55,7 @@ enum class NpyV2 : uint8_t { refuse, bf16 };
 //   overflow  a shape whose size does not fit into 64 bits
 //   io        the operating system refused, or the path is not a regular file
 
-TensorFile open_tensor_file(const std::string& path, NpyV2 v2 = NpyV2::refuse);
+TensorFile open_tensor_file(const std::string& path, NpyV2 v2 = NpyV2::refuse);  // of any format
 TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2 = NpyV2::refuse);
 
 // A tensor of a file: a view of the mapped file, or of memory of its own.

@@ -17,7 +17,7 @@ class Mask;
 // How much of a tile is allowed: a tile of `none` is not computed, one of `all` costs nothing more.
 enum class Cover : uint8_t { none, some, all };
 
-struct KeyRange {  // positions [begin, end)
+struct KeyRange {  // the positions [begin, end) of keys
   int64_t begin, end;
 };
 
@@ -31,7 +31,7 @@ struct BoundMask {
   int64_t q_len = 0, k_len = 0;
 };
 
-class Mask {
+class Mask {  // the base of all masks; one object serves any number of calls at once
  public:
   virtual ~Mask() = default;
 

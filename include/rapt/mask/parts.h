@@ -25,7 +25,7 @@ void check_tree(const Mask& root);
 template <class Visit>
 void visit_masks(const Mask& root, Visit&& visit);
 
-class MaskParts {
+class MaskParts {  // pointers to the parts of a mask, and where their slots are
  public:
   static constexpr size_t kMost = 16;  // as many as a call takes; further ones go into a part
 

@@ -46,7 +46,7 @@ struct Finish {
 };
 
 template <class... T>
-struct TypeList {};
+struct TypeList {};  // variants, by their types
 
 // Position of N in a type list, -1 if it is not there.
 template <class N, class... T>

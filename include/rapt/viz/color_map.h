@@ -9,12 +9,12 @@
 
 namespace rapt::viz {
 
-struct Color {
+struct Color {  // in sRGB
   uint8_t red = 0, green = 0, blue = 0;
   bool operator==(const Color&) const = default;
 };
 
-struct ColorMap {
+struct ColorMap {  // a map by name
   std::string_view name;
   std::span<const Color> stops;  // at least two, in static storage
 

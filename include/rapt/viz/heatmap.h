@@ -16,7 +16,7 @@
 
 namespace rapt::viz {
 
-struct ValueRange {
+struct ValueRange {  // the values at the two ends of a colour map
   double low, high;  // finite, low < high
 };
 

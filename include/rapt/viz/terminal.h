@@ -4,16 +4,16 @@
 
 namespace rapt::viz {
 
-enum class TerminalColor : uint8_t {
-  truecolor,   // 24-bit escape sequences, half blocks
-  palette256,  // xterm's 256 colours, half blocks
-  ascii,       // no escape sequence; " .:-=+*#%@" from low to high
+enum class TerminalColor : uint8_t {  // how many colours
+  truecolor,                          // 24-bit escape sequences, half blocks
+  palette256,                         // xterm's 256 colours, half blocks
+  ascii,                              // no escape sequence; " .:-=+*#%@" from low to high
 };
 
 // Width below which to_terminal has no room for a bar between its two numbers.
 inline constexpr int kMinTerminalWidth = 32;
 
-struct TerminalStyle {
+struct TerminalStyle {  // how to_terminal() draws
   TerminalColor color = TerminalColor::ascii;
   int width = 80;  // columns, at least kMinTerminalWidth
 };
