@@ -178,13 +178,24 @@ def name_of(page):
     """The name of a page in references."""
     relative = page.relative_to(ROOT)
     if str(relative) == "README.md":
-        return "mainpage"
+        return "index"
     return "page_" + re.sub(r"\W", "_", str(relative.with_suffix("")))
 
 
 def slug_of(heading):
     """GitHub's anchor of a heading."""
     return re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", heading.strip().lower()))
+
+
+def titled(text):
+    """As lists of pages can show it: no code, and -- as it is."""
+    return text.replace("`", "").replace("--", "\\--")
+
+
+def in_table(code):
+    """Code with a | in a cell of a table."""
+    plain = code[1].replace("&", "&amp;").replace("<", "&lt;").replace("\\|", "&#124;")
+    return f"<code>{plain}</code>" if "\\|" in code[1] else code[0]
 
 
 def linked(match, page):
@@ -198,8 +209,10 @@ def linked(match, page):
     if path.suffix == ".md" and (path.parent == ROOT or ROOT / "docs" in path.parents) \
             and path.name != "CHANGELOG.md":
         name = name_of(path) + (f"_{anchor}" if anchor else "")
+        if anchor and path == ROOT / "README.md":
+            name = f"mainpage_{anchor}"
         if page == ROOT / "docs" / "index.md" and not anchor and path.name != "README.md":
-            return f'@subpage {name} "{text}"'
+            return f'@subpage {name} "{titled(text)}"'
         return f"[{text}](@ref {name})"
     if path.suffix == ".h":
         return f"[{text}](@ref {path.relative_to(ROOT / 'include')})"
@@ -220,13 +233,15 @@ def markdown(text, page):
         elif not fence:
             heading = re.match(r"(#+) (.*)$", line)
             if heading:
-                name = name_of(page)
+                name = "mainpage" if page == ROOT / "README.md" else name_of(page)
                 if heading[1] != "#":
                     name += "_" + slug_of(heading[2])
                     names[name] = names.get(name, 0) + 1  # as GitHub counts equal headings
                     name += f"-{names[name] - 1}" if names[name] > 1 else ""
-                plain = line.replace("`", "") if heading[1] == "#" else line  # for the list of pages
+                plain = titled(line) if heading[1] == "#" else line
                 line = f"{plain} {{#{name}}}"
+            if line.startswith("|"):
+                line = re.sub(r"`([^`]*)`", in_table, line)
             line = LINK.sub(lambda match: linked(match, page), line)
         result.append(line)
     return "\n".join(result) + "\n"
