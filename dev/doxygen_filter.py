@@ -171,6 +171,10 @@ def header(text, stem):
         else:
             result.append(line)
         number += 1
+    if stem == "rapt":  # the header of all
+        for name in known:
+            if name.startswith("namespace "):
+                result += [f"/// @{name}", f"/// {known[name]}"]
     return "\n".join(result) + "\n"
 
 
@@ -192,10 +196,15 @@ def titled(text):
     return text.replace("`", "").replace("--", "\\--")
 
 
-def in_table(code):
-    """Code with a | in a cell of a table."""
-    plain = code[1].replace("&", "&amp;").replace("<", "&lt;").replace("\\|", "&#124;")
-    return f"<code>{plain}</code>" if "\\|" in code[1] else code[0]
+def code_as_it_is(code):
+    """Code that Doxygen would misread: ' ends it, \\| shows its backslash, file: becomes a link."""
+    text = code[1]
+    if "'" not in text and "\\|" not in text and "file:" not in text:
+        return code[0]
+    text = re.sub(r"[\\@#%*~]", lambda mark: "\\" + mark[0], text.replace("\\|", "\0"))
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "<code>" + text.replace("--", "\\--").replace("file:", "file<b></b>:").replace(
+        "\0", "\\|") + "</code>"
 
 
 def linked(match, page):
@@ -240,8 +249,7 @@ def markdown(text, page):
                     name += f"-{names[name] - 1}" if names[name] > 1 else ""
                 plain = titled(line) if heading[1] == "#" else line
                 line = f"{plain} {{#{name}}}"
-            if line.startswith("|"):
-                line = re.sub(r"`([^`]*)`", in_table, line)
+            line = re.sub(r"`([^`]*)`", code_as_it_is, line)
             line = LINK.sub(lambda match: linked(match, page), line)
         result.append(line)
     return "\n".join(result) + "\n"
