@@ -17,13 +17,14 @@ namespace {
 int64_t largest_cell(int64_t length, int64_t cells) { return (length + cells - 1) / cells; }
 
 // One label per cell: the word, or the first and the last of a cell of several. More words than
-// a picture shows one by one, and positions, are numbers. Empty: the numbers of the cells will do.
+// a picture shows one by one, and positions, are numbers. Empty: ticks that count positions will
+// do.
 std::vector<std::string> cell_labels(const std::string& of, int64_t length, int64_t cells,
                                      const std::vector<std::string>& words) {
   constexpr int64_t kMostNamed = 20;  // "Query 7" fits beside so many cells
   const bool pooled = cells < length;
   const bool by_words = !words.empty() && (!pooled || cells <= viz::kMaxVectorCells);
-  if (!by_words && !pooled && cells > kMostNamed) return {};
+  if (!by_words && cells > kMostNamed) return {};
   std::vector<std::string> labels;
   for (int64_t cell = 0; cell < cells; ++cell) {
     const int64_t first = cell * length / cells, last = (cell + 1) * length / cells - 1;
@@ -98,6 +99,8 @@ viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const T
   picture.title = title_of(problem, plan);
   picture.row_labels = cell_labels("Query", q_len, picture.rows, problem.inputs.words);
   picture.column_labels = cell_labels("Key", k_len, picture.columns, problem.inputs.words);
+  picture.positions_per_row = static_cast<double>(q_len) / static_cast<double>(picture.rows);
+  picture.positions_per_column = static_cast<double>(k_len) / static_cast<double>(picture.columns);
   picture.y_label = axis_title("Queries", q_len, picture.rows);
   picture.x_label = axis_title("Keys", k_len, picture.columns);
   return picture;

@@ -128,10 +128,12 @@ viz::Heatmap heatmap_of(const MaskedProblem& problem, const Shares& shares) {
   const bool single_pairs = cell.queries == 1 && cell.keys == 1;
   if (single_pairs) {
     map.annotate = viz::Annotate::never;  // a cell says yes or no
+    map.legend = viz::Legend::allowed;
   } else {
-    map.title += ": share of allowed pairs";
-    map.y_label = cell.queries == 1 ? "Queries" : fmt::format("Queries / {}", cell.queries);
-    map.x_label = cell.keys == 1 ? "Keys" : fmt::format("Keys / {}", cell.keys);
+    map.title +=
+        fmt::format(": share of allowed pairs in cells of {} x {}", cell.queries, cell.keys);
+    map.positions_per_row = static_cast<double>(cell.queries);
+    map.positions_per_column = static_cast<double>(cell.keys);
   }
   return map;
 }

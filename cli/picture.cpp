@@ -1,6 +1,7 @@
 // Heatmaps into files and into the terminal.
 #include "picture.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "arguments.h"
 #include "choices.h"
 #include "failure.h"
+#include "narrate.h"
 
 namespace rapt::cli {
 namespace {
@@ -20,7 +22,7 @@ viz::TerminalStyle terminal_style(const std::string& color) {
   viz::TerminalStyle style = viz::detect_terminal(STDOUT_FILENO);
   if (color == "never") style.color = viz::TerminalColor::ascii;
   if (color == "always" && style.color == viz::TerminalColor::ascii) {
-    style.color = viz::TerminalColor::truecolor;
+    style.color = viz::promised_color();
   }
   if (color != "never" && color != "always" && color != "auto") {
     throw usage_error("--color: expected auto, always or never, got '" + color + "'");
@@ -92,6 +94,13 @@ void Pictures::draw(const std::function<viz::Heatmap(Canvas)>& map_for) {
     map.colors = colors_;
     if (ends_with(output.path(), ".png")) {
       const std::vector<unsigned char> png = viz::to_png(map);
+      if (const int64_t boxes = viz::boxed_characters(map); boxes > 0) {
+        const std::string& path = output.path();
+        narrate(
+            fmt::format("{}: the font of PNG pictures lacks {} of the characters, which are "
+                        "boxes with code points; --heatmap {}.svg shows them",
+                        path, boxes, path.substr(0, path.size() - 4)));
+      }
       output.write(png.data(), static_cast<int64_t>(png.size()));
     } else {
       const std::string text =

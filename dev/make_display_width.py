@@ -28,6 +28,10 @@ def is_zero(c):
     return unicodedata.category(c) in ("Mn", "Me") or 0x1160 <= ord(c) <= 0x11FF
 
 
+def is_spacing_mark(c):
+    return unicodedata.category(c) == "Mc"
+
+
 def lines(name, found):
     yield f"constexpr CodeRange {name}[] = {{"
     items = [f"{{0x{a:x}, 0x{b:x}}}" for a, b in found]
@@ -39,7 +43,9 @@ def lines(name, found):
 out = [
     f"// Written by dev/make_display_width.py from Unicode {unicodedata.unidata_version}; do not edit.",
     "// Wide: East_Asian_Width W or F. Zero: categories Mn and Me, and joining Hangul letters.",
+    "// Spacing marks: category Mc, vowel signs with a column of their own.",
     *lines("kWide", ranges(is_wide)),
     *lines("kZeroWidth", ranges(is_zero)),
+    *lines("kSpacingMarks", ranges(is_spacing_mark)),
 ]
 pathlib.Path("src/viz/display_width_ranges.inc").write_text("\n".join(out) + "\n")

@@ -103,6 +103,7 @@ std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words;
   Kind previous = Kind::blank;  // of the last character that was not an extension
   bool joined = false;          // the last character glues the next one on: emoji families
+  bool half_flag = false;       // it is the first of the two letters of a flag
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = decode_utf8(text.substr(at));
     const std::string_view bytes =
@@ -115,17 +116,19 @@ std::vector<std::string> split_words(std::string_view text) {
     }
     if (kind == Kind::blank) {
       previous = kind;
-      joined = false;
+      joined = half_flag = false;
       continue;
     }
     const bool same_word = in_word(kind) && in_word(previous);
-    const bool attached = kind == Kind::extend || joined;
+    const bool flag_letter = c.value >= 0x1F1E6 && c.value <= 0x1F1FF;
+    const bool attached = kind == Kind::extend || joined || (half_flag && flag_letter);
     if (previous != Kind::blank && (same_word || attached)) {
       words.back() += bytes;
     } else {
       words.emplace_back(bytes);
     }
     joined = c.value == kZeroWidthJoiner;
+    half_flag = flag_letter && !attached;
     // An extension with nothing before it is a token that further extensions join.
     if (kind != Kind::extend)
       previous = kind;

@@ -49,6 +49,11 @@ void check(const Heatmap& map) {
     throw Error(ErrorCode::argument, "heatmap: expected a finite range with low < high, got " +
                                          std::to_string(map.range->low) + " to " +
                                          std::to_string(map.range->high));
+  for (const double positions : {map.positions_per_row, map.positions_per_column})
+    if (!(positions > 0 && positions <= 1e12))
+      throw Error(ErrorCode::argument,
+                  "heatmap: expected positions per row and column above 0, got " +
+                      std::to_string(positions));
   if (map.colors.stops.size() < 2)
     throw Error(ErrorCode::argument, "heatmap: expected a colour map of at least two stops, got " +
                                          std::to_string(map.colors.stops.size()));

@@ -28,11 +28,9 @@ int width_of(int file_descriptor, int otherwise) {
   return whole && width > 0 ? width : otherwise;
 }
 
-TerminalColor color_of(int file_descriptor) {
+TerminalColor color_of_environment() {
   const std::string_view term = environment("TERM"), color = environment("COLORTERM");
-  if (!isatty(file_descriptor) || !environment("NO_COLOR").empty() || term.empty() ||
-      term == "dumb")
-    return TerminalColor::ascii;
+  if (term.empty() || term == "dumb") return TerminalColor::ascii;
   if (color == "truecolor" || color == "24bit" || term.ends_with("-direct"))
     return TerminalColor::truecolor;
   return term.find("256color") != std::string_view::npos ? TerminalColor::palette256
@@ -41,9 +39,15 @@ TerminalColor color_of(int file_descriptor) {
 
 }  // namespace
 
+TerminalColor promised_color() {
+  const TerminalColor color = color_of_environment();
+  return color == TerminalColor::ascii ? TerminalColor::truecolor : color;
+}
+
 TerminalStyle detect_terminal(int file_descriptor) {
   TerminalStyle style;
-  style.color = color_of(file_descriptor);
+  const bool wanted = isatty(file_descriptor) && environment("NO_COLOR").empty();
+  style.color = wanted ? color_of_environment() : TerminalColor::ascii;
   style.width = std::clamp(width_of(file_descriptor, style.width), kMinTerminalWidth, kMaxWidth);
   return style;
 }

@@ -22,6 +22,7 @@ constexpr CodeRange kDropped[] = {
 
 constexpr char32_t kReplacement = 0xfffd;
 constexpr char32_t kJoiner = 0x200d;
+constexpr char32_t kLeftToRight = 0x200e, kRightToLeft = 0x200f;  // marks
 constexpr size_t kMaxCharacters = 1000;  // far beyond what any picture shows
 constexpr int kMaxMarks = 4;             // per letter; written languages need up to three
 
@@ -62,11 +63,32 @@ bool is_space(char32_t c) {
   return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x2028 || c == 0x2029;
 }
 
+// Blocks of scripts that are written from right to left, and of others' letters.
+bool is_right_to_left(char32_t c) {
+  return (c >= 0x590 && c < 0x900) || (c >= 0xfb1d && c < 0xfe00) || (c >= 0xfe70 && c < 0xff00) ||
+         (c >= 0x10800 && c < 0x11000) || (c >= 0x1e800 && c < 0x1f000);
+}
+bool is_left_to_right(char32_t c) {
+  const bool ascii = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  const bool marks = (c >= 0x300 && c < 0x370) || (c >= 0x2000 && c < 0x2c00) ||
+                     (c >= 0x3000 && c < 0x3005) || (c >= 0xfe00 && c < 0xfe70) || c >= 0x1f000;
+  return ascii || (c >= 0xc0 && c != 0xd7 && c != 0xf7 && !marks && !is_right_to_left(c));
+}
+
+bool reads_right_to_left(std::u32string_view text) {  // by its first letter
+  for (const char32_t c : text) {
+    if (is_right_to_left(c)) return true;
+    if (is_left_to_right(c)) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 int display_width(char32_t c) {
   if (c < 0x300) return 1;
-  if (c == kJoiner || c == 0x200c || contains(kZeroWidth, c)) return 0;
+  if (c >= 0x200c && c <= kRightToLeft) return 0;  // joiners and marks of direction
+  if (contains(kZeroWidth, c)) return 0;
   return contains(kWide, c) ? 2 : 1;
 }
 
@@ -74,6 +96,41 @@ int display_width(std::u32string_view text) {
   int width = 0;
   for (char32_t c : text) width += display_width(c);
   return width;
+}
+
+std::vector<std::u32string> letters(std::u32string_view text) {
+  std::vector<std::u32string> found;
+  for (const char32_t c : text) {
+    if (found.empty() || (display_width(c) > 0 && !contains(kSpacingMarks, c)))
+      found.emplace_back();
+    found.back() += c;
+  }
+  return found;
+}
+
+std::u32string closed(std::u32string_view text) {
+  std::u32string out(text);
+  if (!reads_right_to_left(text)) return out;
+  if (!is_right_to_left(out.front())) out.insert(out.begin(), kRightToLeft);
+  if (!is_right_to_left(out.back())) out += kRightToLeft;
+  return out;
+}
+
+std::u32string with_plain_emoji(std::u32string_view text) {
+  std::u32string out;
+  bool emoji = false;  // the last character that takes room
+  for (const char32_t c : text) {
+    const bool selector = c == 0xfe0e || c == 0xfe0f;
+    if (!selector && !(c == kJoiner && emoji)) out += c;
+    if (display_width(c) > 0) emoji = (c >= 0x2190 && c < 0x2c00) || c >= 0x1f000;
+  }
+  return out;
+}
+
+std::u32string kept_to_itself(std::u32string_view text) {
+  std::u32string out = closed(text);
+  if (std::any_of(out.begin(), out.end(), is_right_to_left)) out += kLeftToRight;
+  return out;
 }
 
 std::u32string clean_text(std::string_view utf8) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "viz/cells.h"
@@ -18,12 +19,13 @@ constexpr double kSmallestFont = 8, kLabelFont = 12, kTitleFont = 15, kCaptionFo
 constexpr double kSmallestNumber = 9, kLargestNumber = 13;  // fonts of the values in cells
 constexpr double kNumberPadding = 8;
 constexpr double kTickLength = 4, kTickGap = 3;
+constexpr double kDescent = 3;  // of level labels, whose letters may hang below the line
 constexpr double kLongestLabel = 150;
 constexpr double kAxisTitleGap = 8;
 constexpr double kTitleGap = 12;
 constexpr double kShortestTitle = 300;  // no title is wrapped to less than this
 constexpr int kMaxTitleLines = 3, kMaxCaptionLines = 4;
-constexpr double kBarGap = 20, kBarWidth = 14, kShortestBar = 90, kBarTickDistance = 30;
+constexpr double kBarGap = 20, kBarWidth = 14, kShortestBar = 90, kBarTickDistance = 18;
 constexpr int kMaxBarTicks = 8;
 constexpr double kLegendSwatch = 12, kLegendGap = 6;
 
@@ -52,6 +54,11 @@ struct Axis {
   Turn turn = Turn::none;
 };
 
+struct LegendItem {
+  std::u32string text;
+  std::optional<Color> color;  // absent: hatched
+};
+
 class Layout {
  public:
   Layout(const Heatmap& map, Foreign foreign)
@@ -59,8 +66,9 @@ class Layout {
 
   Drawing make() {
     size_cells();
-    rows_ = axis(map_.row_labels, map_.rows, map_box_.height, Turn::none);
-    columns_ = axis(map_.column_labels, map_.columns, map_box_.width, Turn::upwards);
+    rows_ = axis(map_.row_labels, map_.rows, map_.positions_per_row, map_box_.height, Turn::none);
+    columns_ = axis(map_.column_labels, map_.columns, map_.positions_per_column, map_box_.width,
+                    Turn::upwards);
     ticks_ = round_ticks(cells_.range.low, cells_.range.high,
                          std::min(kMaxBarTicks, static_cast<int>(bar_height() / kBarTickDistance)));
     place();
@@ -116,25 +124,28 @@ class Layout {
     map_box_ = {0, 0, cell_width_ * columns, cell_height_ * rows};
   }
 
-  // Labels of `count` cells along `length`; texts across the axis when they are too wide for their
-  // cells and `when_wide` says so.
-  Axis axis(const std::vector<std::string>& texts, int64_t count, double length,
+  // Labels of `count` cells of so many positions along `length`; texts across the axis when they
+  // are too wide for their cells and `when_wide` says so.
+  Axis axis(const std::vector<std::string>& texts, int64_t count, double positions, double length,
             Turn when_wide) const {
     Axis axis;
     const double cell = length / static_cast<double>(count);
-    const auto add = [&](int64_t i, std::u32string text) {
-      axis.labels.push_back({(static_cast<double>(i) + 0.5) * cell, std::move(text)});
+    const auto add = [&](double i, std::u32string text) {
+      axis.labels.push_back({(i + 0.5) * cell, std::move(text)});
     };
     const bool beside = when_wide == Turn::none;  // a vertical axis: lines of text, any width
     if (texts.empty()) {
-      const std::string last = std::to_string(count - 1);
+      const int64_t end = std::llround(static_cast<double>(count) * positions);
+      const std::string last = std::to_string(std::max<int64_t>(end - 1, 0));
       // The same room on both axes, so that square maps have the same ticks on both.
       const double room = std::max(kLineHeight * axis.font,
                                    width(std::u32string(last.begin(), last.end()), axis.font) + 6);
-      const int64_t step = round_step(room / cell);
-      for (int64_t i = 0; i < count; i += step) {
+      const int64_t step = round_step(room / cell * positions);
+      for (int64_t i = 0; i == 0 || i < end; i += step) {
         const std::string text = std::to_string(i);
-        add(i, std::u32string(text.begin(), text.end()));
+        // The middle of a single position, which is as good as the beginning of a cell of many.
+        const double at = (static_cast<double>(i) + 0.5) / positions - 0.5;
+        add(positions < 1 ? 0 : at, std::u32string(text.begin(), text.end()));
       }
     } else {
       axis.font = cell < kSmallestFont
@@ -150,15 +161,17 @@ class Layout {
       const bool level = !beside && axis.turn == Turn::none;
       const int64_t step = level ? 1 : round_step(1.1 * axis.font / cell);
       for (int64_t i = 0; i < count; i += step)
-        add(i, cut(clean_text(texts[static_cast<size_t>(i)]), kLongestLabel, axis.font));
+        add(static_cast<double>(i),
+            cut(clean_text(texts[static_cast<size_t>(i)]), kLongestLabel, axis.font));
     }
     for (const Axis::Label& label : axis.labels)
       axis.depth = std::max(axis.depth, width(label.text, axis.font));
-    if (!beside && axis.turn == Turn::none) axis.depth = text_height(axis.font);
+    if (!beside && axis.turn == Turn::none) axis.depth = text_height(axis.font) + kDescent;
     return axis;
   }
 
-  double bar_height() const { return std::max(map_box_.height, kShortestBar); }
+  bool has_bar() const { return map_.legend == Legend::bar; }
+  double bar_height() const { return has_bar() ? std::max(map_box_.height, kShortestBar) : 0; }
 
   // Breaks a text into lines at blanks; the last allowed line is shortened.
   std::vector<std::u32string> wrap(const std::u32string& text, double limit, double font,
@@ -189,13 +202,29 @@ class Layout {
              " \u00d7 " + std::to_string(cells_.columns_per_cell) + ".";
     if (cells_.any_clipped)
       text += std::string(text.empty() ? "" : " ") + "Values beyond the bar take its end colours.";
+    if (any_boxed())
+      text += std::string(text.empty() ? "" : " ") +
+              "Boxes hold the code points of characters that this font lacks; an SVG shows them.";
     return clean_text(text);
+  }
+
+  // Whether something of what stands around the map is a box, as far as place() has come.
+  bool any_boxed() const {
+    if (foreign_ != Foreign::as_box) return false;
+    const auto boxed = [](const std::u32string& text) { return count_boxes(text) > 0; };
+    const auto labels_boxed = [&](const Axis& axis) {
+      return std::any_of(axis.labels.begin(), axis.labels.end(),
+                         [&](const Axis::Label& label) { return boxed(label.text); });
+    };
+    return std::any_of(title_.begin(), title_.end(), boxed) || boxed(x_title_) || boxed(y_title_) ||
+           labels_boxed(rows_) || labels_boxed(columns_);
   }
 
   // Puts the map on the page; everything else hangs on it.
   void place() {
     out_.title = clean_text(map_.title);
-    title_ = wrap(out_.title, std::max(map_box_.width, kShortestTitle), kTitleFont, kMaxTitleLines);
+    title_ = wrap(out_.title, std::max(map_box_.width, kShortestTitle), kTitleFont * kBold,
+                  kMaxTitleLines);
     x_title_ = cut(clean_text(map_.x_label), std::max(map_box_.width, kLongestLabel), kLabelFont);
     y_title_ = cut(clean_text(map_.y_label), std::max(map_box_.height, kLongestLabel), kLabelFont);
 
@@ -204,7 +233,8 @@ class Layout {
     double bar_label = 0;
     for (const Tick& tick : ticks_)
       bar_label = std::max(bar_label, width(clean_text(tick.text), kLabelFont));
-    double right = kBarGap + kBarWidth + kTickLength + kTickGap + bar_label + kMargin;
+    double right = kMargin;
+    if (has_bar()) right += kBarGap + kBarWidth + kTickLength + kTickGap + bar_label;
     // What is centred on the map may be wider than the map.
     double centred = width(x_title_, kLabelFont);
     for (const std::u32string& line : title_)
@@ -235,8 +265,9 @@ class Layout {
     bottom = std::max(bottom, map_box_.y + bar_height() + text_height(kLabelFont) / 2);
     out_.width = std::ceil(left + map_box_.width + right);
 
-    if (cells_.any_masked) legend_.push_back(U"masked");
-    if (cells_.any_non_finite) legend_.push_back(U"not finite");
+    if (!has_bar()) legend_.push_back({U"allowed", map_.colors.at(1)});
+    if (cells_.any_masked) legend_.push_back({U"masked", std::nullopt});
+    if (cells_.any_non_finite) legend_.push_back({U"not finite", kNonFiniteColor});
     legend_y_ = bottom + kAxisTitleGap + kLegendGap;
     if (!legend_.empty())
       bottom = legend_y_ + static_cast<double>(legend_.size()) * (kLegendSwatch + kLegendGap) -
@@ -258,7 +289,7 @@ class Layout {
     paint_cells();
     paint_axes();
     paint_titles();
-    paint_bar();
+    if (has_bar()) paint_bar();
     paint_legend();
   }
 
@@ -323,7 +354,7 @@ class Layout {
       out_.shapes.push_back(Line{x, bottom, x, bottom + kTickLength, kAxisColor});
       const double below = bottom + kTickLength + kTickGap;
       if (columns_.turn == Turn::none)
-        text(x, below + columns_.depth / 2, columns_.font, Anchor::middle, label.text);
+        text(x, below + text_height(columns_.font) / 2, columns_.font, Anchor::middle, label.text);
       else
         text(x, below, columns_.font, Anchor::end, label.text, kInk, Turn::upwards);
     }
@@ -357,15 +388,15 @@ class Layout {
 
   void paint_legend() {
     double y = legend_y_;
-    for (const std::u32string& item : legend_) {
+    for (const LegendItem& item : legend_) {
       const Box swatch{map_box_.x, y, kLegendSwatch, kLegendSwatch};
-      if (item == U"masked")
-        out_.shapes.push_back(Hatch{swatch});
+      if (item.color)
+        out_.shapes.push_back(Fill{swatch, *item.color});
       else
-        out_.shapes.push_back(Fill{swatch, kNonFiniteColor});
+        out_.shapes.push_back(Hatch{swatch});
       out_.shapes.push_back(Frame{swatch, kAxisColor});
       text(swatch.x + kLegendSwatch + kLegendGap, y + kLegendSwatch / 2, kCaptionFont,
-           Anchor::start, item, kFaintInk);
+           Anchor::start, item.text, kFaintInk);
       y += kLegendSwatch + kLegendGap;
     }
     y = caption_y_ + kCaptionFont / 2;
@@ -375,7 +406,7 @@ class Layout {
     }
   }
 
-  static constexpr double kBold = 1.08;  // bold letters are wider by about this
+  static constexpr double kBold = 1.2;  // bold letters are wider by up to this
   static constexpr double kShortestLegendLine = 80;
 
   const Heatmap& map_;
@@ -389,7 +420,8 @@ class Layout {
   Box map_box_{};
   Axis rows_, columns_;
   std::vector<Tick> ticks_;
-  std::vector<std::u32string> title_, caption_, legend_;
+  std::vector<std::u32string> title_, caption_;
+  std::vector<LegendItem> legend_;
   std::u32string x_title_, y_title_;
   double x_title_y_ = 0, legend_y_ = 0, caption_y_ = 0;
 };

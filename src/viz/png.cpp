@@ -14,4 +14,11 @@ std::vector<unsigned char> to_png(const Heatmap& map) {
   return encode_png(raster.pixels, raster.width, raster.height);
 }
 
+int64_t boxed_characters(const Heatmap& map) {
+  int64_t boxes = 0;
+  for (const Shape& shape : lay_out(map, Foreign::as_box).shapes)
+    if (const Text* const text = std::get_if<Text>(&shape)) boxes += count_boxes(text->text);
+  return boxes;
+}
+
 }  // namespace rapt::viz

@@ -73,8 +73,7 @@ class Painter {
     const double width = text_width(s.text, Foreign::as_box) * s.size;
     double along = s.anchor == Anchor::start ? 0 : s.anchor == Anchor::end ? -width : -width / 2;
     const double drop = kCapHeight / 2 * s.size;
-    for (char32_t c : s.text) {
-      const Glyph g = glyph(c);
+    for (const Glyph& g : glyphs_of(s.text)) {
       const double weight = g.is_code ? kCodePen : s.weight == Weight::bold ? kBoldPen : kPen;
       const double pen = std::max(0.5, weight * s.size * scale_);
       std::vector<Segment> strokes;  // in pixels

@@ -1,5 +1,6 @@
 #include "viz/stroke_font.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -8,15 +9,15 @@
 #include <numbers>
 #include <string>
 
+#include "viz/accents.h"
 #include "viz/label_text.h"
+#include "viz/pen.h"
 
 namespace rapt::viz {
 namespace {
 
-// The strokes of a glyph, in tenths of the font size. Capitals are 7 high, small letters 5.
-//   M x y: lift the pen to here     L x y: line     Q cx cy x y: curve (quadratic)
-//   O cx cy rx ry: ellipse          A cx cy rx ry a b: arc between two angles in degrees,
-//                                   with a line to its beginning when the pen is down
+// The strokes of a glyph, in tenths of the font size (viz/pen.h). Capitals are 7 high, small
+// letters 5.
 struct Strokes {
   char32_t character;
   double width;  // without the space on both sides
@@ -27,6 +28,7 @@ constexpr double kUnit = 0.1;
 constexpr double kBearing = 0.9;  // space on either side of a glyph
 
 constexpr Strokes kStrokes[] = {
+#include "viz/european_strokes.inc"
     {U' ', 1.4, ""},
     {U'!', 0, "M0 7L0 2.2M0 0L0 0"},
     {U'"', 1.7, "M0 7L0 4.8M1.7 7L1.7 4.8"},
@@ -146,85 +148,11 @@ constexpr Strokes kStrokes[] = {
     {U'\u2581', 4.6, "M0 -0.8L4.6 -0.8L4.6 0L0 0L0 -0.8"},  // blank in SentencePiece
 };
 
-// Reads the path language above into segments.
-class Pen {
- public:
-  explicit Pen(const char* path) : at_(path), end_(path + std::char_traits<char>::length(path)) {}
-
-  std::vector<Segment> draw() {
-    while (at_ != end_) {
-      const char command = *at_++;
-      if (command == 'M') {
-        down_ = false;
-        if (next_is_number()) move();
-      } else if (command == 'L') {
-        const double x = number(), y = number();
-        line_to(x, y);
-      } else if (command == 'Q') {
-        curve();
-      } else if (command == 'O') {
-        down_ = false;
-        const double cx = number(), cy = number(), rx = number(), ry = number();
-        arc(cx, cy, rx, ry, 0, 360);
-      } else if (command == 'A') {
-        const double cx = number(), cy = number(), rx = number(), ry = number();
-        const double from = number(), to = number();
-        arc(cx, cy, rx, ry, from, to);
-      }
-    }
-    return std::move(segments_);
-  }
-
- private:
-  static constexpr double kDegreesPerSegment = 15;
-  static constexpr int kSegmentsPerCurve = 6;
-
-  bool next_is_number() const { return at_ != end_ && *at_ != ' '; }
-  double number() {
-    while (*at_ == ' ') ++at_;
-    double value = 0;
-    at_ = std::from_chars(at_, end_, value).ptr;
-    return value;
-  }
-  void move() {
-    x_ = number();
-    y_ = number();
-    down_ = true;
-  }
-  void line_to(double x, double y) {
-    if (down_) segments_.push_back({x_, y_, x, y});
-    x_ = x;
-    y_ = y;
-    down_ = true;
-  }
-  void curve() {
-    const double cx = number(), cy = number(), x = number(), y = number();
-    const double x0 = x_, y0 = y_;
-    for (int i = 1; i <= kSegmentsPerCurve; ++i) {
-      const double t = static_cast<double>(i) / kSegmentsPerCurve, s = 1 - t;
-      line_to(s * s * x0 + 2 * s * t * cx + t * t * x, s * s * y0 + 2 * s * t * cy + t * t * y);
-    }
-  }
-  void arc(double cx, double cy, double rx, double ry, double from, double to) {
-    const int count = static_cast<int>(std::ceil(std::fabs(to - from) / kDegreesPerSegment));
-    for (int i = 0; i <= count; ++i) {
-      const double angle = (from + (to - from) * i / count) * std::numbers::pi / 180;
-      line_to(cx + rx * std::cos(angle), cy + ry * std::sin(angle));
-    }
-  }
-
-  const char* at_;
-  const char* end_;
-  bool down_ = false;
-  double x_ = 0, y_ = 0;
-  std::vector<Segment> segments_;
-};
-
 const std::map<char32_t, Glyph>& glyphs() {
   static const std::map<char32_t, Glyph> all = [] {
     std::map<char32_t, Glyph> made;
     for (const Strokes& s : kStrokes) {
-      Glyph g{(s.width + 2 * kBearing) * kUnit, Pen(s.path).draw()};
+      Glyph g{(s.width + 2 * kBearing) * kUnit, draw_path(s.path)};
       for (Segment& line : g.segments)
         line = {(line.x1 + kBearing) * kUnit, line.y1 * kUnit, (line.x2 + kBearing) * kUnit,
                 line.y2 * kUnit};
@@ -274,19 +202,40 @@ constexpr double kViewerAdvance[] = {0, 0.62, 1};
 
 }  // namespace
 
-Glyph glyph(char32_t character) {
-  const auto found = glyphs().find(character);
-  return found != glyphs().end() ? found->second : code_box(character);
+std::vector<Glyph> glyphs_of(std::u32string_view text) {
+  std::vector<Glyph> drawn;
+  for (const char32_t character : text) {
+    const Accents parts = without_accents(character);
+    const bool mark = is_accent(character);
+    const bool on_letter = mark && !drawn.empty() && !drawn.back().is_code;
+    if (on_letter) {
+      add_accent(drawn.back(), character);
+      continue;
+    }
+    const auto found = glyphs().find(character);
+    const auto base = found != glyphs().end() ? found : glyphs().find(parts.letter);
+    drawn.push_back(base != glyphs().end() ? base->second : code_box(character));
+    if (found != glyphs().end()) continue;
+    for (const char32_t accent : parts.accents)
+      if (accent) add_accent(drawn.back(), accent);
+  }
+  return drawn;
+}
+
+int64_t count_boxes(std::u32string_view text) {
+  const std::vector<Glyph> drawn = glyphs_of(text);
+  return std::count_if(drawn.begin(), drawn.end(), [](const Glyph& g) { return g.is_code; });
 }
 
 double text_width(std::u32string_view text, Foreign foreign) {
   double width = 0;
-  for (char32_t c : text) {
+  if (foreign == Foreign::as_box) {
+    for (const Glyph& g : glyphs_of(text)) width += g.advance;
+    return width;
+  }
+  for (const char32_t c : text) {
     const auto found = glyphs().find(c);
-    if (found != glyphs().end())
-      width += found->second.advance;
-    else
-      width += foreign == Foreign::by_viewer ? kViewerAdvance[display_width(c)] : glyph(c).advance;
+    width += found != glyphs().end() ? found->second.advance : kViewerAdvance[display_width(c)];
   }
   return width;
 }

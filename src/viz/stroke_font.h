@@ -1,23 +1,27 @@
 #pragma once
-// A font of pen strokes, made for this library: printable ASCII and a little punctuation. Each
-// glyph is a set of line segments for a round pen, so it is drawn at any size and in any direction.
+// A font of pen strokes, made for this library: letters of the Latin, Greek and
+// Cyrillic alphabets with their accents, digits and punctuation. Each glyph is a set of line
+// segments for a round pen, so it is drawn at any size and in any direction.
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "viz/pen.h"
+
 namespace rapt::viz {
 
-struct Segment {
-  double x1, y1, x2, y2;  // y upwards from the baseline; font size 1
-};
-
-struct Glyph {
-  double advance;  // font size 1
+struct Glyph {  // font size 1
+  double advance;
   std::vector<Segment> segments;
   bool is_code = false;  // a box with a code point: fine print, for a fine pen
 };
 
-// The character's glyph; a box with the hexadecimal code point for characters the font lacks.
-Glyph glyph(char32_t character);
+// A glyph per letter, its accents included; for characters the font lacks a box with the
+// hexadecimal code point.
+std::vector<Glyph> glyphs_of(std::u32string_view text);
+
+// How many of them are such boxes.
+int64_t count_boxes(std::u32string_view text);
 
 // Who draws the characters that the font lacks: the viewer of the picture, with a font of its own,
 // or this font as a box.

@@ -1,7 +1,10 @@
 // A drawing as an SVG 1.1 document.
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <string>
-#include <type_traits>
+#include <utility>
 
 #include "rapt/viz/heatmap.h"
 #include "viz/drawing.h"
@@ -54,8 +57,26 @@ std::string base64(const std::vector<unsigned char>& bytes) {
   return out;
 }
 
+// Every pixel repeated until it measures half a unit: what smooths images then blurs no cell.
+Image magnified(const Image& image) {
+  const auto times = [](double length, int64_t count) {
+    return std::max<int64_t>(1, std::llround(2 * length / static_cast<double>(count)));
+  };
+  const int64_t down = times(image.box.height, image.rows);
+  const int64_t across = times(image.box.width, image.columns);
+  Image large{image.box, image.rows * down, image.columns * across, {}, image.palette};
+  large.pixels.reserve(static_cast<size_t>(large.rows * large.columns));
+  for (int64_t row = 0; row < large.rows; ++row)
+    for (int64_t column = 0; column < large.columns; ++column)
+      large.pixels.push_back(image.pixels[row / down * image.columns + column / across]);
+  return large;
+}
+
 class SvgWriter {
  public:
+  // `key` ends all identifiers.
+  explicit SvgWriter(std::string key) : key_(std::move(key)) {}
+
   std::string write(const Drawing& drawing) {
     const std::string width = number(drawing.width), height = number(drawing.height);
     out_ =
@@ -107,24 +128,21 @@ class SvgWriter {
     out_ += "<path d=\"M" + number(s.x1) + " " + number(s.y1) + "L" + number(s.x2) + " " +
             number(s.y2) + "\" stroke=\"" + hex(s.color) + "\"/>\n";
   }
-  // Identifiers name their content: several pictures in one page may define the same thing twice.
+  // Lines and no pattern: several programs paint patterns black, or not at all.
   void add(const Hatch& s) {
-    if (!hatch_defined_) {
-      const std::string p = number(kHatchPeriod);
-      const std::string lines = "M-1 1L1 -1M0 " + p + "L" + p + " 0M" + number(kHatchPeriod - 1) +
-                                " " + number(kHatchPeriod + 1) + "L" + number(kHatchPeriod + 1) +
-                                " " + number(kHatchPeriod - 1);
-      out_ += "<defs><pattern id=\"rapt-masked\" width=\"" + p + "\" height=\"" + p +
-              "\" patternUnits=\"userSpaceOnUse\"><rect width=\"" + p + "\" height=\"" + p +
-              "\" fill=\"" + hex(kWhite) + "\"/><path d=\"" + lines + "\" stroke=\"" +
-              hex(kHatchColor) + "\" stroke-width=\"" + number(kHatchWidth) +
-              "\"/></pattern></defs>\n";
-      hatch_defined_ = true;
+    const double right = s.box.x + s.box.width, bottom = s.box.y + s.box.height;
+    out_ += "<path d=\"";
+    // Where x + y is a multiple of the period, so that neighbouring areas continue each other.
+    for (double sum = (std::floor((s.box.x + s.box.y) / kHatchPeriod) + 1) * kHatchPeriod;
+         sum < right + bottom; sum += kHatchPeriod) {
+      const double x1 = std::max(s.box.x, sum - bottom), x2 = std::min(right, sum - s.box.y);
+      out_ += "M" + number(x1) + " " + number(sum - x1) + "L" + number(x2) + " " + number(sum - x2);
     }
-    out_ += "<rect" + place(s.box) + " fill=\"url(#rapt-masked)\"/>\n";
+    out_ += "\" fill=\"none\" stroke=\"" + hex(kHatchColor) + "\"" +
+            attribute("stroke-width", kHatchWidth) + "/>\n";
   }
   void add(const ColorBar& s) {
-    const std::string id = "rapt-bar-" + escape(clean_text(s.colors.name));
+    const std::string id = "rapt-bar-" + key_;
     out_ += "<defs><linearGradient id=\"" + id + "\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">";
     for (size_t i = 0; i < s.colors.stops.size(); ++i)
       out_ +=
@@ -139,7 +157,7 @@ class SvgWriter {
             " preserveAspectRatio=\"none\" image-rendering=\"optimizeSpeed\" "
             "style=\"image-rendering:optimizeSpeed;image-rendering:pixelated\" "
             "xlink:href=\"data:image/png;base64," +
-            base64(encode_png(s)) + "\"/>\n";
+            base64(encode_png(magnified(s))) + "\"/>\n";
   }
   void add(const Text& s) {
     constexpr const char* kAnchors[] = {"start", "middle", "end"};
@@ -152,18 +170,28 @@ class SvgWriter {
       out_ += std::string(" text-anchor=\"") + kAnchors[static_cast<int>(s.anchor)] + "\"";
     if (s.weight == Weight::bold) out_ += " font-weight=\"bold\"";
     if (turned) out_ += " transform=\"rotate(-90 " + number(x) + " " + number(y) + ")\"";
-    out_ += " fill=\"" + hex(s.color) + "\">" + escape(s.text) + "</text>\n";
+    out_ += " fill=\"" + hex(s.color) + "\">" + escape(closed(s.text)) + "</text>\n";
   }
 
+  const std::string key_;
   std::string out_;
   bool in_fills_ = false;
-  bool hatch_defined_ = false;
 };
+
+// 64 bits (FNV-1a) in hexadecimal.
+std::string hash_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  char digits[16];
+  return {digits, std::to_chars(digits, digits + sizeof digits, hash, 16).ptr};
+}
 
 }  // namespace
 
 std::string to_svg(const Heatmap& map) {
-  return SvgWriter().write(lay_out(map, Foreign::by_viewer));
+  const Drawing drawing = lay_out(map, Foreign::by_viewer);
+  // Pictures in one HTML page share their identifiers: these tell all that is drawn.
+  return SvgWriter(hash_of(SvgWriter("").write(drawing))).write(drawing);
 }
 
 }  // namespace rapt::viz

@@ -28,6 +28,7 @@ constexpr int64_t kMaxLabelledRows = 40;  // one line each; about a screen
 constexpr int kWidestLabelledCell = 12;
 constexpr int kTallestLabel = 8;  // of labels written downwards
 constexpr int kBlockWidth = 2;
+constexpr int kAxisTitleWidth = 8;  // beyond it the title of the rows has a line of its own
 constexpr int kWidestBar = 24;
 constexpr int kLegendWidth = 12;  // of "! not finite"
 constexpr int kTickLines = 5;     // between row numbers
@@ -47,10 +48,10 @@ class Screen {
                                    : pool(map_, map_.rows, map_.columns);
     rows_per_line_ = form_ == Form::pixels && !ascii_ ? 2 : 1;
     map_width_ = static_cast<int>(cells_.columns) * cell_width_;
-    line(clean_text(map_.title));
+    line(clean(map_.title));
     draw_column_heads();
     for (int64_t row = 0; row < cells_.rows; row += rows_per_line_) draw_row(row);
-    draw_bar();
+    if (map_.legend == Legend::bar) draw_bar();
     draw_legend();
     return out_.finish();
   }
@@ -60,15 +61,16 @@ class Screen {
   std::u32string cut(std::u32string_view text, int limit) const {
     return shorten(text, limit, ascii_ ? U'~' : U'\u2026', measure);
   }
+  static std::u32string clean(std::string_view utf8) { return with_plain_emoji(clean_text(utf8)); }
   void line(std::u32string_view text) {
     if (text.empty()) return;
-    out_.put(cut(text, style_.width));
+    out_.put(kept_to_itself(cut(text, style_.width)));
     out_.end_line();
   }
   // Puts a text into a field; the blanks are shared out by where it is to stand.
   enum class Stand { left, middle, right };
   void field(std::u32string_view text, int width, Stand stand, CellStyle style = {}) {
-    const std::u32string shown = cut(text, width);
+    const std::u32string shown = kept_to_itself(cut(text, width));
     const int blank = width - display_width(shown);
     const int before = stand == Stand::left ? 0 : stand == Stand::right ? blank : blank / 2;
     out_.put(std::u32string(static_cast<size_t>(before), U' ') + shown +
@@ -81,11 +83,17 @@ class Screen {
 
   void measure_labels() {
     const int limit = std::max(6, style_.width / 4);
-    int widest = static_cast<int>(std::to_string(map_.rows - 1).size());
+    const int64_t last = positions(map_.rows, map_.positions_per_row) - 1;
+    int widest = static_cast<int>(std::to_string(std::max<int64_t>(last, 0)).size());
     if (!map_.row_labels.empty()) widest = 0;
     for (const std::string& label : map_.row_labels)
-      widest = std::max(widest, display_width(clean_text(label)));
-    label_width_ = std::min(limit, std::max(widest, display_width(clean_text(map_.y_label))));
+      widest = std::max(widest, display_width(clean(label)));
+    const int title = std::min(kAxisTitleWidth, display_width(clean(map_.y_label)));
+    label_width_ = std::min(limit, std::max(widest, title));
+  }
+
+  static int64_t positions(int64_t cells, double each) {
+    return std::llround(static_cast<double>(cells) * each);
   }
 
   void choose_form() {
@@ -110,7 +118,7 @@ class Screen {
         form_ = Form::numbers;
         int wanted = least;
         for (const std::string& label : map_.column_labels)
-          wanted = std::max(wanted, display_width(clean_text(label)) + 2);
+          wanted = std::max(wanted, display_width(clean(label)) + 2);
         cell_width_ = std::clamp(wanted, least, std::max(least, kWidestLabelledCell));
         cell_width_ = std::min(cell_width_, room() / static_cast<int>(map_.columns));
         return;
@@ -119,41 +127,58 @@ class Screen {
     const bool blocks = map_.rows <= kMaxLabelledRows && kBlockWidth * map_.columns <= room();
     form_ = blocks ? Form::blocks : Form::pixels;
     cell_width_ = blocks ? kBlockWidth : 1;
+    // Lines of several rows name the first and the last one.
+    if (!blocks && !map_.row_labels.empty())
+      label_width_ = std::min(std::max(6, style_.width / 4), 2 * label_width_ + 3);
   }
 
   void draw_column_heads() {
-    const std::u32string x_title = clean_text(map_.x_label), y_title = clean_text(map_.y_label);
+    const std::u32string x_title = clean(map_.x_label), y_title = clean(map_.y_label);
     if (!x_title.empty() || !y_title.empty()) {
-      field(y_title, label_width_, Stand::right);
+      const bool y_apart = display_width(y_title) > label_width_;
+      if (y_apart) line(y_title);
+      field(y_apart ? U"" : y_title, label_width_, Stand::right);
       out_.blanks(1);
       // A title wider than the map stands where the map begins.
       const bool wide = display_width(x_title) > map_width_;
       field(x_title, wide ? room() : map_width_, wide ? Stand::left : Stand::middle);
       out_.end_line();
     }
-    if (map_.column_labels.empty() || form_ == Form::pixels) {
+    if (map_.column_labels.empty() || form_ == Form::pixels ||
+        (form_ == Form::blocks && columns_are_numbered())) {
       draw_column_numbers();
     } else if (form_ == Form::blocks) {
       draw_column_labels_downwards();
     } else {
       out_.blanks(label_width_ + 1);
       for (const std::string& label : map_.column_labels) {
-        field(clean_text(label), cell_width_ - 1, Stand::middle);
+        field(clean(label), cell_width_ - 1, Stand::middle);
         out_.blanks(1);
       }
       out_.end_line();
     }
   }
 
+  // "Key 0", "Key 1", ...: written downwards, the numbers are all that anybody needs.
+  bool columns_are_numbered() const {
+    const std::string& first = map_.column_labels.front();
+    if (!first.ends_with(" 0")) return false;
+    const std::string name = first.substr(0, first.size() - 1);
+    for (size_t i = 0; i < map_.column_labels.size(); ++i)
+      if (map_.column_labels[i] != name + std::to_string(i)) return false;
+    return true;
+  }
+
   void draw_column_numbers() {
-    const int digits = static_cast<int>(std::to_string(map_.columns - 1).size());
-    const double per_column =
-        static_cast<double>(cell_width_) / static_cast<double>(cells_.columns_per_cell);
-    const int64_t step = round_step((digits + 1) / per_column);
+    const int64_t end = positions(map_.columns, map_.positions_per_column);
+    const int digits = static_cast<int>(std::to_string(std::max<int64_t>(end - 1, 0)).size());
+    const double per_cell =
+        static_cast<double>(cells_.columns_per_cell) * map_.positions_per_column;
+    const int64_t step = round_step((digits + 1) / (cell_width_ / per_cell));
     std::string heads(static_cast<size_t>(map_width_), ' ');
-    for (int64_t i = 0; i < map_.columns; i += step) {
+    for (int64_t i = 0; i == 0 || i < end; i += step) {
       const std::string text = std::to_string(i);
-      const int64_t at = i / cells_.columns_per_cell * cell_width_ +
+      const int64_t at = static_cast<int64_t>(static_cast<double>(i) / per_cell) * cell_width_ +
                          std::max(0, cell_width_ - static_cast<int>(text.size())) / 2;
       if (at + std::ssize(text) <= std::ssize(heads))
         heads.replace(static_cast<size_t>(at), text.size(), text);
@@ -165,13 +190,16 @@ class Screen {
 
   // One character per line, the last ones just above the map.
   void draw_column_labels_downwards() {
-    std::vector<std::vector<std::u32string>> stacks;  // characters with their combining marks
+    std::vector<std::vector<std::u32string>> stacks;
     size_t tallest = 0;
     for (const std::string& label : map_.column_labels) {
       std::vector<std::u32string>& stack = stacks.emplace_back();
-      for (char32_t c : clean_text(label)) {
-        if (display_width(c) > 0 || stack.empty()) stack.emplace_back();
-        stack.back() += c;
+      for (const std::u32string& letter : letters(clean(label))) {
+        if (display_width(letter) <= kBlockWidth) {
+          stack.push_back(letter);
+        } else {  // several vowel signs
+          for (const char32_t c : letter) stack.emplace_back(1, c);
+        }
       }
       if (stack.size() > kTallestLabel) {
         stack.resize(kTallestLabel);
@@ -191,12 +219,27 @@ class Screen {
 
   std::u32string row_label(int64_t row) const {  // of the cells
     const int64_t first = row * cells_.rows_per_cell;
-    if (!map_.row_labels.empty()) return clean_text(map_.row_labels[static_cast<size_t>(first)]);
-    int64_t step = 1;
     const int64_t per_line = cells_.rows_per_cell * rows_per_line_;
-    if (form_ == Form::pixels) step = round_step(static_cast<double>(kTickLines * per_line));
-    const int64_t tick = (first + step - 1) / step * step;  // the first one that is in this line
-    if (tick >= first + per_line || tick >= map_.rows) return U"";
+    const int64_t end = std::min(first + per_line, map_.rows);
+    if (!map_.row_labels.empty()) {
+      const std::u32string label = clean(map_.row_labels[static_cast<size_t>(first)]);
+      if (end == first + 1) return label;
+      const std::u32string last = clean(map_.row_labels[static_cast<size_t>(end - 1)]);
+      // Both where there is room; else the first one, which the dots say is not alone.
+      const std::u32string both = label + (ascii_ ? U" ~ " : U" \u2026 ") + last;
+      if (display_width(both) <= label_width_) return both;
+      const bool room_for_dots = display_width(label) + 2 <= label_width_;
+      return room_for_dots ? label + (ascii_ ? U" ~" : U" \u2026") : label;
+    }
+    int64_t step = 1;
+    const double each = map_.positions_per_row;
+    const double lines_apart = static_cast<double>(kTickLines * per_line) * each;
+    if (form_ == Form::pixels) step = round_step(lines_apart);
+    // The first tick that is in this line.
+    const auto tick = static_cast<int64_t>(std::ceil(static_cast<double>(first) * each /
+                                                     static_cast<double>(step))) *
+                      step;
+    if (tick >= positions(end, each)) return U"";
     const std::string text = std::to_string(tick);
     return std::u32string(text.begin(), text.end());
   }
@@ -280,20 +323,38 @@ class Screen {
     const std::string low = format_short(cells_.range.low), high = format_short(cells_.range.high);
     const int numbers = static_cast<int>(low.size() + high.size());
     const int least = ascii_ ? static_cast<int>(kRamp.size()) + 2 : 4;  // of the bar itself
-    const int before = std::min(label_width_ + 1, style_.width - numbers - 2 - least);
-    const int width = std::min(kWidestBar, style_.width - before - numbers - 2);
+    const bool fits = numbers + 2 + least <= style_.width;              // else three lines
+    const int before = fits ? std::min(label_width_ + 1, style_.width - numbers - 2 - least)
+                            : std::min(label_width_ + 1, style_.width - least);
+    const int width = std::min(kWidestBar, style_.width - before - (fits ? numbers + 2 : 0));
+    const auto next_line = [&] {
+      if (fits) return out_.put(" ");
+      out_.end_line();
+      out_.blanks(before);
+    };
     out_.blanks(before);
-    out_.put(low + " ");
+    out_.put(low);
+    next_line();
     if (ascii_)
       out_.put("[" + std::string(kRamp) + "]");
     else
       for (int i = 0; i < width; ++i) out_.put(" ", {{}, map_.colors.at((i + 0.5) / width)});
-    out_.put(" " + high);
+    next_line();
+    out_.put(high);
     out_.end_line();
   }
 
   void draw_legend() {
     const int before = std::min(label_width_ + 1, style_.width - kLegendWidth);
+    if (map_.legend == Legend::allowed) {
+      out_.blanks(before);
+      if (ascii_)
+        out_.put(std::string(1, kRamp.back()));
+      else
+        out_.put(" ", {{}, map_.colors.at(1)});
+      out_.put(" allowed");
+      out_.end_line();
+    }
     if (cells_.any_masked) {
       out_.blanks(before);
       out_.put(ascii_ ? "/" : "\u00b7", {kFaint, {}});

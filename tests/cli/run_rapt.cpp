@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ void close_fd(int& fd) {
   dup2(err, STDERR_FILENO);
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGPIPE, how.out == Stdout::closed_pipe_without_signal ? SIG_IGN : SIG_DFL);
-  unsetenv("NO_COLOR");
+  for (const char* name : {"NO_COLOR", "COLORTERM", "COLUMNS"}) unsetenv(name);
   if (how.most_file_bytes >= 0) {
     const rlimit limit = {static_cast<rlim_t>(how.most_file_bytes), RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -78,6 +79,14 @@ Ran RaptTest::rapt(const std::vector<std::string>& arguments, const How& how) co
   if (how.out == Stdout::full_disk) {
     close_fd(out.write);
     out.write = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  }
+  if (how.out == Stdout::terminal) {
+    close_fd(out.read);
+    close_fd(out.write);
+    winsize size{};
+    size.ws_row = 40;
+    size.ws_col = static_cast<unsigned short>(how.columns);
+    if (openpty(&out.read, &out.write, nullptr, nullptr, &size) != 0) std::abort();
   }
   if (how.err == Stderr::terminal) {
     close_fd(err.read);

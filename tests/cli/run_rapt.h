@@ -20,7 +20,7 @@ struct Ran {
   std::string err;  // standard error
 };
 
-enum class Stdout { pipe, closed_pipe, closed_pipe_without_signal, full_disk };
+enum class Stdout { pipe, terminal, closed_pipe, closed_pipe_without_signal, full_disk };
 enum class Stderr { pipe, terminal };
 
 struct How {
@@ -28,6 +28,7 @@ struct How {
   std::vector<std::pair<std::string, std::string>> env = {};  // added to the environment
   Stdout out = Stdout::pipe;
   Stderr err = Stderr::pipe;
+  int columns = 80;              // of a terminal on standard output
   int64_t most_file_bytes = -1;  // RLIMIT_FSIZE; -1: none
   bool as_nobody = false;        // without root's rights, where this is root
   // Called with the process id and what stderr has said so far, until it returns true.

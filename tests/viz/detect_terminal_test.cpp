@@ -58,6 +58,17 @@ TEST_F(DetectTerminal, PipeHasNoColourAndTheWidthOfColumns) {
   EXPECT_EQ(detect_terminal(pipe_[1]).width, kMinTerminalWidth);
 }
 
+TEST_F(DetectTerminal, WhoAsksForColourGetsWhatTheEnvironmentPromises) {
+  setenv("NO_COLOR", "1", 1);
+  setenv("TERM", "xterm-256color", 1);
+  EXPECT_EQ(promised_color(), TerminalColor::palette256);
+  setenv("COLORTERM", "truecolor", 1);
+  EXPECT_EQ(promised_color(), TerminalColor::truecolor);
+  unsetenv("COLORTERM");
+  setenv("TERM", "dumb", 1);
+  EXPECT_EQ(promised_color(), TerminalColor::truecolor);
+}
+
 TEST_F(DetectTerminal, TerminalHasItsOwnWidthAndTheColoursOfItsEnvironment) {
   if (slave_ < 0) GTEST_SKIP() << "this system gives no pseudo-terminal";
   setenv("COLUMNS", "132", 1);

@@ -58,6 +58,7 @@ TEST(HeatmapErrors, RangesAndDecimalsMustMakeSense) {
   expect_error([](Heatmap& m) { m.decimals = 10; }, code, "0 to 9 decimals, got 10");
   expect_error([](Heatmap& m) { m.decimals = -1; }, code, "got -1");
   expect_error([](Heatmap& m) { m.colors = {}; }, code, "two stops, got 0");
+  expect_error([](Heatmap& m) { m.positions_per_row = 0; }, code, "above 0, got 0");
 }
 
 TEST(HeatmapErrors, NumbersInTooManyCellsAreRefused) {

@@ -46,6 +46,21 @@ Heatmap pooled() {
   return map;
 }
 
+Heatmap allowed_pairs() {
+  Heatmap map = test::weights(6, 6, test::Mask::causal);
+  for (size_t i = 0; i < map.values.size(); ++i) map.values[i] = map.allowed[i];
+  map.annotate = Annotate::never;
+  map.legend = Legend::allowed;
+  return map;
+}
+
+Heatmap scripts() {
+  Heatmap map = test::weights(6, 6, test::Mask::none);
+  map.row_labels = {"שלום!", "مرحبا", "こんにちは", "नमस्ते", "👩\u200d💻", "Zürich"};
+  map.column_labels = map.row_labels;
+  return map;
+}
+
 class GoldenTerminal : public testing::TestWithParam<Case> {};
 class GoldenSvg : public testing::TestWithParam<Case> {};
 
@@ -71,7 +86,9 @@ const Case kSmall[] = {{"two_tokens", test::two_tokens(), 80},
                        {"four_tokens", test::four_tokens(), 80},
                        {"four_tokens_in_three_stops", test::four_tokens_in_three_stops(), 80},
                        {"causal_with_faults", test::causal_with_faults(), 80},
-                       {"hostile_labels", test::hostile_labels(), 80}};
+                       {"hostile_labels", test::hostile_labels(), 80},
+                       {"allowed_pairs", allowed_pairs(), 80},
+                       {"scripts", scripts(), 80}};
 const Case kLarge[] = {{"words", words(), 60}, {"pooled", pooled(), 60}};
 
 INSTANTIATE_TEST_SUITE_P(Small, GoldenTerminal, testing::ValuesIn(kSmall), name_of);

@@ -73,7 +73,7 @@ TEST(Png, BarRunsFromLowToHigh) {
   const PngPixels png(to_png(map));
   int bars = 0;
   for (const Element& e : rectangles(map)) {
-    if (e.attributes.at("fill") != "url(#rapt-bar-blues)") continue;
+    if (!e.attributes.at("fill").starts_with("url(#rapt-bar-")) continue;
     ++bars;
     const int64_t x = pixel(e.number("x") + e.number("width") / 2);
     const int64_t top = pixel(e.number("y")), height = pixel(e.number("height"));
@@ -83,6 +83,14 @@ TEST(Png, BarRunsFromLowToHigh) {
           << y;
   }
   EXPECT_EQ(bars, 1);
+}
+
+// The border of all cells.
+Element border_of(const Heatmap& map) {
+  for (const Element& e : rectangles(map))
+    if (e.attributes.at("fill") == "none") return e;
+  ADD_FAILURE() << "no border";
+  return {};
 }
 
 std::set<int> colors_in(const PngPixels& png, const Element& e, double column, double row) {
@@ -105,21 +113,19 @@ TEST(Png, MaskedZeroAndNotFiniteAreThreeThings) {
   Heatmap map = test::causal_with_faults();
   map.annotate = Annotate::never;
   const PngPixels png(to_png(map));
-  const std::vector<Element> all = rectangles(map);
-  const Element& hatch = all.at(0);
-  ASSERT_EQ(hatch.attributes.at("fill"), "url(#rapt-masked)");
-  EXPECT_EQ(colors_in(png, hatch, 1, 0), (std::set<int>{code(kWhite), code(kHatchColor)}));
-  EXPECT_EQ(colors_in(png, hatch, 0, 1), (std::set<int>{code(map.colors.at(0))}));
-  EXPECT_EQ(colors_in(png, hatch, 1, 2), (std::set<int>{code(kNonFiniteColor)}));
-  EXPECT_EQ(colors_in(png, hatch, 2, 3), (std::set<int>{code(kNonFiniteColor)}));
+  const Element border = border_of(map);
+  EXPECT_EQ(colors_in(png, border, 1, 0), (std::set<int>{code(kWhite), code(kHatchColor)}));
+  EXPECT_EQ(colors_in(png, border, 0, 1), (std::set<int>{code(map.colors.at(0))}));
+  EXPECT_EQ(colors_in(png, border, 1, 2), (std::set<int>{code(kNonFiniteColor)}));
+  EXPECT_EQ(colors_in(png, border, 2, 3), (std::set<int>{code(kNonFiniteColor)}));
 }
 
 TEST(Png, NumbersContrastWithTheirCells) {
   const Heatmap map = test::causal_with_faults();
   const PngPixels png(to_png(map));
-  const std::vector<Element> all = rectangles(map);
-  EXPECT_TRUE(colors_in(png, all.at(0), 0, 0).contains(0xffffff));  // 1.00 on dark blue
-  EXPECT_TRUE(colors_in(png, all.at(0), 0, 1).contains(0x212529));  // 0.00 on nearly white
+  const Element border = border_of(map);
+  EXPECT_TRUE(colors_in(png, border, 0, 0).contains(0xffffff));  // 1.00 on dark blue
+  EXPECT_TRUE(colors_in(png, border, 0, 1).contains(0x212529));  // 0.00 on nearly white
 }
 
 TEST(Png, LargeMapsKeepEveryCell) {
@@ -159,6 +165,17 @@ TEST(Png, TurnedTextReadsUpwards) {
       inked += ink.red < 0x80;
     }
   EXPECT_GT(inked, 50);
+}
+
+TEST(Png, HasTheLettersOfEuropeAndBoxesForTheRest) {
+  Heatmap map = test::two_tokens();
+  map.row_labels = {"Straße naïve Łódź čeština þæð ơ e\u0323\u0301 «¿", "Ελληνικά ΰ"};
+  map.column_labels = {"Привіт, ёж", "„€“"};
+  EXPECT_EQ(boxed_characters(map), 0);
+  map.column_labels[1] = "日本";
+  EXPECT_EQ(boxed_characters(map), 2);
+  map.title = "שלום";
+  EXPECT_EQ(boxed_characters(map), 6);
 }
 
 TEST(Png, EveryPrintableCharacterLeavesInk) {

@@ -1,6 +1,7 @@
 // The SVG as a document: well-formed, self-contained, small.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -62,9 +63,8 @@ TEST(Svg, ShowsLabelsTitlesAndValues) {
 }
 
 TEST(Svg, HoldsOnlyHarmlessElementsWhateverTheLabels) {
-  const std::set<std::string> known = {"svg",   "title",          "rect",   "g",
-                                       "path",  "text",           "defs",   "stop",
-                                       "image", "linearGradient", "pattern"};
+  const std::set<std::string> known = {"svg",  "title", "rect", "g",     "path",
+                                       "text", "defs",  "stop", "image", "linearGradient"};
   for (const Heatmap& map : {test::hostile_labels(), test::weights(70, 70, test::Mask::causal),
                              test::causal_with_faults()}) {
     const SvgReader svg(to_svg(map));
@@ -99,15 +99,19 @@ TEST(Svg, IsVectorsUpToItsLimitAndAnImageAbove) {
   EXPECT_EQ(image.all("image").size(), 1u);
   EXPECT_LT(image.all("rect").size(), 10u);
   const test::PngPixels pixels = embedded(image);
-  EXPECT_EQ(pixels.width, 64);
-  EXPECT_EQ(pixels.height, 65);
+  // Half a unit per pixel, so that a program that smooths images blurs no cell.
+  EXPECT_EQ(pixels.width, std::lround(2 * image.all("image").at(0).number("width")));
+  EXPECT_EQ(pixels.height, std::lround(2 * image.all("image").at(0).number("height")));
+  EXPECT_EQ(pixels.width % 64, 0);
+  EXPECT_EQ(pixels.height % 65, 0);
 }
 
 TEST(Svg, ImageLetsTheHatchingThroughMaskedCells) {
   const SvgReader svg(to_svg(test::weights(100, 100, test::Mask::causal)));
   const test::PngPixels pixels = embedded(svg);
-  EXPECT_FALSE(pixels.opaque(51, 50));
-  EXPECT_TRUE(pixels.opaque(50, 50));
+  const int64_t cell = pixels.width / 100;
+  EXPECT_FALSE(pixels.opaque(51 * cell, 50 * cell));
+  EXPECT_TRUE(pixels.opaque(51 * cell - 1, 50 * cell));
   EXPECT_NE(all_text(svg).find("masked"), std::string::npos);
 }
 
@@ -123,15 +127,81 @@ TEST(Svg, PoolsByMaximumAndSaysSo) {
   const std::string document = to_svg(map);
   const SvgReader svg(document);
   const test::PngPixels pixels = embedded(svg);
-  EXPECT_EQ(pixels.width, 513);
-  EXPECT_EQ(pixels.height, 1024);
-  EXPECT_EQ(pixels.at(200, 100), map.colors.at(1));
-  EXPECT_EQ(pixels.at(200, 101), map.colors.at(0));
-  EXPECT_EQ(pixels.at(400, 300), kNonFiniteColor);
+  const int64_t across = pixels.width / 513, down = pixels.height / 1024;
+  EXPECT_EQ(pixels.width, 513 * across);
+  EXPECT_EQ(pixels.height, 1024 * down);
+  EXPECT_EQ(pixels.at(200 * across, 100 * down), map.colors.at(1));
+  EXPECT_EQ(pixels.at(200 * across, 101 * down), map.colors.at(0));
+  EXPECT_EQ(pixels.at(400 * across, 300 * down), kNonFiniteColor);
   EXPECT_NE(all_text(svg).find("4096 \xc3\x97 1025 cells; each pixel is the maximum of"),
             std::string::npos)
       << all_text(svg);
   EXPECT_LT(document.size(), 100'000u);
+}
+
+TEST(Svg, SharesNoIdentifierWithAnotherPicture) {
+  std::set<std::string> seen;
+  for (Heatmap map : {test::two_tokens(), test::four_tokens(), test::causal_with_faults(),
+                      test::weights(70, 70, test::Mask::causal)}) {
+    for (const std::string title : {"one", "two"}) {
+      map.title = title;
+      int named = 0;
+      const SvgReader svg(to_svg(map));
+      for (const Element& e : svg.elements()) {
+        if (!e.attributes.contains("id")) continue;
+        ++named;
+        EXPECT_TRUE(seen.insert(e.attributes.at("id")).second) << e.attributes.at("id");
+      }
+      EXPECT_EQ(named, 1) << "the bar";
+    }
+  }
+}
+
+TEST(Svg, HatchingStaysInItsArea) {
+  Heatmap map = test::weights(3, 5, test::Mask::causal);
+  const SvgReader svg(to_svg(map));
+  const double width = svg.elements().at(0).number("width");
+  int areas = 0;
+  for (const Element& path : svg.all("path")) {
+    if (!path.attributes.contains("stroke-width")) continue;
+    ++areas;
+    const std::string& d = path.attributes.at("d");
+    ASSERT_EQ(d.front(), 'M');
+    for (size_t at = 0; at < d.size(); at = d.find_first_of("ML", at + 1)) {
+      const double x = std::stod(d.substr(at + 1));
+      EXPECT_GE(x, 0);
+      EXPECT_LE(x, width);
+    }
+  }
+  EXPECT_EQ(areas, 2) << "the map and its legend";
+}
+
+TEST(Svg, MapsOfYesAndNoHaveALegendAndNoBar) {
+  Heatmap map = test::weights(3, 5, test::Mask::causal);
+  map.legend = Legend::allowed;
+  const SvgReader svg(to_svg(map));
+  EXPECT_TRUE(svg.all("linearGradient").empty());
+  EXPECT_NE(all_text(svg).find("allowed\nmasked\n"), std::string::npos) << all_text(svg);
+}
+
+TEST(Svg, TicksOfPooledMapsCountPositions) {
+  Heatmap map = test::weights(8, 8, test::Mask::none);
+  map.positions_per_row = 250;
+  map.positions_per_column = 12.5;
+  const std::string text = all_text(SvgReader(to_svg(map)));
+  for (const char* tick : {"0\n", "1800\n", "50\n"})
+    EXPECT_NE(text.find(tick), std::string::npos) << tick << text;
+  EXPECT_EQ(text.find("\n2000\n"), std::string::npos) << "beyond the end";
+}
+
+// In a line from left to right, what follows the last Hebrew letter would stand on its right.
+TEST(Svg, LabelsFromRightToLeftKeepTheirPunctuation) {
+  Heatmap map = test::two_tokens();
+  map.row_labels = {"שלום!", "shalom!"};
+  map.column_labels = {"(שלום)", "שלום"};
+  const std::string text = all_text(SvgReader(to_svg(map)));
+  for (const char* label : {"שלום!\u200f\n", "\nshalom!\n", "\n\u200f(שלום)\u200f\n", "\nשלום\n"})
+    EXPECT_NE(text.find(label), std::string::npos) << label << text;
 }
 
 TEST(Svg, SaysWhenTheBarEndsBeforeTheValues) {

@@ -30,11 +30,18 @@ std::string without_colors(const std::string& text) {
   return plain;
 }
 
+// Without the marks that keep what is written from right to left to itself.
+std::string without_marks(std::string text) {
+  for (const std::string mark : {"\u200e", "\u200f"})
+    for (size_t at = 0; (at = text.find(mark)) != std::string::npos;) text.erase(at, mark.size());
+  return text;
+}
+
 void expect_fits(const Heatmap& map, const TerminalStyle& style) {
   const std::string drawn = to_terminal(map, style);
-  const std::string plain = without_colors(drawn);
+  const std::string colorless = without_colors(drawn), plain = without_marks(colorless);
   if (style.color == TerminalColor::ascii) {
-    EXPECT_EQ(drawn, plain);
+    EXPECT_EQ(drawn, colorless);
   }
   EXPECT_EQ(drawn.back(), '\n');
   std::istringstream lines(plain);
@@ -55,15 +62,18 @@ TEST(Terminal, FitsItsWidthWhateverTheMap) {
     const test::Mask mask = i % 3 == 0 ? test::Mask::causal : test::Mask::none;
     Heatmap map = test::weights(up_to(limit), up_to(limit), mask);
     map.decimals = static_cast<int>(up_to(9));
-    const std::string letters[] = {"a", "\xe6\x97\xa5", "e\xcc\x81", "\x1b[1m", "W"};
+    const std::string letters[] = {"a", "\xe6\x97\xa5", "e\xcc\x81", "\x1b[1m", "W", "ש",
+                                   "ู",  "क्षि",          "👩\u200d💻",  "❤\ufe0f"};
     const auto label = [&] {
       std::string text;
-      for (int64_t n = up_to(20); n > 0; --n) text += letters[up_to(5) - 1];
+      for (int64_t n = up_to(20); n > 0; --n) text += letters[up_to(10) - 1];
       return text;
     };
     map.title = label();
     map.x_label = label();
     map.y_label = label();
+    if (i % 5 == 0) map.legend = Legend::allowed;
+    if (i % 7 == 0) map.positions_per_row = map.positions_per_column = 123.4;
     if (i % 2) {
       for (int64_t n = 0; n < map.rows; ++n) map.row_labels.push_back(label());
       for (int64_t n = 0; n < map.columns; ++n) map.column_labels.push_back(label());
@@ -74,6 +84,39 @@ TEST(Terminal, FitsItsWidthWhateverTheMap) {
     expect_fits(map, style);
     if (HasFailure()) return;
   }
+}
+
+// Terminals that reorder would otherwise take the cells along with the label.
+TEST(Terminal, LabelsFromRightToLeftEndBeforeTheCells) {
+  Heatmap map = test::two_tokens();
+  map.row_labels = {"שלום", "shalom"};
+  const std::string drawn = to_terminal(map, {TerminalColor::ascii, 80});
+  EXPECT_NE(drawn.find("שלום\u200e  0.48"), std::string::npos) << drawn;
+  EXPECT_NE(drawn.find("shalom  0.45"), std::string::npos) << drawn;
+}
+
+TEST(Terminal, TextsAreReducedToWhatTerminalsAgreeOn) {
+  EXPECT_EQ(with_plain_emoji(U"❤\ufe0f"), U"❤");
+  EXPECT_EQ(with_plain_emoji(U"👩\u200d💻"), U"👩💻");
+  EXPECT_EQ(with_plain_emoji(U"क्\u200dष"), U"क्\u200dष") << "a joiner that the script needs";
+  EXPECT_EQ(with_plain_emoji(U"plain"), U"plain");
+}
+
+TEST(Terminal, VowelSignsStayWithTheirLetters) {
+  EXPECT_EQ(letters(U"बिल्ली"), (std::vector<std::u32string>{U"बि", U"ल्", U"ली"}));
+  EXPECT_EQ(letters(U"e\u0301x"), (std::vector<std::u32string>{U"e\u0301", U"x"}));
+  EXPECT_TRUE(letters(U"").empty());
+}
+
+TEST(Terminal, LabelsOfPooledRowsNameTheFirstAndTheLast) {
+  Heatmap map = test::weights(80, 80, test::Mask::none);
+  for (int i = 0; i < 80; ++i) map.row_labels.push_back("w" + std::to_string(i));
+  const std::string drawn = to_terminal(map, {TerminalColor::ascii, 80});
+  EXPECT_NE(drawn.find("w0 ~"), std::string::npos) << drawn;
+  map.row_labels[0] = "a";
+  map.row_labels[1] = map.row_labels[2] = map.row_labels[3] = "b";
+  EXPECT_NE(to_terminal(map, {TerminalColor::ascii, 80}).find("a ~ b "), std::string::npos)
+      << drawn;
 }
 
 TEST(Terminal, HostileLabelsDoNotEscape) {

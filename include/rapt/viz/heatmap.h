@@ -26,6 +26,12 @@ enum class Annotate : uint8_t {
   never,
 };
 
+// What explains the colours.
+enum class Legend : uint8_t {
+  bar,      // a bar with numbers
+  allowed,  // "allowed" and "masked": for maps that say no more than that
+};
+
 struct Heatmap {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -34,6 +40,8 @@ struct Heatmap {
 
   std::vector<std::string> row_labels = {};     // [rows]; empty: the row numbers, from 0
   std::vector<std::string> column_labels = {};  // [columns]; empty: the column numbers, from 0
+  // What a cell of a map that was pooled before stands for: axes without labels count positions.
+  double positions_per_row = 1, positions_per_column = 1;
   std::string title = {};
   std::string x_label = "Keys";
   std::string y_label = "Queries";
@@ -44,6 +52,7 @@ struct Heatmap {
   std::optional<ValueRange> range = {};
   int decimals = 2;  // of the numbers in the cells, 0 to 9
   Annotate annotate = Annotate::automatic;
+  Legend legend = Legend::bar;
 };
 
 // A number of cells per side up to which each cell is a rectangle with room for text. Above it
@@ -53,15 +62,20 @@ inline constexpr int64_t kMaxVectorCells = 64;
 // A number of cells per side above which pictures show the maximum of blocks of cells, and say so.
 inline constexpr int64_t kMaxImageCells = 1024;
 
-// All three throw Error(shape) when sizes do not fit together or there is no cell, Error(argument)
-// for a bad range or number of decimals, Error(unsupported) for Annotate::always on too many cells.
+// All of them throw Error(shape) when sizes do not fit together or there is no cell,
+// Error(argument) for a bad range or number of decimals, Error(unsupported) for Annotate::always on
+// too many cells.
 
-// A complete SVG 1.1 document: no script, no external reference, a generic font family.
+// A complete SVG 1.1 document: no script, no external reference, a generic font family. Several may
+// stand in one HTML page: identifiers differ from picture to picture.
 std::string to_svg(const Heatmap& map);
 
-// The same picture as a PNG file of two pixels per unit of the SVG. Its own font has ASCII and some
-// punctuation; any other character is a box with its code point.
+// The same picture as a PNG file of two pixels per unit of the SVG. Its own font has Latin letters
+// with their accents; any other character is a box with its code point, and the picture says so.
 std::vector<unsigned char> to_png(const Heatmap& map);
+
+// How many characters to_png draws as such a box, for a message that an SVG would show them.
+int64_t boxed_characters(const Heatmap& map);
 
 // Lines of text that end in a newline and fit style.width, larger maps pooled by their maximum.
 std::string to_terminal(const Heatmap& map, const TerminalStyle& style);

@@ -10,8 +10,8 @@ enum class TerminalColor : uint8_t {  // how many colours
   ascii,                              // no escape sequence; " .:-=+*#%@" from low to high
 };
 
-// Width below which to_terminal has no room for a bar between its two numbers.
-inline constexpr int kMinTerminalWidth = 32;
+// Width below which to_terminal has no room for labels beside cells.
+inline constexpr int kMinTerminalWidth = 20;
 
 struct TerminalStyle {  // how to_terminal() draws
   TerminalColor color = TerminalColor::ascii;
@@ -23,5 +23,9 @@ struct TerminalStyle {  // how to_terminal() draws
 // TERM with "256color": palette256. Anything else: ascii. The width is the terminal's, else
 // COLUMNS, else 80.
 TerminalStyle detect_terminal(int file_descriptor);
+
+// The colours that TERM and COLORTERM promise, whatever a file descriptor is and NO_COLOR says;
+// truecolor where they promise none: for those who ask for colour in a pipe.
+TerminalColor promised_color();
 
 }  // namespace rapt::viz
