@@ -35,7 +35,7 @@ TEST(SplitWords, BeyondAscii) {
   EXPECT_EQ(split_words("hi😀😀"), (Words{"hi", "😀", "😀"}));
   EXPECT_EQ(split_words("👩\u200d💻 👍🏽x"), (Words{"👩\u200d💻", "👍🏽", "x"}));
   EXPECT_EQ(split_words("\u0301a"), (Words{"\u0301", "a"}));
-  EXPECT_EQ(split_words("🇩🇪🇫🇷 🇪 🇺x"), (Words{"🇩🇪", "🇫🇷", "🇪", "🇺x"}));
+  EXPECT_EQ(split_words("🇩🇪🇫🇷 🇪 🇺x"), (Words{"🇩🇪", "🇫🇷", "🇪", "🇺", "x"}));
 }
 
 TEST(SplitWords, InvalidUtf8BecomesReplacementCharacters) {
