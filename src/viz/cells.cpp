@@ -97,7 +97,9 @@ Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns) {
   }
   cells.any_masked =
       std::find(cells.kinds.begin(), cells.kinds.end(), CellKind::masked) != cells.kinds.end();
-  if (map.range) {
+  if (map.legend == Legend::allowed) {
+    cells.range = {0, 1 / kAllowedPosition};
+  } else if (map.range) {
     cells.range = *map.range;
     cells.any_clipped = least < cells.range.low || greatest > cells.range.high;
   } else if (least <= greatest) {

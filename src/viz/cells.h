@@ -32,6 +32,9 @@ void check(const Heatmap& map);
 // nor a fault disappears. The map must be checked.
 Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns);
 
+// Where the colour map stands for "allowed" (Legend::allowed): seen on white and on black.
+inline constexpr double kAllowedPosition = 0.7;
+
 // A colour that no colour map has, for values that are not finite.
 inline constexpr Color kNonFiniteColor{0xd6, 0x33, 0x6c};
 

@@ -265,7 +265,7 @@ class Layout {
     bottom = std::max(bottom, map_box_.y + bar_height() + text_height(kLabelFont) / 2);
     out_.width = std::ceil(left + map_box_.width + right);
 
-    if (!has_bar()) legend_.push_back({U"allowed", map_.colors.at(1)});
+    if (!has_bar()) legend_.push_back({U"allowed", map_.colors.at(kAllowedPosition)});
     if (cells_.any_masked) legend_.push_back({U"masked", std::nullopt});
     if (cells_.any_non_finite) legend_.push_back({U"not finite", kNonFiniteColor});
     legend_y_ = bottom + kAxisTitleGap + kLegendGap;

@@ -68,7 +68,8 @@ Image magnified(const Image& image) {
   large.pixels.reserve(static_cast<size_t>(large.rows * large.columns));
   for (int64_t row = 0; row < large.rows; ++row)
     for (int64_t column = 0; column < large.columns; ++column)
-      large.pixels.push_back(image.pixels[row / down * image.columns + column / across]);
+      large.pixels.push_back(
+          image.pixels[static_cast<size_t>(row / down * image.columns + column / across)]);
   return large;
 }
 

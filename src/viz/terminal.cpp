@@ -273,6 +273,7 @@ class Screen {
       case CellKind::value:
         break;
     }
+    if (map_.legend == Legend::allowed) return kRamp.back();
     const double levels = static_cast<double>(kRamp.size());
     const double position = cells_.position(cells_.value(row, column)) * levels;
     return kRamp[static_cast<size_t>(std::clamp(std::floor(position), 0.0, levels - 1))];
@@ -351,7 +352,7 @@ class Screen {
       if (ascii_)
         out_.put(std::string(1, kRamp.back()));
       else
-        out_.put(" ", {{}, map_.colors.at(1)});
+        out_.put(" ", {{}, map_.colors.at(kAllowedPosition)});
       out_.put(" allowed");
       out_.end_line();
     }

@@ -1,6 +1,7 @@
 #include "viz/terminal_text.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "viz/label_text.h"
@@ -8,9 +9,50 @@
 namespace rapt::viz {
 namespace {
 
-int square_distance(Color a, Color b) {
-  const int red = a.red - b.red, green = a.green - b.green, blue = a.blue - b.blue;
-  return red * red + green * green + blue * blue;
+// A colour in OKLab (Ottosson 2020), where distances are about what the eye sees.
+struct Lab {
+  double lightness = 0, a = 0, b = 0;
+};
+
+Lab lab(Color c) {
+  const auto linear = [](uint8_t v) {
+    const double x = v / 255.0;
+    return x <= 0.04045 ? x / 12.92 : std::pow((x + 0.055) / 1.055, 2.4);
+  };
+  const double red = linear(c.red), green = linear(c.green), blue = linear(c.blue);
+  const double l = std::cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue);
+  const double m = std::cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue);
+  const double s = std::cbrt(0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue);
+  return {0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
+          1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
+          0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s};
+}
+
+// Hues count four times as much as lightness: a dark blue is to stay blue, in a palette that has
+// few dark colours.
+double distance(const Lab& x, const Lab& y) {
+  const double lightness = x.lightness - y.lightness, a = x.a - y.a, b = x.b - y.b;
+  return lightness * lightness + 4 * (a * a + b * b);
+}
+
+constexpr int kFirstOfCube = 16, kFirstGrey = 232, kPaletteEnd = 256;
+
+// The colours from index 16: the 6x6x6 cube, and 24 greys: 8, 18, ... 238. Those before it are the
+// terminal's own.
+const std::array<Lab, kPaletteEnd - kFirstOfCube>& palette() {
+  static const std::array<Lab, kPaletteEnd - kFirstOfCube> all = [] {
+    constexpr uint8_t kLevels[] = {0, 95, 135, 175, 215, 255};
+    std::array<Lab, kPaletteEnd - kFirstOfCube> made;
+    for (int i = kFirstOfCube; i < kPaletteEnd; ++i) {
+      const int cube = i - kFirstOfCube;
+      const auto grey = static_cast<uint8_t>(8 + 10 * (i - kFirstGrey));
+      made[static_cast<size_t>(cube)] =
+          lab(i < kFirstGrey ? Color{kLevels[cube / 36], kLevels[cube / 6 % 6], kLevels[cube % 6]}
+                             : Color{grey, grey, grey});
+    }
+    return made;
+  }();
+  return all;
 }
 
 std::string parameters(Color c, TerminalColor color) {
@@ -22,20 +64,11 @@ std::string parameters(Color c, TerminalColor color) {
 }  // namespace
 
 int nearest_palette_index(Color color) {
-  constexpr uint8_t kLevels[] = {0, 95, 135, 175, 215, 255};  // of the cube, from index 16
-  const auto level = [&](uint8_t v) {
-    const auto nearer = [v](uint8_t a, uint8_t b) { return std::abs(a - v) < std::abs(b - v); };
-    return static_cast<int>(std::min_element(kLevels, kLevels + 6, nearer) - kLevels);
-  };
-  const int red = level(color.red), green = level(color.green), blue = level(color.blue);
-  const Color cube{kLevels[red], kLevels[green], kLevels[blue]};
-  // 24 greys from index 232: 8, 18, ... 238.
-  const int mean = (color.red + color.green + color.blue) / 3;
-  const int step = std::clamp((mean - 8 + 5) / 10, 0, 23);
-  const uint8_t v = static_cast<uint8_t>(8 + 10 * step);
-  return square_distance({v, v, v}, color) < square_distance(cube, color)
-             ? 232 + step
-             : 16 + 36 * red + 6 * green + blue;
+  const Lab wanted = lab(color);
+  const auto nearest = std::min_element(
+      palette().begin(), palette().end(),
+      [&](const Lab& x, const Lab& y) { return distance(x, wanted) < distance(y, wanted); });
+  return kFirstOfCube + static_cast<int>(nearest - palette().begin());
 }
 
 void TerminalText::set(CellStyle style) {

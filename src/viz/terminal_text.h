@@ -33,7 +33,7 @@ class TerminalText {
   std::string out_;
 };
 
-// The index in xterm's 256 colours that is nearest: the 6x6x6 cube or the grey ramp.
+// The index in xterm's 256 colours that looks nearest: the 6x6x6 cube or the grey ramp.
 int nearest_palette_index(Color color);
 
 }  // namespace rapt::viz

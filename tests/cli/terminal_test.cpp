@@ -80,7 +80,7 @@ TEST_F(TerminalTest, ColoursAreThoseOfTheTerminal) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return rapt(arguments, {.env = environment, .out = Stdout::terminal}).out;
   };
-  EXPECT_TRUE(contains(draw(kTruecolor), "\x1b[48;2;8;48;107m")) << draw(kTruecolor);
+  EXPECT_TRUE(contains(draw(kTruecolor), "\x1b[48;2;46;126;188m")) << draw(kTruecolor);
   EXPECT_TRUE(contains(draw(kPalette), "\x1b[48;5;")) << draw(kPalette);
   EXPECT_FALSE(contains(draw(kPalette), "48;2;"));
   for (const Environment& plain :

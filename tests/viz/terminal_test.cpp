@@ -160,6 +160,7 @@ TEST(Terminal, PalettePicksTheNearestColour) {
   EXPECT_EQ(nearest_palette_index({255, 0, 0}), 196);
   EXPECT_EQ(nearest_palette_index({128, 128, 128}), 244);
   EXPECT_EQ(nearest_palette_index({0x6b, 0xae, 0xd6}), 74);  // 5f afd7
+  EXPECT_EQ(nearest_palette_index({0x08, 0x30, 0x6b}), 17);  // 00005f: blue, not the nearer green
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ enum class Annotate : uint8_t {
 // What explains the colours.
 enum class Legend : uint8_t {
   bar,      // a bar with numbers
-  allowed,  // "allowed" and "masked": for maps that say no more than that
+  allowed,  // "allowed" and "masked": for maps that say no more than that; `range` is not used
 };
 
 struct Heatmap {
