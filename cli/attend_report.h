@@ -42,6 +42,10 @@ struct AttendReport {
   // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
   // counted.
   double flops() const;
+
+  // How long the computation will take at about the share of the peak that the kernels reach; what
+  // is captured beside the output comes on top. Measures the peak for a moment. -1: unknown.
+  double estimated_seconds() const;
 };
 
 std::string summary_text(const AttendReport& report);

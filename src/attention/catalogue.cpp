@@ -95,7 +95,9 @@ std::string nearest(std::string_view name, std::span<const std::string_view> kno
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;  // farther is no misspelling
   for (const std::string_view candidate : known) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) best = candidate, best_distance = distance;
+    // "or" is near "foo" only because both are short: half of the letters must stay.
+    const bool alike = 2 * distance <= std::max(name.size(), candidate.size());
+    if (alike && distance < best_distance) best = candidate, best_distance = distance;
   }
   return std::string(best);
 }

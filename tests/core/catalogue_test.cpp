@@ -181,6 +181,9 @@ TEST(Nearest, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(rapt::nearest("window", known), "window");
   EXPECT_EQ(rapt::nearest("transformer", known), "");
   EXPECT_EQ(rapt::nearest("x", {}), "");
+  const std::string_view shorter[] = {"or", "and", "not"};
+  EXPECT_EQ(rapt::nearest("foo", shorter), "") << "too little of it stays";
+  EXPECT_EQ(rapt::nearest("", shorter), "");
 }
 
 }  // namespace
