@@ -32,6 +32,12 @@
 namespace rapt::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 double cpu_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -97,12 +103,11 @@ AttentionResult compute(const Problem& problem, const AttentionOptions& options,
     const PeakMemory memory;
     ProgressLine progress(report.flops(), style);
     context.progress = progress.hook();
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     const double cpu_start = cpu_seconds();
     result = scaled_dot_product_attention(inputs.query, inputs.key, inputs.value, options, context);
     report.cpu_seconds = cpu_seconds() - cpu_start;
-    report.wall_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.wall_seconds = seconds_since(start);
     report.memory_growth = memory.growth();
   }
   if (with_peak) {
@@ -158,6 +163,7 @@ void print_report(const AttendArguments& a, const AttendReport& report) {
 }
 
 void run_attend(const AttendArguments& a) {
+  const Clock::time_point start = Clock::now();
   const Overwrite overwrite = a.force ? Overwrite::yes : Overwrite::no;
   std::optional<TensorOutputs> outputs;
   std::optional<Pictures> pictures;
@@ -179,9 +185,11 @@ void run_attend(const AttendArguments& a) {
   report.memory_needed = budget.taken();
   if (a.plan) return print_report(a, report);
   tell_time(report);
+  report.read_seconds = seconds_since(start);
 
   const AttentionResult result =
       compute(problem, captures.options, progress_style(a.progress), a.peak, report);
+  const Clock::time_point computed = Clock::now();
   report.computed = true;
   report.output = result.output.view();
   report.weights = asked_weights(a, captures, result);
@@ -208,6 +216,7 @@ void run_attend(const AttendArguments& a) {
   for (const Output& picture : pictures->outputs()) {
     report.files.push_back({"heatmap", picture.path(), ""});
   }
+  report.write_seconds = seconds_since(computed);
   print_report(a, report);
 }
 

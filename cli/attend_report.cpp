@@ -69,7 +69,9 @@ double AttendReport::estimated_seconds() const {
   if (flops() < 0) return -1;
   constexpr double kMoment = 0.5e-3;  // of CPU time: a few loops
   // README.md has 83 to 87 % for f32 with AVX-512; f64 has half the lanes.
-  const double share = query.dtype == DType::f64 ? 0.4 : 0.8;
+  // Without vectors exp takes as long as the dot products.
+  const bool half = query.dtype == DType::f64 || plan.isa == std::string_view("scalar");
+  const double share = half ? 0.4 : 0.8;
   return flops() / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
 }
 
@@ -179,8 +181,10 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   plan["matrix_bytes"] = r.plan.matrix_bytes;
   Json& time = document["time"];
   if (r.computed) {
+    time["read_seconds"] = r.read_seconds;
     time["wall_seconds"] = r.wall_seconds;
     time["cpu_seconds"] = r.cpu_seconds;
+    time["write_seconds"] = r.write_seconds;
     time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
   }
   const double estimate = r.computed ? -1 : r.estimated_seconds();

@@ -32,6 +32,7 @@ struct AttendReport {
   std::optional<std::vector<HeadStats>> stats;
   std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
+  double read_seconds = 0, write_seconds = 0;  // before and after the computation
   std::optional<double> peak_gflops;  // if it was asked for
   int64_t memory_limit = 0;           // bytes
   int64_t memory_needed = 0;          // bytes, inputs included

@@ -133,7 +133,9 @@ Ran RaptTest::rapt(const std::vector<std::string>& arguments, const How& how) co
   }
   close_fd(in.write);
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage used = {};
+  wait4(child, &status, 0, &used);
+  ran.peak_bytes = used.ru_maxrss * 1024;
   if (WIFEXITED(status)) ran.exit = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) ran.signal = WTERMSIG(status);
   return ran;

@@ -15,10 +15,11 @@
 namespace rapt::cli_test {
 
 struct Ran {
-  int exit = -1;    // -1: ended by a signal
-  int signal = 0;   // which
-  std::string out;  // standard output
-  std::string err;  // standard error
+  int exit = -1;           // -1: ended by a signal
+  int signal = 0;          // which
+  std::string out;         // standard output
+  std::string err;         // standard error
+  int64_t peak_bytes = 0;  // the most memory that it held, mapped files included
 };
 
 enum class Stdout { pipe, closed_pipe, closed_pipe_without_signal, full_disk };
