@@ -97,7 +97,7 @@ std::string summary_text(const AttendReport& r) {
                             r.plan.tiles_partial, r.plan.tiles_skipped));
   if (r.computed) {
     line("time", time_text(r));
-  } else if (const double seconds = r.estimated_seconds(); seconds >= 0) {
+  } else if (const double seconds = r.estimated_seconds(); seconds >= 1e-3) {
     line("time", "about " + seconds_text(seconds));
   }
   if (r.peak_gflops) {
@@ -179,6 +179,8 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   plan["workspace_bytes"] = r.plan.workspace_bytes;
   plan["result_bytes"] = r.plan.result_bytes;
   plan["matrix_bytes"] = r.plan.matrix_bytes;
+  const double estimate = r.computed ? -1 : r.estimated_seconds();
+  plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
   Json& time = document["time"];
   if (r.computed) {
     time["read_seconds"] = r.read_seconds;
@@ -187,8 +189,6 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
     time["write_seconds"] = r.write_seconds;
     time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
   }
-  const double estimate = r.computed ? -1 : r.estimated_seconds();
-  plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
   Json& peak = document["peak"];
   if (r.peak_gflops) {
     peak["fma_gflops"] = *r.peak_gflops;

@@ -159,7 +159,7 @@ TEST_F(CompletionsTest, ZshCompletesOptionsAndValues) {
   write("type.zsh", R"zsh(
 zmodload zsh/zpty || exit 77
 zpty -b shell zsh -f -i
-zpty -w shell "fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D; rapt() { print -r \"<<$*>>\" }; print REA''DY"
+zpty -w shell "fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D; rapt() { print -r \"<<\$*>>\" }; print REA''DY"
 zpty -r -m shell said '*READY*'
 for line; do
   zpty -w -n shell $line$'\t\n'
