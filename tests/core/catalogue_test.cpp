@@ -184,6 +184,8 @@ TEST(Nearest, SuggestsOnlyWhatIsNear) {
   const std::string_view shorter[] = {"or", "and", "not"};
   EXPECT_EQ(rapt::nearest("foo", shorter), "") << "too little of it stays";
   EXPECT_EQ(rapt::nearest("", shorter), "");
+  const std::string_view types[] = {"f16", "f32", "bf16"};
+  EXPECT_EQ(rapt::nearest("f23", types), "f32") << "neighbours swapped";
 }
 
 }  // namespace
