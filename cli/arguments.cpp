@@ -77,6 +77,7 @@ void refuse_unknown(const CLI::App& command) {
 
 void refuse_empty(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
+    if (option->get_expected_min() == 0) continue;  // flags, and options that may stand alone
     const std::vector<std::string>& values = option->results();
     if (std::find(values.begin(), values.end(), "") != values.end()) {
       throw usage_error(option->get_name() + ": expected a value, got an empty one");

@@ -32,6 +32,12 @@
 namespace rapt::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 double cpu_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -59,12 +65,32 @@ TensorOutputs open_outputs(const AttendArguments& a) {
     const std::string option = std::string("--") + what;
     outputs.add(what, option, place_of(option, *path));
   }
+  if (!a.stats_file.empty()) {
+    const TensorPlace place = place_of("--stats", a.stats_file);
+    if (!place.name.empty())
+      throw usage_error("--stats: its tensors have names of their own, got '" + a.stats_file + "'");
+    for (const char* const what : kStatsTensors) outputs.add(what, "--stats", place);
+  }
   return outputs;
 }
 
+// What takes long is told before it starts. Quicker work is not held up by an estimate.
+void tell_time(const AttendReport& report) {
+  constexpr double kMuchWork = 2e10;  // operations: seconds on one scalar core, a tenth on AVX-512
+  constexpr double kLong = 2;         // seconds
+  if (report.flops() < kMuchWork) return;
+  const double seconds = report.estimated_seconds();
+  if (seconds < kLong) return;
+  const std::string time =
+      seconds < 100 ? fmt::format("{:.0f} s", seconds) : clock_text(seconds) + " (h:mm:ss)";
+  narrate(fmt::format(
+      "computes for about {} with {}", time,
+      report.plan.threads == 1 ? "one thread" : std::to_string(report.plan.threads) + " threads"));
+}
+
 // Runs the call and measures it.
-AttentionResult compute(const Problem& problem, const AttentionOptions& options, bool with_peak,
-                        AttendReport& report) {
+AttentionResult compute(const Problem& problem, const AttentionOptions& options,
+                        ProgressStyle style, bool with_peak, AttendReport& report) {
   const Inputs& inputs = problem.inputs;
   Context context = problem.context;
   context.memory_limit =
@@ -75,14 +101,13 @@ AttentionResult compute(const Problem& problem, const AttentionOptions& options,
   AttentionResult result;
   {
     const PeakMemory memory;
-    ProgressLine progress(report.flops());
+    ProgressLine progress(report.flops(), style);
     context.progress = progress.hook();
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     const double cpu_start = cpu_seconds();
     result = scaled_dot_product_attention(inputs.query, inputs.key, inputs.value, options, context);
     report.cpu_seconds = cpu_seconds() - cpu_start;
-    report.wall_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.wall_seconds = seconds_since(start);
     report.memory_growth = memory.growth();
   }
   if (with_peak) {
@@ -127,7 +152,7 @@ void print_report(const AttendArguments& a, const AttendReport& report) {
   if (a.json) return print_json(summary_json(report));
   std::string text;
   if (a.peak || !report.computed || report.files.empty()) text = summary_text(report);
-  const std::string captures = report.computed ? captures_text(report) : "";
+  const std::string captures = report.computed && a.stats_file.empty() ? captures_text(report) : "";
   if (!text.empty() && !captures.empty()) text += "\n";
   text += captures;
   const std::vector<TensorTarget> targets = tensor_targets(a);
@@ -138,6 +163,7 @@ void print_report(const AttendArguments& a, const AttendReport& report) {
 }
 
 void run_attend(const AttendArguments& a) {
+  const Clock::time_point start = Clock::now();
   const Overwrite overwrite = a.force ? Overwrite::yes : Overwrite::no;
   std::optional<TensorOutputs> outputs;
   std::optional<Pictures> pictures;
@@ -158,8 +184,12 @@ void run_attend(const AttendArguments& a) {
   report.memory_limit = budget.limit();
   report.memory_needed = budget.taken();
   if (a.plan) return print_report(a, report);
+  tell_time(report);
+  report.read_seconds = seconds_since(start);
 
-  const AttentionResult result = compute(problem, captures.options, a.peak, report);
+  const AttentionResult result =
+      compute(problem, captures.options, progress_style(a.progress), a.peak, report);
+  const Clock::time_point computed = Clock::now();
   report.computed = true;
   report.output = result.output.view();
   report.weights = asked_weights(a, captures, result);
@@ -173,6 +203,8 @@ void run_attend(const AttendArguments& a) {
   outputs->set("lse", result.statistic.view());
   outputs->set("top-keys", result.top_keys.view());
   outputs->set("top-weights", result.top_weights.view());
+  outputs->set("top_k_keys", result.top_keys.view());
+  outputs->set("top_k_weights", result.top_weights.view());
   outputs->set("entropy", result.entropy.view());
   outputs->set("received", result.received.view());
   // All is written before any file appears under its name.
@@ -184,6 +216,7 @@ void run_attend(const AttendArguments& a) {
   for (const Output& picture : pictures->outputs()) {
     report.files.push_back({"heatmap", picture.path(), ""});
   }
+  report.write_seconds = seconds_since(computed);
   print_report(a, report);
 }
 

@@ -15,11 +15,10 @@ namespace {
 
 // Names of the contract whose feature does not exist yet.
 constexpr UnbuiltOption kUnbuilt[] = {
-    {"--method", "approximations"},          {"--dropout", "dropped weights"},
-    {"--seed", "the seed of dropout"},       {"--grad-output", "the backward pass"},
-    {"--grad-query", "the backward pass"},   {"--grad-key", "the backward pass"},
-    {"--grad-value", "the backward pass"},   {"--grad-mask", "the backward pass"},
-    {"--progress", "progress for programs"},
+    {"--method", "approximations"},        {"--dropout", "dropped weights"},
+    {"--seed", "the seed of dropout"},     {"--grad-output", "the backward pass"},
+    {"--grad-query", "the backward pass"}, {"--grad-key", "the backward pass"},
+    {"--grad-value", "the backward pass"}, {"--grad-mask", "the backward pass"},
 };
 
 void check_normalizer(const std::string& name) {
@@ -28,7 +27,8 @@ void check_normalizer(const std::string& name) {
     known.push_back(declaration->name);
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string meant = did_you_mean(name, known);
-  throw not_built("--normalizer " + name, meant.empty() ? "softmax is" : meant);
+  if (!meant.empty()) throw usage_error("there is no normalizer '" + name + "'", meant);
+  throw not_built("--normalizer " + name, "softmax is");
 }
 
 // Several tensors may go into one .npz or .safetensors file; TensorOutputs looks at their names.
@@ -40,6 +40,11 @@ void check_outputs(const AttendArguments& a) {
     for (const std::string& picture : a.picture.targets)
       if (same_file(path, picture)) throw usage_error("'" + path + "' is named as two outputs");
     names.push_back(path);
+  }
+  if (!a.stats_file.empty()) {
+    const std::string path = place_of("--stats", a.stats_file).path;
+    for (const std::string& picture : a.picture.targets)
+      if (same_file(path, picture)) throw usage_error("'" + path + "' is named as two outputs");
   }
   for (size_t i = 0; i < a.picture.targets.size(); ++i)
     for (size_t j = 0; j < i; ++j)
@@ -75,6 +80,11 @@ void check_together(const AttendArguments& a) {
   if (a.packed.empty() && !a.packed_keys.empty()) {
     throw usage_error("--packed-keys needs --packed, where the queries of each sequence start");
   }
+  if (!a.stats_file.empty() && !place_of("--stats", a.stats_file).many()) {
+    throw usage_error("--stats: several tensors go into a .npz or .safetensors file, got '" +
+                      a.stats_file + "'");
+  }
+  (void)progress_style(a.progress);
   if (a.precision != "auto" && a.precision != "fma") {
     throw usage_error("--precision: expected auto or fma, got '" + a.precision + "'");
   }
@@ -88,6 +98,13 @@ void check_together(const AttendArguments& a) {
 }
 
 }  // namespace
+
+ProgressStyle progress_style(const std::string& name) {
+  if (name == "auto") return ProgressStyle::terminal;
+  if (name == "json") return ProgressStyle::json;
+  if (name == "none") return ProgressStyle::none;
+  throw usage_error("--progress: expected auto, json or none, got '" + name + "'");
+}
 
 std::vector<TensorTarget> tensor_targets(const AttendArguments& a) {
   return {{"output", &a.output},     {"weights", &a.weights},         {"lse", &a.lse},
@@ -152,8 +169,12 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "only the weights of this head (repeatable), or all");
   text("--weights-pool", a.weights_pool, "RxC[:POOL]", "Output",
        "R x C cells instead of every weight; POOL: mean (default), max or sum of a cell's pairs");
-  app.add_flag("--stats", a.stats,
-               "print per head the entropy, the keys that receive most, the share of allowed pairs")
+  app.add_option("--stats", a.stats_file,
+                 "print per head the entropy, the keys that receive most, the share of allowed "
+                 "pairs; or write top_k_keys, top_k_weights, entropy and received into F.npz or "
+                 "F.safetensors")
+      ->type_name("[F]")
+      ->expected(0, 1)
       ->group("Output");
   text("--top-k", a.top_k, "K", "Output",
        "per query the K keys of greatest weight, printed for small problems (default 16)");
@@ -179,6 +200,10 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");
   text("--threads", a.threads, "N", "Limits",
        "use at most N threads (default: what the machine gives, or RAPT_THREADS)");
+  text("--progress", a.progress, "HOW", "Limits",
+       "auto (default; on a terminal, after a second), json (lines on standard error, "
+       "docs/json.md) or none");
+  offer(app.get_option("--progress"), {"auto", "json", "none"});
   text("--memory-limit", a.memory_limit, "SIZE", "Limits",
        "refuse to take more, 512M or 8GiB (default: what is available)");
   offer(app.get_option("--dtype"), float_words());
@@ -196,7 +221,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
       "  rapt attend --text \"the cat sat because the cat was tired\" --heatmap -");
 }
 
-void check_attend_usage(const CLI::App& app, const AttendArguments& arguments) {
+void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
+  arguments.stats = app.get_option("--stats")->count() > 0;
   refuse_unbuilt(app, kUnbuilt);
   refuse_unknown(app);
   refuse_empty(app);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "picture.h"
+#include "progress.h"
 
 namespace rapt::cli {
 
@@ -14,6 +15,7 @@ struct AttendArguments {
   std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys;
   std::vector<std::string> masks, scores;
   std::string output, lse, weights, weights_rows, weights_pool, head;
+  std::string stats_file, progress = "auto";
   std::string top_k, top_keys, top_weights, entropy, received;
   std::vector<std::string> weights_heads;
   std::string npy_v2;
@@ -27,13 +29,21 @@ struct TensorTarget {
   const std::string* path;
 };
 
-// In the order in which they are written. Those that are not asked for have an empty path.
+// Those of --stats F, by the names that the tensors have there.
+inline constexpr const char* kStatsTensors[] = {"top_k_keys", "top_k_weights", "entropy",
+                                                "received"};
+
+// In the order in which they are written, without those of --stats. Those that are not asked for
+// have an empty path.
 std::vector<TensorTarget> tensor_targets(const AttendArguments& arguments);
 
 // Adds the options, those too that are refused because their feature is not built.
 void add_attend_options(CLI::App& app, AttendArguments& arguments);
 
 // Refuses what is not built, unknown, missing or contradictory. Throws usage errors.
-void check_attend_usage(const CLI::App& app, const AttendArguments& arguments);
+void check_attend_usage(const CLI::App& app, AttendArguments& arguments);
+
+// Throws usage errors for other words than those of --progress.
+ProgressStyle progress_style(const std::string& name);
 
 }  // namespace rapt::cli

@@ -141,9 +141,12 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
 void choose_top_keys(const AttendArguments& a, const Problem& problem, CapturePlan& plan) {
   int64_t& top_k = plan.options.top_k;
   if (a.top_k.empty()) {
-    if (!a.top_keys.empty() || !a.top_weights.empty()) {
+    const bool files = !a.top_keys.empty() || !a.top_weights.empty();
+    if (files || !a.stats_file.empty()) {
       top_k = std::min(kDefaultTopKeys, problem.k_len);
-      if (top_k == 0) throw Failure(Exit::data, "--top-keys: this problem has no key");
+      if (top_k == 0)
+        throw Failure(Exit::data,
+                      std::string(files ? "--top-keys" : "--stats") + ": this problem has no key");
     }
     return;
   }

@@ -10,7 +10,8 @@
 
 namespace rapt::cli {
 
-// The keys that --top-keys and --top-weights hold without --top-k, where there are so many.
+// The keys that --top-keys, --top-weights and --stats F hold without --top-k, where there are so
+// many.
 inline constexpr int64_t kDefaultTopKeys = 16;
 
 // The lists that a request of the library looks at, and where the parts lie in what it returns.

@@ -48,6 +48,9 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
   if (at || std::filesystem::is_regular_file(text, ignored)) {
     inputs.text_source = at ? text.substr(1) : text;
     text = read_text_file("--text", inputs.text_source);
+    if (text.find('\0') != std::string::npos)
+      throw Failure(Exit::data, "--text: " + inputs.text_source + " holds zero bytes: no text",
+                    "files of tensors belong to --query, --key and --value");
   }
   inputs.words = split_words(text);
   if (inputs.words.empty()) throw Failure(Exit::data, "--text: there is no word in the text");
@@ -103,7 +106,8 @@ void convert_input(const std::string& option, LoadedTensor& tensor, DType dtype,
   const TensorView& from = tensor.view();
   if (!from.defined() || from.dtype == dtype) return;
   if (from.dtype == DType::boolean)
-    throw Error(ErrorCode::dtype, option + ": expected numbers, got a tensor of type bool");
+    throw Failure(Exit::data, option + ": expected numbers, got a tensor of type bool",
+                  option == "the bias" ? "booleans are a mask: --mask file:F" : "");
   budget.take(from.count() * size_of(dtype), option + " as " + name_of(dtype));
   narrate(option + ": " + name_of(from.dtype) + " converted to " + name_of(dtype));
   tensor = owned(converted(from, dtype));

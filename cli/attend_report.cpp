@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "memory.h"
+#include "rapt/instruction_sets.h"
 #include "rapt/version.h"
 #include "tensor_text.h"
 
@@ -64,6 +65,16 @@ double AttendReport::flops() const {
   return 2.0 * static_cast<double>(head_dim + value_dim) * static_cast<double>(plan.allowed_scores);
 }
 
+double AttendReport::estimated_seconds() const {
+  if (flops() < 0) return -1;
+  constexpr double kMoment = 0.5e-3;  // of CPU time: a few loops
+  // README.md has 83 to 87 % for f32 with AVX-512; f64 has half the lanes.
+  // Without vectors exp takes as long as the dot products.
+  const bool half = query.dtype == DType::f64 || plan.isa == std::string_view("scalar");
+  const double share = half ? 0.4 : 0.8;
+  return flops() / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
+}
+
 std::string summary_text(const AttendReport& r) {
   std::string text;
   const auto line = [&](const char* name, const std::string& what) {
@@ -84,7 +95,11 @@ std::string summary_text(const AttendReport& r) {
   line("threads", std::to_string(r.plan.threads));
   line("tiles", fmt::format("{} whole, {} cut by a mask, {} skipped", r.plan.tiles_computed,
                             r.plan.tiles_partial, r.plan.tiles_skipped));
-  if (r.computed) line("time", time_text(r));
+  if (r.computed) {
+    line("time", time_text(r));
+  } else if (const double seconds = r.estimated_seconds(); seconds >= 1e-3) {
+    line("time", "about " + seconds_text(seconds));
+  }
   if (r.peak_gflops) {
     std::string peak =
         fmt::format("{:.1f} GFLOP/s measured (one thread, {})", *r.peak_gflops, r.plan.isa);
@@ -164,10 +179,14 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   plan["workspace_bytes"] = r.plan.workspace_bytes;
   plan["result_bytes"] = r.plan.result_bytes;
   plan["matrix_bytes"] = r.plan.matrix_bytes;
+  const double estimate = r.computed ? -1 : r.estimated_seconds();
+  plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
   Json& time = document["time"];
   if (r.computed) {
+    time["read_seconds"] = r.read_seconds;
     time["wall_seconds"] = r.wall_seconds;
     time["cpu_seconds"] = r.cpu_seconds;
+    time["write_seconds"] = r.write_seconds;
     time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
   }
   Json& peak = document["peak"];

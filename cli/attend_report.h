@@ -32,6 +32,7 @@ struct AttendReport {
   std::optional<std::vector<HeadStats>> stats;
   std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
+  double read_seconds = 0, write_seconds = 0;  // before and after the computation
   std::optional<double> peak_gflops;  // if it was asked for
   int64_t memory_limit = 0;           // bytes
   int64_t memory_needed = 0;          // bytes, inputs included
@@ -42,6 +43,10 @@ struct AttendReport {
   // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
   // counted.
   double flops() const;
+
+  // How long the computation will take at about the share of the peak that the kernels reach; what
+  // is captured beside the output comes on top. Measures the peak for a moment. -1: unknown.
+  double estimated_seconds() const;
 };
 
 std::string summary_text(const AttendReport& report);

@@ -95,7 +95,7 @@ void add_values(std::map<std::string, std::string>& patterns, const CommandUsage
     if (!option.choices.empty()) answer += "words=" + in_quotes(joined(option.choices)) + " ";
     if (option.file) answer += "files=yes ";
     // Nobody knows the number that was meant; a name that begins with '-' is no option here.
-    answer += answer.empty() ? "return 0" : "options=''";
+    if (!option.value_optional()) answer += answer.empty() ? "return 0" : "options=''";
     for (const std::string& name : option.names) {
       std::string& pattern = patterns[answer];
       pattern += (pattern.empty() ? "" : " | ") + in_quotes(word + " " + name);

@@ -81,7 +81,7 @@ void clean_up_on_fatal_signals(const std::string& command) {
   struct sigaction fatal = {};
   fatal.sa_handler = on_fatal_signal;
   fatal.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int signal : {SIGPIPE, SIGQUIT}) {
+  for (const int signal : {SIGPIPE, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2}) {
     struct sigaction old = {};
     sigaction(signal, nullptr, &old);
     if (old.sa_handler != SIG_IGN)

@@ -23,7 +23,7 @@ std::string line_of(const std::string& condition, const OptionUsage& option) {
   const bool files = option.file || std::any_of(option.choices.begin(), option.choices.end(),
                                                 [](auto& word) { return word.ends_with(':'); });
   // -r: wants a value; -f: no files for it; -F: files, also beside words.
-  if (!option.value.empty()) line += files ? " -r -F" : " -r -f";
+  if (!option.value.empty() && !option.value_optional()) line += files ? " -r -F" : " -r -f";
   if (!option.choices.empty()) line += " -a " + in_quotes(joined(option.choices));
   return line + " -d " + in_quotes(option.help) + "\n";
 }

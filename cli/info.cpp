@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "interrupt.h"
 #include "memory.h"
+#include "progress.h"
 #include "rapt/version.h"
 #include "shown.h"
 #include "tensor_input.h"
@@ -174,7 +175,8 @@ void run_info(const InfoArguments& a) {
       stop_if_interrupted();
       MemoryBudget for_one(budget.left());
       for_one.take(memory_of_stats(*tensor), text);
-      line.stats = stats_of(*tensor);
+      ProgressLine progress(-1);
+      line.stats = stats_of(*tensor, progress.hook());
     }
     const TensorFile& file = input.open("", address.path);
     if (a.json) {

@@ -1,24 +1,30 @@
-// Signals set a flag and do nothing else, so that destructors remove temporary files.
+// The first signal sets a flag, so that destructors remove temporary files; the second one ends the
+// process at once, for whoever waits for a pipe that says nothing.
 #include "interrupt.h"
 
 #include <csignal>
 
 #include "rapt/error.h"
+#include "rapt/io/output_file.h"
 
 namespace rapt::cli {
 namespace {
 
 CancelToken token;  // lock-free, so a signal handler may set it
 
-extern "C" void on_signal(int) { token.cancel(); }
+extern "C" void on_signal(int signal) {
+  if (!token.cancelled()) return token.cancel();
+  remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  raise(signal);  // comes when this handler has returned
+}
 
 }  // namespace
 
 const CancelToken& interruption() {
   static const bool installed = [] {
     struct sigaction action = {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
+    action.sa_handler = on_signal;  // without SA_RESTART: a read from a silent pipe must end
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
       struct sigaction old = {};
       sigaction(signal, nullptr, &old);

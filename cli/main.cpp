@@ -16,6 +16,7 @@
 #include "interrupt.h"
 #include "json_usage.h"
 #include "rapt/version.h"
+#include "standard_streams.h"
 #include "tensor_input.h"
 #include "tensor_output.h"
 
@@ -41,7 +42,14 @@ constexpr const char* kEnvironment =
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
   const std::vector<std::string_view> known(names.begin(), names.end());
-  throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
+  if (name.find_first_of("./") == std::string::npos)
+    throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
+  // Perhaps a file was meant: 'rapt FILE' is 'rapt info FILE'.
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(name, ignored);
+  throw usage_error(
+      "'" + name + "' is neither a command nor a file" + (folder ? " but a folder" : ""),
+      folder ? "'rapt info FILE...' takes files" : file_meant(name));
 }
 
 // Whether `rapt FILE` is meant, which is `rapt info FILE`.
@@ -111,6 +119,7 @@ int run(int argc, char** argv, std::string& command_name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  reserve_standard_streams();
   interruption();  // from here on Ctrl-C leaves no half file
   std::string command_name = "rapt";
   try {

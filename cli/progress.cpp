@@ -13,18 +13,21 @@ namespace {
 
 constexpr std::chrono::milliseconds kSilence{1000};  // shorter work needs no line
 constexpr std::chrono::milliseconds kPause{100};     // faster than anybody reads
+constexpr std::chrono::milliseconds kJsonPause{500};
 
-std::string time_text(double seconds) {
+}  // namespace
+
+std::string clock_text(double seconds) {
   const int64_t whole = std::llround(seconds);
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-}  // namespace
-
-ProgressLine::ProgressLine(double flops)
-    : flops_(flops), terminal_(isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
+ProgressLine::ProgressLine(double flops, ProgressStyle style)
+    : flops_(flops), style_(style), start_(Clock::now()), last_(start_) {
+  if (style == ProgressStyle::terminal && isatty(STDERR_FILENO) != 1) style_ = ProgressStyle::none;
+}
 
 ProgressLine::~ProgressLine() {
   if (shown_ > 0) {
@@ -34,19 +37,28 @@ ProgressLine::~ProgressLine() {
 }
 
 Progress ProgressLine::hook() {
-  if (!terminal_) return {};
+  if (style_ == ProgressStyle::none) return {};
   return {[](void* self, double fraction) { static_cast<ProgressLine*>(self)->report(fraction); },
           this};
 }
 
 void ProgressLine::report(double fraction) noexcept {
   const Clock::time_point now = Clock::now();
-  if (now - start_ < kSilence || now - last_ < kPause || fraction <= 0) return;
+  const auto pause = style_ == ProgressStyle::json ? kJsonPause : kPause;
+  if (style_ == ProgressStyle::none || now - start_ < kSilence || now - last_ < pause) return;
+  if (fraction <= 0) return;
   last_ = now;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
+  if (style_ == ProgressStyle::json) {
+    fmt::print(stderr,
+               "{{\"schema\":\"rapt.progress/1\",\"fraction\":{:.6f},\"seconds\":{:.3f},"
+               "\"seconds_to_go\":{:.3f}}}\n",
+               fraction, elapsed, elapsed * (1 - fraction) / fraction);
+    return;
+  }
   std::string line = fmt::format("{:3.0f} %", 100 * fraction);
   if (flops_ > 0) line += fmt::format("   {:.1f} GFLOP/s", 1e-9 * flops_ * fraction / elapsed);
-  line += "   " + time_text(elapsed * (1 - fraction) / fraction) + " to go";
+  line += "   " + clock_text(elapsed * (1 - fraction) / fraction) + " to go";
   rewrite(line);
 }
 

@@ -1,30 +1,40 @@
 #pragma once
-// A line on stderr while something takes long: percent, speed, time to go.
+// What is said on stderr while something takes long: percent, speed, time to go.
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "rapt/context.h"
 
 namespace rapt::cli {
 
-// Silent unless stderr is a terminal, and for the first second. The line is erased at the end.
+std::string clock_text(double seconds);  // "1:02:03", "0:07"
+
+enum class ProgressStyle : uint8_t {
+  terminal,  // one line that is rewritten and erased at the end; nothing unless stderr is a
+             // terminal
+  json,      // lines for programs (docs/json.md)
+  none,
+};
+
+// Silent for the first second.
 class ProgressLine {
  public:
   // flops: the useful work of all, -1 if it is not known.
-  explicit ProgressLine(double flops);
+  explicit ProgressLine(double flops, ProgressStyle style = ProgressStyle::terminal);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress hook();
+  void report(double fraction) noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
-  void report(double fraction) noexcept;
   void rewrite(const std::string& line);
 
   double flops_;
-  bool terminal_;
+  ProgressStyle style_;
   Clock::time_point start_, last_;
   size_t shown_ = 0;  // columns of the line that is on the screen
 };

@@ -13,6 +13,7 @@
 #include "arguments.h"
 #include "choices.h"
 #include "failure.h"
+#include "interrupt.h"
 #include "rapt/io/number_text.h"
 
 namespace rapt::cli {
@@ -31,17 +32,7 @@ bool exists(const std::string& path) {
 // Throws if the path names nothing.
 void require_file(const std::string& option, const std::string& path) {
   if (exists(path)) return;
-  std::error_code error;
-  const std::filesystem::path asked(path);
-  const std::filesystem::path folder = asked.has_parent_path() ? asked.parent_path() : ".";
-  std::vector<std::string> names;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  throw Failure(Exit::io, of_option(option) + "no such file: '" + path + "'",
-                did_you_mean(asked.filename().string(), known));
+  throw Failure(Exit::io, of_option(option) + "no such file: '" + path + "'", file_meant(path));
 }
 
 // All of a file descriptor. What comes is counted against the budget while it comes.
@@ -55,9 +46,11 @@ std::vector<std::byte> read_all(int descriptor, const std::string& name, MemoryB
       bytes.resize(size + grow);
     }
     const ssize_t count = read(descriptor, bytes.data() + size, bytes.size() - size);
-    if (count < 0 && errno == EINTR) continue;
+    const int error = errno;
+    stop_if_interrupted();
+    if (count < 0 && error == EINTR) continue;
     if (count < 0) {
-      throw Failure(Exit::io, name + ": " + std::generic_category().message(errno));
+      throw Failure(Exit::io, name + ": " + std::generic_category().message(error));
     }
     if (count == 0) {
       bytes.resize(size);
@@ -227,6 +220,19 @@ LoadedTensor TensorInput::read(const std::string& option, const std::string& tex
 LoadedTensor TensorInput::read(const std::string& option, const StoredTensor& tensor) {
   budget_.take(memory_of(tensor), option);
   return with_hint(v2_, [&] { return load(tensor); });
+}
+
+std::string file_meant(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path asked(path);
+  const std::filesystem::path folder = asked.has_parent_path() ? asked.parent_path() : ".";
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return did_you_mean(asked.filename().string(), known);
 }
 
 std::string read_text_file(const std::string& option, const std::string& path) {

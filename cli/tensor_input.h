@@ -63,7 +63,10 @@ class TensorInput {
 std::shared_ptr<const InputFile> open_input(const std::string& option, const std::string& path,
                                             MemoryBudget& budget);
 
-// Reads a whole text file. A file that is not there is answered as above.
+// "did you mean 'q.npy'?", of the files beside `path`; empty if none is like it.
+std::string file_meant(const std::string& path);
+
+// Reads a whole text file.
 std::string read_text_file(const std::string& option, const std::string& path);
 
 // A tensor of this program's own as one that could be of a file.

@@ -10,7 +10,9 @@
 
 #include "arguments.h"
 #include "failure.h"
+#include "interrupt.h"
 #include "narrate.h"
+#include "progress.h"
 #include "rapt/io/npy.h"
 #include "rapt/io/number_text.h"
 #include "rapt/io/raw.h"
@@ -33,12 +35,14 @@ constexpr std::array<Ending, 7> kEndings = {{{".npy", FileFormat::npy},
                                              {".bin", FileFormat::raw}}};
 
 [[noreturn]] void fail_stdout(const void* data) {
+  const int error = errno;
+  if (error == EINTR) stop_if_interrupted();
   // The system refuses to read what has gone from a mapped file.
-  const char* const lost = errno == EFAULT ? mapped_file_at(data) : nullptr;
+  const char* const lost = error == EFAULT ? mapped_file_at(data) : nullptr;
   if (lost != nullptr)
     throw Failure(Exit::io, std::string(lost) + ": became shorter while it was being read");
   throw Failure(Exit::io,
-                "cannot write to standard output: " + std::generic_category().message(errno));
+                "cannot write to standard output: " + std::generic_category().message(error));
 }
 
 bool ends_with(std::string_view text, std::string_view ending) {
@@ -144,19 +148,30 @@ void TensorOutputs::check(const std::string& what, DType dtype) const {
 void TensorOutputs::set(const std::string& what, const TensorView& tensor) {
   for (File& file : files_)
     for (Entry& entry : file.entries)
-      if (entry.what == what) {
-        entry.tensor.view = tensor;
-        return;
-      }
+      if (entry.what == what) entry.tensor.view = tensor;
 }
 
 void TensorOutputs::write() {
+  ProgressLine progress(-1);
+  int64_t done = 0, all = 0;  // bytes of elements, which text and headers exceed a little
+  for (const File& file : files_)
+    for (const Entry& entry : file.entries)
+      all += entry.tensor.view.count() * size_of(entry.tensor.view.dtype);
   for (File& file : files_) {
     std::vector<NamedTensor> tensors;
     for (const Entry& entry : file.entries) tensors.push_back(entry.tensor);
     const TensorView& first = tensors[0].view;  // the only one, where a file holds one
     const WriteBytes write = [&](const void* data, int64_t bytes) {
-      file.output.write(data, bytes);
+      constexpr int64_t kChunkBytes = int64_t{16} << 20;  // between two of them Ctrl-C is heeded
+      for (const char* from = static_cast<const char*>(data); bytes > 0;) {
+        stop_if_interrupted();
+        const int64_t chunk = std::min(bytes, kChunkBytes);
+        file.output.write(from, chunk);
+        from += chunk;
+        bytes -= chunk;
+        done += chunk;
+        progress.report(std::min(1.0, static_cast<double>(done) / static_cast<double>(all)));
+      }
     };
     switch (file.format) {
       case FileFormat::npy:

@@ -76,6 +76,7 @@ class TensorOutputs {
   // ignored, here and below.
   void check(const std::string& what, DType dtype) const;
 
+  // In all places of `what`.
   void set(const std::string& what, const TensorView& tensor);
   void set_metadata(Metadata metadata) { metadata_ = std::move(metadata); }
   void write();                   // all that is set, into files none of which appears yet

@@ -186,7 +186,7 @@ int64_t memory_of_stats(const StoredTensor& tensor) noexcept {
   return needs_loading(tensor) ? memory_of(tensor) : 0;
 }
 
-TensorStats stats_of(const StoredTensor& tensor) {
+TensorStats stats_of(const StoredTensor& tensor, const Progress& progress) {
   const DType dtype = *tensor.dtype;
   Collector collector;
   if (needs_loading(tensor)) {
@@ -205,6 +205,10 @@ TensorStats stats_of(const StoredTensor& tensor) {
       for (int64_t i = 0; i < bytes; i += element)
         std::reverse(chunk.data() + i, chunk.data() + i + element);
     add_elements(dtype, chunk.data(), bytes, collector);
+    if (progress.report != nullptr) {
+      progress.report(progress.user,
+                      static_cast<double>(done + bytes) / static_cast<double>(tensor.bytes));
+    }
   }
   return collector.stats();
 }

@@ -2,6 +2,7 @@
 // Statistics of a tensor in a file, in one pass and with little memory.
 #include <cstdint>
 
+#include "rapt/context.h"
 #include "rapt/io/tensor_file.h"
 
 namespace rapt::cli {
@@ -21,6 +22,6 @@ int64_t memory_of_stats(const StoredTensor& tensor) noexcept;
 // Reads the file chunk by chunk, but members of .npz files, which have a checksum, and booleans as
 // load() does. The tensor must have a dtype. Throws Error as load() does,
 // Error(cancelled).
-TensorStats stats_of(const StoredTensor& tensor);
+TensorStats stats_of(const StoredTensor& tensor, const Progress& progress = {});
 
 }  // namespace rapt::cli

@@ -8,7 +8,7 @@ namespace rapt::cli {
 namespace {
 
 // The values that are named so are files, in all commands; M may also be numbers, TEXT a sentence.
-constexpr std::string_view kFileValues[] = {"F", "M", "FILE", "FILES", "TEXT", "DIR"};
+constexpr std::string_view kFileValues[] = {"F", "[F]", "M", "FILE", "FILES", "TEXT", "DIR"};
 
 // The help says it in brackets: "blues (default), greys", "(default: the query's)", "(default 16)".
 std::string fallback_of(const std::string& help) {

@@ -17,6 +17,8 @@ struct OptionUsage {
   bool file = false;                 // the value may be the name of a file
   bool repeatable = false;
   std::string group;  // the heading in --help
+
+  bool value_optional() const { return value.starts_with('['); }  // "[F]"
 };
 
 struct CommandUsage {

@@ -60,7 +60,7 @@ void add_options(std::string& script, const CommandUsage& command, const std::st
       spec += name;
       if (!option.value.empty() && name.starts_with("--")) spec += "=";
       spec += "[" + escaped(option.help, "[]\\") + "]";
-      if (!option.value.empty()) spec += ":" + value_of(option);
+      if (!option.value.empty()) spec += (option.value_optional() ? "::" : ":") + value_of(option);
       script += " \\\n" + indent + in_quotes(spec);
     }
   }

@@ -66,16 +66,18 @@ std::span<const MaskMaker> makers_of(TypeList<T...>) {
   return all;
 }
 
+// Letters put in, left out, replaced, or two neighbours swapped ("f23").
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before.swap(above);
+    above.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -95,7 +97,9 @@ std::string nearest(std::string_view name, std::span<const std::string_view> kno
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;  // farther is no misspelling
   for (const std::string_view candidate : known) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) best = candidate, best_distance = distance;
+    // "or" is near "foo" only because both are short: half of the letters must stay.
+    const bool alike = 2 * distance <= std::max(name.size(), candidate.size());
+    if (alike && distance < best_distance) best = candidate, best_distance = distance;
   }
   return std::string(best);
 }

@@ -51,6 +51,30 @@ TEST_F(CapturesTest, FilesAreTheLibrarysBits) {
   expect_same(load("r.npy"), want.received);
 }
 
+TEST_F(CapturesTest, StatsWithAFileWritesAllStatistics) {
+  AttentionOptions options;
+  options.top_k = 3;
+  options.entropy = options.received = true;
+  const AttentionResult want = expected(options);
+  for (const std::string file : {"s.npz", "s.safetensors"}) {
+    const Ran done = ran({"--top-k", "3", "--stats", file, "--entropy", "e.npy", "--force"});
+    EXPECT_EQ(done.out, "") << "the file instead of the table";
+    expect_same(load(file, "top_k_keys"), want.top_keys);
+    expect_same(load(file, "top_k_weights"), want.top_weights);
+    expect_same(load(file, "entropy"), want.entropy);
+    expect_same(load(file, "received"), want.received);
+    expect_same(load("e.npy"), want.entropy);
+  }
+  ran({"--stats", "d.npz"});
+  EXPECT_EQ(to_string(load("d.npz", "top_k_keys").dims()), "[2, 4, 6, 9]");
+  const Json d = Json::parse(ran({"--stats", "j.npz", "--json"}).out);
+  EXPECT_EQ(d.at("stats").size(), 8u);
+  EXPECT_EQ(d.at("files").size(), 4u);
+  expect_refused({"--stats", "s.npy"}, 2, "--stats: several tensors go into a .npz");
+  expect_refused({"--stats", "s.npz:x"}, 2, "names of their own");
+  expect_refused({"--stats", "n.npz", "--entropy", "n.npz"}, 2, "is named as two outputs");
+}
+
 TEST_F(CapturesTest, SixteenTopKeysUnlessThereAreFewer) {
   ran({"--top-keys", "t.npy"});
   EXPECT_EQ(to_string(load("t.npy").dims()), "[2, 4, 6, 9]");

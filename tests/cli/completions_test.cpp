@@ -76,6 +76,8 @@ TEST_F(CompletionsTest, BashCompletesValues) {
   EXPECT_EQ(bash({"rapt", "completions", ""}), (Words{"bash", "fish", "zsh"}));
   EXPECT_EQ(bash({"rapt", "man", "ex"}), Words{"explain"});
   EXPECT_EQ(bash({"rapt", "attend", "--scale", ""}), Words{});
+  EXPECT_EQ(bash({"rapt", "attend", "--stats", "--ou"}), (Words{"--output", "--output-dtype"}))
+      << "its value may be left out";
 }
 
 TEST_F(CompletionsTest, BashCompletesMasksAndWhatStandsBehindTheirColon) {
@@ -146,6 +148,35 @@ TEST_F(CompletionsTest, FishCompletesOptionsAndValues) {
   EXPECT_TRUE(contains(fish("rapt attend --dtype bf"), "bf16")) << fish("rapt attend --dtype bf");
   EXPECT_TRUE(contains(fish("rapt attend --weights-p"), "--weights-pool"));
   EXPECT_TRUE(contains(fish("rapt completions z"), "zsh"));
+}
+
+// Zsh completes only at a terminal: a line is typed into one, with a tab at its end, and the shell
+// says what it runs.
+TEST_F(CompletionsTest, ZshCompletesOptionsAndValues) {
+  if (!is_installed("zsh")) GTEST_SKIP() << "zsh is not installed";
+  std::filesystem::rename(folder() / script("zsh"), folder() / "_rapt");
+  write("query.npy", "");
+  write("type.zsh", R"zsh(
+zmodload zsh/zpty || exit 77
+zpty -b shell zsh -f -i
+zpty -w shell "fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D; rapt() { print -r \"<<\$*>>\" }; print REA''DY"
+zpty -r -m shell said '*READY*'
+for line; do
+  zpty -w -n shell $line$'\t\n'
+  zpty -r -m shell said '*<<*>>*'
+  print -r -- ${${said##*<<}%%>>*}
+done
+zpty -d shell
+)zsh");
+  const ShellRan ran = run_shell(folder().string(),
+                                 "timeout 60 zsh -f type.zsh 'rapt att' 'rapt attend --dtype bf' "
+                                 "'rapt attend --weights-p' 'rapt attend --query qu' "
+                                 "'rapt attend --stats qu' 'rapt completions z'");
+  if (ran.exit == 77) GTEST_SKIP() << "zsh has no terminal to type into";
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out,
+            "attend\nattend --dtype bf16\nattend --weights-pool\nattend --query query.npy\n"
+            "attend --stats query.npy\ncompletions zsh\n");
 }
 
 TEST_F(CompletionsTest, RefusesAnUnknownShell) {

@@ -1,5 +1,6 @@
 // The program as a whole: commands, help, version, standard streams, interruption.
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "rapt/version.h"
@@ -130,6 +131,27 @@ TEST_F(InterruptTest, ShowsProgressOnATerminalAndErasesIt) {
   const size_t erased = ran.err.rfind("   \rrapt attend: ");
   EXPECT_NE(erased, std::string::npos) << ran.err;
   EXPECT_EQ(files(), std::vector<std::string>{"long.txt"});
+}
+
+TEST_F(InterruptTest, TellsTheTimeBeforeAndProgressAsJson) {
+  std::vector<std::string> arguments = long_run();
+  arguments.insert(arguments.end(), {"--progress", "json"});
+  const Ran ran = rapt(
+      arguments, {.env = {{"RAPT_ISA", "scalar"}}, .watch = [](int child, const std::string& err) {
+                    if (!contains(err, "seconds_to_go")) return false;
+                    kill(child, SIGTERM);
+                    return true;
+                  }});
+  EXPECT_EQ(ran.exit, 130);
+  EXPECT_TRUE(ran.err.starts_with("computes for about ")) << ran.err;
+  const size_t line = ran.err.find("{\"schema\"");
+  ASSERT_NE(line, std::string::npos) << ran.err;
+  const nlohmann::json d =
+      nlohmann::json::parse(ran.err.substr(line, ran.err.find('\n', line) - line));
+  EXPECT_EQ(d.at("schema"), "rapt.progress/1");
+  EXPECT_GT(d.at("fraction"), 0);
+  EXPECT_GE(d.at("seconds"), 1);
+  EXPECT_GT(d.at("seconds_to_go"), 0);
 }
 
 }  // namespace

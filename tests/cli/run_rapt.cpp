@@ -40,7 +40,7 @@ void close_fd(int& fd) {
 
 [[noreturn]] void become_rapt(const std::string& folder, const std::vector<std::string>& arguments,
                               const How& how, int in, int out, int err) {
-  if (chdir(folder.c_str()) != 0) _exit(126);
+  if (chdir(folder.c_str()) != 0) _exit(kNoSuchRight);
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -51,12 +51,15 @@ void close_fd(int& fd) {
     const rlimit limit = {static_cast<rlim_t>(how.most_file_bytes), RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
-  constexpr uid_t kNobody = 65534;
-  if (how.as_nobody && geteuid() == 0 && setuid(kNobody) != 0) _exit(126);
+  for (const int stream : how.closed) close(stream);
+  // So that its first files have the numbers 3 and 4, whoever runs this test.
+  for (int fd = 3; fd < 1024; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
   for (const auto& [name, value] : how.env) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv = {const_cast<char*>("rapt")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  if (how.without_rights && !drop_capabilities()) _exit(kNoSuchRight);
+  if (!how.refused.empty() && !refuse_calls(how.refused)) _exit(kNoSuchRight);
   execv(RAPT_PROGRAM, argv.data());
   _exit(127);
 }
@@ -103,14 +106,15 @@ Ran RaptTest::rapt(const std::vector<std::string>& arguments, const How& how) co
   close_fd(err.write);
   std::signal(SIGPIPE, SIG_IGN);  // the program may end without reading its input
   size_t sent = 0;
-  if (how.input.empty()) close_fd(in.write);
+  if (how.input.empty() && !how.hold_input) close_fd(in.write);
 
   Ran ran;
   bool watching = static_cast<bool>(how.watch);
   int silent = 0;  // in slices
   constexpr int kSlice = 20, kPatience = 60'000 / kSlice;
   while (out.read >= 0 || err.read >= 0) {
-    pollfd fds[] = {{out.read, POLLIN, 0}, {err.read, POLLIN, 0}, {in.write, POLLOUT, 0}};
+    pollfd fds[] = {
+        {out.read, POLLIN, 0}, {err.read, POLLIN, 0}, {how.hold_input ? -1 : in.write, POLLOUT, 0}};
     const int ready = poll(fds, 3, kSlice);
     silent = ready > 0 ? 0 : silent + 1;
     if (silent > kPatience) {
@@ -138,7 +142,9 @@ Ran RaptTest::rapt(const std::vector<std::string>& arguments, const How& how) co
   }
   close_fd(in.write);
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage used = {};
+  wait4(child, &status, 0, &used);
+  ran.peak_bytes = used.ru_maxrss * 1024;
   if (WIFEXITED(status)) ran.exit = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) ran.signal = WTERMSIG(status);
   return ran;

@@ -10,27 +10,34 @@
 
 #include "rapt/io/tensor_file.h"
 #include "rapt/tensor.h"
+#include "refused_calls.h"
 
 namespace rapt::cli_test {
 
 struct Ran {
-  int exit = -1;    // -1: ended by a signal
-  int signal = 0;   // which
-  std::string out;  // standard output
-  std::string err;  // standard error
+  int exit = -1;           // -1: ended by a signal
+  int signal = 0;          // which
+  std::string out;         // standard output
+  std::string err;         // standard error
+  int64_t peak_bytes = 0;  // the most memory that it held, mapped files included
 };
 
 enum class Stdout { pipe, terminal, closed_pipe, closed_pipe_without_signal, full_disk };
+inline constexpr int kNoSuchRight = 126;  // the exit code where How cannot be had here
+
 enum class Stderr { pipe, terminal };
 
 struct How {
   std::string input = {};                                     // standard input
+  bool hold_input = false;                                    // it says nothing and does not end
   std::vector<std::pair<std::string, std::string>> env = {};  // added to the environment
   Stdout out = Stdout::pipe;
   Stderr err = Stderr::pipe;
-  int columns = 80;              // of a terminal on standard output
-  int64_t most_file_bytes = -1;  // RLIMIT_FSIZE; -1: none
-  bool as_nobody = false;        // without root's rights, where this is root
+  int columns = 80;                       // of a terminal on standard output
+  int64_t most_file_bytes = -1;           // RLIMIT_FSIZE; -1: none
+  bool without_rights = false;            // held by permissions, also where this is root
+  std::vector<RefusedCall> refused = {};  // system calls that fail, with the error of each
+  std::vector<int> closed = {};           // of 0, 1, 2: streams that it is started without
   // Called with the process id and what stderr has said so far, until it returns true.
   std::function<bool(int, const std::string&)> watch = {};
 };

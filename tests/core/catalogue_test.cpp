@@ -181,6 +181,11 @@ TEST(Nearest, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(rapt::nearest("window", known), "window");
   EXPECT_EQ(rapt::nearest("transformer", known), "");
   EXPECT_EQ(rapt::nearest("x", {}), "");
+  const std::string_view shorter[] = {"or", "and", "not"};
+  EXPECT_EQ(rapt::nearest("foo", shorter), "") << "too little of it stays";
+  EXPECT_EQ(rapt::nearest("", shorter), "");
+  const std::string_view types[] = {"f16", "f32", "bf16"};
+  EXPECT_EQ(rapt::nearest("f23", types), "f32") << "neighbours swapped";
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 #pragma once
 // A folder of its own for each test, and whole files in and out of memory.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -36,19 +40,28 @@ class ScratchFolder {
   std::string folder_;
 };
 
-// Root may read and write everything; this drops to another user for the life of the object.
+// Root may read and write everything; without capabilities, for the life of the object, it is held
+// by permissions as others are. Another user might be none that this container has.
 class AsOrdinaryUser {
  public:
-  AsOrdinaryUser() : root_(geteuid() == 0) {
-    constexpr uid_t kNobody = 65534;
-    if (root_ && seteuid(kNobody) != 0) throw std::runtime_error("cannot become another user");
+  AsOrdinaryUser() {
+    if (syscall(SYS_capget, &header_, held_) != 0) throw std::runtime_error("no capabilities");
+    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
+    std::copy(std::begin(held_), std::end(held_), none);
+    for (__user_cap_data_struct& part : none) part.effective = 0;
+    set(none);
   }
-  ~AsOrdinaryUser() {
-    if (root_ && seteuid(0) != 0) std::abort();
-  }
+  ~AsOrdinaryUser() { set(held_); }
+  AsOrdinaryUser(const AsOrdinaryUser&) = delete;
+  AsOrdinaryUser& operator=(const AsOrdinaryUser&) = delete;
 
  private:
-  bool root_;
+  void set(const __user_cap_data_struct* capabilities) {
+    if (syscall(SYS_capset, &header_, capabilities) != 0) std::abort();
+  }
+
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct held_[_LINUX_CAPABILITY_U32S_3] = {};
 };
 
 inline std::string file_bytes(const std::string& path) {

@@ -1,0 +1,122 @@
+// Every field that --json prints is in docs/json.md, and every field there is printed.
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "run_rapt.h"
+
+namespace rapt::cli_test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Names = std::set<std::string>;
+
+// The members of the objects below "metadata" are the user's.
+void add_names(const Json& value, Names& names) {
+  if (value.is_object()) {
+    for (const auto& [name, member] : value.items()) {
+      names.insert(name);
+      if (name != "metadata") add_names(member, names);
+    }
+  }
+  if (value.is_array())
+    for (const Json& member : value) add_names(member, names);
+}
+
+// The names of a piece of code: `plan.isa`, `stats[].head`, `{"name": "o", "bytes": 1}`.
+void add_code(const std::string& code, Names& names) {
+  if (code.find('{') != std::string::npos) {
+    for (size_t at = 0; (at = code.find('"', at)) != std::string::npos;) {
+      const size_t end = code.find('"', at + 1);
+      names.insert(code.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+    return;
+  }
+  std::istringstream parts(code);
+  for (std::string part; std::getline(parts, part, '.');) {
+    if (part.ends_with("[]")) part.resize(part.size() - 2);
+    if (!part.empty()) names.insert(part);
+  }
+}
+
+// All names in code of a section, or, with `fields`, of the first column of its table.
+Names documented(const std::string& section, bool fields) {
+  std::ifstream in(RAPT_JSON_PAGE);
+  Names names;
+  bool inside = section.empty();
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("## ")) {
+      if (section.empty()) break;
+      inside = line == "## `" + section + "`";
+      continue;
+    }
+    if (!inside || (fields && !line.starts_with("| `"))) continue;
+    const std::string text = fields ? line.substr(0, line.find(" |", 2)) : line;
+    for (size_t at = 0; (at = text.find('`', at)) != std::string::npos;) {
+      const size_t end = text.find('`', at + 1);
+      if (end == std::string::npos) break;
+      add_code(text.substr(at + 1, end - at - 1), names);
+      at = end + 1;
+    }
+  }
+  return names;
+}
+
+class JsonDocumentsTest : public RaptTest {
+ protected:
+  JsonDocumentsTest() { save_problem(); }
+
+  void expect_documented(const std::string& schema,
+                         const std::vector<std::vector<std::string>>& commands) const {
+    Names printed;
+    for (const std::vector<std::string>& arguments : commands) {
+      const Ran ran = rapt(arguments);
+      ASSERT_EQ(ran.exit, 0) << ran.err;
+      const Json document = Json::parse(ran.out);
+      EXPECT_EQ(document.at("schema"), schema);
+      EXPECT_FALSE(document.at("build").get<std::string>().empty());
+      add_names(document, printed);
+    }
+    Names known = documented("", false);
+    known.merge(documented(schema, false));
+    known.merge(documented("rapt.attend/1", false));  // which others refer to
+    for (const std::string& name : printed)
+      EXPECT_TRUE(known.contains(name)) << schema << ": " << name << " is not in docs/json.md";
+    for (const std::string& name : documented(schema, true))
+      EXPECT_TRUE(printed.contains(name)) << schema << ": " << name << " is nowhere printed";
+  }
+};
+
+TEST_F(JsonDocumentsTest, Attend) {
+  expect_documented("rapt.attend/1",
+                    {attend({"--stats", "--top-k", "2", "--peak", "--json", "--output", "o.npz"}),
+                     attend({"--plan", "--json"}),
+                     {"attend", "--text", "a b a", "--stats", "--json"}});
+}
+TEST_F(JsonDocumentsTest, Explain) { expect_documented("rapt.explain/1", {{"explain", "--json"}}); }
+TEST_F(JsonDocumentsTest, Mask) {
+  expect_documented("rapt.mask/1", {{"mask", "causal", "--leading", "2,3", "--json"}});
+}
+TEST_F(JsonDocumentsTest, Info) {
+  expect_documented("rapt.info/1", {{"info", "q.npy", "k.npy", "--json"}});
+}
+TEST_F(JsonDocumentsTest, Usage) { expect_documented("rapt.usage/1", {{"--json-usage"}}); }
+TEST_F(JsonDocumentsTest, List) { expect_documented("rapt.list/1", {{"list", "--json"}}); }
+TEST_F(JsonDocumentsTest, Cpu) { expect_documented("rapt.cpu/1", {{"cpu", "--json"}}); }
+TEST_F(JsonDocumentsTest, Check) {
+  expect_documented("rapt.check/1", {{"check", "q4k4d4:weights(0..2)", "--json"}});
+}
+TEST_F(JsonDocumentsTest, Bench) {
+  const Ran old = rapt({"bench", "q4k4d4", "-r", "1", "--json"});
+  write("old.json", old.out);
+  // Any time will do: what is compared is not the machine.
+  expect_documented("rapt.bench/1",
+                    {{"bench", "q4k4d4", "-r", "1", "--json"},
+                     {"bench", "--compare", "old.json", "--tolerance", "1e9", "--json"}});
+}
+
+}  // namespace
+}  // namespace rapt::cli_test

@@ -1,0 +1,86 @@
+// Big files are mapped and not copied: a command takes the memory of what it looks at. The files
+// here are holes of the file system, 1 GiB that take no room.
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "run_rapt.h"
+
+namespace rapt::cli_test {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kRows = 4 * kMiB;      // of 64 f32: 1 GiB
+constexpr int64_t kLittle = 256 * kMiB;  // far more than the program itself, with sanitizers
+
+class MappedFilesTest : public RaptTest {
+ protected:
+  // As save_zeros(), in a file with a second tensor behind it.
+  void save_safetensors(const std::string& name) const {
+    std::ostringstream header;
+    const int64_t big = kRows * 256, small = 1024 * 256;
+    header << R"({"big":{"dtype":"F32","shape":[)" << kRows << R"(,64],"data_offsets":[0,)" << big
+           << R"(]},"small":{"dtype":"F32","shape":[1024,64],"data_offsets":[)" << big << ","
+           << big + small << "]}}";
+    std::string text = header.str();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    std::string length(8, '\0');
+    for (size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
+    write(name, length + text);
+    std::filesystem::resize_file(path(name),
+                                 static_cast<uintmax_t>(8 + std::ssize(text) + big + small));
+  }
+
+  // A line of /proc/PID/status, in bytes; 0 without it.
+  static int64_t held(int child, const std::string& what) {
+    std::ifstream in("/proc/" + std::to_string(child) + "/status");
+    for (std::string word; in >> word;) {
+      int64_t kibibytes = 0;
+      if (word == what + ":" && in >> kibibytes) return kibibytes * 1024;
+    }
+    return 0;
+  }
+};
+
+TEST_F(MappedFilesTest, WhatIsNotNeededTakesNoMemory) {
+  save_zeros("big.npy", kRows);
+  save_zeros("row.npy", 1);
+  save_safetensors("big.safetensors");
+  const auto attend = [](const std::string& file) {
+    return std::vector<std::string>{"attend",      "--query",  "row.npy", "--key",
+                                    file,          "--value",  file,      "--mask",
+                                    "prefix:1000", "--output", "o.npy",   "--force"};
+  };
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"info", "--no-stats", "big.npy", "big.safetensors"},
+        {"info", "big.safetensors:small"},
+        {"convert", "big.safetensors:small", "s.npy"},
+        attend("big.npy"),
+        attend("big.safetensors:big"),
+        attend("big.safetensors:small")}) {
+    const Ran ran = rapt(arguments);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    EXPECT_LT(ran.peak_bytes, kLittle) << arguments[0] << " " << arguments.back();
+    EXPECT_GT(ran.peak_bytes, 0);
+  }
+}
+
+TEST_F(MappedFilesTest, WhatIsNeededIsNotCopied) {
+  constexpr int64_t kSome = kRows / 4;  // 256 MiB, which goes through a pipe in no time
+  save_zeros("big.npy", kSome);
+  int64_t own = 0, of_files = 0;
+  // A pipe, so that all of it is looked at and takes longer than a look at the process.
+  const Ran ran = rapt({"convert", "big.npy", "-"}, {.watch = [&](int child, auto&) {
+                         own = std::max(own, held(child, "RssAnon"));
+                         of_files = std::max(of_files, held(child, "RssFile"));
+                         return false;
+                       }});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(std::ssize(ran.out), 128 + kSome * 256);
+  if (of_files == 0) GTEST_SKIP() << "the system does not tell RssAnon and RssFile";
+  EXPECT_LT(own, 128 * kMiB);
+  EXPECT_GT(of_files, 128 * kMiB) << "the pages of the file itself";
+}
+
+}  // namespace
+}  // namespace rapt::cli_test
