@@ -346,6 +346,8 @@ class DescriptorParser {
     const auto count = [&](const Dims& leading, int64_t rows, int64_t columns) {
       Dims dims = leading;
       dims.insert(dims.end(), {rows, columns});
+      // A length of 0 makes an empty tensor, but heads and strides are products of the others.
+      std::ranges::replace(dims, 0, 1);
       try {
         rapt::element_count(dims);
       } catch (const rapt::Error&) {

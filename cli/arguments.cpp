@@ -132,4 +132,8 @@ int64_t parse_bytes(const std::string& option, const std::string& text) {
   return static_cast<int64_t>(bytes);
 }
 
+int64_t parse_memory_limit(const std::string& text) {
+  return text.empty() ? -1 : parse_bytes("--memory-limit", text);
+}
+
 }  // namespace rapt::cli

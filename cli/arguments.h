@@ -36,5 +36,6 @@ int64_t parse_integer(const std::string& option, std::string_view text);
 std::vector<int64_t> parse_integers(const std::string& option, std::string_view text);      // "0,3"
 std::pair<int64_t, int64_t> parse_range(const std::string& option, std::string_view text);  // "a:b"
 int64_t parse_bytes(const std::string& option, const std::string& text);  // "512M", "8GiB", "1e9"
+int64_t parse_memory_limit(const std::string& text);  // of --memory-limit; -1 where it is not given
 
 }  // namespace rapt::cli

@@ -171,7 +171,7 @@ void run_attend(const AttendArguments& a) {
     outputs.emplace(open_outputs(a));
     pictures.emplace(a.picture, overwrite);
   }
-  MemoryBudget budget(a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit));
+  MemoryBudget budget(parse_memory_limit(a.memory_limit));
   TensorInput files(budget, parse_npy_v2(a.npy_v2));
   const Problem problem = read_problem(a, files);
   if (outputs)
@@ -224,12 +224,18 @@ void run_attend(const AttendArguments& a) {
 
 Command add_attend(CLI::App& root) {
   CLI::App* app = root.add_subcommand("attend", "attention on files of tensors or on a text");
-  const auto arguments = std::make_shared<AttendArguments>();
+  const auto arguments = arguments_of<AttendArguments>(*app);
   add_attend_options(*app, *arguments);
-  return {app, [app, arguments] {
+  return {app,
+          [app, arguments] {
             check_attend_usage(*app, *arguments);
-            run_attend(*arguments);
-          }};
+            parse_memory_limit(arguments->memory_limit);
+            parse_npy_v2(arguments->npy_v2);
+            check_picture_options(arguments->picture);
+            check_problem_options(*arguments);
+            check_capture_options(*arguments);
+          },
+          [arguments] { run_attend(*arguments); }};
 }
 
 }  // namespace rapt::cli

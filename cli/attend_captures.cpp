@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <tuple>
 
 #include "arguments.h"
@@ -37,23 +35,32 @@ int64_t flat_head(const std::string& option, const std::string& text,
   return flat;
 }
 
+constexpr const char* kRows = "--weights-rows";
+
+bool is_range(const std::string& rows) { return rows.find(':') != std::string::npos; }
+
+// "0,5,9"
+std::vector<int64_t> parse_rows(const std::string& text) {
+  std::vector<int64_t> rows = parse_integers(kRows, text);
+  if (std::any_of(rows.begin(), rows.end(), [](int64_t row) { return row < 0; }))
+    throw usage_error(std::string(kRows) + ": expected rows from 0 on, got '" + text + "'");
+  return rows;
+}
+
 // "0,5,9" or "a:b".
 void choose_rows(const std::string& text, int64_t q_len, CapturePlan& plan,
                  WeightsRequest& request) {
-  const std::string option = "--weights-rows";
   const auto refuse = [&] {
-    throw Failure(Exit::data, fmt::format("{} {}: there are {} rows", option, text, q_len));
+    throw Failure(Exit::data, fmt::format("{} {}: there are {} rows", kRows, text, q_len));
   };
-  if (text.find(':') != std::string::npos) {
-    std::tie(request.row_begin, request.row_end) = parse_range(option, text);
+  if (is_range(text)) {
+    std::tie(request.row_begin, request.row_end) = parse_range(kRows, text);
     if (request.row_end > q_len) refuse();
     return;
   }
-  plan.weights_rows = parse_integers(option, text);
-  for (const int64_t row : plan.weights_rows) {
-    if (row < 0) throw usage_error(option + ": expected rows from 0 on, got '" + text + "'");
+  plan.weights_rows = parse_rows(text);
+  for (const int64_t row : plan.weights_rows)
     if (row >= q_len) refuse();
-  }
   request.rows = plan.weights_rows;
 }
 
@@ -103,8 +110,7 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
   const bool picture = !a.picture.targets.empty();
   const bool pooled_file = !a.weights.empty() && !a.weights_pool.empty();
   if (!picture && !pooled_file) return;
-  const int64_t heads = std::accumulate(problem.leading.begin(), problem.leading.end(), int64_t{1},
-                                        std::multiplies<>());
+  const int64_t heads = element_count(problem.leading);
   if (picture) {
     if (heads < 1 || problem.q_len < 1 || problem.k_len < 1) {
       throw Failure(Exit::data, "--heatmap: this problem has no head, query or key to draw");
@@ -138,6 +144,19 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
   check_option(problem, plan.options, a.weights_pool.empty() ? "--heatmap" : "--weights-pool");
 }
 
+int64_t parse_top_k(const std::string& text) {
+  const int64_t top_k = parse_integer("--top-k", text);
+  if (top_k < 1) throw usage_error("--top-k: expected at least 1, got " + text);
+  return top_k;
+}
+
+bool wants_all_heads(const AttendArguments& a) {
+  const std::vector<std::string>& heads = a.weights_heads;
+  const bool all = std::find(heads.begin(), heads.end(), "all") != heads.end();
+  if (all && heads.size() > 1) throw usage_error("--weights-heads: 'all' stands alone");
+  return all;
+}
+
 void choose_top_keys(const AttendArguments& a, const Problem& problem, CapturePlan& plan) {
   int64_t& top_k = plan.options.top_k;
   if (a.top_k.empty()) {
@@ -150,8 +169,7 @@ void choose_top_keys(const AttendArguments& a, const Problem& problem, CapturePl
     }
     return;
   }
-  top_k = parse_integer("--top-k", a.top_k);
-  if (top_k < 1) throw usage_error("--top-k: expected at least 1, got " + a.top_k);
+  top_k = parse_top_k(a.top_k);
   if (top_k > problem.k_len) {
     throw Failure(Exit::data, fmt::format("--top-k {}: there are {} keys", a.top_k, problem.k_len));
   }
@@ -177,11 +195,24 @@ std::string head_text(int64_t flat, const std::vector<int64_t>& leading) {
   return text;
 }
 
+void check_capture_options(const AttendArguments& a) {
+  if (!a.weights_rows.empty()) {
+    if (is_range(a.weights_rows)) {
+      parse_range(kRows, a.weights_rows);
+    } else {
+      parse_rows(a.weights_rows);
+    }
+  }
+  if (!wants_all_heads(a))
+    for (const std::string& head : a.weights_heads) parse_integers("--weights-heads", head);
+  if (!a.head.empty()) parse_integers("--head", a.head);
+  if (!a.weights_pool.empty()) parse_pool(a.weights_pool, Pool::mean);
+  if (!a.top_k.empty()) parse_top_k(a.top_k);
+}
+
 void plan_captures(const AttendArguments& a, const Problem& problem, CapturePlan& plan) {
   plan.options = problem.options;
-  const bool all =
-      std::find(a.weights_heads.begin(), a.weights_heads.end(), "all") != a.weights_heads.end();
-  if (all && a.weights_heads.size() > 1) throw usage_error("--weights-heads: 'all' stands alone");
+  const bool all = wants_all_heads(a);
   for (const std::string& head : a.weights_heads) {
     if (!all) plan.weights_heads.push_back(flat_head("--weights-heads", head, problem.leading));
   }

@@ -27,6 +27,9 @@ struct CapturePlan {
   AttentionOptions options;
 };
 
+// Throws usage errors for what the options alone have wrong.
+void check_capture_options(const AttendArguments& arguments);
+
 // Fills in the plan; refuses what does not fit, each with its option's name.
 void plan_captures(const AttendArguments& arguments, const Problem& problem, CapturePlan& plan);
 

@@ -29,6 +29,18 @@ int64_t positive(const std::string& option, const std::string& text) {
   return value;
 }
 
+struct TextShape {
+  int64_t dim, heads;  // numbers per word, and how many heads they are dealt to
+};
+
+TextShape text_shape(const AttendArguments& arguments) {
+  const int64_t dim = arguments.dim.empty() ? kTextDim : positive("--dim", arguments.dim);
+  const int64_t heads = arguments.heads.empty() ? 1 : positive("--heads", arguments.heads);
+  if (dim % heads != 0)
+    throw usage_error(fmt::format("--heads {}: expected a divisor of --dim, {}", heads, dim));
+  return {dim, heads};
+}
+
 // Words as rows; their numbers are dealt to the heads in contiguous parts, as multi-head attention
 // does: [words, dim] seen as [heads, words, dim / heads], without a copy.
 TensorView split_heads(const TensorView& features, int64_t heads) {
@@ -47,7 +59,7 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
   const bool at = text[0] == '@';
   if (at || std::filesystem::is_regular_file(text, ignored)) {
     inputs.text_source = at ? text.substr(1) : text;
-    text = read_text_file("--text", inputs.text_source);
+    text = read_text_file("--text", inputs.text_source, budget);
     if (text.find('\0') != std::string::npos)
       throw Failure(Exit::data, "--text: " + inputs.text_source + " holds zero bytes: no text",
                     "files of tensors belong to --query, --key and --value");
@@ -55,11 +67,7 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
   inputs.words = split_words(text);
   if (inputs.words.empty()) throw Failure(Exit::data, "--text: there is no word in the text");
   const auto words = static_cast<int64_t>(inputs.words.size());
-  const int64_t dim = arguments.dim.empty() ? kTextDim : positive("--dim", arguments.dim);
-  const int64_t heads = arguments.heads.empty() ? 1 : positive("--heads", arguments.heads);
-  if (dim % heads != 0) {
-    throw usage_error(fmt::format("--heads {}: expected a divisor of --dim, {}", heads, dim));
-  }
+  const auto [dim, heads] = text_shape(arguments);
   // A product beyond 64 bits is beyond every budget.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const int64_t row = size_of(DType::f32) * words;
@@ -111,6 +119,11 @@ void convert_input(const std::string& option, LoadedTensor& tensor, DType dtype,
   budget.take(from.count() * size_of(dtype), option + " as " + name_of(dtype));
   narrate(option + ": " + name_of(from.dtype) + " converted to " + name_of(dtype));
   tensor = owned(converted(from, dtype));
+}
+
+void check_input_options(const AttendArguments& arguments) {
+  dtype_named("--dtype", arguments.dtype);
+  text_shape(arguments);
 }
 
 Inputs read_inputs(const AttendArguments& arguments, TensorInput& files) {

@@ -22,6 +22,9 @@ struct Inputs {
   LoadedTensor query_memory, key_memory, value_memory;  // of a text: the query's alone
 };
 
+// Throws usage errors for what the options alone have wrong.
+void check_input_options(const AttendArguments& arguments);
+
 Inputs read_inputs(const AttendArguments& arguments, TensorInput& files);
 
 // Converts a tensor, if there is one and its dtype is another, and says so on stderr. Throws

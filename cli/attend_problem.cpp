@@ -89,6 +89,16 @@ void check_option(const Problem& problem, const AttentionOptions& options,
   }
 }
 
+void check_problem_options(const AttendArguments& a) {
+  threads_from(a.threads);
+  dtype_named("--output-dtype", a.output_dtype);
+  if (!a.scale.empty()) parse_real("--scale", a.scale);
+  Problem without_files;
+  read_scores(a, without_files);
+  check_input_options(a);
+  check_masks(a.masks);
+}
+
 Problem read_problem(const AttendArguments& a, TensorInput& files) {
   Problem problem;
   problem.context.threads = threads_from(a.threads);

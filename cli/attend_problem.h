@@ -29,6 +29,9 @@ struct Problem {
   int64_t q_len = 0, k_len = 0;
 };
 
+// Throws usage errors for what the options alone have wrong: numbers, names, the texts of masks.
+void check_problem_options(const AttendArguments& arguments);
+
 // Reads the files and checks that all of it fits together. An error of the library that one option
 // causes says which.
 Problem read_problem(const AttendArguments& arguments, TensorInput& files);

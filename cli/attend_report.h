@@ -33,10 +33,10 @@ struct AttendReport {
   std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
   double read_seconds = 0, write_seconds = 0;  // before and after the computation
-  std::optional<double> peak_gflops;  // if it was asked for
-  int64_t memory_limit = 0;           // bytes
-  int64_t memory_needed = 0;          // bytes, inputs included
-  int64_t memory_growth = -1;         // bytes of peak RSS since the inputs were there; -1: unknown
+  std::optional<double> peak_gflops;           // if it was asked for
+  int64_t memory_limit = 0;                    // bytes
+  int64_t memory_needed = 0;                   // bytes, inputs included
+  int64_t memory_growth = -1;  // bytes of peak RSS since the inputs were there; -1: unknown
   // `what`: "output", "weights", "lse", "top-keys", ..., "heatmap".
   std::vector<TensorOutputs::Written> files;
 

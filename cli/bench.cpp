@@ -79,17 +79,32 @@ void take_memory(const BenchCase& one, int64_t limit) {
   budget.take(static_cast<int64_t>(std::min(bytes_of_inputs(d) + results, kMost)), one.name());
 }
 
+// Problems of --compare and no lists are those of the older result, which is not read here.
+bool repeats_older(const BenchArguments& a) { return !a.compare.empty() && !names_problems(a); }
+
+void check_bench(const BenchArguments& a) {
+  bench_format(a);
+  bench_repetitions(a);
+  bench_tolerance(a);
+  parse_memory_limit(a.memory_limit);
+  if (!repeats_older(a)) {
+    bench_cases(a);
+  } else if (!a.threads.empty()) {
+    throw usage_error("--threads: the problems and threads are those of --compare");
+  }
+}
+
 void run_bench(const BenchArguments& a) {
   const BenchFormat format = bench_format(a);
   const int repetitions = bench_repetitions(a);
   const double tolerance = bench_tolerance(a);
-  const int64_t limit = a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit);
+  const int64_t limit = parse_memory_limit(a.memory_limit);
   std::optional<OlderResults> older;
-  if (!a.compare.empty()) older.emplace(a.compare);
-  const bool repeats = older && !names_problems(a);
-  if (repeats && !a.threads.empty())
-    throw usage_error("--threads: the problems and threads are those of --compare");
-  const std::vector<BenchCase> cases = repeats ? older->cases() : bench_cases(a);
+  if (!a.compare.empty()) {
+    MemoryBudget budget(limit);
+    older.emplace(a.compare, budget);
+  }
+  const std::vector<BenchCase> cases = repeats_older(a) ? older->cases() : bench_cases(a);
   if (older && older->cpu() != cpu_model())
     narrate("'" + a.compare + "' was measured on another processor: " + older->cpu());
 
@@ -121,13 +136,15 @@ void run_bench(const BenchArguments& a) {
 
 Command add_bench(CLI::App& root) {
   CLI::App* app = root.add_subcommand("bench", "measure how long problems take");
-  const auto a = std::make_shared<BenchArguments>();
+  const auto a = arguments_of<BenchArguments>(*app);
   add_bench_options(*app, *a);
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_bench(*a);
-          }};
+            check_bench(*a);
+          },
+          [a] { run_bench(*a); }};
 }
 
 }  // namespace rapt::cli

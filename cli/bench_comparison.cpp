@@ -8,6 +8,8 @@
 namespace rapt::cli {
 namespace {
 
+using Json = nlohmann::json;
+
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Failure(Exit::data, "--compare: '" + path + "' " + what,
                 "it must be what 'rapt bench --format json' or jsonl wrote");
@@ -17,21 +19,26 @@ constexpr const char* kSchema = "rapt.bench/1";
 
 }  // namespace
 
-OlderResults::OlderResults(const std::string& path) : path_(path) {
-  const std::string text = read_text_file("--compare", path);
-  using Json = nlohmann::json;
+OlderResults::OlderResults(const std::string& path, MemoryBudget& budget) : path_(path) {
+  const std::string text = read_text_file("--compare", path, budget);
+  // What is done with a document goes as deep as it does, on the stack.
+  const Json::parser_callback_t shallow = [&](int depth, Json::parse_event_t, Json&) {
+    constexpr int kMostDepth = 8;  // a result has 4
+    if (depth > kMostDepth) refuse(path, "is not a result of rapt bench: it is nested too deep");
+    return true;
+  };
   try {
     // One document, or one on each line.
     std::vector<Json> documents;
-    const Json whole = Json::parse(text, nullptr, false);
+    Json whole = Json::parse(text, shallow, false);
     if (!whole.is_discarded()) {
-      documents.push_back(whole);
+      documents.push_back(std::move(whole));
     } else {
       for (size_t begin = 0; begin < text.size();) {
         const size_t end = std::min(text.find('\n', begin), text.size());
         if (end > begin)
           documents.push_back(Json::parse(text.begin() + static_cast<long>(begin),
-                                          text.begin() + static_cast<long>(end)));
+                                          text.begin() + static_cast<long>(end), shallow));
         begin = end + 1;
       }
     }

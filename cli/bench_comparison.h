@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "bench_report.h"
+#include "memory.h"
 
 namespace rapt::cli {
 
 class OlderResults {
  public:
   // Reads what --format json or jsonl wrote. Throws Failure(io, data).
-  explicit OlderResults(const std::string& path);
+  explicit OlderResults(const std::string& path, MemoryBudget& budget);
 
   // The problems that it has, in its order.
   const std::vector<BenchCase>& cases() const { return cases_; }

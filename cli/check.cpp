@@ -70,12 +70,23 @@ CheckReport checked(const check::Descriptor& descriptor, MemoryBudget& budget) {
   return report;
 }
 
-void run_check(const std::vector<std::string>& texts, const std::string& limit, bool json) {
-  if (texts.empty()) throw usage_error("expected a descriptor");
-  // All lines are read before the first is computed.
-  std::vector<check::Descriptor> descriptors;
-  for (const std::string& text : texts) descriptors.push_back(parse_problem(text));
-  const int64_t most = limit.empty() ? -1 : parse_bytes("--memory-limit", limit);
+struct CheckArguments {
+  std::vector<std::string> descriptors;
+  std::string memory_limit;
+  bool json = false;
+};
+
+// All lines are read before the first is computed.
+std::vector<check::Descriptor> problems_of(const CheckArguments& a) {
+  if (a.descriptors.empty()) throw usage_error("expected a descriptor");
+  std::vector<check::Descriptor> problems;
+  for (const std::string& text : a.descriptors) problems.push_back(parse_problem(text));
+  return problems;
+}
+
+void run_check(const CheckArguments& a) {
+  const std::vector<check::Descriptor> descriptors = problems_of(a);
+  const int64_t most = parse_memory_limit(a.memory_limit);
   std::vector<nlohmann::ordered_json> reports;
   size_t different = 0;
   for (const check::Descriptor& descriptor : descriptors) {
@@ -83,14 +94,14 @@ void run_check(const std::vector<std::string>& texts, const std::string& limit, 
     MemoryBudget budget(most);  // each problem's memory is given back
     const CheckReport report = checked(descriptor, budget);
     different += !report.comparison.ok();
-    if (json) {
+    if (a.json) {
       reports.push_back(check_json(report));
     } else {
       fmt::print("{}", check_text(report));
       std::fflush(stdout);
     }
   }
-  if (json) print_json(check_document(reports));
+  if (a.json) print_json(check_document(reports));
   if (different == 0) return;
   finish_stdout();
   throw Failure(Exit::differs,
@@ -98,18 +109,12 @@ void run_check(const std::vector<std::string>& texts, const std::string& limit, 
                             different == 1 ? "differs" : "differ"));
 }
 
-struct CheckArguments {
-  std::vector<std::string> descriptors;
-  std::string memory_limit;
-  bool json = false;
-};
-
 }  // namespace
 
 Command add_check(CLI::App& root) {
   CLI::App* app =
       root.add_subcommand("check", "compute problems of one line and compare with float64");
-  const auto a = std::make_shared<CheckArguments>();
+  const auto a = arguments_of<CheckArguments>(*app);
   app->add_option("DESCRIPTOR", a->descriptors, "b2h8/2q1024k1024d64:bf16:mask=causal&lengths")
       ->type_name("");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
@@ -129,11 +134,14 @@ Command add_check(CLI::App& root) {
       "          precision=fma; invariant; magnitude=X; seed=N\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'");
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_check(a->descriptors, a->memory_limit, a->json);
-          }};
+            problems_of(*a);
+            parse_memory_limit(a->memory_limit);
+          },
+          [a] { run_check(*a); }};
 }
 
 }  // namespace rapt::cli

@@ -6,11 +6,22 @@
 
 namespace rapt::cli {
 
-// A subcommand, ready to run once its options are parsed. `run` may throw anything.
+// A subcommand, ready once its options are parsed. Both functions may throw anything.
 struct Command {
   CLI::App* app;
-  std::function<void()> run;
+  // Refuses what the words alone have wrong. It opens no file, prints nothing and computes nothing,
+  // so that a slip of the pen is told before long reading, and costs nothing.
+  std::function<void()> check;
+  std::function<void()> run;  // after check()
 };
+
+// What the options of a command say: each time that a line is parsed, from the defaults on.
+template <class Arguments>
+std::shared_ptr<Arguments> arguments_of(CLI::App& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  command.preparse_callback([arguments](size_t) { *arguments = Arguments(); });
+  return arguments;
+}
 
 Command add_attend(CLI::App& root);
 Command add_explain(CLI::App& root);

@@ -17,13 +17,11 @@ struct Shell {
 constexpr Shell kShells[] = {
     {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
 
-void run_completions(CLI::App& root, const std::string& name) {
+const Shell& shell_named(const std::string& name) {
   std::vector<std::string_view> known;
   for (const Shell& shell : kShells) {
     known.push_back(shell.name);
-    if (name != shell.name) continue;
-    fmt::print("{}", shell.script(usage_of(root)));
-    return;
+    if (name == shell.name) return shell;
   }
   if (name.empty()) throw usage_error("expected a shell: bash, zsh or fish");
   throw usage_error("expected bash, zsh or fish, got '" + name + "'", did_you_mean(name, known));
@@ -33,7 +31,7 @@ void run_completions(CLI::App& root, const std::string& name) {
 
 Command add_completions(CLI::App& root) {
   CLI::App* app = root.add_subcommand("completions", "completions for a shell");
-  const auto name = std::make_shared<std::string>();
+  const auto name = arguments_of<std::string>(*app);
   std::vector<std::string> words;
   for (const Shell& shell : kShells) words.push_back(shell.name);
   offer(app->add_option("SHELL", *name, "bash, zsh or fish"), words);
@@ -42,10 +40,12 @@ Command add_completions(CLI::App& root) {
       "  rapt completions bash > ~/.local/share/bash-completion/completions/rapt\n"
       "  rapt completions zsh > ~/.zfunc/_rapt\n"
       "  rapt completions fish > ~/.config/fish/completions/rapt.fish");
-  return {app, [app, &root, name] {
+  return {app,
+          [app, name] {
             refuse_unknown(*app);
-            run_completions(root, *name);
-          }};
+            shell_named(*name);
+          },
+          [&root, name] { fmt::print("{}", shell_named(*name).script(usage_of(root))); }};
 }
 
 }  // namespace rapt::cli

@@ -105,11 +105,10 @@ class Inputs {
  public:
   Inputs(const ConvertArguments& a, const std::vector<std::string>& names)
       : a_(a),
-        budget_(a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit)),
+        budget_(parse_memory_limit(a.memory_limit)),
         input_(budget_, parse_npy_v2(a.npy_v2)) {
     if (!a.dtype.empty()) dtype_ = parse_dtype("--dtype", a.dtype);
     if (!a.shape.empty()) shape_ = parse_shape(a.shape);
-    if (shape_ && names.size() > 1) throw usage_error("--shape is that of one IN");
     for (const std::string& name : names) list(name);
     if (items_.empty()) throw Failure(Exit::data, names[0] + " holds no tensor");
     if (names.size() > 1 && !metadata_.empty()) {
@@ -169,12 +168,21 @@ class Inputs {
   Metadata metadata_;
 };
 
-void run_convert(const ConvertArguments& a) {
+void check_convert(const ConvertArguments& a) {
   if (a.files.size() < 2) throw usage_error("expected IN and OUT, such as q.npy q.safetensors");
-  const std::vector<std::string> names(a.files.begin(), a.files.end() - 1);
   const TensorPlace place = place_of("OUT", a.files.back(), Endings::any);
   if (a.compress && place.format != FileFormat::npz)
     throw usage_error("--compress belongs to .npz files, got '" + place.path + "'");
+  if (!a.dtype.empty()) parse_dtype("--dtype", a.dtype);
+  if (!a.shape.empty()) parse_shape(a.shape);
+  if (!a.shape.empty() && a.files.size() > 2) throw usage_error("--shape is that of one IN");
+  parse_memory_limit(a.memory_limit);
+  parse_npy_v2(a.npy_v2);
+}
+
+void run_convert(const ConvertArguments& a) {
+  const std::vector<std::string> names(a.files.begin(), a.files.end() - 1);
+  const TensorPlace place = place_of("OUT", a.files.back(), Endings::any);
   TensorOutputs outputs(a.force ? Overwrite::yes : Overwrite::no, parse_npy_v2(a.npy_v2),
                         a.compress ? Compression::deflated : Compression::stored);
   Inputs inputs(a, names);
@@ -208,7 +216,7 @@ void run_convert(const ConvertArguments& a) {
 
 Command add_convert(CLI::App& root) {
   CLI::App* app = root.add_subcommand("convert", "tensors from one format to another");
-  const auto a = std::make_shared<ConvertArguments>();
+  const auto a = arguments_of<ConvertArguments>(*app);
   app->add_option(
          "FILES", a->files,
          "IN... OUT: F.npy, F.npz[:NAME], F.safetensors[:NAME], F.csv, F.json, F.raw; - is "
@@ -236,11 +244,13 @@ Command add_convert(CLI::App& root) {
       "  rapt convert q.npy k.npy v.npy problem.safetensors --dtype bf16\n"
       "  rapt convert model.safetensors:layer.0.query q.npy\n"
       "  rapt convert q.raw q.npy --dtype f32 --shape 2,1024,64");
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_convert(*a);
-          }};
+            check_convert(*a);
+          },
+          [a] { run_convert(*a); }};
 }
 
 }  // namespace rapt::cli

@@ -96,10 +96,10 @@ void print_document() {
 
 Command add_cpu(CLI::App& root) {
   CLI::App* app = root.add_subcommand("cpu", "instruction sets, caches, measured peak");
-  const auto json = std::make_shared<bool>(false);
+  const auto json = arguments_of<bool>(*app);
   app->add_flag("--json", *json, "the same for programs (docs/json.md)");
-  return {app, [app, json] {
-            refuse_unknown(*app);
+  return {app, [app] { refuse_unknown(*app); },
+          [json] {
             if (*json) {
               print_document();
             } else {

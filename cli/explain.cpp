@@ -216,9 +216,6 @@ Explanation explain(const ExplainArguments& a) {
   MemoryBudget budget(-1);
   TensorInput files(budget, parse_npy_v2(a.npy_v2));
   Explanation e;
-  if (a.dtype != "f32" && a.dtype != "f64") {
-    throw usage_error("--dtype: expected f32 or f64, got '" + a.dtype + "'");
-  }
   const DType dtype = a.dtype == "f64" ? DType::f64 : DType::f32;
   const Attention x = project(a, dtype, files, e.steps);
   MaskInput masks = read_masks(a.masks, files);
@@ -386,14 +383,25 @@ void check_usage(const ExplainArguments& a) {
     throw usage_error("--embeddings, --w-query, --w-key and --w-value belong together");
   }
   if (given > 0 && given < 3) throw usage_error("--query, --key and --value belong together");
+  check_picture_options(a.picture);
+  const std::vector<std::string>& targets = a.picture.targets;
+  if (a.json && std::find(targets.begin(), targets.end(), "-") != targets.end())
+    throw usage_error("standard output can take one of --json and --heatmap -");
+  if (a.dtype != "f32" && a.dtype != "f64")
+    throw usage_error("--dtype: expected f32 or f64, got '" + a.dtype + "'");
+  if (!a.scale.empty()) parse_real("--scale", a.scale);
+  parse_npy_v2(a.npy_v2);
+  check_masks(a.masks);
+  const std::pair<const char*, const std::string*> matrices[] = {
+      {"--embeddings", &a.embeddings}, {"--w-query", &a.w_query}, {"--w-key", &a.w_key},
+      {"--w-value", &a.w_value},       {"--query", &a.query},     {"--key", &a.key},
+      {"--value", &a.value},           {"--bias", &a.bias}};
+  for (const auto& [option, text] : matrices)
+    if (is_matrix_text(*text)) check_small(option, parse_matrix(option, *text));
 }
 
 void run_explain(const ExplainArguments& a) {
-  check_usage(a);
   Pictures pictures(a.picture, a.force ? Overwrite::yes : Overwrite::no);
-  if (a.json && pictures.to_stdout()) {
-    throw usage_error("standard output can take one of --json and --heatmap -");
-  }
   const Explanation explanation = explain(a);
   if (a.json) {
     print_document(explanation);
@@ -409,7 +417,7 @@ void run_explain(const ExplainArguments& a) {
 
 Command add_explain(CLI::App& root) {
   CLI::App* app = root.add_subcommand("explain", "attention step by step on small matrices");
-  const auto a = std::make_shared<ExplainArguments>();
+  const auto a = arguments_of<ExplainArguments>(*app);
   const auto text = [&](const char* name, std::string& value, const char* type, const char* doc) {
     app->add_option(name, value, doc)->type_name(type);
   };
@@ -436,11 +444,13 @@ Command add_explain(CLI::App& root) {
   offer(app->get_option("--dtype"), {"f32", "f64"});
   app->footer(
       "Without matrices the built-in example is explained: two words, [1 2 3] and [4 5 6].");
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_explain(*a);
-          }};
+            check_usage(*a);
+          },
+          [a] { run_explain(*a); }};
 }
 
 }  // namespace rapt::cli

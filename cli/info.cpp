@@ -160,9 +160,14 @@ Json file_json(const std::string& path, const TensorFile& file, const std::vecto
   return json;
 }
 
-void run_info(const InfoArguments& a) {
+void check_info(const InfoArguments& a) {
   if (a.files.empty()) throw usage_error("expected files, such as F.npy or F.npz:NAME");
-  const int64_t limit = a.memory_limit.empty() ? -1 : parse_bytes("--memory-limit", a.memory_limit);
+  parse_memory_limit(a.memory_limit);
+  parse_npy_v2(a.npy_v2);
+}
+
+void run_info(const InfoArguments& a) {
+  const int64_t limit = parse_memory_limit(a.memory_limit);
   Json files = Json::array();
   for (const std::string& text : a.files) {
     MemoryBudget budget(limit);  // each file's memory is given back
@@ -198,7 +203,7 @@ void run_info(const InfoArguments& a) {
 Command add_info(CLI::App& root) {
   CLI::App* app =
       root.add_subcommand("info", "what is in files of tensors; 'rapt FILE' does it too");
-  const auto a = std::make_shared<InfoArguments>();
+  const auto a = arguments_of<InfoArguments>(*app);
   app->add_option("FILE", a->files,
                   "F.npy, F.npz, F.safetensors, F.npz:NAME, ...; - is standard input")
       ->type_name("");
@@ -214,11 +219,13 @@ Command add_info(CLI::App& root) {
       "rapt does not compute with is listed without statistics.\n\n"
       "  rapt model.safetensors\n"
       "  rapt info q.npy k.npy v.npy --json");
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_info(*a);
-          }};
+            check_info(*a);
+          },
+          [a] { run_info(*a); }};
 }
 
 }  // namespace rapt::cli

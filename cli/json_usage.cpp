@@ -40,6 +40,14 @@ void append(Json& json, const CommandUsage& command) {
   }
 }
 
+void add_to(CLI::App& app) {
+  app.add_flag_callback(
+      "--json-usage", [&app] { throw UsageAsked(app); },
+      "what this command and its options are, for programs (docs/json.md)");
+}
+
+}  // namespace
+
 std::string usage_document(CLI::App& app) {
   Json document;
   document["schema"] = "rapt.usage/1";
@@ -52,15 +60,6 @@ std::string usage_document(CLI::App& app) {
   }
   return document.dump(2);
 }
-
-void add_to(CLI::App& app) {
-  // Printed where --version is: what is thrown here is CLI11's way to print a text and end well.
-  app.add_flag_callback(
-      "--json-usage", [&app] { throw CLI::CallForVersion(usage_document(app), 0); },
-      "what this command and its options are, for programs (docs/json.md)");
-}
-
-}  // namespace
 
 void add_json_usage(CLI::App& root) {
   add_to(root);

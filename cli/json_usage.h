@@ -1,10 +1,21 @@
 #pragma once
-// --json-usage: what a command and its options are, for programs (docs/json.md).
+// --json-usage: what a command and its options are, as JSON.
 #include <CLI/CLI.hpp>
+#include <string>
 
 namespace rapt::cli {
 
-// Adds --json-usage to the program and to all its commands. Like --help it ends the parsing.
+// Adds the option to the program and to each of its commands.
 void add_json_usage(CLI::App& root);
+
+// Thrown while a line is parsed, as CLI11 does for --help.
+class UsageAsked : public CLI::Success {
+ public:
+  explicit UsageAsked(CLI::App& of)
+      : CLI::Success("the usage is asked for", CLI::ExitCodes::Success), app(&of) {}
+  CLI::App* app;  // of which
+};
+
+std::string usage_document(CLI::App& app);
 
 }  // namespace rapt::cli

@@ -223,7 +223,7 @@ std::vector<std::string> kind_names() {
   return names;
 }
 
-void run_list(const std::vector<std::string>& wanted, bool json) {
+void check_kinds(const std::vector<std::string>& wanted) {
   const std::vector<std::string> names = kind_names();
   for (const std::string& name : wanted) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
@@ -231,6 +231,9 @@ void run_list(const std::vector<std::string>& wanted, bool json) {
     throw usage_error(fmt::format("expected {}, got '{}'", fmt::join(names, ", "), name),
                       did_you_mean(name, known));
   }
+}
+
+void run_list(const std::vector<std::string>& wanted, bool json) {
   Json document{{"schema", "rapt.list/1"}, {"build", build_info()}};
   bool first = true;
   for (const Kind& kind : kKinds) {
@@ -257,18 +260,20 @@ struct ListArguments {
 Command add_list(CLI::App& root) {
   CLI::App* app =
       root.add_subcommand("list", "masks, scores, normalizers, formats and dtypes by name");
-  const auto a = std::make_shared<ListArguments>();
+  const auto a = arguments_of<ListArguments>(*app);
   offer(app->add_option("KIND", a->kinds,
                         "masks, scores, normalizers, formats or dtypes (default: all)")
             ->type_name(""),
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->footer("  rapt list masks");
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_list(a->kinds, a->json);
-          }};
+            check_kinds(a->kinds);
+          },
+          [a] { run_list(a->kinds, a->json); }};
 }
 
 }  // namespace rapt::cli

@@ -23,10 +23,11 @@
 namespace rapt::cli {
 namespace {
 
-constexpr int64_t kLongest = int64_t{1} << 20;  // counting its tiles takes seconds
-constexpr int64_t kHeadDim = 64;                // tile sizes follow from it and from f32
-constexpr int64_t kImageCells = 512;            // per side: a pixel or two each
-constexpr int64_t kJsonCells = 64;              // per side
+constexpr int64_t kLongest = int64_t{1} << 20;   // counting its tiles takes seconds
+constexpr int64_t kMostRows = int64_t{1} << 24;  // of all heads: the same
+constexpr int64_t kHeadDim = 64;                 // tile sizes follow from it and from f32
+constexpr int64_t kImageCells = 512;             // per side: a pixel or two each
+constexpr int64_t kJsonCells = 64;               // per side
 
 struct MaskArguments {
   std::string spec, q_len = "32", k_len, leading, head, npy_v2;
@@ -63,6 +64,13 @@ void read_leading(const MaskArguments& a, MaskedProblem& problem) {
   for (const int64_t length : problem.leading)
     if (length < 1 || length > kLongest)
       throw usage_error(fmt::format("--leading {}: expected 1 to {} each", a.leading, kLongest));
+  int64_t rows = problem.q_len;
+  for (const int64_t length : problem.leading) {
+    if (rows > kMostRows / length)
+      throw usage_error(fmt::format("--leading {}: expected at most {} queries of all heads",
+                                    a.leading, kMostRows));
+    rows *= length;
+  }
   problem.head.assign(problem.leading.size(), 0);
   if (a.head.empty()) return;
   problem.head = parse_integers("--head", a.head);
@@ -185,26 +193,39 @@ void print_document(const MaskedProblem& problem, const Shares& shares) {
   print_json(document);
 }
 
-void run_mask(const MaskArguments& a) {
-  if (a.spec.empty()) throw usage_error("expected a mask, such as \"causal|prefix(8)\"");
-  PictureArguments wanted = a.picture;
-  if (wanted.targets.empty() && !a.json) wanted.targets = {"-"};
-  Pictures pictures(wanted, a.force ? Overwrite::yes : Overwrite::no);
-  if (a.json && pictures.to_stdout())
-    throw usage_error("standard output can take one of --json and --heatmap -");
-
+// As far as the options say it.
+MaskedProblem problem_of(const MaskArguments& a) {
   MaskedProblem problem;
+  problem.spec = a.spec;
   problem.q_len = parse_length("--q-len", a.q_len);
   problem.k_len = a.k_len.empty() ? problem.q_len : parse_length("--k-len", a.k_len);
   problem.by_tile = a.tile;
   read_leading(a, problem);
+  return problem;
+}
+
+void check_mask(const MaskArguments& a) {
+  if (a.spec.empty()) throw usage_error("expected a mask, such as \"causal|prefix(8)\"");
+  check_picture_options(a.picture);
+  const std::vector<std::string>& targets = a.picture.targets;
+  if (a.json && std::find(targets.begin(), targets.end(), "-") != targets.end())
+    throw usage_error("standard output can take one of --json and --heatmap -");
+  problem_of(a);
+  parse_npy_v2(a.npy_v2);
+  check_masks({a.spec});
+}
+
+void run_mask(const MaskArguments& a) {
+  PictureArguments wanted = a.picture;
+  if (wanted.targets.empty() && !a.json) wanted.targets = {"-"};
+  Pictures pictures(wanted, a.force ? Overwrite::yes : Overwrite::no);
+  MaskedProblem problem = problem_of(a);
   MemoryBudget budget(-1);
   TensorInput files(budget, parse_npy_v2(a.npy_v2));
   const MaskInput input = read_masks({a.spec}, files);
   if (input.masks.empty())
     throw Failure(Exit::data, a.spec + " holds floats: a bias, no mask",
                   "convert it with .astype(bool) for a mask (true = may attend)");
-  problem.spec = a.spec;
   const Mask& mask = *input.masks.front();
   problem.plan = plan_of(problem, mask);  // checks what the mask asks of the problem
 
@@ -227,7 +248,7 @@ void run_mask(const MaskArguments& a) {
 
 Command add_mask(CLI::App& root) {
   CLI::App* app = root.add_subcommand("mask", "draw a mask and count its tiles");
-  const auto a = std::make_shared<MaskArguments>();
+  const auto a = arguments_of<MaskArguments>(*app);
   app->add_option(
       "SPEC", a->spec,
       "as --mask of 'rapt attend': causal, window:4,0, \"causal|prefix(8)\", file:M.npy");
@@ -248,11 +269,13 @@ Command add_mask(CLI::App& root) {
       "Without --heatmap and --json the mask is drawn into the terminal. Counts are for f32 and\n"
       "head_dim 64, over all leading dimensions.\n\n"
       "  rapt mask \"window(15,0) | prefix(4)\" --q-len 48");
-  return {app, [app, a] {
+  return {app,
+          [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
-            run_mask(*a);
-          }};
+            check_mask(*a);
+          },
+          [a] { run_mask(*a); }};
 }
 
 }  // namespace rapt::cli

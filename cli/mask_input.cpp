@@ -89,16 +89,10 @@ std::string call_form(const std::string& spec) {
   return spec.substr(0, colon) + "(" + spec.substr(colon + 1) + ")";
 }
 
-void read_catalogue_mask(const std::string& spec, MaskInput& input, TensorInput& files) {
-  const TensorSource source = [&](std::string_view name) {
-    LoadedTensor tensor = files.read(kOption, std::string(name));
-    // Lengths are int64; NumPy makes int32 on some systems, and nothing is lost in between.
-    if (tensor.view().dtype == DType::i32) tensor = owned(converted(tensor.view(), DType::i64));
-    input.tensors.push_back(std::move(tensor));
-    return input.tensors.back().view();
-  };
+// Throws usage errors that name the spec.
+std::unique_ptr<Mask> mask_from(const std::string& spec, const TensorSource& source) {
   try {
-    input.masks.push_back(make_mask(call_form(spec), source));
+    return make_mask(call_form(spec), source);
   } catch (const Error& error) {
     const bool usage =
         error.code() == ErrorCode::unknown_name || error.code() == ErrorCode::argument;
@@ -107,10 +101,31 @@ void read_catalogue_mask(const std::string& spec, MaskInput& input, TensorInput&
                       "besides, file:M.npy reads a mask from a file; in a combination "
                       "boolean(M.npy) does");
   }
+}
+
+void read_catalogue_mask(const std::string& spec, MaskInput& input, TensorInput& files) {
+  const TensorSource source = [&](std::string_view name) {
+    LoadedTensor tensor = files.read(kOption, std::string(name));
+    // Lengths are int64; NumPy makes int32 on some systems, and nothing is lost in between.
+    if (tensor.view().dtype == DType::i32) tensor = owned(converted(tensor.view(), DType::i64));
+    input.tensors.push_back(std::move(tensor));
+    return input.tensors.back().view();
+  };
+  input.masks.push_back(mask_from(spec, source));
   input.specs.push_back(spec);
 }
 
 }  // namespace
+
+void check_masks(const std::vector<std::string>& specs) {
+  for (const std::string& spec : specs) {
+    if (name_of_spec(spec) == "file") {
+      file_of(spec);
+    } else {
+      mask_from(spec, [](std::string_view) { return TensorView(); });
+    }
+  }
+}
 
 MaskInput read_masks(const std::vector<std::string>& specs, TensorInput& files) {
   MaskInput input;

@@ -22,6 +22,9 @@ struct MaskInput {
   std::string bias_file;
 };
 
+// Throws usage errors for what a spec's text alone has wrong; no file is opened.
+void check_masks(const std::vector<std::string>& specs);
+
 // Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken
 // as a bias, unless it holds only 0 and 1, which could mean either: that is refused.
 MaskInput read_masks(const std::vector<std::string>& specs, TensorInput& files);

@@ -24,9 +24,6 @@ viz::TerminalStyle terminal_style(const std::string& color) {
   if (color == "always" && style.color == viz::TerminalColor::ascii) {
     style.color = viz::promised_color();
   }
-  if (color != "never" && color != "always" && color != "auto") {
-    throw usage_error("--color: expected auto, always or never, got '" + color + "'");
-  }
   style.width = std::max(style.width, viz::kMinTerminalWidth);
   return style;
 }
@@ -67,14 +64,22 @@ void add_picture_options(CLI::App& command, PictureArguments& arguments, const s
         {"auto", "always", "never"});
 }
 
-Pictures::Pictures(const PictureArguments& arguments, Overwrite overwrite)
-    : colors_(known_color_map(arguments.colormap)), style_(terminal_style(arguments.color)) {
+void check_picture_options(const PictureArguments& arguments) {
+  known_color_map(arguments.colormap);
+  const std::string& color = arguments.color;
+  if (color != "never" && color != "always" && color != "auto")
+    throw usage_error("--color: expected auto, always or never, got '" + color + "'");
   for (const std::string& target : arguments.targets) {
-    if (target != "-" && !ends_with(target, ".svg") && !ends_with(target, ".png")) {
+    if (target != "-" && !ends_with(target, ".svg") && !ends_with(target, ".png"))
       throw usage_error(
           "--heatmap: the format follows the ending; expected .svg, .png or -, got '" + target +
           "'");
-    }
+  }
+}
+
+Pictures::Pictures(const PictureArguments& arguments, Overwrite overwrite)
+    : colors_(known_color_map(arguments.colormap)), style_(terminal_style(arguments.color)) {
+  for (const std::string& target : arguments.targets) {
     outputs_.emplace_back("--heatmap", target, overwrite);
   }
 }

@@ -22,6 +22,9 @@ struct PictureArguments {
 void add_picture_options(CLI::App& command, PictureArguments& arguments,
                          const std::string& what = "the weights of one head");
 
+// Throws usage errors. Opens nothing.
+void check_picture_options(const PictureArguments& arguments);
+
 // Where a picture is drawn, for maps that are made to fit.
 enum class Canvas : uint8_t { terminal, file };
 

@@ -36,13 +36,13 @@ void require_file(const std::string& option, const std::string& path) {
 }
 
 // All of a file descriptor. What comes is counted against the budget while it comes.
-std::vector<std::byte> read_all(int descriptor, const std::string& name, MemoryBudget* budget) {
+std::vector<std::byte> read_all(int descriptor, const std::string& name, MemoryBudget& budget) {
   constexpr size_t kChunk = size_t{1} << 20;
   std::vector<std::byte> bytes;
   for (size_t size = 0;;) {
     if (size == bytes.size()) {
       const size_t grow = std::max(kChunk, size);  // doubling: copies stay linear in the size
-      if (budget) budget->take(static_cast<int64_t>(grow), name);
+      budget.take(static_cast<int64_t>(grow), name);
       bytes.resize(size + grow);
     }
     const ssize_t count = read(descriptor, bytes.data() + size, bytes.size() - size);
@@ -61,7 +61,7 @@ std::vector<std::byte> read_all(int descriptor, const std::string& name, MemoryB
 }
 
 std::vector<std::byte> read_all_of(const std::string& option, const std::string& path,
-                                   MemoryBudget* budget) {
+                                   MemoryBudget& budget) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
     throw Failure(Exit::io, of_option(option) + "cannot open '" + path +
@@ -172,12 +172,12 @@ std::shared_ptr<const InputFile> open_input(const std::string& option, const std
                                             MemoryBudget& budget) {
   if (path == "-") {
     return std::make_shared<InputFile>(kStandardInput,
-                                       read_all(STDIN_FILENO, kStandardInput, &budget));
+                                       read_all(STDIN_FILENO, kStandardInput, budget));
   }
   require_file(option, path);
   std::error_code ignored;
   if (std::filesystem::is_other(path, ignored))  // <(command) of a shell
-    return std::make_shared<InputFile>(path, read_all_of(option, path, &budget));
+    return std::make_shared<InputFile>(path, read_all_of(option, path, budget));
   return std::make_shared<InputFile>(path);
 }
 
@@ -235,10 +235,13 @@ std::string file_meant(const std::string& path) {
   return did_you_mean(asked.filename().string(), known);
 }
 
-std::string read_text_file(const std::string& option, const std::string& path) {
-  require_file(option, path);
-  const std::vector<std::byte> bytes = read_all_of(option, path, nullptr);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+std::string read_text_file(const std::string& option, const std::string& path,
+                           MemoryBudget& budget) {
+  const auto file = open_input(option, path == "-" ? "./-" : path, budget);
+  budget.take(file->bytes(), path);
+  std::string text(static_cast<size_t>(file->bytes()), '\0');
+  file->read(0, reinterpret_cast<std::byte*>(text.data()), file->bytes());
+  return text;
 }
 
 LoadedTensor owned(Tensor tensor) {

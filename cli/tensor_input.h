@@ -66,8 +66,9 @@ std::shared_ptr<const InputFile> open_input(const std::string& option, const std
 // "did you mean 'q.npy'?", of the files beside `path`; empty if none is like it.
 std::string file_meant(const std::string& path);
 
-// Reads a whole text file.
-std::string read_text_file(const std::string& option, const std::string& path);
+// Reads a whole text file, which may be a device that never ends.
+std::string read_text_file(const std::string& option, const std::string& path,
+                           MemoryBudget& budget);
 
 // A tensor of this program's own as one that could be of a file.
 LoadedTensor owned(Tensor tensor);

@@ -9,6 +9,9 @@ function(rapt_compile_for name source)
   # False alarm in GCC 12's own AVX-512 headers: https://gcc.gnu.org/PR105593
   target_compile_options(rapt_isa_${name} PRIVATE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-uninitialized>)
+  if(RAPT_BUILD_FUZZ)  # nothing is computed, and these take longest to compile
+    target_compile_options(rapt_isa_${name} PRIVATE -O0 -fno-sanitize=all)
+  endif()
   target_sources(rapt_core PRIVATE $<TARGET_OBJECTS:rapt_isa_${name}>)
   set_property(GLOBAL APPEND PROPERTY RAPT_ISA_UNITS ${name})
 endfunction()

@@ -96,6 +96,10 @@ std::string nearest(std::string_view name, std::span<const std::string_view> kno
   std::string_view best;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;  // farther is no misspelling
   for (const std::string_view candidate : known) {
+    // Lengths tell most of them apart, in less time.
+    if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) >=
+        best_distance)
+      continue;
     const size_t distance = edit_distance(name, candidate);
     // "or" is near "foo" only because both are short: half of the letters must stay.
     const bool alike = 2 * distance <= std::max(name.size(), candidate.size());

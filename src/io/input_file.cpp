@@ -62,7 +62,7 @@ const char* mapped_file_at(const void* address) noexcept {
   return nullptr;
 }
 
-InputFile::InputFile(const std::string& path) : name_(path) {
+InputFile::InputFile(const std::string& path) : name_(path), shown_name_(path_text(path)) {
   if (path.empty()) fail("''", "expected the path of a file, got an empty one");
   if (path.find('\0') != std::string::npos) fail(path, "a path cannot hold a zero byte");
   // Non-blocking, or opening a pipe that nobody writes to would wait for ever.
@@ -114,7 +114,7 @@ std::span<const std::byte> InputFile::map() const {
         mmap(nullptr, static_cast<size_t>(bytes_), PROT_READ, MAP_PRIVATE, descriptor_, 0);
     if (at == MAP_FAILED) fail(name_, "cannot be mapped: " + reason(errno));
     mapped_ = static_cast<const std::byte*>(at);
-    remember(mapped_, bytes_, name_.c_str());
+    remember(mapped_, bytes_, shown_name_.c_str());
   });
   return {mapped_, static_cast<size_t>(bytes_)};
 }

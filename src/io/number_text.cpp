@@ -88,6 +88,18 @@ void write_nested(TextWriter& out, const TensorView& view, int dim, int64_t offs
   out("]");
 }
 
+// Rows that hold nothing are lines all the same: an array of few bytes could fill a disk.
+void check_lines(const char* format, const TensorView& view) {
+  if (view.count() > 0) return;
+  int64_t lines = 1;
+  for (int d = 0; d < view.rank && view.shape[d] > 0; ++d)
+    if (__builtin_mul_overflow(lines, view.shape[d], &lines)) lines = kMaxNumberText + 1;
+  if (lines > kMaxNumberText)
+    throw Error(ErrorCode::shape, std::string(format) + " of shape " + to_string(view.dims()) +
+                                      " would be lines without a number; expected at most " +
+                                      std::to_string(kMaxNumberText) + " of them");
+}
+
 }  // namespace
 
 TextKind text_kind_of(const InputFile& file) {
@@ -138,6 +150,7 @@ TensorFile NumberList::as_file(const char* format, const std::string& name,
 
 void write_csv(const WriteBytes& write, const TensorView& view) {
   check_elements(".csv", view);
+  check_lines(".csv", view);
   if (view.rank > 2)
     throw Error(ErrorCode::shape, ".csv holds a matrix, got " + to_string(view.dims()) +
                                       "; JSON and .npy hold any rank");
@@ -159,6 +172,7 @@ void write_csv(const WriteBytes& write, const TensorView& view) {
 
 void write_json_array(const WriteBytes& write, const TensorView& view) {
   check_elements("JSON", view);
+  check_lines("JSON", view);
   TextWriter out(write);
   write_nested(out, view, 0, 0);
   out("\n");

@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "rapt/io/plain_text.h"
+
 namespace rapt {
 
 // Enough to recognise a value; a message must not be flooded by a hostile header.
@@ -31,14 +33,7 @@ inline std::string quoted(std::string_view text) {
   return "'" + cut + (text.size() > kQuotedLength ? "...'" : "'");
 }
 
-// A path keeps its UTF-8 and its length; only control characters are escaped.
-inline std::string path_text(std::string_view path) {
-  std::string out;
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? escaped({&c, 1}) : std::string(1, c);
-  }
-  return out;
-}
+// A path keeps its UTF-8 and its length.
+inline std::string path_text(std::string_view path) { return plain_text(path); }
 
 }  // namespace rapt

@@ -31,13 +31,17 @@ inline CodePoint decode_utf8(std::string_view text) {
   return {value, length};
 }
 
+// Not what decode_utf8() makes of bytes that are no UTF-8? A replacement character that the text
+// really holds has three bytes.
+inline bool is_valid(const CodePoint& c, std::string_view bytes) {
+  return c.value != kReplacement || bytes == "\xEF\xBF\xBD";
+}
+
 // Valid, and without the zero byte at which C's strings end.
 inline bool is_utf8_without_zero(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = decode_utf8(text.substr(at));
-    // A replacement character that the text really holds has three bytes.
-    const bool invalid = c.value == kReplacement && text.substr(at, c.bytes) != "\xEF\xBF\xBD";
-    if (invalid || c.value == 0) return false;
+    if (!is_valid(c, text.substr(at, c.bytes)) || c.value == 0) return false;
     at += c.bytes;
   }
   return true;

@@ -73,12 +73,24 @@ class DirectoryReader {
     fail(quoted(name) + ": " + what);
   }
 
+  // A window after the other, and room for entries when they come: both numbers of the directory
+  // can be as large as the file, and a file with holes is large for nothing.
   void read_entries() {
-    std::vector<std::byte> directory(static_cast<size_t>(place_.bytes));
-    file_.read(place_.offset, directory.data(), place_.bytes);
-    std::span<const std::byte> rest(directory);
-    entries_.reserve(static_cast<size_t>(place_.entries));
+    constexpr int64_t kWindow = int64_t{1} << 20;
+    constexpr size_t kMostOfEntry = kCentralBytes + 3 * 65535;
+    std::vector<std::byte> window;
+    std::span<const std::byte> rest;  // of the window
+    int64_t behind = place_.bytes;    // of the directory, behind the window
     for (int64_t i = 0; i < place_.entries; ++i) {
+      if (rest.size() < kMostOfEntry && behind > 0) {
+        const int64_t more = std::min(behind, kWindow);
+        std::vector<std::byte> next(rest.size() + static_cast<size_t>(more));
+        std::copy(rest.begin(), rest.end(), next.begin());
+        file_.read(place_.offset + place_.bytes - behind, next.data() + rest.size(), more);
+        behind -= more;
+        window = std::move(next);
+        rest = window;
+      }
       if (rest.size() < kCentralBytes || u32_at(rest, 0) != kCentralSignature)
         fail("expected " + std::to_string(place_.entries) +
              " members in the directory of the archive, got " + std::to_string(i) + kDamaged);
@@ -90,10 +102,10 @@ class DirectoryReader {
                                   rest.subspan(kCentralBytes + name, extra)));
       rest = rest.subspan(bytes);
     }
-    if (!rest.empty())
+    if (const uint64_t left = rest.size() + static_cast<uint64_t>(behind); left > 0)
       fail("expected " + std::to_string(place_.entries) +
-           " members in the directory of the archive, got " + bytes_text(rest.size()) +
-           " behind them" + kDamaged);
+           " members in the directory of the archive, got " + bytes_text(left) + " behind them" +
+           kDamaged);
   }
 
   // The ZIP64 part of the extra fields; empty: there is none.

@@ -130,6 +130,7 @@ TEST_F(MaskTest, RefusesWhatCannotBeMeant) {
       {{"causal", "--k-len", "9999999999"}, 2, "expected 1 to"},
       {{"causal", "--q-len", "x"}, 2, "a whole number"},
       {{"causal", "--leading", "0"}, 2, "--leading"},
+      {{"causal", "--leading", "1048576,1048576"}, 2, "at most 16777216 queries of all heads"},
       {{"causal", "--leading", "2,3", "--head", "2,0"}, 2, "an index into --leading 2,3"},
       {{"causal", "--head", "0"}, 2, "an index into --leading"},
       {{"causal", "--json", "--heatmap", "-"}, 2, "standard output"},

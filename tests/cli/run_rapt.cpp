@@ -54,6 +54,10 @@ void close_fd(int& fd) {
   for (const int stream : how.closed) close(stream);
   // So that its first files have the numbers 3 and 4, whoever runs this test.
   for (int fd = 3; fd < 1024; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  if (how.most_memory >= 0) {
+    const rlimit limit = {static_cast<rlim_t>(how.most_memory), RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+  }
   for (const auto& [name, value] : how.env) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv = {const_cast<char*>("rapt")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -35,6 +35,7 @@ struct How {
   Stderr err = Stderr::pipe;
   int columns = 80;                       // of a terminal on standard output
   int64_t most_file_bytes = -1;           // RLIMIT_FSIZE; -1: none
+  int64_t most_memory = -1;               // RLIMIT_AS; -1: none
   bool without_rights = false;            // held by permissions, also where this is root
   std::vector<RefusedCall> refused = {};  // system calls that fail, with the error of each
   std::vector<int> closed = {};           // of 0, 1, 2: streams that it is started without

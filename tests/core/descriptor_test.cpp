@@ -129,6 +129,8 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:f64:bias=f32", 17, "expected the query's dtype, or f32 for bf16 and f16"},
       {"b2h4q4k5d6:key=[3,4]", 16, "expected leading dimensions of query, key and value"},
       {"h1099511627776q1099511627776k1099511627776d1", 1, "expected sizes whose product fits"},
+      // No element, but as many heads as 64 bits do not hold.
+      {"[1099511627776,1099511627776,0]q1k1d1", 1, "expected sizes whose product fits"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);

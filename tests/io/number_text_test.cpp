@@ -88,6 +88,27 @@ TEST(NumberText, WhatIsWrittenIsReadAgainExactly) {
   EXPECT_EQ(written(write_csv, view.transposed()), "0.1,3.4028235e+38\n-0.0,1e-45\n1.0,-2.5\n");
 }
 
+// An array of 128 bytes would fill a disk.
+TEST(NumberText, LinesWithoutNumbersHaveABound) {
+  const float value = 0;
+  EXPECT_EQ(written(write_json_array, TensorView(&value, {2, 0})), "[[],\n []]\n");
+  EXPECT_EQ(written(write_json_array, TensorView(&value, {0, int64_t{1} << 58})), "[]\n");
+  for (const Write write : {Write(write_csv), Write(write_json_array)}) {
+    expect_error(
+        ErrorCode::shape,
+        [&] {
+          written(write, TensorView(&value, {int64_t{1} << 58, 0}));
+        },
+        "[288230376151711744, 0] would be lines without a number; expected at most 268435456");
+  }
+  expect_error(
+      ErrorCode::shape,
+      [&] {
+        written(write_json_array, TensorView(&value, {1 << 20, 1 << 20, 0}));
+      },
+      "lines");
+}
+
 TEST(NumberText, RefusesWhatIsNoMatrixOfNumbers) {
   const auto refused = [](const std::string& text, const std::string& says) {
     expect_error(

@@ -35,6 +35,7 @@ class InputFile {
 
  private:
   std::string name_;
+  std::string shown_name_;  // of a regular file, as messages have it (plain_text.h)
   std::vector<std::byte> held_;
   int descriptor_ = -1;  // -1: the bytes are held
   int64_t bytes_ = 0;
@@ -42,8 +43,8 @@ class InputFile {
   mutable const std::byte* mapped_ = nullptr;
 };
 
-// The name of the mapped file that an address lies in, for a handler of SIGBUS: async-signal-safe.
-// Null: none that is known (the 64 files that were mapped first are).
+// The name of the mapped file that an address lies in, as plain_text() makes it, for a handler of
+// SIGBUS: async-signal-safe. Null: none that is known (the 64 files that were mapped first are).
 const char* mapped_file_at(const void* address) noexcept;
 
 }  // namespace rapt

@@ -1,0 +1,104 @@
+#include "command_line.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "arguments.h"
+#include "failure.h"
+#include "json_usage.h"
+#include "rapt/version.h"
+#include "tensor_input.h"
+
+namespace rapt::cli {
+namespace {
+
+// Of the contract, but not here yet.
+constexpr std::string_view kUnbuiltCommands[] = {"compare", "view",  "plot",    "tokenize",
+                                                 "model",   "train", "generate"};
+
+constexpr const char* kEnvironment =
+    "Environment:\n"
+    "  RAPT_ISA=scalar|avx2|avx512   the highest instruction set that may be used\n"
+    "  RAPT_THREADS=N                threads without --threads\n"
+    "  RAPT_BF16=dot|fma             how bf16 is multiplied (default: what is faster)\n"
+    "  NO_COLOR                      no colour in the terminal";
+
+[[noreturn]] void refuse_command(const std::string& name, const std::vector<Command>& commands) {
+  for (const std::string_view unbuilt : kUnbuiltCommands) {
+    if (name == unbuilt) throw not_built("'rapt " + name + "'");
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.app->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  if (name.find_first_of("./") == std::string::npos)
+    throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
+  // Perhaps a file was meant: 'rapt FILE' is 'rapt info FILE'.
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(name, ignored);
+  throw usage_error(
+      "'" + name + "' is neither a command nor a file" + (folder ? " but a folder" : ""),
+      folder ? "'rapt info FILE...' takes files" : file_meant(name));
+}
+
+// Whether `rapt FILE` is meant, which is `rapt info FILE`.
+bool names_a_file(const std::string& text, const std::vector<Command>& commands) {
+  for (const Command& command : commands)
+    if (text == command.app->get_name()) return false;
+  if (text == "-") return true;
+  const std::string path = address_of(text).path;
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored))
+    return true;
+  for (const std::string_view ending : {".npy", ".npz", ".safetensors"})
+    if (path.size() > ending.size() && std::string_view(path).ends_with(ending)) return true;
+  return false;
+}
+
+}  // namespace
+
+CommandLine::CommandLine()
+    : root_("Exact scaled dot-product attention: fast, in O(n) memory, open to inspection.",
+            "rapt") {
+  root_.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
+  root_.footer(kEnvironment);
+  for (const auto add : {add_attend, add_explain, add_mask, add_check, add_bench, add_info,
+                         add_convert, add_cpu, add_list, add_man, add_completions}) {
+    commands_.push_back(add(root_));
+  }
+  add_json_usage(root_);
+  // One command: in "rapt man bench" the second word is no command.
+  root_.require_subcommand(0, 1);
+  // What is not understood is refused by refuse_unknown(), which knows what was meant.
+  root_.allow_extras();
+  for (const Command& command : commands_) command.app->allow_extras();
+}
+
+const Command* CommandLine::read(std::vector<std::string> words) {
+  command_name_ = "rapt";
+  if (!words.empty() && names_a_file(words.front(), commands_)) words.insert(words.begin(), "info");
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  const auto read_command = [&]() -> const Command* {
+    for (const Command& command : commands_) {
+      if (!command.app->parsed()) continue;
+      command_name_ = "rapt " + command.app->get_name();
+      return &command;
+    }
+    return nullptr;
+  };
+  try {
+    root_.parse(words);
+  } catch (...) {
+    read_command();
+    throw;
+  }
+  if (const Command* command = read_command()) return command;
+  const std::vector<std::string> extras = root_.remaining();
+  if (!extras.empty() && extras.front().rfind('-', 0) != 0)
+    refuse_command(extras.front(), commands_);
+  refuse_unknown(root_);
+  return nullptr;
+}
+
+}  // namespace rapt::cli

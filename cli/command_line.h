@@ -1,0 +1,35 @@
+#pragma once
+// The words of a command line, understood: which command is meant, with which options. Reading
+// prints nothing, opens no file and computes nothing; it looks at names of files to see whether the
+// first word is one.
+#include <string>
+#include <vector>
+
+#include "commands.h"
+
+namespace rapt::cli {
+
+class CommandLine {
+ public:
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;  // the commands look at it
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // The command that the words behind the program's name ask for; null where there is none. May be
+  // called again. Throws UsageAsked for --json-usage, CLI::Success for --help and --version, whose
+  // texts root().exit() prints, else a Failure or CLI::Error.
+  const Command* read(std::vector<std::string> words);
+
+  // "rapt attend", once read() knows it.
+  const std::string& command_name() const { return command_name_; }
+
+  CLI::App& root() { return root_; }
+  const std::vector<Command>& commands() const { return commands_; }
+
+ private:
+  CLI::App root_;
+  std::vector<Command> commands_;
+  std::string command_name_ = "rapt";
+};
+
+}  // namespace rapt::cli

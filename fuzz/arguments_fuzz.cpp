@@ -1,0 +1,115 @@
+// Command lines from any text, a word per line: understood, or refused with a message. That is done
+// without a file, a printed letter or a computation: read() and check() of every command, as the
+// program calls them before it runs one.
+#include <stdio_ext.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arguments.h"
+#include "command_line.h"
+#include "failure.h"
+#include "largest_allocation.h"
+#include "matrix_argument.h"
+#include "tensor_input.h"
+#include "tensor_output.h"
+
+using namespace rapt;
+using namespace rapt::cli;
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+bool reading = false;  // of a command line, when nothing may be opened
+
+// Anything else that is thrown is a fault, as it is in report_failure().
+template <class Call>
+void refused_or(const Call& call) {
+  try {
+    call();
+  } catch (const CLI::Success&) {
+  } catch (const CLI::Error& error) {
+    require(*error.what() != '\0');
+  } catch (const Failure& failure) {
+    require(*failure.what() != '\0' && failure.exit() != Exit::differs);
+  } catch (const Error& error) {
+    require(*error.what() != '\0');
+  }
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == '\n' || c == '\0') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+// The value of some option, for those whose commands do not get that far.
+void value_from(const std::string& word) {
+  const std::string option = "--option";
+  refused_or([&] { require(parse_bytes(option, word) >= 0); });
+  refused_or([&] {
+    const auto [begin, end] = parse_range(option, word);
+    require(begin >= 0 && begin <= end);
+  });
+  refused_or([&] {
+    std::string again;
+    for (const int64_t value : parse_integers(option, word))
+      again += (again.empty() ? "" : ",") + std::to_string(value);
+    require(parse_integers(option, again) == parse_integers(option, word));
+  });
+  refused_or([&] {
+    const TensorAddress address = address_of(word);
+    const std::string again = address.path + (address.named ? ":" + address.name : "");
+    require(again == word);
+  });
+  refused_or([&] {
+    const TensorPlace place = place_of(option, word, Endings::any);
+    require(place.name.empty() || place.path + ":" + place.name == word);
+  });
+  if (is_matrix_text(word))
+    refused_or([&] { require(parse_matrix(option, word).count() <= std::ssize(word)); });
+}
+
+}  // namespace
+
+// The linker leads all calls of open() by here, by which every tensor and every output is opened.
+extern "C" int __real_open(const char* path, int flags, mode_t mode);
+extern "C" int __wrap_open(const char* path, int flags, mode_t mode) {
+  require(!reading);
+  return __real_open(path, flags, mode);
+}
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  std::setvbuf(stdout, nullptr, _IOFBF, size_t{1} << 20);  // what is printed stays to be seen
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static CommandLine line;
+  const std::vector<std::string> words = words_of({reinterpret_cast<const char*>(data), size});
+  fuzz::begin_watching();
+  reading = true;
+  refused_or([&] {
+    const Command* const command = line.read(words);
+    if (command != nullptr) command->check();
+  });
+  value_from(words.back());
+  reading = false;
+  require(__fpending(stdout) == 0);
+  // The problems of `rapt bench`, of which there are 10,000 at most.
+  require(fuzz::largest_allocation <= size_t{1} << 25);
+  return 0;
+}
