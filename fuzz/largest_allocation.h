@@ -1,11 +1,14 @@
 #pragma once
 // What the largest single allocation was, as the sanitizer's allocator saw it: nobody may be asked
 // for memory because of a number in a file alone.
-#include <sanitizer/allocator_interface.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+
+// Of sanitizer/allocator_interface.h, which GCC does not install.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
+                                                                           size_t),
+                                                         void (*freed)(const volatile void*));
 
 namespace rapt::fuzz {
 

@@ -2,7 +2,7 @@
 // -runs=N inputs made of them by chance, always the same ones for a -seed=N. It sees no branches,
 // so it finds what is near to the corpus; what that is, libFuzzer has found out.
 //
-//   npy_fuzz [-runs=20000] [-seed=1] [-dict=FILE] FOLDER...
+//   npy_fuzz [-runs=50000] [-seed=1] [-dict=FILE] FOLDER...
 //
 // An input that ends the program is left in the working folder as found-SIZE-HASH.
 #include <sanitizer/common_interface_defs.h>
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
 
   size_t runs = 0;
   std::vector<std::filesystem::path> files;
-  for (const std::string argument : std::vector<std::string>(argv + 1, argv + argc)) {
+  for (const std::string& argument : std::vector<std::string>(argv + 1, argv + argc)) {
     const auto value_of = [&](std::string_view option) {
       return argument.starts_with(option) ? argument.substr(option.size()) : "";
     };
