@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "laws/sanitizers.h"
 #include "run_rapt.h"
 #include "run_shell.h"
 
@@ -145,6 +146,8 @@ TEST_F(BrokenFilesTest, ADiskThatIsFoundFullAtTheEndLeavesTheOldOutput) {
                         Case{{SYS_close, EDQUOT, 4}, "cannot be written: Disk quota exceeded"},
                         Case{{kRename, EIO}, "cannot be given its name: Input/output error"}}) {
     SCOPED_TRACE(c.message);
+    // Sanitizers open files of their own: the output has another number.
+    if (RAPT_SANITIZED && c.call.number == SYS_close) continue;
     const Ran ran = rapt({"convert", "x.npy", "o.npy", "--force"}, {.refused = {c.call}});
     if (ran.exit == kNoSuchRight) GTEST_SKIP() << "the system has no seccomp filters";
     EXPECT_EQ(ran.exit, 4) << ran.err << " signal " << ran.signal;

@@ -230,6 +230,7 @@ TEST(Npz, WhatIsWrittenIsReadBack) {
       const Tensor got = Tensor::copy_of(loaded.view()), want = Tensor::copy_of(tensors[i].view);
       ASSERT_EQ(to_string(got.dims()), to_string(want.dims()));
       ASSERT_EQ(got.dtype(), want.dtype());
+      if (got.count() == 0) continue;  // nothing to compare, perhaps behind null pointers
       EXPECT_EQ(std::memcmp(got.data(), want.data(),
                             static_cast<size_t>(got.count() * size_of(got.dtype()))),
                 0);
