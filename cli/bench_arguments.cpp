@@ -1,6 +1,7 @@
 #include "bench_arguments.h"
 
 #include <algorithm>
+#include <set>
 
 #include "arguments.h"
 #include "choices.h"
@@ -186,11 +187,12 @@ std::vector<BenchCase> bench_cases(const BenchArguments& a) {
     throw usage_error("expected descriptors or lists of values, got both");
   const std::vector<int> threads = threads_of(a);
   std::vector<BenchCase> cases;
+  std::set<std::string> names;  // of the cases: what is named twice is measured once
   for (const std::string& text : a.descriptors.empty() ? descriptors_of_lists(a) : a.descriptors) {
     const check::Descriptor problem = parse_problem(text);
     for (const int count : threads) {
       const BenchCase one{problem, count};
-      if (std::find(cases.begin(), cases.end(), one) == cases.end()) cases.push_back(one);
+      if (names.insert(one.name()).second) cases.push_back(one);
     }
   }
   return cases;

@@ -41,7 +41,8 @@ struct Heatmap {
   std::vector<std::string> row_labels = {};     // [rows]; empty: the row numbers, from 0
   std::vector<std::string> column_labels = {};  // [columns]; empty: the column numbers, from 0
   // What a cell of a map that was pooled before stands for: axes without labels count positions.
-  double positions_per_row = 1, positions_per_column = 1;
+  double positions_per_row = 1;
+  double positions_per_column = 1;  // the same, of columns
   std::string title = {};
   std::string x_label = "Keys";
   std::string y_label = "Queries";
@@ -52,7 +53,7 @@ struct Heatmap {
   std::optional<ValueRange> range = {};
   int decimals = 2;  // of the numbers in the cells, 0 to 9
   Annotate annotate = Annotate::automatic;
-  Legend legend = Legend::bar;
+  Legend legend = Legend::bar;  // what explains the colours
 };
 
 // A number of cells per side up to which each cell is a rectangle with room for text. Above it
