@@ -113,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   value_from(words.back());
   reading = false;
   require(__fpending(stdout) == 0);
-  // The problems of `rapt bench`, of which there are 10,000 at most.
+  // The problems of `rapt bench`, of which there are 1,000 at most for each number of threads.
   require(fuzz::largest_allocation <= size_t{1} << 25);
   return 0;
 }

@@ -240,7 +240,7 @@ TEST_F(BenchTest, RefusesWhatCannotBeMeant) {
   refused({"--q-lne", "8"}, "did you mean '--q-len'?");
   std::string many = "1";
   for (int i = 2; i <= 200; ++i) many += "," + std::to_string(i);
-  refused({"--q-len", many, "--k-len", many}, "more than 10000 problems");
+  refused({"--q-len", many, "--k-len", many}, "more than 1000 problems");
 }
 
 TEST_F(BenchTest, RefusesMoreMemoryThanItMayTakeBeforeItIsTaken) {
