@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# fresh.sh [--keep]: does README.md work on a machine where nothing is installed?
+# fresh.sh [--keep] [COMMAND...]: does README.md work on a machine where nothing is installed?
 #
 # Makes an empty Debian 12 in a folder (debootstrap, minbase), clones this checkout's last commit
-# into it and runs there what README.md tells a newcomer to run. Needs root, for chroot. Takes the
-# package mirror and apt's settings of this machine. --keep leaves the folder for a look.
+# into it and runs there what README.md tells a newcomer to run, or COMMANDs: .ci/run. Needs root,
+# for chroot. Takes the package mirror, apt's settings and the certificates of this machine. --keep
+# leaves the folder for a look.
 set -euo pipefail
 
 SUITE=bookworm
@@ -13,14 +14,15 @@ COMMANDS=('./run demo' './run test')
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 keep=no
-case "${1:-}" in
-  "") ;;
-  --keep) keep=yes ;;
-  *)
-    sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
-    exit 2
-    ;;
-esac
+arguments=("$@")
+if [ "${1:-}" = --keep ]; then
+  keep=yes
+  shift
+fi
+if [[ "${1:-}" == -* ]]; then
+  sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+fi
 
 if [ "$(id -u)" != 0 ]; then
   echo "fresh.sh needs root, for debootstrap and chroot: sudo dev/fresh.sh" >&2
@@ -34,7 +36,7 @@ fi
 # In a mount namespace of its own, so that whatever is mounted below ends with this script, however
 # it ends.
 if [ -z "${RAPT_FRESH_UNSHARED:-}" ]; then
-  RAPT_FRESH_UNSHARED=1 exec unshare --mount --propagation private "${BASH_SOURCE[0]}" "$@"
+  RAPT_FRESH_UNSHARED=1 exec unshare --mount --propagation private "${BASH_SOURCE[0]}" "${arguments[@]}"
 fi
 
 for command in "${COMMANDS[@]}"; do
@@ -43,6 +45,7 @@ for command in "${COMMANDS[@]}"; do
     exit 1
   fi
 done
+[ $# = 0 ] || COMMANDS=("$@")
 
 started=$SECONDS
 say() { printf '\n#### %s (after %d s)\n' "$*" $((SECONDS - started)); }
@@ -93,7 +96,7 @@ mount --bind -o ro /sys "$root/sys"
 # Nothing of this machine's environment but the way out.
 inside() {
   local name passed=()
-  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY TERM; do
+  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_CERT TERM; do
     [ -z "${!name:-}" ] || passed+=("$name=${!name}")
   done
   env -i "${passed[@]}" HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
@@ -103,6 +106,7 @@ inside() {
 say "apt-get install ${PACKAGES[*]}"
 inside "apt-get -qq update &&
         apt-get -qq install -y --no-install-recommends ${PACKAGES[*]} >/dev/null"
+cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"  # those of a proxy, say
 
 say "git clone"
 [ -z "$(git -C "$repository" status --porcelain)" ] ||
@@ -117,4 +121,4 @@ for command in "${COMMANDS[@]}"; do
   say "$command"
   inside "cd /root/rapt && $command"
 done
-say "README.md works on an empty Debian 12"
+say "Works on an empty Debian 12: ${COMMANDS[*]}"
