@@ -11,6 +11,7 @@ SUITE=bookworm
 # What README.md asks for before the first command: enough to clone.
 PACKAGES=(git ca-certificates)
 COMMANDS=('./run demo' './run test')
+CERTIFICATES=/etc/ssl/certs/ca-certificates.crt
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 keep=no
@@ -96,17 +97,17 @@ mount --bind -o ro /sys "$root/sys"
 # Nothing of this machine's environment but the way out.
 inside() {
   local name passed=()
-  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_CERT TERM; do
+  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY TERM; do
     [ -z "${!name:-}" ] || passed+=("$name=${!name}")
   done
-  env -i "${passed[@]}" HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
-    chroot "$root" bash -c "$1"
+  env -i "${passed[@]}" PIP_CERT="$CERTIFICATES" DEBIAN_FRONTEND=noninteractive \
+    HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" bash -c "$1"
 }
 
 say "apt-get install ${PACKAGES[*]}"
 inside "apt-get -qq update &&
         apt-get -qq install -y --no-install-recommends ${PACKAGES[*]} >/dev/null"
-cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"  # those of a proxy, say
+[ ! -e "$CERTIFICATES" ] || cp "$CERTIFICATES" "$root$CERTIFICATES"  # those of a proxy, say
 
 say "git clone"
 [ -z "$(git -C "$repository" status --porcelain)" ] ||
