@@ -48,6 +48,7 @@
 #include <type_traits>
 
 #include "rapt/context.h"
+#include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
 #include "rapt/state.h"
 #include "rapt/tensor.h"
@@ -240,6 +241,7 @@ struct AttentionOptions {            // how a call computes, and what it returns
   // yet; with classes for tiny problems and for decoding, calls that ask for it keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
+  Dropout dropout = {};  // of weights, before they meet the values: rapt/dropout.h
 
   // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none

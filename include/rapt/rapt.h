@@ -1,8 +1,10 @@
 #pragma once
 // All of the library.
 #include "rapt/attention.h"
+#include "rapt/backward.h"
 #include "rapt/catalogue.h"
 #include "rapt/context.h"
+#include "rapt/dropout.h"
 #include "rapt/error.h"
 #include "rapt/float16.h"
 #include "rapt/instruction_sets.h"

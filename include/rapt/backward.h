@@ -1,0 +1,108 @@
+#pragma once
+// Gradients of scaled dot-product attention, for every option of the forward call, in O(n) memory.
+//
+// With P the weights, S the scores after scale, score functions, bias and masks, and K' = K, V' = V
+// of the query's own group (Dao et al. 2022, arXiv:2205.14135, appendix B.2; Dao 2023,
+// arXiv:2307.08691, section 2.3.2):
+//
+//   dV    = (P o keep / (1 - p))^T dO                     keep, p: dropout (rapt/dropout.h)
+//   dP    = keep / (1 - p) o (dO V^T) + dW                dW: gradient of returned weights
+//   delta = rowsum(dO o O) + rowsum(P o dW) - dlse
+//   dS    = P o (dP - delta)
+//   dbias = dS, summed over the dimensions that the bias is broadcast along
+//   dZ    = dS through the score functions, Z = scale Q K^T
+//   dQ    = scale dZ K,   dK = scale dZ^T Q,   dscale = sum(dZ o (Q K^T))
+//
+// Gradients of inputs that are broadcast or shared by a group of heads are summed over all that
+// read them. Excluded pairs contribute nothing, be their numbers NaN: a query without a key gets
+// zero gradients, and so does a key that no query sees. An unmasked NaN always shows.
+//
+// Everything is accumulated in f32 (f64 for f64), whatever the dtype of the inputs. The bits of all
+// gradients are the same for any number of threads and any executor, alone or in a batch, in one
+// pass or in two: the order of every sum follows from lengths and head sizes alone, and nothing is
+// added atomically.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "rapt/attention.h"
+
+namespace rapt {
+
+// How the pairs are walked over. Both give the same bits.
+enum class BackwardPasses : uint8_t {
+  one,  // five products per pair; 3 q_len head_dim numbers of workspace per head in flight
+  two,  // seven products (1.4 times the work): no workspace that grows with the lengths, but one
+        // number per query
+};
+
+// Which gradients are wanted, and how.
+struct BackwardRequest {
+  bool query = true, key = true, value = true;
+  bool bias = false;    // only with options.bias
+  bool scale = false;   // also where the scale is the default one
+  bool scores = false;  // of the real parameters of options.scores: softcap's cap
+  std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
+  BackwardPasses passes = BackwardPasses::one;
+};
+
+// What the forward pass left and what comes from behind it. `state.output` and `state.statistic`
+// (lse) are those of a forward call with the same inputs and options; they are read only.
+struct BackwardInputs {
+  AttentionState state;
+  TensorView d_output = {};     // [..., q_len, value_dim], as state.output in shape and dtype
+  TensorView d_statistic = {};  // [..., q_len], f32 (f64 for f64): gradient of lse; absent: 0
+  TensorView d_weights = {};    // as the weights that options.weights asks for, in shape and dtype;
+                                // absent: 0
+};
+
+// Where the call with the caller's memory writes. Every member must be there exactly when it is
+// wanted. d_query, d_key and d_value have the shapes of query, key and value.
+struct GradientOutputs {
+  TensorView d_query = {}, d_key = {}, d_value = {};  // the query's dtype or request.dtype
+  TensorView d_bias = {};    // the shape of the bias; f32, or f64 for f64
+  TensorView d_scale = {};   // [] f64
+  TensorView d_scores = {};  // [parameters] f64, in the order of options.scores and, within one, of
+                             // its real parameters
+};
+
+struct Gradients {
+  Tensor d_query, d_key, d_value, d_bias, d_scale, d_scores;  // as GradientOutputs; if wanted
+};
+
+// Bytes of workspace that the backward pass takes. Throws as plan() and as the call.
+[[nodiscard]] size_t backward_workspace_bytes(const TensorView& query, const TensorView& key,
+                                              const TensorView& value,
+                                              const AttentionOptions& options = {},
+                                              const BackwardRequest& request = {},
+                                              const Context& context = {});
+
+// The simple call: allocates its results and its workspace. `options` are those of the forward call;
+// captures (map, top_k, entropy, received) are not looked at, `weights` only with
+// inputs.d_weights.
+//
+// Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output, lse or
+// d_output, for d_weights without options.weights, for a gradient of a bias or of score parameters
+// that the call does not have; Error(shape, dtype) for a state or gradients of another problem;
+// Error(overlap) for gradients that overlap what is read; Error(unsupported) for a normaliser
+// without a backward pass.
+Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
+                                                const TensorView& value,
+                                                const AttentionOptions& options,
+                                                const BackwardInputs& inputs,
+                                                const BackwardRequest& request = {},
+                                                const Context& context = {});
+
+// The call for engines: writes into the caller's memory, takes the caller's workspace (at least
+// backward_workspace_bytes(), any alignment) and allocates nothing, as the forward call of this
+// kind. Every element of the gradients is written; nothing is added to what was there.
+void scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
+                                           const TensorView& value, const AttentionOptions& options,
+                                           const BackwardInputs& inputs,
+                                           const BackwardRequest& request,
+                                           const GradientOutputs& outputs,
+                                           std::span<std::byte> workspace,
+                                           const Context& context = {});
+
+}  // namespace rapt
