@@ -151,9 +151,9 @@ class RowOfGradients {
   // The weight of key j from its score and the row's lse, with what the score is made of.
   Real weigh(const Row<Real>& row, int64_t j) {
     const Real *query = inputs_.query_row(row.index), *key = inputs_.key_row(j);
-    Real dot = 0;
-    for (int64_t d = 0; d < sizes_.head_dim; ++d) dot += query[d] * key[d];
-    Real score = scale_ * dot, slope = 1;
+    Dot<Real> dot;
+    for (int64_t d = 0; d < sizes_.head_dim; ++d) dot.add(query[d], key[d]);
+    Real score = scale_ * dot.sum, slope = 1;
     if (p_.softcap) {
       const auto cap = static_cast<Real>(*p_.softcap);
       const Real part = score / cap, t = std::tanh(part);
@@ -163,7 +163,8 @@ class RowOfGradients {
     }
     if (p_.bias.defined()) score += static_cast<Real>(bias_(row.index, j));
     g_.keys.push_back(j);
-    g_.dots.push_back(dot);
+    g_.dots.push_back(dot.sum);
+    g_.dot_terms.push_back(dot.terms());
     g_.slopes.push_back(slope);
     g_.weights.push_back(std::exp(score - row.lse));
     return g_.weights.back();

@@ -73,6 +73,7 @@ struct GradientRow {
   std::vector<Real> cap_slopes;  // the derivative of cap(z) by softcap; empty without one
   Real delta = 0;
   // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
+  std::vector<Real> dot_terms;    // of query . key
   std::vector<Real> value_terms;  // of k d_output . value
   Real output_terms = 0;          // of d_output . output
   Real output_squares = 0;        // sqrt(sum_c (d_output output)^2)
