@@ -20,9 +20,9 @@
 // into the leading dimensions of the output. So a batch cut in two draws other numbers for its
 // second half; a call with other lengths draws the same ones for the same i, j and head.
 //
-// Dropped is not masked: the weight of a dropped pair is 0, but the pair stays one of those that the
-// weights sum to 1 over, and a NaN of its query, key or value shows (0 * NaN is NaN) as that of any
-// other pair that no mask excludes. A row of which all pairs are dropped has output 0.
+// Dropped is not masked: the weight of a dropped pair is 0, but the pair stays one of those that
+// the weights sum to 1 over, and a NaN of its query, key or value shows (0 * NaN is NaN) as that of
+// any other pair that no mask excludes. A row of which all pairs are dropped has output 0.
 //
 // Only the output is changed: lse, returned weights, maps, entropy, top keys and received attention
 // are those of the weights before dropout. Source: Srivastava et al. 2014 (dropout); Vaswani et al.

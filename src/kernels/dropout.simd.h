@@ -14,7 +14,7 @@
 // product whole. What stands above the lower half of a factor is never cleared, as the next
 // product does not look at it. The first three rounds know little of both query and key: c0 and c2
 // of the first are the same for all queries, and so their products, and after the second c0 still
-// knows the key alone. That leaves 7 1/4 rounds of vectors.
+// knows the key alone.
 #include "kernels/rows.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -39,8 +39,8 @@ struct Philox {
   }
 };
 
-// The largest tile: 64 queries, a word of bits.
-constexpr int64_t kMostPairsOfVectors = 64 / (2 * U::kLanes);
+// Queries of a pair of vectors, of which one holds the even ones (at_least()).
+constexpr int64_t kPair = 2 * U::kLanes;
 
 // The counters of a vector of queries after two rounds, as far as queries decide them.
 struct OfQueries {
@@ -69,41 +69,46 @@ RAPT_INLINE OfKeys of_keys(const Philox& p, uint64_t head, uint64_t four, uint64
           third ^ p.k1[3]};
 }
 
-// The four numbers of the pairs of a vector of queries with four keys, in the lower halves.
-RAPT_INLINE void philox(const Philox& p, const OfQueries& q, const OfKeys& k, U (&number)[4]) {
+// The four numbers of each of two vectors of queries with four keys, in the lower halves. Both go
+// through a round together: one would wait for the latency of its products, and four do not fit 16
+// registers.
+RAPT_INLINE void philox(const Philox& p, const OfQueries (&q)[2], const OfKeys& k,
+                        U (&number)[4][2]) {
   const U m0 = U::splat(Philox::kM0), m1 = U::splat(Philox::kM1);
+  auto& [c0, c1, c2, c3] = number;
   // Round 3: c0 and c1 are of the keys alone, and so is the new c3.
-  U c1 = mul_halves(exclusive_or(q.c2, U::splat(k.c2_of_2)), m1);
-  U c0 = exclusive_or(upper_half(c1), U::splat(k.c0_of_3));
-  U c2 = exclusive_or(q.c3, U::splat(k.c2_of_3));
-  // Round 4.
-  U product = mul_halves(c2, m1);
-  U c3 = mul_halves(c0, m0);
-  c0 = exclusive_or(upper_half(product), c1, p.all_k0[3]);
-  c2 = exclusive_or(upper_half(c3), U::splat(k.c2_of_4));
-  c1 = product;
-  UNROLL_FOR (int r = 4; r < Philox::kRounds; ++r) {
-    product = mul_halves(c2, m1);
-    const U other = mul_halves(c0, m0);
-    c0 = exclusive_or(upper_half(product), c1, p.all_k0[r]);
-    c2 = exclusive_or(upper_half(other), c3, p.all_k1[r]);
-    c1 = product, c3 = other;
+  UNROLL_FOR (int v = 0; v < 2; ++v) {
+    c1[v] = mul_halves(exclusive_or(q[v].c2, U::splat(k.c2_of_2)), m1);
+    c0[v] = exclusive_or(upper_half(c1[v]), U::splat(k.c0_of_3));
+    c2[v] = exclusive_or(q[v].c3, U::splat(k.c2_of_3));
   }
-  number[0] = c0, number[1] = c1, number[2] = c2, number[3] = c3;
+  UNROLL_FOR (int v = 0; v < 2; ++v) {
+    const U product = mul_halves(c2[v], m1);
+    c3[v] = mul_halves(c0[v], m0);
+    c0[v] = exclusive_or(upper_half(product), c1[v], p.all_k0[3]);
+    c2[v] = exclusive_or(upper_half(c3[v]), U::splat(k.c2_of_4));
+    c1[v] = product;
+  }
+  UNROLL_FOR (int r = 4; r < Philox::kRounds; ++r)
+    UNROLL_FOR (int v = 0; v < 2; ++v) {
+      const U product = mul_halves(c2[v], m1), other = mul_halves(c0[v], m0);
+      c0[v] = exclusive_or(upper_half(product), c1[v], p.all_k0[r]);
+      c2[v] = exclusive_or(upper_half(other), c3[v], p.all_k1[r]);
+      c1[v] = product, c3[v] = other;
+    }
 }
 
 // Of queries that agree in the upper half of their numbers.
 RAPT_NOINLINE void draw_of_half(const Philox& p, uint32_t threshold, uint64_t head,
                                 uint64_t first_query, uint64_t first_key, int64_t keys,
                                 int64_t queries, int64_t shift, uint64_t* bits) {
-  constexpr int64_t kStep = 2 * U::kLanes;  // queries of a pair of vectors
-  OfQueries q[kMostPairsOfVectors][2];
-  for (int64_t x = 0; x < queries; x += kStep)
+  OfQueries q[64 / kPair][2];
+  for (int64_t x = 0; x < queries; x += kPair)
     for (int64_t odd = 0; odd < 2; ++odd) {
       uint64_t query[U::kLanes];
       for (int64_t i = 0; i < U::kLanes; ++i)
         query[i] = first_query + static_cast<uint64_t>(x + 2 * i + odd);
-      q[x / kStep][odd] = of_queries(p, head, query);
+      q[x / kPair][odd] = of_queries(p, head, query);
     }
   const uint64_t wanted = queries < 64 ? (uint64_t{1} << queries) - 1 : ~uint64_t{0};
   const uint64_t upper = ((first_query >> 32) << 10) + ((head >> 32) << 21);
@@ -111,11 +116,11 @@ RAPT_NOINLINE void draw_of_half(const Philox& p, uint32_t threshold, uint64_t he
   for (uint64_t four = first_key / 4; four <= last; ++four) {
     const OfKeys k = of_keys(p, head, four, (four >> 32) + upper);
     uint64_t kept[4] = {};
-    for (int64_t x = 0; x < queries; x += kStep) {
-      U even[4], odd[4];
-      philox(p, q[x / kStep][0], k, even);
-      philox(p, q[x / kStep][1], k, odd);
-      UNROLL_FOR (int n = 0; n < 4; ++n) kept[n] |= at_least(even[n], odd[n], threshold) << x;
+    for (int64_t x = 0; x < queries; x += kPair) {
+      U number[4][2];
+      philox(p, q[x / kPair], k, number);
+      UNROLL_FOR (int n = 0; n < 4; ++n)
+        kept[n] |= at_least(number[n][0], number[n][1], threshold) << x;
     }
     for (uint64_t n = 0; n < 4; ++n)
       if (const uint64_t j = 4 * four + n - first_key; j < static_cast<uint64_t>(keys))

@@ -145,7 +145,11 @@ inline void store(uint64_t* p, U a) { _mm256_storeu_si256(reinterpret_cast<__m25
 inline U mul_halves(U a, U b) { return {_mm256_mul_epu32(a.v, b.v)}; }
 inline U upper_half(U a) { return {_mm256_srli_epi64(a.v, 32)}; }
 inline U exclusive_or(U a, U b) { return {_mm256_xor_si256(a.v, b.v)}; }
-inline U exclusive_or(U a, U b, U c) { return exclusive_or(a, exclusive_or(b, c)); }
+inline U exclusive_or(U a, U b, U c) {
+  U early = exclusive_or(b, c);
+  asm("" : "+x"(early.v));  // or compilers change the order
+  return exclusive_or(a, early);
+}
 // There is no unsigned comparison: x is at least the bound where it is the larger of the two.
 inline uint64_t at_least(U even, U odd, uint32_t bound) {
   const __m256i least = _mm256_set1_epi32(static_cast<int>(bound));
