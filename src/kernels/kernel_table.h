@@ -103,6 +103,19 @@ struct CaptureKernels {
                int64_t stride) noexcept;
 };
 
+// Dropout (rapt/dropout.h) of the weights of a tile.
+template <class E>
+struct DropoutKernels {
+  // Bit i of bits[j]: is the pair (first_query + i, first_key + j) of the flat `head` kept? It is
+  // where its number is at least `threshold`. Bits from `queries` on are 0.
+  void (*draw)(uint64_t seed, uint64_t threshold, int64_t head, int64_t first_query,
+               int64_t first_key, int64_t keys, int64_t queries,
+               uint64_t* bits /* [keys] */) noexcept;
+  // tile = factor * tile where the bit is set, 0 elsewhere, be it NaN.
+  void (*keep)(E* tile /* [keys][queries] */, const uint64_t* bits, int64_t keys, int64_t queries,
+               E factor) noexcept;
+};
+
 template <class E>
 struct KernelTable {
   const char* isa;
@@ -112,6 +125,7 @@ struct KernelTable {
   const NormalizerKernels<E>* normalizers;  // in the order of the catalogue
   const ScoreKernels<E>* scores;            // in the order of the catalogue
   CaptureKernels<E> captures;
+  DropoutKernels<E> dropout;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,

@@ -5,6 +5,7 @@
 // includes simd/<set>.h first. No standard library and no concrete mask here: a weak symbol
 // compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
 #include "kernels/captures.simd.h"
+#include "kernels/dropout.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
 #include "kernels/rows.simd.h"
@@ -87,6 +88,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
     t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
     t.captures = {keep_top<V>, add_received<V>, pool<V>};
+    t.dropout = {draw, keep<V>};
     t.exclude = exclude<V>;
     t.fma_loop = fma_loop<V>;
     Storages<V>::fill(t);
