@@ -212,7 +212,7 @@ class Sums {
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Real* key = row.inputs->key_row(j);
-      const Real dz = narrow(row.d_products[x]), kept = narrow(row.kept[x]);
+      const Real dz = row.d_products[x], kept = row.kept[x];
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         sums_.query[query_(i, d)] += dz * key[d];
         sums_.key[key_(j, d)] += dz * query[d];
@@ -244,10 +244,6 @@ class Sums {
     key_ = places_of(p_.key, head, sizes_);
     value_ = places_of(p_.value, head, sizes_);
     if (p_.bias.defined()) bias_ = places_of(p_.bias, head, sizes_);
-  }
-  // As a product of 16-bit numbers takes it.
-  Real narrow(Real x) const {
-    return std::is_same_v<Real, float> && p_.rounds_weights ? rounded(p_.query.dtype, x) : x;
   }
 
   const Problem& p_;

@@ -21,9 +21,8 @@
 // Source: the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
 //
 // The same loops run in long double and double, the truth, and in the dtype itself ("plain"), as
-// for the forward pass: then output is rounded to its dtype before delta is taken with it, weights
-// and dZ to 16 bits where they meet rows of their dtype if `rounds_weights`, and the gradients of
-// query, key and value to theirs.
+// for the forward pass: then output is rounded to its dtype before delta is taken with it, and the
+// gradients of query, key and value to theirs. Nothing else is rounded to 16 bits.
 // Shares no code with the library: only TensorView, which says where the elements lie.
 #include <cstdint>
 #include <functional>

@@ -40,8 +40,7 @@ class GradientFloors {
     errors_of(row);
     const int64_t i = row.forward->index;
     const Wide *q = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
-    const auto head_dim = static_cast<size_t>(sizes_.head_dim);
-    std::vector<double> linear(head_dim, 0), rounding(head_dim, 0);
+    std::vector<double> linear(static_cast<size_t>(sizes_.head_dim), 0);
     double scale_linear = 0, cap_linear = 0, bias_linear = 0;
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
@@ -49,25 +48,20 @@ class GradientFloors {
       const double dz = number(row.d_products[x]), ds = number(row.d_scores[x]);
       const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
-        const double key_size = number(k[d]), query_size = number(q[d]);
-        linear[static_cast<size_t>(d)] += dz_error * key_size;
-        rounding[static_cast<size_t>(d)] += square(weight_roundoff_ * dz * key_size);
-        key[key_(j, d)] +=
-            square(dz_error * query_size) + square(weight_roundoff_ * dz * query_size);
+        linear[static_cast<size_t>(d)] += dz_error * number(k[d]);
+        key[key_(j, d)] += square(dz_error * number(q[d]));
       }
       const double kept = number(row.kept[x]);
       const double kept_error = row.is_kept[x] ? (relative_ + 2 * kEpsilon) * kept + kTiny : 0;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
-        value[value_(j, c)] += square(kept_error * number(d_output[c])) +
-                               square(weight_roundoff_ * kept * number(d_output[c]));
+        value[value_(j, c)] += square(kept_error * number(d_output[c]));
       bias_linear += ds_error;
       if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(ds_error);
       scale_linear += dz_error * number(row.dots[x]) + dz * dot_ * number(row.dot_terms[x]);
       if (p_.softcap) cap_linear += ds_error * number(row.cap_slopes[x]) + ds * cap_errors_[x];
     }
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
-      query[query_(i, d)] +=
-          square(linear[static_cast<size_t>(d)]) + rounding[static_cast<size_t>(d)];
+      query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);
     if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
     scale += square(scale_linear);
     cap += square(cap_linear);

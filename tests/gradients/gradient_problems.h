@@ -1,6 +1,7 @@
 #pragma once
 // Problems for laws of gradients, and short ways to call the backward pass in a test.
 #include <algorithm>
+#include <cstring>
 
 #include "check/gradient_comparison.h"
 #include "check/law_grid.h"
@@ -45,8 +46,8 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
     const bool wide = cell.dtype >= 2 && random.chance(0.2);
     if (wide) point[kDTypeAxis] = static_cast<uint8_t>(cell.dtype + 2);
     constexpr int64_t kWithGradients = 4;  // none and three kinds of weights
-    point[kCaptureAxis] = static_cast<uint8_t>(
-        random.chance(0.5) ? 0 : random.between(0, kWithGradients - 1));
+    point[kCaptureAxis] =
+        static_cast<uint8_t>(random.chance(0.5) ? 0 : random.between(0, kWithGradients - 1));
   } while (!can_be(point));
   return point;
 }
@@ -105,10 +106,45 @@ inline testing::AssertionResult same_gradients(const rapt::Gradients& got,
   return testing::AssertionSuccess();
 }
 
-// Zeros for every gradient that is wanted, and where to write them.
-struct GradientBuffers {
-  rapt::Gradients gradients;
-  GradientOutputs outputs;
+// The forward pass of a case, inputs as laid out, and what the backward pass reads of it.
+struct Forward {
+  Case::Inputs in;
+  AttentionOptions options;
+  AttentionResult result;
+
+  explicit Forward(const check::Case& c)
+      : in(c.laid_out()),
+        options(c.wanted_options()),
+        result(scaled_dot_product_attention(in.query, in.key, in.value, options)) {}
 };
+
+inline rapt::Gradients backward(Forward& f, const BackwardInputs& inputs,
+                                const BackwardRequest& request, const Context& context = {}) {
+  return scaled_dot_product_attention_backward(f.in.query, f.in.key, f.in.value, f.options, inputs,
+                                               request, context);
+}
+inline rapt::Gradients backward(Forward& f, const GradientCase& g, const Context& context = {}) {
+  return backward(f, g.inputs(f.result.state()), g.request(), context);
+}
+
+// Views of those that are there.
+inline GradientOutputs outputs_of(rapt::Gradients& g) {
+  const auto view = [](Tensor& t) { return t.defined() ? t.view() : TensorView{}; };
+  return {view(g.d_query), view(g.d_key),   view(g.d_value),
+          view(g.d_bias),  view(g.d_scale), view(g.d_scores)};
+}
+
+// Tensors like those of `g`, every byte 0xff: NaN.
+inline rapt::Gradients spoilt_like(const rapt::Gradients& g) {
+  const auto like = [](const Tensor& t) {
+    if (!t.defined()) return Tensor{};
+    Tensor spoilt(t.dtype(), t.dims());
+    const auto bytes = static_cast<size_t>(t.count() * rapt::size_of(t.dtype()));
+    if (bytes > 0) std::memset(spoilt.data(), 0xff, bytes);
+    return spoilt;
+  };
+  return {like(g.d_query), like(g.d_key),   like(g.d_value),
+          like(g.d_bias),  like(g.d_scale), like(g.d_scores)};
+}
 
 }  // namespace laws
