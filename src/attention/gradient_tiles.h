@@ -19,11 +19,11 @@ template <class E>
 struct QueryUnit {
   Positions positions;
   int64_t tile_count = 0;
-  KeyRange range = {0, 0};     // no key outside is visible
-  const E* d_output_t;         // tiles [value_dim][queries]
-  E* d_query_t;                // tiles [head_dim][queries]; null: not wanted
-  const E *statistic, *delta;  // [queries]
-  const E *query_rows, *d_output_rows;              // [queries, dims]; null: not wanted
+  KeyRange range = {0, 0};              // no key outside is visible
+  const E* d_output_t;                  // tiles [value_dim][queries]
+  E* d_query_t;                         // tiles [head_dim][queries]; null: not wanted
+  const E *statistic, *delta;           // [queries]
+  const E *query_rows, *d_output_rows;  // [queries, dims]; null: not wanted
   int64_t query_stride = 0, d_output_stride = 0;
   Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
 };
@@ -39,8 +39,7 @@ class GradientTiles {
         kernels_(call.scores.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(call.scores, cancel, worker),
-        block_tile_(call.plan.tiling.block_keys * widest_tile()) {
-  }
+        block_tile_(call.plan.tiling.block_keys * widest_tile()) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     head_ = head;
@@ -245,8 +244,8 @@ class GradientTiles {
     const Operand& o = call_.inputs.d_weights;
     for (int64_t nth = 0; nth < (w.heads.chosen.empty() ? 1 : w.heads.count); ++nth) {
       if (!w.heads.chosen.empty() && w.heads[nth] != head_) continue;
-      const int64_t at = w.heads.chosen.empty() ? o.offset_of(index_, p_.leading_rank)
-                                                : nth * o.lead_strides[0];
+      const int64_t at =
+          w.heads.chosen.empty() ? o.offset_of(index_, p_.leading_rank) : nth * o.lead_strides[0];
       int64_t begin = 0, end = w.rows;
       if (w.chosen_rows.empty())
         begin = std::max(begin, queries.start - w.row_begin),
@@ -301,9 +300,9 @@ class GradientTiles {
   bool keys_finite(Positions keys) noexcept {
     Finite& known = keys_finite_[(keys.start - pass_begin_) / plan_.tiling.block_keys];
     if (known == Finite::unknown) {
-      const int64_t begin = (keys.start - pass_begin_) / plan_.tiling.block_keys *
-                                plan_.tiling.block_keys +
-                            pass_begin_;
+      const int64_t begin =
+          (keys.start - pass_begin_) / plan_.tiling.block_keys * plan_.tiling.block_keys +
+          pass_begin_;
       const int64_t end = std::min(begin + plan_.tiling.block_keys, pass_end_);
       known = kernels_.route.all_finite(key_at(begin), key_stride_, end - begin, p_.head_dim)
                   ? Finite::yes
@@ -336,10 +335,15 @@ class GradientTiles {
       drop(one, keys, w);
       const uint64_t* const allowed = some ? bits : nullptr;
       const int64_t count = one.positions.count;
-      weights[spans] = {w, one.queries, unit.d_output_rows + one.offset * unit.d_output_stride,
-                        unit.d_output_stride, count, allowed};
-      d_scores[spans] = {d, one.queries, unit.query_rows + one.offset * unit.query_stride,
-                         unit.query_stride, count, allowed};
+      weights[spans] = {w,
+                        one.queries,
+                        unit.d_output_rows + one.offset * unit.d_output_stride,
+                        unit.d_output_stride,
+                        count,
+                        allowed};
+      d_scores[spans] = {
+          d,     one.queries, unit.query_rows + one.offset * unit.query_stride, unit.query_stride,
+          count, allowed};
       ++spans;
     }
     if (!sides.keys || spans == 0) return;
@@ -456,8 +460,7 @@ class GradientTiles {
     double sum = 0;
     for (int64_t i = 0; i < tile.positions.count; ++i) {
       bool zero = dots[i] - dots[i] != 0;  // not finite
-      for (int64_t d = 0; zero && d < p_.head_dim; ++d)
-        zero = d_query_t[d * tile.queries + i] == 0;
+      for (int64_t d = 0; zero && d < p_.head_dim; ++d) zero = d_query_t[d * tile.queries + i] == 0;
       if (!zero) sum += static_cast<double>(dots[i]);
     }
     return sum;

@@ -178,9 +178,7 @@ void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
   }
 }
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 bool take_bias_operand(const TensorView& bias, const Problem& p, Operand& o) {
   std::fill_n(o.lead_strides, p.leading_rank, 0);

@@ -92,8 +92,7 @@ RAPT_NOINLINE void add_to_keys(const GradientSpan<E>* spans, int64_t span_count,
     add_columns<V, kVectors, false>(spans, span_count, keys, d, kLanes, gradient + d, stride);
   for (; d + kLanes <= dims; d += kLanes)
     add_columns<V, 1, false>(spans, span_count, keys, d, kLanes, gradient + d, stride);
-  if (d < dims)
-    add_columns<V, 1, true>(spans, span_count, keys, d, dims - d, gradient + d, stride);
+  if (d < dims) add_columns<V, 1, true>(spans, span_count, keys, d, dims - d, gradient + d, stride);
 }
 
 template <class V, class E = typename V::Element>
