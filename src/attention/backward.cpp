@@ -304,7 +304,7 @@ class BackwardWorker {
     finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.staged_key,
            static_cast<E>(p_.scale));
     finish(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim,
-           layout_.staged_value, E(1));
+           layout_.staged_value, static_cast<E>(p_.kept_factor()));
   }
 
   const BackwardCall<E>& call_;

@@ -289,6 +289,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.d_output_rows = place(wanted.value, {unit, p.value_dim}, sizeof(E));
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
+  layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
   layout.scores.workers = workers;
   layout.scores.worker_bytes = at;
   overflow |= __builtin_mul_overflow(at, static_cast<size_t>(plan.workers), &at) ||

@@ -127,17 +127,6 @@ RAPT_NOINLINE void add_dots(const E* a, const E* b, int64_t count, int64_t queri
   }
 }
 
-template <class V, class E = typename V::Element>
-RAPT_NOINLINE void clear_excluded(E* tile, const uint64_t* bits, int64_t keys,
-                                  int64_t queries) noexcept {
-  const V zero = V::splat(0);
-  for (int64_t j = 0; j < keys; ++j)
-    for (int64_t x = 0; x < queries; x += V::kLanes) {
-      E* p = tile + j * queries + x;
-      store(p, select(mask_of(bits[j] >> x), V::load(p), zero));
-    }
-}
-
 // Sum of the lanes, always in the same order.
 template <class V>
 RAPT_INLINE typename V::Element sum_of(V v) {
