@@ -5,6 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "check/philox.h"
+
 namespace check {
 namespace {
 
@@ -79,9 +81,10 @@ Real rounded(DType dtype, Real x) {
 template <class Real>
 class Head {
  public:
-  Head(const Problem& p, const Sizes& sizes, const Index& leading)
+  Head(const Problem& p, const Sizes& sizes, int64_t flat, const Index& leading)
       : p_(p),
         sizes_(sizes),
+        flat_(flat),
         leading_(leading),
         query_(matrix_of(p.query, leading, sizes.leading)),
         key_(
@@ -122,6 +125,13 @@ class Head {
 
   Real value_at(int64_t j, int64_t c) const {
     return value_[static_cast<size_t>(j * sizes_.value_dim + c)];
+  }
+
+  // What the weight of a pair is multiplied by.
+  Real dropout_factor(int64_t i, int64_t j) const {
+    if (p_.dropout == 0) return 1;
+    if (!is_kept(p_.dropout, p_.dropout_seed, flat_, i, j)) return 0;
+    return 1 / (1 - static_cast<Real>(drawn_probability(p_.dropout)));
   }
 
   // The visible keys and their scores.
@@ -175,12 +185,14 @@ class Head {
         row.entropy -= weight * (score_[x] - shift - std::log(sum));
         mean += weight * score_[x];
       }
-      const Real factor = rounds_weights ? rounded(p_.query.dtype, power) : weight;
+      const Real dropout = dropout_factor(row.index, visible_[x]);
+      const Real kept = dropout * weight;
+      const Real factor = rounds_weights ? dropout * rounded(p_.query.dtype, power) : kept;
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
         const Real v = value_at(visible_[x], c);
         row.output[static_cast<size_t>(c)] += factor * v;
-        row.output_terms[static_cast<size_t>(c)] += weight * std::abs(v);
-        row.output_squares[static_cast<size_t>(c)] += weight * v * (weight * v);
+        row.output_terms[static_cast<size_t>(c)] += kept * std::abs(v);
+        row.output_squares[static_cast<size_t>(c)] += kept * v * (kept * v);
       }
     }
     row.score_mean = std::abs(mean);
@@ -196,6 +208,7 @@ class Head {
 
   const Problem& p_;
   const Sizes& sizes_;
+  int64_t flat_;  // the head's index in the leading dimensions
   const Index& leading_;
   Matrix query_, bias_;            // [q_len, head_dim], [q_len, k_len]
   std::vector<Real> key_, value_;  // [k_len, head_dim], [k_len, value_dim]
@@ -251,7 +264,7 @@ void for_each_row(const Problem& p, const Sample& sample,
       leading[i] = rest % sizes.leading[i];
       rest /= sizes.leading[i];
     }
-    Head<Real> head(p, sizes, leading);
+    Head<Real> head(p, sizes, row.head, leading);
     for (int64_t r = 0; r < rows; ++r) {
       head.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r, row);
       visit(row);
