@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "check/philox.h"
 #include "check/reference_matrix.h"
 
 namespace check {
@@ -101,11 +102,7 @@ template <class Real>
 class RowOfGradients {
  public:
   RowOfGradients(const Problem& p, const Incoming& in, const Sizes& sizes)
-      : p_(p),
-        in_(in),
-        sizes_(sizes),
-        scale_(scale_of<Real>(p, sizes)),
-        keep_(1 / (1 - static_cast<Real>(p.dropout))) {
+      : p_(p), in_(in), sizes_(sizes), scale_(scale_of<Real>(p, sizes)) {
     if (in.d_lse.defined()) d_lse_column_ = as_column(in.d_lse);
   }
 
@@ -171,20 +168,19 @@ class RowOfGradients {
   }
 
   void pass_back(const Row<Real>& row, int64_t j, Real p, Real given) {
-    const bool is_kept = !p_.kept || p_.kept(row.head, row.index, j);
+    const auto keep = dropout_factor<Real>(p_.dropout, p_.dropout_seed, row.head, row.index, j);
     const Real *d_output = inputs_.d_output_row(row.index), *value = inputs_.value_row(j);
     Dot<Real> dot;
-    for (int64_t c = 0; is_kept && c < sizes_.value_dim; ++c) dot.add(d_output[c], value[c]);
-    g_.is_kept.push_back(is_kept);
-    g_.kept.push_back(is_kept ? keep_ * p : 0);
-    g_.d_weights.push_back(keep_ * dot.sum + given);
-    g_.value_terms.push_back(keep_ * dot.terms());
+    for (int64_t c = 0; c < sizes_.value_dim; ++c) dot.add(d_output[c], value[c]);
+    g_.kept.push_back(keep * p);
+    g_.d_weights.push_back(keep * dot.sum + given);
+    g_.value_terms.push_back(keep * dot.terms());
   }
 
   const Problem& p_;
   const Incoming& in_;
   const Sizes& sizes_;
-  const Real scale_, keep_;
+  const Real scale_;
   TensorView d_lse_column_;
   int64_t head_ = -1;
   HeadInputs<Real> inputs_;
@@ -217,8 +213,7 @@ class Sums {
         sums_.query[query_(i, d)] += dz * key[d];
         sums_.key[key_(j, d)] += dz * query[d];
       }
-      // A dropped pair adds nothing, be the gradient infinite.
-      for (int64_t c = 0; row.is_kept[x] && c < sizes_.value_dim; ++c)
+      for (int64_t c = 0; c < sizes_.value_dim; ++c)
         sums_.value[value_(j, c)] += kept * d_output[c];
       if (p_.bias.defined()) sums_.bias[bias_(i, j)] += row.d_scores[x];
       sums_.scale += row.d_products[x] * row.dots[x];

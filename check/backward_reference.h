@@ -5,7 +5,7 @@
 //   L = sum d_output o output + sum d_lse lse + sum d_weights o weights
 //
 // and, per query i and key j that it may see, z = scale query . key, s = cap(z) + bias,
-// p = e^(s - lse) and k = keep / (1 - dropout) (1 without dropout):
+// p = e^(s - lse) and k = kept / (1 - dropout), 1 without dropout:
 //
 //   dP(i, j)    = k d_output(i) . value(j) + d_weights(i, j)
 //   delta(i)    = d_output(i) . output(i) + sum_j p d_weights(i, j) - d_lse(i)
@@ -17,7 +17,7 @@
 //   d_softcap   = sum dS (tanh(z / softcap) - z / softcap cap'(z))
 //
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
-// them. An excluded pair adds nothing, nor does a dropped one to what passes through its value.
+// them. An excluded pair adds nothing, whatever its numbers are; a dropped one is multiplied by 0.
 // Source: the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
 //
 // The same loops run in long double and double, the truth, and in the dtype itself ("plain"), as
@@ -34,7 +34,7 @@
 
 namespace check {
 
-// What comes from behind the forward pass, and what dropout kept in it.
+// What comes from behind the forward pass.
 struct Incoming {
   rapt::TensorView d_output;   // [..., q_len, value_dim]
   rapt::TensorView d_lse;      // [..., q_len]; absent: 0

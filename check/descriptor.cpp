@@ -124,6 +124,8 @@ std::string to_string(const Descriptor& d) {
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
   if (d.invariant) text += ":invariant";
   if (d.packed > 0) text += ":packed=" + std::to_string(d.packed);
+  if (d.dropout > 0) text += ":dropout=" + number_text(d.dropout);
+  if (d.dropout_seed != 0) text += "," + std::to_string(d.dropout_seed);
   text += captures_text(d.captures);
   text += backward_text(d.backward);
   if (d.magnitude != 1) text += ":magnitude=" + number_text(d.magnitude);

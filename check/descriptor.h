@@ -23,6 +23,7 @@
 //              | "scale=" X | "softcap=" X | "norm=" name
 //              | "precision=" ( "automatic" | "fma" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
+//              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
 //              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]
 //              | "map(" N "," N [ "," pool ] [ "," heads_wanted ] ")"
 //              | "top_k(" N ")" | "entropy" | "received"
@@ -97,6 +98,8 @@ struct Descriptor {
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;
   int64_t packed = 0;  // sequences; 0: not packed
+  double dropout = 0;  // of weights: the probability
+  uint64_t dropout_seed = 0;
   Captures captures;
   BackwardWanted backward;
   double magnitude = 1;

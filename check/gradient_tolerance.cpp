@@ -52,7 +52,7 @@ class GradientFloors {
         key[key_(j, d)] += square(dz_error * number(q[d]));
       }
       const double kept = number(row.kept[x]);
-      const double kept_error = row.is_kept[x] ? (relative_ + 2 * kEpsilon) * kept + kTiny : 0;
+      const double kept_error = (relative_ + 2 * kEpsilon) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         value[value_(j, c)] += square(kept_error * number(d_output[c]));
       bias_linear += ds_error;

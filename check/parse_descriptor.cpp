@@ -112,6 +112,8 @@ class DescriptorParser {
     } else if (name == "packed") {
       in_.expect("=");
       d_.packed = in_.integer(1, kMaxLength, "the number of sequences");
+    } else if (name == "dropout") {
+      dropout();
     } else if (name == "weights") {
       weights();
     } else if (name == "map") {
@@ -137,8 +139,8 @@ class DescriptorParser {
       if (has_dtype_ || !is_dtype(name))
         in_.fail(
             "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-            "softcap, norm, precision, invariant, packed, weights, map, top_k, entropy, received, "
-            "backward, magnitude or seed");
+            "softcap, norm, precision, invariant, packed, dropout, weights, map, top_k, entropy, "
+            "received, backward, magnitude or seed");
       dtypes();
     }
   }
@@ -250,6 +252,14 @@ class DescriptorParser {
         in_.fail("expected dimensions, a part and a dtype, each once");
       }
     } while (in_.take(","));
+  }
+
+  void dropout() {
+    constexpr double kBelowOne = 1 - 0x1p-53;
+    in_.expect("=");
+    d_.dropout = in_.real(0, kBelowOne, "a probability from 0 to below 1");
+    if (in_.take(",")) d_.dropout_seed = in_.whole("a seed");
+    if (d_.dropout == 0) d_.dropout_seed = 0;  // draws nothing
   }
 
   int64_t heads() const {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "check/philox.h"
 #include "check/reference_matrix.h"
 
 namespace check {
@@ -23,9 +24,10 @@ int64_t leading_length(const TensorView& t, size_t from_right) {
 template <class Real>
 class Head {
  public:
-  Head(const Problem& p, const Sizes& sizes, const Index& leading)
+  Head(const Problem& p, const Sizes& sizes, int64_t flat, const Index& leading)
       : p_(p),
         sizes_(sizes),
+        flat_(flat),
         leading_(leading),
         query_(matrix_of(p.query, leading, sizes.leading)),
         key_(
@@ -107,7 +109,6 @@ class Head {
     // Shifted by the maximum against overflow; a row of only -inf has nothing to shift by.
     const Real shift = maximum_ == -kInfinity ? Real{0} : maximum_;
     const bool rounds_weights = rounds_ && p_.rounds_weights;
-    const Real keep = 1 / (1 - static_cast<Real>(p_.dropout));
     Real sum = 0;
     for (const Real s : score_) sum += std::exp(s - shift);
     row.lse = shift + std::log(sum);
@@ -120,13 +121,15 @@ class Head {
         row.entropy -= weight * (score_[x] - shift - std::log(sum));
         mean += weight * score_[x];
       }
-      if (p_.kept && !p_.kept(row.head, row.index, visible_[x])) continue;
-      const Real factor = keep * (rounds_weights ? rounded(p_.query.dtype, power) : weight);
+      const auto dropout =
+          dropout_factor<Real>(p_.dropout, p_.dropout_seed, flat_, row.index, visible_[x]);
+      const Real kept = dropout * weight;
+      const Real factor = rounds_weights ? dropout * rounded(p_.query.dtype, power) : kept;
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
         const Real v = value_at(visible_[x], c);
         row.output[static_cast<size_t>(c)] += factor * v;
-        row.output_terms[static_cast<size_t>(c)] += keep * weight * std::abs(v);
-        row.output_squares[static_cast<size_t>(c)] += keep * weight * v * (keep * weight * v);
+        row.output_terms[static_cast<size_t>(c)] += kept * std::abs(v);
+        row.output_squares[static_cast<size_t>(c)] += kept * v * (kept * v);
       }
     }
     row.score_mean = std::abs(mean);
@@ -142,6 +145,7 @@ class Head {
 
   const Problem& p_;
   const Sizes& sizes_;
+  int64_t flat_;  // the head's index in the leading dimensions
   const Index& leading_;
   Matrix query_, bias_;            // [q_len, head_dim], [q_len, k_len]
   std::vector<Real> key_, value_;  // [k_len, head_dim], [k_len, value_dim]
@@ -192,7 +196,7 @@ void for_each_row(const Problem& p, const Sample& sample,
   for (int64_t h = 0; h < heads; ++h) {
     row.head = sample.heads ? (*sample.heads)[static_cast<size_t>(h)] : h;
     const Index leading = leading_index(row.head, sizes.leading);
-    Head<Real> head(p, sizes, leading);
+    Head<Real> head(p, sizes, row.head, leading);
     for (int64_t r = 0; r < rows; ++r) {
       head.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r, row);
       visit(row);

@@ -5,7 +5,7 @@
 //                  cap(s) = softcap * tanh(s / softcap), or s without a softcap
 //   lse(i)       = ln sum_j e^score(i, j)                        over the keys that i may see
 //   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')
-//   output(i)    = sum_j keep(i, j) weight(i, j) value[j] / (1 - dropout)
+//   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
 //   entropy(i)   = - sum_j weight(i, j) ln weight(i, j)
 //
 // A pair is excluded when the predicate is false or the bias is -inf; an excluded pair is as if the
@@ -33,9 +33,6 @@ namespace check {
 // May query i of the head at `leading` (an index into the output's leading dimensions) see key j?
 using Allowed = std::function<bool(std::span<const int64_t> leading, int64_t i, int64_t j)>;
 
-// Does dropout keep this pair? `head` is the flat index into the output's leading dimensions.
-using Kept = std::function<bool(int64_t head, int64_t i, int64_t j)>;
-
 struct Problem {
   rapt::TensorView query;  // [..., q_len, head_dim]
   rapt::TensorView key;    // [..., k_len, head_dim]
@@ -44,10 +41,10 @@ struct Problem {
   std::optional<double> scale;
   Allowed allowed;  // empty: all
   std::optional<double> softcap = {};
+  double dropout = 0;  // probability
+  uint64_t dropout_seed = 0;
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
   bool rounds_weights = false;
-  Kept kept = {};      // empty: all
-  double dropout = 0;  // the probability that a pair is dropped
 };
 
 // Which rows are looked at, in this order: each of `rows` of each of `heads` (flat indices into the
@@ -70,8 +67,8 @@ struct Row {
   std::vector<Real> weights;  // [k_len]
   std::vector<char> seen;     // [k_len]: is the pair allowed?
   Real lse = 0, entropy = 0;
-  std::vector<Real> output_terms;    // [value_dim]: sum_j weight |value|
-  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (weight value)^2)
+  std::vector<Real> output_terms;    // [value_dim]: sum_j weight |value|, weights after dropout
+  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (weight value)^2), likewise
   Real dot_terms = 0;                // max_j |scale| (|query . key| + |products|_2)
   Real capped_terms = 0;             // max_j |cap(s)|, 0 without a softcap
   Real bias_terms = 0;               // max_j |bias|

@@ -5,6 +5,8 @@
 #include <limits>
 #include <sstream>
 
+#include "check/philox.h"
+
 namespace check {
 namespace {
 
@@ -121,6 +123,8 @@ class Floors {
     const DType output = problem.output_dtype.value_or(dtype);
     output_roundoff_ = unit_roundoff(output);
     output_denormal_ = smallest_denormal(output) / 2;
+    kept_factor_ = 1 / (1 - drawn_probability(problem.dropout));
+    if (problem.dropout > 0) dropout_roundings_ = kEpsilon;
     if (captures.received)
       into.received.floor.assign(static_cast<size_t>(sizes.heads * sizes.k_len), 0);
   }
@@ -139,8 +143,9 @@ class Floors {
       const double rounding = weight_roundoff_ * static_cast<double>(row.output_squares[c]) +
                               output_roundoff_ * static_cast<double>(std::abs(row.output[c])) +
                               output_denormal_;
-      into_.output.floor.push_back(relative_ * static_cast<double>(row.output_terms[c]) +
-                                   kTiny * (1 + static_cast<double>(row.value_sum[c])) + rounding);
+      into_.output.floor.push_back(
+          (relative_ + dropout_roundings_) * static_cast<double>(row.output_terms[c]) +
+          kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) + rounding);
     }
     place(into_.output, flat, sizes_.value_dim);
     if (captures_.entropy) {
@@ -199,6 +204,7 @@ class Floors {
   bool sampled_;
   Expectations& into_;
   double weight_roundoff_ = 0, output_roundoff_ = 0, output_denormal_ = 0, relative_ = 0;
+  double kept_factor_ = 1, dropout_roundings_ = 0;
 };
 
 // Only the whole rows of `heads` heads, [heads, width], of all of them.

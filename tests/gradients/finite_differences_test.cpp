@@ -36,12 +36,8 @@ struct Loss {
     incoming.d_output = d_output;
     if (with_lse) incoming.d_lse = d_lse;
     if (with_weights) give_weights(random);
-    if (dropout > 0) {
-      problem.dropout = dropout;
-      problem.kept = [dropout](int64_t head, int64_t i, int64_t j) {
-        return Random(static_cast<uint64_t>(head * 10007 + i * 101 + j)).uniform() >= dropout;
-      };
-    }
+    problem.dropout = dropout;
+    problem.dropout_seed = d.seed;
     problem.scale = d.scale.value_or(1 / std::sqrt(static_cast<double>(d.head_dim)));
   }
 

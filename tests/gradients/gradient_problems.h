@@ -55,6 +55,7 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
 inline Descriptor gradient_problem(const Cell& cell, Random& random) {
   Descriptor d = descriptor_at(drawn_point(cell, random), random);
   d.dropout = kDropouts[cell.dropout];
+  d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
   d.backward.d_lse = random.chance(0.4);
   d.backward.two_passes = random.chance(0.3);
   d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
