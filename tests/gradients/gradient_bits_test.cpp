@@ -2,10 +2,9 @@
 // matter.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "gradients/gradient_problems.h"
 #include "laws/executors.h"
+#include "laws/sanitizers.h"
 
 namespace laws {
 namespace {

@@ -20,7 +20,7 @@ struct Effort {
   int per_cell = 1, of_cells = 1;
 };
 Effort effort() {
-  constexpr int kStandard = 4;
+  constexpr int kStandard = 8;
   if (const char* chosen = std::getenv("RAPT_GRADIENT_LAW_COUNT")) return {std::atoi(chosen), 1};
   const int percent = problem_count(100);
   if (percent >= 100) return {kStandard * percent / 100, 1};

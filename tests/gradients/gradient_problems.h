@@ -48,6 +48,9 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
     constexpr int64_t kWithGradients = 4;  // none and three kinds of weights
     point[kCaptureAxis] =
         static_cast<uint8_t>(random.chance(0.5) ? 0 : random.between(0, kWithGradients - 1));
+    // Packed sequences have neither biases nor weights, and would hardly ever be drawn.
+    point[kPackedAxis] = random.chance(0.25);
+    if (point[kPackedAxis]) point[kBiasAxis] = point[kCaptureAxis] = 0;
   } while (!can_be(point));
   return point;
 }
