@@ -4,6 +4,8 @@
 //
 //   output_i = sum_j keep_ij w_ij v_j / (1 - p),    keep_ij = word(i, j) >= p 2^32
 //
+// where p is the probability rounded to a multiple of 2^-32, below 1.
+//
 // word(i, j) is a 32-bit number of a counter-based generator, so that nothing is stored: the
 // backward pass computes the same numbers again, and neither threads, tiles nor instruction set
 // change one. With Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
@@ -17,6 +19,10 @@
 // i and j count in the tensors of the call, also of packed sequences, and `head` is the flat index
 // into the leading dimensions of the output. So a batch cut in two draws other numbers for its
 // second half; a call with other lengths draws the same ones for the same i, j and head.
+//
+// Dropped is not masked: the weight of a dropped pair is 0, but the pair stays one of those that
+// the weights sum to 1 over, and a NaN of its query, key or value shows (0 * NaN is NaN) as that of
+// any other pair that no mask excludes. A row of which all pairs are dropped has output 0.
 //
 // Only the output is changed: lse, returned weights, maps, entropy, top keys and received attention
 // are those of the weights before dropout. Source: Srivastava et al. 2014 (dropout); Vaswani et al.

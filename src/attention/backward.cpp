@@ -29,9 +29,8 @@ class BackwardWorker {
         tiles_(call, cancel, worker),
         arrays_(wanted_.two_passes
                     ? tiles_.template scratch<std::byte>(0)
-                    : call.template at<std::byte>(layout_.slots +
-                                                  static_cast<size_t>(slot) * layout_.slot_bytes)) {
-  }
+                    : call.template at<std::byte>(layout_.slots + static_cast<size_t>(slot) *
+                                                                      layout_.slot_bytes)) {}
 
   bool stopped() const noexcept { return tiles_.stopped(); }
   const Parts& parts() const noexcept { return parts_; }
@@ -52,8 +51,8 @@ class BackwardWorker {
     for_each_unit(part, [&](Positions unit) {
       const int64_t at = unit.start;
       tiles_.pack_unit(unit, array(layout_.query_t) + at * p_.head_dim,
-                       array(layout_.d_output_t) + at * p_.value_dim,
-                       array(layout_.statistic) + at, array(layout_.delta) + at, true);
+                       array(layout_.d_output_t) + at * p_.value_dim, array(layout_.statistic) + at,
+                       array(layout_.delta) + at, true);
       if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
     });
   }
@@ -153,8 +152,7 @@ class BackwardWorker {
   }
   void store_queries(int64_t segment, Positions unit, const E* sums) noexcept {
     const double dots = tiles_.store_queries(unit, sums, wanted_.scale);
-    if (wanted_.scale)
-      call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
+    if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
   }
 
   // Two passes: the arrays of one unit.
@@ -167,8 +165,8 @@ class BackwardWorker {
     if (with_delta) {
       std::copy_n(delta, unit.count, known);
     } else {
-      std::fill_n(std::copy_n(known, unit.count, delta),
-                  -unit.count & (plan_.tiling.lanes - 1), E(0));
+      std::fill_n(std::copy_n(known, unit.count, delta), -unit.count & (plan_.tiling.lanes - 1),
+                  E(0));
     }
   }
   QueryUnit<E> begin_packed(Positions unit, E* sums, Sides sides) noexcept {
@@ -226,8 +224,7 @@ class BackwardWorker {
     }
   }
   Rows key_sums(Positions keys) const noexcept {
-    return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key,
-                   layout_.staged_key);
+    return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key, layout_.staged_key);
   }
   Rows value_sums(Positions keys) const noexcept {
     return sums_of(kOfValue, call_.targets.value, p_.value_dim, keys, layout_.d_value,
@@ -278,8 +275,7 @@ class BackwardWorker {
                            int64_t dims) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.first[o]) return;
-      for (int64_t j = 0; j < keys.count; ++j)
-        std::fill_n(rows.data + j * rows.stride, dims, E(0));
+      for (int64_t j = 0; j < keys.count; ++j) std::fill_n(rows.data + j * rows.stride, dims, E(0));
       if (place == Place::staged) store(target, keys, rows.data, dims, dims, E(1));
     };
     clear(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim);
@@ -308,7 +304,7 @@ class BackwardWorker {
     finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.staged_key,
            static_cast<E>(p_.scale));
     finish(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim,
-           layout_.staged_value, E(1));
+           layout_.staged_value, static_cast<E>(p_.kept_factor()));
   }
 
   const BackwardCall<E>& call_;
@@ -487,8 +483,7 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
     starts[0] = 0;
     for (int64_t s = 0; s < p.sequences; ++s) {
       const Sequence sequence = p.sequence(s);
-      starts[s + 1] =
-          starts[s] + parts_of(plan.tiling, sequence.q_len, sequence.k_len).count;
+      starts[s + 1] = starts[s] + parts_of(plan.tiling, sequence.q_len, sequence.k_len).count;
     }
   }
   const int64_t cells = p.heads * plan.cells_per_head;

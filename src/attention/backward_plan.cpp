@@ -106,9 +106,8 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
     if (plan.primary < 0 && plan.sharing[operand].shared) plan.primary = operand;
   for (int o = 0; o < kGradientOperands; ++o) {
     const Sharing& s = plan.sharing[o];
-    const bool in_a_row =
-        !s.shared || o == plan.primary ||
-        (plan.primary >= 0 && same_sharing(p, s, plan.sharing[plan.primary]));
+    const bool in_a_row = !s.shared || o == plan.primary ||
+                          (plan.primary >= 0 && same_sharing(p, s, plan.sharing[plan.primary]));
     plan.slots[o] = in_a_row ? 1 : matrices(p, plan, s);
   }
 
@@ -133,8 +132,8 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   const auto in_l2 = static_cast<int64_t>(static_cast<double>(l2_bytes()) * kShareOfL2 /
                                           static_cast<double>(key_bytes * kBlockKeys));
   plan.pass_keys = std::clamp<int64_t>(in_l2, 1, kMostPassBlocks) * kBlockKeys;
-  plan.pass_keys = std::min(plan.pass_keys, round_up(std::max<int64_t>(plan.longest_key, 1),
-                                                     kBlockKeys));
+  plan.pass_keys =
+      std::min(plan.pass_keys, round_up(std::max<int64_t>(plan.longest_key, 1), kBlockKeys));
 
   const double worth = worthwhile_workers(work);
   plan.workers = worth < available.most ? static_cast<int>(worth) : available.most;
@@ -239,20 +238,18 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.cell_starts = place(p.query_starts, {p.sequences + 1}, sizeof(int64_t));
   layout.deltas = place(two, {p.heads, p.q_len}, sizeof(E));
   layout.scale_sums = place(wanted.scale, {p.heads, plan.cells_per_head}, sizeof(double));
-  layout.score_sums = place(wanted.scores, {p.heads, plan.cells_per_head, wanted.score_parameters},
-                            sizeof(double));
+  layout.score_sums =
+      place(wanted.scores, {p.heads, plan.cells_per_head, wanted.score_parameters}, sizeof(double));
   layout.bias_sums = place(bias_number, {p.heads, plan.cells_per_head}, sizeof(double));
 
   // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
   const auto place_sums = [&](int64_t queries, int64_t keys) {
     layout.query_t = place(true, {queries, p.head_dim}, sizeof(E));
     layout.d_output_t = place(true, {queries, p.value_dim}, sizeof(E));
-    layout.d_query_t =
-        place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
+    layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
     layout.statistic = place(true, {queries}, sizeof(E));
     layout.delta = place(true, {queries}, sizeof(E));
-    layout.d_key =
-        place(wanted.key && narrower, {plan.slots[kOfKey], keys, p.head_dim}, sizeof(E));
+    layout.d_key = place(wanted.key && narrower, {plan.slots[kOfKey], keys, p.head_dim}, sizeof(E));
     layout.d_value =
         place(wanted.value && narrower, {plan.slots[kOfValue], keys, p.value_dim}, sizeof(E));
   };
@@ -261,9 +258,9 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
     at = 0;
     place_sums(plan.longest_query, plan.longest_key);
     layout.slot_bytes = at;
-    overflow |= __builtin_mul_overflow(at, static_cast<size_t>(plan.together ? 1 : plan.workers),
-                                       &at) ||
-                __builtin_add_overflow(at, layout.slots, &at);
+    overflow |=
+        __builtin_mul_overflow(at, static_cast<size_t>(plan.together ? 1 : plan.workers), &at) ||
+        __builtin_add_overflow(at, layout.slots, &at);
   }
 
   const size_t workers = at;
@@ -285,14 +282,14 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.key = place(!keys_in_place(p, kernels.route), {plan.pass_keys, p.head_dim}, sizeof(E));
   layout.value =
       place(!values_in_place(p, kernels.route), {plan.pass_keys, p.value_dim}, sizeof(E));
-  layout.staged_key =
-      place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
+  layout.staged_key = place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
   layout.staged_value =
       place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));
   layout.query_rows = place(wanted.key, {unit, p.head_dim}, sizeof(E));
   layout.d_output_rows = place(wanted.value, {unit, p.value_dim}, sizeof(E));
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
+  layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
   layout.scores.workers = workers;
   layout.scores.worker_bytes = at;
   overflow |= __builtin_mul_overflow(at, static_cast<size_t>(plan.workers), &at) ||
@@ -303,11 +300,11 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   return layout;
 }
 
-template BackwardLayout backward_layout(const Problem&, const WantedGradients&,
-                                        const BackwardPlan&, const AttentionOptions&,
-                                        const Kernels<float>&, int64_t, size_t);
-template BackwardLayout backward_layout(const Problem&, const WantedGradients&,
-                                        const BackwardPlan&, const AttentionOptions&,
-                                        const Kernels<double>&, int64_t, size_t);
+template BackwardLayout backward_layout(const Problem&, const WantedGradients&, const BackwardPlan&,
+                                        const AttentionOptions&, const Kernels<float>&, int64_t,
+                                        size_t);
+template BackwardLayout backward_layout(const Problem&, const WantedGradients&, const BackwardPlan&,
+                                        const AttentionOptions&, const Kernels<double>&, int64_t,
+                                        size_t);
 
 }  // namespace rapt

@@ -21,9 +21,9 @@ enum GradientOf : uint8_t { kOfQuery, kOfKey, kOfValue, kOfBias, kGradientOperan
 
 // Along which leading dimensions an input is shared: `divisor` neighbours read the same matrix.
 struct Sharing {
-  bool wanted = false;         // does anybody want its gradient? If not, it counts as not shared
+  bool wanted = false;  // does anybody want its gradient? If not, it counts as not shared
   bool shared = false;
-  int64_t divisor[kMaxRank];   // [leading rank]
+  int64_t divisor[kMaxRank];  // [leading rank]
 };
 
 // A head of a component, in the order of sums. Matrices are counted within the component.
@@ -36,7 +36,7 @@ struct ComponentHead {
 
 struct BackwardPlan {
   Tiling tiling;  // of the products; unit_queries and block_keys are those of the backward pass
-  int64_t block[kMaxRank];           // [leading rank] of a component
+  int64_t block[kMaxRank];  // [leading rank] of a component
   int64_t components = 0;
   int64_t component_heads = 1;
   Sharing sharing[kGradientOperands];
@@ -75,29 +75,28 @@ int64_t first_head(const Problem& problem, const BackwardPlan& plan, int64_t com
 // Byte offsets as in ScratchLayout; 0 for what a call does not need.
 struct BackwardLayout {
   // Once per call.
-  size_t heads;           // [component_heads] ComponentHead
-  size_t head_scratch;    // [component_heads] int64
-  size_t cell_starts;     // [sequences + 1] int64: cells of a head before each sequence
-  size_t deltas;          // [heads][q_len] E, of two passes
-  size_t scale_sums;      // [heads][cells] double
-  size_t score_sums;      // [heads][cells][parameters] double
-  size_t bias_sums;       // [heads][cells] double: of a bias with one number per head
-  size_t slots;           // of components at work; the next is slot_bytes further
+  size_t heads;         // [component_heads] ComponentHead
+  size_t head_scratch;  // [component_heads] int64
+  size_t cell_starts;   // [sequences + 1] int64: cells of a head before each sequence
+  size_t deltas;        // [heads][q_len] E, of two passes
+  size_t scale_sums;    // [heads][cells] double
+  size_t score_sums;    // [heads][cells][parameters] double
+  size_t bias_sums;     // [heads][cells] double: of a bias with one number per head
+  size_t slots;         // of components at work; the next is slot_bytes further
   // Once per component at work, in one pass. A matrix of sums per slot of the plan.
-  size_t query_t;         // tiles [head_dim][queries] E, as they are scored
-  size_t d_output_t;      // tiles [value_dim][queries] E
-  size_t d_query_t;       // [slots] tiles [head_dim][queries] E
-  size_t statistic;       // [queries] E
-  size_t delta;           // [queries] E
-  size_t d_key;           // [slots][keys][head_dim] E, where the result is narrower
-  size_t d_value;         // [slots][keys][value_dim] E, likewise
+  size_t query_t;     // tiles [head_dim][queries] E, as they are scored
+  size_t d_output_t;  // tiles [value_dim][queries] E
+  size_t d_query_t;   // [slots] tiles [head_dim][queries] E
+  size_t statistic;   // [queries] E
+  size_t delta;       // [queries] E
+  size_t d_key;       // [slots][keys][head_dim] E, where the result is narrower
+  size_t d_value;     // [slots][keys][value_dim] E, likewise
   size_t slot_bytes;
   // Once per worker. In two passes it has the arrays above, too, for a unit and a chunk.
   size_t tiles;           // [tiles] QueryTile
   size_t weights;         // [tiles][block_keys][queries] E
   size_t d_weights;       // the same
   size_t bits;            // [tiles][block_keys] uint64: allowed pairs
-  size_t kept;            // [block_keys] uint64: pairs that dropout keeps
   size_t before;          // [scores][block_keys][queries] E: what each score found
   size_t parameter_sums;  // [parameters of a score][queries] E
   size_t other_weights;   // [block_keys][queries] E: d_weights of the caller

@@ -95,8 +95,17 @@ class Forward {
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
     if (tile.hooks.zero && !tile.hooks.rescale) return;
+    if (p_.drop_below > 0) drop(tile);
     add_values(tile, block, first, tile.hooks.scores, output_t(tile));
     if (n_.extra) add_values(tile, block, first, tile.hooks.second_weights, extra_t(tile));
+  }
+
+  // Weights of dropped pairs become 0; what the others are multiplied by waits for finish_tile().
+  void drop(QueryTile<E>& tile) noexcept {
+    const uint64_t* kept = tiles_.kept(tile);
+    const auto keep = call_.kernels.table.dropout.keep;
+    keep(tile.hooks.scores, kept, tile.hooks.keys, tile.queries, E(1));
+    if (n_.extra) keep(tile.hooks.second_weights, kept, tile.hooks.keys, tile.queries, E(1));
   }
 
   void add_values(QueryTile<E>& tile, KeyBlock& block, int64_t first, const void* weights,
@@ -129,6 +138,11 @@ class Forward {
     const Finish<E> result{tiles_.row(2), tiles_.row(3), o.statistic.data ? tiles_.row(4) : nullptr,
                            o.entropy.data ? tiles_.row(5) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
+    if (p_.drop_below > 0) {
+      const auto factor = static_cast<E>(p_.kept_factor());
+      for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;
+      for (int64_t i = 0; n_.extra && i < tile.queries; ++i) result.extra_inverse[i] *= factor;
+    }
     store_rows(tile, o.output, output_t(tile), p_.value_dim, result.inverse);
     if (n_.extra && call_.extra)
       store_rows(tile, *call_.extra, extra_t(tile), p_.value_dim, result.extra_inverse);

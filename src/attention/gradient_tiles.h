@@ -19,11 +19,11 @@ template <class E>
 struct QueryUnit {
   Positions positions;
   int64_t tile_count = 0;
-  KeyRange range = {0, 0};     // no key outside is visible
-  const E* d_output_t;         // tiles [value_dim][queries]
-  E* d_query_t;                // tiles [head_dim][queries]; null: not wanted
-  const E *statistic, *delta;  // [queries]
-  const E *query_rows, *d_output_rows;              // [queries, dims]; null: not wanted
+  KeyRange range = {0, 0};              // no key outside is visible
+  const E* d_output_t;                  // tiles [value_dim][queries]
+  E* d_query_t;                         // tiles [head_dim][queries]; null: not wanted
+  const E *statistic, *delta;           // [queries]
+  const E *query_rows, *d_output_rows;  // [queries, dims]; null: not wanted
   int64_t query_stride = 0, d_output_stride = 0;
   Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
 };
@@ -39,8 +39,8 @@ class GradientTiles {
         kernels_(call.scores.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(call.scores, cancel, worker),
-        block_tile_(call.plan.tiling.block_keys * widest_tile()) {
-  }
+        block_tile_(call.plan.tiling.block_keys * widest_tile()),
+        kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     head_ = head;
@@ -212,6 +212,7 @@ class GradientTiles {
   // delta += rowsum(weights o d_weights): a walk of its own over the keys.
   void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
     if (!has_other_weights(tile.positions)) return;
+    const auto keep = kernels_.table.dropout.keep;
     E* const weights = scratch<E>(call_.layout.weights);
     E* const unused = scratch<E>(call_.layout.d_weights);
     E* const other = scratch<E>(call_.layout.other_weights);
@@ -229,8 +230,8 @@ class GradientTiles {
                                      statistic);
         read_other_weights(tile.positions, keys, tile.queries, other);
         if (tiles_.partial()) {
-          gradients_.clear_excluded(weights, bits, keys.count, tile.queries);
-          gradients_.clear_excluded(other, bits, keys.count, tile.queries);
+          keep(weights, bits, keys.count, tile.queries, E(1));
+          keep(other, bits, keys.count, tile.queries, E(1));
         }
         gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
       }
@@ -245,8 +246,8 @@ class GradientTiles {
     const Operand& o = call_.inputs.d_weights;
     for (int64_t nth = 0; nth < (w.heads.chosen.empty() ? 1 : w.heads.count); ++nth) {
       if (!w.heads.chosen.empty() && w.heads[nth] != head_) continue;
-      const int64_t at = w.heads.chosen.empty() ? o.offset_of(index_, p_.leading_rank)
-                                                : nth * o.lead_strides[0];
+      const int64_t at =
+          w.heads.chosen.empty() ? o.offset_of(index_, p_.leading_rank) : nth * o.lead_strides[0];
       int64_t begin = 0, end = w.rows;
       if (w.chosen_rows.empty())
         begin = std::max(begin, queries.start - w.row_begin),
@@ -301,9 +302,9 @@ class GradientTiles {
   bool keys_finite(Positions keys) noexcept {
     Finite& known = keys_finite_[(keys.start - pass_begin_) / plan_.tiling.block_keys];
     if (known == Finite::unknown) {
-      const int64_t begin = (keys.start - pass_begin_) / plan_.tiling.block_keys *
-                                plan_.tiling.block_keys +
-                            pass_begin_;
+      const int64_t begin =
+          (keys.start - pass_begin_) / plan_.tiling.block_keys * plan_.tiling.block_keys +
+          pass_begin_;
       const int64_t end = std::min(begin + plan_.tiling.block_keys, pass_end_);
       known = kernels_.route.all_finite(key_at(begin), key_stride_, end - begin, p_.head_dim)
                   ? Finite::yes
@@ -333,13 +334,17 @@ class GradientTiles {
       const bool some = tiles_.partial();
       partial |= some;
       if (unit.d_query_t) add_to_queries(unit, one, keys, d, some ? bits : nullptr);
-      drop(one, keys, w);
       const uint64_t* const allowed = some ? bits : nullptr;
       const int64_t count = one.positions.count;
-      weights[spans] = {w, one.queries, unit.d_output_rows + one.offset * unit.d_output_stride,
-                        unit.d_output_stride, count, allowed};
-      d_scores[spans] = {d, one.queries, unit.query_rows + one.offset * unit.query_stride,
-                         unit.query_stride, count, allowed};
+      weights[spans] = {w,
+                        one.queries,
+                        unit.d_output_rows + one.offset * unit.d_output_stride,
+                        unit.d_output_stride,
+                        count,
+                        allowed};
+      d_scores[spans] = {
+          d,     one.queries, unit.query_rows + one.offset * unit.query_stride, unit.query_stride,
+          count, allowed};
       ++spans;
     }
     if (!sides.keys || spans == 0) return;
@@ -361,20 +366,22 @@ class GradientTiles {
     }
   }
 
-  // Weights and gradients of the scores of a tile, dropout not yet in the weights; false: the tile
-  // sees none of the keys.
+  // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
+  // none of the keys.
   bool make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
                  Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
                  Sides sides) noexcept {
     if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
     if (tiles_.see(tile, keys, bits) == Cover::none) return false;
+    const auto keep = kernels_.table.dropout.keep;
     E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
     tiles_.compute_scores(tile, block, keys, w, before);
+    const uint64_t* const kept = p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
     if (wanted_.d_scores()) {
       kernels_.route.products[tile.vectors - 1].scores(
           unit.d_output_t + tile.offset * p_.value_dim, value_at(keys.start), value_stride_,
           keys.count, p_.value_dim, E(1), d, tiles_.row(0));
-      drop_d_weights(tile, keys, d);
+      if (kept) keep(d, kept, keys.count, tile.queries, kept_factor_);
       if (call_.inputs.d_weights.data && has_other_weights(tile.positions)) {
         E* const other = scratch<E>(call_.layout.other_weights);
         read_other_weights(tile.positions, keys, tile.queries, other);
@@ -386,9 +393,11 @@ class GradientTiles {
     kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
                                  unit.statistic + tile.offset, unit.delta + tile.offset);
     if (tiles_.partial()) {
-      gradients_.clear_excluded(w, bits, keys.count, tile.queries);
-      gradients_.clear_excluded(d, bits, keys.count, tile.queries);
+      keep(w, bits, keys.count, tile.queries, E(1));
+      keep(d, bits, keys.count, tile.queries, E(1));
     }
+    // The factor of what is kept waits for the end of the sum.
+    if (kept) keep(w, kept, keys.count, tile.queries, E(1));
     if (wanted_.bias) add_bias(tile, keys, d, sums, sides);
     if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
     return true;
@@ -442,9 +451,6 @@ class GradientTiles {
                                                        keys.count, p_.head_dim, nullptr, sums);
   }
 
-  void drop_d_weights(const QueryTile<E>&, Positions, E*) noexcept {}
-  void drop(const QueryTile<E>&, Positions, E*) noexcept {}
-
   // The sum over the tile's queries of d_query . query. A query without keys has a d_query of 0,
   // whatever its numbers.
   double dots_with_query(const QueryTile<E>& tile, const E* d_query_t) noexcept {
@@ -456,8 +462,7 @@ class GradientTiles {
     double sum = 0;
     for (int64_t i = 0; i < tile.positions.count; ++i) {
       bool zero = dots[i] - dots[i] != 0;  // not finite
-      for (int64_t d = 0; zero && d < p_.head_dim; ++d)
-        zero = d_query_t[d * tile.queries + i] == 0;
+      for (int64_t d = 0; zero && d < p_.head_dim; ++d) zero = d_query_t[d * tile.queries + i] == 0;
       if (!zero) sum += static_cast<double>(dots[i]);
     }
     return sum;
@@ -475,6 +480,7 @@ class GradientTiles {
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;
   int64_t block_tile_;
+  E kept_factor_;  // of dropout
   int64_t head_ = 0;
   int64_t index_[kMaxRank];  // [leading rank]
   const std::byte *key_ = nullptr, *value_ = nullptr;

@@ -21,8 +21,8 @@ Bytes check_read(const char* name, const TensorView& view, Shape expected, DType
   if (!std::ranges::equal(view.dims(), expected))
     fail(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
   if (view.dtype != dtype)
-    fail(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) + "; expected " +
-                               name_of(dtype));
+    fail(ErrorCode::dtype,
+         described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
   if (!view.data && !view.empty())
     fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
   const Bytes bytes = extent_of(name, view);
@@ -99,11 +99,9 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
     s.rank = static_cast<int>(shape.size());
     std::copy_n(shape.data(), shape.size(), s.shape);
   };
-  put(0, "d_query", &GradientOutputs::d_query, &Gradients::d_query, w.query, w.dtype,
-      query.dims());
+  put(0, "d_query", &GradientOutputs::d_query, &Gradients::d_query, w.query, w.dtype, query.dims());
   put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, key.dims());
-  put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype,
-      value.dims());
+  put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype, value.dims());
   put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
       options.bias.dims());
   put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
@@ -157,11 +155,12 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
   for (const GradientSpec& spec : specs) {
     const TensorView& view = given.*spec.view;
     if (view.defined() != spec.wanted)
-      fail(ErrorCode::argument,
-           spec.wanted ? std::string(spec.name) + " wanted but no memory given for it"
-                       : std::string("memory given for ") + spec.name +
-                             " but the request does not ask for it");
-    if (spec.wanted) written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
+      fail(ErrorCode::argument, spec.wanted
+                                    ? std::string(spec.name) + " wanted but no memory given for it"
+                                    : std::string("memory given for ") + spec.name +
+                                          " but the request does not ask for it");
+    if (spec.wanted)
+      written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
   }
   written.add_workspace(workspace);
   written.check_apart_from_inputs(p, options);

@@ -11,7 +11,7 @@ namespace rapt {
 // Which gradients are asked for, checked.
 struct WantedGradients {
   bool query = false, key = false, value = false, bias = false, scale = false, scores = false;
-  DType dtype = DType::f32;    // of d_query, d_key, d_value
+  DType dtype = DType::f32;  // of d_query, d_key, d_value
   bool two_passes = false;
   int64_t score_parameters = 0;  // real ones, of all scores
 
@@ -27,7 +27,8 @@ WantedGradients wanted_gradients(const Problem& problem, const AttentionOptions&
 // Real parameters of a score: those whose gradients there are.
 int64_t real_parameters(const ScoreRef& score);
 
-// What the backward pass reads beside query, key, value and bias. Members without `data` are absent.
+// What the backward pass reads beside query, key, value and bias. Members without `data` are
+// absent.
 struct GradientInputs {
   Operand output, d_output;        // row = query, dim = value_dim
   Operand statistic, d_statistic;  // row = query
@@ -64,10 +65,10 @@ void describe_gradients(const Problem& problem, const WantedGradients& wanted,
 // Throws Error(argument, shape, dtype, overlap, overflow).
 GradientInputs check_gradient_inputs(const Problem& problem, const AttentionOptions& options,
                                      const BackwardInputs& inputs);
-GradientTargets check_gradient_outputs(const Problem& problem, const GradientSpec (&specs)[kGradients],
+GradientTargets check_gradient_outputs(const Problem& problem,
+                                       const GradientSpec (&specs)[kGradients],
                                        const AttentionOptions& options,
-                                       const BackwardInputs& inputs,
-                                       const GradientOutputs& outputs,
+                                       const BackwardInputs& inputs, const GradientOutputs& outputs,
                                        std::span<const std::byte> workspace);
 
 }  // namespace rapt

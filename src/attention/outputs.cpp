@@ -55,7 +55,7 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
   take_written(state.output, true, outputs.output);
   if (state.statistic.defined()) {
     written.add("statistic", check_written("statistic", state.statistic, prefix(p.leading_rank + 1),
-                                          p.result_dtype));
+                                           p.result_dtype));
     take_written(state.statistic, false, outputs.statistic);
   }
   if (captures.any() || given.weights.defined() || given.map.defined() ||

@@ -178,9 +178,7 @@ void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
   }
 }
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 bool take_bias_operand(const TensorView& bias, const Problem& p, Operand& o) {
   std::fill_n(o.lead_strides, p.leading_rank, 0);
@@ -369,6 +367,10 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::argument,
          "scale is " + std::to_string(p.scale) + "; times log2(e) it must fit f32");
 
+  if (options.dropout.probability != 0) {
+    p.drop_below = threshold_of(options.dropout);
+    p.dropout_seed = options.dropout.seed;
+  }
   if (options.bias.defined()) take_bias(options.bias, p);
   check_variants(options, p);
   if (options.packed.defined())

@@ -51,6 +51,7 @@ struct Problem {
   int64_t heads = 1;          // product of the leading dimensions
   int64_t q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
   double scale = 1;
+  uint64_t dropout_seed = 0, drop_below = 0;  // drop_below = p 2^32; 0: no dropout
   bool has_bias = false;
   Operand query, key, value, bias;                        // bias: row = query, dim = key
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // all that the views reach
@@ -60,6 +61,10 @@ struct Problem {
   const int64_t* key_starts = nullptr;    // [sequences + 1]
   int64_t query_starts_stride = 1, key_starts_stride = 1;
 
+  // What the weights of pairs that dropout keeps are multiplied by: 1 / (1 - p).
+  double kept_factor() const noexcept {
+    return 0x1p32 / (0x1p32 - static_cast<double>(drop_below));
+  }
   Shape leading_dims() const { return {leading, static_cast<size_t>(leading_rank)}; }
   // The index of head `flat` in the leading dimensions.
   void index_of(int64_t flat, int64_t* index) const noexcept;
@@ -99,6 +104,10 @@ void check_alignment(const char* name, const TensorView& view);
 // Are the data pointers of the inputs there? Throws Error(argument).
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options);
+
+// The numbers of dropout below which a pair is dropped: p 2^32, rounded to nearest. Throws
+// Error(argument) for a probability outside [0, 1).
+uint64_t threshold_of(const Dropout& dropout);
 
 // Calls visit(name, tensor) for every tensor among the parameters of the masks and of their parts.
 // Throws Error(argument) for a tree of masks that is too large.

@@ -242,6 +242,16 @@ class ScoreTiles {
         tile.hooks.scores[j * tile.queries + __builtin_ctzll(left)] = 0;
   }
 
+  // The pairs of the tile that dropout keeps, as bits(). Its numbers belong to the positions in the
+  // whole tensors.
+  const uint64_t* kept(const QueryTile<E>& tile) const noexcept {
+    uint64_t* bits = scratch<uint64_t>(call_.layout.kept);
+    table_.dropout.draw(
+        p_.dropout_seed, p_.drop_below, head_, sequence_.query_begin + tile.positions.start,
+        sequence_.key_begin + tile.hooks.key_positions.start, tile.hooks.keys, tile.queries, bits);
+    return bits;
+  }
+
   // Where the normaliser's state of this head's queries is kept for a second pass.
   E* saved_state(int64_t state_row) const noexcept {
     return reinterpret_cast<E*>(call_.workspace + call_.layout.saved_state) +

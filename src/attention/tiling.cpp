@@ -137,6 +137,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.best_keys = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
   layout.rows = place(6 * t.max_vectors * t.lanes, sizeof(E));
   layout.bits = place(t.block_keys, sizeof(uint64_t));
+  layout.kept = place_if(p.drop_below > 0, t.block_keys, sizeof(uint64_t));
   layout.masks = place_if(mask_slots > 0, mask_slots, sizeof(BoundMask));
   layout.key = place_if(!keys_in_place(p, route), t.block_keys * packed_stride(p.head_dim, t.step),
                         route_size);

@@ -102,6 +102,7 @@ struct ScratchLayout {
   size_t best_keys;   // the same, keys as bits
   size_t rows;        // [6][max_vectors * lanes] E: what a tile needs for a moment
   size_t bits;        // [block_keys] uint64
+  size_t kept;        // [block_keys] uint64, for dropout
   size_t masks;       // [slots of the masks] BoundMask
   size_t key;         // [block_keys][head_dim] of the route's elements, if packed
   size_t value;       // [block_keys][value_dim] of the route's elements, if packed

@@ -103,7 +103,8 @@ void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& 
 void Written::check_apart_from_each_other() const {
   for (int i = 0; i < count_; ++i)
     for (int j = 0; j < i; ++j)
-      if (tenants_[i].bytes.meets(tenants_[j].bytes)) fail_overlap(tenants_[i].name, tenants_[j].name);
+      if (tenants_[i].bytes.meets(tenants_[j].bytes))
+        fail_overlap(tenants_[i].name, tenants_[j].name);
 }
 
 }  // namespace rapt

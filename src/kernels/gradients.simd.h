@@ -92,8 +92,7 @@ RAPT_NOINLINE void add_to_keys(const GradientSpan<E>* spans, int64_t span_count,
     add_columns<V, kVectors, false>(spans, span_count, keys, d, kLanes, gradient + d, stride);
   for (; d + kLanes <= dims; d += kLanes)
     add_columns<V, 1, false>(spans, span_count, keys, d, kLanes, gradient + d, stride);
-  if (d < dims)
-    add_columns<V, 1, true>(spans, span_count, keys, d, dims - d, gradient + d, stride);
+  if (d < dims) add_columns<V, 1, true>(spans, span_count, keys, d, dims - d, gradient + d, stride);
 }
 
 template <class V, class E = typename V::Element>
@@ -126,17 +125,6 @@ RAPT_NOINLINE void add_dots(const E* a, const E* b, int64_t count, int64_t queri
       sum = fma(V::load(a + d * queries + x), V::load(b + d * queries + x), sum);
     store(sums + x, add(V::load(sums + x), sum));
   }
-}
-
-template <class V, class E = typename V::Element>
-RAPT_NOINLINE void clear_excluded(E* tile, const uint64_t* bits, int64_t keys,
-                                  int64_t queries) noexcept {
-  const V zero = V::splat(0);
-  for (int64_t j = 0; j < keys; ++j)
-    for (int64_t x = 0; x < queries; x += V::kLanes) {
-      E* p = tile + j * queries + x;
-      store(p, select(mask_of(bits[j] >> x), V::load(p), zero));
-    }
 }
 
 // Sum of the lanes, always in the same order.

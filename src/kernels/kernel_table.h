@@ -112,9 +112,6 @@ struct GradientKernels {
                               int64_t dims, E* gradient, int64_t stride) noexcept;
   // sums [queries] += sum over `count` of a b, both [count][queries].
   void (*add_dots)(const E* a, const E* b, int64_t count, int64_t queries, E* sums) noexcept;
-  // Sets to 0 where bit i of bits[j] is clear, whatever is there.
-  void (*clear_excluded)(E* tile /* [keys][queries] */, const uint64_t* bits, int64_t keys,
-                         int64_t queries) noexcept;
   // bias [rows, keys] += d_scores^T; a stride of 0 sums over that dimension. Not both are 0.
   void (*add_bias_gradient)(const E* d_scores /* [keys][queries] */, int64_t keys, int64_t queries,
                             int64_t rows, E* bias, int64_t row_stride, int64_t key_stride) noexcept;
@@ -144,6 +141,19 @@ struct CaptureKernels {
                int64_t stride) noexcept;
 };
 
+// Dropout (rapt/dropout.h) of the weights of a tile.
+template <class E>
+struct DropoutKernels {
+  // Bit i of bits[j]: is the pair (first_query + i, first_key + j) of the flat `head` kept? It is
+  // where its number is at least `threshold`. Bits from `queries` on are 0.
+  void (*draw)(uint64_t seed, uint64_t threshold, int64_t head, int64_t first_query,
+               int64_t first_key, int64_t keys, int64_t queries,
+               uint64_t* bits /* [keys] */) noexcept;
+  // tile = factor * tile where the bit is set, 0 elsewhere, be it NaN.
+  void (*keep)(E* tile /* [keys][queries] */, const uint64_t* bits, int64_t keys, int64_t queries,
+               E factor) noexcept;
+};
+
 template <class E>
 struct KernelTable {
   const char* isa;
@@ -154,6 +164,7 @@ struct KernelTable {
   const ScoreKernels<E>* scores;            // in the order of the catalogue
   CaptureKernels<E> captures;
   GradientKernels<E> gradients;
+  DropoutKernels<E> dropout;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,

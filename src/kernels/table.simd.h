@@ -5,6 +5,7 @@
 // includes simd/<set>.h first. No standard library and no concrete mask here: a weak symbol
 // compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
 #include "kernels/captures.simd.h"
+#include "kernels/dropout.simd.h"
 #include "kernels/gradients.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
@@ -104,9 +105,9 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.add_to_keys = add_to_keys<V>;
     t.gradients.add_to_keys_of_bits = add_to_keys_of_bits<V>;
     t.gradients.add_dots = add_dots<V>;
-    t.gradients.clear_excluded = clear_excluded<V>;
     t.gradients.add_bias_gradient = add_bias_gradient<V>;
     t.gradients.sum_of_tile = sum_of_tile<V>;
+    t.dropout = {draw, keep<V>};
     t.exclude = exclude<V>;
     t.fma_loop = fma_loop<V>;
     Storages<V>::fill(t);

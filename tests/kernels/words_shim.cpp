@@ -62,6 +62,26 @@ VectorWords<typename V::Element> vector_words() {
   return w;
 }
 
+IntegerWords integer_words() {
+  IntegerWords w;
+  w.lanes = U::kLanes;
+  w.splat = [](uint64_t x, uint64_t* y) { store(y, U::splat(x)); };
+  w.mul_halves = [](const uint64_t* a, const uint64_t* b, uint64_t* y) {
+    store(y, mul_halves(U::load(a), U::load(b)));
+  };
+  w.exclusive_or = [](const uint64_t* a, const uint64_t* b, uint64_t* y) {
+    store(y, exclusive_or(U::load(a), U::load(b)));
+  };
+  w.exclusive_or_3 = [](const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t* y) {
+    store(y, exclusive_or(U::load(a), U::load(b), U::load(c)));
+  };
+  w.upper_half = [](const uint64_t* a, uint64_t* y) { store(y, upper_half(U::load(a))); };
+  w.at_least = [](const uint64_t* even, const uint64_t* odd, uint32_t bound) {
+    return at_least(U::load(even), U::load(odd), bound);
+  };
+  return w;
+}
+
 }  // namespace
 
 Words all_words() {
@@ -76,6 +96,7 @@ Words all_words() {
            [](const float* x, uint16_t* y) { store_f16(y, F::load(x)); },
            [](const uint16_t* x, int64_t n, float* y) { store(y, F::load_first_f16(x, n)); },
            [](const float* x, int64_t n, uint16_t* y) { store_first_f16(y, F::load(x), n); }};
+  w.integers = integer_words();
   return w;
 }
 

@@ -34,10 +34,22 @@ struct HalfWords {
   void (*store_first)(const float* x, int64_t n, uint16_t* y /* [n] */);
 };
 
+// Vectors of integers; arrays of `lanes` of them.
+struct IntegerWords {
+  int64_t lanes;
+  void (*splat)(uint64_t x, uint64_t* y);
+  using Binary = void (*)(const uint64_t* a, const uint64_t* b, uint64_t* y);
+  Binary mul_halves, exclusive_or;
+  void (*exclusive_or_3)(const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t* y);
+  void (*upper_half)(const uint64_t* a, uint64_t* y);
+  uint64_t (*at_least)(const uint64_t* even, const uint64_t* odd, uint32_t bound);
+};
+
 struct Words {
   VectorWords<float> f32;
   VectorWords<double> f64;
   HalfWords bf16, f16;
+  IntegerWords integers;
 };
 
 // Those of the instruction set that is chosen.

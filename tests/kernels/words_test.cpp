@@ -162,6 +162,44 @@ TYPED_TEST(VectorTest, Transposes) {
     for (int64_t j = 0; j < w.lanes; ++j) EXPECT_EQ(y[j * w.lanes + i], x[i * w.lanes + j]);
 }
 
+TEST(IntegerTest, Arithmetic) {
+  const IntegerWords& w = words().integers;
+  std::mt19937_64 random(11);
+  for (int trial = 0; trial < 1000; ++trial) {
+    uint64_t a[kMostLanes], b[kMostLanes], c[kMostLanes], y[kMostLanes];
+    for (int64_t i = 0; i < w.lanes; ++i) a[i] = random(), b[i] = random(), c[i] = random();
+    if (trial == 0) a[0] = b[0] = ~uint64_t{0};
+    const auto expect = [&](auto expected) {
+      for (int64_t i = 0; i < w.lanes; ++i) ASSERT_EQ(y[i], expected(i));
+    };
+    w.splat(a[0], y), expect([&](int64_t) { return a[0]; });
+    w.mul_halves(a, b, y), expect([&](int64_t i) {
+      return uint64_t{static_cast<uint32_t>(a[i])} * static_cast<uint32_t>(b[i]);
+    });
+    w.exclusive_or(a, b, y), expect([&](int64_t i) { return a[i] ^ b[i]; });
+    w.exclusive_or_3(a, b, c, y), expect([&](int64_t i) { return a[i] ^ b[i] ^ c[i]; });
+    w.upper_half(a, y), expect([&](int64_t i) { return a[i] >> 32; });
+  }
+}
+
+TEST(IntegerTest, AtLeastComparesLowerHalvesWithoutSigns) {
+  const IntegerWords& w = words().integers;
+  std::mt19937_64 random(12);
+  constexpr uint32_t kBounds[] = {0, 1, 2, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF};
+  for (int trial = 0; trial < 3000; ++trial) {
+    const uint32_t bound = kBounds[random() % std::size(kBounds)];
+    uint64_t x[2][kMostLanes], bits = 0;
+    for (int64_t i = 0; i < w.lanes; ++i)
+      for (int64_t odd = 0; odd < 2; ++odd) {
+        const auto lower =
+            static_cast<uint32_t>(kBounds[random() % std::size(kBounds)] + random() % 3 - 1);
+        x[odd][i] = random() << 32 | lower;
+        bits |= uint64_t{lower >= bound} << (2 * i + odd);
+      }
+    ASSERT_EQ(w.at_least(x[0], x[1], bound), bits);
+  }
+}
+
 template <class T>
 const HalfWords& half_words();
 template <>

@@ -132,6 +132,32 @@ inline F split(F x, F& exponent) {
   return {_mm256_or_ps(_mm256_castsi256_ps(fraction), _mm256_set1_ps(1.0f))};
 }
 
+struct U {
+  static constexpr int64_t kLanes = 4;
+  __m256i v;
+
+  static U load(const uint64_t* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+  }
+  static U splat(uint64_t x) { return {_mm256_set1_epi64x(static_cast<int64_t>(x))}; }
+};
+inline void store(uint64_t* p, U a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+inline U mul_halves(U a, U b) { return {_mm256_mul_epu32(a.v, b.v)}; }
+inline U upper_half(U a) { return {_mm256_srli_epi64(a.v, 32)}; }
+inline U exclusive_or(U a, U b) { return {_mm256_xor_si256(a.v, b.v)}; }
+inline U exclusive_or(U a, U b, U c) {
+  U early = exclusive_or(b, c);
+  asm("" : "+x"(early.v));  // or compilers change the order
+  return exclusive_or(a, early);
+}
+// There is no unsigned comparison: x is at least the bound where it is the larger of the two.
+inline uint64_t at_least(U even, U odd, uint32_t bound) {
+  const __m256i least = _mm256_set1_epi32(static_cast<int>(bound));
+  const __m256i x = _mm256_blend_epi32(even.v, _mm256_slli_epi64(odd.v, 32), 0xAA);
+  const __m256i yes = _mm256_cmpeq_epi32(_mm256_max_epu32(x, least), x);
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(yes)));
+}
+
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 inline void pin(F& x) { asm("" : "+x"(x.v)); }
 

@@ -102,6 +102,23 @@ inline F split(F x, F& exponent) {
   return {_mm512_getmant_ps(x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src)};
 }
 
+struct U {
+  static constexpr int64_t kLanes = 8;
+  __m512i v;
+
+  static U load(const uint64_t* p) { return {_mm512_loadu_si512(p)}; }
+  static U splat(uint64_t x) { return {_mm512_set1_epi64(static_cast<int64_t>(x))}; }
+};
+inline void store(uint64_t* p, U a) { _mm512_storeu_si512(p, a.v); }
+inline U mul_halves(U a, U b) { return {_mm512_mul_epu32(a.v, b.v)}; }
+inline U upper_half(U a) { return {_mm512_srli_epi64(a.v, 32)}; }
+inline U exclusive_or(U a, U b) { return {_mm512_xor_si512(a.v, b.v)}; }
+inline U exclusive_or(U a, U b, U c) { return {_mm512_ternarylogic_epi64(a.v, b.v, c.v, 0x96)}; }
+inline uint64_t at_least(U even, U odd, uint32_t bound) {
+  const __m512i x = _mm512_mask_shuffle_epi32(even.v, 0xAAAA, odd.v, _MM_PERM_CCAA);
+  return _mm512_cmpge_epu32_mask(x, _mm512_set1_epi32(static_cast<int>(bound)));
+}
+
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 inline void pin(F& x) { asm("" : "+v"(x.v)); }
 

@@ -1,7 +1,8 @@
 #pragma once
 // The vocabulary in plain C++: the specification of every word that the other instruction sets
 // have. F is a vector of kLanes floats, D of doubles, one number per query; M says yes or no per
-// lane, of either. kMaxVectors: the widest register tile that pays (products.simd.h).
+// lane, of either. U is a vector of kLanes integers of 64 bits, for random numbers
+// (dropout.simd.h). kMaxVectors: the widest register tile that pays (products.simd.h).
 //
 // Special values and errors, on every set; a NaN stays NaN unless it says otherwise:
 //   max(a, b)      b when one of them is NaN
@@ -169,6 +170,48 @@ inline Lanes<E> select(M m, Lanes<E> yes, Lanes<E> no) {
   RAPT_EACH((m.bits >> i) & 1 ? yes.v[i] : no.v[i]);
 }
 #undef RAPT_EACH
+
+struct U {
+  static constexpr int64_t kLanes = 4;
+  uint64_t v[kLanes];
+
+  static U load(const uint64_t* p) {
+    return each([&](int64_t i) { return p[i]; });
+  }
+  static U splat(uint64_t x) {
+    return each([&](int64_t) { return x; });
+  }
+  template <class Function>
+  static U each(Function f) {
+    U r;
+    for (int64_t i = 0; i < kLanes; ++i) r.v[i] = f(i);
+    return r;
+  }
+};
+inline void store(uint64_t* p, U a) {
+  for (int64_t i = 0; i < U::kLanes; ++i) p[i] = a.v[i];
+}
+// The product, of 64 bits, of the lower halves; upper halves may hold anything.
+inline U mul_halves(U a, U b) {
+  return U::each([&](int64_t i) { return (a.v[i] & 0xFFFFFFFF) * (b.v[i] & 0xFFFFFFFF); });
+}
+// The upper halves, moved down.
+inline U upper_half(U a) {
+  return U::each([&](int64_t i) { return a.v[i] >> 32; });
+}
+inline U exclusive_or(U a, U b) {
+  return U::each([&](int64_t i) { return a.v[i] ^ b.v[i]; });
+}
+inline U exclusive_or(U a, U b, U c) { return exclusive_or(a, exclusive_or(b, c)); }
+// Is the lower half at least `bound`? Bit 2 i: that of lane i of `even`, bit 2 i + 1: of `odd`.
+inline uint64_t at_least(U even, U odd, uint32_t bound) {
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < U::kLanes; ++i) {
+    bits |= uint64_t{static_cast<uint32_t>(even.v[i]) >= bound} << (2 * i);
+    bits |= uint64_t{static_cast<uint32_t>(odd.v[i]) >= bound} << (2 * i + 1);
+  }
+  return bits;
+}
 
 // Asks for a cache line to come.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
