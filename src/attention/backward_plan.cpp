@@ -50,7 +50,7 @@ Sharing sharing_of(const Problem& p, const TensorView& view, bool wanted) {
   const int missing = p.leading_rank - (view.rank - 2);
   for (int i = 0; i < p.leading_rank; ++i) {
     const int64_t n = i < missing ? 1 : view.shape[i - missing];
-    s.divisor[i] = !wanted || n == 0 ? 1 : p.leading[i] / n;
+    s.divisor[i] = wanted && p.leading[i] > n ? p.leading[i] / n : 1;
     s.shared |= s.divisor[i] > 1;
   }
   return s;
