@@ -209,6 +209,25 @@ TEST(GradientDefects, reg_whole_blocks_masked) {
     expect_right(line);
 }
 
+// Lengths of several chunks of keys and segments of queries: what they add to each other, and what
+// is summed over all of them.
+TEST(GradientDefects, reg_several_chunks) {
+  for (const char* line : {"q1100k1200d4:bias=[1100,1]:softcap=5:backward=lse:seed=1",
+                           "q1500k1100d4:bf16:bias=[1,1100]:softcap=5:backward=two:seed=2",
+                           "h2/1q1030k1030d3:mask=causal:bias=[1,1]:dropout=0.2,3:seed=3",
+                           "q2100k2100d2:f64:mask=window(300,9):packed=2:seed=4",
+                           "q1100k1100d2:mask=window(9,9):weights(600..1100):backward=two:seed=5"})
+    expect_right(line);
+}
+
+// Weights that were returned twice have two gradients.
+TEST(GradientDefects, reg_weights_returned_twice) {
+  for (const char* line : {"h3q20k30d4:weights([3,0,3],heads=[2,2,0]):seed=1",
+                           "q40k200d4:weights([39,0,39,39]):backward=two:seed=2",
+                           "h2q10k20d4:weights(2..5,heads=[1,1]):mask=causal(5):seed=3"})
+    expect_right(line);
+}
+
 // A row of -inf in the bias excludes its pairs as a mask does, to the bit.
 TEST(GradientDefects, reg_bias_of_minus_infinity_is_a_mask) {
   Random random(base_seed() + 2);
