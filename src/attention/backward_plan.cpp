@@ -1,10 +1,10 @@
 // Parts, components and the layout of scratch memory of a backward call.
 #include "attention/backward_plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include "rapt/instruction_sets.h"
 
 namespace rapt {
 namespace {
@@ -38,7 +38,7 @@ constexpr double kWorkOfTask = 4e6;
 constexpr int64_t kItemsPerWorker = 4;
 
 int64_t l2_bytes() {
-  static const int64_t bytes = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), kLeastL2);
+  static const int64_t bytes = std::max<int64_t>(cache_sizes().l2, kLeastL2);
   return bytes;
 }
 
