@@ -270,16 +270,21 @@ void for_each_gradient_row(const Problem& p, const Incoming& in, const Sample& s
 }
 
 template <class Real>
-Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sample) {
+Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sample,
+                          const std::function<void(const GradientRow<Real>&)>& also) {
   Sums<Real> sums(p, in, sizes_of(p));
-  for_each_gradient_row<Real>(p, in, sample, [&](const GradientRow<Real>& row) { sums.add(row); });
+  for_each_gradient_row<Real>(p, in, sample, [&](const GradientRow<Real>& row) {
+    sums.add(row);
+    if (also) also(row);
+  });
   return sums.finished();
 }
 
 #define RAPT_CHECK_INSTANTIATE(Real)                                                               \
   template void for_each_gradient_row<Real>(const Problem&, const Incoming&, const Sample&,        \
                                             const std::function<void(const GradientRow<Real>&)>&); \
-  template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&);
+  template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&,               \
+                                     const std::function<void(const GradientRow<Real>&)>&);
 RAPT_CHECK_INSTANTIATE(float)
 RAPT_CHECK_INSTANTIATE(double)
 RAPT_CHECK_INSTANTIATE(long double)

@@ -102,8 +102,10 @@ struct Gradients {
   std::vector<Real> bias;   // as the bias; empty without one
   Real scale = 0, softcap = 0;
 };
+// Calls also(row), if it is there, as for_each_gradient_row() does.
 template <class Real>
 Gradients<Real> gradients(const Problem& problem, const Incoming& incoming,
-                          const Sample& sample = {});
+                          const Sample& sample = {},
+                          const std::function<void(const GradientRow<Real>&)>& also = {});
 
 }  // namespace check

@@ -57,6 +57,12 @@ GradientCase::GradientCase(const Case& of, const Sample& rows) : c(of), sample(r
       [&](int64_t r) { return w.rows.empty() ? w.begin + r % count : w.rows[size_t(r % count)]; });
 }
 
+Sample gradient_sample_of(const Descriptor& descriptor) {
+  Descriptor without_captures = descriptor;  // which take whole heads, or memory
+  without_captures.captures = {};
+  return sample_of(without_captures, kMostWork / 8);
+}
+
 rapt::BackwardInputs GradientCase::inputs(const rapt::AttentionState& state) const {
   rapt::BackwardInputs in;
   in.state = state;

@@ -2,6 +2,7 @@
 // A case with gradients of its results: what the backward pass and its reference are called with.
 #include "check/backward_reference.h"
 #include "check/case.h"
+#include "check/comparison.h"
 #include "rapt/backward.h"
 
 namespace check {
@@ -29,5 +30,9 @@ class GradientCase {
  private:
   Strided strided_d_output_;
 };
+
+// The rows whose gradients are compared of a large problem: fewer than of the forward pass, as each
+// takes some eight times the work.
+Sample gradient_sample_of(const Descriptor& descriptor);
 
 }  // namespace check

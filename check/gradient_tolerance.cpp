@@ -25,14 +25,13 @@ class GradientFloors {
     };
     sum_ = sum_over(sizes_.value_dim);
     dot_ = sum_over(sizes_.head_dim);
-  }
-
-  // In quadrature: the squares of what rows add. Sized by those of the truth.
-  void start(const Gradients<Wide>& truth) {
-    query.assign(truth.query.size(), 0);
-    key.assign(truth.key.size(), 0);
-    value.assign(truth.value.size(), 0);
-    bias.assign(truth.bias.size(), 0);
+    const auto zeros = [](const rapt::TensorView& t) {
+      return std::vector<double>(static_cast<size_t>(t.count()), 0);
+    };
+    query = zeros(p.query);
+    key = zeros(p.key);
+    value = zeros(p.value);
+    bias = zeros(p.bias);
   }
 
   void add(const GradientRow<Wide>& row) {
@@ -67,7 +66,7 @@ class GradientFloors {
     cap += square(cap_linear);
   }
 
-  std::vector<double> query, key, value, bias;
+  std::vector<double> query, key, value, bias;  // squares of what rows add
   double scale = 0, cap = 0;
 
   // Of one element of query, key or value: the root, and the rounding to its dtype.
@@ -149,12 +148,10 @@ class GradientFloors {
 
 template <class Real, class Wide>
 GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& sample) {
-  const Gradients<Wide> truth = gradients<Wide>(p, in, sample);
-  const Gradients<Real> plain = gradients<Real>(p, in, sample);
   GradientFloors<Real, Wide> floors(p, in);
-  floors.start(truth);
-  for_each_gradient_row<Wide>(p, in, sample,
-                              [&](const GradientRow<Wide>& row) { floors.add(row); });
+  const Gradients<Wide> truth =
+      gradients<Wide>(p, in, sample, [&](const GradientRow<Wide>& row) { floors.add(row); });
+  const Gradients<Real> plain = gradients<Real>(p, in, sample);
   GradientExpectations e;
   const auto fill = [](Expectation& into, const std::vector<Wide>& wide,
                        const std::vector<Real>& narrow) {
