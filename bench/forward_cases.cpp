@@ -22,8 +22,8 @@ bool avx2_is_forced() {
 std::string text_of(const char* letter, int64_t number) { return letter + std::to_string(number); }
 
 // Two heads: enough that one head's end meets the next one's start.
-ForwardCase square(const std::string& group, int64_t head_dim, int64_t n, const std::string& fields,
-                   const Goal& goal) {
+SpeedCase square(const std::string& group, int64_t head_dim, int64_t n, const std::string& fields,
+                 const Goal& goal) {
   return {group + text_of(" d=", head_dim) + text_of(" n=", n),
           text_of("h2q", n) + text_of("k", n) + text_of("d", head_dim) + fields,
           on_this_core(goal)};
@@ -31,7 +31,7 @@ ForwardCase square(const std::string& group, int64_t head_dim, int64_t n, const 
 
 constexpr int64_t kHeadDims[] = {64, 128}, kLengths[] = {1024, 2048, 4096, 8192};
 
-void add_squares(std::vector<ForwardCase>& cases, const std::string& dtype, const Goal& full64,
+void add_squares(std::vector<SpeedCase>& cases, const std::string& dtype, const Goal& full64,
                  const Goal& full128) {
   const std::string group = dtype.empty() ? "full" : dtype + " full";
   for (const int64_t d : kHeadDims)
@@ -40,7 +40,7 @@ void add_squares(std::vector<ForwardCase>& cases, const std::string& dtype, cons
           square(group, d, n, dtype.empty() ? "" : ":" + dtype, d == 64 ? full64 : full128));
 }
 
-void add_causal(std::vector<ForwardCase>& cases, const std::string& dtype, const Goal& goal) {
+void add_causal(std::vector<SpeedCase>& cases, const std::string& dtype, const Goal& goal) {
   for (const int64_t d : kHeadDims)
     for (const int64_t n : kLengths)
       if (n >= 2048)
@@ -50,8 +50,8 @@ void add_causal(std::vector<ForwardCase>& cases, const std::string& dtype, const
 
 }  // namespace
 
-std::vector<ForwardCase> forward_cases() {
-  std::vector<ForwardCase> cases;
+std::vector<SpeedCase> forward_cases() {
+  std::vector<SpeedCase> cases;
   if (avx2_is_forced()) {
     for (const int64_t d : kHeadDims)
       for (const int64_t n : kLengths) cases.push_back(square("avx2 full", d, n, "", kAvx2));
@@ -66,7 +66,7 @@ std::vector<ForwardCase> forward_cases() {
     for (const int64_t q : {1000, 1001})
       cases.push_back({text_of("odd d=", d) + text_of(" q=", q) + " k=4096",
                        text_of("h2q", q) + "k4096" + text_of("d", d), on_this_core(kOdd)});
-  // The goals on Zen 5 are of the 16-bit dot product, on Intel of f32: see peak_of in forward.cpp.
+  // The goals on Zen 5 are of the 16-bit dot product, on Intel of f32: see timing/peak.h.
   add_squares(cases, "bf16", kBf16Full64, kBf16Full128);
   add_causal(cases, "bf16", kBf16Causal);
   add_squares(cases, "f16", kF16, kF16);

@@ -70,20 +70,26 @@ class Table:
         yield ""
 
 
+SPEED_COLUMNS = [("case", "name", None), ("instruction set", "isa", None), ("ms", "ms", ".2f"),
+                 ("GF/s", "gflops", ".1f"), ("peak", "peak_gflops", ".1f"), ("of", "peak", None),
+                 ("% of peak", "percent", ".1f"), ("FMA/cycle", "fma_per_cycle", ".2f"),
+                 ("GHz", "clock_ghz", ".2f"), ("goal %", "goal", ".0f"), ("", None, None)]
+
 TABLES = [
     Table("forward", "Forward pass",
           "One thread, 2 heads unless said; thread CPU time, best of a process's repetitions. "
           "Useful flops: 2 (head_dim + value_dim) per allowed score; peak: a loop of the named "
           "instruction in the same process before and after each case (f64: half of f32's); "
           "FMA/cycle: whole vectors, dot products where these are the peak.",
-          [("case", "name", None), ("instruction set", "isa", None), ("ms", "ms", ".2f"),
-           ("GF/s", "gflops", ".1f"), ("peak", "peak_gflops", ".1f"), ("of", "peak", None),
-           ("% of peak", "percent", ".1f"), ("FMA/cycle", "fma_per_cycle", ".2f"),
-           ("GHz", "clock_ghz", ".2f"), ("goal %", "goal", ".0f"), ("", None, None)],
-          of_peak),
+          SPEED_COLUMNS, of_peak),
+    Table("backward", "Backward pass",
+          "Gradients of query, key and value from the state that the forward pass left, which is not "
+          "part of the time; all else as above. Useful flops: 6 head_dim + 4 value_dim per allowed "
+          "score.",
+          SPEED_COLUMNS, of_peak),
     Table("ratios", "What options cost",
-          "f32, no other mask, d = 64, 2 heads, one thread; against the plain call, in turn in one "
-          "process. Ratio: median over the rounds; ms: each one's best.",
+          "f32, no other mask, d = 64, 2 heads, one thread; forward, or backward pass alone; against "
+          "the plain call, in turn in one process. Ratio: median over the rounds; ms: each one's best.",
           [("option", "name", None), ("ms", "ms", ".2f"), ("plain ms", "plain_ms", ".2f"),
            ("ratio", "ratio", ".3f"), ("goal", "goal", ".0f"), ("", None, None)],
           lambda goal, m: excess(goal, m["ratio"])),

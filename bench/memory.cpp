@@ -1,5 +1,6 @@
-// Memory of the forward pass: how far does a call push the peak of the process's resident memory
-// beyond its inputs and outputs? Causal, d = 64, 2 heads, all threads of the machine.
+// Memory of the forward pass, and of forward and backward pass together: how far does a call push
+// the peak of the process's resident memory beyond its inputs and outputs, gradients included?
+// Causal, d = 64, 2 heads, all threads of the machine.
 //
 //   bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] [--limit-mib M] [--json]
 //   bench_memory --captures      their names
@@ -27,7 +28,8 @@ constexpr int64_t kHeads = 2, kHeadDim = 64;
 constexpr int64_t kRows = 16, kTopK = 16, kMapSide = 512;
 
 // Limits in MiB, for any number of tokens.
-constexpr double kPlainLimit = 32, kCaptureLimit = 48;
+constexpr double kPlainLimit = 32, kCaptureLimit = 48, kGradientsLimit = 64;
+constexpr double kMiB = 1 << 20;
 
 // A line of /proc/self/status in KiB; throws if the system does not tell.
 int64_t status_kib(const std::string& field) {
@@ -90,6 +92,11 @@ struct Call {
   rapt::AttentionOptions options;
   rapt::AttentionOutputs outputs;
 
+  // Of the backward pass, if there is one.
+  bool backward = false;
+  rapt::Tensor d_output, d_query, d_key, d_value;
+  rapt::BackwardRequest request;
+
   explicit Call(const Arguments& a)
       : query(touched(a.dtype, {kHeads, a.tokens, kHeadDim})),
         key(touched(a.dtype, {kHeads, a.tokens, kHeadDim})),
@@ -109,12 +116,36 @@ struct Call {
     return captured[i];
   }
   int64_t tokens() const { return query.dim(1); }
+
+  void ask_for_gradients(rapt::BackwardPasses passes) {
+    backward = true;
+    request.passes = passes;
+    for (rapt::Tensor* gradient : {&d_output, &d_query, &d_key, &d_value})
+      *gradient = touched(query.dtype(), {kHeads, tokens(), kHeadDim});
+  }
+
+  // Computes it in a workspace for all passes, of which it returns the bytes.
+  size_t run() {
+    const size_t bytes = rapt::workspace_bytes(query, key, value, options);
+    const size_t backward_bytes =
+        backward ? rapt::backward_workspace_bytes(query, key, value, options, request) : 0;
+    const size_t most = std::max(bytes, backward_bytes);
+    const std::unique_ptr<std::byte[]> workspace(new std::byte[most]);
+    rapt::scaled_dot_product_attention(query, key, value, options, outputs,
+                                       {workspace.get(), most});
+    if (backward)
+      rapt::scaled_dot_product_attention_backward(
+          query, key, value, options, {outputs.state, d_output, {}, {}}, request,
+          {d_query, d_key, d_value, {}, {}, {}}, {workspace.get(), most});
+    return most;
+  }
 };
 
 struct Capture {
   const char* name;
   double limit_mib;
   void (*ask)(Call&);
+  int queries_kept = 0;  // how often those of every head in flight may be kept as f32 beside that
 };
 
 constexpr Capture kCaptures[] = {
@@ -145,11 +176,22 @@ constexpr Capture kCaptures[] = {
        call.options.received = true;
        call.outputs.received = call.capture(0, call.statistic({kHeads, call.tokens()}));
      }},
-    {"map", kCaptureLimit, [](Call& call) {
+    {"map", kCaptureLimit,
+     [](Call& call) {
        const int64_t side = std::min(kMapSide, call.tokens());
        call.options.map = rapt::MapRequest{side, side};
        call.outputs.map = call.capture(0, call.statistic({kHeads, side, side}));
-     }}};
+     }},
+    {"gradients", kGradientsLimit,
+     [](Call& call) { call.ask_for_gradients(rapt::BackwardPasses::one); }, 3},
+    {"gradients-in-two-passes", kGradientsLimit,
+     [](Call& call) { call.ask_for_gradients(rapt::BackwardPasses::two); }}};
+
+double limit_mib_of(const Capture& capture, int64_t tokens, int threads) {
+  const auto heads_in_flight = static_cast<double>(std::min<int64_t>(kHeads, threads));
+  const double of_head = static_cast<double>(tokens * kHeadDim) * sizeof(float) / kMiB;
+  return capture.limit_mib + capture.queries_kept * of_head * heads_in_flight;
+}
 
 const Capture* capture_of(const std::string& name) {
   for (const Capture& capture : kCaptures)
@@ -182,10 +224,10 @@ bool parse(int argc, char** argv, Arguments& arguments) {
   return arguments.tokens >= kTopK && capture_of(arguments.capture);
 }
 
-void print(const Arguments& a, const rapt::Plan& plan, double growth_mib, double limit_mib) {
-  constexpr double kMiB = 1 << 20;
+void print(const Arguments& a, const rapt::Plan& plan, size_t workspace_bytes, double growth_mib,
+           double limit_mib) {
   const char* dtype = rapt::name_of(a.dtype);
-  const double workspace = static_cast<double>(plan.workspace_bytes) / kMiB;
+  const double workspace = static_cast<double>(workspace_bytes) / kMiB;
   const double matrices = static_cast<double>(plan.matrix_bytes) / kMiB;
   if (a.json)
     std::printf(
@@ -225,13 +267,13 @@ int main(int argc, char** argv) try {
   // otherwise hide growth.
   const int64_t before = status_kib("VmRSS");
   const rapt::Plan plan = rapt::plan(call.query, call.key, call.value, call.options);
-  const std::unique_ptr<std::byte[]> workspace(new std::byte[plan.workspace_bytes]);
-  rapt::scaled_dot_product_attention(call.query, call.key, call.value, call.options, call.outputs,
-                                     {workspace.get(), plan.workspace_bytes});
+  const size_t workspace_bytes = call.run();
   const double growth_mib = static_cast<double>(status_kib("VmHWM") - before) / 1024;
 
-  const double limit_mib = arguments.limit_mib < 0 ? capture.limit_mib : arguments.limit_mib;
-  print(arguments, plan, growth_mib, limit_mib);
+  const double limit_mib = arguments.limit_mib < 0
+                               ? limit_mib_of(capture, arguments.tokens, plan.threads)
+                               : arguments.limit_mib;
+  print(arguments, plan, workspace_bytes, growth_mib, limit_mib);
   return growth_mib <= limit_mib ? 0 : 1;
 } catch (const rapt::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,5 +1,5 @@
 // What an option costs: the time of a call with it over that of the plain call, f32, no mask,
-// d = 64, 2 heads, one thread.
+// d = 64, 2 heads, one thread. Forward pass and backward pass, each alone.
 //
 //   bench_ratios [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
@@ -8,8 +8,10 @@
 // are each one's best.
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "check/random.h"
 #include "goals.h"
 #include "rapt/version.h"
+#include "timing/backward_problem.h"
 #include "timing/problem.h"
 #include "timing/sampling.h"
 
@@ -24,11 +27,32 @@ namespace {
 
 using bench::Goal;
 
+using Call = std::function<void()>;
+
 struct RatioCase {
   std::string name;
-  std::string plain, with;  // as in check/descriptor.h
-  double goal = 0;          // of the ratio, at most; 0: none was set
+  std::function<Call()> plain, with;  // make the problem, which the call keeps
+  double goal = 0;                    // of the ratio, at most; 0: none was set
 };
+
+// `text`: as in check/descriptor.h.
+std::function<Call()> forward(const std::string& text) {
+  return [text]() -> Call {
+    const auto problem = std::make_shared<timing::Problem>(check::parse_descriptor(text));
+    return [problem] { problem->call(); };
+  };
+}
+
+std::function<Call()> backward(const std::string& text,
+                               const timing::BackwardSettings& settings = {}) {
+  return [text, settings]() -> Call {
+    const auto problem =
+        std::make_shared<timing::BackwardProblem>(check::parse_descriptor(text), settings);
+    return [problem] { problem->call(); };
+  };
+}
+
+constexpr int64_t kLongestBackward = 4096;  // n, as the bias below
 
 struct Option {
   const char* name;
@@ -60,7 +84,23 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
     for (const Option& option : options) {
       if (n > option.longest) continue;
-      cases.push_back({std::string(option.name) + " n=" + length, plain, plain + option.fields,
+      cases.push_back({std::string(option.name) + " n=" + length, forward(plain),
+                       forward(plain + option.fields), bench::on_this_core(option.goal)});
+    }
+    const struct {
+      const char* name;
+      std::string fields;
+      timing::BackwardSettings settings;
+      Goal goal;
+    } of_backward[] = {
+        {"dropout 0.1", "", {0.1, rapt::BackwardPasses::one}, {1.35, 1.35}},
+        {"bias with its gradient", ":bias", {}, {1.5, 1.5}},
+        {"two passes", "", {0, rapt::BackwardPasses::two}, {}},
+    };
+    for (const auto& option : of_backward) {
+      if (n > kLongestBackward) continue;
+      cases.push_back({std::string("backward, ") + option.name + " n=" + length, backward(plain),
+                       backward(plain + option.fields, option.settings),
                        bench::on_this_core(option.goal)});
     }
   }
@@ -72,9 +112,7 @@ struct Measured {
 };
 
 Measured measure(const RatioCase& c, int repetitions) {
-  timing::Problem plain(check::parse_descriptor(c.plain)), with(check::parse_descriptor(c.with));
-  const auto call_plain = [&] { plain.call(); };
-  const auto call_with = [&] { with.call(); };
+  const Call call_plain = c.plain(), call_with = c.with();
   double best_plain = std::numeric_limits<double>::infinity(), best_with = best_plain;
   std::vector<double> ratios;
   call_plain(), call_with();  // pages, caches and the clock

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures speed and memory of the forward pass and prints Markdown tables; about 8 minutes.
+# Measures speed and memory of forward and backward pass and prints Markdown tables; about 20
+# minutes.
 #
 #   bench/run.sh [BUILD_DIR] [--record] [--processes N] [--repetitions N] [--filter TEXT] [--quick]
 #
@@ -24,12 +25,12 @@ while [ $# -gt 0 ]; do
       [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
       declare "${1#--}=$2"
       shift ;;
-    -*) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) build=$1 ;;
   esac
   shift
 done
-for name in forward ratios small_calls threads memory; do
+for name in forward backward ratios small_calls threads memory; do
   if [ ! -x "$build/bench/bench_$name" ]; then
     echo "$build has no bench_$name; build it: cmake --build --preset release" >&2
     exit 2
@@ -55,6 +56,7 @@ for ((p = 1; p <= processes; ++p)); do
   # What this machine takes by itself, and AVX2 forced, where there is something above it.
   measure forward
   if [ "$("$build/bench/bench_forward" --isa)" = avx512 ]; then RAPT_ISA=avx2 measure forward; fi
+  measure backward
   measure ratios
   measure small_calls
   if [ -z "$filter" ]; then
@@ -82,7 +84,7 @@ if [ $record = 1 ]; then
   stem=$(python3 "$here/machine.py" | tail -n 1)
   mkdir -p "$here/results"
   {
-    printf '# Forward pass: speed and memory\n\n`bench/run.sh --record` on %s:\n\n' "$(date -u +%F)"
+    printf '# Speed and memory\n\n`bench/run.sh --record` on %s:\n\n' "$(date -u +%F)"
     printf '%s\n' "$tables"
   } >"$here/results/$stem.md"
   echo "written: bench/results/$stem.md" >&2

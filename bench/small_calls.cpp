@@ -17,6 +17,7 @@
 #include "goals.h"
 #include "rapt/rapt.h"
 #include "rapt/rapt_c.h"
+#include "timing/backward_problem.h"
 #include "timing/sampling.h"
 
 namespace {
@@ -105,10 +106,12 @@ struct CallCase {
 
 bool measure_all(const bench::Arguments& arguments) {
   Small small;
+  timing::BackwardProblem backward(check::parse_descriptor("q4k4d8"));
   const CallCase cases[] = {
       {"C++, caller's buffers", [&] { small.call(); }, bench::on_this_core(kGoal)},
       {"C++, allocating", [&] { small.call_that_allocates(); }, bench::on_this_core(kNone)},
       {"C, caller's buffers", [&] { small.call_in_c(); }, bench::on_this_core(kGoalInC)},
+      {"C++, backward pass", [&] { backward.call(); }, bench::on_this_core(kNone)},
       {"C, prepared", [&] { small.call_prepared_in_c(); }, bench::on_this_core(kGoalInC)}};
   if (!arguments.json)
     std::printf("rapt %s\n%-24s %8s %6s\n", rapt::build_info(), "n = 4, d = 8", "ns", "goal");

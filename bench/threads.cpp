@@ -1,4 +1,5 @@
-// Threads: what a job of the pool costs, and how attention scales with them. f32, d = 64, n = 2048.
+// Threads: what a job of the pool costs, and how attention and its backward pass scale with them.
+// f32, d = 64, n = 2048.
 //
 //   bench_threads [--threads N] [--repetitions N] [--json]
 //
@@ -16,6 +17,7 @@
 
 #include "kernels/kernel_table.h"
 #include "rapt/rapt.h"
+#include "timing/backward_problem.h"
 #include "timing/clocks.h"
 #include "timing/sampling.h"
 
@@ -24,7 +26,8 @@ namespace {
 using timing::wall_seconds;
 
 constexpr int64_t kLength = 2048, kHeadDim = 64;
-constexpr double kGoal = 0.95;  // of the FMA loop's scaling
+constexpr double kGoal = 0.95;           // of the FMA loop's scaling
+constexpr double kBackwardGoal = 0.925;  // 1.85 with two threads, where those are worth two
 
 void sleep_seconds(double seconds) {
   const timespec t{0, static_cast<long>(seconds * 1e9)};
@@ -189,16 +192,17 @@ void report_jobs(rapt::ThreadPool& pool, const Arguments& arguments) {
          microseconds_of_nothing(pool, arguments.threads, kPause));
 }
 
-void report_scaling(const char* name, const Times& times, const Times& fma,
+// `goal`: of the FMA loop's scaling; 0: none.
+void report_scaling(const char* name, const Times& times, const Times& fma, double goal,
                     const Arguments& arguments) {
-  const double goal = &times == &fma ? 0 : kGoal, ratio = times.scaling() / fma.scaling();
+  const double ratio = times.scaling() / fma.scaling();
   if (arguments.json)
     std::printf(
         "{\"table\": \"threads\", \"name\": \"%s\", \"threads\": %d, \"one_ms\": %.4f, "
         "\"all_ms\": %.4f, \"scaling\": %.4f, \"of_fma\": %.4f, \"goal\": %g}\n",
         name, arguments.threads, times.one * 1e3, times.all * 1e3, times.scaling(), ratio, goal);
   else
-    std::printf("%-10s %9.3f %9.3f %8.3f %9.3f %6g  %s\n", name, times.one * 1e3, times.all * 1e3,
+    std::printf("%-18s %9.3f %9.3f %8.3f %9.3f %6g  %s\n", name, times.one * 1e3, times.all * 1e3,
                 times.scaling(), ratio, goal,
                 goal == 0       ? "-"
                 : ratio >= goal ? "met"
@@ -220,18 +224,24 @@ int main(int argc, char** argv) try {
 
   Some one(pool, 1), all(pool, arguments.threads);
   Attention one_head(1, arguments.threads), eight_heads(8, arguments.threads);
-  Times fma, of_one_head, of_eight_heads;
+  // The workspace is that for `threads` threads, whoever runs it.
+  rapt::Context with_all;
+  with_all.executor = &all;
+  timing::BackwardProblem backward(check::parse_descriptor("h1q2048k2048d64"), {}, with_all);
+  Times fma, of_one_head, of_eight_heads, of_backward;
   for (int repetition = 0; repetition < arguments.repetitions; ++repetition) {
     fma.measure(run_fma, one, all);
     of_one_head.measure([&](rapt::Executor& e) { one_head.run(e); }, one, all);
     of_eight_heads.measure([&](rapt::Executor& e) { eight_heads.run(e); }, one, all);
+    of_backward.measure([&](rapt::Executor& e) { backward.call_on(e); }, one, all);
   }
   if (!arguments.json)
-    std::printf("\nbest of %-3d 1 thread %d threads  scaling  of FMA's   goal\n",
+    std::printf("\nbest of %-3d         1 thread %d threads  scaling  of FMA's   goal\n",
                 arguments.repetitions, arguments.threads);
-  report_scaling("FMA loop", fma, fma, arguments);
-  report_scaling("1 head", of_one_head, fma, arguments);
-  report_scaling("8 heads", of_eight_heads, fma, arguments);
+  report_scaling("FMA loop", fma, fma, 0, arguments);
+  report_scaling("1 head", of_one_head, fma, kGoal, arguments);
+  report_scaling("8 heads", of_eight_heads, fma, kGoal, arguments);
+  report_scaling("1 head, backward", of_backward, fma, kBackwardGoal, arguments);
   return 0;
 } catch (const rapt::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -27,6 +27,9 @@
 //              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]
 //              | "map(" N "," N [ "," pool ] [ "," heads_wanted ] ")"
 //              | "top_k(" N ")" | "entropy" | "received"
+//              | "backward=" item { "," item }
+//                                              of the backward pass: lse (it has a gradient), f32
+//                                              (16-bit inputs have gradients in f32), two (passes)
 //              | "magnitude=" X                of query, key and value (default 1)
 //              | "seed=" N                     of all values (default 0)
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
@@ -71,6 +74,13 @@ struct Side {  // one input tensor
   bool operator==(const Side&) const = default;
 };
 
+struct BackwardWanted {  // how the backward pass is called
+  bool d_lse = false;
+  bool f32 = false;
+  bool two_passes = false;
+  bool operator==(const BackwardWanted&) const = default;
+};
+
 struct Descriptor {
   Dims leading;  // of the output
   Side query, key, value, bias;
@@ -91,6 +101,7 @@ struct Descriptor {
   double dropout = 0;  // of weights: the probability
   uint64_t dropout_seed = 0;
   Captures captures;
+  BackwardWanted backward;
   double magnitude = 1;
   uint64_t seed = 0;
 

@@ -12,14 +12,6 @@ namespace {
 
 using rapt::DType;
 
-// Half the distance from 1 to the next number.
-double unit_roundoff(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
-}
-double smallest_denormal(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-133 : dtype == DType::f16 ? 0x1p-24 : 0;
-}
-
 // The largest first; a NaN before all numbers.
 template <class Real>
 void sort_falling(std::vector<Real>& values) {
@@ -280,6 +272,13 @@ bool counts(const Expectation& e, size_t i) {
 }
 
 }  // namespace
+
+double unit_roundoff(DType dtype) {
+  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+}
+double smallest_denormal(DType dtype) {
+  return dtype == DType::bf16 ? 0x1p-133 : dtype == DType::f16 ? 0x1p-24 : 0;
+}
 
 Budget Expectation::budget() const {
   double max_plain = 0, max_floor = 0, sum_plain = 0, sum_floor = 0, count = 0;

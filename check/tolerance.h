@@ -58,6 +58,11 @@
 
 namespace check {
 
+// Half the distance from 1 to the next number, and the smallest number above 0: of the 16-bit
+// dtypes; 0 for those that nothing is rounded to.
+double unit_roundoff(rapt::DType dtype);
+double smallest_denormal(rapt::DType dtype);
+
 // The largest and the root mean square error that a tensor may have.
 struct Budget {
   double max = 0, rms = 0;

@@ -15,6 +15,7 @@
 #include "arguments.h"
 #include "attend_arguments.h"
 #include "attend_captures.h"
+#include "attend_gradients.h"
 #include "attend_picture.h"
 #include "attend_problem.h"
 #include "attend_report.h"
@@ -45,16 +46,23 @@ double cpu_seconds() {
 }
 
 // Refuses what does not fit, and tells what is much.
-void take_memory(const Plan& plan, int64_t picture_bytes, MemoryBudget& budget) {
+void take_memory(const Plan& plan, int64_t picture_bytes,
+                 const std::optional<GradientReport>& gradients, MemoryBudget& budget) {
   const int64_t inputs = budget.taken();
   budget.take(picture_bytes, "the picture");
   budget.take(static_cast<int64_t>(plan.result_bytes + plan.workspace_bytes),
               "the results and the work of the call");
+  const int64_t gradient_bytes =
+      gradients ? gradients->result_bytes + gradients->workspace_bytes : 0;
+  budget.take(gradient_bytes, "the gradients and the work for them");
   if (budget.taken() < kMemoryToTell) return;
   const auto text = [](auto bytes) { return bytes_text(static_cast<double>(bytes)); };
-  narrate(fmt::format("needs {}: inputs {}, results {}, work {}, picture {}; {} allowed",
+  const std::string with_gradients =
+      gradients ? fmt::format(", gradients and their work {}", text(gradient_bytes)) : "";
+  narrate(fmt::format("needs {}: inputs {}, results {}, work {}, picture {}{}; {} allowed",
                       text(budget.taken()), text(inputs), text(plan.result_bytes),
-                      text(plan.workspace_bytes), text(picture_bytes), text(budget.limit())));
+                      text(plan.workspace_bytes), text(picture_bytes), with_gradients,
+                      text(budget.limit())));
 }
 
 // Opened before the computation.
@@ -121,6 +129,27 @@ AttentionResult compute(const Problem& problem, const AttentionOptions& options,
   return result;
 }
 
+// Runs the backward pass and measures it.
+Gradients differentiate(const Problem& problem, const GradientPlan& plan,
+                        const AttentionState& state, ProgressStyle style, AttendReport& report) {
+  GradientReport& gradients = *report.gradients;
+  Context context = problem.context;
+  ProgressLine progress(report.gradient_flops(), style);
+  context.progress = progress.hook();
+  const Clock::time_point start = Clock::now();
+  const double cpu_start = cpu_seconds();
+  Gradients result = compute_gradients(plan, problem, context, state);
+  gradients.cpu_seconds = cpu_seconds() - cpu_start;
+  gradients.wall_seconds = seconds_since(start);
+  gradients.computed = true;
+  gradients.query = result.d_query.view();
+  gradients.key = result.d_key.view();
+  gradients.value = result.d_value.view();
+  gradients.bias = result.d_bias.view();
+  gradients.numbers = number_gradients(problem, result);
+  return result;
+}
+
 // What a picture holds: for each cell its value, whether it is allowed, and how often.
 int64_t picture_bytes(const AttentionOptions& options) {
   const int64_t cell = size_of(DType::f32) + size_of(DType::boolean) + size_of(DType::i64);
@@ -175,21 +204,36 @@ void run_attend(const AttendArguments& a) {
   MemoryBudget budget(parse_memory_limit(a.memory_limit));
   TensorInput files(budget, parse_npy_v2(a.npy_v2));
   const Problem problem = read_problem(a, files);
-  if (outputs)
-    outputs->check("output", problem.options.output_dtype.value_or(problem.inputs.query.dtype));
+  if (outputs) {
+    const DType dtype = problem.inputs.query.dtype;
+    outputs->check("output", problem.options.output_dtype.value_or(dtype));
+    for (const char* const gradient : {"grad-query", "grad-key", "grad-value"})
+      outputs->check(gradient, dtype);
+  }
   CapturePlan captures;
   plan_captures(a, problem, captures);
+  const std::optional<GradientPlan> gradient_plan = plan_gradients(a, problem, files);
   AttendReport report = report_of(a, problem, captures.options);
+  if (gradient_plan) {
+    report.gradients.emplace();
+    report.gradients->result_bytes = gradient_plan->result_bytes;
+    report.gradients->workspace_bytes = gradient_plan->workspace_bytes;
+  }
   const bool draws = !a.picture.targets.empty();
-  take_memory(report.plan, draws ? picture_bytes(captures.options) : 0, budget);
+  take_memory(report.plan, draws ? picture_bytes(captures.options) : 0, report.gradients, budget);
   report.memory_limit = budget.limit();
   report.memory_needed = budget.taken();
   if (a.plan) return print_report(a, report);
   tell_time(report);
   report.read_seconds = seconds_since(start);
 
-  const AttentionResult result =
+  AttentionResult result =
       compute(problem, captures.options, progress_style(a.progress), a.peak, report);
+  Gradients gradients;
+  if (gradient_plan) {
+    gradients =
+        differentiate(problem, *gradient_plan, result.state(), progress_style(a.progress), report);
+  }
   const Clock::time_point computed = Clock::now();
   report.computed = true;
   report.output = result.output.view();
@@ -208,6 +252,10 @@ void run_attend(const AttendArguments& a) {
   outputs->set("top_k_weights", result.top_weights.view());
   outputs->set("entropy", result.entropy.view());
   outputs->set("received", result.received.view());
+  outputs->set("grad-query", gradients.d_query.view());
+  outputs->set("grad-key", gradients.d_key.view());
+  outputs->set("grad-value", gradients.d_value.view());
+  outputs->set("grad-bias", gradients.d_bias.view());
   // All is written before any file appears under its name.
   outputs->write();
   if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));

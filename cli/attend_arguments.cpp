@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "arguments.h"
+#include "attend_gradients.h"
 #include "choices.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
@@ -15,9 +16,7 @@ namespace {
 
 // Names of the contract whose feature does not exist yet.
 constexpr UnbuiltOption kUnbuilt[] = {
-    {"--method", "approximations"},        {"--grad-output", "the backward pass"},
-    {"--grad-query", "the backward pass"}, {"--grad-key", "the backward pass"},
-    {"--grad-value", "the backward pass"}, {"--grad-mask", "the backward pass"},
+    {"--method", "approximations"},
 };
 
 void check_normalizer(const std::string& name) {
@@ -84,13 +83,14 @@ void check_together(const AttendArguments& a) {
     throw usage_error("--stats: several tensors go into a .npz or .safetensors file, got '" +
                       a.stats_file + "'");
   }
+  check_gradient_options(a);
   (void)progress_style(a.progress);
   if (a.precision != "auto" && a.precision != "fma") {
     throw usage_error("--precision: expected auto or fma, got '" + a.precision + "'");
   }
   check_outputs(a);
-  const std::string* const inputs[] = {&a.query, &a.key,    &a.value,
-                                       &a.bias,  &a.packed, &a.packed_keys};
+  const std::string* const inputs[] = {&a.query,  &a.key,         &a.value,       &a.bias,
+                                       &a.packed, &a.packed_keys, &a.grad_output, &a.grad_lse};
   if (std::count_if(std::begin(inputs), std::end(inputs),
                     [](const std::string* name) { return *name == "-"; }) > 1) {
     throw usage_error("standard input can be read once");
@@ -107,9 +107,10 @@ ProgressStyle progress_style(const std::string& name) {
 }
 
 std::vector<TensorTarget> tensor_targets(const AttendArguments& a) {
-  return {{"output", &a.output},     {"weights", &a.weights},         {"lse", &a.lse},
-          {"top-keys", &a.top_keys}, {"top-weights", &a.top_weights}, {"entropy", &a.entropy},
-          {"received", &a.received}};
+  return {{"output", &a.output},         {"weights", &a.weights},         {"lse", &a.lse},
+          {"top-keys", &a.top_keys},     {"top-weights", &a.top_weights}, {"entropy", &a.entropy},
+          {"received", &a.received},     {"grad-query", &a.grad_query},   {"grad-key", &a.grad_key},
+          {"grad-value", &a.grad_value}, {"grad-bias", &a.grad_bias}};
 }
 
 void add_attend_options(CLI::App& app, AttendArguments& a) {
@@ -199,6 +200,16 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
                "say what the call would do and take: kernel, threads, tiles, memory; compute and "
                "write nothing")
       ->group("Output");
+  text("--grad-output", a.grad_output, "F", "Gradients",
+       "the gradient of the output, of its shape: gradients of the scale and of scores are then "
+       "part of the summary");
+  text("--grad-lse", a.grad_lse, "F", "Gradients",
+       "the gradient of what --lse writes, [..., q_len] (default 0)");
+  text("--grad-query", a.grad_query, "F", "Gradients", "gradient of the query, of its shape");
+  text("--grad-key", a.grad_key, "F", "Gradients", "gradient of the key, of its shape");
+  text("--grad-value", a.grad_value, "F", "Gradients", "gradient of the value, of its shape");
+  text("--grad-bias,--grad-mask", a.grad_bias, "F", "Gradients",
+       "gradient of the bias, of its shape");
   add_npy_v2_option(app, a.npy_v2);
   add_picture_options(app, a.picture);
   text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");

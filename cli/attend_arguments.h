@@ -18,6 +18,7 @@ struct AttendArguments {
   std::string output, lse, weights, weights_rows, weights_pool, head;
   std::string stats_file, progress = "auto";
   std::string top_k, top_keys, top_weights, entropy, received;
+  std::string grad_output, grad_lse, grad_query, grad_key, grad_value, grad_bias;
   std::vector<std::string> weights_heads;
   std::string npy_v2;
   PictureArguments picture;

@@ -53,6 +53,17 @@ std::string time_text(const AttendReport& r) {
   return time;
 }
 
+std::string gradients_text(const GradientReport& r) {
+  std::string text;
+  for (const NumberGradient& number : r.numbers)
+    text += fmt::format("{} {:.6g}, ", number.of, number.value);
+  if (r.computed)
+    text += fmt::format("{} (CPU {}), ", seconds_text(r.wall_seconds), seconds_text(r.cpu_seconds));
+  return text + fmt::format("{} for results, {} for work",
+                            bytes_text(static_cast<double>(r.result_bytes)),
+                            bytes_text(static_cast<double>(r.workspace_bytes)));
+}
+
 double percent_of_peak(const AttendReport& report) {
   return 100 * 1e-9 * report.flops() / report.cpu_seconds / *report.peak_gflops;
 }
@@ -65,6 +76,13 @@ double AttendReport::flops() const {
   return 2.0 * static_cast<double>(head_dim + value_dim) * static_cast<double>(plan.allowed_scores);
 }
 
+double AttendReport::gradient_flops() const {
+  if (!gradients || plan.allowed_scores < 0) return gradients ? -1 : 0;
+  const int64_t head_dim = query.shape[query.rank - 1], value_dim = value.shape[value.rank - 1];
+  const auto allowed = static_cast<double>(plan.allowed_scores);
+  return static_cast<double>(6 * head_dim + 4 * value_dim) * allowed;
+}
+
 double AttendReport::estimated_seconds() const {
   if (flops() < 0) return -1;
   constexpr double kMoment = 0.5e-3;  // of CPU time: a few loops
@@ -72,7 +90,7 @@ double AttendReport::estimated_seconds() const {
   // Without vectors exp takes as long as the dot products.
   const bool half = query.dtype == DType::f64 || plan.isa == std::string_view("scalar");
   const double share = half ? 0.4 : 0.8;
-  return flops() / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
+  return (flops() + gradient_flops()) / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
 }
 
 std::string summary_text(const AttendReport& r) {
@@ -103,6 +121,7 @@ std::string summary_text(const AttendReport& r) {
   } else if (const double seconds = r.estimated_seconds(); seconds >= 1e-3) {
     line("time", "about " + seconds_text(seconds));
   }
+  if (r.gradients) line("gradients", gradients_text(*r.gradients));
   if (r.peak_gflops) {
     std::string peak =
         fmt::format("{:.1f} GFLOP/s measured (one thread, {})", *r.peak_gflops, r.plan.isa);
@@ -168,6 +187,7 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
     top["keys"] = few ? json_values(r.top_keys) : Json();
     top["weights"] = few ? json_values(r.top_weights) : Json();
   }
+  document["gradients"] = r.gradients ? gradients_json(*r.gradients) : Json();
   document["files"] = Json::array();
   for (const TensorOutputs::Written& file : r.files) {
     document["files"].push_back(Json{{"what", file.what},

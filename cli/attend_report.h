@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "attend_gradients.h"
 #include "attend_stats.h"
 #include "rapt/attention.h"
 #include "tensor_output.h"
@@ -31,6 +32,7 @@ struct AttendReport {
   TensorView weights;                // what --weights writes; absent without it
   TensorView top_keys, top_weights;  // absent if they were not asked for
   std::optional<std::vector<HeadStats>> stats;
+  std::optional<GradientReport> gradients;
   std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
   double read_seconds = 0, write_seconds = 0;  // before and after the computation
@@ -44,6 +46,9 @@ struct AttendReport {
   // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
   // counted.
   double flops() const;
+
+  // Those of the gradients: 6 head_dim + 4 value_dim for each allowed score, 0 without them.
+  double gradient_flops() const;
 
   // How long the computation will take at about the share of the peak that the kernels reach; what
   // is captured beside the output comes on top. Measures the peak for a moment. -1: unknown.

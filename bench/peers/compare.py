@@ -3,7 +3,7 @@
 
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
-Before the clock runs, the outputs must agree. In each round every library computes the problem
+Before the clock runs, the outputs must agree, and so must the gradients (training.py). In each round every library computes the problem
 once, beginning with another one each time, so that whatever happens to the machine happens to all.
 Time is CPU time of the thread, and it is checked that no other thread worked; a short problem is
 called several times in each turn. A ratio is the median over the rounds of (time of the other) /
@@ -26,6 +26,7 @@ try:
     import onnxruntime
     import torch
     import opponents
+    import training
 except ImportError as error:
     sys.exit(f"{error}; first: pip install -r {HERE / 'requirements.txt'}")
 import machine
@@ -138,7 +139,8 @@ def main():
                         help="also write bench/results/MACHINE-peers.md")
     arguments = parser.parse_args()
     cases = [c for c in CASES if arguments.filter in c.name]
-    if not cases or arguments.rounds < 1:
+    training_cases = [c for c in training.CASES if arguments.filter in c.name]
+    if not cases + training_cases or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -165,10 +167,19 @@ def main():
             sys.exit(f"{case.name}: the outputs differ by {difference}")
         lines.append(row(case, measure(calls, arguments.rounds), difference))
         print(lines[-1], flush=True)
+    if training_cases:
+        lines += training.HEAD
+        print("\n".join(training.HEAD), flush=True)
+    for case in training_cases:
+        calls, difference = training.prepare(case, rapt)
+        if not difference <= LARGEST_DIFFERENCE:
+            sys.exit(f"{case.name}: the gradients differ by {difference}")
+        lines.append(training.row(case, measure(calls, arguments.rounds), difference))
+        print(lines[-1], flush=True)
     if arguments.record:
         path = ROOT / "bench/results" / f"{machine.file_stem()}-peers.md"
         path.parent.mkdir(exist_ok=True)
-        head = ("# Forward pass beside PyTorch and ONNX Runtime\n\n`bench/peers/compare.py --record`"
+        head = ("# Beside PyTorch and ONNX Runtime\n\n`bench/peers/compare.py --record`"
                 f" on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}:\n\n")
         path.write_text(head + "\n".join(lines) + "\n", encoding="ascii")
         print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)

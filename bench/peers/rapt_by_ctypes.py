@@ -6,7 +6,7 @@ of them this file knows.
 import ctypes
 import weakref
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int64, c_size_t
-from ctypes import c_void_p
+from ctypes import c_uint64, c_void_p
 
 import numpy as np
 
@@ -39,15 +39,33 @@ class CVariant(Sized):
                 ("tensors", POINTER(CNamedTensor))]
 
 
-class COptions(Sized):  # up to what is used here; the library takes the rest as zero
+class COptions(Sized):
     _fields_ = [("size", c_size_t), ("scale", POINTER(c_double)), ("mask_count", c_size_t),
                 ("masks", POINTER(POINTER(CVariant))), ("bias", POINTER(CTensor)),
-                ("normalizer", POINTER(CVariant)), ("weights", c_void_p)]
+                ("normalizer", POINTER(CVariant)), ("weights", c_void_p), ("score_count", c_size_t),
+                ("scores", c_void_p), ("output_dtype", c_int32), ("precision", c_int32),
+                ("query_starts", c_void_p), ("key_starts", c_void_p), ("map", c_void_p),
+                ("top_k", c_int64), ("entropy", c_int32), ("received", c_int32),
+                ("invariant", c_int32), ("reserved", c_int32), ("dropout", c_double),
+                ("dropout_seed", c_uint64)]
 
 
 class CResults(Sized):
     _fields_ = [("size", c_size_t), ("output", POINTER(CTensor)), ("statistic", POINTER(CTensor)),
                 ("weights", POINTER(CTensor))]
+
+
+class CBackwardInputs(Sized):
+    _fields_ = [("size", c_size_t), ("output", POINTER(CTensor)), ("statistic", POINTER(CTensor)),
+                ("d_output", POINTER(CTensor)), ("d_statistic", POINTER(CTensor)),
+                ("d_weights", POINTER(CTensor))]
+
+
+class CGradients(Sized):  # up to what is used here; the library takes the rest as zero
+    _fields_ = [("size", c_size_t), ("d_query", POINTER(CTensor)), ("d_key", POINTER(CTensor)),
+                ("d_value", POINTER(CTensor)), ("d_bias", POINTER(CTensor)),
+                ("d_scale", POINTER(CTensor)), ("d_scores", POINTER(CTensor)),
+                ("passes", c_int32), ("reserved", c_int32)]
 
 
 class CContext(Sized):
@@ -79,6 +97,11 @@ class Rapt:
                                                                POINTER(c_size_t)]
         self.library.rapt_prepared_forward.argtypes = [c_void_p, *tensors, POINTER(CResults),
                                                        c_void_p, c_size_t]
+        self.library.rapt_prepared_backward_workspace_bytes.argtypes = [
+            c_void_p, *tensors, POINTER(CGradients), POINTER(c_size_t)]
+        self.library.rapt_prepared_backward.argtypes = [
+            c_void_p, *tensors, POINTER(CBackwardInputs), POINTER(CGradients), c_void_p, c_size_t]
+        self.library.rapt_dropout_mask.argtypes = [c_double, c_uint64, POINTER(CTensor)]
 
     def build_info(self):
         return self.library.rapt_build_info().decode()
@@ -88,16 +111,12 @@ class Rapt:
             name = self.library.rapt_status_name(status).decode()
             raise RaptError(f"{name}: {self.library.rapt_last_error().decode()}")
 
-    def attention(self, query, key, value, mask=None, **mask_tensors):
-        """Prepares one problem; returns a function without arguments that computes it into a new
-        array [..., q_len, value_dim], with a workspace that it keeps.
-
-        mask: as in rapt_variant.spec, its tensors by keyword: mask="boolean(m)", m=array.
-        """
-        inputs = [describe(x) for x in (query, key, value)]
+    def _prepare(self, mask, mask_tensors, **more):
+        """A rapt_prepared of one thread. mask: as in rapt_variant.spec, or none; more: members of
+        rapt_options."""
         named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
                  for name, array in mask_tensors.items()]
-        options = COptions()
+        options = COptions(**more)
         if mask:
             variant = CVariant(spec=mask.encode(), tensor_count=len(named),
                                tensors=(CNamedTensor * len(named))(*named))
@@ -107,6 +126,71 @@ class Rapt:
         prepared = c_void_p()
         self.check(self.library.rapt_prepare(byref(options), byref(CContext(threads=1)),
                                              byref(prepared)))
+        return prepared
+
+    def dropout_mask(self, probability, seed, shape):
+        """The pairs that a call keeps: booleans [..., q_len, k_len]."""
+        kept = np.empty(shape, bool)
+        self.check(self.library.rapt_dropout_mask(probability, seed,
+                                                  byref(describe(kept, read_only=False))))
+        return kept
+
+    def gradients(self, query, key, value, bias=None, *, d_output, mask=None, dropout=0.0, seed=0,
+                  forward=False):
+        """Prepares one problem; returns a function without arguments that computes the gradients of
+        query, key, value and bias, if there is one, into new arrays, with a workspace that it
+        keeps: from the state of a forward pass that it begins with, if `forward`, or that is
+        computed here.
+        """
+        views = [describe(x) for x in (query, key, value)]
+        more = {"bias": ctypes.pointer(describe(bias))} if bias is not None else {}
+        prepared = self._prepare(mask, {}, dropout=dropout, dropout_seed=seed, **more)
+        inputs = [query, key, value] + ([bias] if bias is not None else [])
+        places = [describe(np.empty(x.shape, x.dtype), read_only=False) for x in inputs]
+        gradients = CGradients(**{name: ctypes.pointer(place) for name, place in
+                                  zip(("d_query", "d_key", "d_value", "d_bias"), places)})
+        output = np.empty(query.shape[:-1] + value.shape[-1:], query.dtype)
+        lse = np.empty(query.shape[:-1], query.dtype)
+        state = [describe(x, read_only=False) for x in (output, lse)]
+        results = CResults(output=ctypes.pointer(state[0]), statistic=ctypes.pointer(state[1]))
+        behind = CBackwardInputs(output=ctypes.pointer(state[0]), statistic=ctypes.pointer(state[1]),
+                                 d_output=ctypes.pointer(describe(d_output)))
+        bytes_forward, bytes_backward = c_size_t(), c_size_t()
+        self.check(self.library.rapt_prepared_workspace_bytes(prepared, *map(byref, views),
+                                                              byref(bytes_forward)))
+        self.check(self.library.rapt_prepared_backward_workspace_bytes(
+            prepared, *map(byref, views), byref(gradients), byref(bytes_backward)))
+        workspace = np.empty(max(bytes_forward.value, bytes_backward.value), np.uint8)
+
+        def compute_state():
+            self.check(self.library.rapt_prepared_forward(
+                prepared, *map(byref, views), byref(results), workspace.ctypes.data,
+                workspace.nbytes))
+
+        compute_state()
+
+        def call(_keep_alive=(inputs, d_output, output, lse)):
+            if forward:
+                compute_state()
+            arrays = [np.empty(x.shape, x.dtype) for x in inputs]
+            for place, array in zip(places, arrays):
+                place.data = array.ctypes.data
+            self.check(self.library.rapt_prepared_backward(
+                prepared, *map(byref, views), byref(behind), byref(gradients),
+                workspace.ctypes.data, workspace.nbytes))
+            return arrays
+
+        weakref.finalize(call, self.library.rapt_prepared_destroy, prepared)
+        return call
+
+    def attention(self, query, key, value, mask=None, **mask_tensors):
+        """Prepares one problem; returns a function without arguments that computes it into a new
+        array [..., q_len, value_dim], with a workspace that it keeps.
+
+        mask: as in rapt_variant.spec, its tensors by keyword: mask="boolean(m)", m=array.
+        """
+        inputs = [describe(x) for x in (query, key, value)]
+        prepared = self._prepare(mask, mask_tensors)
         workspace_bytes = c_size_t()
         self.check(self.library.rapt_prepared_workspace_bytes(prepared, *inputs,
                                                               byref(workspace_bytes)))

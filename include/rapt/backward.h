@@ -40,9 +40,9 @@ enum class BackwardPasses : uint8_t {
 // Which gradients are wanted, and how.
 struct BackwardRequest {
   bool query = true, key = true, value = true;
-  bool bias = false;    // only with options.bias
-  bool scale = false;   // also where the scale is the default one
-  bool scores = false;  // of the real parameters of options.scores: softcap's cap
+  bool bias = false;                // only with options.bias
+  bool scale = false;               // also where the scale is the default one
+  bool scores = false;              // of the real parameters of options.scores: softcap's cap
   std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
   BackwardPasses passes = BackwardPasses::one;
 };
@@ -61,8 +61,8 @@ struct BackwardInputs {
 // wanted. d_query, d_key and d_value have the shapes of query, key and value.
 struct GradientOutputs {
   TensorView d_query = {}, d_key = {}, d_value = {};  // the query's dtype or request.dtype
-  TensorView d_bias = {};    // the shape of the bias; f32, or f64 for f64
-  TensorView d_scale = {};   // [] f64
+  TensorView d_bias = {};                             // the shape of the bias; f32, or f64 for f64
+  TensorView d_scale = {};                            // [] f64
   TensorView d_scores = {};  // [parameters] f64, in the order of options.scores and, within one, of
                              // its real parameters
 };
@@ -78,8 +78,8 @@ struct Gradients {
                                               const BackwardRequest& request = {},
                                               const Context& context = {});
 
-// The simple call: allocates its results and its workspace. `options` are those of the forward call;
-// captures (map, top_k, entropy, received) are not looked at, `weights` only with
+// The simple call: allocates its results and its workspace. `options` are those of the forward
+// call; captures (map, top_k, entropy, received) are not looked at, `weights` only with
 // inputs.d_weights.
 //
 // Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output, lse or
@@ -97,12 +97,9 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
 // The call for engines: writes into the caller's memory, takes the caller's workspace (at least
 // backward_workspace_bytes(), any alignment) and allocates nothing, as the forward call of this
 // kind. Every element of the gradients is written; nothing is added to what was there.
-void scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
-                                           const TensorView& value, const AttentionOptions& options,
-                                           const BackwardInputs& inputs,
-                                           const BackwardRequest& request,
-                                           const GradientOutputs& outputs,
-                                           std::span<std::byte> workspace,
-                                           const Context& context = {});
+void scaled_dot_product_attention_backward(
+    const TensorView& query, const TensorView& key, const TensorView& value,
+    const AttentionOptions& options, const BackwardInputs& inputs, const BackwardRequest& request,
+    const GradientOutputs& outputs, std::span<std::byte> workspace, const Context& context = {});
 
 }  // namespace rapt

@@ -186,6 +186,41 @@ typedef struct rapt_results {
   const rapt_tensor* received;     // [..., k_len]
 } rapt_results;
 
+// How the backward pass walks over the pairs. Both give the same bits.
+typedef int32_t rapt_backward_passes;
+enum {
+  RAPT_BACKWARD_ONE_PASS = 0,   // scratch of about 3 q_len head_dim numbers per head in flight
+  RAPT_BACKWARD_TWO_PASSES = 1  // 1.4 times the work; scratch of one number per query
+};
+
+// What the forward pass left and what comes from behind it; read only.
+typedef struct rapt_backward_inputs {
+  size_t size;                     // sizeof(rapt_backward_inputs)
+  const rapt_tensor* output;       // [..., q_len, value_dim] of rapt_attention_forward with the
+                                   // same inputs and options
+  const rapt_tensor* statistic;    // [..., q_len], the lse of that call
+  const rapt_tensor* d_output;     // as output in shape and dtype
+  const rapt_tensor* d_statistic;  // [..., q_len], f32 (f64 for f64): gradient of lse; NULL: 0
+  const rapt_tensor* d_weights;    // as the weights of that call, which the options ask for, in
+                                   // shape and dtype; NULL: 0
+} rapt_backward_inputs;
+
+// Which gradients are wanted, where they go, and how they are found. NULL: not wanted. They must
+// not overlap an input, each other or themselves. Every element is written; nothing is added to
+// what was there.
+typedef struct rapt_gradients {
+  size_t size;                  // sizeof(rapt_gradients)
+  const rapt_tensor* d_query;   // the shape of query, its dtype or f32
+  const rapt_tensor* d_key;     // the shape of key, the dtype of d_query
+  const rapt_tensor* d_value;   // the shape of value, the dtype of d_query
+  const rapt_tensor* d_bias;    // the shape of the bias; f32, or f64 for f64
+  const rapt_tensor* d_scale;   // [] f64, also where the scale is the default one
+  const rapt_tensor* d_scores;  // [parameters] f64: of the real parameters of the options' scores,
+                                // in their order
+  rapt_backward_passes passes;  // RAPT_BACKWARD_ONE_PASS
+  int32_t reserved;             // 0
+} rapt_gradients;
+
 // Stops a running call from another thread or from a signal handler.
 typedef struct rapt_cancel_token rapt_cancel_token;
 rapt_cancel_token* rapt_cancel_token_create(void);         // NULL: out of memory
@@ -281,6 +316,23 @@ rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* 
 // Errors: shape, dtype, argument, overflow, unsupported.
 rapt_status rapt_dropout_mask(double dropout, uint64_t dropout_seed, const rapt_tensor* kept);
 
+// Bytes of workspace that rapt_attention_backward takes for these gradients, of which the data may
+// be NULL, as that of query, key and value. Errors: those of rapt_plan.
+rapt_status rapt_backward_workspace_bytes(const rapt_tensor* query, const rapt_tensor* key,
+                                          const rapt_tensor* value, const rapt_options* options,
+                                          const rapt_gradients* gradients,
+                                          const rapt_context* context, size_t* workspace_bytes);
+
+// Computes gradients into the caller's memory: of query, key, value, and, if wanted, of bias, scale
+// and scores (backward.h). `options` are those of the forward call; what they ask to be returned is
+// not computed again. `workspace`: rapt_backward_workspace_bytes or more, at any alignment; NULL
+// with a size of 0: allocated inside, and freed. Errors: those of rapt_attention_forward.
+rapt_status rapt_attention_backward(const rapt_tensor* query, const rapt_tensor* key,
+                                    const rapt_tensor* value, const rapt_options* options,
+                                    const rapt_backward_inputs* inputs,
+                                    const rapt_gradients* gradients, void* workspace,
+                                    size_t workspace_bytes, const rapt_context* context);
+
 // Options and context, read once for many calls: who calls often reads no text of a mask again, and
 // with a workspace allocates nothing. Lengths may change from call to call, as they do when a cache
 // of keys grows.
@@ -297,8 +349,8 @@ rapt_status rapt_prepare(const rapt_options* options, const rapt_context* contex
                          rapt_prepared** prepared);
 void rapt_prepared_destroy(rapt_prepared* prepared);  // NULL is allowed; no call may be under way
 
-// rapt_plan, rapt_workspace_bytes and rapt_attention_forward with what was prepared: the same
-// results and errors.
+// rapt_plan, rapt_workspace_bytes, rapt_attention_forward and its backward pass with what was
+// prepared: the same results and errors.
 rapt_status rapt_prepared_plan(const rapt_prepared* prepared, const rapt_tensor* query,
                                const rapt_tensor* key, const rapt_tensor* value,
                                rapt_plan_info* plan);
@@ -309,6 +361,17 @@ rapt_status rapt_prepared_forward(const rapt_prepared* prepared, const rapt_tens
                                   const rapt_tensor* key, const rapt_tensor* value,
                                   const rapt_results* results, void* workspace,
                                   size_t workspace_bytes);
+
+rapt_status rapt_prepared_backward_workspace_bytes(const rapt_prepared* prepared,
+                                                   const rapt_tensor* query, const rapt_tensor* key,
+                                                   const rapt_tensor* value,
+                                                   const rapt_gradients* gradients,
+                                                   size_t* workspace_bytes);
+rapt_status rapt_prepared_backward(const rapt_prepared* prepared, const rapt_tensor* query,
+                                   const rapt_tensor* key, const rapt_tensor* value,
+                                   const rapt_backward_inputs* inputs,
+                                   const rapt_gradients* gradients, void* workspace,
+                                   size_t workspace_bytes);
 
 // An instruction set of this build.
 typedef struct rapt_instruction_set {  // does not grow

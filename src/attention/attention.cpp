@@ -4,33 +4,11 @@
 #include <string>
 
 #include "attention/forward.h"
+#include "attention/resources.h"
 #include "attention/visible.h"
-#include "rapt/thread_pool.h"
 
 namespace rapt {
 namespace {
-
-// Asks for the library's threads only where the work is worth one more, because making the pool
-// allocates.
-Workers workers_of(double work, const Context& context) {
-  if (context.executor) {
-    if (context.threads != 0)
-      throw Error(ErrorCode::argument, "context.threads is " + std::to_string(context.threads) +
-                                           " beside an executor, whose concurrency() says how "
-                                           "many threads there are; expected 0");
-    const int workers = context.executor->concurrency();
-    if (workers < 1)
-      throw Error(ErrorCode::argument, "the executor's concurrency is " + std::to_string(workers) +
-                                           "; expected at least 1");
-    return {workers, false};
-  }
-  if (context.threads < 0)
-    throw Error(ErrorCode::argument,
-                "context.threads is " + std::to_string(context.threads) + "; expected 0 or more");
-  if (context.threads == 1 || worthwhile_workers(work) < 2) return {1, true};
-  const int all = default_pool().concurrency();
-  return {context.threads == 0 ? all : std::min(all, context.threads), true};
-}
 
 const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
                                     const AttentionOptions& options) {
@@ -145,19 +123,6 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
     }
 }
 
-// Bytes of tensors of these shapes; the largest number instead of an overflow.
-size_t bytes_of(Shape lengths, DType dtype) {
-  size_t bytes = static_cast<size_t>(size_of(dtype));
-  for (const int64_t n : lengths)
-    if (__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes)) return SIZE_MAX;
-  return bytes;
-}
-
-size_t add_or_max(size_t a, size_t b) {
-  size_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
-}
-
 size_t result_bytes(const Problem& p, const Captures& captures) {
   OutputSpec specs[kOutputs];
   describe_outputs(p, captures, true, specs);
@@ -170,12 +135,7 @@ size_t result_bytes(const Problem& p, const Captures& captures) {
 template <class E>
 void forward(const Problem& p, const Prepared<E>& prepared, const AttentionOptions& options,
              const Outputs& outputs, std::span<std::byte> workspace, const Context& context) {
-  const size_t needed = prepared.workspace_bytes();
-  if (workspace.size() < needed)
-    throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
-                                         " bytes; workspace_bytes() asks for " +
-                                         std::to_string(needed));
-  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
+  std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
   const ForwardCall<E> call{p,
                             prepared.kernels,
                             options.normalizer.object,
@@ -186,7 +146,7 @@ void forward(const Problem& p, const Prepared<E>& prepared, const AttentionOptio
                             nullptr,
                             prepared.tiling,
                             prepared.layout,
-                            workspace.data() + (64 - address % 64) % 64};
+                            scratch};
   run_forward(call, context);
 }
 
@@ -247,11 +207,8 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
   return with_prepared(p, options, context, [&](const auto& call) {
     const size_t scratch = call.workspace_bytes();
     const size_t needed = add_or_max(scratch, result_bytes(p, call.captures));
-    if (context.memory_limit >= 0 && needed > static_cast<size_t>(context.memory_limit))
-      throw Error(ErrorCode::memory_limit,
-                  "needs " + std::to_string(needed) + " bytes; the limit is " +
-                      std::to_string(context.memory_limit) +
-                      (options.weights ? "; ask for fewer rows or heads of weights" : ""));
+    check_memory_limit(needed, context,
+                       options.weights ? "; ask for fewer rows or heads of weights" : "");
     OutputSpec specs[kOutputs];
     describe_outputs(p, call.captures, true, specs);
     AttentionResult result;

@@ -4,11 +4,10 @@
 #include "attention/forward.h"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 
 #include "attention/score_tiles.h"
-#include "rapt/thread_pool.h"
+#include "attention/task_run.h"
 
 namespace rapt {
 namespace {
@@ -244,28 +243,6 @@ void write_starts(const ForwardCall<E>& call) {
   }
 }
 
-// What the tasks of a pass share.
-template <class E>
-struct Run {
-  const ForwardCall<E>& call;
-  const Context& context;
-  Pass<E> pass;
-  int64_t tasks;  // of all passes
-  int64_t ended = 0;
-  std::mutex mutex = {};  // of `ended` and the progress report
-};
-
-template <class E>
-void run_task(void* argument, int64_t task, int worker) noexcept {
-  auto& run = *static_cast<Run<E>*>(argument);
-  if (run.context.cancel && run.context.cancel->cancelled()) return;
-  run.pass.run(run.call, run.context.cancel, task, worker);
-  if (!run.context.progress.report) return;
-  const std::lock_guard lock(run.mutex);
-  run.context.progress.report(run.context.progress.user,
-                              static_cast<double>(++run.ended) / static_cast<double>(run.tasks));
-}
-
 }  // namespace
 
 template <class E>
@@ -282,20 +259,12 @@ void run_forward(const ForwardCall<E>& call, const Context& context) {
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())
     passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);
-  Run<E> run{call, context, {}, 0};
-  for (const Pass<E>& pass : passes) run.tasks += pass.tasks;
-  for (const Pass<E>& pass : std::span(passes, call.captures.second_pass() ? 4 : 1)) {
-    run.pass = pass;
-    if (context.executor && call.tiling.to_executor && pass.tasks > 0) {
-      context.executor->run(pass.tasks, run_task<E>, &run);
-    } else if (call.tiling.workers > 1 && pass.tasks > 1) {
-      default_pool().run(pass.tasks, run_task<E>, &run, call.tiling.workers);
-    } else {
-      for (int64_t task = 0; task < pass.tasks; ++task) run_task<E>(&run, task, 0);
-    }
-    if (context.cancel && context.cancel->cancelled())
-      throw Error(ErrorCode::cancelled, "cancelled by the caller; the outputs are not valid");
-  }
+  int64_t tasks = 0;
+  for (const Pass<E>& pass : passes) tasks += pass.tasks;
+  TaskRun run(context, tasks);
+  for (const Pass<E>& pass : std::span(passes, call.captures.second_pass() ? 4 : 1))
+    run.run(pass.tasks, call.tiling.workers, call.tiling.to_executor,
+            [&](int64_t task, int worker) { pass.run(call, context.cancel, task, worker); });
 }
 
 template void run_forward(const ForwardCall<float>&, const Context&);

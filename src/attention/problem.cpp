@@ -61,8 +61,8 @@ void merge_leading(const char* name, const TensorView& view, bool grouped, Probl
   }
 }
 
-// Fills in the strides of `view` along the leading dimensions of the problem. In place, because a
-// copy would wait for the stores of the parts.
+}  // namespace
+
 void take_operand(const TensorView& view, const Problem& p, Operand& o) {
   o.data = view.data;
   o.dtype = view.dtype;
@@ -85,6 +85,8 @@ void take_operand(const TensorView& view, const Problem& p, Operand& o) {
     std::fill_n(o.lead_strides, p.leading_rank, 0);
   }
 }
+
+namespace {
 
 // Six digits, small numbers too.
 std::string written(double number) {
@@ -176,6 +178,36 @@ void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
   }
 }
 
+namespace {}  // namespace
+
+bool take_bias_operand(const TensorView& bias, const Problem& p, Operand& o) {
+  std::fill_n(o.lead_strides, p.leading_rank, 0);
+  o.heads_per_group = 1;
+  o.row_stride = o.dim_stride = 0;
+  if (bias.rank > p.leading_rank + 2) return false;
+  for (int i = 0; i < bias.rank; ++i) {
+    const int at = p.leading_rank + 2 - bias.rank + i;
+    const int64_t n = at < p.leading_rank    ? p.leading[at]
+                      : at == p.leading_rank ? p.q_len
+                                             : p.k_len;
+    if (bias.shape[i] != 1 && bias.shape[i] != n) return false;
+    const int64_t stride = bias.shape[i] == 1 ? 0 : bias.strides[i];
+    if (at < p.leading_rank)
+      o.lead_strides[at] = stride;
+    else if (at == p.leading_rank)
+      o.row_stride = stride;
+    else
+      o.dim_stride = stride;
+  }
+  if (bias.empty()) {  // strides of no element: see take_operand()
+    o.row_stride = o.dim_stride = 0;
+    std::fill_n(o.lead_strides, p.leading_rank, 0);
+  }
+  o.data = bias.data;
+  o.dtype = bias.dtype;
+  return true;
+}
+
 namespace {
 
 void take_bias(const TensorView& bias, Problem& p) {
@@ -184,37 +216,12 @@ void take_bias(const TensorView& bias, Problem& p) {
          std::string("bias is ") + name_of(bias.dtype) + "; expected " + name_of(p.dtype) +
              " as the query" + (p.dtype == p.result_dtype ? "" : ", or f32") +
              (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
-  std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
-  p.bias.heads_per_group = 1;
-  p.bias.row_stride = p.bias.dim_stride = 0;
-  bool fits = bias.rank <= p.leading_rank + 2;
-  for (int i = 0; fits && i < bias.rank; ++i) {
-    const int at = p.leading_rank + 2 - bias.rank + i;
-    const int64_t n = at < p.leading_rank    ? p.leading[at]
-                      : at == p.leading_rank ? p.q_len
-                                             : p.k_len;
-    fits = bias.shape[i] == 1 || bias.shape[i] == n;
-    if (!fits) continue;
-    const int64_t stride = bias.shape[i] == 1 ? 0 : bias.strides[i];
-    if (at < p.leading_rank)
-      p.bias.lead_strides[at] = stride;
-    else if (at == p.leading_rank)
-      p.bias.row_stride = stride;
-    else
-      p.bias.dim_stride = stride;
-  }
-  if (!fits)
+  if (!take_bias_operand(bias, p, p.bias))
     fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
                                to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
                                ", " + std::to_string(p.k_len) + "]");
   p.bias_bytes = extent_of("bias", bias);
-  if (bias.empty()) {  // strides of no element: see take_operand()
-    p.bias.row_stride = p.bias.dim_stride = 0;
-    std::fill_n(p.bias.lead_strides, p.leading_rank, 0);
-  }
   p.has_bias = true;
-  p.bias.data = bias.data;
-  p.bias.dtype = bias.dtype;
 }
 
 void check_variants(const AttentionOptions& options, const Problem& p) {

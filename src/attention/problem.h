@@ -82,6 +82,13 @@ struct Problem {
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options);
 
+// Fills in the strides of a view of [..., rows, dims] along the leading dimensions of the problem,
+// to which it broadcasts. In place, because a copy would wait for the stores of the parts.
+void take_operand(const TensorView& view, const Problem& problem, Operand& operand);
+
+// The same for a bias of [..., q_len or 1, k_len or 1]; false: it does not broadcast.
+bool take_bias_operand(const TensorView& bias, const Problem& problem, Operand& operand);
+
 // The addresses that a view reaches. Its farthest element must have one, in bytes, in both
 // directions. Throws Error(overflow).
 Bytes extent_of(const char* name, const TensorView& view);

@@ -70,14 +70,20 @@ class ScoreTiles {
 
   // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
   void begin_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
+    place_tile(tile, positions, vectors, offset);
+    tile.query_t = scratch_ + call_.layout.query_t +
+                   offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
+    pack_queries(tile);
+  }
+
+  // The same without the queries themselves.
+  void place_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
     tile.vectors = vectors;
     tile.queries = vectors * table_.lanes;
     tile.offset = offset;
     tile.positions = positions;
     tile.range = visible_.key_range(positions);
     tile.seen = 0;
-    tile.query_t = scratch_ + call_.layout.query_t +
-                   offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
     Tile<E>& hooks = tile.hooks;
     hooks.state = scratch<E>(call_.layout.state) + offset * n_.state_rows;
     hooks.candidates = scratch<E>(call_.layout.candidates) + offset * n_.candidates;
@@ -88,10 +94,15 @@ class ScoreTiles {
     hooks.log2_units = !natural_;
     hooks.query_positions = positions;
     hooks.head = &place_;
+  }
+
+  // The tile's queries, times what scores are multiplied by, to tile.query_t.
+  void pack_queries(const QueryTile<E>& tile) const noexcept {
+    const Positions& at = tile.positions;
     const int64_t stride = p_.query.row_stride;
-    route_.pack_queries(query_ + positions.start * stride * size_of(p_.query.dtype),
-                        stride * positions.step, p_.query.dim_stride, positions.count, p_.head_dim,
-                        factor_, tile.queries, tile.query_t);
+    route_.pack_queries(query_ + at.start * stride * size_of(p_.query.dtype), stride * at.step,
+                        p_.query.dim_stride, at.count, p_.head_dim, factor_, tile.queries,
+                        tile.query_t);
   }
 
   // Calls step(tile, block, first) with the masked scores of every tile and block of keys that see
@@ -182,16 +193,9 @@ class ScoreTiles {
     }
 
     const Positions keys{begin, 1, end - begin};
-    const int64_t first = begin - block.begin;
     E* const scores = scratch<E>(call_.layout.scores);
-    route_.products[tile.vectors - 1].scores(
-        tile.query_t, block.key + first * block.key_stride * route_.element_size, block.key_stride,
-        keys.count, p_.head_dim, factor_, scores, row(0));
-    tile.hooks.scores = scores;
     tile.hooks.second_weights = scratch<E>(call_.layout.second);
-    tile.hooks.keys = keys.count;
-    tile.hooks.key_positions = keys;
-    if (natural_) change_scores(tile, keys);
+    compute_scores(tile, block, keys, scores, nullptr);
     uint64_t seen = low_bits(tile.positions.count);
     if (partial_) {
       table_.exclude(scores, bits_, keys.count, tile.queries, row(0));
@@ -199,7 +203,31 @@ class ScoreTiles {
       for (int64_t j = 0; j < keys.count; ++j) seen |= bits_[j];
     }
     tile.seen |= seen;
-    return first;
+    return begin - block.begin;
+  }
+
+  // How much of `keys` the tile sees; bits [keys.count] are filled in by compute_scores(), if not
+  // here.
+  Cover see(const QueryTile<E>& tile, Positions keys, uint64_t* bits) noexcept {
+    bits_ = bits;
+    const Cover cover = visible_.cover(tile.positions, keys, bits);
+    partial_ = cover == Cover::some;
+    return cover;
+  }
+
+  // Scores of a tile and keys of a block that see() or scores_of() has looked at; excluded pairs
+  // have scores, too. `before`: if not null, [scores of the call][keys][queries]: what each of them
+  // found.
+  void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
+                      E* before) noexcept {
+    const int64_t first = keys.start - block.begin;
+    route_.products[tile.vectors - 1].scores(
+        tile.query_t, block.key + first * block.key_stride * route_.element_size, block.key_stride,
+        keys.count, p_.head_dim, factor_, scores, row(0));
+    tile.hooks.scores = scores;
+    tile.hooks.keys = keys.count;
+    tile.hooks.key_positions = keys;
+    if (natural_) change_scores(tile, keys, before);
   }
 
   // Turns the tile's scores into its final weights. Excluded pairs have weight 0 even in a row that
@@ -265,11 +293,13 @@ class ScoreTiles {
  private:
   // Score hooks and bias, in natural units. Hooks leave the maximum stale, so the tile counts as
   // partial and exclude() finds it again.
-  void change_scores(QueryTile<E>& tile, Positions keys) noexcept {
+  void change_scores(QueryTile<E>& tile, Positions keys, E* before) noexcept {
     if (call_.scores.empty() && !bias_) return;
     if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
-    for (const ScoreRef& score : call_.scores)
+    for (const ScoreRef& score : call_.scores) {
+      if (before) before = std::copy_n(tile.hooks.scores, keys.count * tile.queries, before);
       table_.scores[score.index].apply(score.object, tile.hooks);
+    }
     partial_ |= !call_.scores.empty() && !bias_;
     if (!bias_) return;
     const Operand& b = p_.bias;

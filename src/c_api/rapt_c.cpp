@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "c_api/cancel_token.h"
@@ -11,6 +12,7 @@
 #include "c_api/failures.h"
 #include "c_api/options.h"
 #include "rapt/attention.h"
+#include "rapt/backward.h"
 #include "rapt/version.h"
 
 struct rapt_prepared {
@@ -105,21 +107,108 @@ Tensor allocate_workspace(size_t bytes, const Context& context) {
   return Tensor(DType::u8, {static_cast<int64_t>(bytes)});
 }
 
+// Runs `call` with the caller's workspace, or, if that is a null pointer, with one of `needed()`
+// bytes.
+template <class Needed, class Call>
+void with_workspace(void* workspace, size_t bytes, const Context& context, const Needed& needed,
+                    const Call& call) {
+  if (workspace) return call(std::span(static_cast<std::byte*>(workspace), bytes));
+  if (bytes > 0)
+    bad_argument("workspace is a null pointer of " + std::to_string(bytes) +
+                 " bytes; expected memory, or 0 bytes to have it allocated");
+  Tensor own = allocate_workspace(needed(), context);
+  call(std::span(static_cast<std::byte*>(own.data()), static_cast<size_t>(own.count())));
+}
+
 void forward(const Inputs& in, const AttentionOptions& options, const rapt_results* results,
              void* workspace, size_t workspace_bytes, const Context& context) {
   AttentionOutputs outputs;
   read_results(results, outputs);
-  const auto call = [&](void* scratch, size_t bytes) {
-    scaled_dot_product_attention(in.query, in.key, in.value, options, outputs,
-                                 {static_cast<std::byte*>(scratch), bytes}, context);
-  };
-  if (workspace) return call(workspace, workspace_bytes);
-  if (workspace_bytes > 0)
-    bad_argument("workspace is a null pointer of " + std::to_string(workspace_bytes) +
-                 " bytes; expected memory, or 0 bytes to have it allocated");
-  Tensor own = allocate_workspace(
-      rapt::workspace_bytes(in.query, in.key, in.value, options, context), context);
-  call(own.data(), static_cast<size_t>(own.count()));
+  with_workspace(
+      workspace, workspace_bytes, context,
+      [&] { return rapt::workspace_bytes(in.query, in.key, in.value, options, context); },
+      [&](std::span<std::byte> scratch) {
+        scaled_dot_product_attention(in.query, in.key, in.value, options, outputs, scratch,
+                                     context);
+      });
+}
+
+BackwardPasses passes_of(rapt_backward_passes given) {
+  switch (given) {
+    case RAPT_BACKWARD_ONE_PASS:
+      return BackwardPasses::one;
+    case RAPT_BACKWARD_TWO_PASSES:
+      return BackwardPasses::two;
+    default:
+      bad_argument("passes is " + std::to_string(given) +
+                   "; expected RAPT_BACKWARD_ONE_PASS or RAPT_BACKWARD_TWO_PASSES");
+  }
+}
+
+// What the caller has a place for is what is asked for, in the dtype that the place has.
+void read_gradients(const rapt_gradients* given, BackwardRequest& request,
+                    GradientOutputs& outputs) {
+  const Known<rapt_gradients> g(given);
+  check_reserved("rapt_gradients", g->reserved);
+  read_if_given("d_query", g->d_query, outputs.d_query);
+  read_if_given("d_key", g->d_key, outputs.d_key);
+  read_if_given("d_value", g->d_value, outputs.d_value);
+  read_if_given("d_bias", g->d_bias, outputs.d_bias);
+  read_if_given("d_scale", g->d_scale, outputs.d_scale);
+  read_if_given("d_scores", g->d_scores, outputs.d_scores);
+  request.query = g->d_query != nullptr;
+  request.key = g->d_key != nullptr;
+  request.value = g->d_value != nullptr;
+  request.bias = g->d_bias != nullptr;
+  request.scale = g->d_scale != nullptr;
+  request.scores = g->d_scores != nullptr;
+  if (request.query)
+    request.dtype = outputs.d_query.dtype;
+  else if (request.key)
+    request.dtype = outputs.d_key.dtype;
+  else if (request.value)
+    request.dtype = outputs.d_value.dtype;
+  request.passes = passes_of(g->passes);
+}
+
+void write_backward_workspace_bytes(const rapt_tensor* query, const rapt_tensor* key,
+                                    const rapt_tensor* value, const AttentionOptions& options,
+                                    const rapt_gradients* gradients, const Context& context,
+                                    size_t* out) {
+  Inputs in;
+  read_inputs(query, key, value, in);
+  BackwardRequest request;
+  GradientOutputs outputs;
+  read_gradients(gradients, request, outputs);
+  *out = rapt::backward_workspace_bytes(in.query, in.key, in.value, options, request, context);
+}
+
+void backward(const rapt_tensor* query, const rapt_tensor* key, const rapt_tensor* value,
+              const AttentionOptions& options, const rapt_backward_inputs* given,
+              const rapt_gradients* gradients, void* workspace, size_t workspace_bytes,
+              const Context& context) {
+  Inputs in;
+  read_inputs(query, key, value, in);
+  const Known<rapt_backward_inputs> i(given);
+  BackwardInputs inputs;
+  read_view("output", i->output, inputs.state.output);
+  read_view("statistic", i->statistic, inputs.state.statistic);
+  read_view("d_output", i->d_output, inputs.d_output);
+  read_if_given("d_statistic", i->d_statistic, inputs.d_statistic);
+  read_if_given("d_weights", i->d_weights, inputs.d_weights);
+  BackwardRequest request;
+  GradientOutputs outputs;
+  read_gradients(gradients, request, outputs);
+  with_workspace(
+      workspace, workspace_bytes, context,
+      [&] {
+        return rapt::backward_workspace_bytes(in.query, in.key, in.value, options, request,
+                                              context);
+      },
+      [&](std::span<std::byte> scratch) {
+        scaled_dot_product_attention_backward(in.query, in.key, in.value, options, inputs, request,
+                                              outputs, scratch, context);
+      });
 }
 
 const rapt_prepared& required(const rapt_prepared* prepared) {
@@ -187,6 +276,30 @@ rapt_status rapt_dropout_mask(double dropout, uint64_t dropout_seed, const rapt_
   });
 }
 
+rapt_status rapt_backward_workspace_bytes(const rapt_tensor* query, const rapt_tensor* key,
+                                          const rapt_tensor* value, const rapt_options* options,
+                                          const rapt_gradients* gradients,
+                                          const rapt_context* context, size_t* workspace_bytes) {
+  return guarded([&] {
+    check_place_of_bytes(workspace_bytes);
+    const OneCall call(options, context);
+    write_backward_workspace_bytes(query, key, value, call.options(), gradients, call.context(),
+                                   workspace_bytes);
+  });
+}
+
+rapt_status rapt_attention_backward(const rapt_tensor* query, const rapt_tensor* key,
+                                    const rapt_tensor* value, const rapt_options* options,
+                                    const rapt_backward_inputs* inputs,
+                                    const rapt_gradients* gradients, void* workspace,
+                                    size_t workspace_bytes, const rapt_context* context) {
+  return guarded([&] {
+    const OneCall call(options, context);
+    backward(query, key, value, call.options(), inputs, gradients, workspace, workspace_bytes,
+             call.context());
+  });
+}
+
 rapt_status rapt_prepare(const rapt_options* options, const rapt_context* context,
                          rapt_prepared** prepared) {
   return guarded([&] {
@@ -227,6 +340,31 @@ rapt_status rapt_prepared_forward(const rapt_prepared* prepared, const rapt_tens
     Inputs in;
     read_inputs(query, key, value, in);
     forward(in, p.options.get(), results, workspace, workspace_bytes, p.context.get());
+  });
+}
+
+rapt_status rapt_prepared_backward_workspace_bytes(const rapt_prepared* prepared,
+                                                   const rapt_tensor* query, const rapt_tensor* key,
+                                                   const rapt_tensor* value,
+                                                   const rapt_gradients* gradients,
+                                                   size_t* workspace_bytes) {
+  return guarded([&] {
+    const rapt_prepared& p = required(prepared);
+    check_place_of_bytes(workspace_bytes);
+    write_backward_workspace_bytes(query, key, value, p.options.get(), gradients, p.context.get(),
+                                   workspace_bytes);
+  });
+}
+
+rapt_status rapt_prepared_backward(const rapt_prepared* prepared, const rapt_tensor* query,
+                                   const rapt_tensor* key, const rapt_tensor* value,
+                                   const rapt_backward_inputs* inputs,
+                                   const rapt_gradients* gradients, void* workspace,
+                                   size_t workspace_bytes) {
+  return guarded([&] {
+    const rapt_prepared& p = required(prepared);
+    backward(query, key, value, p.options.get(), inputs, gradients, workspace, workspace_bytes,
+             p.context.get());
   });
 }
 

@@ -38,6 +38,9 @@ struct NormalizerKernels {
   using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
   Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
+  // Null for a normaliser without a backward pass.
+  void (*backward)(const void* normalizer, Tile<E>& tile, E* d_weights, const E* statistic,
+                   const E* delta) noexcept;
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
 };
 
@@ -82,6 +85,41 @@ struct RouteKernels {
 template <class E>
 struct ScoreKernels {
   void (*apply)(const void* score, Tile<E>& tile) noexcept;
+  int real_parameters;
+  // Null for a score without a backward pass.
+  void (*backward)(const void* score, const E* before, Tile<E>& tile, E* sums) noexcept;
+};
+
+// Queries of a tile whose weights (d_scores) meet rows of d_output (query).
+template <class E>
+struct GradientSpan {
+  const E* weights;      // [keys][queries]
+  int64_t queries;       // of the tile, padded
+  const E* rows;         // [count, dims], dense dims
+  int64_t row_stride;    // of `rows`
+  int64_t count;         // queries that there are
+  const uint64_t* bits;  // [keys]: which pairs are allowed; null: all
+};
+
+// What the backward pass does with a tile (kernels/gradients.simd.h).
+template <class E>
+struct GradientKernels {
+  // gradient [keys, dims], rows `stride` apart, += the sum over all spans of weights^T rows.
+  void (*add_to_keys)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
+                      E* gradient, int64_t stride) noexcept;
+  // The same where a row may not be finite: excluded pairs contribute nothing at all. Slow.
+  void (*add_to_keys_of_bits)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys,
+                              int64_t dims, E* gradient, int64_t stride) noexcept;
+  // sums [queries] += sum over `count` of a b, both [count][queries].
+  void (*add_dots)(const E* a, const E* b, int64_t count, int64_t queries, E* sums) noexcept;
+  // bias [rows, keys] += d_scores^T; a stride of 0 sums over that dimension. Not both are 0.
+  void (*add_bias_gradient)(const E* d_scores /* [keys][queries] */, int64_t keys, int64_t queries,
+                            int64_t rows, E* bias, int64_t row_stride, int64_t key_stride) noexcept;
+  double (*sum_of_tile)(const E* tile, int64_t count) noexcept;
+  // out [count, dims] = factor * from, rows of `from` `stride` apart; out may be `from`. By DType.
+  void (*store_key_rows[kStorageTypes])(const E* from, int64_t stride, int64_t count, int64_t dims,
+                                        E factor, void* out, int64_t row_stride,
+                                        int64_t dim_stride) noexcept;
 };
 
 // What happens to weights and scores that a call returns beside the output.
@@ -125,6 +163,7 @@ struct KernelTable {
   const NormalizerKernels<E>* normalizers;  // in the order of the catalogue
   const ScoreKernels<E>* scores;            // in the order of the catalogue
   CaptureKernels<E> captures;
+  GradientKernels<E> gradients;
   DropoutKernels<E> dropout;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.

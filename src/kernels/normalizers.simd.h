@@ -27,6 +27,11 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
       return static_cast<const N*>(n)->template solve<V>(t);
     };
   }
+  if constexpr (requires(const N& n, Tile<E>& t, E* e) { n.template backward<V>(t, e, e, e); })
+    k.backward = [](const void* n, Tile<E>& t, E* d_weights, const E* statistic,
+                    const E* delta) noexcept {
+      static_cast<const N*>(n)->template backward<V>(t, d_weights, statistic, delta);
+    };
   k.apply = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template apply<V>(t);
   };

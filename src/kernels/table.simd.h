@@ -6,6 +6,7 @@
 // compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
 #include "kernels/captures.simd.h"
 #include "kernels/dropout.simd.h"
+#include "kernels/gradients.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
 #include "kernels/rows.simd.h"
@@ -18,8 +19,17 @@ namespace {
 template <class V, class S>
 constexpr ScoreKernels<typename V::Element> score_kernels() {
   using E = typename V::Element;
-  return {
-      [](const void* s, Tile<E>& t) noexcept { static_cast<const S*>(s)->template apply<V>(t); }};
+  ScoreKernels<E> k = {};
+  k.apply = [](const void* s, Tile<E>& t) noexcept {
+    static_cast<const S*>(s)->template apply<V>(t);
+  };
+  if constexpr (requires { S::kRealParameters; }) {
+    k.real_parameters = S::kRealParameters;
+    k.backward = [](const void* s, const E* before, Tile<E>& t, E* sums) noexcept {
+      static_cast<const S*>(s)->template backward<V>(before, t, sums);
+    };
+  }
+  return k;
 }
 
 template <class V, int Vectors>
@@ -59,6 +69,9 @@ struct Storages<V, float> {
       &kRoute<V, AsElement<V>>, nullptr, &kRoute<V, AsBFloat16<V>>, &kRoute<V, AsFloat16<V>>};
   static constexpr void fill(KernelTable<float>& t) {
     t.fma = kRoutes;
+    t.gradients.store_key_rows[0] = store_key_rows<V, AsElement<V>>;
+    t.gradients.store_key_rows[2] = store_key_rows<V, AsBFloat16<V>>;
+    t.gradients.store_key_rows[3] = store_key_rows<V, AsFloat16<V>>;
     t.add_bias[0] = add_bias<V, AsElement<V>>, t.store_rows[0] = store_rows<V, AsElement<V>>;
     t.add_bias[2] = add_bias<V, AsBFloat16<V>>, t.store_rows[2] = store_rows<V, AsBFloat16<V>>;
     t.add_bias[3] = add_bias<V, AsFloat16<V>>, t.store_rows[3] = store_rows<V, AsFloat16<V>>;
@@ -70,6 +83,7 @@ struct Storages<V, double> {
       nullptr, &kRoute<V, AsElement<V>>, nullptr, nullptr};
   static constexpr void fill(KernelTable<double>& t) {
     t.fma = kRoutes;
+    t.gradients.store_key_rows[1] = store_key_rows<V, AsElement<V>>;
     t.add_bias[1] = add_bias<V, AsElement<V>>, t.store_rows[1] = store_rows<V, AsElement<V>>;
   }
 };
@@ -88,6 +102,11 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
     t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
     t.captures = {keep_top<V>, add_received<V>, pool<V>};
+    t.gradients.add_to_keys = add_to_keys<V>;
+    t.gradients.add_to_keys_of_bits = add_to_keys_of_bits<V>;
+    t.gradients.add_dots = add_dots<V>;
+    t.gradients.add_bias_gradient = add_bias_gradient<V>;
+    t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
     t.exclude = exclude<V>;
     t.fma_loop = fma_loop<V>;

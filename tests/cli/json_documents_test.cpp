@@ -94,6 +94,7 @@ TEST_F(JsonDocumentsTest, Attend) {
   expect_documented("rapt.attend/1",
                     {attend({"--stats", "--top-k", "2", "--peak", "--json", "--output", "o.npz"}),
                      attend({"--plan", "--json"}),
+                     attend({"--grad-output", "q.npy", "--json"}),
                      {"attend", "--text", "a b a", "--stats", "--json"}});
 }
 TEST_F(JsonDocumentsTest, Explain) { expect_documented("rapt.explain/1", {{"explain", "--json"}}); }

@@ -23,6 +23,11 @@
 //   finish<V>(tile, result)   after the last block, per query: what the output is multiplied by,
 //                       and the statistic, also for a query that has seen no key
 //   weights<V>(tile)    scores -> final weights, after finish(); for returned weights
+//   backward<V>(tile, d_weights, statistic, delta)   scores -> final weights; d_weights
+//                       [keys][queries] -> gradients of the scores in natural units; of no other
+//                       hook's state, but from the statistic [queries] and delta [queries] =
+//                       rowsum(d_output * output) - d_statistic. Where the statistic is -inf there
+//                       is no key, and all becomes 0. Without this hook there are no gradients.
 //
 // A whole-row normaliser sees the blocks more than once: collect<V>(tile) for all blocks, then
 // bool solve<V>(tile), and so again while solve() of some tile asks for another pass; then

@@ -73,6 +73,15 @@ struct Softmax {
     t.log2_units ? weights_in<true, V>(t) : weights_in<false, V>(t);
   }
 
+  // dS = P (dP - delta) (Dao et al. 2022, arXiv:2205.14135, algorithm 4).
+  template <class V>
+  void backward(Tile<typename V::Element>& t, typename V::Element* d_weights,
+                const typename V::Element* statistic,
+                const typename V::Element* delta) const noexcept {
+    t.log2_units ? backward_in<true, V>(t, d_weights, statistic, delta)
+                 : backward_in<false, V>(t, d_weights, statistic, delta);
+  }
+
  private:
   // What is subtracted from the scores; 0 for a row that has seen no key, because -inf - (-inf)
   // would be NaN.
@@ -155,6 +164,26 @@ struct Softmax {
       for (int64_t j = 0; j < t.keys; ++j) {
         typename V::Element* s = t.scores + j * t.queries + x;
         store(s, mul(inverse, exponential<kLog2Units>(V::load(s), shift)));
+      }
+    }
+  }
+
+  template <bool kLog2Units, class V>
+  static void backward_in(Tile<typename V::Element>& t, typename V::Element* d_weights,
+                          const typename V::Element* statistic,
+                          const typename V::Element* delta) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const V lse = V::load(statistic + x), centre = V::load(delta + x);
+      // Without a key the weights are e^-inf = 0, whatever the scores.
+      const V shift = select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()),
+                             kLog2Units ? mul(lse, V::set(kLog2E)) : lse);
+      typename V::Element* s = t.scores + x;
+      typename V::Element* d = d_weights + x;
+      for (int64_t j = 0; j < keys; ++j, s += step, d += step) {
+        const V weight = exponential<kLog2Units>(V::load(s), shift);
+        store(s, weight);
+        store(d, mul(weight, sub(V::load(d), centre)));
       }
     }
   }

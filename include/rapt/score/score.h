@@ -9,6 +9,17 @@
 //   template <class V> void apply(Tile<typename V::Element>& tile) const noexcept;
 //                             scores in natural units, in place
 //
+// and, for gradients,
+//
+//   static constexpr int kRealParameters;   of its parameters, those that are real numbers, in the
+//                             order of the declaration
+//   template <class V> void backward(const typename V::Element* before, Tile<...>& tile,
+//                                    typename V::Element* sums) const noexcept;
+//                             tile.scores holds the gradients of what apply() made of `before`
+//                             [keys][queries] and gets those of `before`; sums [kRealParameters]
+//                             [queries] gets, added, those of the parameters. A gradient of 0 stays
+//                             0 whatever `before` is: the pair may be excluded.
+//
 // A template over the vector type V of src/kernels/simd/; it names no instruction set. Scores are
 // applied in the order in which they are given. They see every pair of the tile, also those that a
 // mask excludes afterwards.

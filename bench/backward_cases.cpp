@@ -1,0 +1,47 @@
+#include "backward_cases.h"
+
+#include <cstdint>
+
+#include "goals.h"
+
+namespace bench {
+namespace {
+
+// Percent of the peak of the same process: on Zen 5 that of bf16 is the 16-bit dot product's, on
+// Intel it is f32's (timing/peak.h).
+constexpr Goal kFull{86, 81}, kCausal{76, 73}, kBf16{60, 74}, kNone{};
+
+constexpr int64_t kHeadDims[] = {64, 128}, kLengths[] = {1024, 2048, 4096, 8192};
+
+std::string text_of(const char* letter, int64_t number) { return letter + std::to_string(number); }
+
+// Two heads: enough that one head's end meets the next one's start.
+void add_squares(std::vector<SpeedCase>& cases, const std::string& group, const std::string& fields,
+                 const Goal& goal) {
+  for (const int64_t d : kHeadDims)
+    for (const int64_t n : kLengths)
+      cases.push_back({group + text_of(" d=", d) + text_of(" n=", n),
+                       text_of("h2q", n) + text_of("k", n) + text_of("d", d) + fields,
+                       on_this_core(goal)});
+}
+
+}  // namespace
+
+std::vector<SpeedCase> backward_cases() {
+  std::vector<SpeedCase> cases;
+  add_squares(cases, "full", "", kFull);
+  add_squares(cases, "causal", ":mask=causal", kCausal);
+  add_squares(cases, "bf16 full", ":bf16", kBf16);
+  add_squares(cases, "bf16 causal", ":bf16:mask=causal", kNone);
+  add_squares(cases, "f16 full", ":f16", kNone);
+  add_squares(cases, "f16 causal", ":f16:mask=causal", kNone);
+  cases.push_back({"f64 full d=64 n=2048", "h2q2048k2048d64:f64", on_this_core(kNone)});
+  cases.push_back({"d=64 d_v=32 n=2048", "h2q2048k2048d64v32", on_this_core(kNone)});
+  // Many short sequences.
+  for (const int64_t n : {16, 64, 256})
+    cases.push_back({text_of("batch 8, 12 heads, d=64 n=", n),
+                     text_of("b8h12q", n) + text_of("k", n) + "d64", on_this_core(kNone)});
+  return cases;
+}
+
+}  // namespace bench

@@ -1,0 +1,148 @@
+// Reading gradients of the output, asking the library for those of the inputs, and what is said
+// about them.
+#include "attend_gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "failure.h"
+#include "tensor_text.h"
+
+namespace rapt::cli {
+namespace {
+
+// Of statistics and of a bias: f32, or f64 for f64.
+DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+LoadedTensor read_gradient(const std::string& option, const std::string& file,
+                           const std::vector<int64_t>& shape, DType dtype, TensorInput& files) {
+  LoadedTensor tensor = files.read(option, file);
+  const Shape got = tensor.view().dims();
+  if (!std::equal(got.begin(), got.end(), shape.begin(), shape.end())) {
+    throw Failure(Exit::data, fmt::format("{}: expected shape {}, got {}", option, to_string(shape),
+                                          to_string(got)));
+  }
+  convert_input(option, tensor, dtype, files.budget());
+  return tensor;
+}
+
+int64_t bytes_of(const TensorView& like, DType dtype) { return like.count() * size_of(dtype); }
+
+int64_t real_parameters(const Problem& problem) {
+  int64_t count = 0;
+  for (const ScoreRef& score : problem.options.scores)
+    for (const Parameter& parameter : score.declaration->parameters)
+      count += parameter.type == ParameterType::real;
+  return count;
+}
+
+int64_t result_bytes(const BackwardRequest& request, const Problem& problem) {
+  const Inputs& in = problem.inputs;
+  const DType dtype = in.query.dtype;
+  int64_t bytes = 0;
+  if (request.query) bytes += bytes_of(in.query, dtype);
+  if (request.key) bytes += bytes_of(in.key, dtype);
+  if (request.value) bytes += bytes_of(in.value, dtype);
+  if (request.bias) bytes += bytes_of(problem.bias.view(), wide(dtype));
+  return bytes + size_of(DType::f64) * (1 + real_parameters(problem));
+}
+
+}  // namespace
+
+void check_gradient_options(const AttendArguments& a) {
+  const struct {
+    const char* option;
+    const std::string& file;
+  } others[] = {{"--grad-lse", a.grad_lse},
+                {"--grad-query", a.grad_query},
+                {"--grad-key", a.grad_key},
+                {"--grad-value", a.grad_value},
+                {"--grad-bias", a.grad_bias}};
+  for (const auto& other : others) {
+    if (!other.file.empty() && a.grad_output.empty()) {
+      throw usage_error(std::string(other.option) +
+                        " needs --grad-output, the gradient of the output");
+    }
+  }
+}
+
+std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Problem& problem,
+                                           TensorInput& files) {
+  if (a.grad_output.empty()) return std::nullopt;
+  const Inputs& in = problem.inputs;
+  GradientPlan plan;
+  BackwardRequest& request = plan.request;
+  request.query = !a.grad_query.empty();
+  request.key = !a.grad_key.empty();
+  request.value = !a.grad_value.empty();
+  request.bias = !a.grad_bias.empty();
+  request.scale = true;
+  request.scores = real_parameters(problem) > 0;
+  if (request.bias && !problem.options.bias.defined()) {
+    throw usage_error("--grad-bias: there is no bias; expected --bias, or a --mask file of floats");
+  }
+
+  std::vector<int64_t> shape = problem.leading;
+  shape.push_back(problem.q_len);
+  if (!a.grad_lse.empty()) {
+    plan.d_lse = read_gradient("--grad-lse", a.grad_lse, shape, wide(in.query.dtype), files);
+  }
+  shape.push_back(in.value.shape[in.value.rank - 1]);
+  plan.d_output = read_gradient("--grad-output", a.grad_output, shape,
+                                problem.options.output_dtype.value_or(in.query.dtype), files);
+  try {
+    plan.workspace_bytes = static_cast<int64_t>(backward_workspace_bytes(
+        in.query, in.key, in.value, problem.options, request, problem.context));
+  } catch (const Error& error) {
+    throw Failure(exit_of(error.code()), std::string("--grad-output: ") + error.what());
+  }
+  plan.result_bytes = result_bytes(request, problem);
+  return plan;
+}
+
+Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Context context,
+                            const AttentionState& state) {
+  const Inputs& in = problem.inputs;
+  context.memory_limit = plan.result_bytes + plan.workspace_bytes;
+  return scaled_dot_product_attention_backward(in.query, in.key, in.value, problem.options,
+                                               {state, plan.d_output.view(), plan.d_lse.view(), {}},
+                                               plan.request, context);
+}
+
+std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients) {
+  std::vector<NumberGradient> numbers;
+  numbers.push_back({"scale", gradients.d_scale.values<double>()[0]});
+  size_t position = 0, next = 0;
+  for (const ScoreRef& score : problem.options.scores) {
+    const std::string& spec = problem.score_specs[position++];
+    for (const Parameter& parameter : score.declaration->parameters) {
+      if (parameter.type != ParameterType::real) continue;
+      numbers.push_back(
+          {spec + ": " + parameter.name, gradients.d_scores.values<double>()[next++]});
+    }
+  }
+  return numbers;
+}
+
+nlohmann::ordered_json gradients_json(const GradientReport& r) {
+  using Json = nlohmann::ordered_json;
+  const auto type = [](const TensorView& tensor) {
+    return tensor.defined() ? json_type(tensor) : Json();
+  };
+  Json document;
+  document["query"] = type(r.query);
+  document["key"] = type(r.key);
+  document["value"] = type(r.value);
+  document["bias"] = type(r.bias);
+  document["numbers"] = Json::array();
+  for (const NumberGradient& number : r.numbers)
+    document["numbers"].push_back(Json{{"of", number.of}, {"value", json_number(number.value)}});
+  document["wall_seconds"] = r.computed ? Json(r.wall_seconds) : Json();
+  document["cpu_seconds"] = r.computed ? Json(r.cpu_seconds) : Json();
+  document["result_bytes"] = r.result_bytes;
+  document["workspace_bytes"] = r.workspace_bytes;
+  return document;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,168 @@
+// The verbs of the backward pass: scaled_dot_product_attention_backward() and its workspace.
+#include <algorithm>
+#include <string>
+
+#include "attention/backward.h"
+#include "attention/resources.h"
+#include "attention/score_tiles.h"
+#include "attention/visible.h"
+
+namespace rapt {
+namespace {
+
+// Products of the forward pass are two, those of the backward pass five or seven.
+constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
+
+// Gradients are computed by FMA, whatever the forward pass took: scores and sums in f32.
+template <class E>
+Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options) {
+  const KernelTable<E>& table = kernels<E>();
+  const NormalizerKernels<E>& normalizer = table.normalizers[options.normalizer.index];
+  if (!normalizer.backward)
+    throw Error(ErrorCode::unsupported, std::string("normalizer ") +
+                                            options.normalizer.declaration->name +
+                                            " has no backward pass");
+  for (const ScoreRef& score : options.scores)
+    if (!table.scores[score.index].backward)
+      throw Error(ErrorCode::unsupported,
+                  std::string("score ") + score.declaration->name + " has no backward pass");
+  return {table, *table.fma[static_cast<int>(p.dtype)], normalizer};
+}
+
+// Everything about a call that is known before its memory.
+template <class E>
+struct Prepared {
+  WantedGradients wanted;
+  Kernels<E> kernels;
+  BackwardPlan plan;
+  BackwardLayout layout;
+
+  Prepared(const Problem& p, const TensorView& query, const TensorView& key,
+           const TensorView& value, const AttentionOptions& options, const BackwardRequest& request,
+           const Context& context)
+      : wanted(wanted_gradients(p, options, request)),
+        kernels(backward_kernels<E>(p, options)),
+        plan(make_plan(p, query, key, value, options, context)),
+        layout(backward_layout(p, wanted, plan, options, kernels, Visible::slots(options.masks),
+                               sizeof(QueryTile<E>))) {}
+
+ private:
+  BackwardPlan make_plan(const Problem& p, const TensorView& query, const TensorView& key,
+                         const TensorView& value, const AttentionOptions& options,
+                         const Context& context) const {
+    const double work = work_of(p) * (wanted.two_passes ? kProductsOfTwoPasses : kProducts);
+    return backward_plan(p, wanted, kernels, query, key, value, options, work,
+                         workers_of(work, context));
+  }
+};
+
+// Calls visit(prepared call) for the type in which the problem is computed.
+template <class Visit>
+auto with_prepared(const Problem& p, const TensorView& query, const TensorView& key,
+                   const TensorView& value, const AttentionOptions& options,
+                   const BackwardRequest& request, const Context& context, const Visit& visit) {
+  return p.result_dtype == DType::f64
+             ? visit(Prepared<double>(p, query, key, value, options, request, context))
+             : visit(Prepared<float>(p, query, key, value, options, request, context));
+}
+
+void clear_dim(const TensorView& view, int dim, std::byte* at) {
+  const int64_t size = size_of(view.dtype);
+  if (dim == view.rank) {
+    std::fill_n(at, size, std::byte{0});
+    return;
+  }
+  for (int64_t i = 0; i < view.shape[dim]; ++i, at += view.strides[dim] * size)
+    clear_dim(view, dim + 1, at);
+}
+
+template <class E>
+void backward(const Problem& p, const Prepared<E>& prepared,
+              const GradientSpec (&specs)[kGradients], const AttentionOptions& options,
+              const BackwardInputs& inputs, const GradientOutputs& outputs,
+              std::span<std::byte> workspace, const Context& context) {
+  const GradientInputs in = check_gradient_inputs(p, options, inputs);
+  const GradientTargets targets =
+      check_gradient_outputs(p, specs, options, inputs, outputs, workspace);
+  std::byte* const scratch = checked_workspace(workspace, prepared.layout.bytes);
+  if (p.heads == 0) {  // nobody reads what is broadcast along an empty dimension
+    for (const GradientSpec& spec : specs)
+      if (const TensorView& view = outputs.*spec.view; spec.wanted && !view.empty())
+        clear_dim(view, 0, static_cast<std::byte*>(view.data));
+    return;
+  }
+  const Captures no_captures = {};
+  const Outputs no_outputs = {};
+  const ForwardCall<E> scores{p,
+                              prepared.kernels,
+                              options.normalizer.object,
+                              options.scores,
+                              options.masks,
+                              no_captures,
+                              no_outputs,
+                              nullptr,
+                              prepared.plan.tiling,
+                              prepared.layout.scores,
+                              scratch};
+  run_backward(BackwardCall<E>{scores, options, prepared.wanted, prepared.plan, prepared.layout, in,
+                               targets},
+               context);
+}
+
+}  // namespace
+
+size_t backward_workspace_bytes(const TensorView& query, const TensorView& key,
+                                const TensorView& value, const AttentionOptions& options,
+                                const BackwardRequest& request, const Context& context) {
+  const Problem p = make_problem(query, key, value, options);
+  return with_prepared(p, query, key, value, options, request, context,
+                       [](const auto& call) { return call.layout.bytes; });
+}
+
+void scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
+                                           const TensorView& value, const AttentionOptions& options,
+                                           const BackwardInputs& inputs,
+                                           const BackwardRequest& request,
+                                           const GradientOutputs& outputs,
+                                           std::span<std::byte> workspace, const Context& context) {
+  const Problem p = make_problem(query, key, value, options);
+  require_data(query, key, value, options);
+  with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
+    GradientSpec specs[kGradients];
+    describe_gradients(p, call.wanted, query, key, value, options, specs);
+    backward(p, call, specs, options, inputs, outputs, workspace, context);
+  });
+}
+
+Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
+                                                const TensorView& value,
+                                                const AttentionOptions& options,
+                                                const BackwardInputs& inputs,
+                                                const BackwardRequest& request,
+                                                const Context& context) {
+  const Problem p = make_problem(query, key, value, options);
+  require_data(query, key, value, options);
+  return with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
+    check_gradient_inputs(p, options, inputs);  // before memory is taken
+    GradientSpec specs[kGradients];
+    describe_gradients(p, call.wanted, query, key, value, options, specs);
+    size_t needed = call.layout.bytes;
+    for (const GradientSpec& spec : specs)
+      if (spec.wanted) needed = add_or_max(needed, bytes_of(spec.dims(), spec.dtype));
+    check_memory_limit(needed, context,
+                       call.wanted.two_passes ? "" : "; two passes take less workspace");
+    Gradients result;
+    GradientOutputs outputs;
+    for (const GradientSpec& spec : specs) {
+      if (!spec.wanted) continue;
+      result.*spec.tensor = Tensor(spec.dtype, spec.dims());
+      outputs.*spec.view = result.*spec.tensor;
+    }
+    Tensor workspace(DType::u8, {static_cast<int64_t>(call.layout.bytes)});
+    backward(p, call, specs, options, inputs, outputs,
+             std::as_writable_bytes(workspace.values<uint8_t>()), context);
+    return result;
+  });
+}
+
+}  // namespace rapt

@@ -1,0 +1,310 @@
+// Parts, components and the layout of scratch memory of a backward call.
+#include "attention/backward_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace rapt {
+namespace {
+
+// Queries and keys of a part, at least: enough work (some 2 ms at head_dim 64 and a part of as many
+// queries) to pay for meeting the other workers after it.
+constexpr int64_t kPartLength = 512;
+
+// Parts at most, and so workers of one head.
+constexpr int64_t kMostParts = 32;
+
+// Keys of a block: the scores and their gradients of a tile, [96][48] f32 each, fit the L1; a
+// multiple of the rows of every register tile.
+constexpr int64_t kBlockKeys = 96;
+
+// Queries of a unit: their sum for a key is made in registers, so more of them cost fewer additions
+// to memory; fewer keep the tiles of weights in the near caches.
+constexpr int64_t kUnitQueries = 64;
+
+// K, V and the sums of dK and dV of a walk over the queries fill so much of the L2; the five
+// matrices of the queries stream by.
+constexpr double kShareOfL2 = 3.0 / 8;
+constexpr int64_t kMostPassBlocks = 16;
+constexpr int64_t kLeastL2 = 512 << 10;
+
+// Operations of a task, at least, as in tiling.cpp.
+constexpr double kWorkOfTask = 4e6;
+
+// Components per worker from which each is given to one of them: fewer, and the last one would keep
+// the others waiting.
+constexpr int64_t kItemsPerWorker = 4;
+
+int64_t l2_bytes() {
+  static const int64_t bytes = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), kLeastL2);
+  return bytes;
+}
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+Sharing sharing_of(const Problem& p, const TensorView& view, bool wanted) {
+  Sharing s;
+  s.wanted = wanted;
+  const int missing = p.leading_rank - (view.rank - 2);
+  for (int i = 0; i < p.leading_rank; ++i) {
+    const int64_t n = i < missing ? 1 : view.shape[i - missing];
+    s.divisor[i] = wanted && p.leading[i] > n ? p.leading[i] / n : 1;
+    s.shared |= s.divisor[i] > 1;
+  }
+  return s;
+}
+
+bool same_sharing(const Problem& p, const Sharing& a, const Sharing& b) {
+  return std::equal(a.divisor, a.divisor + p.leading_rank, b.divisor);
+}
+
+// The matrix of a head, both counted within a component.
+int64_t matrix_of(const Problem& p, const BackwardPlan& plan, const Sharing& s, int64_t nth) {
+  int64_t matrix = 0, step = 1;
+  for (int i = p.leading_rank - 1; i >= 0; --i) {
+    matrix += nth % plan.block[i] / s.divisor[i] * step;
+    step *= plan.block[i] / s.divisor[i];
+    nth /= plan.block[i];
+  }
+  return matrix;
+}
+
+int64_t matrices(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
+  int64_t count = 1;
+  for (int i = 0; i < p.leading_rank; ++i) count *= plan.block[i] / s.divisor[i];
+  return count;
+}
+
+}  // namespace
+
+Parts parts_of(const Tiling& t, int64_t q_len, int64_t k_len) {
+  const int64_t count = std::clamp<int64_t>(std::min(q_len, k_len) / kPartLength, 1, kMostParts);
+  return {count, round_up((q_len + count - 1) / count, t.unit_queries),
+          round_up((k_len + count - 1) / count, t.block_keys)};
+}
+
+template <class E>
+BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
+                           const Kernels<E>& kernels, const TensorView& query,
+                           const TensorView& key, const TensorView& value,
+                           const AttentionOptions& options, double work, const Workers& available) {
+  BackwardPlan plan;
+  plan.sharing[kOfQuery] = sharing_of(p, query, wanted.query);
+  plan.sharing[kOfKey] = sharing_of(p, key, wanted.key);
+  plan.sharing[kOfValue] = sharing_of(p, value, wanted.value);
+  plan.sharing[kOfBias] = sharing_of(p, wanted.bias ? options.bias : query, wanted.bias);
+  plan.components = 1;
+  for (int i = 0; i < p.leading_rank; ++i) {
+    plan.block[i] = 1;
+    for (const Sharing& s : plan.sharing) plan.block[i] = std::lcm(plan.block[i], s.divisor[i]);
+    plan.component_heads *= plan.block[i];
+    plan.components *= p.leading[i] / std::max<int64_t>(plan.block[i], 1);
+  }
+  for (const int operand : {kOfKey, kOfValue, kOfQuery})
+    if (plan.primary < 0 && plan.sharing[operand].shared) plan.primary = operand;
+  for (int o = 0; o < kGradientOperands; ++o) {
+    const Sharing& s = plan.sharing[o];
+    const bool in_a_row = !s.shared || o == plan.primary ||
+                          (plan.primary >= 0 && same_sharing(p, s, plan.sharing[plan.primary]));
+    plan.slots[o] = in_a_row ? 1 : matrices(p, plan, s);
+  }
+
+  Tiling& t = plan.tiling;
+  t.lanes = kernels.table.lanes;
+  t.max_vectors = kernels.table.max_vectors;
+  t.long_vectors = kernels.route.long_vectors;
+  t.step = 1;
+  t.block_keys = kBlockKeys;
+  const int64_t tile_queries = t.lanes * t.long_vectors;
+  t.unit_queries = std::max<int64_t>(1, kUnitQueries / tile_queries) * tile_queries;
+  for (int64_t s = 0; s < p.sequences; ++s) {
+    const Sequence sequence = p.sequence(s);
+    const Parts parts = parts_of(t, sequence.q_len, sequence.k_len);
+    plan.longest_query = std::max(plan.longest_query, round_up(sequence.q_len, t.lanes));
+    plan.longest_key = std::max(plan.longest_key, sequence.k_len);
+    plan.longest_chunk = std::max(plan.longest_chunk, std::min(parts.chunk, sequence.k_len));
+    plan.cells_per_head += parts.count;
+    plan.most_parts = std::max(plan.most_parts, parts.count);
+  }
+  const int64_t key_bytes = 2 * (p.head_dim + p.value_dim) * static_cast<int64_t>(sizeof(E));
+  const auto in_l2 = static_cast<int64_t>(static_cast<double>(l2_bytes()) * kShareOfL2 /
+                                          static_cast<double>(key_bytes * kBlockKeys));
+  plan.pass_keys = std::clamp<int64_t>(in_l2, 1, kMostPassBlocks) * kBlockKeys;
+  plan.pass_keys =
+      std::min(plan.pass_keys, round_up(std::max<int64_t>(plan.longest_key, 1), kBlockKeys));
+
+  const double worth = worthwhile_workers(work);
+  plan.workers = worth < available.most ? static_cast<int>(worth) : available.most;
+  t.to_executor = worth >= 2;
+  const int64_t items = plan.items(p);
+  const int64_t tasks = wanted.two_passes ? plan.components * plan.cells_per_head : items;
+  plan.together = !wanted.two_passes && plan.workers > 1 && plan.most_parts > 1 &&
+                  items < kItemsPerWorker * plan.workers && items % plan.workers != 0;
+  plan.workers = static_cast<int>(
+      std::clamp<int64_t>(plan.together ? plan.most_parts : tasks, 1, plan.workers));
+  if (!available.can_be_fewer) plan.workers = t.to_executor ? available.most : 1;
+  t.workers = plan.workers;
+  if (tasks > 1) {
+    const double per_task = kWorkOfTask * static_cast<double>(tasks) / std::max(work, 1.0);
+    const int64_t most = std::max<int64_t>(1, tasks / (4 * plan.workers));
+    plan.items_per_task = per_task < static_cast<double>(most)
+                              ? std::max<int64_t>(1, static_cast<int64_t>(per_task))
+                              : most;
+  }
+  return plan;
+}
+
+template BackwardPlan backward_plan(const Problem&, const WantedGradients&, const Kernels<float>&,
+                                    const TensorView&, const TensorView&, const TensorView&,
+                                    const AttentionOptions&, double, const Workers&);
+template BackwardPlan backward_plan(const Problem&, const WantedGradients&, const Kernels<double>&,
+                                    const TensorView&, const TensorView&, const TensorView&,
+                                    const AttentionOptions&, double, const Workers&);
+
+int64_t first_head(const Problem& p, const BackwardPlan& plan, int64_t component) {
+  int64_t head = 0, step = 1;
+  for (int i = p.leading_rank - 1; i >= 0; --i) {
+    const int64_t blocks = p.leading[i] / plan.block[i];
+    head += component % blocks * plan.block[i] * step;
+    component /= blocks;
+    step *= p.leading[i];
+  }
+  return head;
+}
+
+void order_heads(const Problem& p, const BackwardPlan& plan, ComponentHead* heads,
+                 int64_t* scratch) {
+  const int64_t count = plan.component_heads;
+  for (int64_t nth = 0; nth < count; ++nth) {
+    ComponentHead& h = heads[nth];
+    h.head = 0;
+    int64_t rest = nth, step = 1;
+    for (int i = p.leading_rank - 1; i >= 0; --i) {
+      h.head += rest % plan.block[i] * step;
+      rest /= plan.block[i];
+      step *= p.leading[i];
+    }
+    for (int o = 0; o < kGradientOperands; ++o)
+      h.slot[o] = matrix_of(p, plan, plan.sharing[o], nth);
+  }
+  if (plan.primary >= 0)
+    std::sort(heads, heads + count, [&](const ComponentHead& a, const ComponentHead& b) {
+      const int64_t x = a.slot[plan.primary], y = b.slot[plan.primary];
+      return x != y ? x < y : a.head < b.head;
+    });
+  for (int o = 0; o < kGradientOperands; ++o) {
+    std::fill_n(scratch, count, -1);  // the last head so far that adds to a matrix
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t& before = scratch[heads[i].slot[o]];
+      heads[i].first[o] = before < 0;
+      heads[i].last[o] = true;
+      if (before >= 0) heads[before].last[o] = false;
+      before = i;
+    }
+    if (plan.slots[o] == 1)
+      for (int64_t i = 0; i < count; ++i) heads[i].slot[o] = 0;
+  }
+}
+
+template <class E>
+BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
+                               const BackwardPlan& plan, const AttentionOptions& options,
+                               const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size) {
+  BackwardLayout layout = {};
+  size_t at = 0;
+  bool overflow = false;
+  const auto place = [&](bool needed, std::initializer_list<int64_t> counts, size_t size) {
+    const size_t here = at;
+    if (!needed) return size_t{0};
+    for (const int64_t n : counts)
+      overflow |= __builtin_mul_overflow(size, static_cast<size_t>(n), &size);
+    overflow |= __builtin_add_overflow(at, size, &at) || __builtin_add_overflow(at, 63, &at);
+    at &= ~size_t{63};
+    return here;
+  };
+  const Tiling& t = plan.tiling;
+  const bool two = wanted.two_passes;
+  const bool query_sums = wanted.query || wanted.scale;
+  const bool narrower = wanted.dtype != p.result_dtype;
+  const auto bias_length = [&](int from_end) {
+    const int at_dim = options.bias.rank - from_end;
+    return at_dim < 0 ? 1 : options.bias.shape[at_dim];
+  };
+  const bool bias_number = wanted.bias && bias_length(1) == 1 && bias_length(2) == 1;
+  layout.heads = place(true, {plan.component_heads}, sizeof(ComponentHead));
+  layout.head_scratch = place(true, {plan.component_heads}, sizeof(int64_t));
+  layout.cell_starts = place(p.query_starts, {p.sequences + 1}, sizeof(int64_t));
+  layout.deltas = place(two, {p.heads, p.q_len}, sizeof(E));
+  layout.scale_sums = place(wanted.scale, {p.heads, plan.cells_per_head}, sizeof(double));
+  layout.score_sums =
+      place(wanted.scores, {p.heads, plan.cells_per_head, wanted.score_parameters}, sizeof(double));
+  layout.bias_sums = place(bias_number, {p.heads, plan.cells_per_head}, sizeof(double));
+
+  // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
+  const auto place_sums = [&](int64_t queries, int64_t keys) {
+    layout.query_t = place(true, {queries, p.head_dim}, sizeof(E));
+    layout.d_output_t = place(true, {queries, p.value_dim}, sizeof(E));
+    layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
+    layout.statistic = place(true, {queries}, sizeof(E));
+    layout.delta = place(true, {queries}, sizeof(E));
+    layout.d_key = place(wanted.key && narrower, {plan.slots[kOfKey], keys, p.head_dim}, sizeof(E));
+    layout.d_value =
+        place(wanted.value && narrower, {plan.slots[kOfValue], keys, p.value_dim}, sizeof(E));
+  };
+  layout.slots = at;
+  if (!two) {
+    at = 0;
+    place_sums(plan.longest_query, plan.longest_key);
+    layout.slot_bytes = at;
+    overflow |=
+        __builtin_mul_overflow(at, static_cast<size_t>(plan.together ? 1 : plan.workers), &at) ||
+        __builtin_add_overflow(at, layout.slots, &at);
+  }
+
+  const size_t workers = at;
+  at = 0;
+  const int64_t unit = std::min(t.unit_queries, plan.longest_query);
+  const Tiling::Cut cut = t.cut(unit);
+  const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
+  const int64_t tile_scores = t.block_keys * tile;
+  if (two) place_sums(unit, plan.longest_chunk);
+  layout.tiles = place(true, {cut.tiles}, tile_size);
+  layout.weights = place(true, {cut.tiles, tile_scores}, sizeof(E));
+  layout.d_weights = place(true, {cut.tiles, tile_scores}, sizeof(E));
+  layout.bits = place(true, {cut.tiles, t.block_keys}, sizeof(uint64_t));
+  const auto scores = static_cast<int64_t>(options.scores.size());
+  layout.before = place(scores > 0, {scores, tile_scores}, sizeof(E));
+  layout.parameter_sums = place(scores > 0, {wanted.score_parameters, tile}, sizeof(E));
+  layout.other_weights = place(true, {tile_scores}, sizeof(E));
+  layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
+  layout.key = place(!keys_in_place(p, kernels.route), {plan.pass_keys, p.head_dim}, sizeof(E));
+  layout.value =
+      place(!values_in_place(p, kernels.route), {plan.pass_keys, p.value_dim}, sizeof(E));
+  layout.staged_key = place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
+  layout.staged_value =
+      place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));
+  layout.query_rows = place(wanted.key, {unit, p.head_dim}, sizeof(E));
+  layout.d_output_rows = place(wanted.value, {unit, p.value_dim}, sizeof(E));
+  layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
+  layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
+  layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
+  layout.scores.workers = workers;
+  layout.scores.worker_bytes = at;
+  overflow |= __builtin_mul_overflow(at, static_cast<size_t>(plan.workers), &at) ||
+              __builtin_add_overflow(at, workers, &at) || __builtin_add_overflow(at, 63, &at);
+  if (overflow)
+    throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
+  layout.bytes = at;
+  return layout;
+}
+
+template BackwardLayout backward_layout(const Problem&, const WantedGradients&, const BackwardPlan&,
+                                        const AttentionOptions&, const Kernels<float>&, int64_t,
+                                        size_t);
+template BackwardLayout backward_layout(const Problem&, const WantedGradients&, const BackwardPlan&,
+                                        const AttentionOptions&, const Kernels<double>&, int64_t,
+                                        size_t);
+
+}  // namespace rapt

@@ -1,0 +1,120 @@
+#pragma once
+// How a backward call is cut, and in which order its sums are made.
+//
+// Gradients of what several heads share (grouped heads, broadcast dimensions) are sums over these
+// heads. Heads that share any gradient make a *component*; its heads come one after the other.
+//
+// Within a head, queries are cut into as many *segments* as keys into *chunks*, by the lengths
+// alone. In *step* s, chunk c meets segment (c + s) mod parts: all chunks can be worked on at once,
+// no two of them write the same number, and every sum has one order, whoever works:
+//
+//   d_key, d_value of chunk c    over the segments c, c + 1, ..., parts - 1, 0, ..., c - 1
+//   d_query of segment s         over the chunks s, s - 1, ..., 0, parts - 1, ..., s + 1
+//
+// In two passes the same sums are made in the same order by chunk first, then by segment.
+#include "attention/gradients.h"
+#include "attention/tiling.h"
+
+namespace rapt {
+
+enum GradientOf : uint8_t { kOfQuery, kOfKey, kOfValue, kOfBias, kGradientOperands };
+
+// Along which leading dimensions an input is shared: `divisor` neighbours read the same matrix.
+struct Sharing {
+  bool wanted = false;  // does anybody want its gradient? If not, it counts as not shared
+  bool shared = false;
+  int64_t divisor[kMaxRank];  // [leading rank]
+};
+
+// A head of a component, in the order of sums. Matrices are counted within the component.
+struct ComponentHead {
+  int64_t head;                     // its flat index, less that of the component's first head
+  int64_t slot[kGradientOperands];  // where its sums are kept
+  bool first[kGradientOperands];    // the first head that adds to the matrix: it starts from 0
+  bool last[kGradientOperands];     // the last: the sum is complete
+};
+
+struct BackwardPlan {
+  Tiling tiling;  // of the products; unit_queries and block_keys are those of the backward pass
+  int64_t block[kMaxRank];  // [leading rank] of a component
+  int64_t components = 0;
+  int64_t component_heads = 1;
+  Sharing sharing[kGradientOperands];
+  int64_t slots[kGradientOperands];  // matrices of sums that a component needs at once
+  int primary = -1;                  // heads are ordered by its matrices; -1: as they come
+  int64_t longest_query = 0, longest_key = 0;  // of the sequences, padded to vectors
+  int64_t longest_chunk = 0;
+  int64_t cells_per_head = 0;  // parts of all sequences together
+  int64_t most_parts = 1;      // of a sequence
+  int64_t pass_keys = 0;       // whole blocks, which share a walk over the queries
+  bool together = false;       // do all workers share one component at a time?
+  int64_t items_per_task = 1;  // components times sequences
+  int workers = 1;
+
+  int64_t items(const Problem& p) const { return components * p.sequences; }
+};
+
+struct Parts {  // of a sequence
+  int64_t count, segment, chunk;
+};
+Parts parts_of(const Tiling& tiling, int64_t q_len, int64_t k_len);
+
+template <class E>
+BackwardPlan backward_plan(const Problem& problem, const WantedGradients& wanted,
+                           const Kernels<E>& kernels, const TensorView& query,
+                           const TensorView& key, const TensorView& value,
+                           const AttentionOptions& options, double work, const Workers& available);
+
+// Writes the heads of a component in the order of sums; `scratch` [component_heads].
+void order_heads(const Problem& problem, const BackwardPlan& plan, ComponentHead* heads,
+                 int64_t* scratch);
+
+// Flat index of the first head of a component.
+int64_t first_head(const Problem& problem, const BackwardPlan& plan, int64_t component);
+
+// Byte offsets as in ScratchLayout; 0 for what a call does not need.
+struct BackwardLayout {
+  // Once per call.
+  size_t heads;         // [component_heads] ComponentHead
+  size_t head_scratch;  // [component_heads] int64
+  size_t cell_starts;   // [sequences + 1] int64: cells of a head before each sequence
+  size_t deltas;        // [heads][q_len] E, of two passes
+  size_t scale_sums;    // [heads][cells] double
+  size_t score_sums;    // [heads][cells][parameters] double
+  size_t bias_sums;     // [heads][cells] double: of a bias with one number per head
+  size_t slots;         // of components at work; the next is slot_bytes further
+  // Once per component at work, in one pass. A matrix of sums per slot of the plan.
+  size_t query_t;     // tiles [head_dim][queries] E, as they are scored
+  size_t d_output_t;  // tiles [value_dim][queries] E
+  size_t d_query_t;   // [slots] tiles [head_dim][queries] E
+  size_t statistic;   // [queries] E
+  size_t delta;       // [queries] E
+  size_t d_key;       // [slots][keys][head_dim] E, where the result is narrower
+  size_t d_value;     // [slots][keys][value_dim] E, likewise
+  size_t slot_bytes;
+  // Once per worker. In two passes it has the arrays above, too, for a unit and a chunk.
+  size_t tiles;           // [tiles] QueryTile
+  size_t weights;         // [tiles][block_keys][queries] E
+  size_t d_weights;       // the same
+  size_t bits;            // [tiles][block_keys] uint64: allowed pairs
+  size_t before;          // [scores][block_keys][queries] E: what each score found
+  size_t parameter_sums;  // [parameters of a score][queries] E
+  size_t other_weights;   // [block_keys][queries] E: d_weights of the caller
+  size_t rows_t;          // [largest head size][queries] E: a tile of output or query
+  size_t key;             // [pass_keys][head_dim] E, if packed
+  size_t value;           // [pass_keys][value_dim] E, if packed
+  size_t staged_key;      // [chunk][head_dim] E: sums of d_key while a cell is at work, if the
+                          // result's rows are not dense
+  size_t staged_value;    // [chunk][value_dim] E, likewise
+  size_t query_rows;      // [unit queries][head_dim] E, if packed
+  size_t d_output_rows;   // [unit queries][value_dim] E, if packed
+  ScratchLayout scores;   // of ScoreTiles; scores.workers and scores.worker_bytes count here, too
+  size_t bytes = 0;       // of everything
+};
+
+template <class E>
+BackwardLayout backward_layout(const Problem& problem, const WantedGradients& wanted,
+                               const BackwardPlan& plan, const AttentionOptions& options,
+                               const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size);
+
+}  // namespace rapt

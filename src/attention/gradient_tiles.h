@@ -1,0 +1,491 @@
+#pragma once
+// The arithmetic of the backward pass on one worker: a unit of queries against a walk over keys.
+// Formulas: rapt/backward.h; order of sums: backward_plan.h.
+#include <new>
+
+#include "attention/backward.h"
+#include "attention/score_tiles.h"
+
+namespace rapt {
+
+// Of which operands a walk makes gradients: d_query (and what is summed per query) or d_key,
+// d_value (and what is summed per key), or both at once.
+struct Sides {
+  bool queries, keys;
+};
+
+// Queries with all that the walk needs of them.
+template <class E>
+struct QueryUnit {
+  Positions positions;
+  int64_t tile_count = 0;
+  KeyRange range = {0, 0};              // no key outside is visible
+  const E* d_output_t;                  // tiles [value_dim][queries]
+  E* d_query_t;                         // tiles [head_dim][queries]; null: not wanted
+  const E *statistic, *delta;           // [queries]
+  const E *query_rows, *d_output_rows;  // [queries, dims]; null: not wanted
+  int64_t query_stride = 0, d_output_stride = 0;
+  Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
+};
+
+template <class E>
+class GradientTiles {
+ public:
+  GradientTiles(const BackwardCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem()),
+        plan_(call.plan),
+        wanted_(call.wanted),
+        kernels_(call.scores.kernels),
+        gradients_(kernels_.table.gradients),
+        tiles_(call.scores, cancel, worker),
+        block_tile_(call.plan.tiling.block_keys * widest_tile()),
+        kept_factor_(static_cast<E>(p_.kept_factor())) {}
+
+  void begin_head(int64_t head, int64_t sequence) noexcept {
+    head_ = head;
+    tiles_.begin_head(head, sequence);
+    p_.index_of(head, index_);
+  }
+  const Sequence& sequence() const noexcept { return tiles_.sequence(); }
+  bool stopped() const noexcept { return tiles_.stopped(); }
+
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+  // The address of a row of the head at work.
+  std::byte* row_of(const Operand& o, int64_t first, int64_t position) const noexcept {
+    return o.at(o.offset_of(index_, p_.leading_rank) + (first + position) * o.row_stride);
+  }
+  std::byte* query_row(const Operand& o, int64_t position) const noexcept {
+    return row_of(o, sequence().query_begin, position);
+  }
+  std::byte* key_row(const Operand& o, int64_t position) const noexcept {
+    return row_of(o, sequence().key_begin, position);
+  }
+
+  // Calls visit(tile, offset) for the tiles of a unit.
+  template <class Visit>
+  void for_each_tile(Positions unit, const Visit& visit) noexcept {
+    const Tiling::Cut cut = plan_.tiling.cut(unit.count);
+    auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    for (int64_t i = 0, offset = 0; i < cut.tiles; ++i) {
+      new (&tile[i]) QueryTile<E>;
+      const int vectors = cut.vectors_of(i);
+      const int64_t rows = std::min<int64_t>(vectors * plan_.tiling.lanes, unit.count - offset);
+      tiles_.place_tile(tile[i], unit.part(offset, offset + rows), vectors, offset);
+      visit(tile[i], offset);
+      offset += tile[i].queries;
+    }
+  }
+
+  // Makes what a unit needs from the inputs: query_t, d_output_t, statistic and, if `with_delta`,
+  // delta.
+  void pack_unit(Positions unit, E* query_t, E* d_output_t, E* statistic, E* delta,
+                 bool with_delta) noexcept {
+    for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
+      tile.query_t = query_t + offset * p_.head_dim;
+      tiles_.pack_queries(tile);
+      E* const tile_t = d_output_t + offset * p_.value_dim;
+      pack_rows_t(call_.inputs.d_output, tile, p_.value_dim, tile_t);
+      read_column(call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
+      if (with_delta) make_delta(tile, tile_t, statistic + offset, delta + offset);
+    });
+  }
+
+  // A unit whose arrays are made; the pointers are those of its first query.
+  QueryUnit<E> begin_unit(Positions positions, const E* query_t, const E* d_output_t, E* d_query_t,
+                          const E* statistic, const E* delta, Sides sides) noexcept {
+    QueryUnit<E> unit;
+    unit.positions = positions;
+    unit.range = {sequence().k_len, 0};
+    for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
+      tile.query_t = const_cast<E*>(query_t + offset * p_.head_dim);
+      ++unit.tile_count;
+      if (tile.range.begin < tile.range.end)
+        unit.range = {std::min(unit.range.begin, tile.range.begin),
+                      std::max(unit.range.end, tile.range.end)};
+    });
+    unit.d_output_t = d_output_t;
+    unit.d_query_t = sides.queries ? d_query_t : nullptr;
+    unit.statistic = statistic, unit.delta = delta;
+    unit.query_rows = unit.d_output_rows = nullptr;
+    if (unit.range.begin >= unit.range.end || !sides.keys) return unit;
+    if (wanted_.key)
+      unit.query_rows = rows_of(p_.query, positions, p_.head_dim,
+                                scratch<E>(call_.layout.query_rows), unit.query_stride);
+    if (wanted_.value)
+      unit.d_output_rows = rows_of(call_.inputs.d_output, positions, p_.value_dim,
+                                   scratch<E>(call_.layout.d_output_rows), unit.d_output_stride);
+    return unit;
+  }
+
+  // Keys [begin, end), at most pass_keys of them from a multiple of the block, for walk().
+  void load_keys(int64_t begin, int64_t end) noexcept {
+    pass_begin_ = begin, pass_end_ = end;
+    const RouteKernels<E>& route = kernels_.route;
+    key_ = key_row(p_.key, begin), key_stride_ = p_.key.row_stride;
+    value_ = key_row(p_.value, begin), value_stride_ = p_.value.row_stride;
+    if (!keys_in_place(p_, route)) {
+      auto* packed = scratch<std::byte>(call_.layout.key);
+      route.pack_keys(key_, p_.key.row_stride, p_.key.dim_stride, end - begin, p_.head_dim, packed);
+      key_ = packed, key_stride_ = p_.head_dim;
+    }
+    if (!values_in_place(p_, route)) {
+      auto* packed = scratch<std::byte>(call_.layout.value);
+      route.pack_values(value_, p_.value.row_stride, p_.value.dim_stride, end - begin, p_.value_dim,
+                        packed);
+      value_ = packed, value_stride_ = p_.value_dim;
+    }
+    std::fill(std::begin(keys_finite_), std::end(keys_finite_), Finite::unknown);
+  }
+
+  // Where the sums of the keys at work are kept.
+  struct KeySums {
+    E *d_key = nullptr, *d_value = nullptr;  // of key `begin`
+    int64_t d_key_stride = 0, d_value_stride = 0;
+    int64_t begin = 0;
+    double *bias_sum = nullptr, *score_sums = nullptr;  // of the cell
+  };
+
+  // Adds what the unit and the loaded keys have to do with each other.
+  void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
+    const int64_t length = plan_.tiling.block_keys;
+    for (int64_t begin = pass_begin_; begin < pass_end_; begin += length) {
+      const int64_t first = std::max(begin, unit.range.begin);
+      const int64_t last = std::min({begin + length, pass_end_, unit.range.end});
+      if (first < last) walk_block(unit, {first, 1, last - first}, sums, sides);
+    }
+  }
+
+  // d_query of a unit, whose sum is complete; returns the sum of d_query o query, not yet scaled.
+  double store_queries(Positions unit, const E* d_query_t, bool with_dots) noexcept {
+    double dots = 0;
+    for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
+      const E* const sums = d_query_t + offset * p_.head_dim;
+      if (call_.targets.query.data) {
+        const Operand& out = call_.targets.query;
+        std::fill_n(tiles_.row(2), tile.queries, static_cast<E>(p_.scale));
+        kernels_.table.store_rows[static_cast<int>(out.dtype)](
+            sums, p_.head_dim, tile.queries, tiles_.row(2), ~uint64_t{0}, tile.positions.count,
+            query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
+      }
+      if (with_dots) dots += dots_with_query(tile, sums);
+    });
+    return dots;
+  }
+
+ private:
+  int64_t widest_tile() const noexcept {
+    return std::min<int64_t>(std::min(plan_.tiling.unit_queries, plan_.longest_query),
+                             plan_.tiling.max_vectors * plan_.tiling.lanes);
+  }
+
+  // Rows of a tile, transposed: [dims][queries].
+  void pack_rows_t(const Operand& rows, const QueryTile<E>& tile, int64_t dims, E* to) noexcept {
+    kernels_.table.fma[static_cast<int>(rows.dtype)]->pack_queries(
+        query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
+        tile.positions.count, dims, E(1), tile.queries, to);
+  }
+
+  // One number per query; `beyond` for the lanes after the last.
+  void read_column(const Operand& from, const QueryTile<E>& tile, E beyond, E* to) noexcept {
+    const std::byte* row = query_row(from, tile.positions.start);
+    for (int64_t i = 0; i < tile.queries; ++i, row += from.row_stride * int64_t{sizeof(E)})
+      to[i] = i < tile.positions.count ? *reinterpret_cast<const E*>(row) : beyond;
+  }
+
+  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
+  void make_delta(QueryTile<E>& tile, const E* d_output_t, const E* statistic, E* delta) noexcept {
+    E* const output_t = scratch<E>(call_.layout.rows_t);
+    pack_rows_t(call_.inputs.output, tile, p_.value_dim, output_t);
+    std::fill_n(delta, tile.queries, E(0));
+    gradients_.add_dots(d_output_t, output_t, p_.value_dim, tile.queries, delta);
+    if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
+    if (!call_.inputs.d_statistic.data) return;
+    E* const d_statistic = tiles_.row(2);
+    read_column(call_.inputs.d_statistic, tile, E(0), d_statistic);
+    for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
+  }
+
+  // delta += rowsum(weights o d_weights): a walk of its own over the keys.
+  void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
+    if (!has_other_weights(tile.positions)) return;
+    const auto keep = kernels_.table.dropout.keep;
+    E* const weights = scratch<E>(call_.layout.weights);
+    E* const unused = scratch<E>(call_.layout.d_weights);
+    E* const other = scratch<E>(call_.layout.other_weights);
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    const int64_t length = plan_.tiling.block_keys;
+    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
+         begin += plan_.pass_keys) {
+      load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len));
+      for (int64_t b = pass_begin_; b < pass_end_ && !stopped(); b += length) {
+        const Positions keys{b, 1, std::min(b + length, pass_end_) - b};
+        if (tiles_.see(tile, keys, bits) == Cover::none) continue;
+        tiles_.compute_scores(tile, block_of(keys), keys, weights, nullptr);
+        std::fill_n(unused, keys.count * tile.queries, E(0));
+        kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
+                                     statistic);
+        read_other_weights(tile.positions, keys, tile.queries, other);
+        if (tiles_.partial()) {
+          keep(weights, bits, keys.count, tile.queries, E(1));
+          keep(other, bits, keys.count, tile.queries, E(1));
+        }
+        gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
+      }
+    }
+  }
+
+  // Calls visit(query, row of d_weights, in elements) for the rows of d_weights of these queries of
+  // the head at work.
+  template <class Visit>
+  void for_each_other_row(Positions queries, const Visit& visit) const noexcept {
+    const RequestedWeights& w = call_.inputs.weights;
+    const Operand& o = call_.inputs.d_weights;
+    for (int64_t nth = 0; nth < (w.heads.chosen.empty() ? 1 : w.heads.count); ++nth) {
+      if (!w.heads.chosen.empty() && w.heads[nth] != head_) continue;
+      const int64_t at =
+          w.heads.chosen.empty() ? o.offset_of(index_, p_.leading_rank) : nth * o.lead_strides[0];
+      int64_t begin = 0, end = w.rows;
+      if (w.chosen_rows.empty())
+        begin = std::max(begin, queries.start - w.row_begin),
+        end = std::min(end, queries.start + queries.count - w.row_begin);
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t i = w.row(r) - queries.start;
+        if (i >= 0 && i < queries.count) visit(i, at + r * o.row_stride);
+      }
+    }
+  }
+  bool has_other_weights(Positions queries) const noexcept {
+    bool any = false;
+    for_each_other_row(queries, [&](int64_t, int64_t) { any = true; });
+    return any;
+  }
+  void read_other_weights(Positions queries, Positions keys, int64_t lanes, E* tile) noexcept {
+    std::fill_n(tile, keys.count * lanes, E(0));
+    const Operand& o = call_.inputs.d_weights;
+    for_each_other_row(queries, [&](int64_t i, int64_t at) {
+      const E* row = reinterpret_cast<const E*>(o.at(at + keys.start * o.dim_stride));
+      for (int64_t j = 0; j < keys.count; ++j) tile[j * lanes + i] += row[j * o.dim_stride];
+    });
+  }
+
+  // Rows of queries as the products read them: where they lie, or packed.
+  const E* rows_of(const Operand& o, Positions at, int64_t dims, E* packed,
+                   int64_t& stride) noexcept {
+    const std::byte* rows = query_row(o, at.start);
+    if (o.dtype == p_.result_dtype && o.dim_stride == 1) {
+      stride = o.row_stride;
+      return reinterpret_cast<const E*>(rows);
+    }
+    stride = dims;
+    kernels_.table.fma[static_cast<int>(o.dtype)]->pack_keys(rows, o.row_stride, o.dim_stride,
+                                                             at.count, dims, packed);
+    return packed;
+  }
+
+  const E* key_at(int64_t position) const noexcept {
+    return reinterpret_cast<const E*>(key_) + (position - pass_begin_) * key_stride_;
+  }
+  const E* value_at(int64_t position) const noexcept {
+    return reinterpret_cast<const E*>(value_) + (position - pass_begin_) * value_stride_;
+  }
+  KeyBlock block_of(Positions keys) const noexcept {
+    KeyBlock block;
+    block.begin = keys.start, block.end = keys.start + keys.count;
+    block.key = reinterpret_cast<const std::byte*>(key_at(keys.start));
+    block.key_stride = key_stride_;
+    return block;
+  }
+  bool keys_finite(Positions keys) noexcept {
+    Finite& known = keys_finite_[(keys.start - pass_begin_) / plan_.tiling.block_keys];
+    if (known == Finite::unknown) {
+      const int64_t begin =
+          (keys.start - pass_begin_) / plan_.tiling.block_keys * plan_.tiling.block_keys +
+          pass_begin_;
+      const int64_t end = std::min(begin + plan_.tiling.block_keys, pass_end_);
+      known = kernels_.route.all_finite(key_at(begin), key_stride_, end - begin, p_.head_dim)
+                  ? Finite::yes
+                  : Finite::no;
+    }
+    return known == Finite::yes;
+  }
+  bool rows_finite(Finite& known, const E* rows, int64_t stride, int64_t count,
+                   int64_t dims) const noexcept {
+    if (known == Finite::unknown)
+      known = kernels_.route.all_finite(rows, stride, count, dims) ? Finite::yes : Finite::no;
+    return known == Finite::yes;
+  }
+
+  void walk_block(QueryUnit<E>& unit, Positions keys, const KeySums& sums, Sides sides) noexcept {
+    const KeyBlock block = block_of(keys);
+    GradientSpan<E> weights[kMostTiles], d_scores[kMostTiles];
+    int64_t spans = 0;
+    bool partial = false;
+    auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    for (int64_t i = 0; i < unit.tile_count; ++i) {
+      QueryTile<E>& one = tile[i];
+      E* const w = scratch<E>(call_.layout.weights) + i * block_tile_;
+      E* const d = scratch<E>(call_.layout.d_weights) + i * block_tile_;
+      auto* const bits = scratch<uint64_t>(call_.layout.bits) + i * plan_.tiling.block_keys;
+      if (!make_tile(unit, one, block, keys, w, d, bits, sums, sides)) continue;
+      const bool some = tiles_.partial();
+      partial |= some;
+      if (unit.d_query_t) add_to_queries(unit, one, keys, d, some ? bits : nullptr);
+      const uint64_t* const allowed = some ? bits : nullptr;
+      const int64_t count = one.positions.count;
+      weights[spans] = {w,
+                        one.queries,
+                        unit.d_output_rows + one.offset * unit.d_output_stride,
+                        unit.d_output_stride,
+                        count,
+                        allowed};
+      d_scores[spans] = {
+          d,     one.queries, unit.query_rows + one.offset * unit.query_stride, unit.query_stride,
+          count, allowed};
+      ++spans;
+    }
+    if (!sides.keys || spans == 0) return;
+    // 0 * NaN is NaN: see Forward::add_values().
+    const int64_t rows = unit.positions.count;
+    if (wanted_.value) {
+      const bool slow = partial && !rows_finite(unit.d_output_finite, unit.d_output_rows,
+                                                unit.d_output_stride, rows, p_.value_dim);
+      (slow ? gradients_.add_to_keys_of_bits : gradients_.add_to_keys)(
+          weights, spans, keys.count, p_.value_dim,
+          sums.d_value + (keys.start - sums.begin) * sums.d_value_stride, sums.d_value_stride);
+    }
+    if (wanted_.key) {
+      const bool slow = partial && !rows_finite(unit.query_finite, unit.query_rows,
+                                                unit.query_stride, rows, p_.head_dim);
+      (slow ? gradients_.add_to_keys_of_bits : gradients_.add_to_keys)(
+          d_scores, spans, keys.count, p_.head_dim,
+          sums.d_key + (keys.start - sums.begin) * sums.d_key_stride, sums.d_key_stride);
+    }
+  }
+
+  // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
+  // none of the keys.
+  bool make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
+                 Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
+                 Sides sides) noexcept {
+    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
+    if (tiles_.see(tile, keys, bits) == Cover::none) return false;
+    const auto keep = kernels_.table.dropout.keep;
+    E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
+    tiles_.compute_scores(tile, block, keys, w, before);
+    const uint64_t* const kept = p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
+    if (wanted_.d_scores()) {
+      kernels_.route.products[tile.vectors - 1].scores(
+          unit.d_output_t + tile.offset * p_.value_dim, value_at(keys.start), value_stride_,
+          keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+      if (kept) keep(d, kept, keys.count, tile.queries, kept_factor_);
+      if (call_.inputs.d_weights.data && has_other_weights(tile.positions)) {
+        E* const other = scratch<E>(call_.layout.other_weights);
+        read_other_weights(tile.positions, keys, tile.queries, other);
+        for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
+      }
+    } else {
+      std::fill_n(d, keys.count * tile.queries, E(0));
+    }
+    kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
+                                 unit.statistic + tile.offset, unit.delta + tile.offset);
+    if (tiles_.partial()) {
+      keep(w, bits, keys.count, tile.queries, E(1));
+      keep(d, bits, keys.count, tile.queries, E(1));
+    }
+    // The factor of what is kept waits for the end of the sum.
+    if (kept) keep(w, kept, keys.count, tile.queries, E(1));
+    if (wanted_.bias) add_bias(tile, keys, d, sums, sides);
+    if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
+    return true;
+  }
+
+  void add_bias(const QueryTile<E>& tile, Positions keys, const E* d, const KeySums& sums,
+                Sides sides) noexcept {
+    const Operand& out = call_.targets.bias;
+    if (!out.data) return;
+    if (out.row_stride == 0 && out.dim_stride == 0) {
+      if (sides.keys) *sums.bias_sum += gradients_.sum_of_tile(d, keys.count * tile.queries);
+      return;
+    }
+    // In two passes by whom alone adds to the number, in the same order.
+    if (!(out.dim_stride == 0 ? sides.queries : sides.keys)) return;
+    auto* const bias =
+        reinterpret_cast<E*>(query_row(out, tile.positions.start)) + keys.start * out.dim_stride;
+    gradients_.add_bias_gradient(d, keys.count, tile.queries, tile.positions.count, bias,
+                                 out.row_stride, out.dim_stride);
+  }
+
+  // The scores of the call, last first.
+  void undo_scores(QueryTile<E>& tile, Positions keys, const E* before, E* d, const KeySums& sums,
+                   Sides sides) noexcept {
+    const auto& scores = call_.scores.scores;
+    const int64_t count = keys.count * tile.queries;
+    int64_t parameter = wanted_.score_parameters;
+    Tile<E> gradients = tile.hooks;
+    gradients.scores = d;
+    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    for (size_t s = scores.size(); s-- > 0;) {
+      const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
+      std::fill_n(lanes, kernel.real_parameters * tile.queries, E(0));
+      kernel.backward(scores[s].object, before + static_cast<int64_t>(s) * count, gradients, lanes);
+      if (!wanted_.scores || !sides.keys) continue;
+      parameter -= kernel.real_parameters;
+      for (int r = 0; r < kernel.real_parameters; ++r)
+        sums.score_sums[parameter + r] +=
+            gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
+    }
+  }
+
+  void add_to_queries(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
+                      const E* d, const uint64_t* bits) noexcept {
+    E* const sums = unit.d_query_t + tile.offset * p_.head_dim;
+    if (bits && !keys_finite(keys))
+      kernels_.route.output_of_bits(d, bits, key_at(keys.start), key_stride_, keys.count,
+                                    p_.head_dim, nullptr, tile.queries, sums);
+    else
+      kernels_.route.products[tile.vectors - 1].output(d, key_at(keys.start), key_stride_,
+                                                       keys.count, p_.head_dim, nullptr, sums);
+  }
+
+  // The sum over the tile's queries of d_query . query. A query without keys has a d_query of 0,
+  // whatever its numbers.
+  double dots_with_query(const QueryTile<E>& tile, const E* d_query_t) noexcept {
+    E* const query_t = scratch<E>(call_.layout.rows_t);
+    E* const dots = tiles_.row(2);
+    pack_rows_t(p_.query, tile, p_.head_dim, query_t);
+    std::fill_n(dots, tile.queries, E(0));
+    gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
+    double sum = 0;
+    for (int64_t i = 0; i < tile.positions.count; ++i) {
+      bool zero = dots[i] - dots[i] != 0;  // not finite
+      for (int64_t d = 0; zero && d < p_.head_dim; ++d) zero = d_query_t[d * tile.queries + i] == 0;
+      if (!zero) sum += static_cast<double>(dots[i]);
+    }
+    return sum;
+  }
+
+  // Tiles of a unit: of one vector of 4 lanes or more.
+  static constexpr int kMostTiles = 16;
+  static constexpr int kMostBlocks = 16;  // of a walk
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const BackwardPlan& plan_;
+  const WantedGradients& wanted_;
+  const Kernels<E>& kernels_;
+  const GradientKernels<E>& gradients_;
+  ScoreTiles<E> tiles_;
+  int64_t block_tile_;
+  E kept_factor_;  // of dropout
+  int64_t head_ = 0;
+  int64_t index_[kMaxRank];  // [leading rank]
+  const std::byte *key_ = nullptr, *value_ = nullptr;
+  int64_t key_stride_ = 0, value_stride_ = 0, pass_begin_ = 0, pass_end_ = 0;
+  Finite keys_finite_[kMostBlocks];
+};
+
+}  // namespace rapt

@@ -1,0 +1,188 @@
+// Checks of a backward call: what is asked for, what is read, what is written.
+#include "attention/gradients.h"
+
+#include <algorithm>
+#include <string>
+
+#include "attention/written.h"
+#include "kernels/kernel_table.h"
+
+namespace rapt {
+namespace {
+
+[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+
+std::string described(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
+// A tensor that is read. `whence` ends the message for one that is missing.
+Bytes check_read(const char* name, const TensorView& view, Shape expected, DType dtype) {
+  if (!std::ranges::equal(view.dims(), expected))
+    fail(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+  if (view.dtype != dtype)
+    fail(ErrorCode::dtype,
+         described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
+  if (!view.data && !view.empty())
+    fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
+  const Bytes bytes = extent_of(name, view);
+  check_alignment(name, view);
+  return bytes;
+}
+
+// [..., q_len] or, with `dims`, [..., q_len, dims].
+struct RowShape {
+  int64_t lengths[kMaxRank + 2];
+  int rank;
+
+  RowShape(const Problem& p, std::initializer_list<int64_t> last) : rank(p.leading_rank) {
+    std::copy_n(p.leading, p.leading_rank, lengths);
+    for (const int64_t n : last) lengths[rank++] = n;
+  }
+  operator Shape() const { return {lengths, static_cast<size_t>(rank)}; }
+};
+
+void require(const char* name, const TensorView& view, const char* what) {
+  if (!view.defined())
+    fail(ErrorCode::argument, std::string(name) + " is missing; the backward pass needs " + what);
+}
+
+// The bytes of everything that check_gradient_inputs() has looked at.
+void check_apart_from_gradient_inputs(const Written& written, const BackwardInputs& inputs) {
+  const auto apart = [&](const char* name, const TensorView& view) {
+    if (view.defined()) written.check_apart(name, extent_of(name, view));
+  };
+  apart("state.output", inputs.state.output);
+  apart("state.statistic", inputs.state.statistic);
+  apart("d_output", inputs.d_output);
+  apart("d_statistic", inputs.d_statistic);
+  apart("d_weights", inputs.d_weights);
+}
+
+}  // namespace
+
+int64_t real_parameters(const ScoreRef& score) {
+  return std::ranges::count_if(score.declaration->parameters, [](const Parameter& parameter) {
+    return parameter.type == ParameterType::real;
+  });
+}
+
+WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& options,
+                                 const BackwardRequest& request) {
+  WantedGradients w;
+  w.query = request.query, w.key = request.key, w.value = request.value;
+  w.bias = request.bias, w.scale = request.scale, w.scores = request.scores;
+  w.dtype = request.dtype.value_or(p.dtype);
+  if (w.dtype != p.dtype && w.dtype != p.result_dtype)
+    fail(ErrorCode::dtype, std::string("gradients in ") + name_of(w.dtype) + " of " +
+                               name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
+                               (p.dtype == p.result_dtype ? "" : " or f32"));
+  if (request.passes != BackwardPasses::one && request.passes != BackwardPasses::two)
+    fail(ErrorCode::argument, "unknown passes; expected one or two");
+  w.two_passes = request.passes == BackwardPasses::two;
+  if (w.bias && !p.has_bias)
+    fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
+  for (const ScoreRef& score : options.scores) w.score_parameters += real_parameters(score);
+  if (w.scores && w.score_parameters == 0)
+    fail(ErrorCode::argument,
+         "gradients of the parameters of scores, but the options have no score with real ones");
+  return w;
+}
+
+void describe_gradients(const Problem& p, const WantedGradients& w, const TensorView& query,
+                        const TensorView& key, const TensorView& value,
+                        const AttentionOptions& options, GradientSpec (&specs)[kGradients]) {
+  const auto put = [&](int i, const char* name, TensorView GradientOutputs::*view,
+                       Tensor Gradients::*tensor, bool wanted, DType dtype, Shape shape) {
+    GradientSpec& s = specs[i];
+    s.name = name, s.view = view, s.tensor = tensor, s.wanted = wanted, s.dtype = dtype;
+    s.rank = static_cast<int>(shape.size());
+    std::copy_n(shape.data(), shape.size(), s.shape);
+  };
+  put(0, "d_query", &GradientOutputs::d_query, &Gradients::d_query, w.query, w.dtype, query.dims());
+  put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, key.dims());
+  put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype, value.dims());
+  put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
+      options.bias.dims());
+  put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
+  const int64_t parameters[] = {w.score_parameters};
+  put(5, "d_scores", &GradientOutputs::d_scores, &Gradients::d_scores, w.scores, DType::f64,
+      parameters);
+}
+
+GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& options,
+                                     const BackwardInputs& given) {
+  require("state.output", given.state.output, "the forward pass's output");
+  require("state.statistic", given.state.statistic, "the forward pass's statistic (lse)");
+  require("d_output", given.d_output, "the gradient of the output");
+  if (given.state.extra.defined())
+    fail(ErrorCode::argument, "state.extra is given, but this normaliser has no extra output");
+  const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
+  GradientInputs in;
+  const auto take = [&](const char* name, const TensorView& view, const RowShape& shape,
+                        DType dtype, bool matrix, Operand& operand) {
+    check_read(name, view, shape, dtype);
+    take_written(view, matrix, operand);
+    if (view.empty()) operand.data = nullptr;
+  };
+  take("state.output", given.state.output, rows, p.output_dtype, true, in.output);
+  take("state.statistic", given.state.statistic, numbers, p.result_dtype, false, in.statistic);
+  take("d_output", given.d_output, rows, p.output_dtype, true, in.d_output);
+  if (given.d_statistic.defined())
+    take("d_statistic", given.d_statistic, numbers, p.result_dtype, false, in.d_statistic);
+  if (!given.d_weights.defined()) return in;
+  if (!options.weights)
+    fail(ErrorCode::argument,
+         "d_weights, but options.weights do not say which weights were returned");
+  AttentionOptions weights_alone;
+  weights_alone.weights = options.weights;
+  const Captures captures = requested_captures(p, weights_alone);
+  OutputSpec specs[kOutputs];
+  describe_outputs(p, captures, false, specs);
+  const OutputSpec& spec = specs[2];
+  check_read("d_weights", given.d_weights, spec.dims(), spec.dtype);
+  take_written(given.d_weights, true, in.d_weights);
+  if (given.d_weights.empty()) in.d_weights.data = nullptr;
+  in.weights = captures.weights;
+  return in;
+}
+
+GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&specs)[kGradients],
+                                       const AttentionOptions& options,
+                                       const BackwardInputs& inputs, const GradientOutputs& given,
+                                       std::span<const std::byte> workspace) {
+  Written written;
+  for (const GradientSpec& spec : specs) {
+    const TensorView& view = given.*spec.view;
+    if (view.defined() != spec.wanted)
+      fail(ErrorCode::argument, spec.wanted
+                                    ? std::string(spec.name) + " wanted but no memory given for it"
+                                    : std::string("memory given for ") + spec.name +
+                                          " but the request does not ask for it");
+    if (spec.wanted)
+      written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
+  }
+  written.add_workspace(workspace);
+  written.check_apart_from_inputs(p, options);
+  check_apart_from_gradient_inputs(written, inputs);
+  written.check_apart_from_each_other();
+
+  GradientTargets targets;
+  const auto take = [&](const GradientSpec& spec, Operand& operand) {
+    const TensorView& view = given.*spec.view;
+    if (!spec.wanted || view.empty()) return;
+    take_operand(view, p, operand);
+  };
+  take(specs[0], targets.query);
+  take(specs[1], targets.key);
+  take(specs[2], targets.value);
+  if (specs[3].wanted && !given.d_bias.empty()) take_bias_operand(given.d_bias, p, targets.bias);
+  if (specs[4].wanted) targets.scale = static_cast<double*>(given.d_scale.data);
+  if (specs[5].wanted) {
+    targets.scores = static_cast<double*>(given.d_scores.data);
+    targets.scores_stride = given.d_scores.strides[0];
+  }
+  return targets;
+}
+
+}  // namespace rapt

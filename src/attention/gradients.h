@@ -1,0 +1,74 @@
+#pragma once
+// A backward call after validation: what is read beside the forward pass's inputs, what is written.
+#include <span>
+
+#include "attention/captures.h"
+#include "attention/problem.h"
+#include "rapt/backward.h"
+
+namespace rapt {
+
+// Which gradients are asked for, checked.
+struct WantedGradients {
+  bool query = false, key = false, value = false, bias = false, scale = false, scores = false;
+  DType dtype = DType::f32;  // of d_query, d_key, d_value
+  bool two_passes = false;
+  int64_t score_parameters = 0;  // real ones, of all scores
+
+  bool any() const noexcept { return query || key || value || bias || scale || scores; }
+  // Are the products needed that lead to the gradients of scores?
+  bool d_scores() const noexcept { return query || key || bias || scale || scores; }
+};
+
+// Throws Error(argument, dtype, unsupported).
+WantedGradients wanted_gradients(const Problem& problem, const AttentionOptions& options,
+                                 const BackwardRequest& request);
+
+// Real parameters of a score: those whose gradients there are.
+int64_t real_parameters(const ScoreRef& score);
+
+// What the backward pass reads beside query, key, value and bias. Members without `data` are
+// absent.
+struct GradientInputs {
+  Operand output, d_output;        // row = query, dim = value_dim
+  Operand statistic, d_statistic;  // row = query
+  Operand d_weights;               // row = requested row, dim = key; lead strides: of chosen heads
+  RequestedWeights weights;        // which rows d_weights has
+};
+
+// What it writes. Members without `data` are not wanted, or empty.
+struct GradientTargets {
+  Operand query, key, value;  // row = position, dim = dimension
+  Operand bias;               // row = query, dim = key; 0 where it is broadcast
+  double* scale = nullptr;
+  double* scores = nullptr;
+  int64_t scores_stride = 0;
+};
+
+// Shapes of the gradients: [0] d_query to [5] d_scores, in the order of GradientOutputs.
+struct GradientSpec {
+  const char* name;
+  TensorView GradientOutputs::*view;
+  Tensor Gradients::*tensor;
+  bool wanted;
+  DType dtype;
+  int rank;
+  int64_t shape[kMaxRank + 2];  // [rank]
+
+  Shape dims() const { return {shape, static_cast<size_t>(rank)}; }
+};
+inline constexpr int kGradients = 6;
+void describe_gradients(const Problem& problem, const WantedGradients& wanted,
+                        const TensorView& query, const TensorView& key, const TensorView& value,
+                        const AttentionOptions& options, GradientSpec (&specs)[kGradients]);
+
+// Throws Error(argument, shape, dtype, overlap, overflow).
+GradientInputs check_gradient_inputs(const Problem& problem, const AttentionOptions& options,
+                                     const BackwardInputs& inputs);
+GradientTargets check_gradient_outputs(const Problem& problem,
+                                       const GradientSpec (&specs)[kGradients],
+                                       const AttentionOptions& options,
+                                       const BackwardInputs& inputs, const GradientOutputs& outputs,
+                                       std::span<const std::byte> workspace);
+
+}  // namespace rapt

@@ -1,0 +1,65 @@
+#include "timing/backward_problem.h"
+
+namespace timing {
+namespace {
+
+rapt::AttentionOptions with_dropout(rapt::AttentionOptions options, double probability) {
+  options.dropout = {probability, 1};
+  return options;
+}
+
+rapt::BackwardRequest request_of(const rapt::AttentionOptions& options,
+                                 const BackwardSettings& settings) {
+  rapt::BackwardRequest request;
+  request.bias = options.bias.defined();
+  request.passes = settings.passes;
+  return request;
+}
+
+}  // namespace
+
+BackwardProblem::BackwardProblem(const check::Descriptor& descriptor,
+                                 const BackwardSettings& settings, const rapt::Context& context)
+    : context_(context),
+      case_(descriptor),
+      inputs_(case_.laid_out()),
+      options_(with_dropout(case_.wanted_options(), settings.dropout)),
+      request_(request_of(options_, settings)),
+      plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
+      forward_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,
+                                                  options_, context_)),
+      // Any numbers of about the size of gradients will do: those of the output.
+      d_output_(rapt::Tensor::copy_of(forward_.output)),
+      backward_inputs_{forward_.state(), d_output_, {}, {}},
+      // The simple call has made all tensors that the other one writes into, and warmed them up.
+      gradients_(rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key,
+                                                             inputs_.value, options_,
+                                                             backward_inputs_, request_, context_)),
+      outputs_{gradients_.d_query, gradients_.d_key, gradients_.d_value, gradients_.d_bias, {}, {}},
+      workspace_(rapt::backward_workspace_bytes(inputs_.query, inputs_.key, inputs_.value, options_,
+                                                request_, context_)) {}
+
+void BackwardProblem::call(const rapt::Context& context) {
+  rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key, inputs_.value, options_,
+                                              backward_inputs_, request_, outputs_, workspace_,
+                                              context);
+}
+
+void BackwardProblem::call(const rapt::Progress& progress) {
+  rapt::Context context = context_;
+  context.progress = progress;
+  call(context);
+}
+
+void BackwardProblem::call_on(rapt::Executor& executor) {
+  rapt::Context context;
+  context.executor = &executor;
+  call(context);
+}
+
+double BackwardProblem::useful_flops() const {
+  return static_cast<double>(6 * descriptor().head_dim + 4 * descriptor().value_dim) *
+         static_cast<double>(plan_.allowed_scores);
+}
+
+}  // namespace timing

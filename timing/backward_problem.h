@@ -1,0 +1,59 @@
+#pragma once
+// A problem of one line (check/descriptor.h), drawn, with what its forward pass left, a gradient of
+// its output, and all memory that calls of the backward pass take: ready to be called again and
+// again.
+#include <cstddef>
+#include <vector>
+
+#include "check/case.h"
+#include "rapt/backward.h"
+#include "timing/problem.h"
+
+namespace timing {
+
+// What a descriptor does not say. The gradients of query, key and value are always wanted, that of
+// the bias where there is one.
+struct BackwardSettings {
+  double dropout = 0;  // probability
+  rapt::BackwardPasses passes = rapt::BackwardPasses::one;
+};
+
+class BackwardProblem {
+ public:
+  explicit BackwardProblem(const check::Descriptor& descriptor,
+                           const BackwardSettings& settings = {},
+                           const rapt::Context& context = one_thread());
+  BackwardProblem(const BackwardProblem&) = delete;
+  BackwardProblem& operator=(const BackwardProblem&) = delete;
+
+  // The backward pass alone.
+  void call(const rapt::Progress& progress = {});
+
+  // As above with the threads of this executor, of which there are at most as many as the context
+  // of the constructor allows.
+  void call_on(rapt::Executor& executor);
+
+  const check::Descriptor& descriptor() const { return case_.descriptor; }
+  const rapt::Plan& plan() const { return plan_; }  // of the forward pass
+  // 6 head_dim + 4 value_dim per allowed score: the products of scores, d_weights, d_value, d_query
+  // and d_key.
+  double useful_flops() const;
+
+ private:
+  void call(const rapt::Context& context);
+
+  const rapt::Context context_;
+  const check::Case case_;
+  const check::Case::Inputs inputs_;
+  rapt::AttentionOptions options_;
+  rapt::BackwardRequest request_;
+  rapt::Plan plan_;
+  rapt::AttentionResult forward_;
+  rapt::Tensor d_output_;
+  rapt::BackwardInputs backward_inputs_;
+  rapt::Gradients gradients_;
+  rapt::GradientOutputs outputs_;
+  std::vector<std::byte> workspace_;
+};
+
+}  // namespace timing
