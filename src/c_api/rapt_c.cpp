@@ -179,6 +179,14 @@ rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* 
   });
 }
 
+rapt_status rapt_dropout_mask(double dropout, uint64_t dropout_seed, const rapt_tensor* kept) {
+  return guarded([&] {
+    rapt::TensorView view;
+    read_view("kept", kept, view);
+    rapt::dropout_mask({dropout, dropout_seed}, view);
+  });
+}
+
 rapt_status rapt_prepare(const rapt_options* options, const rapt_context* context,
                          rapt_prepared** prepared) {
   return guarded([&] {
