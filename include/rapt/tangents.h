@@ -47,8 +47,8 @@ namespace rapt {
 // is absent does not move: 0. Any strides.
 struct InputTangents {
   TensorView query = {}, key = {}, value = {};
-  TensorView bias = {};               // only with options.bias
-  double scale = 0;                   // also where the scale is the default one
+  TensorView bias = {};                 // only with options.bias
+  double scale = 0;                     // also where the scale is the default one
   std::span<const double> scores = {};  // [parameters], in the order of GradientOutputs::d_scores;
                                         // empty: 0
 };

@@ -67,8 +67,8 @@ struct NaturalKernels {
         kernels{rapt::kernels<E>(), *rapt::kernels<E>().fma[static_cast<int>(p.dtype)],
                 normalizer} {
     if (!normalizer.tangent)
-      fail(ErrorCode::unsupported, std::string("normalizer ") +
-                                       options.normalizer.declaration->name + " has no tangents");
+      fail(ErrorCode::unsupported,
+           std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");
     for (const ScoreRef& score : options.scores)
       if (!kernels.table.scores[score.index].tangent)
         fail(ErrorCode::unsupported,
@@ -98,9 +98,8 @@ class Prepared {
         plan(make_plan(p, wanted, query, key, value, options, context, second)),
         query_cuts(p, false, plan.tiling.unit_queries),
         key_cuts(p, true, key_part(plan)),
-        layout((limit_workers(p),
-                tangent_layout<E>(p, wanted, plan, options, Visible::slots(options.masks),
-                                  second))) {}
+        layout((limit_workers(p), tangent_layout<E>(p, wanted, plan, options,
+                                                    Visible::slots(options.masks), second))) {}
 
   // Calls visit(call) with the memory that it works in.
   template <class Visit>
@@ -122,9 +121,8 @@ class Prepared {
         plan.tiling,
         layout.score_tiles,
         checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes)};
-    TangentCall<E> call{scores,  wanted, plan,    layout,     inputs,   state,
-                        targets, query_cuts, key_cuts, {},       {},     {},
-                        {},      {},         {},       {}};
+    TangentCall<E> call{scores,   wanted, plan, layout, inputs, state, targets, query_cuts,
+                        key_cuts, {},     {},   {},     {},     {},    {},      {}};
     visit(call);
   }
 
@@ -159,10 +157,10 @@ StateTangents jvp(const Problem& p, const TensorView& query, const TensorView& k
   check_state(p, state, in.primal);
   const Prepared<E> prepared(p, wanted, query, key, value, options, context, false);
   const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
-  check_memory_limit(add_or_max(prepared.layout.bytes,
-                                add_or_max(bytes_of(rows, p.output_dtype),
-                                           bytes_of(numbers, p.result_dtype))),
-                     context, "");
+  check_memory_limit(
+      add_or_max(prepared.layout.bytes,
+                 add_or_max(bytes_of(rows, p.output_dtype), bytes_of(numbers, p.result_dtype))),
+      context, "");
   StateTangents result{zeros(p.output_dtype, rows), zeros(p.result_dtype, numbers)};
   StateTargets targets;
   take_written(result.output, true, targets.output);
@@ -227,12 +225,13 @@ Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
                                  const OutputTangents& output_tangents,
                                  const BackwardRequest& request, const Context& context) {
   if (inputs.d_weights.defined())
-    fail(ErrorCode::unsupported,
-         "second derivatives of returned weights; expected no d_weights");
+    fail(ErrorCode::unsupported, "second derivatives of returned weights; expected no d_weights");
   const Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
-  return (p.result_dtype == DType::f64 ? backward_jvp<double> : backward_jvp<float>)(
-      p, query, key, value, options, inputs, tangents, output_tangents, request, context);
+  return (p.result_dtype == DType::f64 ? backward_jvp<double>
+                                       : backward_jvp<float>)(p, query, key, value, options, inputs,
+                                                              tangents, output_tangents, request,
+                                                              context);
 }
 
 }  // namespace rapt

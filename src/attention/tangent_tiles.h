@@ -25,9 +25,7 @@ class TangentTiles {
         widest_tile_(std::min<int64_t>(unit_queries_, tiling_.max_vectors * tiling_.lanes)),
         kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
-  void begin_head(int64_t head, int64_t sequence) noexcept {
-    tiles_.begin_head(head, sequence);
-  }
+  void begin_head(int64_t head, int64_t sequence) noexcept { tiles_.begin_head(head, sequence); }
   bool stopped() const noexcept { return tiles_.stopped(); }
   const Sequence& sequence() const noexcept { return tiles_.sequence(); }
   const ScoreTiles<E>& tiles() const noexcept { return tiles_; }
@@ -169,10 +167,10 @@ class TangentTiles {
                                               in_.d_output.data ? layout_.d_output_tangents : 0,
                                               p_.value_dim));
       if (call_.wanted.key)
-        scores.add_to(gradients_, keys, sums.d_key + at * p_.head_dim,
-                      partial && !unit_finite(queries_finite, layout_.query_rows,
-                                              in_.moves_query() ? layout_.query_tangents : 0,
-                                              p_.head_dim));
+        scores.add_to(
+            gradients_, keys, sums.d_key + at * p_.head_dim,
+            partial && !unit_finite(queries_finite, layout_.query_rows,
+                                    in_.moves_query() ? layout_.query_tangents : 0, p_.head_dim));
     });
   }
 
@@ -229,9 +227,7 @@ class TangentTiles {
             scratch<E>(layout_.d_weights) + at, scratch<E>(layout_.d_weights_tangents) + at,
             scratch<uint64_t>(layout_.bits) + i * tiling_.block_keys};
   }
-  E* number(RowNumber n) const noexcept {
-    return scratch<E>(layout_.numbers) + n * unit_queries_;
-  }
+  E* number(RowNumber n) const noexcept { return scratch<E>(layout_.numbers) + n * unit_queries_; }
   E* query_pair_t(const QueryTile<E>& tile) const noexcept {
     return scratch<E>(layout_.query_t) + 2 * tile.offset * p_.head_dim;
   }
@@ -264,9 +260,9 @@ class TangentTiles {
 
   // Rows of the unit as dense rows of E.
   void pack_rows(const Operand& from, int64_t dims, E* to) noexcept {
-    kernels_.table.fma[static_cast<int>(from.dtype)]->pack_keys(
-        tiles_.query_row(from, unit_.start), from.row_stride, from.dim_stride, unit_.count, dims,
-        to);
+    kernels_.table.fma[static_cast<int>(from.dtype)]->pack_keys(tiles_.query_row(from, unit_.start),
+                                                                from.row_stride, from.dim_stride,
+                                                                unit_.count, dims, to);
   }
   // Rows of a tile, transposed: [dims][queries].
   void pack_t(const Operand& from, const QueryTile<E>& tile, int64_t dims, E* to) noexcept {
@@ -297,8 +293,7 @@ class TangentTiles {
     for (int64_t x = 0; x < count; ++x) query[x] *= scale;
     for_each_tile([&](const QueryTile<E>& tile) {
       E* const pair_t = query_pair_t(tile);
-      if (in_.moves_query())
-        pack_t(rows(layout_.query_tangents, p_.head_dim, tile), tile, pair_t);
+      if (in_.moves_query()) pack_t(rows(layout_.query_tangents, p_.head_dim, tile), tile, pair_t);
       pack_t(rows(layout_.query_rows, p_.head_dim, tile), tile,
              pair_t + p_.head_dim * tile.queries);
       read_column(call_.inputs.primal.statistic, tile, -E(__builtin_inf()),
@@ -320,9 +315,9 @@ class TangentTiles {
   // One number per query; `beyond` for the lanes after the last.
   void read_column(const Operand& from, const QueryTile<E>& tile, E beyond, E* to) noexcept {
     for (int64_t i = 0; i < tile.queries; ++i)
-      to[i] = i < tile.positions.count ? *reinterpret_cast<const E*>(
-                                             tiles_.query_row(from, tile.positions.start + i))
-                                       : beyond;
+      to[i] = i < tile.positions.count
+                  ? *reinterpret_cast<const E*>(tiles_.query_row(from, tile.positions.start + i))
+                  : beyond;
   }
 
   // Rows of the loaded keys and their tangents side by side.
@@ -376,7 +371,8 @@ class TangentTiles {
     return known == Finite::yes;
   }
 
-  // Calls visit(tile, keys, arrays) with scores and their tangents of all blocks that the unit sees.
+  // Calls visit(tile, keys, arrays) with scores and their tangents of all blocks that the unit
+  // sees.
   template <class Visit>
   void walk_keys(const Visit& visit) noexcept {
     const int64_t part = key_part(call_.plan);
@@ -426,7 +422,8 @@ class TangentTiles {
     const int64_t count = keys.count * tile.queries;
     E* const before = scores.empty() ? nullptr : scratch<E>(layout_.before);
     tiles_.compute_scores(tile, block, keys, a.scores, before);
-    multiply_pairs(tile, keys, query_pair_t(tile), in_.moves_query(), kKey, in_.key.data, a.tangents);
+    multiply_pairs(tile, keys, query_pair_t(tile), in_.moves_query(), kKey, in_.key.data,
+                   a.tangents);
 
     E* before_tangents = scratch<E>(layout_.before_tangents);
     Tile<E> tangents = tile.hooks;

@@ -178,8 +178,7 @@ void run_queries(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component
     if (tiles.stopped()) return;
     const int64_t head = first_head(p, call.plan, component) + entry.head;
     tiles.begin_head(head, unit.sequence);
-    E* const sums =
-        tiles.template scratch<E>(call.layout.query_sums) + entry.slot[kOfQuery] * size;
+    E* const sums = tiles.template scratch<E>(call.layout.query_sums) + entry.slot[kOfQuery] * size;
     if (entry.first[kOfQuery]) std::fill_n(sums, size, E(0));
     const int64_t place = place_of(call, tiles, head, unit.positions);
     if (tiles.begin_unit_of(unit.positions, tiles.all_keys(), call.lse_tangents.data() + place,
@@ -209,10 +208,11 @@ void add_parts(const TangentCall<E>& call) {
   for (int64_t head = 0; head < p.heads; ++head) {
     int64_t index[kMaxRank];
     p.index_of(head, index);
-    E& number = *reinterpret_cast<E*>(
-        targets.bias.at(targets.bias.offset_of(index, p.leading_rank)));
+    E& number =
+        *reinterpret_cast<E*>(targets.bias.at(targets.bias.offset_of(index, p.leading_rank)));
     double sum = 0;
-    for (int64_t i = 0; i < parts; ++i) sum += call.bias_sums[static_cast<size_t>(head * parts + i)];
+    for (int64_t i = 0; i < parts; ++i)
+      sum += call.bias_sums[static_cast<size_t>(head * parts + i)];
     number += static_cast<E>(sum);
   }
 }
@@ -241,8 +241,7 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
   call.delta_tangents.resize(numbers);
   const auto cells = static_cast<size_t>(p.heads * call.key_cuts.count());
   if (wanted.scale) call.scale_sums.resize(static_cast<size_t>(p.heads * units));
-  if (wanted.scores)
-    call.score_sums.resize(cells * static_cast<size_t>(wanted.score_parameters));
+  if (wanted.scores) call.score_sums.resize(cells * static_cast<size_t>(wanted.score_parameters));
   const Operand& bias = call.targets.bias;
   const bool by_row = bias.data && bias.row_stride != 0, by_key = bias.data && bias.dim_stride != 0;
   if (wanted.bias && !by_row && !by_key) call.bias_sums.resize(cells);
@@ -250,7 +249,8 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
   std::vector<int64_t> order(call.heads.size());
   order_heads(p, call.plan, call.heads.data(), order.data());
 
-  const bool keys = wanted.key || wanted.value || wanted.scores || (wanted.bias && (by_key || !by_row));
+  const bool keys =
+      wanted.key || wanted.value || wanted.scores || (wanted.bias && (by_key || !by_row));
   const bool queries = wanted.query || wanted.scale || (by_row && !by_key);
   TaskRun run(context, p.heads * units + components * (keys ? call.key_cuts.count() : 0) +
                            components * (queries ? units : 0));

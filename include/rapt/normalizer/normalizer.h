@@ -29,8 +29,8 @@
 //                       rowsum(d_output * output) - d_statistic. Where the statistic is -inf there
 //                       is no key, and all becomes 0. Without this hook there are no gradients.
 //
-// and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units, whatever
-// kTakesLog2 says, and no state but the statistic:
+// and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units,
+// whatever kTakesLog2 says, and no state but the statistic:
 //
 //   tangent<V>(tile, tangents, statistic)   scores -> final weights P; tangents [keys][queries] of
 //                       the scores, S' -> P o S': the weights' tangents, but for what all keys of a
@@ -62,9 +62,9 @@ struct Finish {
 // prime the tangents of everything.
 template <class E>
 struct SecondTile {
-  E* d_weights;           // [keys][queries] dP -> dS
-  E* tangents;            // [keys][queries] S' -> P'
-  E* d_weights_tangents;  // [keys][queries] dP' -> dS'
+  E* d_weights;                                // [keys][queries] dP -> dS
+  E* tangents;                                 // [keys][queries] S' -> P'
+  E* d_weights_tangents;                       // [keys][queries] dP' -> dS'
   const E *statistic, *delta;                  // [queries]
   const E *statistic_tangent, *delta_tangent;  // [queries]
 };

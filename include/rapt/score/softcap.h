@@ -65,9 +65,10 @@ struct Softcap {
   // With x' = (s' - x cap') / cap, the slope's tangent is -2 y slope x' and that of what the cap
   // moves, tanh x - x slope, is 2 x y slope x'.
   template <class V>
-  void backward_tangent(const typename V::Element* before, const typename V::Element* before_tangents,
-                        Tile<typename V::Element>& t, typename V::Element* d_tangents,
-                        const double* parameters, typename V::Element* sums) const noexcept {
+  void backward_tangent(const typename V::Element* before,
+                        const typename V::Element* before_tangents, Tile<typename V::Element>& t,
+                        typename V::Element* d_tangents, const double* parameters,
+                        typename V::Element* sums) const noexcept {
     const V inverse = V::set(1 / cap), one = V::set(1), zero = V::set(0), two = V::set(2);
     const V d_cap = V::set(parameters[0]);
     const int64_t keys = t.keys, queries = t.queries;
