@@ -24,6 +24,7 @@ enum AxisIndex : uint8_t {
   kPrecisionAxis,
   kInvariantAxis,
   kPackedAxis,
+  kDropoutAxis,
 };
 
 struct Axis {
@@ -55,6 +56,7 @@ inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",   
 inline constexpr std::string_view kPrecision[] = {"automatic", "fma"};
 inline constexpr std::string_view kInvariant[] = {"no", "yes"};
 inline constexpr std::string_view kPacked[] = {"no", "packed"};
+inline constexpr std::string_view kDropout[] = {"none", "some"};
 }  // namespace axis_values
 
 // In the order of AxisIndex.
@@ -65,6 +67,7 @@ inline constexpr Axis kAxes[] = {
     {"score", axis_values::kScore},         {"scale", axis_values::kScale},
     {"sizes", axis_values::kSizes},         {"precision", axis_values::kPrecision},
     {"invariant", axis_values::kInvariant}, {"packed", axis_values::kPacked},
+    {"dropout", axis_values::kDropout},
 };
 inline constexpr size_t kAxisCount = std::size(kAxes);
 

@@ -52,6 +52,7 @@ Case::Case(Descriptor drawn) : descriptor(std::move(drawn)) {
   options.output_dtype = descriptor.output_dtype;
   options.precision = descriptor.precision;
   options.invariant = descriptor.invariant;
+  options.dropout = {descriptor.dropout, descriptor.dropout_seed};
   if (descriptor.softcap) {
     softcap.cap = *descriptor.softcap;
     options.scores = {softcap};
@@ -136,6 +137,8 @@ Problem Case::for_reference() const {
   if (bias.defined()) p.bias = bias;
   p.scale = descriptor.scale;
   p.softcap = descriptor.softcap;
+  p.dropout = descriptor.dropout;
+  p.dropout_seed = descriptor.dropout_seed;
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
   // f16 is computed in f32, and so is bf16 without its dot products (attention.h).
   p.rounds_weights =

@@ -71,12 +71,7 @@ class Comparer {
   // Is the tensor there exactly if it is wanted, of this dtype and shape?
   bool as_declared(const char* name, const Tensor& got, bool wanted, DType dtype,
                    const Dims& shape) {
-    std::string wrong;
-    if (got.defined() != wanted)
-      wrong = wanted ? " is missing" : " was returned without being asked for";
-    else if (wanted && (got.dtype() != dtype || !std::ranges::equal(got.dims(), shape)))
-      wrong = std::string(" is ") + rapt::name_of(got.dtype()) + " " + rapt::to_string(got.dims()) +
-              " instead of " + rapt::name_of(dtype) + " " + rapt::to_string(shape);
+    const std::string wrong = misdeclared(got, wanted, dtype, shape);
     if (wrong.empty()) return wanted;
     comparison_.tensors.push_back({name, {false, name + wrong, {}, {}}});
     return false;
@@ -148,6 +143,14 @@ std::string text_of(const Sample& sample, const Descriptor& descriptor) {
   };
   return listed(sample.rows, descriptor.q_len, "rows") + " of " +
          listed(sample.heads, descriptor.heads(), "heads");
+}
+
+std::string misdeclared(const Tensor& got, bool wanted, DType dtype, rapt::Shape shape) {
+  if (got.defined() != wanted)
+    return wanted ? " is missing" : " was returned without being asked for";
+  if (!wanted || (got.dtype() == dtype && std::ranges::equal(got.dims(), shape))) return "";
+  return std::string(" is ") + rapt::name_of(got.dtype()) + " " + rapt::to_string(got.dims()) +
+         " instead of " + rapt::name_of(dtype) + " " + rapt::to_string(shape);
 }
 
 bool Comparison::ok() const {

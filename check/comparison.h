@@ -23,6 +23,9 @@ struct Compared {
   Verdict verdict;
 };
 
+// What is wrong with a tensor's presence, dtype or shape; empty if nothing is.
+std::string misdeclared(const Tensor& got, bool wanted, DType dtype, rapt::Shape shape);
+
 struct Comparison {
   std::vector<Compared> tensors;
 

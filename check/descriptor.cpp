@@ -76,6 +76,17 @@ std::string captures_text(const Captures& c) {
   return text;
 }
 
+std::string backward_text(const BackwardWanted& b) {
+  std::string text;
+  const auto add = [&](bool wanted, const char* name) {
+    if (wanted) text += (text.empty() ? ":backward=" : ",") + std::string(name);
+  };
+  add(b.d_lse, "lse");
+  add(b.f32, "f32");
+  add(b.two_passes, "two");
+  return text;
+}
+
 std::string shape_text(const Descriptor& d, int64_t kv_heads) {
   std::string text;
   const size_t rank = d.leading.size();
@@ -113,7 +124,10 @@ std::string to_string(const Descriptor& d) {
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
   if (d.invariant) text += ":invariant";
   if (d.packed > 0) text += ":packed=" + std::to_string(d.packed);
+  if (d.dropout > 0) text += ":dropout=" + number_text(d.dropout);
+  if (d.dropout_seed != 0) text += "," + std::to_string(d.dropout_seed);
   text += captures_text(d.captures);
+  text += backward_text(d.backward);
   if (d.magnitude != 1) text += ":magnitude=" + number_text(d.magnitude);
   if (d.seed != 0) text += ":seed=" + std::to_string(d.seed);
   return text;

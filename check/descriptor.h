@@ -23,9 +23,13 @@
 //              | "scale=" X | "softcap=" X | "norm=" name
 //              | "precision=" ( "automatic" | "fma" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
+//              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
 //              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]
 //              | "map(" N "," N [ "," pool ] [ "," heads_wanted ] ")"
 //              | "top_k(" N ")" | "entropy" | "received"
+//              | "backward=" item { "," item }
+//                                              of the backward pass: lse (it has a gradient), f32
+//                                              (16-bit inputs have gradients in f32), two (passes)
 //              | "magnitude=" X                of query, key and value (default 1)
 //              | "seed=" N                     of all values (default 0)
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
@@ -70,6 +74,13 @@ struct Side {  // one input tensor
   bool operator==(const Side&) const = default;
 };
 
+struct BackwardWanted {  // how the backward pass is called
+  bool d_lse = false;
+  bool f32 = false;
+  bool two_passes = false;
+  bool operator==(const BackwardWanted&) const = default;
+};
+
 struct Descriptor {
   Dims leading;  // of the output
   Side query, key, value, bias;
@@ -87,7 +98,10 @@ struct Descriptor {
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;
   int64_t packed = 0;  // sequences; 0: not packed
+  double dropout = 0;  // of weights: the probability
+  uint64_t dropout_seed = 0;
   Captures captures;
+  BackwardWanted backward;
   double magnitude = 1;
   uint64_t seed = 0;
 

@@ -27,6 +27,7 @@ class GridProblem {
     d_.invariant = at(kInvariantAxis) == "yes";
     d_.magnitude = random_.pick({1.0, 1.0, 0.01, 4.0});
     d_.seed = random_.next() >> 32;
+    dropout();
     return std::move(d_);
   }
 
@@ -332,6 +333,12 @@ class GridProblem {
     if (name == "0") d_.scale = 0;
     if (name == "negative") d_.scale = -random_.pick({0.1, 0.3, 1.0});
     if (name == "large") d_.scale = random_.pick({3.0, 7.0, 20.0});
+  }
+
+  void dropout() {
+    if (at(kDropoutAxis) == "none") return;
+    d_.dropout = random_.pick({0.01, 0.1, 0.5, 0.9});
+    d_.dropout_seed = random_.next();
   }
 
   const GridPoint& point_;

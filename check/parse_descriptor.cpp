@@ -112,6 +112,8 @@ class DescriptorParser {
     } else if (name == "packed") {
       in_.expect("=");
       d_.packed = in_.integer(1, kMaxLength, "the number of sequences");
+    } else if (name == "dropout") {
+      dropout();
     } else if (name == "weights") {
       weights();
     } else if (name == "map") {
@@ -124,6 +126,8 @@ class DescriptorParser {
       captures.entropy = true;
     } else if (name == "received") {
       captures.received = true;
+    } else if (name == "backward") {
+      backward();
     } else if (name == "magnitude") {
       in_.expect("=");
       d_.magnitude = in_.real(0, kLargest, "a magnitude of at least 0");
@@ -135,8 +139,8 @@ class DescriptorParser {
       if (has_dtype_ || !is_dtype(name))
         in_.fail(
             "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-            "softcap, norm, precision, invariant, packed, weights, map, top_k, entropy, received, "
-            "magnitude or seed");
+            "softcap, norm, precision, invariant, packed, dropout, weights, map, top_k, entropy, "
+            "received, backward, magnitude or seed");
       dtypes();
     }
   }
@@ -250,6 +254,14 @@ class DescriptorParser {
     } while (in_.take(","));
   }
 
+  void dropout() {
+    constexpr double kBelowOne = 1 - 0x1p-53;
+    in_.expect("=");
+    d_.dropout = in_.real(0, kBelowOne, "a probability from 0 to below 1");
+    if (in_.take(",")) d_.dropout_seed = in_.whole("a seed");
+    if (d_.dropout == 0) d_.dropout_seed = 0;  // draws nothing
+  }
+
   int64_t heads() const {
     int64_t heads = 1;
     for (const int64_t length : d_.leading)
@@ -311,6 +323,24 @@ class DescriptorParser {
     in_.expect(")");
   }
 
+  void backward() {
+    in_.expect("=");
+    backward_at_ = in_.position();
+    do {
+      const size_t begin = in_.position();
+      const std::string_view name = in_.word();
+      bool BackwardWanted::*const item = name == "lse"   ? &BackwardWanted::d_lse
+                                         : name == "f32" ? &BackwardWanted::f32
+                                         : name == "two" ? &BackwardWanted::two_passes
+                                                         : nullptr;
+      if (!item || d_.backward.*item) {
+        in_.go_back_to(begin);
+        in_.fail("expected lse, f32 and two, each once");
+      }
+      d_.backward.*item = true;
+    } while (in_.take(","));
+  }
+
   // What can only be judged when all fields are known.
   void finish() {
     const auto broadcast = broadcast_of(d_.query.leading, d_.key.leading, d_.value.leading);
@@ -332,6 +362,10 @@ class DescriptorParser {
     if (d_.bias_dtype && (*d_.bias_dtype != DType::f32 || rapt::size_of(d_.dtype) != 2)) {
       in_.go_back_to(bias_dtype_at_);
       in_.fail("expected the query's dtype, or f32 for bf16 and f16");
+    }
+    if (d_.backward.f32 && rapt::size_of(d_.dtype) != 2) {
+      in_.go_back_to(backward_at_);
+      in_.fail("expected f32 for bf16 and f16 alone");
     }
     check_sizes();
   }
@@ -366,7 +400,7 @@ class DescriptorParser {
   Descriptor d_;
   std::vector<std::string> seen_;
   bool has_dtype_ = false;
-  size_t inputs_end_ = 0, bias_dtype_at_ = 0, layouts_at_ = 0;
+  size_t inputs_end_ = 0, bias_dtype_at_ = 0, layouts_at_ = 0, backward_at_ = 0;
 };
 
 }  // namespace

@@ -46,4 +46,12 @@ inline bool is_kept(double probability, uint64_t seed, int64_t head, int64_t i, 
                       static_cast<uint64_t>(j)) >= std::ldexp(drawn_probability(probability), 32);
 }
 
+// What the weight of a pair is multiplied by.
+template <class Real>
+Real dropout_factor(double probability, uint64_t seed, int64_t head, int64_t i, int64_t j) {
+  if (probability == 0) return 1;
+  if (!is_kept(probability, seed, head, i, j)) return 0;
+  return 1 / (1 - static_cast<Real>(drawn_probability(probability)));
+}
+
 }  // namespace check

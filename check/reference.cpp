@@ -5,6 +5,9 @@
 #include <limits>
 #include <stdexcept>
 
+#include "check/philox.h"
+#include "check/reference_matrix.h"
+
 namespace check {
 namespace {
 
@@ -18,70 +21,13 @@ int64_t leading_length(const TensorView& t, size_t from_right) {
   return dim < 0 ? 1 : t.shape[dim];
 }
 
-double element(const TensorView& t, int64_t offset) {
-  switch (t.dtype) {
-    case DType::f32:
-      return static_cast<const float*>(t.data)[offset];
-    case DType::f64:
-      return static_cast<const double*>(t.data)[offset];
-    case DType::bf16:
-      return static_cast<const rapt::BFloat16*>(t.data)[offset];
-    case DType::f16:
-      return static_cast<const rapt::Float16*>(t.data)[offset];
-    default:
-      throw std::logic_error("the reference reads f32, f64, bf16 and f16");
-  }
-}
-
-// One matrix of a tensor. Rows or columns that are there once serve all.
-struct Matrix {
-  const TensorView* tensor = nullptr;
-  int64_t start = 0, row_stride = 0, column_stride = 0;
-  double operator()(int64_t row, int64_t column) const {
-    return element(*tensor, start + row * row_stride + column * column_stride);
-  }
-};
-
-// The matrix of `t` that serves the output's head `leading`: at the same index, at 0 where t
-// repeats, and at h / (heads / own heads) where t has fewer heads.
-Matrix matrix_of(const TensorView& t, std::span<const int64_t> leading,
-                 std::span<const int64_t> lengths) {
-  Matrix m{&t, 0, t.strides[t.rank - 2], t.strides[t.rank - 1]};
-  if (t.shape[t.rank - 2] == 1) m.row_stride = 0;
-  if (t.shape[t.rank - 1] == 1) m.column_stride = 0;
-  for (int i = 0; i < t.rank - 2; ++i) {
-    const auto from_right = static_cast<size_t>(t.rank - 3 - i);
-    const size_t out = lengths.size() - 1 - from_right;
-    const int64_t own =
-        t.shape[i] == lengths[out] ? leading[out] : leading[out] / (lengths[out] / t.shape[i]);
-    m.start += own * t.strides[i];
-  }
-  return m;
-}
-
-template <class Real>
-std::vector<Real> values_of(const Matrix& m, int64_t rows, int64_t columns) {
-  std::vector<Real> values;
-  values.reserve(static_cast<size_t>(rows * columns));
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) values.push_back(static_cast<Real>(m(r, c)));
-  return values;
-}
-
-// As a number of `dtype` holds it. f32 and f64 are what Real is, or more.
-template <class Real>
-Real rounded(DType dtype, Real x) {
-  if (dtype == DType::bf16) return rapt::BFloat16::from(static_cast<float>(x));
-  if (dtype == DType::f16) return rapt::Float16::from(static_cast<float>(x));
-  return x;
-}
-
 template <class Real>
 class Head {
  public:
-  Head(const Problem& p, const Sizes& sizes, const Index& leading)
+  Head(const Problem& p, const Sizes& sizes, int64_t flat, const Index& leading)
       : p_(p),
         sizes_(sizes),
+        flat_(flat),
         leading_(leading),
         query_(matrix_of(p.query, leading, sizes.leading)),
         key_(
@@ -175,12 +121,15 @@ class Head {
         row.entropy -= weight * (score_[x] - shift - std::log(sum));
         mean += weight * score_[x];
       }
-      const Real factor = rounds_weights ? rounded(p_.query.dtype, power) : weight;
+      const auto dropout =
+          dropout_factor<Real>(p_.dropout, p_.dropout_seed, flat_, row.index, visible_[x]);
+      const Real kept = dropout * weight;
+      const Real factor = rounds_weights ? dropout * rounded(p_.query.dtype, power) : kept;
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
         const Real v = value_at(visible_[x], c);
         row.output[static_cast<size_t>(c)] += factor * v;
-        row.output_terms[static_cast<size_t>(c)] += weight * std::abs(v);
-        row.output_squares[static_cast<size_t>(c)] += weight * v * (weight * v);
+        row.output_terms[static_cast<size_t>(c)] += kept * std::abs(v);
+        row.output_squares[static_cast<size_t>(c)] += kept * v * (kept * v);
       }
     }
     row.score_mean = std::abs(mean);
@@ -196,6 +145,7 @@ class Head {
 
   const Problem& p_;
   const Sizes& sizes_;
+  int64_t flat_;  // the head's index in the leading dimensions
   const Index& leading_;
   Matrix query_, bias_;            // [q_len, head_dim], [q_len, k_len]
   std::vector<Real> key_, value_;  // [k_len, head_dim], [k_len, value_dim]
@@ -245,13 +195,8 @@ void for_each_row(const Problem& p, const Sample& sample,
   Row<Real> row;
   for (int64_t h = 0; h < heads; ++h) {
     row.head = sample.heads ? (*sample.heads)[static_cast<size_t>(h)] : h;
-    Index leading(sizes.leading.size());
-    int64_t rest = row.head;
-    for (size_t i = leading.size(); i-- > 0;) {
-      leading[i] = rest % sizes.leading[i];
-      rest /= sizes.leading[i];
-    }
-    Head<Real> head(p, sizes, leading);
+    const Index leading = leading_index(row.head, sizes.leading);
+    Head<Real> head(p, sizes, row.head, leading);
     for (int64_t r = 0; r < rows; ++r) {
       head.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r, row);
       visit(row);

@@ -5,7 +5,7 @@
 //                  cap(s) = softcap * tanh(s / softcap), or s without a softcap
 //   lse(i)       = ln sum_j e^score(i, j)                        over the keys that i may see
 //   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')
-//   output(i)    = sum_j weight(i, j) value[j]
+//   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
 //   entropy(i)   = - sum_j weight(i, j) ln weight(i, j)
 //
 // A pair is excluded when the predicate is false or the bias is -inf; an excluded pair is as if the
@@ -41,6 +41,8 @@ struct Problem {
   std::optional<double> scale;
   Allowed allowed;  // empty: all
   std::optional<double> softcap = {};
+  double dropout = 0;  // probability
+  uint64_t dropout_seed = 0;
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
   bool rounds_weights = false;
 };
@@ -65,8 +67,8 @@ struct Row {
   std::vector<Real> weights;  // [k_len]
   std::vector<char> seen;     // [k_len]: is the pair allowed?
   Real lse = 0, entropy = 0;
-  std::vector<Real> output_terms;    // [value_dim]: sum_j weight |value|
-  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (weight value)^2)
+  std::vector<Real> output_terms;    // [value_dim]: sum_j weight |value|, weights after dropout
+  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (weight value)^2), likewise
   Real dot_terms = 0;                // max_j |scale| (|query . key| + |products|_2)
   Real capped_terms = 0;             // max_j |cap(s)|, 0 without a softcap
   Real bias_terms = 0;               // max_j |bias|

@@ -5,18 +5,12 @@
 #include <limits>
 #include <sstream>
 
+#include "check/philox.h"
+
 namespace check {
 namespace {
 
 using rapt::DType;
-
-// Half the distance from 1 to the next number.
-double unit_roundoff(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
-}
-double smallest_denormal(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-133 : dtype == DType::f16 ? 0x1p-24 : 0;
-}
 
 // The largest first; a NaN before all numbers.
 template <class Real>
@@ -129,6 +123,8 @@ class Floors {
     const DType output = problem.output_dtype.value_or(dtype);
     output_roundoff_ = unit_roundoff(output);
     output_denormal_ = smallest_denormal(output) / 2;
+    kept_factor_ = 1 / (1 - drawn_probability(problem.dropout));
+    if (problem.dropout > 0) dropout_roundings_ = kEpsilon;
     if (captures.received)
       into.received.floor.assign(static_cast<size_t>(sizes.heads * sizes.k_len), 0);
   }
@@ -147,8 +143,9 @@ class Floors {
       const double rounding = weight_roundoff_ * static_cast<double>(row.output_squares[c]) +
                               output_roundoff_ * static_cast<double>(std::abs(row.output[c])) +
                               output_denormal_;
-      into_.output.floor.push_back(relative_ * static_cast<double>(row.output_terms[c]) +
-                                   kTiny * (1 + static_cast<double>(row.value_sum[c])) + rounding);
+      into_.output.floor.push_back(
+          (relative_ + dropout_roundings_) * static_cast<double>(row.output_terms[c]) +
+          kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) + rounding);
     }
     place(into_.output, flat, sizes_.value_dim);
     if (captures_.entropy) {
@@ -207,6 +204,7 @@ class Floors {
   bool sampled_;
   Expectations& into_;
   double weight_roundoff_ = 0, output_roundoff_ = 0, output_denormal_ = 0, relative_ = 0;
+  double kept_factor_ = 1, dropout_roundings_ = 0;
 };
 
 // Only the whole rows of `heads` heads, [heads, width], of all of them.
@@ -274,6 +272,13 @@ bool counts(const Expectation& e, size_t i) {
 }
 
 }  // namespace
+
+double unit_roundoff(DType dtype) {
+  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0;
+}
+double smallest_denormal(DType dtype) {
+  return dtype == DType::bf16 ? 0x1p-133 : dtype == DType::f16 ? 0x1p-24 : 0;
+}
 
 Budget Expectation::budget() const {
   double max_plain = 0, max_floor = 0, sum_plain = 0, sum_floor = 0, count = 0;

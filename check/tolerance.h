@@ -25,6 +25,9 @@
 // A weight below the smallest normal number may be flushed to zero, hence that number times
 // 1 or sum_j |value| on top.
 //
+// Dropout makes p 0 or p / (1 - dropout) in the output, what may be flushed included. The factor,
+// rounded, is multiplied into the inverse of the sum: two roundings more, (3 + S) e for the output.
+//
 // 16-bit inputs are exact in f32, and lse, weights and captures are f32: e stays that of f32. To
 // the output two roundings to nearest are added, with u_w the half distance of 16-bit numbers at 1
 // of the inputs' dtype (0 if weights are not rounded) and u_o that of the output's dtype:
@@ -54,6 +57,11 @@
 #include "check/reference.h"
 
 namespace check {
+
+// Half the distance from 1 to the next number, and the smallest number above 0: of the 16-bit
+// dtypes; 0 for those that nothing is rounded to.
+double unit_roundoff(rapt::DType dtype);
+double smallest_denormal(rapt::DType dtype);
 
 // The largest and the root mean square error that a tensor may have.
 struct Budget {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "arguments.h"
-#include "check/comparison.h"
+#include "check/gradient_comparison.h"
 #include "check_report.h"
 #include "commands.h"
 #include "described_problem.h"
@@ -36,6 +36,17 @@ double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   return bytes_of_inputs(d) + results + sampled * count_per_query(d) * 48 + pairs;
 }
 
+// What the backward pass takes beside that: gradients of the results and of the inputs, the latter
+// also as they are compared (48 bytes) and summed (8 + 8 + 4), and numbers of 3 q_len head_dim.
+double bytes_of_gradients(const check::Descriptor& d) {
+  double inputs = count_of(d.query.leading, d.q_len, d.head_dim) +
+                  count_of(d.key.leading, d.k_len, d.head_dim) +
+                  count_of(d.value.leading, d.k_len, d.value_dim);
+  if (d.has_bias) inputs += count_of(d.bias_dims, 1, 1);
+  return 80 * inputs + count_of(d.leading, d.q_len, 1) * count_per_query(d) * 16 +
+         3 * 8 * static_cast<double>(d.q_len) * static_cast<double>(d.head_dim);
+}
+
 // The median of calls, which go on for a tenth of a second.
 void measure(const check::Case& c, const Context& context, CheckReport& report) {
   constexpr double kSeconds = 0.1;
@@ -53,11 +64,12 @@ void measure(const check::Case& c, const Context& context, CheckReport& report) 
   report.peak_gflops = measure_fma_gflops(0.02);
 }
 
-CheckReport checked(const check::Descriptor& descriptor, MemoryBudget& budget) {
+CheckReport checked(const check::Descriptor& descriptor, bool backward, MemoryBudget& budget) {
   CheckReport report;
   report.descriptor = descriptor;
   report.sample = check::sample_of(descriptor);
-  const double bytes = bytes_needed(descriptor, report.sample);
+  const double bytes =
+      bytes_needed(descriptor, report.sample) + (backward ? bytes_of_gradients(descriptor) : 0);
   constexpr double kMost = 0x1p62;
   budget.take(static_cast<int64_t>(std::min(bytes, kMost)), to_string(descriptor));
   const check::Case c(descriptor);
@@ -66,6 +78,13 @@ CheckReport checked(const check::Descriptor& descriptor, MemoryBudget& budget) {
   context.cancel = &interruption();
   report.comparison = compare(c, run(c, context), report.sample);
   stop_if_interrupted();
+  if (backward) {
+    report.gradient_sample = check::gradient_sample_of(descriptor);
+    const check::GradientCase g(c, *report.gradient_sample);
+    for (const check::Compared& tensor : compare(g, run_backward(g, context)).tensors)
+      report.comparison.tensors.push_back(tensor);
+    stop_if_interrupted();
+  }
   measure(c, context, report);
   return report;
 }
@@ -73,7 +92,7 @@ CheckReport checked(const check::Descriptor& descriptor, MemoryBudget& budget) {
 struct CheckArguments {
   std::vector<std::string> descriptors;
   std::string memory_limit;
-  bool json = false;
+  bool json = false, forward_only = false;
 };
 
 // All lines are read before the first is computed.
@@ -92,7 +111,7 @@ void run_check(const CheckArguments& a) {
   for (const check::Descriptor& descriptor : descriptors) {
     stop_if_interrupted();
     MemoryBudget budget(most);  // each problem's memory is given back
-    const CheckReport report = checked(descriptor, budget);
+    const CheckReport report = checked(descriptor, !a.forward_only, budget);
     different += !report.comparison.ok();
     if (a.json) {
       reports.push_back(check_json(report));
@@ -117,6 +136,7 @@ Command add_check(CLI::App& root) {
   const auto a = arguments_of<CheckArguments>(*app);
   app->add_option("DESCRIPTOR", a->descriptors, "b2h8/2q1024k1024d64:bf16:mask=causal&lengths")
       ->type_name("");
+  app->add_flag("--forward-only", a->forward_only, "leave the gradients out");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->add_option("--memory-limit", a->memory_limit,
                   "refuse to take more, 512M or 8GiB (default: what is available)")
@@ -131,7 +151,7 @@ Command add_check(CLI::App& root) {
       "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; softcap=X; packed=N\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
-      "          precision=fma; invariant; magnitude=X; seed=N\n\n"
+      "          precision=fma; invariant; dropout=P,SEED; magnitude=X; seed=N\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'");
   return {app,

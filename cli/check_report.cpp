@@ -27,8 +27,13 @@ std::string check_text(const CheckReport& r) {
     text += fmt::format("  {:<12} {}\n", name, what);
   };
   line("compared", text_of(r.sample, r.descriptor));
+  bool of_gradients = false;
   for (const check::Compared& tensor : r.comparison.tensors) {
     const check::Verdict& v = tensor.verdict;
+    if (!of_gradients && r.gradient_sample && std::string_view(tensor.name).starts_with("d_")) {
+      of_gradients = true;
+      line("gradients", "of " + text_of(*r.gradient_sample, r.descriptor));
+    }
     line(tensor.name, v.ok ? fmt::format("error {:.2e} of {:.2e}, rms {:.2e} of {:.2e}",
                                          v.error.max, v.allowed.max, v.error.rms, v.allowed.rms)
                            : "DIFFERS: " + v.message);
@@ -47,6 +52,9 @@ Json check_json(const CheckReport& r) {
   problem["descriptor"] = to_string(r.descriptor);
   problem["ok"] = r.comparison.ok();
   problem["compared"] = Json{{"heads", listed(r.sample.heads)}, {"rows", listed(r.sample.rows)}};
+  problem["gradients"] = r.gradient_sample ? Json{{"heads", listed(r.gradient_sample->heads)},
+                                                  {"rows", listed(r.gradient_sample->rows)}}
+                                           : Json();
   problem["tensors"] = Json::array();
   for (const check::Compared& tensor : r.comparison.tensors) {
     const check::Verdict& v = tensor.verdict;

@@ -12,7 +12,8 @@ namespace rapt::cli {
 struct CheckReport {
   check::Descriptor descriptor;
   check::Sample sample;
-  check::Comparison comparison;
+  std::optional<check::Sample> gradient_sample;  // absent: no gradients were compared
+  check::Comparison comparison;                  // of results, then of gradients
   Plan plan;
   double cpu_seconds = 0;  // of the thread, the median of `calls`
   size_t calls = 0;

@@ -98,11 +98,13 @@ TABLE = [
      "rapt::viz is a customer of the core and does not know rapt::io"),
 
     # What judges it.
-    ("check/reference.*", ["include/rapt/tensor.h", "check/captures.h", "check/reference.h"], STD,
+    ("check/*reference*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
+                           "check/*reference*.h"], STD,
      "the reference shares no code with what it judges"),
-    ("check/tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/reference.h",
-                           "check/tolerance.h"], STD,
+    ("check/*tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
+                            "check/*reference.h", "check/*tolerance.h"], STD,
      "the tolerance comes from the reference alone"),
+    ("check/philox.h", [], STD, "the reference's own random numbers"),
     ("check/captures.h", [], STD, "what a check wants is plain data"),
     ("check/**", PUBLIC_CORE + ["check/*.h"], STD, "checks are a customer of the core, without a "
      "test framework: the command line has them too"),

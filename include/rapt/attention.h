@@ -173,9 +173,9 @@ enum class Precision : uint8_t {
 // cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last
 // axis and the keys [key_starts[s], key_starts[s + 1]). Each is a problem of its own: positions,
 // masks, anchors and top_keys count from its own start, and its bits are those of a call of its
-// own. Results have the shapes of one sequence of all queries and keys. A bias, masks that read
-// tensors, weights and maps, whose positions would be those of the whole, are refused:
-// Error(unsupported).
+// own (dropout alone counts in the whole tensors). Results have the shapes of one sequence of all
+// queries and keys. A bias, masks that read tensors, weights and maps, whose positions would be
+// those of the whole, are refused: Error(unsupported).
 struct PackedSequences {
   TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never falling
   TensorView key_starts = {};    // [sequences + 1] i64; absent: the same as the queries'

@@ -166,6 +166,8 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int32_t invariant;                // not 0: a row's bits do not depend on q_len and k_len, in
                                     // later versions neither; changes nothing in this one
   int32_t reserved;                 // 0
+  double dropout;                   // of weights: the probability, in [0, 1), in steps of 2^-32
+  uint64_t dropout_seed;            // a new one for every step of training
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and
@@ -308,6 +310,11 @@ rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* 
                                    const rapt_tensor* value, const rapt_options* options,
                                    const rapt_results* results, void* workspace,
                                    size_t workspace_bytes, const rapt_context* context);
+
+// Which pairs a call with this `dropout` and `dropout_seed` keeps (dropout.h): kept [..., q_len,
+// k_len] RAPT_BOOL, of which the leading dimensions are those of the call's output; any strides.
+// Errors: shape, dtype, argument, overflow, unsupported.
+rapt_status rapt_dropout_mask(double dropout, uint64_t dropout_seed, const rapt_tensor* kept);
 
 // Bytes of workspace that rapt_attention_backward takes for these gradients, of which the data may
 // be NULL, as that of query, key and value. Errors: those of rapt_plan.

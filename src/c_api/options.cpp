@@ -142,6 +142,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   if (o->output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o->output_dtype);
   options_.precision = precision_of(o->precision);
   options_.invariant = o->invariant != 0;
+  options_.dropout = {o->dropout, o->dropout_seed};
 
   if (o->key_starts && !o->query_starts)
     bad_argument("key_starts without query_starts; packed sequences need both, or query_starts");

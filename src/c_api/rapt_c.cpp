@@ -268,6 +268,14 @@ rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* 
   });
 }
 
+rapt_status rapt_dropout_mask(double dropout, uint64_t dropout_seed, const rapt_tensor* kept) {
+  return guarded([&] {
+    rapt::TensorView view;
+    read_view("kept", kept, view);
+    rapt::dropout_mask({dropout, dropout_seed}, view);
+  });
+}
+
 rapt_status rapt_backward_workspace_bytes(const rapt_tensor* query, const rapt_tensor* key,
                                           const rapt_tensor* value, const rapt_options* options,
                                           const rapt_gradients* gradients,

@@ -164,6 +164,7 @@ TEST(CApi, EveryStatus) {
          c.options.map = &c.map_request;
        }},
       {RAPT_ERROR_ARGUMENT, "precision is 2", [](Call& c) { c.options.precision = 2; }},
+      {RAPT_ERROR_ARGUMENT, "dropout.probability is 1", [](Call& c) { c.options.dropout = 1; }},
       {RAPT_ERROR_ARGUMENT, "top_k is 7", [](Call& c) { c.options.top_k = 7; }},
       {RAPT_ERROR_ARGUMENT, "top_keys", [](Call& c) { c.options.top_k = 2; }},
       {RAPT_ERROR_ARGUMENT, "entropy", [](Call& c) { c.options.entropy = 1; }},

@@ -231,6 +231,21 @@ TEST_P(SameBits, OutputDtypePrecisionAndInvariant) {
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
+TEST_P(SameBits, Dropout) {
+  rapt::AttentionOptions cpp_options;
+  cpp_options.dropout = {0.25, 0xFEDCBA9876543210};
+  rapt_options c_options = no_options();
+  c_options.dropout = 0.25;
+  c_options.dropout_seed = 0xFEDCBA9876543210;
+  compare(query_, key_, value_, cpp_options, c_options);
+
+  Tensor expected(DType::boolean, {2, 4, 70, 133}), got(DType::boolean, {2, 4, 70, 133});
+  rapt::dropout_mask(cpp_options.dropout, expected);
+  const rapt_tensor kept = c_view(got);
+  ASSERT_EQ(rapt_dropout_mask(0.25, 0xFEDCBA9876543210, &kept), RAPT_OK) << rapt_last_error();
+  expect_same_bits(got, expected, "kept");
+}
+
 TEST_P(SameBits, PackedSequences) {
   const Tensor query_starts = integers({0, 20, 20, 70}), key_starts = integers({0, 50, 51, 133});
   const rapt::Causal causal(rapt::Anchor::bottom_right);

@@ -80,6 +80,15 @@ TEST(CApi, SmallerStructsOfTheFirstVersionAreTaken) {
   EXPECT_EQ(c.forward(), RAPT_ERROR_ARGUMENT);
 }
 
+// A caller built against the version before dropout has none, whatever lies behind its options.
+TEST(CApi, OptionsBeforeDropoutHaveNone) {
+  Call c;
+  c.options.dropout = 2;  // refused where it is seen
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "dropout"));
+  c.options.size = SIZE_UP_TO(rapt_options, reserved);
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
 // A caller built against a later version, whose structs are larger.
 TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   struct LaterOptions {

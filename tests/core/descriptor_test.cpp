@@ -69,6 +69,9 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"h3q4k5d6:weights([3,1],heads=[2,0]):entropy:received:top_k(5):map(2,2,max,heads=[1])",
        "h3q4k5d6:weights([3,1],heads=[2,0]):map(2,2,max,heads=[1]):top_k(5):entropy:received"},
       {"q4k5d6:invariant:packed=3:precision=fma", "q4k5d6:precision=fma:invariant:packed=3"},
+      {"q4k5d6:entropy:dropout=1e-1,7", "q4k5d6:dropout=0.1,7:entropy"},
+      {"q4k5d6:dropout=0.5,0", "q4k5d6:dropout=0.5"},
+      {"q4k5d6:dropout=0,18446744073709551615", "q4k5d6"},
   };
   for (const auto& [written, canonical] : cases) {
     SCOPED_TRACE(written);
@@ -123,6 +126,10 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:map(5,1)", 12, "expected rows of the map from 1 to 4"},
       {"q4k5d6:map(0,1)", 12, "expected rows of the map from 1 to 4"},
       {"q4k5d6:top_k(6)", 14, "expected top_k from 1 to 5"},
+      {"q4k5d6:dropout", 15, "expected '='"},
+      {"q4k5d6:dropout=1", 16, "expected a probability from 0 to below 1"},
+      {"q4k5d6:dropout=0.1,", 20, "expected a seed"},
+      {"q4k5d6:dropout=0.1,-1", 20, "expected a seed"},
       {"q4k5d6:packed=0", 15, "expected the number of sequences from 1"},
       {"q4k5d6:packed=2:bias", 21, "expected neither a bias nor"},
       {"q4k5d6:packed=2:weights", 24, "expected neither weights nor a map"},

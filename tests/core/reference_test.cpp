@@ -6,6 +6,7 @@
 
 #include "check/case.h"
 #include "check/comparison.h"
+#include "check/philox.h"
 #include "check/tolerance.h"
 
 namespace check {
@@ -71,6 +72,34 @@ TEST(Reference, SoftcapThenBias) {
   s.problem.bias = bias;
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0],
               7 + std::log(1 + std::exp(std::tanh(5.0))), 1e-14);
+}
+
+// A value counts twice or not at all; the rest is as without dropout.
+TEST(Reference, Dropout) {
+  Scored s(20, {0, std::log(3.0)});
+  s.problem.dropout = 0.5;
+  s.problem.dropout_seed = 9;
+  const Captures wanted = everything(2);
+  const Expectations e = expectations(s.problem, wanted);
+  for (int64_t i = 0; i < 20; ++i) {
+    const double first = is_kept(0.5, 9, 0, i, 0) ? 2 * 0.25 * 1 : 0;
+    const double second = is_kept(0.5, 9, 0, i, 1) ? 2 * 0.75 * 2 : 0;
+    EXPECT_NEAR(doubles(e.output.truth)[static_cast<size_t>(i)], first + second, 1e-15);
+    EXPECT_NEAR(doubles(e.weights.truth)[static_cast<size_t>(2 * i)], 0.25, 1e-15);
+    EXPECT_NEAR(doubles(e.lse.truth)[static_cast<size_t>(i)], std::log(4.0), 1e-15);
+  }
+}
+
+// Source: kat_vectors of Random123 1.14, by the authors of the paper.
+TEST(Reference, PhiloxKnownAnswers) {
+  constexpr uint32_t kOnes = 0xFFFFFFFF;
+  EXPECT_EQ(philox4x32_10({0, 0, 0, 0}, {0, 0}),
+            (FourNumbers{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}));
+  EXPECT_EQ(philox4x32_10({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (FourNumbers{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD}));
+  EXPECT_EQ(
+      philox4x32_10({0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}, {0xA4093822, 0x299F31D0}),
+      (FourNumbers{0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1}));
 }
 
 TEST(Reference, RowsWithoutKeys) {

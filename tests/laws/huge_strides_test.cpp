@@ -1,41 +1,17 @@
 // Offsets beyond 32 bits: a few rows far apart in memory that is reserved but never filled, and
 // sizes that fit into no machine.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <limits>
 
 #include "laws/call.h"
+#include "laws/reserved.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
 
 namespace laws {
 namespace {
-
-// Address space without memory behind it, until touched.
-class Reserved {
- public:
-  explicit Reserved(size_t bytes) : bytes_(bytes) {
-    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  }
-  Reserved(const Reserved&) = delete;
-  Reserved& operator=(const Reserved&) = delete;
-  ~Reserved() {
-    if (available()) munmap(memory_, bytes_);
-  }
-  bool available() const { return memory_ != MAP_FAILED; }
-  void* data() const { return memory_; }
-
- private:
-  size_t bytes_;
-  void* memory_;
-};
-
-void copy_into(const TensorView& to, const TensorView& from) {
-  for_each_index(from.dims(), [&](auto i) { set(to, i, get(from, i)); });
-}
 
 // Rows of query, key, value and output 2^30 elements apart: the last one at 5 * 2^32 bytes.
 TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {

@@ -1,0 +1,293 @@
+#include "check/backward_reference.h"
+
+#include <cmath>
+
+#include "check/philox.h"
+#include "check/reference_matrix.h"
+
+namespace check {
+namespace {
+
+using rapt::DType;
+using rapt::TensorView;
+using Index = std::vector<int64_t>;
+
+// A vector [..., n] as a matrix [..., n, 1].
+TensorView as_column(const TensorView& t) {
+  TensorView column = t;
+  ++column.rank;
+  column.shape[t.rank] = 1;
+  column.strides[t.rank] = 0;
+  return column;
+}
+
+// The view of a dense tensor of t's shape, for offsets.
+TensorView dense_like(const TensorView& t) {
+  TensorView dense = t;
+  int64_t stride = 1;
+  for (int i = t.rank; i-- > 0;) {
+    dense.strides[i] = stride;
+    stride *= t.shape[i];
+  }
+  return dense;
+}
+
+int64_t count_of(const TensorView& t) {
+  int64_t count = 1;
+  for (int i = 0; i < t.rank; ++i) count *= t.shape[i];
+  return count;
+}
+
+// Sum of products, and |sum| + sqrt(sum of squares).
+template <class Real>
+struct Dot {
+  Real sum = 0, squares = 0;
+  void add(Real a, Real b) {
+    const Real product = a * b;
+    sum += product;
+    squares += product * product;
+  }
+  Real terms() const { return std::abs(sum) + std::sqrt(squares); }
+};
+
+template <class Real>
+HeadInputs<Real> inputs_of(const Problem& p, const Incoming& in, const Sizes& sizes, int64_t head) {
+  const Index leading = leading_index(head, sizes.leading);
+  const auto values = [&](const TensorView& t, int64_t rows, int64_t columns) {
+    return values_of<Real>(matrix_of(t, leading, sizes.leading), rows, columns);
+  };
+  return {sizes.head_dim,
+          sizes.value_dim,
+          values(p.query, sizes.q_len, sizes.head_dim),
+          values(p.key, sizes.k_len, sizes.head_dim),
+          values(p.value, sizes.k_len, sizes.value_dim),
+          values(in.d_output, sizes.q_len, sizes.value_dim)};
+}
+
+// Adds the gradients of the returned weights of one row; a row that was returned twice has two.
+template <class Real>
+void add_given(const Incoming& in, const Sizes& sizes, const Row<Real>& row,
+               std::vector<Real>& given) {
+  const WeightsWanted& wanted = in.weights;
+  const int64_t end = wanted.end < 0 ? sizes.q_len : wanted.end;
+  const auto rows =
+      wanted.rows.empty() ? end - wanted.begin : static_cast<int64_t>(wanted.rows.size());
+  const auto heads = wanted.heads.empty() ? sizes.heads : static_cast<int64_t>(wanted.heads.size());
+  // A dense copy would do, but a view may have strides; [heads, rows, k_len] by flat indices.
+  for (int64_t h = 0; h < heads; ++h) {
+    if ((wanted.heads.empty() ? h : wanted.heads[static_cast<size_t>(h)]) != row.head) continue;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t i =
+          wanted.rows.empty() ? wanted.begin + r : wanted.rows[static_cast<size_t>(r)];
+      if (i != row.index) continue;
+      const Index leading = wanted.heads.empty() ? leading_index(h, sizes.leading) : Index{h};
+      int64_t start = r * in.d_weights.strides[in.d_weights.rank - 2];
+      for (size_t l = 0; l < leading.size(); ++l) start += leading[l] * in.d_weights.strides[l];
+      for (size_t j = 0; j < given.size(); ++j)
+        given[j] += static_cast<Real>(
+            element(in.d_weights,
+                    start + static_cast<int64_t>(j) * in.d_weights.strides[in.d_weights.rank - 1]));
+    }
+  }
+}
+
+template <class Real>
+Real scale_of(const Problem& p, const Sizes& sizes) {
+  return p.scale ? static_cast<Real>(*p.scale) : 1 / std::sqrt(static_cast<Real>(sizes.head_dim));
+}
+
+size_t size(int64_t n) { return static_cast<size_t>(n); }
+
+template <class Real>
+class RowOfGradients {
+ public:
+  RowOfGradients(const Problem& p, const Incoming& in, const Sizes& sizes)
+      : p_(p), in_(in), sizes_(sizes), scale_(scale_of<Real>(p, sizes)) {
+    if (in.d_lse.defined()) d_lse_column_ = as_column(in.d_lse);
+  }
+
+  const GradientRow<Real>& of(const Row<Real>& row) {
+    if (row.head != head_) enter(row.head);
+    g_ = {};
+    g_.forward = &row;
+    g_.inputs = &inputs_;
+    Dot<Real> output;
+    const Real* d_output = inputs_.d_output_row(row.index);
+    for (size_t c = 0; c < row.output.size(); ++c) output.add(d_output[c], row.output[c]);
+    const Real d_lse = in_.d_lse.defined() ? static_cast<Real>(d_lse_(row.index, 0)) : 0;
+    g_.output_terms = output.terms();
+    g_.output_squares = std::sqrt(output.squares);
+    g_.given_terms = std::abs(d_lse);
+    std::vector<Real> given(size(sizes_.k_len), 0);
+    if (in_.d_weights.defined()) add_given(in_, sizes_, row, given);
+    Real given_sum = 0;
+    for (int64_t j = 0; j < sizes_.k_len; ++j) {
+      if (!row.seen[size(j)]) continue;
+      const Real p = weigh(row, j);
+      pass_back(row, j, p, given[size(j)]);
+      given_sum += p * given[size(j)];
+      g_.given_terms += p * std::abs(given[size(j)]);
+    }
+    g_.delta = output.sum + given_sum - d_lse;
+    for (size_t x = 0; x < g_.keys.size(); ++x) {
+      g_.d_scores.push_back(g_.weights[x] * (g_.d_weights[x] - g_.delta));
+      g_.d_products.push_back(g_.d_scores[x] * g_.slopes[x]);
+    }
+    return g_;
+  }
+
+ private:
+  void enter(int64_t head) {
+    head_ = head;
+    inputs_ = inputs_of<Real>(p_, in_, sizes_, head);
+    const Index leading = leading_index(head, sizes_.leading);
+    if (p_.bias.defined()) bias_ = matrix_of(p_.bias, leading, sizes_.leading);
+    if (in_.d_lse.defined()) d_lse_ = matrix_of(d_lse_column_, leading, sizes_.leading);
+  }
+
+  // The weight of key j from its score and the row's lse, with what the score is made of.
+  Real weigh(const Row<Real>& row, int64_t j) {
+    const Real *query = inputs_.query_row(row.index), *key = inputs_.key_row(j);
+    Dot<Real> dot;
+    for (int64_t d = 0; d < sizes_.head_dim; ++d) dot.add(query[d], key[d]);
+    Real score = scale_ * dot.sum, slope = 1;
+    if (p_.softcap) {
+      const auto cap = static_cast<Real>(*p_.softcap);
+      const Real part = score / cap, t = std::tanh(part);
+      slope = 1 - t * t;
+      g_.cap_slopes.push_back(t - part * slope);
+      score = cap * t;
+    }
+    if (p_.bias.defined()) score += static_cast<Real>(bias_(row.index, j));
+    g_.keys.push_back(j);
+    g_.dots.push_back(dot.sum);
+    g_.dot_terms.push_back(dot.terms());
+    g_.slopes.push_back(slope);
+    g_.weights.push_back(std::exp(score - row.lse));
+    return g_.weights.back();
+  }
+
+  void pass_back(const Row<Real>& row, int64_t j, Real p, Real given) {
+    const auto keep = dropout_factor<Real>(p_.dropout, p_.dropout_seed, row.head, row.index, j);
+    const Real *d_output = inputs_.d_output_row(row.index), *value = inputs_.value_row(j);
+    Dot<Real> dot;
+    for (int64_t c = 0; c < sizes_.value_dim; ++c) dot.add(d_output[c], value[c]);
+    g_.kept.push_back(keep * p);
+    g_.d_weights.push_back(keep * dot.sum + given);
+    g_.value_terms.push_back(keep * dot.terms());
+  }
+
+  const Problem& p_;
+  const Incoming& in_;
+  const Sizes& sizes_;
+  const Real scale_;
+  TensorView d_lse_column_;
+  int64_t head_ = -1;
+  HeadInputs<Real> inputs_;
+  Matrix bias_, d_lse_;
+  GradientRow<Real> g_;
+};
+
+// Sums of rows, dense in the shapes of the inputs.
+template <class Real>
+class Sums {
+ public:
+  Sums(const Problem& p, const Incoming& in, const Sizes& sizes)
+      : p_(p), in_(in), sizes_(sizes), scale_(scale_of<Real>(p, sizes)) {
+    const auto zeros = [](const TensorView& t) { return std::vector<Real>(size(count_of(t)), 0); };
+    sums_.query = zeros(p.query);
+    sums_.key = zeros(p.key);
+    sums_.value = zeros(p.value);
+    if (p.bias.defined()) sums_.bias = zeros(p.bias);
+  }
+
+  void add(const GradientRow<Real>& row) {
+    if (row.forward->head != head_) enter(row.forward->head);
+    const int64_t i = row.forward->index;
+    const Real *query = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
+    for (size_t x = 0; x < row.keys.size(); ++x) {
+      const int64_t j = row.keys[x];
+      const Real* key = row.inputs->key_row(j);
+      const Real dz = row.d_products[x], kept = row.kept[x];
+      for (int64_t d = 0; d < sizes_.head_dim; ++d) {
+        sums_.query[query_(i, d)] += dz * key[d];
+        sums_.key[key_(j, d)] += dz * query[d];
+      }
+      for (int64_t c = 0; c < sizes_.value_dim; ++c)
+        sums_.value[value_(j, c)] += kept * d_output[c];
+      if (p_.bias.defined()) sums_.bias[bias_(i, j)] += row.d_scores[x];
+      sums_.scale += row.d_products[x] * row.dots[x];
+      if (p_.softcap) sums_.softcap += row.d_scores[x] * row.cap_slopes[x];
+    }
+  }
+
+  // With the scale, and in the dtype of the gradients.
+  Gradients<Real> finished() {
+    const DType dtype = in_.gradient_dtype.value_or(p_.query.dtype);
+    for (std::vector<Real>* scaled : {&sums_.query, &sums_.key})
+      for (Real& x : *scaled) x *= scale_;
+    if (std::is_same_v<Real, float>)
+      for (std::vector<Real>* stored : {&sums_.query, &sums_.key, &sums_.value})
+        for (Real& x : *stored) x = rounded(dtype, x);
+    return std::move(sums_);
+  }
+
+ private:
+  void enter(int64_t head) {
+    head_ = head;
+    query_ = places_of(p_.query, head, sizes_);
+    key_ = places_of(p_.key, head, sizes_);
+    value_ = places_of(p_.value, head, sizes_);
+    if (p_.bias.defined()) bias_ = places_of(p_.bias, head, sizes_);
+  }
+
+  const Problem& p_;
+  const Incoming& in_;
+  const Sizes sizes_;
+  const Real scale_;
+  int64_t head_ = -1;
+  Places query_, key_, value_, bias_;
+  Gradients<Real> sums_;
+};
+
+}  // namespace
+
+Places places_of(const TensorView& t, int64_t head, const Sizes& sizes) {
+  const TensorView dense = dense_like(t);
+  const Matrix m = matrix_of(dense, leading_index(head, sizes.leading), sizes.leading);
+  return {m.start, m.row_stride, m.column_stride};
+}
+
+template <class Real>
+void for_each_gradient_row(const Problem& p, const Incoming& in, const Sample& sample,
+                           const std::function<void(const GradientRow<Real>&)>& visit) {
+  const Sizes sizes = sizes_of(p);
+  RowOfGradients<Real> gradients(p, in, sizes);
+  for_each_row<Real>(p, sample, [&](const Row<Real>& row) {
+    const GradientRow<Real>& gradient = gradients.of(row);
+    if (!gradient.keys.empty()) visit(gradient);
+  });
+}
+
+template <class Real>
+Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sample,
+                          const std::function<void(const GradientRow<Real>&)>& also) {
+  Sums<Real> sums(p, in, sizes_of(p));
+  for_each_gradient_row<Real>(p, in, sample, [&](const GradientRow<Real>& row) {
+    sums.add(row);
+    if (also) also(row);
+  });
+  return sums.finished();
+}
+
+#define RAPT_CHECK_INSTANTIATE(Real)                                                               \
+  template void for_each_gradient_row<Real>(const Problem&, const Incoming&, const Sample&,        \
+                                            const std::function<void(const GradientRow<Real>&)>&); \
+  template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&,               \
+                                     const std::function<void(const GradientRow<Real>&)>&);
+RAPT_CHECK_INSTANTIATE(float)
+RAPT_CHECK_INSTANTIATE(double)
+RAPT_CHECK_INSTANTIATE(long double)
+#undef RAPT_CHECK_INSTANTIATE
+
+}  // namespace check

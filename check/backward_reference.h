@@ -1,0 +1,111 @@
+#pragma once
+// The reference of the gradients: the derivative of reference.h as the formulas say it, one loop
+// per sum, written to be read. With the loss
+//
+//   L = sum d_output o output + sum d_lse lse + sum d_weights o weights
+//
+// and, per query i and key j that it may see, z = scale query . key, s = cap(z) + bias,
+// p = e^(s - lse) and k = kept / (1 - dropout), 1 without dropout:
+//
+//   dP(i, j)    = k d_output(i) . value(j) + d_weights(i, j)
+//   delta(i)    = d_output(i) . output(i) + sum_j p d_weights(i, j) - d_lse(i)
+//   dS(i, j)    = p (dP - delta)
+//   dZ(i, j)    = dS cap'(z),                 cap'(z) = 1 - tanh(z / softcap)^2
+//   d_query(i)  = scale sum_j dZ key(j)       d_key(j) = scale sum_i dZ query(i)
+//   d_value(j)  = sum_i k p d_output(i)       d_bias   = sum dS over what shares the element
+//   d_scale     = sum dZ query . key
+//   d_softcap   = sum dS (tanh(z / softcap) - z / softcap cap'(z))
+//
+// Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
+// them. An excluded pair adds nothing, whatever its numbers are; a dropped one is multiplied by 0.
+// Source: the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
+//
+// The same loops run in long double and double, the truth, and in the dtype itself ("plain"), as
+// for the forward pass: then output is rounded to its dtype before delta is taken with it, and the
+// gradients of query, key and value to theirs. Nothing else is rounded to 16 bits.
+// Shares no code with the library: only TensorView, which says where the elements lie.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "check/reference.h"
+
+namespace check {
+
+// What comes from behind the forward pass.
+struct Incoming {
+  rapt::TensorView d_output;   // [..., q_len, value_dim]
+  rapt::TensorView d_lse;      // [..., q_len]; absent: 0
+  rapt::TensorView d_weights;  // [..., rows, k_len] or [heads, rows, k_len]; absent: 0
+  WeightsWanted weights;       // which rows of which heads these are
+  std::optional<rapt::DType> gradient_dtype;  // of query, key and value; default: the query's
+};
+
+// What the gradients of one head are made of, dense.
+template <class Real>
+struct HeadInputs {
+  int64_t head_dim = 0, value_dim = 0;
+  std::vector<Real> query, key;       // [q_len, head_dim], [k_len, head_dim]
+  std::vector<Real> value, d_output;  // [k_len, value_dim], [q_len, value_dim]
+  const Real* query_row(int64_t i) const { return &query[static_cast<size_t>(i * head_dim)]; }
+  const Real* key_row(int64_t j) const { return &key[static_cast<size_t>(j * head_dim)]; }
+  const Real* value_row(int64_t j) const { return value.data() + j * value_dim; }
+  const Real* d_output_row(int64_t i) const { return d_output.data() + i * value_dim; }
+};
+
+// What one query adds to the gradients; over the keys that it sees.
+template <class Real>
+struct GradientRow {
+  const Row<Real>* forward = nullptr;  // its result, and which query of which head
+  const HeadInputs<Real>* inputs = nullptr;
+  std::vector<int64_t> keys;     // which these are, rising
+  std::vector<Real> dots;        // query . key
+  std::vector<Real> weights;     // p
+  std::vector<Real> kept;        // k p
+  std::vector<char> is_kept;     // is k above 0?
+  std::vector<Real> d_weights;   // dP
+  std::vector<Real> d_scores;    // dS
+  std::vector<Real> d_products;  // dZ
+  std::vector<Real> slopes;      // cap'(z)
+  std::vector<Real> cap_slopes;  // the derivative of cap(z) by softcap; empty without one
+  Real delta = 0;
+  // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
+  std::vector<Real> dot_terms;    // of query . key
+  std::vector<Real> value_terms;  // of k d_output . value
+  Real output_terms = 0;          // of d_output . output
+  Real output_squares = 0;        // sqrt(sum_c (d_output output)^2)
+  Real given_terms = 0;           // sum_j p |d_weights| + |d_lse|
+};
+
+// Where a matrix of one head lies in the dense gradient of `t`.
+struct Places {
+  int64_t start = 0, row_stride = 0, column_stride = 0;
+  size_t operator()(int64_t row, int64_t column) const {
+    return static_cast<size_t>(start + row * row_stride + column * column_stride);
+  }
+};
+Places places_of(const rapt::TensorView& t, int64_t head, const Sizes& sizes);
+
+// Calls visit(row) for the rows of the sample that see a key.
+template <class Real>
+void for_each_gradient_row(const Problem& problem, const Incoming& incoming, const Sample& sample,
+                           const std::function<void(const GradientRow<Real>&)>& visit);
+
+// Dense, in the shapes of the inputs. With a sample: of the loss over the rows of the sample alone.
+template <class Real>
+struct Gradients {
+  std::vector<Real> query;  // [..., q_len, head_dim]
+  std::vector<Real> key;    // [..., k_len, head_dim]
+  std::vector<Real> value;  // [..., k_len, value_dim]
+  std::vector<Real> bias;   // as the bias; empty without one
+  Real scale = 0, softcap = 0;
+};
+// Calls also(row), if it is there, as for_each_gradient_row() does.
+template <class Real>
+Gradients<Real> gradients(const Problem& problem, const Incoming& incoming,
+                          const Sample& sample = {},
+                          const std::function<void(const GradientRow<Real>&)>& also = {});
+
+}  // namespace check

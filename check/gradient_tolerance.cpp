@@ -1,0 +1,191 @@
+#include "check/gradient_tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace check {
+namespace {
+
+using rapt::DType;
+
+double square(double x) { return x * x; }
+
+// The floors of all gradients, from the rows of the truth.
+template <class Real, class Wide>
+class GradientFloors {
+ public:
+  GradientFloors(const Problem& p, const Incoming& in) : p_(p), sizes_(sizes_of(p)) {
+    if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
+    output_roundoff_ = unit_roundoff(p.output_dtype.value_or(p.query.dtype));
+    gradient_dtype_ = in.gradient_dtype.value_or(p.query.dtype);
+    scale_ = std::abs(p.scale ? *p.scale : 1 / std::sqrt(static_cast<double>(sizes_.head_dim)));
+    const auto sum_over = [](int64_t n) {
+      return kEpsilon * (0.5 + std::sqrt(static_cast<double>(n)) / 4);
+    };
+    sum_ = sum_over(sizes_.value_dim);
+    dot_ = sum_over(sizes_.head_dim);
+    const auto zeros = [](const rapt::TensorView& t) {
+      return std::vector<double>(static_cast<size_t>(t.count()), 0);
+    };
+    query = zeros(p.query);
+    key = zeros(p.key);
+    value = zeros(p.value);
+    bias = zeros(p.bias);
+  }
+
+  void add(const GradientRow<Wide>& row) {
+    if (row.forward->head != head_) enter(row.forward->head);
+    errors_of(row);
+    const int64_t i = row.forward->index;
+    const Wide *q = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
+    std::vector<double> linear(static_cast<size_t>(sizes_.head_dim), 0);
+    double scale_linear = 0, cap_linear = 0, bias_linear = 0;
+    for (size_t x = 0; x < row.keys.size(); ++x) {
+      const int64_t j = row.keys[x];
+      const Wide* k = row.inputs->key_row(j);
+      const double dz = number(row.d_products[x]), ds = number(row.d_scores[x]);
+      const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
+      for (int64_t d = 0; d < sizes_.head_dim; ++d) {
+        linear[static_cast<size_t>(d)] += dz_error * number(k[d]);
+        key[key_(j, d)] += square(dz_error * number(q[d]));
+      }
+      const double kept = number(row.kept[x]);
+      const double kept_error = (relative_ + 2 * kEpsilon) * kept + kTiny;
+      for (int64_t c = 0; c < sizes_.value_dim; ++c)
+        value[value_(j, c)] += square(kept_error * number(d_output[c]));
+      bias_linear += ds_error;
+      if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(ds_error);
+      scale_linear += dz_error * number(row.dots[x]) + dz * dot_ * number(row.dot_terms[x]);
+      if (p_.softcap) cap_linear += ds_error * number(row.cap_slopes[x]) + ds * cap_errors_[x];
+    }
+    for (int64_t d = 0; d < sizes_.head_dim; ++d)
+      query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);
+    if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
+    scale += square(scale_linear);
+    cap += square(cap_linear);
+  }
+
+  std::vector<double> query, key, value, bias;  // squares of what rows add
+  double scale = 0, cap = 0;
+
+  // Of one element of query, key or value: the root, and the rounding to its dtype.
+  double stored(double squares, double factor, Wide truth) const {
+    return factor * std::sqrt(squares) + unit_roundoff(gradient_dtype_) * number(truth) +
+           smallest_denormal(gradient_dtype_) / 2 + kTiny;
+  }
+  double scale_of_products() const { return scale_; }
+  static constexpr double tiny() { return kTiny; }
+
+ private:
+  static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
+  static constexpr double kTiny = std::numeric_limits<Real>::min();
+
+  static double number(Wide x) { return static_cast<double>(std::abs(x)); }
+
+  void enter(int64_t head) {
+    head_ = head;
+    query_ = places_of(p_.query, head, sizes_);
+    key_ = places_of(p_.key, head, sizes_);
+    value_ = places_of(p_.value, head, sizes_);
+    if (!p_.bias.defined()) return;
+    bias_ = places_of(p_.bias, head, sizes_);
+    bias_per_row_ = p_.bias.shape[p_.bias.rank - 1] == 1;
+  }
+
+  // Of every pair of the row: the errors of dS and dZ, and of the derivative by the cap.
+  void errors_of(const GradientRow<Wide>& row) {
+    const Row<Wide>& forward = *row.forward;
+    const double dot = number(forward.dot_terms);
+    const double score = dot * (1 + std::sqrt(static_cast<double>(sizes_.head_dim)) / 4);
+    const double terms = score + number(forward.bias_terms) + 4 * number(forward.capped_terms);
+    relative_ = (2 + 2 * std::max(1.0, number(forward.lse)) + 2 * terms) * kEpsilon;
+    double weighted = 0, squares = 0;
+    for (size_t x = 0; x < row.keys.size(); ++x) {
+      const double part = number(row.weights[x]) * number(row.d_weights[x]);
+      weighted += part;
+      squares += square(part);
+    }
+    const double delta = relative_ * weighted + sum_ * number(row.output_terms) +
+                         output_roundoff_ * number(row.output_squares) +
+                         weight_roundoff_ * std::sqrt(squares) + kEpsilon * number(row.given_terms);
+    ds_.clear();
+    dz_.clear();
+    cap_errors_.clear();
+    for (size_t x = 0; x < row.keys.size(); ++x) {
+      const double difference = number(row.d_weights[x] - row.delta);
+      const double ds = number(row.weights[x]) *
+                            (relative_ * difference + sum_ * number(row.value_terms[x]) + delta) +
+                        kTiny * (1 + difference);
+      ds_.push_back(ds);
+      const double slope = number(row.slopes[x]);
+      double slope_error = 0;
+      if (p_.softcap) {
+        const double t = std::sqrt(std::max(0.0, 1 - slope));
+        const double argument = score * kEpsilon / *p_.softcap;
+        slope_error = 4 * kEpsilon + 2 * t * slope * argument;
+        // t - z / softcap cap': both terms round, and z / softcap is atanh t.
+        const double part = scale_ * number(row.dots[x]) / *p_.softcap;
+        cap_errors_.push_back(4 * kEpsilon * (t + part * slope + part * t) +
+                              2 * part * t * slope * argument);
+      }
+      dz_.push_back(ds * slope + number(row.d_scores[x]) * slope_error);
+    }
+  }
+
+  const Problem& p_;
+  const Sizes sizes_;
+  double weight_roundoff_ = 0, output_roundoff_ = 0, scale_ = 0;
+  double sum_ = 0, dot_ = 0;  // errors of sums over value_dim and head_dim, of their terms
+  DType gradient_dtype_ = DType::f32;
+  int64_t head_ = -1;
+  Places query_, key_, value_, bias_;
+  bool bias_per_row_ = false;
+  // Of the current row:
+  double relative_ = 0;
+  std::vector<double> ds_, dz_, cap_errors_;  // of the visible keys
+};
+
+template <class Real, class Wide>
+GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& sample) {
+  GradientFloors<Real, Wide> floors(p, in);
+  const Gradients<Wide> truth =
+      gradients<Wide>(p, in, sample, [&](const GradientRow<Wide>& row) { floors.add(row); });
+  const Gradients<Real> plain = gradients<Real>(p, in, sample);
+  GradientExpectations e;
+  const auto fill = [](Expectation& into, const std::vector<Wide>& wide,
+                       const std::vector<Real>& narrow) {
+    into.truth.assign(wide.begin(), wide.end());
+    into.plain.assign(narrow.begin(), narrow.end());
+  };
+  const auto stored = [&](Expectation& into, const std::vector<Wide>& wide,
+                          const std::vector<Real>& narrow, const std::vector<double>& squares,
+                          double factor) {
+    fill(into, wide, narrow);
+    for (size_t i = 0; i < wide.size(); ++i)
+      into.floor.push_back(floors.stored(squares[i], factor, wide[i]));
+  };
+  stored(e.query, truth.query, plain.query, floors.query, floors.scale_of_products());
+  stored(e.key, truth.key, plain.key, floors.key, floors.scale_of_products());
+  stored(e.value, truth.value, plain.value, floors.value, 1);
+  fill(e.bias, truth.bias, plain.bias);
+  for (const double squares : floors.bias)
+    e.bias.floor.push_back(std::sqrt(squares) + floors.tiny());
+  fill(e.scale, {truth.scale}, {plain.scale});
+  e.scale.floor = {std::sqrt(floors.scale) + floors.tiny()};
+  if (p.softcap) {
+    fill(e.softcap, {truth.softcap}, {plain.softcap});
+    e.softcap.floor = {std::sqrt(floors.cap) + floors.tiny()};
+  }
+  return e;
+}
+
+}  // namespace
+
+GradientExpectations gradient_expectations(const Problem& problem, const Incoming& incoming,
+                                           const Sample& sample) {
+  return problem.query.dtype == DType::f64 ? expect<double, long double>(problem, incoming, sample)
+                                           : expect<float, double>(problem, incoming, sample);
+}
+
+}  // namespace check

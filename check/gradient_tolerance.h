@@ -1,0 +1,41 @@
+#pragma once
+// How far a gradient may be from the truth: as results are (tolerance.h),
+//
+//   error(rapt) <= 2 error(plain loop in the same dtype) + floor      as maximum and as rms
+//
+// The floor follows the formulas of backward_reference.h, with e, D, B, C, S, u_w and u_o of
+// tolerance.h, and u_g as u_o for the dtype of the gradients. Per row or pair
+//   p      is e^(s - lse): the score's part is S e, and lse, which the forward pass stored, is off
+//            by (2 max(1, |lse|) + S) e: r = (2 + 2 max(1, |lse|) + 2 S) e of itself;
+//   dP     is a sum over value_dim in any order, as a score is over head_dim: with T its terms
+//            (|sum| + sqrt(sum of squares)) e (1/2 + sqrt(value_dim) / 4) T;
+//   delta  is made of the stored output, whose weights are off by r: r sum_j p |dP|, which rounds
+//   to
+//            its dtype: u_o sqrt(sum_c (d_output output)^2), after weights that may be rounded to
+//            16 bits: u_w sqrt(sum_j (p dP)^2), and of sums: e (1/2 + sqrt(value_dim) / 4) T of
+//            d_output . output, e of what is given (d_weights, d_lse);
+//   dS     = p (dP - delta): p (r |dP - delta| + error of dP + error of delta), and what may be
+//            flushed to zero;
+//   dZ     = dS cap': the error of dS times cap', and of cap' = 1 - t^2 four roundings and what the
+//            argument's error makes of it: |dS| (4 e + 2 |t| cap' S e / softcap).
+// Every product of them is rounded once (e) as it is added up. What one query adds to one element
+// is summed as it is, since its errors have causes in common: delta, lse. Those of different
+// queries do not, and add up in quadrature.
+#include "check/backward_reference.h"
+#include "check/tolerance.h"
+
+namespace check {
+
+struct GradientExpectations {
+  Expectation query, key, value;  // in the shapes of the inputs
+  Expectation bias;               // as the bias; empty without one
+  Expectation scale;              // [1]
+  Expectation softcap;            // [1]; empty without one
+};
+
+// Runs the reference in the problem's dtype and in the next larger type. With a sample: of the loss
+// over its rows alone.
+GradientExpectations gradient_expectations(const Problem& problem, const Incoming& incoming,
+                                           const Sample& sample = {});
+
+}  // namespace check

@@ -1,0 +1,271 @@
+// Laws of gradients that hold bit by bit: neither threads nor passes nor the rest of the batch
+// matter.
+#include <gtest/gtest.h>
+
+#include "gradients/gradient_problems.h"
+#include "laws/executors.h"
+#include "laws/sanitizers.h"
+
+namespace laws {
+namespace {
+
+bool any(Descriptor&) { return true; }
+
+// PyTorch #88718, FlashAttention #384: gradients that depended on threads, or changed between runs.
+TEST(GradientBits, reg_thread_count_bits) {
+  for_gradient_problems(250, any, [](const Case& c, const GradientCase& g, Random& random) {
+    Forward f(c);
+    const rapt::Gradients alone = backward(f, g);
+    Reversed reversed;
+    Shuffled shuffled(random.next(), 5);
+    Threads two(2), three(3), nine(9);
+    rapt::Executor* executors[] = {&reversed, &shuffled, &two, &three, &nine};
+    for (rapt::Executor* executor : executors) {
+      Context context;
+      context.executor = executor;
+      EXPECT_TRUE(same_gradients(backward(f, g, context), alone));
+    }
+    Context one;
+    one.threads = 1;
+    EXPECT_TRUE(same_gradients(backward(f, g, one), alone));
+    EXPECT_TRUE(same_gradients(backward(f, g), alone)) << "not the same again";
+  });
+}
+
+// Lengths of several chunks of keys and segments of queries, for all numbers of threads.
+const char* const kLong[] = {
+    "q700k900d16:mask=causal(bottom-right):dropout=0.1,7:softcap=20:seed=1",
+    "h1q1500k1500d8:bias=[1,1500]:seed=2",
+    "h4/2q300k777d12v5:bf16:mask=window(200,40):seed=3",
+    "h3/1q1030k17d8:f16:backward=f32:seed=4",
+    "b2h2q500k600d4:f64:packed=7:mask=causal:backward=lse:seed=5",
+    "[2]h2q400k300d8:query=[1,1]:mask=boolean(0.3,[1,300]):weights(10..20):seed=6",
+};
+
+TEST(GradientBits, OfAllNumbersOfThreads) {
+  for (const char* line : kLong) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    const GradientCase g(c);
+    Forward f(c);
+    Context one;
+    one.threads = 1;
+    const rapt::Gradients alone = backward(f, g, one);
+    for (const int threads : {2, 3, 4, 5, 7, 8, 12, 16, 31, 33, 64}) {
+      if (RAPT_SANITIZED && threads > 5) break;
+      Threads executor(threads);
+      Context context;
+      context.executor = &executor;
+      EXPECT_TRUE(same_gradients(backward(f, g, context), alone)) << threads << " threads";
+    }
+    Shuffled shuffled(5, 13);
+    Context context;
+    context.executor = &shuffled;
+    EXPECT_TRUE(same_gradients(backward(f, g, context), alone)) << "in another order";
+    context = {};  // the library's own threads
+    EXPECT_TRUE(same_gradients(backward(f, g, context), alone));
+
+    BackwardRequest request = g.request();
+    request.passes = BackwardPasses::two;
+    EXPECT_TRUE(same_gradients(backward(f, g.inputs(f.result.state()), request), alone))
+        << "in two passes";
+    Threads four(4);
+    context.executor = &four;
+    EXPECT_TRUE(same_gradients(backward(f, g.inputs(f.result.state()), request, context), alone))
+        << "in two passes of four threads";
+  }
+}
+
+TEST(GradientBits, OfTwoPassesAreThoseOfOne) {
+  for_gradient_problems(300, any, [](const Case& c, const GradientCase& g, Random&) {
+    Forward f(c);
+    BackwardRequest request = g.request();
+    request.passes = BackwardPasses::one;
+    const rapt::Gradients one = backward(f, g.inputs(f.result.state()), request);
+    request.passes = BackwardPasses::two;
+    EXPECT_TRUE(same_gradients(backward(f, g.inputs(f.result.state()), request), one));
+  });
+}
+
+// Which others are wanted does not change d_query, d_key and d_value. (Sums over heads that share
+// nothing else, as d_bias and d_scale may be, are made in the order in which heads come, and that
+// follows from what is shared and wanted.)
+TEST(GradientBits, OfSomeAreThoseOfAll) {
+  for_gradient_problems(150, any, [](const Case& c, const GradientCase& g, Random& random) {
+    Forward f(c);
+    const BackwardInputs inputs = g.inputs(f.result.state());
+    rapt::Gradients all = backward(f, g);
+    BackwardRequest request = g.request();
+    for (bool* wanted : {&request.query, &request.key, &request.value, &request.bias,
+                         &request.scale, &request.scores})
+      *wanted = *wanted && random.chance(0.5);
+    const rapt::Gradients some = backward(f, inputs, request);
+    const auto same = [](const char* name, const Tensor& got, const Tensor& of_all, bool wanted) {
+      ASSERT_EQ(got.defined(), wanted) << name;
+      if (wanted) {
+        EXPECT_TRUE(same_bits(got, of_all)) << name;
+      }
+    };
+    same("d_query", some.d_query, all.d_query, request.query);
+    same("d_key", some.d_key, all.d_key, request.key);
+    same("d_value", some.d_value, all.d_value, request.value);
+  });
+}
+
+// The caller's memory: workspace of the promised size at any address and full of NaN, gradients
+// full of NaN. Nothing beside them is touched.
+TEST(GradientBits, IntoTheCallersMemory) {
+  for_gradient_problems(200, any, [](const Case& c, const GradientCase& g, Random& random) {
+    Forward f(c);
+    const rapt::Gradients expected = backward(f, g);
+    rapt::Gradients got = spoilt_like(expected);
+    Threads threads(static_cast<int>(random.between(1, 4)));
+    Context context;
+    if (random.chance(0.7)) context.executor = &threads;
+    const size_t bytes = rapt::backward_workspace_bytes(f.in.query, f.in.key, f.in.value, f.options,
+                                                        g.request(), context);
+    constexpr size_t kCanary = 64;
+    const auto shift = static_cast<size_t>(random.between(0, 63));
+    std::vector<std::byte> memory(bytes + shift + 2 * kCanary, std::byte{0xff});
+    const std::span<std::byte> workspace(memory.data() + kCanary + shift, bytes);
+    const auto call = [&](std::span<std::byte> scratch) {
+      scaled_dot_product_attention_backward(f.in.query, f.in.key, f.in.value, f.options,
+                                            g.inputs(f.result.state()), g.request(),
+                                            outputs_of(got), scratch, context);
+    };
+    if (bytes > 0) {
+      EXPECT_THROW(call(workspace.first(bytes - 1)), rapt::Error);
+      EXPECT_TRUE(same_gradients(got, spoilt_like(expected))) << "written in spite of the error";
+    }
+    call(workspace);
+    EXPECT_TRUE(same_gradients(got, expected));
+    for (size_t i = 0; i < memory.size(); ++i)
+      if (i < kCanary + shift || i >= kCanary + shift + bytes) {
+        ASSERT_EQ(memory[i], std::byte{0xff}) << "byte " << i << " of " << bytes;
+      }
+  });
+}
+
+// Inputs of any strides, and gradients, state and d_output too.
+TEST(GradientBits, StridedIsContiguous) {
+  for_gradient_problems(200, any, [](const Case& c, const GradientCase& g, Random& random) {
+    Forward f(c);
+    const rapt::Gradients expected = backward(f, g);
+    const auto layout = [&] { return static_cast<Layout>(random.between(0, kLayouts - 1)); };
+    const Strided output(f.result.output, layout()), lse(f.result.statistic, layout()),
+        d_output(g.d_output, layout());
+    BackwardInputs inputs = g.inputs(f.result.state());
+    inputs.state.output = output;
+    inputs.state.statistic = lse;
+    inputs.d_output = d_output;
+    AttentionOptions options = c.options;  // over the dense bias
+    options.weights = f.options.weights;
+    EXPECT_TRUE(same_gradients(scaled_dot_product_attention_backward(c.query, c.key, c.value,
+                                                                     options, inputs, g.request()),
+                               expected))
+        << "dense inputs, strided state";
+    const auto spread = [&](const Tensor& t) { return Strided(t, layout()); };
+    const rapt::Gradients nan = spoilt_like(expected);
+    const Strided d_query = spread(nan.d_query), d_key = spread(nan.d_key),
+                  d_value = spread(nan.d_value);
+    rapt::Gradients rest = spoilt_like(expected);
+    GradientOutputs outputs = outputs_of(rest);
+    outputs.d_query = d_query;
+    outputs.d_key = d_key;
+    outputs.d_value = d_value;
+    for (TensorView* t : {&outputs.d_query, &outputs.d_key, &outputs.d_value}) t->read_only = false;
+    std::vector<std::byte> workspace(
+        rapt::backward_workspace_bytes(f.in.query, f.in.key, f.in.value, f.options, g.request()));
+    scaled_dot_product_attention_backward(f.in.query, f.in.key, f.in.value, f.options,
+                                          g.inputs(f.result.state()), g.request(), outputs,
+                                          workspace);
+    EXPECT_TRUE(same_bits(outputs.d_query, expected.d_query));
+    EXPECT_TRUE(same_bits(outputs.d_key, expected.d_key));
+    EXPECT_TRUE(same_bits(outputs.d_value, expected.d_value));
+  });
+}
+
+// One entry of a leading dimension alone has the bits that it has in the batch.
+TEST(GradientBits, AloneOrInABatch) {
+  const auto separate = [](Descriptor& d) {
+    const bool whole = !d.leading.empty() && d.query.leading == d.leading &&
+                       d.key.leading == d.leading && d.value.leading == d.leading && d.heads() > 0;
+    // Dropout counts heads in the call; masks and biases of the batch would have to be cut, too.
+    d.dropout = 0;
+    d.dropout_seed = 0;
+    d.has_bias = false;
+    d.bias = {};
+    d.bias_dims = {};
+    d.excluded_by_bias = 0;
+    d.bias_dtype.reset();
+    d.captures.weights.reset();
+    for (Side* side : {&d.query, &d.key, &d.value}) side->repeated = -1;
+    return whole && std::ranges::none_of(d.masks, &MaskSpec::holds_tensor);
+  };
+  for_gradient_problems(150, separate, [](const Case& c, const GradientCase& g, Random& random) {
+    const Descriptor& d = c.descriptor;
+    const int dim = static_cast<int>(random.between(0, static_cast<int64_t>(d.leading.size()) - 1));
+    const Dims one{random.between(0, d.leading[static_cast<size_t>(dim)] - 1)};
+    Forward f(c);
+    BackwardRequest request = g.request();
+    request.scale = request.scores = false;  // sums over the batch
+    const BackwardInputs inputs = g.inputs(f.result.state());
+    const rapt::Gradients whole = backward(f, inputs, request);
+    const Tensor output = taken(f.result.output, dim, one),
+                 lse = taken(f.result.statistic, dim, one), d_output = taken(g.d_output, dim, one);
+    BackwardInputs part;
+    part.state.output = output;
+    part.state.statistic = lse;
+    part.d_output = d_output;
+    Tensor d_lse;
+    if (g.d_lse.defined()) {
+      d_lse = taken(g.d_lse, dim, one);
+      part.d_statistic = d_lse;
+    }
+    const Tensor query = taken(c.query, dim, one), key = taken(c.key, dim, one),
+                 value = taken(c.value, dim, one);
+    const rapt::Gradients alone =
+        scaled_dot_product_attention_backward(query, key, value, c.options, part, request);
+    EXPECT_TRUE(same_bits(alone.d_query, taken(whole.d_query, dim, one)));
+    EXPECT_TRUE(same_bits(alone.d_key, taken(whole.d_key, dim, one)));
+    EXPECT_TRUE(same_bits(alone.d_value, taken(whole.d_value, dim, one)));
+  });
+}
+
+// A power of two in what comes from behind is one in every gradient.
+TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
+  const auto far_from_limits = [](Descriptor& d) {
+    // What is denormal, as weights far below the largest are, does not scale bit by bit.
+    return d.dtype != DType::f16 && d.magnitude <= 1 && std::abs(d.scale.value_or(1)) <= 1;
+  };
+  for_gradient_problems(
+      150, far_from_limits, [](const Case& c, const GradientCase& g, Random& random) {
+        const double factor = random.pick({8.0, 1024.0, 0.25, -2.0});
+        const auto scaled = [&](const Tensor& t) {
+          return t.defined() ? mapped(t, [&](double x, auto) { return factor * x; }) : Tensor{};
+        };
+        Forward f(c);
+        const Tensor d_output = scaled(g.d_output), d_lse = scaled(g.d_lse),
+                     d_weights = scaled(g.d_weights);
+        BackwardInputs inputs = g.inputs(f.result.state());
+        const rapt::Gradients once = backward(f, inputs, g.request());
+        inputs.d_output = d_output;
+        if (d_lse.defined()) inputs.d_statistic = d_lse;
+        if (d_weights.defined()) inputs.d_weights = d_weights;
+        const rapt::Gradients got = backward(f, inputs, g.request());
+        // Zeros may have either sign.
+        const auto positive = [](const Tensor& t, double by) {
+          return t.defined() ? mapped(t, [&](double x, auto) { return x == 0 ? 0 : by * x; })
+                             : Tensor{};
+        };
+        const auto normal = [&](const rapt::Gradients& all, double by) {
+          return rapt::Gradients{positive(all.d_query, by), positive(all.d_key, by),
+                                 positive(all.d_value, by), positive(all.d_bias, by),
+                                 positive(all.d_scale, by), positive(all.d_scores, by)};
+        };
+        EXPECT_TRUE(same_gradients(normal(got, 1), normal(once, factor)));
+      });
+}
+
+}  // namespace
+}  // namespace laws

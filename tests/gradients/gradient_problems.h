@@ -1,0 +1,154 @@
+#pragma once
+// Problems for laws of gradients, and short ways to call the backward pass in a test.
+#include <algorithm>
+#include <cstring>
+
+#include "check/gradient_comparison.h"
+#include "check/law_grid.h"
+#include "laws/call.h"
+
+namespace laws {
+
+using rapt::BackwardInputs;
+using rapt::BackwardPasses;
+using rapt::BackwardRequest;
+using rapt::GradientOutputs;
+using rapt::scaled_dot_product_attention_backward;
+
+// The axes that make the cells of the law; what a cell leaves open is drawn.
+inline constexpr double kDropouts[] = {0, 0.3};
+inline constexpr size_t kDTypes = 4;  // of the axis: without outputs of another dtype
+
+struct Cell {
+  uint8_t mask = 0, dtype = 0, heads = 0, dropout = 0;
+};
+
+inline bool can_be(const GridPoint& point) {
+  return std::ranges::none_of(kConflicts, [&](const Conflict& c) {
+    const auto holds = [&](const AxisValue& v) {
+      return kAxes[v.axis].values[point[v.axis]] == v.value;
+    };
+    return holds(c.a) && holds(c.b);
+  });
+}
+
+// A point with the cell's values; of captures those that have gradients.
+inline GridPoint drawn_point(const Cell& cell, Random& random) {
+  GridPoint point;
+  do {
+    for (size_t axis = 0; axis < kAxisCount; ++axis)
+      point[axis] = static_cast<uint8_t>(
+          random.between(0, static_cast<int64_t>(kAxes[axis].values.size()) - 1));
+    point[kMaskAxis] = cell.mask;
+    point[kHeadsAxis] = cell.heads;
+    point[kDTypeAxis] = cell.dtype;
+    // f32 outputs of 16-bit inputs stand behind these.
+    const bool wide = cell.dtype >= 2 && random.chance(0.2);
+    if (wide) point[kDTypeAxis] = static_cast<uint8_t>(cell.dtype + 2);
+    constexpr int64_t kWithGradients = 4;  // none and three kinds of weights
+    point[kCaptureAxis] =
+        static_cast<uint8_t>(random.chance(0.5) ? 0 : random.between(0, kWithGradients - 1));
+    // Packed sequences have neither biases nor weights, and would hardly ever be drawn.
+    point[kPackedAxis] = random.chance(0.25);
+    if (point[kPackedAxis]) point[kBiasAxis] = point[kCaptureAxis] = 0;
+  } while (!can_be(point));
+  return point;
+}
+
+inline Descriptor gradient_problem(const Cell& cell, Random& random) {
+  Descriptor d = descriptor_at(drawn_point(cell, random), random);
+  d.dropout = kDropouts[cell.dropout];
+  d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
+  d.backward.d_lse = random.chance(0.4);
+  d.backward.two_passes = random.chance(0.3);
+  d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
+  return d;
+}
+
+inline Cell random_cell(Random& random) {
+  const auto below = [&](size_t count) {
+    return static_cast<uint8_t>(random.between(0, static_cast<int64_t>(count) - 1));
+  };
+  return {below(std::size(axis_values::kMask)), below(kDTypes),
+          below(std::size(axis_values::kHeads)), below(std::size(kDropouts))};
+}
+
+// Calls law(case, gradients of its results, random) for `count` problems that `fits` takes, as
+// for_problems() does.
+inline void for_gradient_problems(
+    int count, const std::function<bool(Descriptor&)>& fits,
+    const std::function<void(const Case&, const GradientCase&, Random&)>& law) {
+  uint64_t seed = base_seed();
+  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+  for (const char* c = info->name(); *c; ++c)
+    seed = seed * 1099511628211u + static_cast<uint8_t>(*c);
+  Random random(seed);
+  for (int n = 0; n < problem_count(count) && !testing::Test::HasFailure();) {
+    Descriptor d = gradient_problem(random_cell(random), random);
+    if (fits && !fits(d)) continue;
+    ++n;
+    const Case c(d);
+    SCOPED_TRACE("rapt check '" + to_string(c.descriptor) + "'");
+    const GradientCase g(c);
+    law(c, g, random);
+  }
+}
+
+inline testing::AssertionResult same_gradients(const rapt::Gradients& got,
+                                               const rapt::Gradients& expected) {
+  constexpr std::pair<const char*, Tensor rapt::Gradients::*> kTensors[] = {
+      {"d_query", &rapt::Gradients::d_query}, {"d_key", &rapt::Gradients::d_key},
+      {"d_value", &rapt::Gradients::d_value}, {"d_bias", &rapt::Gradients::d_bias},
+      {"d_scale", &rapt::Gradients::d_scale}, {"d_scores", &rapt::Gradients::d_scores}};
+  for (const auto& [name, tensor] : kTensors) {
+    if ((got.*tensor).defined() != (expected.*tensor).defined())
+      return testing::AssertionFailure() << name << " is there only once";
+    if (!(got.*tensor).defined()) continue;
+    if (auto same = same_bits(got.*tensor, expected.*tensor); !same)
+      return same << " (" << name << ")";
+  }
+  return testing::AssertionSuccess();
+}
+
+// The forward pass of a case, inputs as laid out, and what the backward pass reads of it.
+struct Forward {
+  Case::Inputs in;
+  AttentionOptions options;
+  AttentionResult result;
+
+  explicit Forward(const check::Case& c)
+      : in(c.laid_out()),
+        options(c.wanted_options()),
+        result(scaled_dot_product_attention(in.query, in.key, in.value, options)) {}
+};
+
+inline rapt::Gradients backward(Forward& f, const BackwardInputs& inputs,
+                                const BackwardRequest& request, const Context& context = {}) {
+  return scaled_dot_product_attention_backward(f.in.query, f.in.key, f.in.value, f.options, inputs,
+                                               request, context);
+}
+inline rapt::Gradients backward(Forward& f, const GradientCase& g, const Context& context = {}) {
+  return backward(f, g.inputs(f.result.state()), g.request(), context);
+}
+
+// Views of those that are there.
+inline GradientOutputs outputs_of(rapt::Gradients& g) {
+  const auto view = [](Tensor& t) { return t.defined() ? t.view() : TensorView{}; };
+  return {view(g.d_query), view(g.d_key),   view(g.d_value),
+          view(g.d_bias),  view(g.d_scale), view(g.d_scores)};
+}
+
+// Tensors like those of `g`, every byte 0xff: NaN.
+inline rapt::Gradients spoilt_like(const rapt::Gradients& g) {
+  const auto like = [](const Tensor& t) {
+    if (!t.defined()) return Tensor{};
+    Tensor spoilt(t.dtype(), t.dims());
+    const auto bytes = static_cast<size_t>(t.count() * rapt::size_of(t.dtype()));
+    if (bytes > 0) std::memset(spoilt.data(), 0xff, bytes);
+    return spoilt;
+  };
+  return {like(g.d_query), like(g.d_key),   like(g.d_value),
+          like(g.d_bias),  like(g.d_scale), like(g.d_scores)};
+}
+
+}  // namespace laws
