@@ -151,7 +151,8 @@ Command add_check(CLI::App& root) {
       "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; softcap=X; packed=N\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
-      "          precision=fma; invariant; dropout=P,SEED; magnitude=X; seed=N\n\n"
+      "          precision=fma; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "
+      "seed=N\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'");
   return {app,

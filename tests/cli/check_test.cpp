@@ -38,16 +38,18 @@ TEST_F(CheckTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_TRUE(problem.at("ok").get<bool>());
   EXPECT_TRUE(problem.at("compared").at("rows").is_null());
   EXPECT_TRUE(problem.at("compared").at("heads").is_null());
+  EXPECT_TRUE(problem.at("gradients").at("rows").is_null());
+  EXPECT_TRUE(problem.at("gradients").at("heads").is_null());
   std::vector<std::string> names;
+  for (const Json& tensor : problem.at("tensors")) names.push_back(tensor.at("name"));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"output", "lse", "d_query", "d_key", "d_value", "d_scale"}));
   for (const Json& tensor : problem.at("tensors")) {
-    names.push_back(tensor.at("name").get<std::string>());
     EXPECT_TRUE(tensor.at("ok").get<bool>());
     EXPECT_LE(tensor.at("error").get<double>(), tensor.at("allowed").get<double>());
     EXPECT_LE(tensor.at("rms_error").get<double>(), tensor.at("rms_allowed").get<double>());
     EXPECT_TRUE(tensor.at("message").is_null());
   }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"output", "lse", "d_query", "d_key", "d_value", "d_scale"}));
   EXPECT_GT(problem.at("time").at("cpu_seconds").get<double>(), 0);
   EXPECT_GT(problem.at("time").at("gflops").get<double>(), 0);
   EXPECT_GT(problem.at("peak").at("fma_gflops").get<double>(), 0);
@@ -55,16 +57,29 @@ TEST_F(CheckTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_TRUE(problem.at("plan").contains("isa") && problem.at("plan").contains("kernel"));
 }
 
-TEST_F(CheckTest, GradientsCanBeLeftOut) {
-  const Ran ran = rapt({"check", "--json", "--forward-only", "q7k9d4v3"});
+TEST_F(CheckTest, ComparesGradients) {
+  Ran ran = rapt({"check", "h4/2q40k50d8:bias:softcap=5:dropout=0.2,7:backward=lse,two"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_EQ(Json::parse(ran.out)["problems"][0]["tensors"].size(), 2u);
+  for (const char* part : {"h4/2q40k50d8:bias:softcap=5:dropout=0.2,7:backward=lse,two\n",
+                           "gradients    of all 40 rows of all 4 heads", "d_query      error ",
+                           "d_key        error ", "d_value      error ", "d_bias       error ",
+                           "d_scale      error ", "d_scores     error "}) {
+    EXPECT_TRUE(contains(ran.out, part)) << part << " is missing in\n" << ran.out;
+  }
+  ran = rapt({"check", "--forward-only", "q7k9d4"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_FALSE(contains(ran.out, "d_query")) << ran.out;
+  ran = rapt({"check", "--forward-only", "--json", "q7k9d4"});
+  EXPECT_TRUE(Json::parse(ran.out)["problems"][0]["gradients"].is_null()) << ran.out;
 }
 
 TEST_F(CheckTest, LargeProblemsAreComparedInPart) {
   const Ran ran = rapt({"check", "--json", "h2q5000k5000d64:seed=2"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
-  const Json rows = Json::parse(ran.out)["problems"][0]["compared"]["rows"];
+  const Json problem = Json::parse(ran.out)["problems"][0];
+  const Json rows = problem["compared"]["rows"];
+  EXPECT_GT(problem["gradients"]["rows"].size(), 10u);
+  EXPECT_LT(problem["gradients"]["rows"].size(), rows.size());
   EXPECT_GT(rows.size(), 100u);
   EXPECT_LT(rows.size(), 5000u);
 }

@@ -71,6 +71,8 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"q4k5d6:invariant:packed=3:precision=fma", "q4k5d6:precision=fma:invariant:packed=3"},
       {"q4k5d6:entropy:dropout=1e-1,7", "q4k5d6:dropout=0.1,7:entropy"},
       {"q4k5d6:dropout=0.5,0", "q4k5d6:dropout=0.5"},
+      {"q4k5d6:backward=two,lse:entropy", "q4k5d6:entropy:backward=lse,two"},
+      {"q4k5d6:f16:backward=lse,two,f32", "q4k5d6:f16:backward=lse,f32,two"},
       {"q4k5d6:dropout=0,18446744073709551615", "q4k5d6"},
   };
   for (const auto& [written, canonical] : cases) {
@@ -127,6 +129,10 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:map(0,1)", 12, "expected rows of the map from 1 to 4"},
       {"q4k5d6:top_k(6)", 14, "expected top_k from 1 to 5"},
       {"q4k5d6:dropout", 15, "expected '='"},
+      {"q4k5d6:backward", 16, "expected '='"},
+      {"q4k5d6:backward=", 17, "expected lse, f32 and two"},
+      {"q4k5d6:backward=lse,lse", 21, "expected lse, f32 and two, each once"},
+      {"q4k5d6:backward=f32", 17, "expected f32 for bf16 and f16"},
       {"q4k5d6:dropout=1", 16, "expected a probability from 0 to below 1"},
       {"q4k5d6:dropout=0.1,", 20, "expected a seed"},
       {"q4k5d6:dropout=0.1,-1", 20, "expected a seed"},
