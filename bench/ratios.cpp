@@ -44,10 +44,10 @@ std::function<Call()> forward(const std::string& text) {
 }
 
 std::function<Call()> backward(const std::string& text,
-                               const timing::BackwardSettings& settings = {}) {
-  return [text, settings]() -> Call {
+                               rapt::BackwardPasses passes = rapt::BackwardPasses::one) {
+  return [text, passes]() -> Call {
     const auto problem =
-        std::make_shared<timing::BackwardProblem>(check::parse_descriptor(text), settings);
+        std::make_shared<timing::BackwardProblem>(check::parse_descriptor(text), passes);
     return [problem] { problem->call(); };
   };
 }
@@ -90,17 +90,17 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
     const struct {
       const char* name;
       std::string fields;
-      timing::BackwardSettings settings;
+      rapt::BackwardPasses passes;
       Goal goal;
     } of_backward[] = {
-        {"dropout 0.1", "", {0.1, rapt::BackwardPasses::one}, {1.35, 1.35}},
-        {"bias with its gradient", ":bias", {}, {1.5, 1.5}},
-        {"two passes", "", {0, rapt::BackwardPasses::two}, {}},
+        {"dropout 0.1", ":dropout=0.1", rapt::BackwardPasses::one, {1.35, 1.35}},
+        {"bias with its gradient", ":bias", rapt::BackwardPasses::one, {1.5, 1.5}},
+        {"two passes", "", rapt::BackwardPasses::two, {}},
     };
     for (const auto& option : of_backward) {
       if (n > kLongestBackward) continue;
       cases.push_back({std::string("backward, ") + option.name + " n=" + length, backward(plain),
-                       backward(plain + option.fields, option.settings),
+                       backward(plain + option.fields, option.passes),
                        bench::on_this_core(option.goal)});
     }
   }

@@ -227,7 +227,8 @@ int main(int argc, char** argv) try {
   // The workspace is that for `threads` threads, whoever runs it.
   rapt::Context with_all;
   with_all.executor = &all;
-  timing::BackwardProblem backward(check::parse_descriptor("h1q2048k2048d64"), {}, with_all);
+  timing::BackwardProblem backward(check::parse_descriptor("h1q2048k2048d64"),
+                                   rapt::BackwardPasses::one, with_all);
   Times fma, of_one_head, of_eight_heads, of_backward;
   for (int repetition = 0; repetition < arguments.repetitions; ++repetition) {
     fma.measure(run_fma, one, all);

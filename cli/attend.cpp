@@ -173,6 +173,7 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
   report.bias = problem.bias_file;
   report.packed = options.packed.defined();
   report.invariant = options.invariant;
+  report.dropout = options.dropout;
   report.precision = a.precision;
   return report;
 }

@@ -17,8 +17,6 @@ namespace {
 // Names of the contract whose feature does not exist yet.
 constexpr UnbuiltOption kUnbuilt[] = {
     {"--method", "approximations"},
-    {"--dropout", "dropped weights"},
-    {"--seed", "the seed of dropout"},
 };
 
 void check_normalizer(const std::string& name) {
@@ -80,6 +78,7 @@ void check_together(const AttendArguments& a) {
   if (a.packed.empty() && !a.packed_keys.empty()) {
     throw usage_error("--packed-keys needs --packed, where the queries of each sequence start");
   }
+  if (a.dropout.empty() && !a.seed.empty()) throw usage_error("--seed needs --dropout");
   if (!a.stats_file.empty() && !place_of("--stats", a.stats_file).many()) {
     throw usage_error("--stats: several tensors go into a .npz or .safetensors file, got '" +
                       a.stats_file + "'");
@@ -155,6 +154,10 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "start, from 0 to q_len");
   text("--packed-keys", a.packed_keys, "F", "Attention",
        "the same for keys and values (default: as --packed)");
+  text("--dropout", a.dropout, "P", "Attention",
+       "drop weights with this probability, 0 to below 1, and divide the others by 1 - P; changes "
+       "the output alone");
+  text("--seed", a.seed, "N", "Attention", "of --dropout: what is dropped (default 0)");
   text("--precision", a.precision, "NAME", "Attention",
        "auto (default; bf16 by its dot product where that is faster) or fma");
   app.add_flag("--invariant", a.invariant,

@@ -12,7 +12,8 @@ namespace rapt::cli {
 struct AttendArguments {
   std::string query, key, value, text, dim, heads;
   std::string bias, scale, dtype, normalizer = "softmax", memory_limit;
-  std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys;
+  std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys, dropout,
+                                     seed;
   std::vector<std::string> masks, scores;
   std::string output, lse, weights, weights_rows, weights_pool, head;
   std::string stats_file, progress = "auto";

@@ -69,6 +69,18 @@ void read_scores(const AttendArguments& a, Problem& problem) {
   }
 }
 
+Dropout dropout_from(const AttendArguments& a) {
+  Dropout dropout;
+  if (!a.dropout.empty()) dropout.probability = parse_real("--dropout", a.dropout);
+  if (!(dropout.probability >= 0 && dropout.probability < 1)) {
+    throw usage_error("--dropout: expected a probability from 0 to below 1, got " + a.dropout);
+  }
+  const int64_t seed = a.seed.empty() ? 0 : parse_integer("--seed", a.seed);
+  if (seed < 0) throw usage_error("--seed: expected 0 or more, got " + a.seed);
+  dropout.seed = static_cast<uint64_t>(seed);
+  return dropout;
+}
+
 LoadedTensor read_starts(const std::string& option, const std::string& file, TensorInput& files) {
   LoadedTensor starts = files.read(option, file);
   // NumPy makes int32 on some systems, and flash-attention wants it; nothing is lost in between.
@@ -93,6 +105,7 @@ void check_problem_options(const AttendArguments& a) {
   threads_from(a.threads);
   dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) parse_real("--scale", a.scale);
+  dropout_from(a);
   Problem without_files;
   read_scores(a, without_files);
   check_input_options(a);
@@ -106,6 +119,7 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   AttentionOptions& options = problem.options;
   options.precision = a.precision == "fma" ? Precision::fma : Precision::automatic;
   options.invariant = a.invariant;
+  options.dropout = dropout_from(a);
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   read_scores(a, problem);

@@ -108,6 +108,9 @@ std::string summary_text(const AttendReport& r) {
   for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
   if (!masks.empty()) line("mask", masks);
   if (!r.bias.empty()) line("bias", r.bias);
+  if (r.dropout.probability > 0) {
+    line("dropout", fmt::format("{:.6g}, seed {}", r.dropout.probability, r.dropout.seed));
+  }
   line("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", r.plan.kernel, r.plan.isa,
                              r.plan.tile_queries, r.plan.block_keys));
   line("threads", std::to_string(r.plan.threads));
@@ -168,6 +171,11 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   document["packed"] = r.packed;
   document["precision"] = r.precision;
   document["invariant"] = r.invariant;
+  Json& dropout = document["dropout"];
+  if (r.dropout.probability > 0) {
+    dropout["probability"] = r.dropout.probability;
+    dropout["seed"] = r.dropout.seed;
+  }
   document["output"] = r.computed ? json_type(r.output) : Json();
   if (r.computed && small(r.output)) document["output"]["values"] = json_values(r.output);
   document["weights"] = r.weights.defined() ? json_type(r.weights) : Json();

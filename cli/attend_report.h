@@ -24,6 +24,7 @@ struct AttendReport {
   std::string bias;  // its file; empty if there is none
   bool packed = false;
   bool invariant = false;
+  Dropout dropout;
   std::string precision;
   Plan plan;
   bool computed = false;  // false: --plan, and all that a computation gives is absent

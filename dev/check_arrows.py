@@ -104,6 +104,7 @@ TABLE = [
     ("check/*tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
                             "check/*reference.h", "check/*tolerance.h"], STD,
      "the tolerance comes from the reference alone"),
+    ("check/philox.h", [], STD, "the reference's own random numbers"),
     ("check/captures.h", [], STD, "what a check wants is plain data"),
     ("check/**", PUBLIC_CORE + ["check/*.h"], STD, "checks are a customer of the core, without a "
      "test framework: the command line has them too"),

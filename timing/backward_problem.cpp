@@ -3,28 +3,23 @@
 namespace timing {
 namespace {
 
-rapt::AttentionOptions with_dropout(rapt::AttentionOptions options, double probability) {
-  options.dropout = {probability, 1};
-  return options;
-}
-
 rapt::BackwardRequest request_of(const rapt::AttentionOptions& options,
-                                 const BackwardSettings& settings) {
+                                 rapt::BackwardPasses passes) {
   rapt::BackwardRequest request;
   request.bias = options.bias.defined();
-  request.passes = settings.passes;
+  request.passes = passes;
   return request;
 }
 
 }  // namespace
 
-BackwardProblem::BackwardProblem(const check::Descriptor& descriptor,
-                                 const BackwardSettings& settings, const rapt::Context& context)
+BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::BackwardPasses passes,
+                                 const rapt::Context& context)
     : context_(context),
       case_(descriptor),
       inputs_(case_.laid_out()),
-      options_(with_dropout(case_.wanted_options(), settings.dropout)),
-      request_(request_of(options_, settings)),
+      options_(case_.wanted_options()),
+      request_(request_of(options_, passes)),
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
       forward_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,
                                                   options_, context_)),

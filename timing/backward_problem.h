@@ -11,17 +11,11 @@
 
 namespace timing {
 
-// What a descriptor does not say. The gradients of query, key and value are always wanted, that of
-// the bias where there is one.
-struct BackwardSettings {
-  double dropout = 0;  // probability
-  rapt::BackwardPasses passes = rapt::BackwardPasses::one;
-};
-
+// The gradients of query, key and value are wanted, and that of the bias where there is one.
 class BackwardProblem {
  public:
   explicit BackwardProblem(const check::Descriptor& descriptor,
-                           const BackwardSettings& settings = {},
+                           rapt::BackwardPasses passes = rapt::BackwardPasses::one,
                            const rapt::Context& context = one_thread());
   BackwardProblem(const BackwardProblem&) = delete;
   BackwardProblem& operator=(const BackwardProblem&) = delete;
@@ -45,8 +39,8 @@ class BackwardProblem {
   const rapt::Context context_;
   const check::Case case_;
   const check::Case::Inputs inputs_;
-  rapt::AttentionOptions options_;
-  rapt::BackwardRequest request_;
+  const rapt::AttentionOptions options_;
+  const rapt::BackwardRequest request_;
   rapt::Plan plan_;
   rapt::AttentionResult forward_;
   rapt::Tensor d_output_;

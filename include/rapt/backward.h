@@ -60,13 +60,16 @@ struct BackwardInputs {
 // Where the call with the caller's memory writes. Every member must be there exactly when it is
 // wanted. d_query, d_key and d_value have the shapes of query, key and value.
 struct GradientOutputs {
-  TensorView d_query = {}, d_key = {}, d_value = {};  // the query's dtype or request.dtype
-  TensorView d_bias = {};                             // the shape of the bias; f32, or f64 for f64
-  TensorView d_scale = {};                            // [] f64
+  TensorView d_query = {};  // the query's dtype or request.dtype, as the next two
+  TensorView d_key = {};
+  TensorView d_value = {};
+  TensorView d_bias = {};    // the shape of the bias; f32, or f64 for f64
+  TensorView d_scale = {};   // [] f64
   TensorView d_scores = {};  // [parameters] f64, in the order of options.scores and, within one, of
                              // its real parameters
 };
 
+// What the simple call returns; those that were not asked for are absent.
 struct Gradients {
   Tensor d_query, d_key, d_value, d_bias, d_scale, d_scores;  // as GradientOutputs; if wanted
 };

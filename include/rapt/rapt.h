@@ -20,6 +20,7 @@
 #include "rapt/mask/window.h"
 #include "rapt/score/softcap.h"
 #include "rapt/state.h"
+#include "rapt/tangents.h"
 #include "rapt/tensor.h"
 #include "rapt/thread_pool.h"
 #include "rapt/variants.h"

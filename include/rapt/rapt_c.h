@@ -361,7 +361,6 @@ rapt_status rapt_prepared_forward(const rapt_prepared* prepared, const rapt_tens
                                   const rapt_tensor* key, const rapt_tensor* value,
                                   const rapt_results* results, void* workspace,
                                   size_t workspace_bytes);
-
 rapt_status rapt_prepared_backward_workspace_bytes(const rapt_prepared* prepared,
                                                    const rapt_tensor* query, const rapt_tensor* key,
                                                    const rapt_tensor* value,

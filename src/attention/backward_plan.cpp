@@ -1,10 +1,10 @@
 // Parts, components and the layout of scratch memory of a backward call.
 #include "attention/backward_plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include "rapt/instruction_sets.h"
 
 namespace rapt {
 namespace {
@@ -38,7 +38,7 @@ constexpr double kWorkOfTask = 4e6;
 constexpr int64_t kItemsPerWorker = 4;
 
 int64_t l2_bytes() {
-  static const int64_t bytes = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), kLeastL2);
+  static const int64_t bytes = std::max<int64_t>(cache_sizes().l2, kLeastL2);
   return bytes;
 }
 
@@ -46,18 +46,22 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 
 Sharing sharing_of(const Problem& p, const TensorView& view, bool wanted) {
   Sharing s;
-  s.wanted = wanted;
   const int missing = p.leading_rank - (view.rank - 2);
   for (int i = 0; i < p.leading_rank; ++i) {
     const int64_t n = i < missing ? 1 : view.shape[i - missing];
     s.divisor[i] = wanted && p.leading[i] > n ? p.leading[i] / n : 1;
-    s.shared |= s.divisor[i] > 1;
   }
   return s;
 }
 
-bool same_sharing(const Problem& p, const Sharing& a, const Sharing& b) {
-  return std::equal(a.divisor, a.divisor + p.leading_rank, b.divisor);
+// Do the heads of a component that share a matrix come one after the other?
+bool in_a_row(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
+  bool inner = false;
+  for (int i = 0; i < p.leading_rank; ++i) {
+    if (inner && s.divisor[i] != plan.block[i]) return false;
+    inner |= s.divisor[i] > 1;
+  }
+  return true;
 }
 
 // The matrix of a head, both counted within a component.
@@ -102,14 +106,8 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
     plan.component_heads *= plan.block[i];
     plan.components *= p.leading[i] / std::max<int64_t>(plan.block[i], 1);
   }
-  for (const int operand : {kOfKey, kOfValue, kOfQuery})
-    if (plan.primary < 0 && plan.sharing[operand].shared) plan.primary = operand;
-  for (int o = 0; o < kGradientOperands; ++o) {
-    const Sharing& s = plan.sharing[o];
-    const bool in_a_row = !s.shared || o == plan.primary ||
-                          (plan.primary >= 0 && same_sharing(p, s, plan.sharing[plan.primary]));
-    plan.slots[o] = in_a_row ? 1 : matrices(p, plan, s);
-  }
+  for (int o = 0; o < kGradientOperands; ++o)
+    plan.slots[o] = in_a_row(p, plan, plan.sharing[o]) ? 1 : matrices(p, plan, plan.sharing[o]);
 
   Tiling& t = plan.tiling;
   t.lanes = kernels.table.lanes;
@@ -189,11 +187,6 @@ void order_heads(const Problem& p, const BackwardPlan& plan, ComponentHead* head
     for (int o = 0; o < kGradientOperands; ++o)
       h.slot[o] = matrix_of(p, plan, plan.sharing[o], nth);
   }
-  if (plan.primary >= 0)
-    std::sort(heads, heads + count, [&](const ComponentHead& a, const ComponentHead& b) {
-      const int64_t x = a.slot[plan.primary], y = b.slot[plan.primary];
-      return x != y ? x < y : a.head < b.head;
-    });
   for (int o = 0; o < kGradientOperands; ++o) {
     std::fill_n(scratch, count, -1);  // the last head so far that adds to a matrix
     for (int64_t i = 0; i < count; ++i) {

@@ -2,7 +2,8 @@
 // How a backward call is cut, and in which order its sums are made.
 //
 // Gradients of what several heads share (grouped heads, broadcast dimensions) are sums over these
-// heads. Heads that share any gradient make a *component*; its heads come one after the other.
+// heads. Heads that share any gradient make a *component*; its heads come one after the other, in
+// the order of their indices, so that a sum does not depend on which other gradients are wanted.
 //
 // Within a head, queries are cut into as many *segments* as keys into *chunks*, by the lengths
 // alone. In *step* s, chunk c meets segment (c + s) mod parts: all chunks can be worked on at once,
@@ -19,14 +20,13 @@ namespace rapt {
 
 enum GradientOf : uint8_t { kOfQuery, kOfKey, kOfValue, kOfBias, kGradientOperands };
 
-// Along which leading dimensions an input is shared: `divisor` neighbours read the same matrix.
+// Along which leading dimensions an input is shared: `divisor` neighbours read the same matrix. One
+// whose gradient nobody wants counts as not shared.
 struct Sharing {
-  bool wanted = false;  // does anybody want its gradient? If not, it counts as not shared
-  bool shared = false;
   int64_t divisor[kMaxRank];  // [leading rank]
 };
 
-// A head of a component, in the order of sums. Matrices are counted within the component.
+// A head of a component. Matrices are counted within the component.
 struct ComponentHead {
   int64_t head;                     // its flat index, less that of the component's first head
   int64_t slot[kGradientOperands];  // where its sums are kept
@@ -40,8 +40,7 @@ struct BackwardPlan {
   int64_t components = 0;
   int64_t component_heads = 1;
   Sharing sharing[kGradientOperands];
-  int64_t slots[kGradientOperands];  // matrices of sums that a component needs at once
-  int primary = -1;                  // heads are ordered by its matrices; -1: as they come
+  int64_t slots[kGradientOperands];            // matrices of sums that a component needs at once
   int64_t longest_query = 0, longest_key = 0;  // of the sequences, padded to vectors
   int64_t longest_chunk = 0;
   int64_t cells_per_head = 0;  // parts of all sequences together
@@ -65,7 +64,7 @@ BackwardPlan backward_plan(const Problem& problem, const WantedGradients& wanted
                            const TensorView& key, const TensorView& value,
                            const AttentionOptions& options, double work, const Workers& available);
 
-// Writes the heads of a component in the order of sums; `scratch` [component_heads].
+// Writes the heads of a component in order; `scratch` [component_heads].
 void order_heads(const Problem& problem, const BackwardPlan& plan, ComponentHead* heads,
                  int64_t* scratch);
 

@@ -54,15 +54,11 @@ class GradientTiles {
   T* scratch(size_t offset) const noexcept {
     return tiles_.template scratch<T>(offset);
   }
-  // The address of a row of the head at work.
-  std::byte* row_of(const Operand& o, int64_t first, int64_t position) const noexcept {
-    return o.at(o.offset_of(index_, p_.leading_rank) + (first + position) * o.row_stride);
-  }
   std::byte* query_row(const Operand& o, int64_t position) const noexcept {
-    return row_of(o, sequence().query_begin, position);
+    return tiles_.query_row(o, position);
   }
   std::byte* key_row(const Operand& o, int64_t position) const noexcept {
-    return row_of(o, sequence().key_begin, position);
+    return tiles_.key_row(o, position);
   }
 
   // Calls visit(tile, offset) for the tiles of a unit.

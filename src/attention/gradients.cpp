@@ -16,35 +16,9 @@ std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
-// A tensor that is read. `whence` ends the message for one that is missing.
-Bytes check_read(const char* name, const TensorView& view, Shape expected, DType dtype) {
-  if (!std::ranges::equal(view.dims(), expected))
-    fail(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
-  if (view.dtype != dtype)
-    fail(ErrorCode::dtype,
-         described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
-  if (!view.data && !view.empty())
-    fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
-  const Bytes bytes = extent_of(name, view);
-  check_alignment(name, view);
-  return bytes;
-}
-
-// [..., q_len] or, with `dims`, [..., q_len, dims].
-struct RowShape {
-  int64_t lengths[kMaxRank + 2];
-  int rank;
-
-  RowShape(const Problem& p, std::initializer_list<int64_t> last) : rank(p.leading_rank) {
-    std::copy_n(p.leading, p.leading_rank, lengths);
-    for (const int64_t n : last) lengths[rank++] = n;
-  }
-  operator Shape() const { return {lengths, static_cast<size_t>(rank)}; }
-};
-
 void require(const char* name, const TensorView& view, const char* what) {
   if (!view.defined())
-    fail(ErrorCode::argument, std::string(name) + " is missing; the backward pass needs " + what);
+    fail(ErrorCode::argument, std::string(name) + " is missing; the call needs " + what);
 }
 
 // The bytes of everything that check_gradient_inputs() has looked at.
@@ -60,6 +34,30 @@ void check_apart_from_gradient_inputs(const Written& written, const BackwardInpu
 }
 
 }  // namespace
+
+RowShape::RowShape(const Problem& p, std::initializer_list<int64_t> last) : rank(p.leading_rank) {
+  std::copy_n(p.leading, p.leading_rank, lengths);
+  for (const int64_t n : last) lengths[rank++] = n;
+}
+
+void check_read(const char* name, const TensorView& view, Shape expected, DType dtype) {
+  if (!std::ranges::equal(view.dims(), expected))
+    fail(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+  if (view.dtype != dtype)
+    fail(ErrorCode::dtype,
+         described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
+  if (!view.data && !view.empty())
+    fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
+  extent_of(name, view);
+  check_alignment(name, view);
+}
+
+void take_rows(const char* name, const TensorView& view, const RowShape& shape, DType dtype,
+               bool matrix, Operand& operand) {
+  check_read(name, view, shape, dtype);
+  take_written(view, matrix, operand);
+  if (view.empty()) operand.data = nullptr;
+}
 
 int64_t real_parameters(const ScoreRef& score) {
   return std::ranges::count_if(score.declaration->parameters, [](const Parameter& parameter) {
@@ -110,26 +108,27 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
       parameters);
 }
 
+void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
+  require("state.output", state.output, "the forward pass's output");
+  require("state.statistic", state.statistic, "the forward pass's statistic (lse)");
+  if (state.extra.defined())
+    fail(ErrorCode::argument, "state.extra is given, but this normaliser has no extra output");
+  take_rows("state.output", state.output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
+            in.output);
+  take_rows("state.statistic", state.statistic, {p, {p.q_len}}, p.result_dtype, false,
+            in.statistic);
+}
+
 GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& options,
                                      const BackwardInputs& given) {
-  require("state.output", given.state.output, "the forward pass's output");
-  require("state.statistic", given.state.statistic, "the forward pass's statistic (lse)");
-  require("d_output", given.d_output, "the gradient of the output");
-  if (given.state.extra.defined())
-    fail(ErrorCode::argument, "state.extra is given, but this normaliser has no extra output");
-  const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
   GradientInputs in;
-  const auto take = [&](const char* name, const TensorView& view, const RowShape& shape,
-                        DType dtype, bool matrix, Operand& operand) {
-    check_read(name, view, shape, dtype);
-    take_written(view, matrix, operand);
-    if (view.empty()) operand.data = nullptr;
-  };
-  take("state.output", given.state.output, rows, p.output_dtype, true, in.output);
-  take("state.statistic", given.state.statistic, numbers, p.result_dtype, false, in.statistic);
-  take("d_output", given.d_output, rows, p.output_dtype, true, in.d_output);
+  check_state(p, given.state, in);
+  require("d_output", given.d_output, "the gradient of the output");
+  take_rows("d_output", given.d_output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
+            in.d_output);
   if (given.d_statistic.defined())
-    take("d_statistic", given.d_statistic, numbers, p.result_dtype, false, in.d_statistic);
+    take_rows("d_statistic", given.d_statistic, {p, {p.q_len}}, p.result_dtype, false,
+              in.d_statistic);
   if (!given.d_weights.defined()) return in;
   if (!options.weights)
     fail(ErrorCode::argument,

@@ -62,6 +62,24 @@ void describe_gradients(const Problem& problem, const WantedGradients& wanted,
                         const TensorView& query, const TensorView& key, const TensorView& value,
                         const AttentionOptions& options, GradientSpec (&specs)[kGradients]);
 
+// The shape of what there is per query: [..., q_len] or, with `last` {q_len, dims}, rows.
+struct RowShape {
+  int64_t lengths[kMaxRank + 2];
+  int rank;
+
+  RowShape(const Problem& problem, std::initializer_list<int64_t> last);
+  operator Shape() const { return {lengths, static_cast<size_t>(rank)}; }
+};
+
+// Checks a tensor that is read. Throws Error(shape, dtype, argument, overflow).
+void check_read(const char* name, const TensorView& view, Shape expected, DType dtype);
+// The same for a tensor per query, of which `operand` becomes the view; an empty one has no data.
+void take_rows(const char* name, const TensorView& view, const RowShape& shape, DType dtype,
+               bool matrix, Operand& operand);
+
+// What the forward pass left: output and statistic. Throws as check_gradient_inputs().
+void check_state(const Problem& problem, const AttentionState& state, GradientInputs& inputs);
+
 // Throws Error(argument, shape, dtype, overlap, overflow).
 GradientInputs check_gradient_inputs(const Problem& problem, const AttentionOptions& options,
                                      const BackwardInputs& inputs);

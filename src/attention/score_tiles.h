@@ -273,6 +273,14 @@ class ScoreTiles {
     return range.begin < end && begin < range.end;
   }
 
+  // The address of a row of queries, or of keys, of the head and sequence at work.
+  std::byte* query_row(const Operand& o, int64_t position) const noexcept {
+    return row_of(o, sequence_.query_begin + position);
+  }
+  std::byte* key_row(const Operand& o, int64_t position) const noexcept {
+    return row_of(o, sequence_.key_begin + position);
+  }
+
   bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
   bool partial() const noexcept { return partial_; }
   const uint64_t* bits() const noexcept { return bits_; }  // of the first key that the tile sees
@@ -291,6 +299,10 @@ class ScoreTiles {
   }
 
  private:
+  std::byte* row_of(const Operand& o, int64_t row) const noexcept {
+    return o.at(offset_of(o) + row * o.row_stride);
+  }
+
   // Score hooks and bias, in natural units. Hooks leave the maximum stale, so the tile counts as
   // partial and exclude() finds it again.
   void change_scores(QueryTile<E>& tile, Positions keys, E* before) noexcept {

@@ -127,6 +127,16 @@ RAPT_NOINLINE void add_dots(const E* a, const E* b, int64_t count, int64_t queri
   }
 }
 
+// sums [queries] += a tile [keys][queries], summed over its keys.
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void add_sums(const E* tile, int64_t keys, int64_t queries, E* sums) noexcept {
+  for (int64_t x = 0; x < queries; x += V::kLanes) {
+    V sum = V::splat(0);
+    for (int64_t j = 0; j < keys; ++j) sum = add(sum, V::load(tile + j * queries + x));
+    store(sums + x, add(V::load(sums + x), sum));
+  }
+}
+
 // Sum of the lanes, always in the same order.
 template <class V>
 RAPT_INLINE typename V::Element sum_of(V v) {

@@ -41,6 +41,10 @@ struct NormalizerKernels {
   // Null for a normaliser without a backward pass.
   void (*backward)(const void* normalizer, Tile<E>& tile, E* d_weights, const E* statistic,
                    const E* delta) noexcept;
+  // Null for a normaliser without tangents and second derivatives.
+  void (*tangent)(const void* normalizer, Tile<E>& tile, E* tangents, const E* statistic) noexcept;
+  void (*backward_tangent)(const void* normalizer, Tile<E>& tile,
+                           const SecondTile<E>& second) noexcept;
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
 };
 
@@ -88,6 +92,12 @@ struct ScoreKernels {
   int real_parameters;
   // Null for a score without a backward pass.
   void (*backward)(const void* score, const E* before, Tile<E>& tile, E* sums) noexcept;
+  // Null for a score without tangents and second derivatives.
+  void (*tangent)(const void* score, const E* before, Tile<E>& tile,
+                  const double* parameters) noexcept;
+  void (*backward_tangent)(const void* score, const E* before, const E* before_tangents,
+                           Tile<E>& tile, E* d_tangents, const double* parameters,
+                           E* sums) noexcept;
 };
 
 // Queries of a tile whose weights (d_scores) meet rows of d_output (query).
@@ -115,6 +125,9 @@ struct GradientKernels {
   // bias [rows, keys] += d_scores^T; a stride of 0 sums over that dimension. Not both are 0.
   void (*add_bias_gradient)(const E* d_scores /* [keys][queries] */, int64_t keys, int64_t queries,
                             int64_t rows, E* bias, int64_t row_stride, int64_t key_stride) noexcept;
+  // sums [queries] += the sum of a tile over its keys.
+  void (*add_sums)(const E* tile /* [keys][queries] */, int64_t keys, int64_t queries,
+                   E* sums) noexcept;
   double (*sum_of_tile)(const E* tile, int64_t count) noexcept;
   // out [count, dims] = factor * from, rows of `from` `stride` apart; out may be `from`. By DType.
   void (*store_key_rows[kStorageTypes])(const E* from, int64_t stride, int64_t count, int64_t dims,

@@ -32,6 +32,17 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
                     const E* delta) noexcept {
       static_cast<const N*>(n)->template backward<V>(t, d_weights, statistic, delta);
     };
+  if constexpr (requires(const N& n, Tile<E>& t, E* e, SecondTile<E>& s) {
+                  n.template tangent<V>(t, e, e);
+                  n.template backward_tangent<V>(t, s);
+                }) {
+    k.tangent = [](const void* n, Tile<E>& t, E* tangents, const E* statistic) noexcept {
+      static_cast<const N*>(n)->template tangent<V>(t, tangents, statistic);
+    };
+    k.backward_tangent = [](const void* n, Tile<E>& t, const SecondTile<E>& second) noexcept {
+      static_cast<const N*>(n)->template backward_tangent<V>(t, second);
+    };
+  }
   k.apply = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template apply<V>(t);
   };

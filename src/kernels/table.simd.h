@@ -29,6 +29,19 @@ constexpr ScoreKernels<typename V::Element> score_kernels() {
       static_cast<const S*>(s)->template backward<V>(before, t, sums);
     };
   }
+  if constexpr (requires(const S& s, Tile<E>& t, E* e, const double* p) {
+                  s.template tangent<V>(e, t, p);
+                  s.template backward_tangent<V>(e, e, t, e, p, e);
+                }) {
+    k.tangent = [](const void* s, const E* before, Tile<E>& t, const double* parameters) noexcept {
+      static_cast<const S*>(s)->template tangent<V>(before, t, parameters);
+    };
+    k.backward_tangent = [](const void* s, const E* before, const E* before_tangents, Tile<E>& t,
+                            E* d_tangents, const double* parameters, E* sums) noexcept {
+      static_cast<const S*>(s)->template backward_tangent<V>(before, before_tangents, t, d_tangents,
+                                                             parameters, sums);
+    };
+  }
   return k;
 }
 
@@ -106,6 +119,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.add_to_keys_of_bits = add_to_keys_of_bits<V>;
     t.gradients.add_dots = add_dots<V>;
     t.gradients.add_bias_gradient = add_bias_gradient<V>;
+    t.gradients.add_sums = add_sums<V>;
     t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
     t.exclude = exclude<V>;

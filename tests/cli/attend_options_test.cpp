@@ -123,6 +123,26 @@ TEST_F(OptionsTest, InvariantIsPassedOn) {
   EXPECT_EQ(Json::parse(rapt(attend({"--invariant", "--json"})).out).at("invariant"), true);
 }
 
+TEST_F(OptionsTest, DropoutIsPassedOnAndReported) {
+  AttentionOptions options;
+  for (const uint64_t seed : {0, 7}) {
+    options.dropout = {0.4, seed};
+    std::vector<std::string> more = {"--dropout", "0.4"};
+    if (seed != 0) more.insert(more.end(), {"--seed", std::to_string(seed)});
+    expect_same(
+        output_of(more),
+        scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options).output);
+    more.push_back("--json");
+    EXPECT_EQ(Json::parse(rapt(attend(more)).out).at("dropout"),
+              (Json{{"probability", 0.4}, {"seed", seed}}));
+    more.back() = "--plan";
+    const Ran summary = rapt(attend(more));
+    EXPECT_TRUE(contains(summary.out, "dropout   0.4, seed " + std::to_string(seed)))
+        << summary.out;
+  }
+  EXPECT_TRUE(Json::parse(rapt(attend({"--json"})).out).at("dropout").is_null());
+}
+
 TEST_F(OptionsTest, SoftcapIsAScoreOfTheCatalogue) {
   const Softcap cap(0.25);
   AttentionOptions options;

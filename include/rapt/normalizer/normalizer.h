@@ -29,6 +29,14 @@
 //                       rowsum(d_output * output) - d_statistic. Where the statistic is -inf there
 //                       is no key, and all becomes 0. Without this hook there are no gradients.
 //
+// and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units,
+// whatever kTakesLog2 says, and no state but the statistic:
+//
+//   tangent<V>(tile, tangents, statistic)   scores -> final weights P; tangents [keys][queries] of
+//                       the scores, S' -> P o S': the weights' tangents, but for what all keys of a
+//                       row share, and summed over the keys the statistic's
+//   backward_tangent<V>(tile, second)   the derivative of backward(): see SecondTile
+//
 // A whole-row normaliser sees the blocks more than once: collect<V>(tile) for all blocks, then
 // bool solve<V>(tile), and so again while solve() of some tile asks for another pass; then
 // apply<V>(tile) for all blocks. Candidates are kept per query as [kCandidates][queries]; a row
@@ -48,6 +56,17 @@ struct Finish {
   E* extra_inverse = nullptr;  // multiplies the extra output
   E* statistic = nullptr;
   E* entropy = nullptr;
+};
+
+// What backward_tangent() works on beside tile.scores: gradients as backward() has them, and with a
+// prime the tangents of everything.
+template <class E>
+struct SecondTile {
+  E* d_weights;                                // [keys][queries] dP -> dS
+  E* tangents;                                 // [keys][queries] S' -> P'
+  E* d_weights_tangents;                       // [keys][queries] dP' -> dS'
+  const E *statistic, *delta;                  // [queries]
+  const E *statistic_tangent, *delta_tangent;  // [queries]
 };
 
 template <class... T>

@@ -82,6 +82,29 @@ struct Softmax {
                  : backward_in<false, V>(t, d_weights, statistic, delta);
   }
 
+  template <class V>
+  void tangent(Tile<typename V::Element>& t, typename V::Element* tangents,
+               const typename V::Element* statistic) const noexcept {
+    for_each_weight<V>(t, statistic, [&](int64_t at, int64_t, V weight) {
+      store(tangents + at, mul(weight, V::load(tangents + at)));
+    });
+  }
+
+  // P' = P (S' - lse') and, with dS = P (dP - delta), dS' = dS (S' - lse') + P (dP' - delta').
+  template <class V>
+  void backward_tangent(Tile<typename V::Element>& t,
+                        const SecondTile<typename V::Element>& second) const noexcept {
+    const SecondTile<typename V::Element> s = second;
+    for_each_weight<V>(t, s.statistic, [&](int64_t at, int64_t x, V weight) {
+      const V grows = sub(V::load(s.tangents + at), V::load(s.statistic_tangent + x));
+      const V d_score = mul(weight, sub(V::load(s.d_weights + at), V::load(s.delta + x)));
+      const V moved = sub(V::load(s.d_weights_tangents + at), V::load(s.delta_tangent + x));
+      store(s.tangents + at, mul(weight, grows));
+      store(s.d_weights + at, d_score);
+      store(s.d_weights_tangents + at, fma(weight, moved, mul(d_score, grows)));
+    });
+  }
+
  private:
   // What is subtracted from the scores; 0 for a row that has seen no key, because -inf - (-inf)
   // would be NaN.
@@ -168,6 +191,31 @@ struct Softmax {
     }
   }
 
+  // The lse, as what is subtracted from the scores. Without a key the weights are e^-inf = 0,
+  // whatever the scores.
+  template <bool kLog2Units, class V>
+  static V shift_of_lse(V lse) noexcept {
+    return select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()),
+                  kLog2Units ? mul(lse, V::set(kLog2E)) : lse);
+  }
+
+  // Scores in natural units -> weights, one vector after the other: visit(place in the tile, first
+  // query, weights).
+  template <class V, class Visit>
+  static void for_each_weight(Tile<typename V::Element>& t, const typename V::Element* statistic,
+                              const Visit& visit) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    typename V::Element* const scores = t.scores;
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const V shift = shift_of_lse<false>(V::load(statistic + x));
+      for (int64_t at = x; at < keys * step; at += step) {
+        const V weight = exponential<false>(V::load(scores + at), shift);
+        store(scores + at, weight);
+        visit(at, x, weight);
+      }
+    }
+  }
+
   template <bool kLog2Units, class V>
   static void backward_in(Tile<typename V::Element>& t, typename V::Element* d_weights,
                           const typename V::Element* statistic,
@@ -175,9 +223,7 @@ struct Softmax {
     const int64_t keys = t.keys, step = t.queries;
     for (int64_t x = 0; x < step; x += V::kLanes) {
       const V lse = V::load(statistic + x), centre = V::load(delta + x);
-      // Without a key the weights are e^-inf = 0, whatever the scores.
-      const V shift = select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()),
-                             kLog2Units ? mul(lse, V::set(kLog2E)) : lse);
+      const V shift = shift_of_lse<kLog2Units>(lse);
       typename V::Element* s = t.scores + x;
       typename V::Element* d = d_weights + x;
       for (int64_t j = 0; j < keys; ++j, s += step, d += step) {

@@ -20,6 +20,23 @@
 //                             [queries] gets, added, those of the parameters. A gradient of 0 stays
 //                             0 whatever `before` is: the pair may be excluded.
 //
+// and, for tangents and second derivatives (rapt/tangents.h), with `parameters` [kRealParameters]
+// the tangents of the parameters
+//
+//   template <class V> void tangent(const typename V::Element* before, Tile<...>& tile,
+//                                   const double* parameters) const noexcept;
+//                             tile.scores holds the tangents of `before` and gets those of what
+//                             apply() made of it
+//   template <class V> void backward_tangent(const typename V::Element* before,
+//                                            const typename V::Element* before_tangents,
+//                                            Tile<...>& tile, typename V::Element* d_tangents,
+//                                            const double* parameters,
+//                                            typename V::Element* sums) const noexcept;
+//                             the derivative of backward(): tile.scores as there, d_tangents
+//                             [keys][queries] likewise their tangents; sums [kRealParameters]
+//                             [queries] gets, added, the tangents of what backward() adds. Where
+//                             gradient and tangent are 0, both stay 0.
+//
 // A template over the vector type V of src/kernels/simd/; it names no instruction set. Scores are
 // applied in the order in which they are given. They see every pair of the tile, also those that a
 // mask excludes afterwards.

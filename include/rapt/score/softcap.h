@@ -48,6 +48,50 @@ struct Softcap {
       store(sums + i, add(V::load(sums + i), sum));
     }
   }
+
+  template <class V>
+  void tangent(const typename V::Element* before, Tile<typename V::Element>& t,
+               const double* parameters) const noexcept {
+    const V inverse = V::set(1 / cap), one = V::set(1), d_cap = V::set(parameters[0]);
+    typename V::Element* const tangents = t.scores;
+    const int64_t count = t.keys * t.queries;
+    for (int64_t at = 0; at < count; at += V::kLanes) {
+      const V x = mul(V::load(before + at), inverse), y = tanh(x), slope = sub(one, mul(y, y));
+      const V by_cap = sub(y, mul(x, slope));
+      store(tangents + at, fma(slope, V::load(tangents + at), mul(by_cap, d_cap)));
+    }
+  }
+
+  // With x' = (s' - x cap') / cap, the slope's tangent is -2 y slope x' and that of what the cap
+  // moves, tanh x - x slope, is 2 x y slope x'.
+  template <class V>
+  void backward_tangent(const typename V::Element* before,
+                        const typename V::Element* before_tangents, Tile<typename V::Element>& t,
+                        typename V::Element* d_tangents, const double* parameters,
+                        typename V::Element* sums) const noexcept {
+    const V inverse = V::set(1 / cap), one = V::set(1), zero = V::set(0), two = V::set(2);
+    const V d_cap = V::set(parameters[0]);
+    const int64_t keys = t.keys, queries = t.queries;
+    typename V::Element* const gradients = t.scores;
+    for (int64_t i = 0; i < queries; i += V::kLanes) {
+      V sum = zero;
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t at = j * queries + i;
+        const V d = V::load(gradients + at), d_tangent = V::load(d_tangents + at);
+        const V x = mul(V::load(before + at), inverse);
+        const V y = tanh(x), slope = sub(one, mul(y, y));
+        const V moved = mul(sub(V::load(before_tangents + at), mul(x, d_cap)), inverse);
+        const V bend = mul(two, mul(mul(y, slope), moved));
+        const auto none = equal(d, zero), still = equal(d_tangent, zero);
+        sum = add(sum, select(none, zero, mul(d, mul(x, bend))));
+        sum = add(sum, select(still, zero, mul(d_tangent, sub(y, mul(x, slope)))));
+        const V turned = select(none, zero, mul(d, bend));
+        store(d_tangents + at, sub(select(still, zero, mul(d_tangent, slope)), turned));
+        store(gradients + at, select(none, zero, mul(d, slope)));
+      }
+      store(sums + i, add(V::load(sums + i), sum));
+    }
+  }
 };
 
 }  // namespace rapt

@@ -1,0 +1,89 @@
+#pragma once
+// Forward mode and second derivatives of scaled dot-product attention, in O(n) memory.
+//
+// A tangent is how fast a number changes when the inputs move: query by query', key by key', and so
+// on, which the caller chooses. With the symbols of rapt/backward.h, S the scores before the
+// normaliser, Z = scale Q K^T, K and V of the query's own group, and a prime for tangents:
+//
+//   Z'   = scale (Q' K^T + Q K'^T) + scale' Q K^T
+//   S'   = dS/dZ o Z' + sum over parameters of dS/dparameter parameter' + bias'
+//   lse' = rowsum(P o S'),   P' = P o (S' - lse')
+//   O'   = (P' o keep / (1 - p)) V + (P o keep / (1 - p)) V'
+//
+// That is the product of the Jacobian and a vector (attention_jvp). The same for the backward pass,
+// "forward over reverse", is the product of the Hessian of any loss and a vector
+// (attention_backward_jvp), with slope = dS/dZ:
+//
+//   dP'     = keep / (1 - p) o (dO' V^T + dO V'^T)
+//   delta'  = rowsum(P' o dP + P o dP') - dlse'
+//   dS'     = P' o (dP - delta) + P o (dP' - delta')
+//   dZ'     = slope o dS' + slope' o dS
+//   dV'     = (P' o keep / (1 - p))^T dO + (P o keep / (1 - p))^T dO'
+//   dQ'     = scale (dZ' K + dZ K') + scale' dZ K
+//   dK'     = scale (dZ'^T Q + dZ^T Q') + scale' dZ^T Q
+//   dscale' = sum(dZ' o (Q K^T) + dZ o (Q' K^T + Q K'^T))
+//   dbias'  = dS', and the parameters' likewise: summed as their gradients are
+//
+// For a loss whose d_output depends on the output, d_output' is the loss's own Hessian times the O'
+// that attention_jvp gives; d_output' = 0 leaves the second derivative of the attention alone.
+// Source: the product rule, applied to Dao et al. 2022, arXiv:2205.14135, appendix B.2; forward
+// over reverse: Pearlmutter 1994, "Fast exact multiplication by the Hessian", Neural Computation 6.
+//
+// All that the backward pass takes is taken: masks, heads in groups, broadcast dimensions, f32, f64
+// and 16 bits (computed in f32), strides, packed sequences, bias, scores, dropout with the same
+// pairs. Not the gradient of returned weights: Error(unsupported). Excluded pairs contribute
+// nothing, be their numbers or tangents NaN; a query without a key has tangents 0, and so has the
+// gradient of a key that no query sees. The same bits for any number of threads and any executor.
+//
+// Memory beside the results: three numbers per query, and per thread what a tile of queries and a
+// few blocks of keys need.
+#include <span>
+
+#include "rapt/backward.h"
+
+namespace rapt {
+
+// Tangents of what the forward pass is called with, each of the shape and dtype of its primal; what
+// is absent does not move: 0. Any strides.
+struct InputTangents {
+  TensorView query = {}, key = {}, value = {};
+  TensorView bias = {};                 // only with options.bias
+  double scale = 0;                     // also where the scale is the default one
+  std::span<const double> scores = {};  // [parameters], in the order of GradientOutputs::d_scores;
+                                        // empty: 0
+};
+
+// Tangents of what comes from behind the forward pass: [..., q_len, value_dim] and [..., q_len], as
+// BackwardInputs. Absent: 0.
+struct OutputTangents {
+  TensorView d_output = {}, d_statistic = {};
+};
+
+struct StateTangents {
+  Tensor output;     // [..., q_len, value_dim], the dtype of state.output
+  Tensor statistic;  // [..., q_len], of lse; f32, or f64 for f64
+};
+
+// Tangents of the results of a forward call with these inputs and options, of which `state` holds
+// output and statistic. Captures are not looked at. Some 2.5 times the work of the forward call.
+//
+// Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output or lse,
+// for tangents of a bias or of score parameters that the call does not have; Error(shape, dtype)
+// for a state or tangents of another problem; Error(unsupported) for a normaliser or score without
+// tangents.
+StateTangents attention_jvp(const TensorView& query, const TensorView& key, const TensorView& value,
+                            const AttentionOptions& options, const AttentionState& state,
+                            const InputTangents& tangents, const Context& context = {});
+
+// Tangents of the gradients that scaled_dot_product_attention_backward() gives for these inputs and
+// request (whose `passes` are not looked at): d_query', d_key', ..., each as its gradient in shape
+// and dtype. Some 5 times the work of the backward call.
+//
+// Throws Error as that call, and as attention_jvp(); Error(unsupported) for d_weights.
+Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
+                                 const TensorView& value, const AttentionOptions& options,
+                                 const BackwardInputs& inputs, const InputTangents& tangents,
+                                 const OutputTangents& output_tangents,
+                                 const BackwardRequest& request = {}, const Context& context = {});
+
+}  // namespace rapt

@@ -1,0 +1,237 @@
+// The verbs of forward mode and of second derivatives: attention_jvp(), attention_backward_jvp().
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "attention/resources.h"
+#include "attention/score_tiles.h"
+#include "attention/tangents.h"
+#include "attention/visible.h"
+#include "attention/written.h"
+
+namespace rapt {
+namespace {
+
+// Work, in that of the forward pass: products of forward mode are five, those of the three walks of
+// second derivatives 6, 10 and 9 at most.
+constexpr double kForwardMode = 2.5, kSecondDerivatives = 12.5;
+
+[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+
+TangentInputs check_tangents(const Problem& p, const TensorView& query, const TensorView& key,
+                             const TensorView& value, const AttentionOptions& options,
+                             const InputTangents& given, int64_t score_parameters) {
+  TangentInputs in;
+  const auto take = [&](const char* name, const TensorView& view, const TensorView& primal,
+                        Operand& operand) {
+    if (!view.defined()) return;
+    check_read(name, view, primal.dims(), p.dtype);
+    if (!view.empty()) take_operand(view, p, operand);
+  };
+  take("tangents.query", given.query, query, in.query);
+  take("tangents.key", given.key, key, in.key);
+  take("tangents.value", given.value, value, in.value);
+  if (given.bias.defined()) {
+    if (!p.has_bias) fail(ErrorCode::argument, "tangents.bias, but the options have no bias");
+    check_read("tangents.bias", given.bias, options.bias.dims(), options.bias.dtype);
+    if (!given.bias.empty()) take_bias_operand(given.bias, p, in.bias);
+  }
+  if (!std::isfinite(given.scale))
+    fail(ErrorCode::argument, "tangents.scale is not finite; expected any finite number");
+  in.scale = given.scale;
+  if (!given.scores.empty() && static_cast<int64_t>(given.scores.size()) != score_parameters)
+    fail(ErrorCode::argument, "tangents.scores has " + std::to_string(given.scores.size()) +
+                                  " numbers; the real parameters of the scores are " +
+                                  std::to_string(score_parameters));
+  in.scores.assign(given.scores.begin(), given.scores.end());
+  in.scores.resize(static_cast<size_t>(score_parameters));
+  return in;
+}
+
+// A tensor of zeros.
+Tensor zeros(DType dtype, Shape shape) {
+  Tensor t(dtype, shape);
+  if (t.count() > 0) std::memset(t.data(), 0, bytes_of(shape, dtype));
+  return t;
+}
+
+// The kernels of a call, with scores in natural units.
+template <class E>
+struct NaturalKernels {
+  NormalizerKernels<E> normalizer;
+  Kernels<E> kernels;
+
+  NaturalKernels(const Problem& p, const AttentionOptions& options)
+      : normalizer(rapt::kernels<E>().normalizers[options.normalizer.index]),
+        kernels{rapt::kernels<E>(), *rapt::kernels<E>().fma[static_cast<int>(p.dtype)],
+                normalizer} {
+    if (!normalizer.tangent)
+      fail(ErrorCode::unsupported,
+           std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");
+    for (const ScoreRef& score : options.scores)
+      if (!kernels.table.scores[score.index].tangent)
+        fail(ErrorCode::unsupported,
+             std::string("score ") + score.declaration->name + " has no tangents");
+    normalizer.takes_log2 = false;
+  }
+  NaturalKernels(const NaturalKernels&) = delete;
+  NaturalKernels& operator=(const NaturalKernels&) = delete;
+};
+
+// Everything that both verbs share: how the call is cut, and its scratch.
+template <class E>
+class Prepared {
+  Workers available_;  // set while the plan is made
+  double worth_ = 1;
+
+ public:
+  NaturalKernels<E> natural;
+  BackwardPlan plan;
+  Cuts query_cuts, key_cuts;
+  TangentLayout layout;
+
+  Prepared(const Problem& p, const WantedGradients& wanted, const TensorView& query,
+           const TensorView& key, const TensorView& value, const AttentionOptions& options,
+           const Context& context, bool second)
+      : natural(p, options),
+        plan(make_plan(p, wanted, query, key, value, options, context, second)),
+        query_cuts(p, false, plan.tiling.unit_queries),
+        key_cuts(p, true, key_part(plan)),
+        layout((limit_workers(p), tangent_layout<E>(p, wanted, plan, options,
+                                                    Visible::slots(options.masks), second))) {}
+
+  // Calls visit(call) with the memory that it works in.
+  template <class Visit>
+  void with_call(const Problem& p, const WantedGradients& wanted, const AttentionOptions& options,
+                 const TangentInputs& inputs, const StateTargets& state,
+                 const GradientTargets& targets, const Visit& visit) const {
+    Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
+    const Captures no_captures = {};
+    const Outputs no_outputs = {};
+    const ForwardCall<E> scores{
+        p,
+        natural.kernels,
+        options.normalizer.object,
+        options.scores,
+        options.masks,
+        no_captures,
+        no_outputs,
+        nullptr,
+        plan.tiling,
+        layout.score_tiles,
+        checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes)};
+    TangentCall<E> call{scores,   wanted, plan, layout, inputs, state, targets, query_cuts,
+                        key_cuts, {},     {},   {},     {},     {},    {},      {}};
+    visit(call);
+  }
+
+ private:
+  BackwardPlan make_plan(const Problem& p, const WantedGradients& wanted, const TensorView& query,
+                         const TensorView& key, const TensorView& value,
+                         const AttentionOptions& options, const Context& context, bool second) {
+    const double work = work_of(p) * (second ? kSecondDerivatives : kForwardMode);
+    available_ = workers_of(work, context);
+    worth_ = worthwhile_workers(work);
+    return backward_plan(p, wanted, natural.kernels, query, key, value, options, work, available_);
+  }
+  // Tasks are smaller than those of the backward pass.
+  void limit_workers(const Problem& p) {
+    const int64_t tasks =
+        std::max(p.heads * query_cuts.count(), plan.components * key_cuts.count());
+    plan.workers = static_cast<int>(
+        std::clamp<int64_t>(tasks, 1, std::min<int64_t>(available_.most, int64_t(worth_))));
+    if (!available_.can_be_fewer) plan.workers = plan.tiling.to_executor ? available_.most : 1;
+  }
+};
+
+template <class E>
+StateTangents jvp(const Problem& p, const TensorView& query, const TensorView& key,
+                  const TensorView& value, const AttentionOptions& options,
+                  const AttentionState& state, const InputTangents& tangents,
+                  const Context& context) {
+  WantedGradients wanted;
+  for (const ScoreRef& score : options.scores) wanted.score_parameters += real_parameters(score);
+  TangentInputs in =
+      check_tangents(p, query, key, value, options, tangents, wanted.score_parameters);
+  check_state(p, state, in.primal);
+  const Prepared<E> prepared(p, wanted, query, key, value, options, context, false);
+  const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
+  check_memory_limit(
+      add_or_max(prepared.layout.bytes,
+                 add_or_max(bytes_of(rows, p.output_dtype), bytes_of(numbers, p.result_dtype))),
+      context, "");
+  StateTangents result{zeros(p.output_dtype, rows), zeros(p.result_dtype, numbers)};
+  StateTargets targets;
+  take_written(result.output, true, targets.output);
+  if (result.output.count() == 0) targets.output.data = nullptr;
+  take_written(result.statistic, false, targets.statistic);
+  prepared.with_call(p, wanted, options, in, targets, {},
+                     [&](const TangentCall<E>& call) { run_jvp(call, context); });
+  return result;
+}
+
+template <class E>
+Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorView& key,
+                       const TensorView& value, const AttentionOptions& options,
+                       const BackwardInputs& inputs, const InputTangents& tangents,
+                       const OutputTangents& output_tangents, const BackwardRequest& request,
+                       const Context& context) {
+  const WantedGradients wanted = wanted_gradients(p, options, request);
+  TangentInputs in =
+      check_tangents(p, query, key, value, options, tangents, wanted.score_parameters);
+  in.primal = check_gradient_inputs(p, options, inputs);
+  if (const TensorView& view = output_tangents.d_output; view.defined())
+    take_rows("output_tangents.d_output", view, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
+              in.d_output);
+  if (const TensorView& view = output_tangents.d_statistic; view.defined())
+    take_rows("output_tangents.d_statistic", view, {p, {p.q_len}}, p.result_dtype, false,
+              in.d_statistic);
+  const Prepared<E> prepared(p, wanted, query, key, value, options, context, true);
+  GradientSpec specs[kGradients];
+  describe_gradients(p, wanted, query, key, value, options, specs);
+  const int64_t numbers[] = {3, p.heads, p.q_len};
+  size_t needed = add_or_max(prepared.layout.bytes, bytes_of(numbers, p.result_dtype));
+  for (const GradientSpec& spec : specs)
+    if (spec.wanted) needed = add_or_max(needed, bytes_of(spec.dims(), spec.dtype));
+  check_memory_limit(needed, context, "");
+  Gradients result;
+  GradientOutputs outputs;
+  for (const GradientSpec& spec : specs) {
+    if (!spec.wanted) continue;
+    result.*spec.tensor = zeros(spec.dtype, spec.dims());
+    outputs.*spec.view = result.*spec.tensor;
+  }
+  const GradientTargets targets = check_gradient_outputs(p, specs, options, inputs, outputs, {});
+  prepared.with_call(p, wanted, options, in, {}, targets,
+                     [&](TangentCall<E>& call) { run_backward_jvp(call, context); });
+  return result;
+}
+
+}  // namespace
+
+StateTangents attention_jvp(const TensorView& query, const TensorView& key, const TensorView& value,
+                            const AttentionOptions& options, const AttentionState& state,
+                            const InputTangents& tangents, const Context& context) {
+  const Problem p = make_problem(query, key, value, options);
+  require_data(query, key, value, options);
+  return (p.result_dtype == DType::f64 ? jvp<double> : jvp<float>)(p, query, key, value, options,
+                                                                   state, tangents, context);
+}
+
+Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
+                                 const TensorView& value, const AttentionOptions& options,
+                                 const BackwardInputs& inputs, const InputTangents& tangents,
+                                 const OutputTangents& output_tangents,
+                                 const BackwardRequest& request, const Context& context) {
+  if (inputs.d_weights.defined())
+    fail(ErrorCode::unsupported, "second derivatives of returned weights; expected no d_weights");
+  const Problem p = make_problem(query, key, value, options);
+  require_data(query, key, value, options);
+  return (p.result_dtype == DType::f64 ? backward_jvp<double>
+                                       : backward_jvp<float>)(p, query, key, value, options, inputs,
+                                                              tangents, output_tangents, request,
+                                                              context);
+}
+
+}  // namespace rapt

@@ -1,0 +1,319 @@
+#pragma once
+// One worker at one head of a component: what it does with a segment, a chunk or a cell, and where
+// the sums are kept. The order of sums is said in backward_plan.h.
+#include <algorithm>
+
+#include "attention/gradient_tiles.h"
+
+namespace rapt {
+
+// The positions of a part.
+inline Positions part_of(int64_t part, int64_t length, int64_t whole) {
+  const int64_t begin = std::min(part * length, whole);
+  return {begin, 1, std::min(begin + length, whole) - begin};
+}
+
+// One worker at one head of a component.
+template <class E>
+class BackwardWorker {
+ public:
+  BackwardWorker(const BackwardCall<E>& call, const CancelToken* cancel, int worker, int64_t slot)
+      : call_(call),
+        p_(call.problem()),
+        plan_(call.plan),
+        wanted_(call.wanted),
+        layout_(call.layout),
+        tiles_(call, cancel, worker),
+        arrays_(wanted_.two_passes
+                    ? tiles_.template scratch<std::byte>(0)
+                    : call.template at<std::byte>(layout_.slots + static_cast<size_t>(slot) *
+                                                                      layout_.slot_bytes)) {}
+
+  bool stopped() const noexcept { return tiles_.stopped(); }
+  const Parts& parts() const noexcept { return parts_; }
+
+  void begin_head(int64_t component, int64_t sequence, int64_t nth) noexcept {
+    entry_ = call_.template at<ComponentHead>(layout_.heads)[nth];
+    head_ = first_head(p_, plan_, component) + entry_.head;
+    tiles_.begin_head(head_, sequence);
+    const Sequence& s = tiles_.sequence();
+    parts_ = parts_of(plan_.tiling, s.q_len, s.k_len);
+    first_cell_ = head_ * plan_.cells_per_head + call_.first_cell(sequence);
+  }
+
+  // One pass: what has to be there before the first step.
+  void prepare(int64_t part) noexcept {
+    begin_chunk(part);
+    clear_bias_rows(part);
+    for_each_unit(part, [&](Positions unit) {
+      const int64_t at = unit.start;
+      tiles_.pack_unit(unit, array(layout_.query_t) + at * p_.head_dim,
+                       array(layout_.d_output_t) + at * p_.value_dim, array(layout_.statistic) + at,
+                       array(layout_.delta) + at, true);
+      if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
+    });
+  }
+
+  // One pass: a chunk meets a segment.
+  void step(int64_t chunk, int64_t segment) noexcept {
+    const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
+    meet(chunk, segment, sides, [&](Positions unit) {
+      const int64_t at = unit.start;
+      return tiles_.begin_unit(unit, array(layout_.query_t) + at * p_.head_dim,
+                               array(layout_.d_output_t) + at * p_.value_dim,
+                               has_query_sums() ? query_sums(unit) : nullptr,
+                               array(layout_.statistic) + at, array(layout_.delta) + at, sides);
+    });
+  }
+
+  // One pass: after the last step.
+  void finish(int64_t part) noexcept {
+    end_chunk(part);
+    if (has_query_sums() && entry_.last[kOfQuery])
+      for_each_unit(part, [&](Positions unit) { store_queries(part, unit, query_sums(unit)); });
+  }
+
+  // Two passes: what the others need to know of the output.
+  void make_deltas(int64_t segment) noexcept {
+    for_each_unit(segment, [&](Positions unit) { pack_for(unit, true); });
+  }
+
+  // Two passes, first: a chunk meets all segments.
+  void run_chunk(int64_t chunk) noexcept {
+    begin_chunk(chunk);
+    constexpr Sides kKeys{false, true};
+    for (int64_t s = 0; s < parts_.count && !stopped(); ++s)
+      meet(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
+        pack_for(unit, false);
+        return begin_packed(unit, nullptr, kKeys);
+      });
+    end_chunk(chunk);
+  }
+
+  // Two passes, second: a unit of a segment meets all chunks.
+  void run_unit(int64_t segment, Positions unit) noexcept {
+    constexpr Sides kQueries{true, false};
+    E* const sums = has_query_sums() ? query_sums(unit) : nullptr;
+    if (sums && entry_.first[kOfQuery]) clear_queries(unit, sums);
+    pack_for(unit, false);
+    for (int64_t s = 0; s < parts_.count && !stopped(); ++s) {
+      const int64_t nth = (segment - s + parts_.count) % parts_.count;
+      const Positions chunk = part_of(nth, parts_.chunk, tiles_.sequence().k_len);
+      for_each_walk(chunk, [&] {
+        QueryUnit<E> one = begin_packed(unit, sums, kQueries);
+        tiles_.walk(one, {}, kQueries);
+      });
+    }
+    if (sums && entry_.last[kOfQuery]) store_queries(segment, unit, sums);
+  }
+
+  template <class Visit>
+  void for_each_unit(int64_t segment, const Visit& visit) noexcept {
+    const Positions all = part_of(segment, parts_.segment, tiles_.sequence().q_len);
+    const int64_t length = plan_.tiling.unit_queries;
+    for (int64_t at = 0; at < all.count && !stopped(); at += length)
+      visit(all.part(at, std::min(at + length, all.count)));
+  }
+
+  // A bias with one column: no chunk clears it.
+  void clear_bias_rows(int64_t segment) noexcept {
+    const Operand& bias = call_.targets.bias;
+    if (!bias.data || bias.dim_stride != 0 || bias.row_stride == 0 || !entry_.first[kOfBias])
+      return;
+    for_each_unit(segment, [&](Positions unit) {
+      for (int64_t i = 0; i < unit.count; ++i)
+        *reinterpret_cast<E*>(tiles_.query_row(bias, unit[i])) = 0;
+    });
+  }
+
+ private:
+  using KeySums = typename GradientTiles<E>::KeySums;
+
+  E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
+  bool has_query_sums() const noexcept { return wanted_.query || wanted_.scale; }
+  bool has_key_sums() const noexcept {
+    return wanted_.key || wanted_.value || wanted_.bias || wanted_.scores;
+  }
+
+  // Sums of d_query of a unit. In one pass the array holds all units, else one.
+  E* query_sums(Positions unit) const noexcept {
+    const int64_t queries = wanted_.two_passes
+                                ? std::min(plan_.tiling.unit_queries, plan_.longest_query)
+                                : plan_.longest_query;
+    return array(layout_.d_query_t) +
+           (entry_.slot[kOfQuery] * queries + (wanted_.two_passes ? 0 : unit.start)) * p_.head_dim;
+  }
+  void clear_queries(Positions unit, E* sums) const noexcept {
+    const int64_t lanes = plan_.tiling.lanes;
+    std::fill_n(sums, ceil_div(unit.count, lanes) * lanes * p_.head_dim, E(0));
+  }
+  void store_queries(int64_t segment, Positions unit, const E* sums) noexcept {
+    const double dots = tiles_.store_queries(unit, sums, wanted_.scale);
+    if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
+  }
+
+  // Two passes: the arrays of one unit.
+  void pack_for(Positions unit, bool with_delta) noexcept {
+    E* const delta = array(layout_.delta);
+    E* const known = call_.template at<E>(layout_.deltas) + head_ * p_.q_len +
+                     tiles_.sequence().query_begin + unit.start;
+    tiles_.pack_unit(unit, array(layout_.query_t), array(layout_.d_output_t),
+                     array(layout_.statistic), delta, with_delta);
+    if (with_delta) {
+      std::copy_n(delta, unit.count, known);
+    } else {
+      std::fill_n(std::copy_n(known, unit.count, delta), -unit.count & (plan_.tiling.lanes - 1),
+                  E(0));
+    }
+  }
+  QueryUnit<E> begin_packed(Positions unit, E* sums, Sides sides) noexcept {
+    return tiles_.begin_unit(unit, array(layout_.query_t), array(layout_.d_output_t), sums,
+                             array(layout_.statistic), array(layout_.delta), sides);
+  }
+
+  // Calls visit() with as many keys of a chunk loaded as share a walk over queries.
+  template <class Visit>
+  void for_each_walk(Positions chunk, const Visit& visit) noexcept {
+    for (int64_t at = 0; at < chunk.count && !stopped(); at += plan_.pass_keys) {
+      tiles_.load_keys(chunk[at], chunk[std::min(at + plan_.pass_keys, chunk.count)]);
+      visit();
+    }
+  }
+
+  template <class Begin>
+  void meet(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
+    const Positions keys = part_of(chunk, parts_.chunk, tiles_.sequence().k_len);
+    const KeySums sums = sides.keys ? open_sums(chunk, keys) : KeySums{};
+    for_each_walk(keys, [&] {
+      for_each_unit(segment, [&](Positions positions) {
+        QueryUnit<E> unit = begin_unit(positions);
+        tiles_.walk(unit, sums, sides);
+      });
+    });
+    if (sides.keys) close_sums(keys, sums);
+  }
+
+  // Sums of d_key or d_value: where the result goes; or in scratch, if the result is narrower, or
+  // while a cell is at work, if the result's rows are not dense.
+  enum class Place : uint8_t { nowhere, target, scratch, staged };
+  Place place_of(bool wanted, const Operand& target) const noexcept {
+    if (!wanted || !target.data) return Place::nowhere;
+    if (target.dtype != p_.result_dtype) return Place::scratch;
+    return target.dim_stride == 1 ? Place::target : Place::staged;
+  }
+  struct Rows {
+    E* data;
+    int64_t stride;
+  };
+  // Sums of the keys of a chunk.
+  Rows sums_of(GradientOf o, const Operand& target, int64_t dims, Positions keys, size_t sums,
+               size_t staged) const noexcept {
+    switch (place_of(true, target)) {
+      case Place::target:
+        return {reinterpret_cast<E*>(tiles_.key_row(target, keys.start)), target.row_stride};
+      case Place::scratch: {
+        const int64_t most = wanted_.two_passes ? plan_.longest_chunk : plan_.longest_key;
+        const int64_t at = entry_.slot[o] * most + (wanted_.two_passes ? 0 : keys.start);
+        return {array(sums) + at * dims, dims};
+      }
+      default:
+        return {tiles_.template scratch<E>(staged), dims};
+    }
+  }
+  Rows key_sums(Positions keys) const noexcept {
+    return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key, layout_.staged_key);
+  }
+  Rows value_sums(Positions keys) const noexcept {
+    return sums_of(kOfValue, call_.targets.value, p_.value_dim, keys, layout_.d_value,
+                   layout_.staged_value);
+  }
+
+  KeySums open_sums(int64_t chunk, Positions keys) noexcept {
+    KeySums sums;
+    sums.begin = keys.start;
+    const auto open = [&](bool wanted, const Operand& target, int64_t dims, Rows rows, E*& data,
+                          int64_t& stride) {
+      const Place place = place_of(wanted, target);
+      if (place == Place::nowhere) return;
+      data = rows.data, stride = rows.stride;
+      if (place == Place::staged)
+        call_.scores.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
+            tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
+            dims, data);
+    };
+    open(wanted_.key, call_.targets.key, p_.head_dim, key_sums(keys), sums.d_key,
+         sums.d_key_stride);
+    open(wanted_.value, call_.targets.value, p_.value_dim, value_sums(keys), sums.d_value,
+         sums.d_value_stride);
+    if (layout_.bias_sums)
+      sums.bias_sum = call_.template at<double>(layout_.bias_sums) + first_cell_ + chunk;
+    if (layout_.score_sums)
+      sums.score_sums = call_.template at<double>(layout_.score_sums) +
+                        (first_cell_ + chunk) * wanted_.score_parameters;
+    return sums;
+  }
+  void close_sums(Positions keys, const KeySums& sums) noexcept {
+    if (place_of(wanted_.key, call_.targets.key) == Place::staged)
+      store(call_.targets.key, keys, sums.d_key, p_.head_dim, p_.head_dim, E(1));
+    if (place_of(wanted_.value, call_.targets.value) == Place::staged)
+      store(call_.targets.value, keys, sums.d_value, p_.value_dim, p_.value_dim, E(1));
+  }
+  void store(const Operand& target, Positions keys, const E* from, int64_t stride, int64_t dims,
+             E factor) noexcept {
+    call_.scores.kernels.table.gradients.store_key_rows[static_cast<int>(target.dtype)](
+        from, stride, keys.count, dims, factor, tiles_.key_row(target, keys.start),
+        target.row_stride, target.dim_stride);
+  }
+
+  // Sums that begin with this head become 0.
+  void begin_chunk(int64_t chunk) noexcept {
+    const Positions keys = part_of(chunk, parts_.chunk, tiles_.sequence().k_len);
+    const auto clear = [&](bool wanted, GradientOf o, const Operand& target, Rows rows,
+                           int64_t dims) {
+      const Place place = place_of(wanted, target);
+      if (place == Place::nowhere || !entry_.first[o]) return;
+      for (int64_t j = 0; j < keys.count; ++j) std::fill_n(rows.data + j * rows.stride, dims, E(0));
+      if (place == Place::staged) store(target, keys, rows.data, dims, dims, E(1));
+    };
+    clear(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim);
+    clear(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim);
+    const Operand& bias = call_.targets.bias;
+    if (!bias.data || bias.dim_stride == 0 || !entry_.first[kOfBias]) return;
+    for (int64_t i = 0; i < (bias.row_stride == 0 ? 1 : p_.q_len); ++i) {
+      auto* row = reinterpret_cast<E*>(tiles_.query_row(bias, i)) + keys.start * bias.dim_stride;
+      for (int64_t j = 0; j < keys.count; ++j) row[j * bias.dim_stride] = 0;
+    }
+  }
+  // Sums that end with this head go to the results.
+  void end_chunk(int64_t chunk) noexcept {
+    if (!has_key_sums()) return;
+    const Positions keys = part_of(chunk, parts_.chunk, tiles_.sequence().k_len);
+    const auto finish = [&](bool wanted, GradientOf o, const Operand& target, Rows rows,
+                            int64_t dims, size_t staged, E factor) {
+      const Place place = place_of(wanted, target);
+      if (place == Place::nowhere || !entry_.last[o]) return;
+      if (place == Place::staged)
+        call_.scores.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
+            tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
+            dims, tiles_.template scratch<E>(staged));
+      store(target, keys, rows.data, rows.stride, dims, factor);
+    };
+    finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.staged_key,
+           static_cast<E>(p_.scale));
+    finish(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim,
+           layout_.staged_value, static_cast<E>(p_.kept_factor()));
+  }
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const BackwardPlan& plan_;
+  const WantedGradients& wanted_;
+  const BackwardLayout& layout_;
+  GradientTiles<E> tiles_;
+  std::byte* arrays_;  // of the component at work; in two passes, of the worker
+  ComponentHead entry_ = {};
+  int64_t head_ = 0, first_cell_ = 0;
+  Parts parts_ = {1, 0, 0};
+};
+
+}  // namespace rapt

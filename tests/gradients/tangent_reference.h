@@ -1,0 +1,330 @@
+#pragma once
+// The reference of tangents: attention and its gradients as the formulas say them, one loop per
+// sum, in numbers that know how they move (dual numbers: Wengert 1964, Comm. ACM 7, 463) and how
+// far rounding may have put them off. No formula of a tangent is written down: the product rule
+// does it.
+//
+// With e = 2^-23 (2^-52 for f64), the distance from 1 to the next number: two roundings, one of the
+// loop, one of how a kernel rearranges it. A running error analysis (Wilkinson 1963, "Rounding
+// errors in algebraic processes", chapter 1) adds up, for value and tangent of every operation,
+// what the errors of its arguments make of it and e times its result. That is the floor of
+//
+//   error(rapt) <= 2 error(plain loop in the same dtype) + floor
+//
+// in which the plain loop is these loops in the dtype itself.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "check/gradient_case.h"
+#include "check/philox.h"
+#include "check/reference_matrix.h"
+#include "check/tolerance.h"
+#include "rapt/tangents.h"
+
+namespace laws {
+
+using namespace check;
+
+// A number, its tangent, and how far both may be off in the dtype.
+template <class Real>
+struct Moving {
+  Real value = 0, tangent = 0;
+  double value_error = 0, tangent_error = 0;
+
+  Moving() = default;
+  Moving(Real v, Real t = 0) : value(v), tangent(t) {}
+  Moving(Real v, Real t, double ve, double te)
+      : value(v), tangent(t), value_error(ve), tangent_error(te) {}
+};
+
+inline double epsilon = 0;  // e of the dtype at work
+
+template <class Real>
+double size(Real x) {
+  return static_cast<double>(std::abs(x));
+}
+template <class Real>
+Moving<Real> operator+(const Moving<Real>& a, const Moving<Real>& b) {
+  const Real v = a.value + b.value, t = a.tangent + b.tangent;
+  return {v, t, a.value_error + b.value_error + epsilon * size(v),
+          a.tangent_error + b.tangent_error + epsilon * size(t)};
+}
+template <class Real>
+Moving<Real> operator-(const Moving<Real>& a) {
+  return {-a.value, -a.tangent, a.value_error, a.tangent_error};
+}
+template <class Real>
+Moving<Real> operator-(const Moving<Real>& a, const Moving<Real>& b) {
+  return a + -b;
+}
+template <class Real>
+Moving<Real> operator*(const Moving<Real>& a, const Moving<Real>& b) {
+  const Real v = a.value * b.value, left = a.tangent * b.value, right = a.value * b.tangent;
+  return {v, left + right,
+          a.value_error * size(b.value) + b.value_error * size(a.value) + epsilon * size(v),
+          a.tangent_error * size(b.value) + b.value_error * size(a.tangent) +
+              a.value_error * size(b.tangent) + b.tangent_error * size(a.value) +
+              epsilon * (size(left) + size(right))};
+}
+// f(a) with its first two derivatives and the rounding of all three, relative.
+template <class Real>
+Moving<Real> function_of(const Moving<Real>& a, Real f, Real slope, Real bend, double roundings) {
+  const Real t = slope * a.tangent;
+  return {f, t, size(slope) * a.value_error + roundings * epsilon * size(f),
+          size(slope) * a.tangent_error + size(bend * a.tangent) * a.value_error +
+              roundings * epsilon * size(t)};
+}
+template <class Real>
+Moving<Real> exp(const Moving<Real>& a) {
+  const Real f = std::exp(a.value);
+  Moving<Real> e = function_of(a, f, f, f, 2 + size(a.value));
+  // A weight below the smallest normal number may be flushed to zero.
+  const double tiny = epsilon > 1e-10 ? std::numeric_limits<float>::min() : 0;
+  e.value_error += tiny;
+  e.tangent_error += tiny * size(a.tangent);
+  return e;
+}
+template <class Real>
+Moving<Real> log(const Moving<Real>& a) {
+  return function_of(a, std::log(a.value), 1 / a.value, -1 / (a.value * a.value), 2);
+}
+template <class Real>
+Moving<Real> inverse(const Moving<Real>& a) {
+  const Real f = 1 / a.value;
+  return function_of(a, f, -f * f, 2 * f * f * f, 2);
+}
+template <class Real>
+Moving<Real> tanh(const Moving<Real>& a) {
+  const Real f = std::tanh(a.value), slope = 1 - f * f;
+  Moving<Real> y = function_of(a, f, slope, -2 * f * slope, 4);
+  y.tangent_error += 4 * epsilon * size(a.tangent);  // of 1 - f^2, which may cancel
+  return y;
+}
+
+// How the inputs of a case move.
+struct Motion {
+  Tensor query, key, value, bias;  // absent: not
+  double scale = 0, softcap = 0;
+  Tensor d_output, d_lse;
+
+  // All of them, drawn.
+  Motion(const GradientCase& g, Random& random) {
+    const auto like = [&](const Tensor& t) {
+      const Shape s = t.dims();
+      return random_normal(random, t.dtype(), Dims(s.begin(), s.end()));
+    };
+    query = like(g.c.query), key = like(g.c.key), value = like(g.c.value);
+    if (g.c.bias.defined()) bias = like(g.c.bias);
+    scale = random.normal();
+    if (g.c.descriptor.softcap) softcap = random.normal();
+    d_output = like(g.d_output);
+    if (g.d_lse.defined()) d_lse = like(g.d_lse);
+  }
+
+  rapt::InputTangents inputs() const {
+    rapt::InputTangents t;
+    const auto put = [](TensorView& view, const Tensor& tensor) {
+      if (tensor.defined()) view = tensor;
+    };
+    put(t.query, query), put(t.key, key), put(t.value, value), put(t.bias, bias);
+    t.scale = scale;
+    if (softcap != 0) t.scores = {&softcap, 1};
+    return t;
+  }
+  rapt::OutputTangents outputs() const {
+    rapt::OutputTangents t;
+    if (d_output.defined()) t.d_output = d_output;
+    if (d_lse.defined()) t.d_statistic = d_lse;
+    return t;
+  }
+};
+
+// Everything that moves: the results, and the gradients in the shapes of the inputs.
+template <class Real>
+struct Moved {
+  std::vector<Moving<Real>> output, lse, query, key, value, bias;
+  Moving<Real> scale, softcap;
+};
+
+// A matrix of one head and how it moves.
+template <class Real>
+class MovingMatrix {
+ public:
+  MovingMatrix(const Tensor& values, const Tensor& motion, std::span<const int64_t> leading,
+               std::span<const int64_t> lengths)
+      : values_view_(values.defined() ? values.view() : TensorView{}),
+        motion_view_(motion.defined() ? motion.view() : TensorView{}) {
+    if (values.defined()) values_ = matrix_of(values_view_, leading, lengths);
+    if (motion.defined()) motion_ = matrix_of(motion_view_, leading, lengths);
+  }
+  MovingMatrix(const MovingMatrix&) = delete;
+  Moving<Real> operator()(int64_t row, int64_t column) const {
+    return {static_cast<Real>(values_(row, column)),
+            motion_.tensor ? static_cast<Real>(motion_(row, column)) : Real(0)};
+  }
+  const Matrix& values() const { return values_; }
+
+ private:
+  TensorView values_view_, motion_view_;
+  Matrix values_, motion_;
+};
+
+// The loops. `Exact`: nothing is rounded to 16 bits on the way, but the errors know that it is.
+template <class Real>
+Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
+  using N = Moving<Real>;
+  const check::Case& c = g.c;
+  const Problem p = c.for_reference();
+  const Sizes sizes = sizes_of(p);
+  const DType stored = p.output_dtype.value_or(p.query.dtype);
+  epsilon = p.query.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                        : std::numeric_limits<float>::epsilon();
+  const auto at = [](int64_t i) { return static_cast<size_t>(i); };
+  Moved<Real> m;
+  m.output.resize(at(sizes.heads * sizes.q_len * sizes.value_dim));
+  m.lse.resize(at(sizes.heads * sizes.q_len));
+  m.query.resize(at(c.query.count())), m.key.resize(at(c.key.count()));
+  m.value.resize(at(c.value.count())), m.bias.resize(c.bias.defined() ? at(c.bias.count()) : 0);
+  const N scale(
+      static_cast<Real>(p.scale.value_or(1 / std::sqrt(static_cast<double>(sizes.head_dim)))),
+      static_cast<Real>(motion.scale));
+  const N one(1), cap(static_cast<Real>(p.softcap.value_or(1)), static_cast<Real>(motion.softcap));
+  for (int64_t head = 0; head < sizes.heads; ++head) {
+    const std::vector<int64_t> leading = leading_index(head, sizes.leading);
+    const MovingMatrix<Real> query(c.query, motion.query, leading, sizes.leading),
+        key(c.key, motion.key, leading, sizes.leading),
+        value(c.value, motion.value, leading, sizes.leading),
+        bias(c.bias, motion.bias, leading, sizes.leading),
+        d_output(g.d_output, motion.d_output, leading, sizes.leading);
+    const Places to_query = places_of(p.query, head, sizes), to_key = places_of(p.key, head, sizes),
+                 to_value = places_of(p.value, head, sizes),
+                 to_bias = p.bias.defined() ? places_of(p.bias, head, sizes) : Places{};
+    const auto sum_over = [](int64_t count, const auto& term) {
+      N sum;
+      for (int64_t x = 0; x < count; ++x) sum = sum + term(x);
+      return sum;
+    };
+    for (int64_t i = 0; i < sizes.q_len; ++i) {
+      N& lse = m.lse[at(head * sizes.q_len + i)];
+      lse = N(-std::numeric_limits<Real>::infinity());
+      std::vector<int64_t> keys;
+      for (int64_t j = 0; j < sizes.k_len; ++j)
+        if ((!p.allowed || p.allowed(leading, i, j)) &&
+            !(p.bias.defined() && std::isinf(bias.values()(i, j))))
+          keys.push_back(j);
+      if (keys.empty()) continue;
+      const auto count = static_cast<int64_t>(keys.size());
+      std::vector<N> dots, products, scores, weights, kept;
+      Real most = -std::numeric_limits<Real>::infinity();
+      for (const int64_t j : keys) {
+        dots.push_back(
+            sum_over(sizes.head_dim, [&](int64_t d) { return query(i, d) * key(j, d); }));
+        products.push_back(scale * dots.back());
+        N s = products.back();
+        if (p.softcap) s = cap * tanh(s * inverse(cap));
+        scores.push_back(p.bias.defined() ? s + bias(i, j) : s);
+        most = std::max(most, scores.back().value);
+      }
+      lse = N(most) + log(sum_over(count, [&](int64_t x) { return exp(scores[at(x)] - N(most)); }));
+      for (int64_t x = 0; x < count; ++x) {
+        weights.push_back(exp(scores[at(x)] - lse));
+        kept.push_back(weights.back() *
+                       N(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, keys[at(x)])));
+      }
+      // The output is stored, and then read again to take away its part that lse moves.
+      std::vector<N> output;
+      for (int64_t v = 0; v < sizes.value_dim; ++v) {
+        N o = sum_over(count, [&](int64_t x) { return kept[at(x)] * value(keys[at(x)], v); });
+        const double lost = unit_roundoff(stored) * size(o.value) + smallest_denormal(stored);
+        o.value_error += lost;
+        // What is taken away was added before: P o S' V, with both errors.
+        const double taken = size(lse.tangent * o.value);
+        o.tangent_error +=
+            lost * size(lse.tangent) + epsilon * taken + lse.tangent_error * size(o.value);
+        if (!exact) o.value = rounded(stored, o.value);
+        m.output[at((head * sizes.q_len + i) * sizes.value_dim + v)] = o;
+        output.push_back(o);
+      }
+      const auto given = [&](const Tensor& t) {
+        return t.defined() ? static_cast<Real>(values_of(t)[at(head * sizes.q_len + i)]) : Real(0);
+      };
+      const N delta =
+          sum_over(sizes.value_dim, [&](int64_t v) { return d_output(i, v) * output[at(v)]; }) -
+          N(given(g.d_lse), given(motion.d_lse));
+      for (int64_t x = 0; x < count; ++x) {
+        const int64_t j = keys[at(x)];
+        const N factor(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, j));
+        const N d_weight = factor * sum_over(sizes.value_dim, [&](int64_t v) {
+                             return d_output(i, v) * value(j, v);
+                           });
+        const N d_score = weights[at(x)] * (d_weight - delta);
+        const auto add = [](N& to, const N& term) { to = to + term; };
+        for (int64_t v = 0; v < sizes.value_dim; ++v)
+          add(m.value[to_value(j, v)], kept[at(x)] * d_output(i, v));
+        if (p.bias.defined()) add(m.bias[to_bias(i, j)], d_score);
+        N d_product = d_score;
+        if (p.softcap) {
+          const N ratio = products[at(x)] * inverse(cap), t = tanh(ratio), slope = one - t * t;
+          d_product = d_score * slope;
+          add(m.softcap, d_score * (t - ratio * slope));
+        }
+        add(m.scale, d_product * dots[at(x)]);
+        for (int64_t d = 0; d < sizes.head_dim; ++d) {
+          add(m.query[to_query(i, d)], scale * d_product * key(j, d));
+          add(m.key[to_key(j, d)], scale * d_product * query(i, d));
+        }
+      }
+    }
+  }
+  return m;
+}
+
+// Truth and plain loop of a case that moves.
+struct Motions {
+  Moved<long double> truth;
+  Moved<long double> plain;  // computed in the dtype, or in float
+
+  Motions(const GradientCase& g, const Motion& motion)
+      : truth(moved<long double>(g, motion, true)),
+        plain(g.c.descriptor.dtype == DType::f64 ? widened(moved<double>(g, motion, false))
+                                                 : widened(moved<float>(g, motion, false))) {}
+
+ private:
+  template <class Real>
+  static std::vector<Moving<long double>> widened(const std::vector<Moving<Real>>& from) {
+    std::vector<Moving<long double>> to;
+    for (const Moving<Real>& x : from) to.emplace_back(x.value, x.tangent);
+    return to;
+  }
+  template <class Real>
+  static Moved<long double> widened(const Moved<Real>& m) {
+    return {widened(m.output),
+            widened(m.lse),
+            widened(m.query),
+            widened(m.key),
+            widened(m.value),
+            widened(m.bias),
+            {m.scale.value, m.scale.tangent},
+            {m.softcap.value, m.softcap.tangent}};
+  }
+};
+
+// The tangents of one tensor, stored in `dtype`.
+inline Expectation expected_tangents(const std::vector<Moving<long double>>& truth,
+                                     const std::vector<Moving<long double>>& plain, DType dtype) {
+  Expectation e;
+  for (size_t i = 0; i < truth.size(); ++i) {
+    const bool no_keys = std::isinf(truth[i].value);  // the lse of a row without keys stays
+    e.truth.push_back(no_keys ? 0 : truth[i].tangent);
+    e.plain.push_back(no_keys ? 0 : rounded(dtype, plain[i].tangent));
+    e.floor.push_back(
+        no_keys ? 0
+                : truth[i].tangent_error + unit_roundoff(dtype) * size(truth[i].tangent) +
+                      smallest_denormal(dtype) / 2 + double{std::numeric_limits<float>::min()});
+  }
+  return e;
+}
+
+}  // namespace laws
