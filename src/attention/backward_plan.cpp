@@ -95,7 +95,8 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
                            const TensorView& key, const TensorView& value,
                            const AttentionOptions& options, double work, const Workers& available) {
   BackwardPlan plan;
-  plan.sharing[kOfQuery] = sharing_of(p, query, wanted.query);
+  // d_scale is found by d_query.
+  plan.sharing[kOfQuery] = sharing_of(p, query, wanted.query || wanted.scale);
   plan.sharing[kOfKey] = sharing_of(p, key, wanted.key);
   plan.sharing[kOfValue] = sharing_of(p, value, wanted.value);
   plan.sharing[kOfBias] = sharing_of(p, wanted.bias ? options.bias : query, wanted.bias);

@@ -87,9 +87,7 @@ TEST(GradientBits, OfTwoPassesAreThoseOfOne) {
   });
 }
 
-// Which others are wanted does not change d_query, d_key and d_value. (Sums over heads that share
-// nothing else, as d_bias and d_scale may be, are made in the order in which heads come, and that
-// follows from what is shared and wanted.)
+// Which others are wanted changes none.
 TEST(GradientBits, OfSomeAreThoseOfAll) {
   for_gradient_problems(150, any, [](const Case& c, const GradientCase& g, Random& random) {
     Forward f(c);
@@ -109,6 +107,9 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
     same("d_query", some.d_query, all.d_query, request.query);
     same("d_key", some.d_key, all.d_key, request.key);
     same("d_value", some.d_value, all.d_value, request.value);
+    same("d_bias", some.d_bias, all.d_bias, request.bias);
+    same("d_scale", some.d_scale, all.d_scale, request.scale);
+    same("d_scores", some.d_scores, all.d_scores, request.scores);
   });
 }
 
