@@ -60,7 +60,7 @@ GradientCase::GradientCase(const Case& of, const Sample& rows) : c(of), sample(r
 Sample gradient_sample_of(const Descriptor& descriptor) {
   Descriptor without_captures = descriptor;  // which take whole heads, or memory
   without_captures.captures = {};
-  return sample_of(without_captures, kMostWork / 8);
+  return sample_of(without_captures, kMostWork / 32);
 }
 
 rapt::BackwardInputs GradientCase::inputs(const rapt::AttentionState& state) const {

@@ -32,7 +32,7 @@ class GradientCase {
 };
 
 // The rows whose gradients are compared of a large problem: fewer than of the forward pass, as each
-// takes some eight times the work.
+// takes some eight times the work, and so few that they take less than all others.
 Sample gradient_sample_of(const Descriptor& descriptor);
 
 }  // namespace check
