@@ -17,10 +17,15 @@
 // read them. Excluded pairs contribute nothing, be their numbers NaN: a query without a key gets
 // zero gradients, and so does a key that no query sees. An unmasked NaN always shows.
 //
-// Everything is accumulated in f32 (f64 for f64), whatever the dtype of the inputs. The bits of all
-// gradients are the same for any number of threads and any executor, alone or in a batch, in one
-// pass or in two: the order of every sum follows from lengths and head sizes alone, and nothing is
-// added atomically.
+// Everything is accumulated in f32 (f64 for f64), whatever the dtype of the inputs, and by FMA,
+// also where the forward pass multiplied bf16 by dot products. The bits of all gradients are the
+// same for any number of threads and any executor, in one pass or in two, whatever else is wanted,
+// and, but for sums over the heads of a batch and for dropout, alone or in a batch: the order of
+// every sum follows from lengths and head sizes alone, and nothing is added atomically.
+//
+// delta is as exact as the output that it is made of. For 16-bit inputs an output of f32
+// (options.output_dtype) makes d_query, d_key and d_scale more exact. An output or lse of another
+// call has the right shape and cannot be noticed: the gradients are then wrong.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,7 +37,9 @@ namespace rapt {
 
 // How the pairs are walked over. Both give the same bits.
 enum class BackwardPasses : uint8_t {
-  one,  // five products per pair; 3 q_len head_dim numbers of workspace per head in flight
+  one,  // five products per pair; q_len (2 head_dim + value_dim) numbers of workspace per head at
+        // work: one head of each thread, or one at which all work; narrower gradients of keys and
+        // values than f32 add k_len (head_dim + value_dim)
   two,  // seven products (1.4 times the work): no workspace that grows with the lengths, but one
         // number per query
 };

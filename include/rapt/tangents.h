@@ -46,7 +46,9 @@ namespace rapt {
 // Tangents of what the forward pass is called with, each of the shape and dtype of its primal; what
 // is absent does not move: 0. Any strides.
 struct InputTangents {
-  TensorView query = {}, key = {}, value = {};
+  TensorView query = {};                // [..., q_len, head_dim]
+  TensorView key = {};                  // [..., k_len, head_dim]
+  TensorView value = {};                // [..., k_len, value_dim]
   TensorView bias = {};                 // only with options.bias
   double scale = 0;                     // also where the scale is the default one
   std::span<const double> scores = {};  // [parameters], in the order of GradientOutputs::d_scores;
@@ -56,9 +58,11 @@ struct InputTangents {
 // Tangents of what comes from behind the forward pass: [..., q_len, value_dim] and [..., q_len], as
 // BackwardInputs. Absent: 0.
 struct OutputTangents {
-  TensorView d_output = {}, d_statistic = {};
+  TensorView d_output = {};     // [..., q_len, value_dim]
+  TensorView d_statistic = {};  // [..., q_len]
 };
 
+// What attention_jvp() returns.
 struct StateTangents {
   Tensor output;     // [..., q_len, value_dim], the dtype of state.output
   Tensor statistic;  // [..., q_len], of lse; f32, or f64 for f64

@@ -62,11 +62,13 @@ struct Finish {
 // prime the tangents of everything.
 template <class E>
 struct SecondTile {
-  E* d_weights;                                // [keys][queries] dP -> dS
-  E* tangents;                                 // [keys][queries] S' -> P'
-  E* d_weights_tangents;                       // [keys][queries] dP' -> dS'
-  const E *statistic, *delta;                  // [queries]
-  const E *statistic_tangent, *delta_tangent;  // [queries]
+  E* d_weights;                // [keys][queries] dP -> dS
+  E* tangents;                 // [keys][queries] S' -> P'
+  E* d_weights_tangents;       // [keys][queries] dP' -> dS'
+  const E* statistic;          // [queries]
+  const E* delta;              // [queries]
+  const E* statistic_tangent;  // [queries]
+  const E* delta_tangent;      // [queries]
 };
 
 template <class... T>

@@ -82,6 +82,7 @@ struct Softmax {
                  : backward_in<false, V>(t, d_weights, statistic, delta);
   }
 
+  // Scores become P, and the tangents S' become P S'.
   template <class V>
   void tangent(Tile<typename V::Element>& t, typename V::Element* tangents,
                const typename V::Element* statistic) const noexcept {

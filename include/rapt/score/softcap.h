@@ -49,6 +49,7 @@ struct Softcap {
     }
   }
 
+  // ds'/ds times the tangent of s, and ds'/dcap times that of the cap.
   template <class V>
   void tangent(const typename V::Element* before, Tile<typename V::Element>& t,
                const double* parameters) const noexcept {
