@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "attention/scratch_places.h"
 #include "rapt/instruction_sets.h"
 
 namespace rapt {
@@ -207,16 +208,9 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
                                const BackwardPlan& plan, const AttentionOptions& options,
                                const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size) {
   BackwardLayout layout = {};
-  size_t at = 0;
-  bool overflow = false;
-  const auto place = [&](bool needed, std::initializer_list<int64_t> counts, size_t size) {
-    const size_t here = at;
-    if (!needed) return size_t{0};
-    for (const int64_t n : counts)
-      overflow |= __builtin_mul_overflow(size, static_cast<size_t>(n), &size);
-    overflow |= __builtin_add_overflow(at, size, &at) || __builtin_add_overflow(at, 63, &at);
-    at &= ~size_t{63};
-    return here;
+  ScratchPlaces places;
+  const auto place = [&](bool needed, std::initializer_list<int64_t> shape, size_t element) {
+    return places.place(needed, shape, element);
   };
   const Tiling& t = plan.tiling;
   const bool two = wanted.two_passes;
@@ -247,18 +241,16 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
     layout.d_value =
         place(wanted.value && narrower, {plan.slots[kOfValue], keys, p.value_dim}, sizeof(E));
   };
-  layout.slots = at;
+  layout.slots = places.bytes();
   if (!two) {
-    at = 0;
+    places.restart();
     place_sums(plan.longest_query, plan.longest_key);
-    layout.slot_bytes = at;
-    overflow |=
-        __builtin_mul_overflow(at, static_cast<size_t>(plan.together ? 1 : plan.workers), &at) ||
-        __builtin_add_overflow(at, layout.slots, &at);
+    layout.slot_bytes = places.bytes();
+    places.repeat(plan.together ? 1 : plan.workers, layout.slots);
   }
 
-  const size_t workers = at;
-  at = 0;
+  const size_t workers = places.bytes();
+  places.restart();
   const int64_t unit = std::min(t.unit_queries, plan.longest_query);
   const Tiling::Cut cut = t.cut(unit);
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
@@ -285,12 +277,9 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
   layout.scores.workers = workers;
-  layout.scores.worker_bytes = at;
-  overflow |= __builtin_mul_overflow(at, static_cast<size_t>(plan.workers), &at) ||
-              __builtin_add_overflow(at, workers, &at) || __builtin_add_overflow(at, 63, &at);
-  if (overflow)
-    throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
-  layout.bytes = at;
+  layout.scores.worker_bytes = places.bytes();
+  places.repeat(plan.workers, workers);
+  layout.bytes = places.total();
   return layout;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attention/scratch_places.h"
 #include "attention/tangent_tiles.h"
 #include "attention/task_run.h"
 
@@ -30,16 +31,9 @@ TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
                              const BackwardPlan& plan, const AttentionOptions& options,
                              int64_t mask_slots, bool second) {
   TangentLayout layout = {};
-  size_t at = 0;
-  bool overflow = false;
-  const auto place = [&](bool needed, std::initializer_list<int64_t> counts, size_t size) {
-    const size_t here = at;
-    if (!needed) return size_t{0};
-    for (const int64_t n : counts)
-      overflow |= __builtin_mul_overflow(size, static_cast<size_t>(n), &size);
-    overflow |= __builtin_add_overflow(at, size, &at) || __builtin_add_overflow(at, 63, &at);
-    at &= ~size_t{63};
-    return here;
+  ScratchPlaces places;
+  const auto place = [&](bool needed, std::initializer_list<int64_t> shape, size_t element) {
+    return places.place(needed, shape, element);
   };
   const Tiling& t = plan.tiling;
   const int64_t unit = std::min(t.unit_queries, plan.longest_query);
@@ -74,12 +68,9 @@ TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
   layout.score_tiles.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.score_tiles.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.score_tiles.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
-  layout.score_tiles.worker_bytes = at;
-  overflow |= __builtin_mul_overflow(at, static_cast<size_t>(plan.workers), &at) ||
-              __builtin_add_overflow(at, 63, &at);
-  if (overflow)
-    throw Error(ErrorCode::overflow, "the workspace does not fit into 64-bit addresses");
-  layout.bytes = at;
+  layout.score_tiles.worker_bytes = places.bytes();
+  places.repeat(plan.workers, 0);
+  layout.bytes = places.total();
   return layout;
 }
 
