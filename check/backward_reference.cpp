@@ -208,7 +208,7 @@ class Sums {
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Real* key = row.inputs->key_row(j);
-      const Real dz = row.d_products[x], kept = row.kept[x];
+      const Real dz = in_products(row.d_products[x]), kept = in_products(row.kept[x]);
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         sums_.query[query_(i, d)] += dz * key[d];
         sums_.key[key_(j, d)] += dz * query[d];
@@ -216,7 +216,7 @@ class Sums {
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         sums_.value[value_(j, c)] += kept * d_output[c];
       if (p_.bias.defined()) sums_.bias[bias_(i, j)] += row.d_scores[x];
-      sums_.scale += row.d_products[x] * row.dots[x];
+      sums_.scale += dz * row.dots[x];
       if (p_.softcap) sums_.softcap += row.d_scores[x] * row.cap_slopes[x];
     }
   }
@@ -233,6 +233,11 @@ class Sums {
   }
 
  private:
+  // A weight, or the gradient of a score, as the sums over rows of the inputs take it.
+  Real in_products(Real x) const {
+    return std::is_same_v<Real, float> && p_.rounds_weights ? rounded(p_.query.dtype, x) : x;
+  }
+
   void enter(int64_t head) {
     head_ = head;
     query_ = places_of(p_.query, head, sizes_);

@@ -46,17 +46,20 @@ class GradientFloors {
       const Wide* k = row.inputs->key_row(j);
       const double dz = number(row.d_products[x]), ds = number(row.d_scores[x]);
       const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
+      const double dz_rounding = weight_roundoff_ * dz;
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         linear[static_cast<size_t>(d)] += dz_error * number(k[d]);
-        key[key_(j, d)] += square(dz_error * number(q[d]));
+        query[query_(i, d)] += square(dz_rounding * number(k[d]));
+        key[key_(j, d)] += square((dz_error + dz_rounding) * number(q[d]));
       }
       const double kept = number(row.kept[x]);
-      const double kept_error = (relative_ + 2 * kEpsilon) * kept + kTiny;
+      const double kept_error = (relative_ + 2 * kEpsilon + weight_roundoff_) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         value[value_(j, c)] += square(kept_error * number(d_output[c]));
       bias_linear += ds_error;
       if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(ds_error);
       scale_linear += dz_error * number(row.dots[x]) + dz * dot_ * number(row.dot_terms[x]);
+      scale += square(dz_rounding * number(row.dots[x]));
       if (p_.softcap) cap_linear += ds_error * number(row.cap_slopes[x]) + ds * cap_errors_[x];
     }
     for (int64_t d = 0; d < sizes_.head_dim; ++d)

@@ -13,11 +13,26 @@ namespace {
 // Products of the forward pass are two, those of the backward pass five or seven.
 constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
 
-// Gradients are computed by FMA, whatever the forward pass took: scores and sums in f32.
+// That of the forward pass, so that the scores are the same. d_output in f32 is not rounded to
+// bf16: then gradients are computed by FMA.
+const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
+                                    const AttentionOptions& options) {
+  if (p.dtype == DType::bf16 && p.output_dtype == DType::bf16 &&
+      options.precision == Precision::automatic)
+    if (const RouteKernels<float>* dot = bf16_dot_route()) return *dot;
+  return *table.fma[static_cast<int>(p.dtype)];
+}
+const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>& table,
+                                     const AttentionOptions&) {
+  return *table.fma[static_cast<int>(p.dtype)];
+}
+
 template <class E>
 Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options) {
   const KernelTable<E>& table = kernels<E>();
-  const NormalizerKernels<E>& normalizer = table.normalizers[options.normalizer.index];
+  const RouteKernels<E>& route = route_of(p, table, options);
+  const NormalizerKernels<E>& normalizer =
+      (route.normalizers ? route.normalizers : table.normalizers)[options.normalizer.index];
   if (!normalizer.backward)
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
@@ -26,7 +41,7 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options) {
     if (!table.scores[score.index].backward)
       throw Error(ErrorCode::unsupported,
                   std::string("score ") + score.declaration->name + " has no backward pass");
-  return {table, *table.fma[static_cast<int>(p.dtype)], normalizer};
+  return {table, route, normalizer};
 }
 
 // Everything about a call that is known before its memory.

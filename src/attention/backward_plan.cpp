@@ -115,7 +115,7 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   t.lanes = kernels.table.lanes;
   t.max_vectors = kernels.table.max_vectors;
   t.long_vectors = kernels.route.long_vectors;
-  t.step = 1;
+  t.step = kernels.route.step;
   t.block_keys = kBlockKeys;
   const int64_t tile_queries = t.lanes * t.long_vectors;
   t.unit_queries = std::max<int64_t>(1, kUnitQueries / tile_queries) * tile_queries;
@@ -128,7 +128,9 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
     plan.cells_per_head += parts.count;
     plan.most_parts = std::max(plan.most_parts, parts.count);
   }
-  const int64_t key_bytes = 2 * (p.head_dim + p.value_dim) * static_cast<int64_t>(sizeof(E));
+  const int64_t key_bytes =
+      (p.head_dim + p.value_dim) *
+      (static_cast<int64_t>(sizeof(E)) + kernels.route.step * kernels.route.element_size);
   const auto in_l2 = static_cast<int64_t>(static_cast<double>(l2_bytes()) * kShareOfL2 /
                                           static_cast<double>(key_bytes * kBlockKeys));
   plan.pass_keys = std::clamp<int64_t>(in_l2, 1, kMostPassBlocks) * kBlockKeys;
@@ -216,6 +218,11 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   const bool two = wanted.two_passes;
   const bool query_sums = wanted.query || wanted.scale;
   const bool narrower = wanted.dtype != p.result_dtype;
+  const RouteKernels<E>& route = kernels.route;
+  const auto element = static_cast<size_t>(route.element_size);
+  const bool rounds = route.round_rows;
+  const int64_t head_stride = packed_stride(p.head_dim, t.step);
+  const int64_t value_stride = packed_stride(p.value_dim, t.step);
   const auto bias_length = [&](int from_end) {
     const int at_dim = options.bias.rank - from_end;
     return at_dim < 0 ? 1 : options.bias.shape[at_dim];
@@ -232,8 +239,8 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
 
   // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
   const auto place_sums = [&](int64_t queries, int64_t keys) {
-    layout.query_t = place(true, {queries, p.head_dim}, sizeof(E));
-    layout.d_output_t = place(true, {queries, p.value_dim}, sizeof(E));
+    layout.query_t = place(true, {queries, head_stride}, element);
+    layout.d_output_t = place(true, {queries, value_stride}, element);
     layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
     layout.statistic = place(true, {queries}, sizeof(E));
     layout.delta = place(true, {queries}, sizeof(E));
@@ -265,14 +272,19 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.parameter_sums = place(scores > 0, {wanted.score_parameters, tile}, sizeof(E));
   layout.other_weights = place(true, {tile_scores}, sizeof(E));
   layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
-  layout.key = place(!keys_in_place(p, kernels.route), {plan.pass_keys, p.head_dim}, sizeof(E));
+  layout.d_output_rows_t = place(rounds, {p.value_dim, tile}, sizeof(E));
+  layout.key = place(!keys_in_place(p, route), {plan.pass_keys, head_stride}, element);
   layout.value =
-      place(!values_in_place(p, kernels.route), {plan.pass_keys, p.value_dim}, sizeof(E));
+      place(!rows_in_place(p.value, p.value_dim, route), {plan.pass_keys, value_stride}, element);
+  layout.summed_key = place(rounds && query_sums, {plan.pass_keys, head_stride}, element);
+  layout.rounded_weights = place(rounds && wanted.value, {cut.tiles, tile_scores}, element);
+  layout.rounded_d_scores = place(rounds && wanted.key, {cut.tiles, tile_scores}, element);
+  layout.d_scores_of_query = place(rounds && query_sums, {tile_scores}, element);
   layout.staged_key = place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
   layout.staged_value =
       place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));
-  layout.query_rows = place(wanted.key, {unit, p.head_dim}, sizeof(E));
-  layout.d_output_rows = place(wanted.value, {unit, p.value_dim}, sizeof(E));
+  layout.query_rows = place(wanted.key, {unit, head_stride}, element);
+  layout.d_output_rows = place(wanted.value, {unit, value_stride}, element);
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));

@@ -83,8 +83,8 @@ struct BackwardLayout {
   size_t bias_sums;     // [heads][cells] double: of a bias with one number per head
   size_t slots;         // of components at work; the next is slot_bytes further
   // Once per component at work, in one pass. A matrix of sums per slot of the plan.
-  size_t query_t;     // tiles [head_dim][queries] E, as they are scored
-  size_t d_output_t;  // tiles [value_dim][queries] E
+  size_t query_t;     // tiles [head_dim][queries] of the route's elements
+  size_t d_output_t;  // tiles [value_dim][queries] of the route's elements
   size_t d_query_t;   // [slots] tiles [head_dim][queries] E
   size_t statistic;   // [queries] E
   size_t delta;       // [queries] E
@@ -92,23 +92,29 @@ struct BackwardLayout {
   size_t d_value;     // [slots][keys][value_dim] E, likewise
   size_t slot_bytes;
   // Once per worker. In two passes it has the arrays above, too, for a unit and a chunk.
-  size_t tiles;           // [tiles] QueryTile
-  size_t weights;         // [tiles][block_keys][queries] E
-  size_t d_weights;       // the same
-  size_t bits;            // [tiles][block_keys] uint64: allowed pairs
-  size_t before;          // [scores][block_keys][queries] E: what each score found
-  size_t parameter_sums;  // [parameters of a score][queries] E
-  size_t other_weights;   // [block_keys][queries] E: d_weights of the caller
-  size_t rows_t;          // [largest head size][queries] E: a tile of output or query
-  size_t key;             // [pass_keys][head_dim] E, if packed
-  size_t value;           // [pass_keys][value_dim] E, if packed
-  size_t staged_key;      // [chunk][head_dim] E: sums of d_key while a cell is at work, if the
-                          // result's rows are not dense
-  size_t staged_value;    // [chunk][value_dim] E, likewise
-  size_t query_rows;      // [unit queries][head_dim] E, if packed
-  size_t d_output_rows;   // [unit queries][value_dim] E, if packed
-  ScratchLayout scores;   // of ScoreTiles; scores.workers and scores.worker_bytes count here, too
-  size_t bytes = 0;       // of everything
+  size_t tiles;            // [tiles] QueryTile
+  size_t weights;          // [tiles][block_keys][queries] E
+  size_t d_weights;        // the same
+  size_t bits;             // [tiles][block_keys] uint64: allowed pairs
+  size_t before;           // [scores][block_keys][queries] E: what each score found
+  size_t parameter_sums;   // [parameters of a score][queries] E
+  size_t other_weights;    // [block_keys][queries] E: d_weights of the caller
+  size_t rows_t;           // [largest head size][queries] E: a tile of output or query
+  size_t d_output_rows_t;  // the same of d_output, if the route's elements are not E
+  size_t key;              // [pass_keys][head_dim] of the route's elements, if packed
+  size_t value;            // [pass_keys][value_dim], likewise
+  // Of a route whose elements are not E, in them:
+  size_t summed_key;         // [pass_keys][head_dim]: keys as the sums over them take them
+  size_t rounded_weights;    // [tiles][block_keys][queries]
+  size_t rounded_d_scores;   // the same
+  size_t d_scores_of_query;  // [block_keys][queries]: of a tile, for d_query
+  size_t staged_key;         // [chunk][head_dim] E: sums of d_key while a cell is at work, if the
+                             // result's rows are not dense
+  size_t staged_value;       // [chunk][value_dim] E, likewise
+  size_t query_rows;         // [unit queries][head_dim] of the route's elements, if packed
+  size_t d_output_rows;      // [unit queries][value_dim], likewise
+  ScratchLayout scores;  // of ScoreTiles; scores.workers and scores.worker_bytes count here, too
+  size_t bytes = 0;      // of everything
 };
 
 template <class E>

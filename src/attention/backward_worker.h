@@ -47,8 +47,7 @@ class BackwardWorker {
     clear_bias_rows(part);
     for_each_unit(part, [&](Positions unit) {
       const int64_t at = unit.start;
-      tiles_.pack_unit(unit, array(layout_.query_t) + at * p_.head_dim,
-                       array(layout_.d_output_t) + at * p_.value_dim, array(layout_.statistic) + at,
+      tiles_.pack_unit(unit, query_t(at), d_output_t(at), array(layout_.statistic) + at,
                        array(layout_.delta) + at, true);
       if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
     });
@@ -59,8 +58,7 @@ class BackwardWorker {
     const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
     meet(chunk, segment, sides, [&](Positions unit) {
       const int64_t at = unit.start;
-      return tiles_.begin_unit(unit, array(layout_.query_t) + at * p_.head_dim,
-                               array(layout_.d_output_t) + at * p_.value_dim,
+      return tiles_.begin_unit(unit, query_t(at), d_output_t(at),
                                has_query_sums() ? query_sums(unit) : nullptr,
                                array(layout_.statistic) + at, array(layout_.delta) + at, sides);
     });
@@ -130,6 +128,13 @@ class BackwardWorker {
   using KeySums = typename GradientTiles<E>::KeySums;
 
   E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
+  // Of the queries from position `at` on, as they are multiplied.
+  std::byte* query_t(int64_t at) const noexcept {
+    return arrays_ + layout_.query_t + at * tiles_.query_bytes();
+  }
+  std::byte* d_output_t(int64_t at) const noexcept {
+    return arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes();
+  }
   bool has_query_sums() const noexcept { return wanted_.query || wanted_.scale; }
   bool has_key_sums() const noexcept {
     return wanted_.key || wanted_.value || wanted_.bias || wanted_.scores;
@@ -157,8 +162,7 @@ class BackwardWorker {
     E* const delta = array(layout_.delta);
     E* const known = call_.template at<E>(layout_.deltas) + head_ * p_.q_len +
                      tiles_.sequence().query_begin + unit.start;
-    tiles_.pack_unit(unit, array(layout_.query_t), array(layout_.d_output_t),
-                     array(layout_.statistic), delta, with_delta);
+    tiles_.pack_unit(unit, query_t(0), d_output_t(0), array(layout_.statistic), delta, with_delta);
     if (with_delta) {
       std::copy_n(delta, unit.count, known);
     } else {
@@ -167,8 +171,8 @@ class BackwardWorker {
     }
   }
   QueryUnit<E> begin_packed(Positions unit, E* sums, Sides sides) noexcept {
-    return tiles_.begin_unit(unit, array(layout_.query_t), array(layout_.d_output_t), sums,
-                             array(layout_.statistic), array(layout_.delta), sides);
+    return tiles_.begin_unit(unit, query_t(0), d_output_t(0), sums, array(layout_.statistic),
+                             array(layout_.delta), sides);
   }
 
   // Calls visit() with as many keys of a chunk loaded as share a walk over queries.

@@ -14,17 +14,22 @@ struct Sides {
   bool queries, keys;
 };
 
+// Rows as the products read them.
+struct Rows {
+  const std::byte* data = nullptr;
+  int64_t stride = 0;  // in the route's elements
+};
+
 // Queries with all that the walk needs of them.
 template <class E>
 struct QueryUnit {
   Positions positions;
   int64_t tile_count = 0;
-  KeyRange range = {0, 0};              // no key outside is visible
-  const E* d_output_t;                  // tiles [value_dim][queries]
-  E* d_query_t;                         // tiles [head_dim][queries]; null: not wanted
-  const E *statistic, *delta;           // [queries]
-  const E *query_rows, *d_output_rows;  // [queries, dims]; null: not wanted
-  int64_t query_stride = 0, d_output_stride = 0;
+  KeyRange range = {0, 0};         // no key outside is visible
+  const std::byte* d_output_t;     // tiles [value_dim][queries] of the route's elements
+  E* d_query_t;                    // tiles [head_dim][queries]; null: not wanted
+  const E *statistic, *delta;      // [queries]
+  Rows query_rows, d_output_rows;  // [queries, dims], as they are summed; null: not wanted
   Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
 };
 
@@ -76,28 +81,33 @@ class GradientTiles {
     }
   }
 
+  // Bytes per query of a tile of queries, or d_output, as they are multiplied.
+  int64_t query_bytes() const noexcept { return bytes_of_packed(p_.head_dim); }
+  int64_t d_output_bytes() const noexcept { return bytes_of_packed(p_.value_dim); }
+
   // Makes what a unit needs from the inputs: query_t, d_output_t, statistic and, if `with_delta`,
   // delta.
-  void pack_unit(Positions unit, E* query_t, E* d_output_t, E* statistic, E* delta,
+  void pack_unit(Positions unit, std::byte* query_t, std::byte* d_output_t, E* statistic, E* delta,
                  bool with_delta) noexcept {
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
-      tile.query_t = query_t + offset * p_.head_dim;
+      tile.query_t = query_t + offset * query_bytes();
       tiles_.pack_queries(tile);
-      E* const tile_t = d_output_t + offset * p_.value_dim;
-      pack_rows_t(call_.inputs.d_output, tile, p_.value_dim, tile_t);
+      std::byte* const tile_t = d_output_t + offset * d_output_bytes();
+      pack_rows_t(rounds() ? kernels_.route : route_of(call_.inputs.d_output),
+                  call_.inputs.d_output, tile, p_.value_dim, tile_t);
       read_column(call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (with_delta) make_delta(tile, tile_t, statistic + offset, delta + offset);
     });
   }
 
   // A unit whose arrays are made; the pointers are those of its first query.
-  QueryUnit<E> begin_unit(Positions positions, const E* query_t, const E* d_output_t, E* d_query_t,
-                          const E* statistic, const E* delta, Sides sides) noexcept {
+  QueryUnit<E> begin_unit(Positions positions, std::byte* query_t, const std::byte* d_output_t,
+                          E* d_query_t, const E* statistic, const E* delta, Sides sides) noexcept {
     QueryUnit<E> unit;
     unit.positions = positions;
     unit.range = {sequence().k_len, 0};
     for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
-      tile.query_t = const_cast<E*>(query_t + offset * p_.head_dim);
+      tile.query_t = query_t + offset * query_bytes();
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
         unit.range = {std::min(unit.range.begin, tile.range.begin),
@@ -106,33 +116,26 @@ class GradientTiles {
     unit.d_output_t = d_output_t;
     unit.d_query_t = sides.queries ? d_query_t : nullptr;
     unit.statistic = statistic, unit.delta = delta;
-    unit.query_rows = unit.d_output_rows = nullptr;
     if (unit.range.begin >= unit.range.end || !sides.keys) return unit;
     if (wanted_.key)
-      unit.query_rows = rows_of(p_.query, positions, p_.head_dim,
-                                scratch<E>(call_.layout.query_rows), unit.query_stride);
+      unit.query_rows = summed_rows(p_.query, positions, p_.head_dim, call_.layout.query_rows);
     if (wanted_.value)
-      unit.d_output_rows = rows_of(call_.inputs.d_output, positions, p_.value_dim,
-                                   scratch<E>(call_.layout.d_output_rows), unit.d_output_stride);
+      unit.d_output_rows =
+          summed_rows(call_.inputs.d_output, positions, p_.value_dim, call_.layout.d_output_rows);
     return unit;
   }
 
   // Keys [begin, end), at most pass_keys of them from a multiple of the block, for walk().
   void load_keys(int64_t begin, int64_t end) noexcept {
     pass_begin_ = begin, pass_end_ = end;
-    const RouteKernels<E>& route = kernels_.route;
-    key_ = key_row(p_.key, begin), key_stride_ = p_.key.row_stride;
-    value_ = key_row(p_.value, begin), value_stride_ = p_.value.row_stride;
-    if (!keys_in_place(p_, route)) {
-      auto* packed = scratch<std::byte>(call_.layout.key);
-      route.pack_keys(key_, p_.key.row_stride, p_.key.dim_stride, end - begin, p_.head_dim, packed);
-      key_ = packed, key_stride_ = p_.head_dim;
-    }
-    if (!values_in_place(p_, route)) {
-      auto* packed = scratch<std::byte>(call_.layout.value);
-      route.pack_values(value_, p_.value.row_stride, p_.value.dim_stride, end - begin, p_.value_dim,
-                        packed);
-      value_ = packed, value_stride_ = p_.value_dim;
+    key_ = multiplied_rows(p_.key, p_.head_dim, call_.layout.key);
+    value_ = multiplied_rows(p_.value, p_.value_dim, call_.layout.value);
+    summed_key_ = key_;
+    if (rounds() && has_query_sums()) {
+      summed_key_ = {scratch<std::byte>(call_.layout.summed_key), packed_dims(p_.head_dim)};
+      kernels_.route.pack_values(key_row(p_.key, begin), p_.key.row_stride, p_.key.dim_stride,
+                                 end - begin, p_.head_dim,
+                                 scratch<std::byte>(call_.layout.summed_key));
     }
     std::fill(std::begin(keys_finite_), std::end(keys_finite_), Finite::unknown);
   }
@@ -148,9 +151,13 @@ class GradientTiles {
   // Adds what the unit and the loaded keys have to do with each other.
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
     const int64_t length = plan_.tiling.block_keys;
+    // The route takes `step` keys at once from the block's begin. A key more than the unit sees is
+    // an excluded one.
+    const int64_t odd = plan_.tiling.step - 1;
     for (int64_t begin = pass_begin_; begin < pass_end_; begin += length) {
-      const int64_t first = std::max(begin, unit.range.begin);
-      const int64_t last = std::min({begin + length, pass_end_, unit.range.end});
+      const int64_t first = std::max(begin, unit.range.begin - ((unit.range.begin - begin) & odd));
+      const int64_t end = unit.range.end + ((unit.range.end - begin) & odd);
+      const int64_t last = std::min({begin + length, pass_end_, end});
       if (first < last) walk_block(unit, {first, 1, last - first}, sums, sides);
     }
   }
@@ -178,11 +185,26 @@ class GradientTiles {
                              plan_.tiling.max_vectors * plan_.tiling.lanes);
   }
 
-  // Rows of a tile, transposed: [dims][queries].
-  void pack_rows_t(const Operand& rows, const QueryTile<E>& tile, int64_t dims, E* to) noexcept {
-    kernels_.table.fma[static_cast<int>(rows.dtype)]->pack_queries(
-        query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
-        tile.positions.count, dims, E(1), tile.queries, to);
+  // Does the route compute with other elements than E, to which weights and d_scores are rounded?
+  bool rounds() const noexcept { return kernels_.route.round_rows; }
+  bool has_query_sums() const noexcept { return wanted_.query || wanted_.scale; }
+  int64_t packed_dims(int64_t dims) const noexcept {
+    return packed_stride(dims, kernels_.route.step);
+  }
+  int64_t bytes_of_packed(int64_t dims) const noexcept {
+    return packed_dims(dims) * kernels_.route.element_size;
+  }
+
+  // The route that makes E of a tensor's elements.
+  const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
+    return *kernels_.table.fma[static_cast<int>(rows.dtype)];
+  }
+
+  // Rows of a tile, transposed: [dims][queries] of the route's elements.
+  void pack_rows_t(const RouteKernels<E>& route, const Operand& rows, const QueryTile<E>& tile,
+                   int64_t dims, void* to) noexcept {
+    route.pack_queries(query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
+                       tile.positions.count, dims, E(1), tile.queries, to);
   }
 
   // One number per query; `beyond` for the lanes after the last.
@@ -193,11 +215,19 @@ class GradientTiles {
   }
 
   // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
-  void make_delta(QueryTile<E>& tile, const E* d_output_t, const E* statistic, E* delta) noexcept {
+  void make_delta(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
+                  E* delta) noexcept {
+    const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
     E* const output_t = scratch<E>(call_.layout.rows_t);
-    pack_rows_t(call_.inputs.output, tile, p_.value_dim, output_t);
+    pack_rows_t(route_of(output), output, tile, p_.value_dim, output_t);
+    auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
+    if (rounds()) {
+      E* const packed = scratch<E>(call_.layout.d_output_rows_t);
+      pack_rows_t(route_of(d_output), d_output, tile, p_.value_dim, packed);
+      d_output_of_tile = packed;
+    }
     std::fill_n(delta, tile.queries, E(0));
-    gradients_.add_dots(d_output_t, output_t, p_.value_dim, tile.queries, delta);
+    gradients_.add_dots(d_output_of_tile, output_t, p_.value_dim, tile.queries, delta);
     if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
     if (!call_.inputs.d_statistic.data) return;
     E* const d_statistic = tiles_.row(2);
@@ -268,31 +298,38 @@ class GradientTiles {
     });
   }
 
-  // Rows of queries as the products read them: where they lie, or packed.
-  const E* rows_of(const Operand& o, Positions at, int64_t dims, E* packed,
-                   int64_t& stride) noexcept {
+  // Rows of queries as the sums over them read them: where they lie, or packed.
+  Rows summed_rows(const Operand& o, Positions at, int64_t dims, size_t place) noexcept {
+    const RouteKernels<E>& route = rounds() ? kernels_.route : route_of(o);
     const std::byte* rows = query_row(o, at.start);
-    if (o.dtype == p_.result_dtype && o.dim_stride == 1) {
-      stride = o.row_stride;
-      return reinterpret_cast<const E*>(rows);
-    }
-    stride = dims;
-    kernels_.table.fma[static_cast<int>(o.dtype)]->pack_keys(rows, o.row_stride, o.dim_stride,
-                                                             at.count, dims, packed);
-    return packed;
+    if (route.values_in_place && o.dim_stride == 1) return {rows, o.row_stride};
+    auto* packed = scratch<std::byte>(place);
+    route.pack_values(rows, o.row_stride, o.dim_stride, at.count, dims, packed);
+    return {packed, packed_dims(dims)};
   }
 
-  const E* key_at(int64_t position) const noexcept {
-    return reinterpret_cast<const E*>(key_) + (position - pass_begin_) * key_stride_;
+  // Rows of the loaded keys as products with them read them: where they lie, or packed.
+  Rows multiplied_rows(const Operand& o, int64_t dims, size_t place) noexcept {
+    const std::byte* rows = key_row(o, pass_begin_);
+    if (rows_in_place(o, dims, kernels_.route)) return {rows, o.row_stride};
+    auto* packed = scratch<std::byte>(place);
+    kernels_.route.pack_keys(rows, o.row_stride, o.dim_stride, pass_end_ - pass_begin_, dims,
+                             packed);
+    return {packed, packed_dims(dims)};
   }
-  const E* value_at(int64_t position) const noexcept {
-    return reinterpret_cast<const E*>(value_) + (position - pass_begin_) * value_stride_;
+
+  // The row of a loaded key, or of a unit's query.
+  const std::byte* row_at(const Rows& rows, int64_t nth) const noexcept {
+    return rows.data + nth * rows.stride * kernels_.route.element_size;
+  }
+  const std::byte* key_at(const Rows& rows, int64_t position) const noexcept {
+    return row_at(rows, position - pass_begin_);
   }
   KeyBlock block_of(Positions keys) const noexcept {
     KeyBlock block;
     block.begin = keys.start, block.end = keys.start + keys.count;
-    block.key = reinterpret_cast<const std::byte*>(key_at(keys.start));
-    block.key_stride = key_stride_;
+    block.key = key_at(key_, keys.start);
+    block.key_stride = key_.stride;
     return block;
   }
   bool keys_finite(Positions keys) noexcept {
@@ -302,16 +339,17 @@ class GradientTiles {
           (keys.start - pass_begin_) / plan_.tiling.block_keys * plan_.tiling.block_keys +
           pass_begin_;
       const int64_t end = std::min(begin + plan_.tiling.block_keys, pass_end_);
-      known = kernels_.route.all_finite(key_at(begin), key_stride_, end - begin, p_.head_dim)
+      known = kernels_.route.all_finite(key_at(summed_key_, begin), summed_key_.stride, end - begin,
+                                        p_.head_dim)
                   ? Finite::yes
                   : Finite::no;
     }
     return known == Finite::yes;
   }
-  bool rows_finite(Finite& known, const E* rows, int64_t stride, int64_t count,
-                   int64_t dims) const noexcept {
+  bool rows_finite(Finite& known, const Rows& rows, int64_t count, int64_t dims) const noexcept {
     if (known == Finite::unknown)
-      known = kernels_.route.all_finite(rows, stride, count, dims) ? Finite::yes : Finite::no;
+      known =
+          kernels_.route.all_finite(rows.data, rows.stride, count, dims) ? Finite::yes : Finite::no;
     return known == Finite::yes;
   }
 
@@ -329,37 +367,51 @@ class GradientTiles {
       if (!make_tile(unit, one, block, keys, w, d, bits, sums, sides)) continue;
       const bool some = tiles_.partial();
       partial |= some;
-      if (unit.d_query_t) add_to_queries(unit, one, keys, d, some ? bits : nullptr);
       const uint64_t* const allowed = some ? bits : nullptr;
-      const int64_t count = one.positions.count;
-      weights[spans] = {w,
-                        one.queries,
-                        unit.d_output_rows + one.offset * unit.d_output_stride,
-                        unit.d_output_stride,
-                        count,
-                        allowed};
-      d_scores[spans] = {
-          d,     one.queries, unit.query_rows + one.offset * unit.query_stride, unit.query_stride,
-          count, allowed};
+      if (unit.d_query_t) add_to_queries(unit, one, keys, d, allowed);
+      if (!sides.keys) continue;
+      const auto span_of = [&](const E* tile_weights, size_t rounded, const Rows& rows) {
+        return GradientSpan<E>{as_multiplied(one, keys, tile_weights, rounded, i),
+                               one.queries,
+                               row_at(rows, one.offset),
+                               rows.stride,
+                               one.positions.count,
+                               allowed};
+      };
+      if (wanted_.value)
+        weights[spans] = span_of(w, call_.layout.rounded_weights, unit.d_output_rows);
+      if (wanted_.key) d_scores[spans] = span_of(d, call_.layout.rounded_d_scores, unit.query_rows);
       ++spans;
     }
-    if (!sides.keys || spans == 0) return;
+    if (spans == 0) return;
     // 0 * NaN is NaN: see Forward::add_values().
+    const auto& [add, add_of_bits] = kernels_.route.key_gradients;
     const int64_t rows = unit.positions.count;
     if (wanted_.value) {
-      const bool slow = partial && !rows_finite(unit.d_output_finite, unit.d_output_rows,
-                                                unit.d_output_stride, rows, p_.value_dim);
-      (slow ? gradients_.add_to_keys_of_bits : gradients_.add_to_keys)(
-          weights, spans, keys.count, p_.value_dim,
-          sums.d_value + (keys.start - sums.begin) * sums.d_value_stride, sums.d_value_stride);
+      const bool slow =
+          partial && !rows_finite(unit.d_output_finite, unit.d_output_rows, rows, p_.value_dim);
+      (slow ? add_of_bits : add)(weights, spans, keys.count, p_.value_dim,
+                                 sums.d_value + (keys.start - sums.begin) * sums.d_value_stride,
+                                 sums.d_value_stride);
     }
     if (wanted_.key) {
-      const bool slow = partial && !rows_finite(unit.query_finite, unit.query_rows,
-                                                unit.query_stride, rows, p_.head_dim);
-      (slow ? gradients_.add_to_keys_of_bits : gradients_.add_to_keys)(
-          d_scores, spans, keys.count, p_.head_dim,
-          sums.d_key + (keys.start - sums.begin) * sums.d_key_stride, sums.d_key_stride);
+      const bool slow =
+          partial && !rows_finite(unit.query_finite, unit.query_rows, rows, p_.head_dim);
+      (slow ? add_of_bits : add)(d_scores, spans, keys.count, p_.head_dim,
+                                 sums.d_key + (keys.start - sums.begin) * sums.d_key_stride,
+                                 sums.d_key_stride);
     }
+  }
+
+  // Weights or d_scores of the unit's tile `nth` as the sums over queries take them.
+  const void* as_multiplied(const QueryTile<E>& tile, Positions keys, const E* tile_weights,
+                            size_t place, int64_t nth) noexcept {
+    if (!rounds()) return tile_weights;
+    auto* const rounded =
+        scratch<std::byte>(place) + nth * block_tile_ * kernels_.route.element_size;
+    kernels_.route.round_rows(tile_weights, keys.count, tile.queries, tile.positions.count,
+                              rounded);
+    return rounded;
   }
 
   // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
@@ -375,8 +427,8 @@ class GradientTiles {
     const uint64_t* const kept = p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
     if (wanted_.d_scores()) {
       kernels_.route.products[tile.vectors - 1].scores(
-          unit.d_output_t + tile.offset * p_.value_dim, value_at(keys.start), value_stride_,
-          keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+          unit.d_output_t + tile.offset * d_output_bytes(), key_at(value_, keys.start),
+          value_.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
       if (kept) keep(d, kept, keys.count, tile.queries, kept_factor_);
       if (call_.inputs.d_weights.data && has_other_weights(tile.positions)) {
         E* const other = scratch<E>(call_.layout.other_weights);
@@ -438,13 +490,21 @@ class GradientTiles {
 
   void add_to_queries(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                       const E* d, const uint64_t* bits) noexcept {
+    const RouteKernels<E>& route = kernels_.route;
     E* const sums = unit.d_query_t + tile.offset * p_.head_dim;
+    const void* d_scores = d;
+    if (rounds()) {
+      auto* const rounded = scratch<std::byte>(call_.layout.d_scores_of_query);
+      route.round_weights(d, keys.count, tile.queries, rounded);
+      d_scores = rounded;
+    }
+    const std::byte* const rows = key_at(summed_key_, keys.start);
     if (bits && !keys_finite(keys))
-      kernels_.route.output_of_bits(d, bits, key_at(keys.start), key_stride_, keys.count,
-                                    p_.head_dim, nullptr, tile.queries, sums);
+      route.output_of_bits(d_scores, bits, rows, summed_key_.stride, keys.count, p_.head_dim,
+                           nullptr, tile.queries, sums);
     else
-      kernels_.route.products[tile.vectors - 1].output(d, key_at(keys.start), key_stride_,
-                                                       keys.count, p_.head_dim, nullptr, sums);
+      route.products[tile.vectors - 1].output(d_scores, rows, summed_key_.stride, keys.count,
+                                              p_.head_dim, nullptr, sums);
   }
 
   // The sum over the tile's queries of d_query . query. A query without keys has a d_query of 0,
@@ -452,7 +512,7 @@ class GradientTiles {
   double dots_with_query(const QueryTile<E>& tile, const E* d_query_t) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);
     E* const dots = tiles_.row(2);
-    pack_rows_t(p_.query, tile, p_.head_dim, query_t);
+    pack_rows_t(route_of(p_.query), p_.query, tile, p_.head_dim, query_t);
     std::fill_n(dots, tile.queries, E(0));
     gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
     double sum = 0;
@@ -479,8 +539,9 @@ class GradientTiles {
   E kept_factor_;  // of dropout
   int64_t head_ = 0;
   int64_t index_[kMaxRank];  // [leading rank]
-  const std::byte *key_ = nullptr, *value_ = nullptr;
-  int64_t key_stride_ = 0, value_stride_ = 0, pass_begin_ = 0, pass_end_ = 0;
+  Rows key_, value_;         // of the loaded keys, as scores and d_weights are made of them
+  Rows summed_key_;          // as d_query is
+  int64_t pass_begin_ = 0, pass_end_ = 0;
   Finite keys_finite_[kMostBlocks];
 };
 

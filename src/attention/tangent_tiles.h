@@ -162,13 +162,13 @@ class TangentTiles {
       }
       const int64_t at = keys.start - loaded_.start;
       if (call_.wanted.value)
-        values.add_to(gradients_, keys, sums.d_value + at * p_.value_dim,
+        values.add_to(kernels_.route.key_gradients, keys, sums.d_value + at * p_.value_dim,
                       partial && !unit_finite(d_output_finite, layout_.d_output_rows,
                                               in_.d_output.data ? layout_.d_output_tangents : 0,
                                               p_.value_dim));
       if (call_.wanted.key)
         scores.add_to(
-            gradients_, keys, sums.d_key + at * p_.head_dim,
+            kernels_.route.key_gradients, keys, sums.d_key + at * p_.head_dim,
             partial && !unit_finite(queries_finite, layout_.query_rows,
                                     in_.moves_query() ? layout_.query_tangents : 0, p_.head_dim));
     });
@@ -206,11 +206,10 @@ class TangentTiles {
       dims = rows.dims;
       span[count++] = {weights, tile.queries, rows.data, dims, tile.positions.count, bits};
     }
-    void add_to(const GradientKernels<E>& kernels, Positions keys, E* sums,
+    void add_to(const KeyGradientKernels<E>& kernels, Positions keys, E* sums,
                 bool slow) const noexcept {
       if (count > 0)
-        (slow ? kernels.add_to_keys_of_bits : kernels.add_to_keys)(span, count, keys.count, dims,
-                                                                   sums, dims);
+        (slow ? kernels.add_of_bits : kernels.add)(span, count, keys.count, dims, sums, dims);
     }
   };
 

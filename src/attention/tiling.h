@@ -119,10 +119,15 @@ template <class E>
 ScratchLayout layout_of(const Problem& problem, const Captures& captures, const Tiling& tiling,
                         const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size);
 
-// Are rows of keys (values) read where they lie in the caller's memory?
+// Are rows that pack_keys would prepare read where they lie in the caller's memory?
+template <class E>
+bool rows_in_place(const Operand& rows, int64_t dims, const RouteKernels<E>& route) {
+  return route.keys_in_place && rows.dim_stride == 1 && (dims & (route.step - 1)) == 0;
+}
+// The same of keys, and of values as the output takes them.
 template <class E>
 bool keys_in_place(const Problem& p, const RouteKernels<E>& route) {
-  return route.keys_in_place && p.key.dim_stride == 1 && (p.head_dim & (route.step - 1)) == 0;
+  return rows_in_place(p.key, p.head_dim, route);
 }
 template <class E>
 bool values_in_place(const Problem& p, const RouteKernels<E>& route) {

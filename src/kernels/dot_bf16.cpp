@@ -5,6 +5,7 @@
 //     32-bit broadcast, no packing (an even head_dim provided). Q^T is kept in pairs, not rounded.
 //   output^T += V^T P^T: a pair is two keys. Rows of V are interleaved two by two once per block,
 //     for all tiles of a task; P^T is rounded to bf16 and paired in one pass over the tile.
+//   The sums of the backward pass over queries: dot_gradients.simd.h.
 //
 // The instruction takes denormal numbers for zero, and rounds each product-sum by itself, to
 // nearest even, not fused: results differ from the FMA route in the last bits of f32.
@@ -13,28 +14,14 @@
 #define RAPT_WEIGHTS_OF_16_BITS  // 2^x need not be better than they are
 #include "kernels/simd/avx512.h"
 // The order matters: the vocabulary first.
+#include "kernels/bf16_pairs.simd.h"
 #include "kernels/dot_bf16.h"
-#include "kernels/inlining.h"
+#include "kernels/dot_gradients.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "rapt/variants.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
-
-using Pair = uint32_t;  // two bf16: the lower half is the one with the even index
-
-RAPT_INLINE int64_t half_of(int64_t n) { return (n + 1) / 2; }
-RAPT_INLINE __mmask32 first_of_32(int64_t n) {
-  return n >= 32 ? ~__mmask32{0} : n <= 0 ? 0 : static_cast<__mmask32>((1u << n) - 1);
-}
-RAPT_INLINE __m512i pair_at(const void* p) {
-  Pair pair;
-  __builtin_memcpy(&pair, p, sizeof pair);
-  return _mm512_set1_epi32(static_cast<int>(pair));
-}
-RAPT_INLINE __m512 dot(__m512 acc, __m512i a, __m512i b) {
-  return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
-}
 
 // acc[r] += the products of the pairs of row r with those of the vectors.
 template <int Rows, int Vectors>
@@ -142,14 +129,6 @@ RAPT_NOINLINE void dot_output(const void* tile, const void* rows, int64_t value_
                             output_t + d * kQueries);
 }
 
-// The elements (row, 0 .. n) as a dense, zero-padded run of 32.
-RAPT_INLINE __m512i run_of(const uint16_t* row, int64_t stride, int64_t n) {
-  if (stride == 1) return _mm512_maskz_loadu_epi16(first_of_32(n), row);
-  uint16_t dense[32] = {};
-  for (int64_t d = 0; d < n && d < 32; ++d) dense[d] = row[d * stride];
-  return _mm512_loadu_si512(dense);
-}
-
 RAPT_NOINLINE void dot_pack_queries(const void* from, int64_t row_stride, int64_t dim_stride,
                                     int64_t rows, int64_t head_dim, float /* in the scores */,
                                     int64_t queries, void* to) noexcept {
@@ -182,16 +161,6 @@ RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t d
       _mm512_mask_storeu_epi16(
           dense + j * even + d, first_of_32(even - d),
           run_of(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
-}
-
-// Indices that take 16 elements from `first` on from two vectors in turn.
-RAPT_INLINE __m512i interleaving(int first) {
-  alignas(64) uint16_t order[32];
-  for (int i = 0; i < 16; ++i) {
-    order[2 * i] = static_cast<uint16_t>(first + i);
-    order[2 * i + 1] = static_cast<uint16_t>(32 + first + i);
-  }
-  return _mm512_load_si512(order);
 }
 
 // [count / 2][dims rounded up] pairs of rows; a missing last row is 0.
@@ -292,8 +261,10 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            dot_pack_keys,
                                            dot_pack_values,
                                            dot_round_weights,
+                                           dot_round_rows,
                                            dot_output_of_bits,
-                                           dot_all_finite};
+                                           dot_all_finite,
+                                           {dot_add_to_keys, dot_add_to_keys_of_bits}};
 
 }  // namespace
 

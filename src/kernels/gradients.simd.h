@@ -40,8 +40,8 @@ RAPT_INLINE void add_rows(const GradientSpan<typename V::Element>* spans, int64_
     UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = V::splat(0);
   for (int64_t s = 0; s < span_count; ++s) {
     const GradientSpan<E>& span = spans[s];
-    const E* weights = span.weights + key * span.queries;
-    const E* row = span.rows + dim;
+    const E* weights = static_cast<const E*>(span.weights) + key * span.queries;
+    const E* row = static_cast<const E*>(span.rows) + dim;
     const int64_t queries = span.queries, row_stride = span.row_stride;
     for (int64_t i = 0; i < span.count; ++i, row += row_stride) {
       V part[Vectors];
@@ -104,11 +104,13 @@ RAPT_NOINLINE void add_to_keys_of_bits(const GradientSpan<E>* spans, int64_t spa
       V acc = V::splat(0);
       for (int64_t s = 0; s < span_count; ++s) {
         const GradientSpan<E>& span = spans[s];
+        const E* weights = static_cast<const E*>(span.weights) + j * span.queries;
+        const E* rows = static_cast<const E*>(span.rows) + d;
         const uint64_t seen = span.bits ? span.bits[j] : ~uint64_t{0};
         for (int64_t i = 0; i < span.count; ++i)
           if (seen >> i & 1)
-            acc = fma(V::splat(span.weights[j * span.queries + i]),
-                      V::load_first(span.rows + i * span.row_stride + d, dims - d), acc);
+            acc =
+                fma(V::splat(weights[i]), V::load_first(rows + i * span.row_stride, dims - d), acc);
       }
       E* out = gradient + j * stride + d;
       store_first(out, add(V::load_first(out, dims - d), acc), dims - d);

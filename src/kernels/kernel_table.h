@@ -48,12 +48,39 @@ struct NormalizerKernels {
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
 };
 
+// Queries of a tile whose weights (d_scores) meet rows of d_output (query).
+template <class E>
+struct GradientSpan {
+  const void* weights;   // [keys][queries] of the route's elements
+  int64_t queries;       // of the tile, padded
+  const void* rows;      // [count, dims] by pack_values, or where they lie
+  int64_t row_stride;    // of `rows`
+  int64_t count;         // queries that there are
+  const uint64_t* bits;  // [keys]: which pairs are allowed; null: all
+};
+
+// The sums over queries, d_key and d_value, over operands as a route has prepared them.
+template <class E>
+struct KeyGradientKernels {
+  // gradient [keys, dims], rows `stride` apart, += the sum over all spans of weights^T rows.
+  void (*add)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
+              E* gradient, int64_t stride) noexcept;
+  // The same where a row may not be finite: excluded pairs contribute nothing at all. Slow.
+  void (*add_of_bits)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
+                      E* gradient, int64_t stride) noexcept;
+};
+
 // A route: how the inputs of one storage type come to the products. There are two kinds.
 //
 //   fma   operands are E: what is stored as E and dense is read where it lies, anything else is
 //         converted, block by block. The factor (scale, log2 e) is multiplied into the queries.
 //   dot   bf16 in pairs, for instructions that add two products at once: dims of a score in pairs,
-//         keys of an output in pairs. The factor is applied to the scores.
+//         keys of an output in pairs, queries of the gradient of a key in pairs. The factor is
+//         applied to the scores.
+//
+// Rows of which each is multiplied by itself (key in a score, value in a d_weight) are prepared by
+// pack_keys; rows that are summed up (value in an output, key in a d_query, query in a d_key,
+// d_output in a d_value) by pack_values.
 template <class E>
 struct RouteKernels {
   const char* kernel;  // the kernel class, for plan()
@@ -76,6 +103,9 @@ struct RouteKernels {
                       int64_t dims, void* packed) noexcept;
   // The weights as the output product takes them; null: as they are.
   void (*round_weights)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
+  // The same for weights (d_scores) as the sums over queries take them, of which `count` are real.
+  void (*round_rows)(const E* weights, int64_t keys, int64_t queries, int64_t count,
+                     void* rounded) noexcept;
   // As ProductKernels::output, but pairs (query, key) whose bit is clear contribute nothing at all,
   // even where the value is not finite (0 * NaN = NaN). Slow; for tiles that see such a value.
   void (*output_of_bits)(const void* weights, const uint64_t* bits, const void* value,
@@ -83,6 +113,7 @@ struct RouteKernels {
                          int64_t queries, E* output_t) noexcept;
   // Are all values finite, of `count` keys in what the products read?
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
+  KeyGradientKernels<E> key_gradients;
 };
 
 // A score's hook (DESIGN.md, "Variants"): scores in natural units, in place.
@@ -100,26 +131,9 @@ struct ScoreKernels {
                            E* sums) noexcept;
 };
 
-// Queries of a tile whose weights (d_scores) meet rows of d_output (query).
-template <class E>
-struct GradientSpan {
-  const E* weights;      // [keys][queries]
-  int64_t queries;       // of the tile, padded
-  const E* rows;         // [count, dims], dense dims
-  int64_t row_stride;    // of `rows`
-  int64_t count;         // queries that there are
-  const uint64_t* bits;  // [keys]: which pairs are allowed; null: all
-};
-
 // What the backward pass does with a tile (kernels/gradients.simd.h).
 template <class E>
 struct GradientKernels {
-  // gradient [keys, dims], rows `stride` apart, += the sum over all spans of weights^T rows.
-  void (*add_to_keys)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
-                      E* gradient, int64_t stride) noexcept;
-  // The same where a row may not be finite: excluded pairs contribute nothing at all. Slow.
-  void (*add_to_keys_of_bits)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys,
-                              int64_t dims, E* gradient, int64_t stride) noexcept;
   // sums [queries] += sum over `count` of a b, both [count][queries].
   void (*add_dots)(const E* a, const E* b, int64_t count, int64_t queries, E* sums) noexcept;
   // bias [rows, keys] += d_scores^T; a stride of 0 sums over that dimension. Not both are 0.

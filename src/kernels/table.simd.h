@@ -70,8 +70,10 @@ constexpr RouteKernels<typename V::Element> kRoute = {"tile",
                                                       pack_rows<V, S>,
                                                       pack_rows<V, S>,
                                                       nullptr,
+                                                      nullptr,
                                                       output_of_bits<V>,
-                                                      all_finite<V>};
+                                                      all_finite<V>,
+                                                      {add_to_keys<V>, add_to_keys_of_bits<V>}};
 
 // What differs between the storage types that E can hold, by DType.
 template <class V, class E = typename V::Element>
@@ -115,8 +117,6 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
     t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
     t.captures = {keep_top<V>, add_received<V>, pool<V>};
-    t.gradients.add_to_keys = add_to_keys<V>;
-    t.gradients.add_to_keys_of_bits = add_to_keys_of_bits<V>;
     t.gradients.add_dots = add_dots<V>;
     t.gradients.add_bias_gradient = add_bias_gradient<V>;
     t.gradients.add_sums = add_sums<V>;
