@@ -10,6 +10,7 @@
 #include "gradients/gradient_problems.h"
 #include "laws/reserved.h"
 #include "rapt/mask/boolean.h"
+#include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
 
 namespace laws {
@@ -196,6 +197,60 @@ TEST(GradientDefects, reg_masked_nan_of_some) {
     expect_rows("d_value", got.d_value, expected.d_value,
                 in_weights ? met : std::vector<char>(met.size(), 0));
   }
+}
+
+// The same behind a length: no tile sees the key, but it is the neighbour of one that all see.
+TEST(GradientDefects, reg_masked_nan_behind_a_length) {
+  Random random(base_seed() + 4);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const int64_t length : {1, 4, 5, 95, 97, 131})
+      for (const BackwardPasses passes : {BackwardPasses::one, BackwardPasses::two}) {
+        SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << " " << length);
+        const Dims dims{1, length + 3, 8};
+        const Tensor query = random_normal(random, dtype, dims),
+                     d_output = random_normal(random, dtype, dims),
+                     key = random_normal(random, dtype, dims),
+                     value = random_normal(random, dtype, dims);
+        const Tensor spoilt_key = Tensor::copy_of(key), spoilt_value = Tensor::copy_of(value);
+        for (int64_t j = length; j < length + 3; ++j)
+          for (int64_t d = 0; d < 8; ++d) {
+            set(spoilt_key, Dims{0, j, d}, kNan);
+            set(spoilt_value, Dims{0, j, d}, kInfinity);
+          }
+        Tensor lengths(DType::i64, {1});
+        set(lengths, Dims{0}, static_cast<double>(length));
+        const rapt::Lengths mask(lengths);
+        AttentionOptions options;
+        options.masks = {&mask};
+        BackwardRequest request;
+        request.scale = true;
+        request.passes = passes;
+        const auto gradients = [&](const Tensor& k, const Tensor& v) {
+          AttentionResult forward = scaled_dot_product_attention(query, k, v, options);
+          BackwardInputs inputs;
+          inputs.state = forward.state();
+          inputs.d_output = d_output;
+          return scaled_dot_product_attention_backward(query, k, v, options, inputs, request);
+        };
+        EXPECT_TRUE(same_gradients(gradients(spoilt_key, spoilt_value), gradients(key, value)));
+      }
+}
+
+// A key whose scores are all -inf has no weight and no gradients, however many queries there are
+// beside those that fill a vector, or a pair.
+TEST(GradientDefects, reg_scores_of_minus_infinity) {
+  Random random(base_seed() + 5);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const int64_t q_len : {1, 2, 15, 16, 17, 67}) {
+      SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << " " << q_len);
+      Parts parts(random, dtype, q_len, 9, 4, 3);
+      parts.allowed = filled(DType::boolean, {q_len, 9}, 1);
+      parts.query = filled(dtype, {q_len, 4}, 1);
+      spoil_row(parts.key, 6, -kInfinity);
+      const rapt::Gradients got = parts.gradients();
+      for (const Tensor* gradient : {&got.d_key, &got.d_value})
+        for (const double number : values_of(taken(*gradient, 0, Dims{6}))) EXPECT_EQ(number, 0);
+    }
 }
 
 // PyTorch #127055: whole blocks of keys that a row does not see; #103963: rows that see none.
