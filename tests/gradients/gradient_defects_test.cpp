@@ -243,11 +243,16 @@ TEST(GradientDefects, reg_scores_of_minus_infinity) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
     for (const int64_t q_len : {1, 2, 15, 16, 17, 67}) {
       SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << " " << q_len);
-      Parts parts(random, dtype, q_len, 9, 4, 3);
-      parts.allowed = filled(DType::boolean, {q_len, 9}, 1);
-      parts.query = filled(dtype, {q_len, 4}, 1);
-      spoil_row(parts.key, 6, -kInfinity);
-      const rapt::Gradients got = parts.gradients();
+      const Tensor query = filled(dtype, {q_len, 4}, 1), key = random_normal(random, dtype, {9, 4}),
+                   value = random_normal(random, dtype, {9, 3}),
+                   d_output = random_normal(random, dtype, {q_len, 3});
+      spoil_row(key, 6, -kInfinity);
+      AttentionResult forward = scaled_dot_product_attention(query, key, value);
+      BackwardInputs inputs;
+      inputs.state = forward.state();
+      inputs.d_output = d_output;
+      const rapt::Gradients got =
+          scaled_dot_product_attention_backward(query, key, value, {}, inputs);
       for (const Tensor* gradient : {&got.d_key, &got.d_value})
         for (const double number : values_of(taken(*gradient, 0, Dims{6}))) EXPECT_EQ(number, 0);
     }
