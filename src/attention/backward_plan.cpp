@@ -14,6 +14,10 @@ namespace {
 // queries) to pay for meeting the other workers after it.
 constexpr int64_t kPartLength = 512;
 
+// Keys of a chunk are a multiple of this: whole rows of most register tiles. Whole blocks would make
+// the last chunk so short that the worker who has it waits for the others.
+constexpr int64_t kChunkStep = 32;
+
 // Parts at most, and so workers of one head.
 constexpr int64_t kMostParts = 32;
 
@@ -86,8 +90,8 @@ int64_t matrices(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
 
 Parts parts_of(const Tiling& t, int64_t q_len, int64_t k_len) {
   const int64_t count = std::clamp<int64_t>(std::min(q_len, k_len) / kPartLength, 1, kMostParts);
-  return {count, round_up((q_len + count - 1) / count, t.unit_queries),
-          round_up((k_len + count - 1) / count, t.block_keys)};
+  return {count, round_up((q_len + count - 1) / count, t.lanes),
+          round_up((k_len + count - 1) / count, kChunkStep)};
 }
 
 template <class E>
