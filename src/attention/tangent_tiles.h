@@ -428,7 +428,7 @@ class TangentTiles {
     E* before_tangents = scratch<E>(layout_.before_tangents);
     Tile<E> tangents = tile.hooks;
     tangents.scores = a.tangents;
-    const double* parameters = in_.scores.data();
+    const double* parameters = in_.score_parameters.data();
     for (size_t s = 0; s < scores.size(); ++s) {
       const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
       before_tangents = std::copy_n(a.tangents, count, before_tangents);
@@ -518,7 +518,7 @@ class TangentTiles {
   void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                    const KeySums* sums) noexcept {
     const auto& scores = call_.scores.scores;
-    auto parameter = static_cast<int64_t>(in_.scores.size());
+    auto parameter = static_cast<int64_t>(in_.score_parameters.size());
     Tile<E> gradients = tile.hooks;
     gradients.scores = a.d_weights;
     E* const lanes = scratch<E>(layout_.parameter_sums);
@@ -529,7 +529,7 @@ class TangentTiles {
       std::fill_n(lanes, kernel.real_parameters * tile.queries, E(0));
       kernel.backward_tangent(scores[s].object, scratch<E>(layout_.before) + at,
                               scratch<E>(layout_.before_tangents) + at, gradients,
-                              a.d_weights_tangents, in_.scores.data() + parameter, lanes);
+                              a.d_weights_tangents, in_.score_parameters.data() + parameter, lanes);
       if (!call_.wanted.scores || !sums) continue;
       for (int r = 0; r < kernel.real_parameters; ++r)
         sums->scores[parameter + r] +=

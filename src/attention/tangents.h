@@ -19,8 +19,8 @@ struct TangentInputs {
   Operand query, key, value;  // tangents: row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
   double scale = 0;
-  std::vector<double> scores;     // [parameters], of all scores
-  Operand d_output, d_statistic;  // tangents of these
+  std::vector<double> score_parameters;  // [parameters], of all scores
+  Operand d_output, d_statistic;         // tangents of these
 
   // Does scale' Q + scale Q' move?
   bool moves_query() const noexcept { return query.data || scale != 0; }

@@ -75,7 +75,7 @@ TEST_F(GradientsTest, OfBiasScaleAndScoresBesideTheOutput) {
   options.bias = bias;
   options.scores = {softcap, wide};
   BackwardRequest request;
-  request.bias = request.scale = request.scores = true;
+  request.bias = request.scale = request.score_parameters = true;
   const Gradients want = expected(options, request, true);
   const std::vector<std::string> call = {
       "--scale",       "0.4",        "--mask",      "causal:bottom-right",
@@ -96,7 +96,7 @@ TEST_F(GradientsTest, OfBiasScaleAndScoresBesideTheOutput) {
   const Json& gradients = json.at("gradients");
   EXPECT_EQ(gradients.at("query").at("shape"), Json({2, 4, 6, 8}));
   EXPECT_EQ(gradients.at("bias").at("shape"), Json({4, 6, 9}));
-  const auto scores = want.d_scores.values<double>();
+  const auto scores = want.d_score_parameters.values<double>();
   const Json numbers = {{{"of", "scale"}, {"value", want.d_scale.values<double>()[0]}},
                         {{"of", "softcap(0.5): cap"}, {"value", scores[0]}},
                         {{"of", "softcap(2): cap"}, {"value", scores[1]}}};

@@ -42,13 +42,13 @@ struct Call {
     inputs.d_output = d;
     inputs.d_statistic = d_lse;
     inputs.d_weights = d_w;
-    request.bias = request.scale = request.scores = true;
+    request.bias = request.scale = request.score_parameters = true;
     memory.d_query = filled(DType::f32, {2, 4, 5, 8}, 77);
     memory.d_key = filled(DType::f32, {2, 2, 7, 8}, 77);
     memory.d_value = filled(DType::f32, {2, 2, 7, 3}, 77);
     memory.d_bias = filled(DType::f32, {5, 7}, 77);
     memory.d_scale = filled(DType::f64, {}, 77);
-    memory.d_scores = filled(DType::f64, {1}, 77);
+    memory.d_score_parameters = filled(DType::f64, {1}, 77);
     outputs = outputs_of(memory);
   }
   void run() {
@@ -60,7 +60,7 @@ struct Call {
   }
   bool untouched() const {
     for (const Tensor* t : {&memory.d_query, &memory.d_key, &memory.d_value, &memory.d_bias,
-                            &memory.d_scale, &memory.d_scores})
+                            &memory.d_scale, &memory.d_score_parameters})
       for (const double x : values_of(*t))
         if (x != 77) return false;
     return std::ranges::all_of(scratch, [](std::byte x) { return x == std::byte{0x5a}; });
@@ -142,7 +142,7 @@ TEST(BadGradientInput, WhatIsMissing) {
                  [](Call& c) { c.query.data = nullptr; });
   for (TensorView GradientOutputs::*gradient :
        {&GradientOutputs::d_query, &GradientOutputs::d_key, &GradientOutputs::d_value,
-        &GradientOutputs::d_bias, &GradientOutputs::d_scale, &GradientOutputs::d_scores})
+        &GradientOutputs::d_bias, &GradientOutputs::d_scale, &GradientOutputs::d_score_parameters})
     expect_buffers_refused("wanted, not given", argument, {"d_"},
                            [&](Call& c) { c.outputs.*gradient = {}; });
 }
@@ -150,7 +150,7 @@ TEST(BadGradientInput, WhatIsMissing) {
 TEST(BadGradientInput, WhatIsNotWanted) {
   for (bool BackwardRequest::*wanted :
        {&BackwardRequest::query, &BackwardRequest::key, &BackwardRequest::value,
-        &BackwardRequest::bias, &BackwardRequest::scale, &BackwardRequest::scores})
+        &BackwardRequest::bias, &BackwardRequest::scale, &BackwardRequest::score_parameters})
     expect_buffers_refused("given, not wanted", ErrorCode::argument, {"d_"},
                            [&](Call& c) { c.request.*wanted = false; });
 }
@@ -215,11 +215,12 @@ TEST(BadGradientInput, GradientsOfAnotherProblem) {
   refused("d_value", &GradientOutputs::d_value, six, ErrorCode::shape);
   refused("d_bias", &GradientOutputs::d_bias, bias, ErrorCode::shape);
   refused("d_scale", &GradientOutputs::d_scale, one, ErrorCode::shape);
-  refused("d_scores", &GradientOutputs::d_scores, two, ErrorCode::shape);
-  refused("d_scores", &GradientOutputs::d_scores, narrow, ErrorCode::dtype);
+  refused("d_score_parameters", &GradientOutputs::d_score_parameters, two, ErrorCode::shape);
+  refused("d_score_parameters", &GradientOutputs::d_score_parameters, narrow, ErrorCode::dtype);
   for (TensorView GradientOutputs::*gradient :
        {&GradientOutputs::d_query, &GradientOutputs::d_key, &GradientOutputs::d_value,
-        &GradientOutputs::d_bias, &GradientOutputs::d_scale, &GradientOutputs::d_scores}) {
+        &GradientOutputs::d_bias, &GradientOutputs::d_scale,
+        &GradientOutputs::d_score_parameters}) {
     expect_buffers_refused("read-only", ErrorCode::argument, {"d_", "read-only"},
                            [&](Call& c) { (c.outputs.*gradient).read_only = true; });
     expect_buffers_refused("null", ErrorCode::argument, {"d_", "null"},
@@ -288,8 +289,8 @@ TEST(BadGradientInput, GradientsThatAliasEachOther) {
   };
   refused("d_key over d_query", {"d_query", "d_key"},
           [](Call& c) { c.outputs.d_key.data = c.outputs.d_query.data; });
-  refused("d_scale in d_scores", {"d_scale", "d_scores"},
-          [](Call& c) { c.outputs.d_scale.data = c.outputs.d_scores.data; });
+  refused("d_scale in d_score_parameters", {"d_scale", "d_score_parameters"},
+          [](Call& c) { c.outputs.d_scale.data = c.outputs.d_score_parameters.data; });
   refused("workspace in d_query", {"d_query", "workspace"}, [](Call& c) {
     c.workspace = {static_cast<std::byte*>(c.outputs.d_query.data) + 100, 8};
   });
