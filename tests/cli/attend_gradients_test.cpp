@@ -2,20 +2,19 @@
 // and what is refused before anything is computed.
 #include <nlohmann/json.hpp>
 
+#include "attend_calls.h"
 #include "rapt/backward.h"
 #include "rapt/mask/causal.h"
 #include "rapt/score/softcap.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {
 
 using Json = nlohmann::json;
 
-class GradientsTest : public RaptTest {
+class GradientsTest : public AttendCalls {
  protected:
   GradientsTest() {
-    save_problem();  // 2 x 4 heads, 2 of keys, 6 queries, 9 keys, d = 8
     save("do.npy", filled(DType::f32, {2, 4, 6, 8}, 7));
     save("dl.npy", filled(DType::f32, {2, 4, 6}, 8));
     save("bias.npy", filled(DType::f32, {4, 6, 9}, 9));
@@ -31,19 +30,6 @@ class GradientsTest : public RaptTest {
     inputs.d_output = d_output;
     if (with_lse) inputs.d_statistic = d_lse;
     return scaled_dot_product_attention_backward(query, key, value, options, inputs, request);
-  }
-  Ran ran(const std::vector<std::string>& more) const {
-    const Ran result = rapt(attend(more));
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return result;
-  }
-  void expect_refused(const std::vector<std::string>& more, int exit, const char* says) const {
-    const std::vector<std::string> before = files();
-    const Ran result = rapt(attend(more));
-    EXPECT_EQ(result.exit, exit) << says << "\n" << result.err;
-    EXPECT_TRUE(contains(result.err, says)) << says << "\n" << result.err;
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(files(), before);
   }
 };
 

@@ -16,15 +16,9 @@ TEST(GradientBits, reg_thread_count_bits) {
   for_gradient_problems(250, any, [](const Case& c, const GradientCase& g, Random& random) {
     Forward f(c);
     const rapt::Gradients alone = backward(f, g);
-    Reversed reversed;
-    Shuffled shuffled(random.next(), 5);
-    Threads two(2), three(3), nine(9);
-    rapt::Executor* executors[] = {&reversed, &shuffled, &two, &three, &nine};
-    for (rapt::Executor* executor : executors) {
-      Context context;
-      context.executor = executor;
+    for_each_executor(random, [&](const Context& context) {
       EXPECT_TRUE(same_gradients(backward(f, g, context), alone));
-    }
+    });
     Context one;
     one.threads = 1;
     EXPECT_TRUE(same_gradients(backward(f, g, one), alone));

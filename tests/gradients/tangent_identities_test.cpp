@@ -11,6 +11,7 @@
 #include "gradients/gradient_problems.h"
 #include "gradients/tangent_reference.h"
 #include "laws/executors.h"
+#include "laws/expect_error.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/tangents.h"
@@ -387,17 +388,8 @@ void expect_refused(rapt::ErrorCode code, const char* fragment,
   SCOPED_TRACE(fragment);
   Call call;
   spoil(call);
-  const auto expect_error = [&](const std::function<void()>& run) {
-    try {
-      run();
-      ADD_FAILURE() << "not refused";
-    } catch (const rapt::Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      EXPECT_NE(std::string(error.what()).find(fragment), std::string::npos) << error.what();
-    }
-  };
-  if (verbs == Verbs::both) expect_error([&] { call.forward_mode(); });
-  expect_error([&] { call.second(); });
+  if (verbs == Verbs::both) expect_error(code, {fragment}, [&] { call.forward_mode(); });
+  expect_error(code, {fragment}, [&] { call.second(); });
 }
 
 TEST(TangentBadInput, IsRefused) {
