@@ -35,7 +35,8 @@ Comparison compare(const GradientCase& g, const rapt::Gradients& got) {
   tensor("d_bias", got.d_bias, request.bias, summed, d.bias_dims, expected.bias);
   tensor("d_scale", got.d_scale, true, DType::f64, {}, expected.scale);
   const Dims one = {1};
-  tensor("d_scores", got.d_scores, request.scores, DType::f64, one, expected.softcap);
+  tensor("d_score_parameters", got.d_score_parameters, request.score_parameters, DType::f64, one,
+         expected.softcap);
   return comparison;
 }
 

@@ -78,7 +78,7 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Probl
   request.value = !a.grad_value.empty();
   request.bias = !a.grad_bias.empty();
   request.scale = true;
-  request.scores = real_parameters(problem) > 0;
+  request.score_parameters = real_parameters(problem) > 0;
   if (request.bias && !problem.options.bias.defined()) {
     throw usage_error("--grad-bias: there is no bias; expected --bias, or a --mask file of floats");
   }
@@ -119,7 +119,7 @@ std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradi
     for (const Parameter& parameter : score.declaration->parameters) {
       if (parameter.type != ParameterType::real) continue;
       numbers.push_back(
-          {spec + ": " + parameter.name, gradients.d_scores.values<double>()[next++]});
+          {spec + ": " + parameter.name, gradients.d_score_parameters.values<double>()[next++]});
     }
   }
   return numbers;

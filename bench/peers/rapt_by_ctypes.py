@@ -64,7 +64,7 @@ class CBackwardInputs(Sized):
 class CGradients(Sized):  # up to what is used here; the library takes the rest as zero
     _fields_ = [("size", c_size_t), ("d_query", POINTER(CTensor)), ("d_key", POINTER(CTensor)),
                 ("d_value", POINTER(CTensor)), ("d_bias", POINTER(CTensor)),
-                ("d_scale", POINTER(CTensor)), ("d_scores", POINTER(CTensor)),
+                ("d_scale", POINTER(CTensor)), ("d_score_parameters", POINTER(CTensor)),
                 ("passes", c_int32), ("reserved", c_int32)]
 
 

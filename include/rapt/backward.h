@@ -52,7 +52,7 @@ struct BackwardRequest {
   bool query = true, key = true, value = true;
   bool bias = false;                // only with options.bias
   bool scale = false;               // also where the scale is the default one
-  bool scores = false;              // of the real parameters of options.scores: softcap's cap
+  bool score_parameters = false;    // the real ones of options.scores: softcap's cap
   std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
   BackwardPasses passes = BackwardPasses::one;
 };
@@ -73,15 +73,16 @@ struct GradientOutputs {
   TensorView d_query = {};  // the query's dtype or request.dtype, as the next two
   TensorView d_key = {};
   TensorView d_value = {};
-  TensorView d_bias = {};    // the shape of the bias; f32, or f64 for f64
-  TensorView d_scale = {};   // [] f64
-  TensorView d_scores = {};  // [parameters] f64, in the order of options.scores and, within one, of
-                             // its real parameters
+  TensorView d_bias = {};   // the shape of the bias; f32, or f64 for f64
+  TensorView d_scale = {};  // [] f64
+  // [parameters] f64, in the order of options.scores and, within one, of its real parameters
+  TensorView d_score_parameters = {};
 };
 
 // What the simple call returns; those that were not asked for are absent.
 struct Gradients {
-  Tensor d_query, d_key, d_value, d_bias, d_scale, d_scores;  // as GradientOutputs; if wanted
+  Tensor d_query, d_key, d_value, d_bias, d_scale;  // as GradientOutputs; if wanted
+  Tensor d_score_parameters;                        // as GradientOutputs; if wanted
 };
 
 // Bytes of workspace that the backward pass takes. Throws as plan() and as the call.

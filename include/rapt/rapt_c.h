@@ -209,14 +209,14 @@ typedef struct rapt_backward_inputs {
 // not overlap an input, each other or themselves. Every element is written; nothing is added to
 // what was there.
 typedef struct rapt_gradients {
-  size_t size;                  // sizeof(rapt_gradients)
-  const rapt_tensor* d_query;   // the shape of query, its dtype or f32
-  const rapt_tensor* d_key;     // the shape of key, the dtype of d_query
-  const rapt_tensor* d_value;   // the shape of value, the dtype of d_query
-  const rapt_tensor* d_bias;    // the shape of the bias; f32, or f64 for f64
-  const rapt_tensor* d_scale;   // [] f64, also where the scale is the default one
-  const rapt_tensor* d_scores;  // [parameters] f64: of the real parameters of the options' scores,
-                                // in their order
+  size_t size;                 // sizeof(rapt_gradients)
+  const rapt_tensor* d_query;  // the shape of query, its dtype or f32
+  const rapt_tensor* d_key;    // the shape of key, the dtype of d_query
+  const rapt_tensor* d_value;  // the shape of value, the dtype of d_query
+  const rapt_tensor* d_bias;   // the shape of the bias; f32, or f64 for f64
+  const rapt_tensor* d_scale;  // [] f64, also where the scale is the default one
+  // [parameters] f64: of the real parameters of the options' scores, in their order
+  const rapt_tensor* d_score_parameters;
   rapt_backward_passes passes;  // RAPT_BACKWARD_ONE_PASS
   int32_t reserved;             // 0
 } rapt_gradients;

@@ -46,13 +46,13 @@ namespace rapt {
 // Tangents of what the forward pass is called with, each of the shape and dtype of its primal; what
 // is absent does not move: 0. Any strides.
 struct InputTangents {
-  TensorView query = {};                // [..., q_len, head_dim]
-  TensorView key = {};                  // [..., k_len, head_dim]
-  TensorView value = {};                // [..., k_len, value_dim]
-  TensorView bias = {};                 // only with options.bias
-  double scale = 0;                     // also where the scale is the default one
-  std::span<const double> scores = {};  // [parameters], in the order of GradientOutputs::d_scores;
-                                        // empty: 0
+  TensorView query = {};  // [..., q_len, head_dim]
+  TensorView key = {};    // [..., k_len, head_dim]
+  TensorView value = {};  // [..., k_len, value_dim]
+  TensorView bias = {};   // only with options.bias
+  double scale = 0;       // also where the scale is the default one
+  // [parameters], in the order of GradientOutputs::d_score_parameters; empty: 0
+  std::span<const double> score_parameters = {};
 };
 
 // Tangents of what comes from behind the forward pass: [..., q_len, value_dim] and [..., q_len], as

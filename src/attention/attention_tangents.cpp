@@ -40,12 +40,13 @@ TangentInputs check_tangents(const Problem& p, const TensorView& query, const Te
   if (!std::isfinite(given.scale))
     fail(ErrorCode::argument, "tangents.scale is not finite; expected any finite number");
   in.scale = given.scale;
-  if (!given.scores.empty() && static_cast<int64_t>(given.scores.size()) != score_parameters)
-    fail(ErrorCode::argument, "tangents.scores has " + std::to_string(given.scores.size()) +
-                                  " numbers; the real parameters of the scores are " +
-                                  std::to_string(score_parameters));
-  in.scores.assign(given.scores.begin(), given.scores.end());
-  in.scores.resize(static_cast<size_t>(score_parameters));
+  if (!given.score_parameters.empty() &&
+      static_cast<int64_t>(given.score_parameters.size()) != score_parameters)
+    fail(ErrorCode::argument,
+         "tangents.score_parameters has " + std::to_string(given.score_parameters.size()) +
+             " numbers; the real parameters of the scores are " + std::to_string(score_parameters));
+  in.score_parameters.assign(given.score_parameters.begin(), given.score_parameters.end());
+  in.score_parameters.resize(static_cast<size_t>(score_parameters));
   return in;
 }
 

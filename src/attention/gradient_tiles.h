@@ -4,7 +4,7 @@
 #include <new>
 
 #include "attention/backward.h"
-#include "attention/score_tiles.h"
+#include "attention/tile_rows.h"
 
 namespace rapt {
 
@@ -93,9 +93,9 @@ class GradientTiles {
       tile.query_t = query_t + offset * query_bytes();
       tiles_.pack_queries(tile);
       std::byte* const tile_t = d_output_t + offset * d_output_bytes();
-      pack_rows_t(rounds() ? kernels_.route : route_of(call_.inputs.d_output),
-                  call_.inputs.d_output, tile, p_.value_dim, tile_t);
-      read_column(call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
+      pack_rows_t(route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
+                  p_.value_dim, tile_t);
+      read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (with_delta) make_delta(tile, tile_t, statistic + offset, delta + offset);
     });
   }
@@ -195,23 +195,10 @@ class GradientTiles {
     return packed_dims(dims) * kernels_.route.element_size;
   }
 
-  // The route that makes E of a tensor's elements.
+  // The route that prepares a tensor's rows for the products: d_output may be wider than the
+  // inputs.
   const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
-    return *kernels_.table.fma[static_cast<int>(rows.dtype)];
-  }
-
-  // Rows of a tile, transposed: [dims][queries] of the route's elements.
-  void pack_rows_t(const RouteKernels<E>& route, const Operand& rows, const QueryTile<E>& tile,
-                   int64_t dims, void* to) noexcept {
-    route.pack_queries(query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
-                       tile.positions.count, dims, E(1), tile.queries, to);
-  }
-
-  // One number per query; `beyond` for the lanes after the last.
-  void read_column(const Operand& from, const QueryTile<E>& tile, E beyond, E* to) noexcept {
-    const std::byte* row = query_row(from, tile.positions.start);
-    for (int64_t i = 0; i < tile.queries; ++i, row += from.row_stride * int64_t{sizeof(E)})
-      to[i] = i < tile.positions.count ? *reinterpret_cast<const E*>(row) : beyond;
+    return rounds() ? kernels_.route : *kernels_.table.fma[static_cast<int>(rows.dtype)];
   }
 
   // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
@@ -219,11 +206,11 @@ class GradientTiles {
                   E* delta) noexcept {
     const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
     E* const output_t = scratch<E>(call_.layout.rows_t);
-    pack_rows_t(route_of(output), output, tile, p_.value_dim, output_t);
+    pack_rows_t(kernels_.table, tiles_, output, tile, p_.value_dim, output_t);
     auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
     if (rounds()) {
       E* const packed = scratch<E>(call_.layout.d_output_rows_t);
-      pack_rows_t(route_of(d_output), d_output, tile, p_.value_dim, packed);
+      pack_rows_t(kernels_.table, tiles_, d_output, tile, p_.value_dim, packed);
       d_output_of_tile = packed;
     }
     std::fill_n(delta, tile.queries, E(0));
@@ -231,7 +218,7 @@ class GradientTiles {
     if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
     if (!call_.inputs.d_statistic.data) return;
     E* const d_statistic = tiles_.row(2);
-    read_column(call_.inputs.d_statistic, tile, E(0), d_statistic);
+    read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
     for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
   }
 
@@ -300,7 +287,7 @@ class GradientTiles {
 
   // Rows of queries as the sums over them read them: where they lie, or packed.
   Rows summed_rows(const Operand& o, Positions at, int64_t dims, size_t place) noexcept {
-    const RouteKernels<E>& route = rounds() ? kernels_.route : route_of(o);
+    const RouteKernels<E>& route = route_of(o);
     const std::byte* rows = query_row(o, at.start);
     if (route.values_in_place && o.dim_stride == 1) return {rows, o.row_stride};
     auto* packed = scratch<std::byte>(place);
@@ -512,7 +499,7 @@ class GradientTiles {
   double dots_with_query(const QueryTile<E>& tile, const E* d_query_t) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);
     E* const dots = tiles_.row(2);
-    pack_rows_t(route_of(p_.query), p_.query, tile, p_.head_dim, query_t);
+    pack_rows_t(kernels_.table, tiles_, p_.query, tile, p_.head_dim, query_t);
     std::fill_n(dots, tile.queries, E(0));
     gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
     double sum = 0;

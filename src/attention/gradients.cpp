@@ -69,7 +69,7 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
                                  const BackwardRequest& request) {
   WantedGradients w;
   w.query = request.query, w.key = request.key, w.value = request.value;
-  w.bias = request.bias, w.scale = request.scale, w.scores = request.scores;
+  w.bias = request.bias, w.scale = request.scale, w.scores = request.score_parameters;
   w.dtype = request.dtype.value_or(p.dtype);
   if (w.dtype != p.dtype && w.dtype != p.result_dtype)
     fail(ErrorCode::dtype, std::string("gradients in ") + name_of(w.dtype) + " of " +
@@ -104,8 +104,8 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
       options.bias.dims());
   put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
   const int64_t parameters[] = {w.score_parameters};
-  put(5, "d_scores", &GradientOutputs::d_scores, &Gradients::d_scores, w.scores, DType::f64,
-      parameters);
+  put(5, "d_score_parameters", &GradientOutputs::d_score_parameters, &Gradients::d_score_parameters,
+      w.scores, DType::f64, parameters);
 }
 
 void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
@@ -178,8 +178,8 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
   if (specs[3].wanted && !given.d_bias.empty()) take_bias_operand(given.d_bias, p, targets.bias);
   if (specs[4].wanted) targets.scale = static_cast<double*>(given.d_scale.data);
   if (specs[5].wanted) {
-    targets.scores = static_cast<double*>(given.d_scores.data);
-    targets.scores_stride = given.d_scores.strides[0];
+    targets.scores = static_cast<double*>(given.d_score_parameters.data);
+    targets.scores_stride = given.d_score_parameters.strides[0];
   }
   return targets;
 }

@@ -45,7 +45,7 @@ struct GradientTargets {
   int64_t scores_stride = 0;
 };
 
-// Shapes of the gradients: [0] d_query to [5] d_scores, in the order of GradientOutputs.
+// Shapes of the gradients: [0] d_query to [5] d_score_parameters, in the order of GradientOutputs.
 struct GradientSpec {
   const char* name;
   TensorView GradientOutputs::*view;

@@ -137,7 +137,7 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
       if (side.wanted && entry.first[side.operand])
         std::fill_n(side.slot(entry, length), part.positions.count * side.dims, E(0));
     const int64_t cell = head * call.key_cuts.count() + nth;
-    const typename TangentTiles<E>::KeySums sums{
+    const TangentKeySums<E> sums{
         sides[0].slot(entry, length), sides[1].slot(entry, length),
         call.bias_sums.empty() ? nullptr : &call.bias_sums[static_cast<size_t>(cell)],
         call.score_sums.data() + cell * wanted.score_parameters};

@@ -19,8 +19,8 @@ struct TangentInputs {
   Operand query, key, value;  // tangents: row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
   double scale = 0;
-  std::vector<double> scores;     // [parameters], of all scores
-  Operand d_output, d_statistic;  // tangents of these
+  std::vector<double> score_parameters;  // [parameters], of all scores
+  Operand d_output, d_statistic;         // tangents of these
 
   // Does scale' Q + scale Q' move?
   bool moves_query() const noexcept { return query.data || scale != 0; }
@@ -62,7 +62,7 @@ struct TangentLayout {
   size_t d_output_t;         // tiles [2 value_dim][queries] E: d_output tangents, d_output
   size_t keys;               // [part][2 head_dim] E: keys, their tangents
   size_t values;             // [part][2 value_dim] E: values, their tangents
-  size_t numbers;            // [4][unit queries] E: see RowNumber
+  size_t numbers;            // [4][unit queries] E: TangentUnit::RowNumber
   size_t scores;             // [tiles][block_keys][queries] E
   size_t tangents, d_weights, d_weights_tangents;  // the same
   size_t bits;                                     // [tiles][block_keys] uint64: allowed pairs

@@ -155,13 +155,13 @@ void read_gradients(const rapt_gradients* given, BackwardRequest& request,
   read_if_given("d_value", g->d_value, outputs.d_value);
   read_if_given("d_bias", g->d_bias, outputs.d_bias);
   read_if_given("d_scale", g->d_scale, outputs.d_scale);
-  read_if_given("d_scores", g->d_scores, outputs.d_scores);
+  read_if_given("d_score_parameters", g->d_score_parameters, outputs.d_score_parameters);
   request.query = g->d_query != nullptr;
   request.key = g->d_key != nullptr;
   request.value = g->d_value != nullptr;
   request.bias = g->d_bias != nullptr;
   request.scale = g->d_scale != nullptr;
-  request.scores = g->d_scores != nullptr;
+  request.score_parameters = g->d_score_parameters != nullptr;
   if (request.query)
     request.dtype = outputs.d_query.dtype;
   else if (request.key)

@@ -31,7 +31,8 @@ constexpr struct {
     {"d_value", &rapt::Gradients::d_value, &rapt_gradients::d_value},
     {"d_bias", &rapt::Gradients::d_bias, &rapt_gradients::d_bias},
     {"d_scale", &rapt::Gradients::d_scale, &rapt_gradients::d_scale},
-    {"d_scores", &rapt::Gradients::d_scores, &rapt_gradients::d_scores},
+    {"d_score_parameters", &rapt::Gradients::d_score_parameters,
+     &rapt_gradients::d_score_parameters},
 };
 
 // Calls both and compares all gradients and the size of the workspace.
@@ -170,7 +171,7 @@ TEST_P(BackwardInC, BiasScaleScoresMasksLseAndWeights) {
   inputs.d_statistic = d_statistic_;
   inputs.d_weights = d_weights_;
   rapt::BackwardRequest request;
-  request.bias = request.scale = request.scores = true;
+  request.bias = request.scale = request.score_parameters = true;
   compare(query_, key_, value_, cpp_options, c_options, inputs, request);
 }
 
@@ -271,7 +272,8 @@ TEST(BackwardMistakesInC, Mistakes) {
       {RAPT_ERROR_ARGUMENT, "`reserved` of a rapt_gradients is 1",
        [](Spoiled& c) { c.gradients.reserved = 1; }},
       {RAPT_ERROR_ARGUMENT, "bias", [](Spoiled& c) { c.gradients.d_bias = &c.d_scale; }},
-      {RAPT_ERROR_ARGUMENT, "scores", [](Spoiled& c) { c.gradients.d_scores = &c.d_scale; }},
+      {RAPT_ERROR_ARGUMENT, "scores",
+       [](Spoiled& c) { c.gradients.d_score_parameters = &c.d_scale; }},
       {RAPT_ERROR_ARGUMENT, "weights", [](Spoiled& c) { c.inputs.d_weights = &c.key; }},
       {RAPT_ERROR_ARGUMENT, "workspace of 1 ", [](Spoiled& c) { c.workspace.resize(1); }},
       {RAPT_ERROR_ARGUMENT, "read-only", [](Spoiled& c) { c.d_key.read_only = 1; }},

@@ -2,36 +2,21 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "attend_calls.h"
 #include "rapt/attention.h"
 #include "rapt/io/text_features.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/lengths.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {
 
 using Json = nlohmann::json;
 
-class CapturesTest : public RaptTest {
+class CapturesTest : public AttendCalls {
  protected:
-  CapturesTest() { save_problem(); }  // 2 x 4 heads, 6 queries, 9 keys
-
   AttentionResult expected(const AttentionOptions& options) const {
     return scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options);
-  }
-  Ran ran(const std::vector<std::string>& more) const {
-    const Ran result = rapt(attend(more));
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return result;
-  }
-  void expect_refused(const std::vector<std::string>& more, int exit, const char* says) const {
-    const std::vector<std::string> before = files();
-    const Ran result = rapt(attend(more));
-    EXPECT_EQ(result.exit, exit) << says << "\n" << result.err;
-    EXPECT_TRUE(contains(result.err, says)) << says << "\n" << result.err;
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(files(), before);
   }
 };
 

@@ -2,20 +2,19 @@
 // and what is refused before anything is computed.
 #include <nlohmann/json.hpp>
 
+#include "attend_calls.h"
 #include "rapt/backward.h"
 #include "rapt/mask/causal.h"
 #include "rapt/score/softcap.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {
 
 using Json = nlohmann::json;
 
-class GradientsTest : public RaptTest {
+class GradientsTest : public AttendCalls {
  protected:
   GradientsTest() {
-    save_problem();  // 2 x 4 heads, 2 of keys, 6 queries, 9 keys, d = 8
     save("do.npy", filled(DType::f32, {2, 4, 6, 8}, 7));
     save("dl.npy", filled(DType::f32, {2, 4, 6}, 8));
     save("bias.npy", filled(DType::f32, {4, 6, 9}, 9));
@@ -31,19 +30,6 @@ class GradientsTest : public RaptTest {
     inputs.d_output = d_output;
     if (with_lse) inputs.d_statistic = d_lse;
     return scaled_dot_product_attention_backward(query, key, value, options, inputs, request);
-  }
-  Ran ran(const std::vector<std::string>& more) const {
-    const Ran result = rapt(attend(more));
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return result;
-  }
-  void expect_refused(const std::vector<std::string>& more, int exit, const char* says) const {
-    const std::vector<std::string> before = files();
-    const Ran result = rapt(attend(more));
-    EXPECT_EQ(result.exit, exit) << says << "\n" << result.err;
-    EXPECT_TRUE(contains(result.err, says)) << says << "\n" << result.err;
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(files(), before);
   }
 };
 
@@ -75,7 +61,7 @@ TEST_F(GradientsTest, OfBiasScaleAndScoresBesideTheOutput) {
   options.bias = bias;
   options.scores = {softcap, wide};
   BackwardRequest request;
-  request.bias = request.scale = request.scores = true;
+  request.bias = request.scale = request.score_parameters = true;
   const Gradients want = expected(options, request, true);
   const std::vector<std::string> call = {
       "--scale",       "0.4",        "--mask",      "causal:bottom-right",
@@ -96,7 +82,7 @@ TEST_F(GradientsTest, OfBiasScaleAndScoresBesideTheOutput) {
   const Json& gradients = json.at("gradients");
   EXPECT_EQ(gradients.at("query").at("shape"), Json({2, 4, 6, 8}));
   EXPECT_EQ(gradients.at("bias").at("shape"), Json({4, 6, 9}));
-  const auto scores = want.d_scores.values<double>();
+  const auto scores = want.d_score_parameters.values<double>();
   const Json numbers = {{{"of", "scale"}, {"value", want.d_scale.values<double>()[0]}},
                         {{"of", "softcap(0.5): cap"}, {"value", scores[0]}},
                         {{"of", "softcap(2): cap"}, {"value", scores[1]}}};

@@ -1,20 +1,18 @@
 // rapt attend: element types, arithmetic, threads, packed sequences, the plan alone.
 #include <nlohmann/json.hpp>
 
+#include "attend_calls.h"
 #include "rapt/attention.h"
 #include "rapt/mask/causal.h"
 #include "rapt/score/softcap.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {
 
 using Json = nlohmann::json;
 
-class OptionsTest : public RaptTest {
+class OptionsTest : public AttendCalls {
  protected:
-  OptionsTest() { save_problem(); }
-
   Tensor as(const char* file, DType dtype) const {
     const Tensor from = load(file);
     Tensor to(dtype, from.dims());
@@ -39,13 +37,6 @@ class OptionsTest : public RaptTest {
     Tensor tensor(DType::i64, {static_cast<int64_t>(starts.size())});
     std::copy(starts.begin(), starts.end(), tensor.values<int64_t>().begin());
     save(name, tensor);
-  }
-  void expect_refused(const std::vector<std::string>& more, int exit, const char* says) const {
-    const std::vector<std::string> before = files();
-    const Ran ran = rapt(attend(more));
-    EXPECT_EQ(ran.exit, exit) << says << "\n" << ran.err;
-    EXPECT_TRUE(contains(ran.err, says)) << says << "\n" << ran.err;
-    EXPECT_EQ(files(), before);
   }
 };
 

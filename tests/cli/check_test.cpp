@@ -63,7 +63,7 @@ TEST_F(CheckTest, ComparesGradients) {
   for (const char* part : {"h4/2q40k50d8:bias:softcap=5:dropout=0.2,7:backward=lse,two\n",
                            "gradients    of all 40 rows of all 4 heads", "d_query      error ",
                            "d_key        error ", "d_value      error ", "d_bias       error ",
-                           "d_scale      error ", "d_scores     error "}) {
+                           "d_scale      error ", "d_score_parameters error "}) {
     EXPECT_TRUE(contains(ran.out, part)) << part << " is missing in\n" << ran.out;
   }
   ran = rapt({"check", "--forward-only", "q7k9d4"});

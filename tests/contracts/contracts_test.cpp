@@ -47,6 +47,11 @@ struct State {
 };
 
 template <class N>
+const NormalizerKernels<double>& kernels_of() {
+  return trial_table<D>().normalizers[index_in<N>(TrialNormalizers{})];
+}
+
+template <class N>
 State forward(const Case& c) {
   const TensorView query(c.query.data(), {c.heads, c.q_len, c.head_dim});
   const TensorView key(c.key.data(), {c.heads, c.k_len, c.head_dim});
@@ -58,7 +63,7 @@ State forward(const Case& c) {
   if (c.causal) options.masks = masks;
   const Problem p = make_problem(query, key, value, options);
   const KernelTable<double>& table = trial_table<D>();
-  const NormalizerKernels<double>& n = table.normalizers[index_in<N>(TrialNormalizers{})];
+  const NormalizerKernels<double>& n = kernels_of<N>();
 
   State s{Matrix(static_cast<size_t>(c.heads * c.q_len * c.value_dim), NAN),
           Matrix(static_cast<size_t>(c.heads * c.q_len), NAN),
@@ -170,19 +175,25 @@ struct Gradients {
   Matrix query, key, value;
 };
 
-// The backward pass from the forward's state alone, tile by tile with the products of the kernel
-// table: S^T = K Q^T and dP^T = V dO^T, the hook, then dV += P^T dO, dK += dS^T Q, dQ += dS K.
+// The backward pass from the forward's state alone, tile by tile with the products and the hook of
+// the kernel table: S^T = K Q^T and dP^T = V dO^T, the hook, then dV += P^T dO, dK += dS^T Q,
+// dQ += dS K. Excluded pairs and lanes without a query have scores, too; the statistic of the
+// latter is -inf.
 template <class N>
 Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
   Gradients g{Matrix(c.query.size()), Matrix(c.key.size()), Matrix(c.value.size())};
   const KernelTable<double>& table = trial_table<D>();
   const int64_t queries = table.lanes, block = 8;
   const RouteKernels<double>& route = *table.fma[static_cast<int>(DType::f64)];
+  const N normalizer;
+  Tile<double> tile;
+  tile.queries = queries;
   Matrix q_t(static_cast<size_t>(c.head_dim * queries)),
       do_t(static_cast<size_t>(c.value_dim * queries));
   Matrix s(static_cast<size_t>(block * queries)), dp(s.size()),
       ignored(static_cast<size_t>(queries));
   Matrix delta(static_cast<size_t>(queries)), statistic(static_cast<size_t>(queries));
+  tile.scores = s.data();
   for (int64_t h = 0; h < c.heads; ++h)
     for (int64_t i0 = 0; i0 < c.q_len; i0 += queries) {
       const int64_t rows = std::min(queries, c.q_len - i0), row0 = h * c.q_len + i0;
@@ -190,6 +201,7 @@ Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
                          c.head_dim, 0.5, queries, q_t.data());
       route.pack_queries(&d_output[static_cast<size_t>(row0 * c.value_dim)], c.value_dim, 1, rows,
                          c.value_dim, 1, queries, do_t.data());
+      std::fill(statistic.begin(), statistic.end(), -INFINITY);
       for (int64_t i = 0; i < rows; ++i) {
         const Matrix& with = N::kDelta == Delta::extra ? state.extra : state.output;
         delta[static_cast<size_t>(i)] = 0;
@@ -207,13 +219,11 @@ Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
                                  ignored.data());
         route.products[0].scores(do_t.data(), value, c.value_dim, keys, c.value_dim, 1, dp.data(),
                                  ignored.data());
-        for (int64_t j = 0; j < keys; ++j)
-          for (int64_t i = 0; i < queries; ++i)
-            if (i >= rows || (c.causal && j0 + j > i0 + i))
-              s[static_cast<size_t>(j * queries + i)] = -INFINITY;
-        N::template backward<D>(s.data(), dp.data(), statistic.data(), delta.data(), keys, queries);
+        tile.keys = keys;
+        kernels_of<N>().backward(&normalizer, tile, dp.data(), statistic.data(), delta.data());
         for (int64_t j = 0; j < keys; ++j)
           for (int64_t i = 0; i < rows; ++i) {
+            if (c.causal && j0 + j > i0 + i) continue;
             const double p = s[static_cast<size_t>(j * queries + i)];
             const double ds = dp[static_cast<size_t>(j * queries + i)];
             const auto qi = static_cast<size_t>(row0 + i),
@@ -263,6 +273,7 @@ TYPED_TEST(Contracts, ForwardIsTheDefinition) {
 }
 
 TYPED_TEST(Contracts, BackwardFromTheStateIsTheDerivative) {
+  ASSERT_NE(kernels_of<TypeParam>().backward, nullptr);
   for (const bool causal : {false, true})
     for (const double spread : {0.2, 2.0}) {
       Case c;
@@ -291,6 +302,23 @@ TYPED_TEST(Contracts, BackwardFromTheStateIsTheDerivative) {
       compare(&Case::key, g.key, "d_key");
       compare(&Case::value, g.value, "d_value");
     }
+}
+
+// Lanes without a query, or with one that sees no key, have scores all the same.
+TYPED_TEST(Contracts, BackwardIsZeroWhereThereIsNoKey) {
+  const int64_t lanes = trial_table<D>().lanes;
+  const auto queries = static_cast<size_t>(lanes);
+  Matrix scores(3 * queries, 0.5), d_weights(3 * queries, 2), delta(queries, 1);
+  const Matrix statistic(queries, -INFINITY);
+  Tile<double> tile;
+  tile.scores = scores.data();
+  tile.keys = 3, tile.queries = lanes;
+  const TypeParam normalizer;
+  ASSERT_NE(kernels_of<TypeParam>().backward, nullptr);
+  kernels_of<TypeParam>().backward(&normalizer, tile, d_weights.data(), statistic.data(),
+                                   delta.data());
+  EXPECT_EQ(scores, Matrix(3 * queries, 0));
+  EXPECT_EQ(d_weights, Matrix(3 * queries, 0));
 }
 
 TEST(Contracts, StatisticsMeanWhatIsDeclared) {

@@ -1,11 +1,9 @@
 #pragma once
 // Three normalisers that exist to try the contracts of DESIGN.md on, forward and backward: softmax1
 // (online), sigmoid (no state), entmax-1.5 (whole row, with an extra output). Written like
-// catalogue entries, over the vector type V, with the backward hook of DESIGN.md:
+// catalogue entries, over the vector type V, with the hooks of rapt/normalizer/normalizer.h and
 //
-//   kDelta               what delta = rowsum(d_output * x) is taken with: the output, the extra,
-//   nothing backward<V>(scores, d_weights, statistic, delta, keys, queries)
-//                        scores [keys][queries] -> weights; d_weights -> d_scores; natural units
+//   kDelta   what delta = rowsum(d_output * x) is taken with: the output, the extra, nothing
 #include <cmath>
 
 #include "rapt/normalizer/normalizer.h"
@@ -60,12 +58,12 @@ struct Softmax1 {
   void weights(Tile<typename V::Element>&) const noexcept {}
 
   template <class V, class E = typename V::Element>
-  static void backward(E* scores, E* d_weights, const E* statistic, const E* delta, int64_t keys,
-                       int64_t queries) noexcept {
-    for (int64_t x = 0; x < keys * queries; ++x) {
-      const int64_t i = x % queries;
-      scores[x] = std::exp(scores[x] - statistic[i]);
-      d_weights[x] = scores[x] * (d_weights[x] - delta[i]);
+  void backward(Tile<E>& t, E* d_weights, const E* statistic, const E* delta) const noexcept {
+    for (int64_t x = 0; x < t.keys * t.queries; ++x) {
+      const int64_t i = x % t.queries;
+      const E p = statistic[i] > -INFINITY ? std::exp(t.scores[x] - statistic[i]) : 0;
+      t.scores[x] = p;
+      d_weights[x] = p * (d_weights[x] - delta[i]);
     }
   }
 };
@@ -99,12 +97,13 @@ struct Sigmoid {
   template <class V>
   void weights(Tile<typename V::Element>&) const noexcept {}
 
+  // The statistic says which lanes hold a query, and no more.
   template <class V, class E = typename V::Element>
-  static void backward(E* scores, E* d_weights, const E*, const E*, int64_t keys,
-                       int64_t queries) noexcept {
-    for (int64_t x = 0; x < keys * queries; ++x) {
-      const E p = static_cast<E>(1 / (1 + std::exp(-(scores[x] + kBias))));
-      scores[x] = p;
+  void backward(Tile<E>& t, E* d_weights, const E* statistic, const E*) const noexcept {
+    for (int64_t x = 0; x < t.keys * t.queries; ++x) {
+      const bool present = statistic[x % t.queries] > -INFINITY;
+      const E p = present ? static_cast<E>(1 / (1 + std::exp(-(t.scores[x] + kBias)))) : 0;
+      t.scores[x] = p;
       d_weights[x] *= p * (1 - p);
     }
   }
@@ -112,9 +111,9 @@ struct Sigmoid {
 
 // weight_j = [s_j / 2 - tau]_+^2 with sum 1 (Peters et al. 2019, arXiv:1905.05702). With x = s / 2
 // only x > max x - 1 can be in the support, so collect() keeps those, per query; a row with more of
-// them than fit is solved by Newton's method instead, one pass over the keys a step: f(t) = sum [x
-// - t]_+^2
-// - 1 is convex and falling, so from t = max x - 1 the steps approach the root from one side.
+// them than fit is solved by Newton's method instead, one pass over the keys a step:
+// f(t) = sum [x - t]_+^2 - 1 is convex and falling, so from t = max x - 1 the steps approach the
+// root from one side.
 struct Entmax15 {
   static inline const Declaration kDeclaration = {"entmax15", "", "", {}};
   static constexpr Statistic kStatistic = Statistic::threshold;
@@ -208,13 +207,12 @@ struct Entmax15 {
   // d_scores = u (d_weights - delta), delta = rowsum(d_output * extra) (AdaSplash,
   // arXiv:2502.12082, equations 10 to 14).
   template <class V, class E = typename V::Element>
-  static void backward(E* scores, E* d_weights, const E* statistic, const E* delta, int64_t keys,
-                       int64_t queries) noexcept {
-    for (int64_t x = 0; x < keys * queries; ++x) {
-      const int64_t i = x % queries;
-      const E z = scores[x] / 2 - statistic[i];
-      const E u = z > 0 && scores[x] > -INFINITY ? z : 0;
-      scores[x] = u * u;
+  void backward(Tile<E>& t, E* d_weights, const E* statistic, const E* delta) const noexcept {
+    for (int64_t x = 0; x < t.keys * t.queries; ++x) {
+      const int64_t i = x % t.queries;
+      const E z = t.scores[x] / 2 - statistic[i];
+      const E u = z > 0 && statistic[i] > -INFINITY ? z : 0;
+      t.scores[x] = u * u;
       d_weights[x] = u * (d_weights[x] - delta[i]);
     }
   }

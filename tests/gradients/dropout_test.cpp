@@ -12,6 +12,7 @@
 #include "check/arrays.h"
 #include "check/philox.h"
 #include "kernels/kernel_table.h"
+#include "laws/expect_error.h"
 #include "rapt/attention.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/prefix.h"
@@ -21,6 +22,7 @@ namespace {
 
 using check::Dims;
 using check::Random;
+using laws::expect_error;
 
 // kept [dims] of a call.
 Tensor mask_of(const Dropout& dropout, const Dims& dims) {
@@ -323,35 +325,24 @@ TEST(DropoutForwardTest, RowsOfNothing) {
   for (const float x : unseen.output.values<float>()) EXPECT_EQ(x, 0);
 }
 
-template <class Call>
-void expect_error(ErrorCode code, const char* part, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected one that says " << part;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
-
 TEST(DropoutTest, BadInput) {
   Tensor kept(DType::boolean, {4, 5});
   Random random(12);
   const Shown shown(DType::f32, {}, 4, 5, random);
   for (const double p : {-0.1, 1.0, 1.5, std::numeric_limits<double>::quiet_NaN(),
                          std::numeric_limits<double>::infinity()}) {
-    expect_error(ErrorCode::argument, "dropout.probability is", [&] {
+    expect_error(ErrorCode::argument, {"dropout.probability is"}, [&] {
       dropout_mask({p, 0}, kept);
     });
     AttentionOptions options;
     options.dropout.probability = p;
-    expect_error(ErrorCode::argument, "dropout.probability is", [&] { shown.attend(options); });
-    expect_error(ErrorCode::argument, "dropout.probability is",
+    expect_error(ErrorCode::argument, {"dropout.probability is"}, [&] { shown.attend(options); });
+    expect_error(ErrorCode::argument, {"dropout.probability is"},
                  [&] { plan(shown.query, shown.key, shown.value, options); });
   }
   const Dropout dropout{0.1, 0};
   const auto refuse = [&](ErrorCode code, const char* part, const TensorView& view) {
-    expect_error(code, part, [&] { dropout_mask(dropout, view); });
+    expect_error(code, {part}, [&] { dropout_mask(dropout, view); });
   };
   refuse(ErrorCode::argument, "missing", {});
   refuse(ErrorCode::argument, "null", TensorView(static_cast<bool*>(nullptr), {4, 5}));

@@ -16,15 +16,9 @@ TEST(GradientBits, reg_thread_count_bits) {
   for_gradient_problems(250, any, [](const Case& c, const GradientCase& g, Random& random) {
     Forward f(c);
     const rapt::Gradients alone = backward(f, g);
-    Reversed reversed;
-    Shuffled shuffled(random.next(), 5);
-    Threads two(2), three(3), nine(9);
-    rapt::Executor* executors[] = {&reversed, &shuffled, &two, &three, &nine};
-    for (rapt::Executor* executor : executors) {
-      Context context;
-      context.executor = executor;
+    for_each_executor(random, [&](const Context& context) {
       EXPECT_TRUE(same_gradients(backward(f, g, context), alone));
-    }
+    });
     Context one;
     one.threads = 1;
     EXPECT_TRUE(same_gradients(backward(f, g, one), alone));
@@ -95,7 +89,7 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
     rapt::Gradients all = backward(f, g);
     BackwardRequest request = g.request();
     for (bool* wanted : {&request.query, &request.key, &request.value, &request.bias,
-                         &request.scale, &request.scores})
+                         &request.scale, &request.score_parameters})
       *wanted = *wanted && random.chance(0.5);
     const rapt::Gradients some = backward(f, inputs, request);
     const auto same = [](const char* name, const Tensor& got, const Tensor& of_all, bool wanted) {
@@ -109,7 +103,8 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
     same("d_value", some.d_value, all.d_value, request.value);
     same("d_bias", some.d_bias, all.d_bias, request.bias);
     same("d_scale", some.d_scale, all.d_scale, request.scale);
-    same("d_scores", some.d_scores, all.d_scores, request.scores);
+    same("d_score_parameters", some.d_score_parameters, all.d_score_parameters,
+         request.score_parameters);
   });
 }
 
@@ -209,7 +204,7 @@ TEST(GradientBits, AloneOrInABatch) {
     const Dims one{random.between(0, d.leading[static_cast<size_t>(dim)] - 1)};
     Forward f(c);
     BackwardRequest request = g.request();
-    request.scale = request.scores = false;  // sums over the batch
+    request.scale = request.score_parameters = false;  // sums over the batch
     const BackwardInputs inputs = g.inputs(f.result.state());
     const rapt::Gradients whole = backward(f, inputs, request);
     const Tensor output = taken(f.result.output, dim, one),
@@ -262,7 +257,7 @@ TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
         const auto normal = [&](const rapt::Gradients& all, double by) {
           return rapt::Gradients{positive(all.d_query, by), positive(all.d_key, by),
                                  positive(all.d_value, by), positive(all.d_bias, by),
-                                 positive(all.d_scale, by), positive(all.d_scores, by)};
+                                 positive(all.d_scale, by), positive(all.d_score_parameters, by)};
         };
         EXPECT_TRUE(same_gradients(normal(got, 1), normal(once, factor)));
       });

@@ -8,7 +8,7 @@
 
 #include "check/gradient_tolerance.h"
 #include "gradients/gradient_problems.h"
-#include "laws/reserved.h"
+#include "laws/far_tensors.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
@@ -336,31 +336,24 @@ TEST(GradientDefects, reg_no_keys_is_zero) {
   EXPECT_EQ(get(got.d_scale, {}), 0);
 }
 
-// PyTorch #162588: rows 2^30 elements apart, the last one at 5 * 2^32 bytes: inputs, state,
-// gradients.
+// PyTorch #162588: offsets beyond 32 bits, of inputs, state and gradients.
 TEST(GradientDefects, reg_more_than_2p31_elements) {
-  constexpr int64_t kRow = int64_t{1} << 30;
-  const Reserved memory(size_t{6} << 32), for_query(size_t{6} << 32), for_key(size_t{6} << 32),
-      for_value(size_t{6} << 32);
+  const Reserved memory(kFarRowsBytes), for_query(kFarRowsBytes), for_key(kFarRowsBytes),
+      for_value(kFarRowsBytes);
   for (const Reserved* space : {&memory, &for_query, &for_key, &for_value})
     if (!space->available()) GTEST_SKIP() << "no address space";
   Random random(base_seed());
-  const Dims dims{5, 9}, strides{kRow, 1};
-  const auto far = [&](const Reserved& in, int64_t offset) {
-    return TensorView(static_cast<float*>(in.data()) + offset, DType::f32, dims, strides, false);
-  };
-  const Tensor q = random_normal(random, DType::f32, dims),
-               k = random_normal(random, DType::f32, dims),
-               v = random_normal(random, DType::f32, dims),
-               d = random_normal(random, DType::f32, dims);
+  const Tensor q = random_rows(random), k = random_rows(random), v = random_rows(random),
+               d = random_rows(random);
   AttentionResult forward = scaled_dot_product_attention(q, k, v);
   BackwardInputs inputs;
   inputs.state = forward.state();
   inputs.d_output = d;
   const rapt::Gradients expected = scaled_dot_product_attention_backward(q, k, v, {}, inputs);
 
-  const TensorView query = far(memory, 0), key = far(memory, 100), value = far(memory, 200),
-                   output = far(memory, 300), d_output = far(memory, 400);
+  const TensorView query = far_rows(memory), key = far_rows(memory, 100),
+                   value = far_rows(memory, 200), output = far_rows(memory, 300),
+                   d_output = far_rows(memory, 400);
   copy_into(query, q);
   copy_into(key, k);
   copy_into(value, v);
@@ -370,9 +363,9 @@ TEST(GradientDefects, reg_more_than_2p31_elements) {
   inputs.d_output = d_output;
   // Not with rows between those of others: address ranges would overlap.
   GradientOutputs outputs;
-  outputs.d_query = far(for_query, 0);
-  outputs.d_key = far(for_key, 0);
-  outputs.d_value = far(for_value, 0);
+  outputs.d_query = far_rows(for_query);
+  outputs.d_key = far_rows(for_key);
+  outputs.d_value = far_rows(for_value);
   std::vector<std::byte> workspace(rapt::backward_workspace_bytes(query, key, value));
   scaled_dot_product_attention_backward(query, key, value, {}, inputs, {}, outputs, workspace);
   EXPECT_TRUE(same_bits(outputs.d_query, expected.d_query));
@@ -382,14 +375,11 @@ TEST(GradientDefects, reg_more_than_2p31_elements) {
 
 // MLX #2894: a boolean mask of more than 2^31 elements, of which the last rows are asked for.
 TEST(GradientDefects, reg_mask_over_2p31) {
-  constexpr int64_t kLen = 50000;  // kLen^2 > 2^31
-  const Reserved memory(static_cast<size_t>(kLen * kLen));
-  if (!memory.available()) GTEST_SKIP() << "no address space";
-  const Dims dims{kLen, kLen};
-  const TensorView all(memory.data(), DType::boolean, dims, false);
+  constexpr int64_t kLen = HugeMask::kLen;
   const Dims pairs[] = {{kLen - 2, 7}, {kLen - 2, kLen - 1}, {kLen - 1, 7}, {kLen - 1, kLen - 2}};
-  for (const Dims& pair : pairs) set(all, pair, 1);
-  const rapt::Boolean mask(all.slice(0, kLen - 2, kLen));
+  const HugeMask huge(pairs);
+  if (!huge.available()) GTEST_SKIP() << "no address space";
+  const rapt::Boolean mask(huge.last_rows(2));
   Random random(base_seed());
   const Tensor query = filled(DType::f32, {2, 2}, 0), d_output = filled(DType::f32, {2, 3}, 1);
   const Tensor key = random_normal(random, DType::f32, {kLen, 2});

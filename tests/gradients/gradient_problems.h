@@ -97,9 +97,12 @@ inline void for_gradient_problems(
 inline testing::AssertionResult same_gradients(const rapt::Gradients& got,
                                                const rapt::Gradients& expected) {
   constexpr std::pair<const char*, Tensor rapt::Gradients::*> kTensors[] = {
-      {"d_query", &rapt::Gradients::d_query}, {"d_key", &rapt::Gradients::d_key},
-      {"d_value", &rapt::Gradients::d_value}, {"d_bias", &rapt::Gradients::d_bias},
-      {"d_scale", &rapt::Gradients::d_scale}, {"d_scores", &rapt::Gradients::d_scores}};
+      {"d_query", &rapt::Gradients::d_query},
+      {"d_key", &rapt::Gradients::d_key},
+      {"d_value", &rapt::Gradients::d_value},
+      {"d_bias", &rapt::Gradients::d_bias},
+      {"d_scale", &rapt::Gradients::d_scale},
+      {"d_score_parameters", &rapt::Gradients::d_score_parameters}};
   for (const auto& [name, tensor] : kTensors) {
     if ((got.*tensor).defined() != (expected.*tensor).defined())
       return testing::AssertionFailure() << name << " is there only once";
@@ -135,7 +138,7 @@ inline rapt::Gradients backward(Forward& f, const GradientCase& g, const Context
 inline GradientOutputs outputs_of(rapt::Gradients& g) {
   const auto view = [](Tensor& t) { return t.defined() ? t.view() : TensorView{}; };
   return {view(g.d_query), view(g.d_key),   view(g.d_value),
-          view(g.d_bias),  view(g.d_scale), view(g.d_scores)};
+          view(g.d_bias),  view(g.d_scale), view(g.d_score_parameters)};
 }
 
 // Tensors like those of `g`, every byte 0xff: NaN.
@@ -148,7 +151,7 @@ inline rapt::Gradients spoilt_like(const rapt::Gradients& g) {
     return spoilt;
   };
   return {like(g.d_query), like(g.d_key),   like(g.d_value),
-          like(g.d_bias),  like(g.d_scale), like(g.d_scores)};
+          like(g.d_bias),  like(g.d_scale), like(g.d_score_parameters)};
 }
 
 }  // namespace laws

@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "gradients/gradient_problems.h"
 #include "gradients/tangent_reference.h"
 #include "laws/executors.h"
+#include "laws/expect_error.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/tangents.h"
@@ -85,7 +86,7 @@ Dot dot_of_inputs(const Motion& motion, const rapt::Gradients& g, const Moved<lo
   dot.add(motion.bias, g.d_bias, errors(m.bias));
   dot.add(motion.scale, g.d_scale.values<double>()[0], error_of(m.scale));
   if (motion.softcap != 0)
-    dot.add(motion.softcap, g.d_scores.values<double>()[0], error_of(m.softcap));
+    dot.add(motion.softcap, g.d_score_parameters.values<double>()[0], error_of(m.softcap));
   return dot;
 }
 double value_error_of(const Moving<long double>& x) { return x.value_error; }
@@ -142,7 +143,7 @@ void for_each_result(const Results& a, const Results& b, const Visit& visit) {
   visit("d_value", a.gradients.d_value, b.gradients.d_value);
   visit("d_bias", a.gradients.d_bias, b.gradients.d_bias);
   visit("d_scale", a.gradients.d_scale, b.gradients.d_scale);
-  visit("d_scores", a.gradients.d_scores, b.gradients.d_scores);
+  visit("d_score_parameters", a.gradients.d_score_parameters, b.gradients.d_score_parameters);
 }
 
 // Twice a direction, minus it, and every part of it alone: f32 is exact for a power of 2, and an
@@ -221,10 +222,10 @@ TEST(TangentNaN, MaskedNeverShows) {
     tangents.query = t[4], tangents.key = t[5], tangents.value = t[6], tangents.bias = bias;
     tangents.scale = 0.3;
     const double cap[] = {0.7};
-    tangents.scores = cap;
+    tangents.score_parameters = cap;
     rapt::BackwardInputs inputs{forward.state(), t[3], {}, {}};
     rapt::BackwardRequest request;
-    request.bias = request.scale = request.scores = true;
+    request.bias = request.scale = request.score_parameters = true;
     return Results{rapt::attention_jvp(t[0], t[1], t[2], options, forward.state(), tangents),
                    rapt::attention_backward_jvp(t[0], t[1], t[2], options, inputs, tangents,
                                                 {t[7], {}}, request)};
@@ -285,8 +286,10 @@ TEST(TangentNaN, SeenShowsWhereItIsSeen) {
       for (int64_t d = 0; d < 4; ++d) {
         const int64_t index[] = {i, d};
         const auto same = [&](const Tensor& a, const Tensor& b) {
-          return std::memcmp(&a.values<float>()[static_cast<size_t>(i * 4 + d)],
-                             &b.values<float>()[static_cast<size_t>(i * 4 + d)], 4) == 0;
+          const auto bits = [&](const Tensor& t) {
+            return std::bit_cast<uint32_t>(t.values<float>()[static_cast<size_t>(i * 4 + d)]);
+          };
+          return bits(a) == bits(b);
         };
         if (!hit) {
           ASSERT_TRUE(same(got.state.output, clean.state.output)) << i;
@@ -369,7 +372,7 @@ struct Call {
     forward = scaled_dot_product_attention(q, k, v, options);
     inputs = {forward.state(), d, l, {}};
     tangents.query = q, tangents.key = k, tangents.value = v, tangents.bias = b;
-    tangents.scores = {cap, 1};
+    tangents.score_parameters = {cap, 1};
     outputs = {d, l};
   }
   void forward_mode() const {
@@ -387,17 +390,8 @@ void expect_refused(rapt::ErrorCode code, const char* fragment,
   SCOPED_TRACE(fragment);
   Call call;
   spoil(call);
-  const auto expect_error = [&](const std::function<void()>& run) {
-    try {
-      run();
-      ADD_FAILURE() << "not refused";
-    } catch (const rapt::Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      EXPECT_NE(std::string(error.what()).find(fragment), std::string::npos) << error.what();
-    }
-  };
-  if (verbs == Verbs::both) expect_error([&] { call.forward_mode(); });
-  expect_error([&] { call.second(); });
+  if (verbs == Verbs::both) expect_error(code, {fragment}, [&] { call.forward_mode(); });
+  expect_error(code, {fragment}, [&] { call.second(); });
 }
 
 TEST(TangentBadInput, IsRefused) {
@@ -416,9 +410,9 @@ TEST(TangentBadInput, IsRefused) {
                  [](Call& c) { c.tangents.query.data = nullptr; });
   expect_refused(ErrorCode::argument, "the options have no bias",
                  [](Call& c) { c.options.bias = {}; });
-  expect_refused(ErrorCode::argument, "tangents.scores has 2",
-                 [](Call& c) { c.tangents.scores = c.cap; });
-  expect_refused(ErrorCode::argument, "tangents.scores has 1",
+  expect_refused(ErrorCode::argument, "tangents.score_parameters has 2",
+                 [](Call& c) { c.tangents.score_parameters = c.cap; });
+  expect_refused(ErrorCode::argument, "tangents.score_parameters has 1",
                  [](Call& c) { c.options.scores = {}; });
   expect_refused(ErrorCode::argument, "tangents.scale", [](Call& c) { c.tangents.scale = kNaN; });
   expect_refused(ErrorCode::argument, "state.statistic is missing",

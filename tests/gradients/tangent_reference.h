@@ -130,7 +130,7 @@ struct Motion {
     };
     put(t.query, query), put(t.key, key), put(t.value, value), put(t.bias, bias);
     t.scale = scale;
-    if (softcap != 0) t.scores = {&softcap, 1};
+    if (softcap != 0) t.score_parameters = {&softcap, 1};
     return t;
   }
   rapt::OutputTangents outputs() const {

@@ -47,7 +47,8 @@ void expect_agreement(const GradientCase& g, const Motion& motion) {
   compare("d_value", got.d_value, expected.truth.value, expected.plain.value);
   compare("d_bias", got.d_bias, expected.truth.bias, expected.plain.bias);
   compare("d_scale", got.d_scale, {expected.truth.scale}, {expected.plain.scale});
-  compare("d_scores", got.d_scores, {expected.truth.softcap}, {expected.plain.softcap});
+  compare("d_score_parameters", got.d_score_parameters, {expected.truth.softcap},
+          {expected.plain.softcap});
 }
 
 // Second derivatives of returned weights there are none; and long double is slow.
@@ -132,8 +133,8 @@ struct Path {
   static std::vector<double> all_of(const Tensor& output, const Tensor& lse,
                                     const rapt::Gradients& g) {
     std::vector<double> all;
-    for (const Tensor* t :
-         {&output, &lse, &g.d_query, &g.d_key, &g.d_value, &g.d_bias, &g.d_scale, &g.d_scores})
+    for (const Tensor* t : {&output, &lse, &g.d_query, &g.d_key, &g.d_value, &g.d_bias, &g.d_scale,
+                            &g.d_score_parameters})
       if (t->defined())
         for (const double x : values_of(*t)) all.push_back(std::isinf(x) ? 0 : x);
     return all;

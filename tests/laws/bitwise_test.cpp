@@ -133,15 +133,9 @@ TEST(Bitwise, GroupedHeadsAreRepeatedHeads) {
 TEST(Bitwise, reg_thread_count_bits) {
   for_problems(40, {}, [](const Case& c, Random& random) {
     const AttentionResult alone = attend(c);
-    Reversed reversed;
-    Shuffled shuffled(random.next(), 5);
-    Threads two(2), three(3), nine(9);
-    rapt::Executor* executors[] = {&reversed, &shuffled, &two, &three, &nine};
-    for (rapt::Executor* executor : executors) {
-      Context context;
-      context.executor = executor;
+    for_each_executor(random, [&](const Context& context) {
       EXPECT_TRUE(same_results(attend(c, context), alone));
-    }
+    });
   });
 }
 

@@ -55,6 +55,20 @@ class Reversed final : public rapt::Executor {
   }
 };
 
+// Calls visit(context) with one after the other.
+template <class Visit>
+void for_each_executor(Random& random, const Visit& visit) {
+  Reversed reversed;
+  Shuffled shuffled(random.next(), 5);
+  Threads two(2), three(3), nine(9);
+  rapt::Executor* const executors[] = {&reversed, &shuffled, &two, &three, &nine};
+  for (rapt::Executor* executor : executors) {
+    rapt::Context context;
+    context.executor = executor;
+    visit(context);
+  }
+}
+
 // A pool that fails after `good` tasks.
 class Throwing final : public rapt::Executor {
  public:

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "laws/call.h"
-#include "laws/reserved.h"
+#include "laws/far_tensors.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
@@ -13,21 +13,14 @@
 namespace laws {
 namespace {
 
-// Rows of query, key, value and output 2^30 elements apart: the last one at 5 * 2^32 bytes.
+// Query, key, value and output.
 TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
-  constexpr int64_t kRow = int64_t{1} << 30;
-  const Reserved memory(size_t{6} << 32);
+  const Reserved memory(kFarRowsBytes);
   if (!memory.available()) GTEST_SKIP() << "no address space";
   Random random(base_seed());
-  const Dims dims{5, 9}, strides{kRow, 1};
-  const auto far = [&](int64_t offset) {
-    return TensorView(static_cast<float*>(memory.data()) + offset, DType::f32, dims, strides,
-                      false);
-  };
-  const TensorView query = far(0), key = far(100), value = far(200);
-  const Tensor q = random_normal(random, DType::f32, dims),
-               k = random_normal(random, DType::f32, dims),
-               v = random_normal(random, DType::f32, dims);
+  const TensorView query = far_rows(memory), key = far_rows(memory, 100),
+                   value = far_rows(memory, 200);
+  const Tensor q = random_rows(random), k = random_rows(random), v = random_rows(random);
   copy_into(query, q);
   copy_into(key, k);
   copy_into(value, v);
@@ -35,10 +28,10 @@ TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
   EXPECT_TRUE(same_bits(scaled_dot_product_attention(query, key, value).output, expected.output));
 
   // The output in the same memory is refused (address ranges overlap), elsewhere it is not.
-  const Reserved elsewhere(size_t{6} << 32);
+  const Reserved elsewhere(kFarRowsBytes);
   if (!elsewhere.available()) GTEST_SKIP() << "no address space";
   rapt::AttentionState state;
-  state.output = TensorView(elsewhere.data(), DType::f32, dims, strides, false);
+  state.output = far_rows(elsewhere);
   std::vector<std::byte> workspace(rapt::plan(query, key, value).workspace_bytes);
   scaled_dot_product_attention(query, key, value, {}, {state}, workspace);
   EXPECT_TRUE(same_bits(state.output, expected.output));
@@ -46,21 +39,17 @@ TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
 
 // MLX #2894, SageAttention #386: a boolean mask of more than 2^31 elements.
 TEST(HugeStrides, reg_mask_over_2p31) {
-  constexpr int64_t kLen = 50000;  // kLen^2 > 2^31
-  const Reserved memory(static_cast<size_t>(kLen * kLen));
-  if (!memory.available()) GTEST_SKIP() << "no address space";
-  const Dims dims{kLen, kLen};
-  const TensorView all(memory.data(), DType::boolean, dims, false);
+  constexpr int64_t kLen = HugeMask::kLen;
   // The last three queries see two keys each; only these rows are asked for.
   const Dims pairs[] = {{kLen - 3, 1},        {kLen - 3, kLen - 1}, {kLen - 2, 0},
                         {kLen - 2, kLen - 2}, {kLen - 1, 7},        {kLen - 1, kLen - 1}};
-  for (const Dims& pair : pairs) set(all, pair, 1);
-  const TensorView allowed = all.slice(0, kLen - 3, kLen);
+  const HugeMask huge(pairs);
+  if (!huge.available()) GTEST_SKIP() << "no address space";
   Random random(base_seed());
   const Tensor query = filled(DType::f32, {3, 2}, 0);
   const Tensor key = random_normal(random, DType::f32, {kLen, 2});
   const Tensor value = random_normal(random, DType::f32, {kLen, 3});
-  const rapt::Boolean mask(allowed);
+  const rapt::Boolean mask(huge.last_rows(3));
   const rapt::Mask* masks[] = {&mask};
   AttentionOptions options;
   options.masks = masks;
