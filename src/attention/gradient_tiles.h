@@ -3,7 +3,8 @@
 // Formulas: rapt/backward.h; order of sums: backward_plan.h.
 #include <new>
 
-#include "attention/backward.h"
+#include "attention/given_weights.h"
+#include "attention/gradient_keys.h"
 #include "attention/tile_rows.h"
 
 namespace rapt {
@@ -12,12 +13,6 @@ namespace rapt {
 // d_value (and what is summed per key), or both at once.
 struct Sides {
   bool queries, keys;
-};
-
-// Rows as the products read them.
-struct Rows {
-  const std::byte* data = nullptr;
-  int64_t stride = 0;  // in the route's elements
 };
 
 // Queries with all that the walk needs of them.
@@ -44,13 +39,14 @@ class GradientTiles {
         kernels_(call.scores.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(call.scores, cancel, worker),
+        keys_(call, tiles_),
+        given_(p_, call.inputs),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
         kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
-    head_ = head;
     tiles_.begin_head(head, sequence);
-    p_.index_of(head, index_);
+    given_.begin_head(head);
   }
   const Sequence& sequence() const noexcept { return tiles_.sequence(); }
   bool stopped() const noexcept { return tiles_.stopped(); }
@@ -126,19 +122,7 @@ class GradientTiles {
   }
 
   // Keys [begin, end), at most pass_keys of them from a multiple of the block, for walk().
-  void load_keys(int64_t begin, int64_t end) noexcept {
-    pass_begin_ = begin, pass_end_ = end;
-    key_ = multiplied_rows(p_.key, p_.head_dim, call_.layout.key);
-    value_ = multiplied_rows(p_.value, p_.value_dim, call_.layout.value);
-    summed_key_ = key_;
-    if (rounds() && has_query_sums()) {
-      summed_key_ = {scratch<std::byte>(call_.layout.summed_key), packed_dims(p_.head_dim)};
-      kernels_.route.pack_values(key_row(p_.key, begin), p_.key.row_stride, p_.key.dim_stride,
-                                 end - begin, p_.head_dim,
-                                 scratch<std::byte>(call_.layout.summed_key));
-    }
-    std::fill(std::begin(keys_finite_), std::end(keys_finite_), Finite::unknown);
-  }
+  void load_keys(int64_t begin, int64_t end) noexcept { keys_.load(begin, end); }
 
   // Where the sums of the keys at work are kept.
   struct KeySums {
@@ -150,16 +134,7 @@ class GradientTiles {
 
   // Adds what the unit and the loaded keys have to do with each other.
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
-    const int64_t length = plan_.tiling.block_keys;
-    // The route takes `step` keys at once from the block's begin. A key more than the unit sees is
-    // an excluded one.
-    const int64_t odd = plan_.tiling.step - 1;
-    for (int64_t begin = pass_begin_; begin < pass_end_; begin += length) {
-      const int64_t first = std::max(begin, unit.range.begin - ((unit.range.begin - begin) & odd));
-      const int64_t end = unit.range.end + ((unit.range.end - begin) & odd);
-      const int64_t last = std::min({begin + length, pass_end_, end});
-      if (first < last) walk_block(unit, {first, 1, last - first}, sums, sides);
-    }
+    keys_.for_each_block(unit.range, [&](Positions keys) { walk_block(unit, keys, sums, sides); });
   }
 
   // d_query of a unit, whose sum is complete; returns the sum of d_query o query, not yet scaled.
@@ -187,7 +162,6 @@ class GradientTiles {
 
   // Does the route compute with other elements than E, to which weights and d_scores are rounded?
   bool rounds() const noexcept { return kernels_.route.round_rows; }
-  bool has_query_sums() const noexcept { return wanted_.query || wanted_.scale; }
   int64_t packed_dims(int64_t dims) const noexcept {
     return packed_stride(dims, kernels_.route.step);
   }
@@ -224,7 +198,7 @@ class GradientTiles {
 
   // delta += rowsum(weights o d_weights): a walk of its own over the keys.
   void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
-    if (!has_other_weights(tile.positions)) return;
+    if (!given_.any(tile.positions)) return;
     const auto keep = kernels_.table.dropout.keep;
     E* const weights = scratch<E>(call_.layout.weights);
     E* const unused = scratch<E>(call_.layout.d_weights);
@@ -234,55 +208,20 @@ class GradientTiles {
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {
       load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len));
-      for (int64_t b = pass_begin_; b < pass_end_ && !stopped(); b += length) {
-        const Positions keys{b, 1, std::min(b + length, pass_end_) - b};
-        if (tiles_.see(tile, keys, bits) == Cover::none) continue;
-        tiles_.compute_scores(tile, block_of(keys), keys, weights, nullptr);
+      keys_.for_each_block(tile.range, [&](Positions keys) {
+        if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
+        tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr);
         std::fill_n(unused, keys.count * tile.queries, E(0));
         kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
                                      statistic);
-        read_other_weights(tile.positions, keys, tile.queries, other);
+        given_.read(tile.positions, keys, tile.queries, other);
         if (tiles_.partial()) {
           keep(weights, bits, keys.count, tile.queries, E(1));
           keep(other, bits, keys.count, tile.queries, E(1));
         }
         gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
-      }
+      });
     }
-  }
-
-  // Calls visit(query, row of d_weights, in elements) for the rows of d_weights of these queries of
-  // the head at work.
-  template <class Visit>
-  void for_each_other_row(Positions queries, const Visit& visit) const noexcept {
-    const RequestedWeights& w = call_.inputs.weights;
-    const Operand& o = call_.inputs.d_weights;
-    for (int64_t nth = 0; nth < (w.heads.chosen.empty() ? 1 : w.heads.count); ++nth) {
-      if (!w.heads.chosen.empty() && w.heads[nth] != head_) continue;
-      const int64_t at =
-          w.heads.chosen.empty() ? o.offset_of(index_, p_.leading_rank) : nth * o.lead_strides[0];
-      int64_t begin = 0, end = w.rows;
-      if (w.chosen_rows.empty())
-        begin = std::max(begin, queries.start - w.row_begin),
-        end = std::min(end, queries.start + queries.count - w.row_begin);
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t i = w.row(r) - queries.start;
-        if (i >= 0 && i < queries.count) visit(i, at + r * o.row_stride);
-      }
-    }
-  }
-  bool has_other_weights(Positions queries) const noexcept {
-    bool any = false;
-    for_each_other_row(queries, [&](int64_t, int64_t) { any = true; });
-    return any;
-  }
-  void read_other_weights(Positions queries, Positions keys, int64_t lanes, E* tile) noexcept {
-    std::fill_n(tile, keys.count * lanes, E(0));
-    const Operand& o = call_.inputs.d_weights;
-    for_each_other_row(queries, [&](int64_t i, int64_t at) {
-      const E* row = reinterpret_cast<const E*>(o.at(at + keys.start * o.dim_stride));
-      for (int64_t j = 0; j < keys.count; ++j) tile[j * lanes + i] += row[j * o.dim_stride];
-    });
   }
 
   // Rows of queries as the sums over them read them: where they lie, or packed.
@@ -295,44 +234,6 @@ class GradientTiles {
     return {packed, packed_dims(dims)};
   }
 
-  // Rows of the loaded keys as products with them read them: where they lie, or packed.
-  Rows multiplied_rows(const Operand& o, int64_t dims, size_t place) noexcept {
-    const std::byte* rows = key_row(o, pass_begin_);
-    if (rows_in_place(o, dims, kernels_.route)) return {rows, o.row_stride};
-    auto* packed = scratch<std::byte>(place);
-    kernels_.route.pack_keys(rows, o.row_stride, o.dim_stride, pass_end_ - pass_begin_, dims,
-                             packed);
-    return {packed, packed_dims(dims)};
-  }
-
-  // The row of a loaded key, or of a unit's query.
-  const std::byte* row_at(const Rows& rows, int64_t nth) const noexcept {
-    return rows.data + nth * rows.stride * kernels_.route.element_size;
-  }
-  const std::byte* key_at(const Rows& rows, int64_t position) const noexcept {
-    return row_at(rows, position - pass_begin_);
-  }
-  KeyBlock block_of(Positions keys) const noexcept {
-    KeyBlock block;
-    block.begin = keys.start, block.end = keys.start + keys.count;
-    block.key = key_at(key_, keys.start);
-    block.key_stride = key_.stride;
-    return block;
-  }
-  bool keys_finite(Positions keys) noexcept {
-    Finite& known = keys_finite_[(keys.start - pass_begin_) / plan_.tiling.block_keys];
-    if (known == Finite::unknown) {
-      const int64_t begin =
-          (keys.start - pass_begin_) / plan_.tiling.block_keys * plan_.tiling.block_keys +
-          pass_begin_;
-      const int64_t end = std::min(begin + plan_.tiling.block_keys, pass_end_);
-      known = kernels_.route.all_finite(key_at(summed_key_, begin), summed_key_.stride, end - begin,
-                                        p_.head_dim)
-                  ? Finite::yes
-                  : Finite::no;
-    }
-    return known == Finite::yes;
-  }
   bool rows_finite(Finite& known, const Rows& rows, int64_t count, int64_t dims) const noexcept {
     if (known == Finite::unknown)
       known =
@@ -341,7 +242,7 @@ class GradientTiles {
   }
 
   void walk_block(QueryUnit<E>& unit, Positions keys, const KeySums& sums, Sides sides) noexcept {
-    const KeyBlock block = block_of(keys);
+    const KeyBlock block = keys_.block_of(keys);
     GradientSpan<E> weights[kMostTiles], d_scores[kMostTiles];
     int64_t spans = 0;
     bool partial = false;
@@ -360,7 +261,7 @@ class GradientTiles {
       const auto span_of = [&](const E* tile_weights, size_t rounded, const Rows& rows) {
         return GradientSpan<E>{as_multiplied(one, keys, tile_weights, rounded, i),
                                one.queries,
-                               row_at(rows, one.offset),
+                               rows.data + one.offset * rows.stride * kernels_.route.element_size,
                                rows.stride,
                                one.positions.count,
                                allowed};
@@ -413,13 +314,14 @@ class GradientTiles {
     tiles_.compute_scores(tile, block, keys, w, before);
     const uint64_t* const kept = p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
     if (wanted_.d_scores()) {
+      const Rows values = keys_.values(keys.start);
       kernels_.route.products[tile.vectors - 1].scores(
-          unit.d_output_t + tile.offset * d_output_bytes(), key_at(value_, keys.start),
-          value_.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+          unit.d_output_t + tile.offset * d_output_bytes(), values.data, values.stride, keys.count,
+          p_.value_dim, E(1), d, tiles_.row(0));
       if (kept) keep(d, kept, keys.count, tile.queries, kept_factor_);
-      if (call_.inputs.d_weights.data && has_other_weights(tile.positions)) {
+      if (given_.any(tile.positions)) {
         E* const other = scratch<E>(call_.layout.other_weights);
-        read_other_weights(tile.positions, keys, tile.queries, other);
+        given_.read(tile.positions, keys, tile.queries, other);
         for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
       }
     } else {
@@ -485,12 +387,12 @@ class GradientTiles {
       route.round_weights(d, keys.count, tile.queries, rounded);
       d_scores = rounded;
     }
-    const std::byte* const rows = key_at(summed_key_, keys.start);
-    if (bits && !keys_finite(keys))
-      route.output_of_bits(d_scores, bits, rows, summed_key_.stride, keys.count, p_.head_dim,
-                           nullptr, tile.queries, sums);
+    const Rows rows = keys_.summed_keys(keys.start);
+    if (bits && !keys_.finite(keys))
+      route.output_of_bits(d_scores, bits, rows.data, rows.stride, keys.count, p_.head_dim, nullptr,
+                           tile.queries, sums);
     else
-      route.products[tile.vectors - 1].output(d_scores, rows, summed_key_.stride, keys.count,
+      route.products[tile.vectors - 1].output(d_scores, rows.data, rows.stride, keys.count,
                                               p_.head_dim, nullptr, sums);
   }
 
@@ -513,7 +415,6 @@ class GradientTiles {
 
   // Tiles of a unit: of one vector of 4 lanes or more.
   static constexpr int kMostTiles = 16;
-  static constexpr int kMostBlocks = 16;  // of a walk
 
   const BackwardCall<E>& call_;
   const Problem& p_;
@@ -522,14 +423,10 @@ class GradientTiles {
   const Kernels<E>& kernels_;
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;
+  GradientKeys<E> keys_;
+  GivenWeights<E> given_;
   int64_t block_tile_;
   E kept_factor_;  // of dropout
-  int64_t head_ = 0;
-  int64_t index_[kMaxRank];  // [leading rank]
-  Rows key_, value_;         // of the loaded keys, as scores and d_weights are made of them
-  Rows summed_key_;          // as d_query is
-  int64_t pass_begin_ = 0, pass_end_ = 0;
-  Finite keys_finite_[kMostBlocks];
 };
 
 }  // namespace rapt

@@ -1,0 +1,108 @@
+#pragma once
+// Keys and values of a walk over the queries, as the products of the backward pass read them.
+#include "attention/backward.h"
+#include "attention/score_tiles.h"
+
+namespace rapt {
+
+// Rows as the products read them.
+struct Rows {
+  const std::byte* data = nullptr;
+  int64_t stride = 0;  // in the route's elements
+};
+
+template <class E>
+class GradientKeys {
+ public:
+  GradientKeys(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
+      : p_(call.problem()),
+        layout_(call.layout),
+        block_keys_(call.plan.tiling.block_keys),
+        sums_queries_(call.wanted.query || call.wanted.scale),
+        route_(call.scores.kernels.route),
+        tiles_(tiles) {}
+
+  // Keys [begin, end), at most pass_keys of them, from a multiple of the block.
+  void load(int64_t begin, int64_t end) noexcept {
+    begin_ = begin, end_ = end;
+    key_ = multiplied_rows(p_.key, p_.head_dim, layout_.key);
+    value_ = multiplied_rows(p_.value, p_.value_dim, layout_.value);
+    summed_key_ = key_;
+    if (route_.round_rows && sums_queries_) {
+      auto* const packed = tiles_.template scratch<std::byte>(layout_.summed_key);
+      route_.pack_values(tiles_.key_row(p_.key, begin), p_.key.row_stride, p_.key.dim_stride,
+                         end - begin, p_.head_dim, packed);
+      summed_key_ = {packed, packed_stride(p_.head_dim, route_.step)};
+    }
+    std::fill(std::begin(finite_), std::end(finite_), Finite::unknown);
+  }
+
+  // Calls visit(keys) for the blocks of the loaded keys, as far as they are in the range. The route
+  // takes `step` keys at once from the block's begin: a key more than the range has is an excluded
+  // one.
+  template <class Visit>
+  void for_each_block(KeyRange range, const Visit& visit) const noexcept {
+    const int64_t odd = route_.step - 1;
+    range.begin -= (range.begin - begin_) & odd;
+    range.end += (range.end - begin_) & odd;
+    for (int64_t at = begin_; at < end_; at += block_keys_) {
+      const int64_t first = std::max(at, range.begin);
+      const int64_t last = std::min({at + block_keys_, end_, range.end});
+      if (first < last) visit(Positions{first, 1, last - first});
+    }
+  }
+
+  // From this position on: keys as a score is made of them; values as a d_weight is; keys as a
+  // d_query is.
+  KeyBlock block_of(Positions keys) const noexcept {
+    KeyBlock block;
+    block.begin = keys.start, block.end = keys.start + keys.count;
+    block.key = from(key_, keys.start).data;
+    block.key_stride = key_.stride;
+    return block;
+  }
+  Rows values(int64_t position) const noexcept { return from(value_, position); }
+  Rows summed_keys(int64_t position) const noexcept { return from(summed_key_, position); }
+
+  // Are all keys of the block that holds these?
+  bool finite(Positions keys) noexcept {
+    const int64_t block = (keys.start - begin_) / block_keys_;
+    Finite& known = finite_[block];
+    if (known == Finite::unknown) {
+      const int64_t first = begin_ + block * block_keys_;
+      const Rows rows = summed_keys(first);
+      known = route_.all_finite(rows.data, rows.stride, std::min(block_keys_, end_ - first),
+                                p_.head_dim)
+                  ? Finite::yes
+                  : Finite::no;
+    }
+    return known == Finite::yes;
+  }
+
+ private:
+  static constexpr int kMostBlocks = 16;  // of a walk
+
+  // Where they lie, or packed.
+  Rows multiplied_rows(const Operand& o, int64_t dims, size_t place) const noexcept {
+    const std::byte* rows = tiles_.key_row(o, begin_);
+    if (rows_in_place(o, dims, route_)) return {rows, o.row_stride};
+    auto* const packed = tiles_.template scratch<std::byte>(place);
+    route_.pack_keys(rows, o.row_stride, o.dim_stride, end_ - begin_, dims, packed);
+    return {packed, packed_stride(dims, route_.step)};
+  }
+  Rows from(const Rows& rows, int64_t position) const noexcept {
+    return {rows.data + (position - begin_) * rows.stride * route_.element_size, rows.stride};
+  }
+
+  const Problem& p_;
+  const BackwardLayout& layout_;
+  const int64_t block_keys_;
+  const bool sums_queries_;
+  const RouteKernels<E>& route_;
+  const ScoreTiles<E>& tiles_;
+  int64_t begin_ = 0, end_ = 0;
+  Rows key_, value_, summed_key_;
+  Finite finite_[kMostBlocks];
+};
+
+}  // namespace rapt
