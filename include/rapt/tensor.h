@@ -80,6 +80,7 @@ struct TensorView {
   TensorView() noexcept {}
   TensorView(const TensorView& other) noexcept { *this = other; }
   TensorView& operator=(const TensorView& other) noexcept {
+    if (this == &other) return *this;
     data = other.data, dtype = other.dtype, device = other.device, read_only = other.read_only;
     rank = other.rank;
     for (int i = 0; i < rank && i < kMaxRank; ++i)

@@ -2,6 +2,7 @@
 #include "rapt/dropout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "attention/problem.h"
@@ -39,7 +40,7 @@ uint64_t threshold_of(const Dropout& dropout) {
   if (!(p >= 0 && p < 1))
     throw Error(ErrorCode::argument, "dropout.probability is " + std::to_string(p) +
                                          "; expected at least 0 and less than 1");
-  return std::min(static_cast<uint64_t>(p * 0x1p32 + 0.5), uint64_t{0xFFFFFFFF});
+  return std::min(static_cast<uint64_t>(std::llround(p * 0x1p32)), uint64_t{0xFFFFFFFF});
 }
 
 void dropout_mask(const Dropout& dropout, const TensorView& kept) {

@@ -243,7 +243,7 @@ TEST(BadGradientInput, Workspace) {
 }
 
 TEST(BadGradientInput, GradientsThatAliasWhatIsRead) {
-  const auto refused = [](const char* what, std::vector<std::string> fragments,
+  const auto refused = [](const char* what, const std::vector<std::string>& fragments,
                           const std::function<void(Call&)>& spoil) {
     expect_buffers_refused(what, ErrorCode::overlap, fragments, spoil);
   };
@@ -270,7 +270,7 @@ TEST(BadGradientInput, GradientsThatAliasWhatIsRead) {
 }
 
 TEST(BadGradientInput, GradientsThatAliasEachOther) {
-  const auto refused = [](const char* what, std::vector<std::string> fragments,
+  const auto refused = [](const char* what, const std::vector<std::string>& fragments,
                           const std::function<void(Call&)>& spoil) {
     expect_buffers_refused(what, ErrorCode::overlap, fragments, spoil);
   };

@@ -60,13 +60,14 @@ TEST(GradientLaw, AgreesWithTheReference) {
     }
     ++failures;
   };
-  for (uint8_t mask = 0; mask < std::size(axis_values::kMask); ++mask)
-    for (uint8_t dtype = 0; dtype < kDTypes; ++dtype)
-      for (uint8_t heads = 0; heads < std::size(axis_values::kHeads); ++heads)
-        for (uint8_t dropout = 0; dropout < std::size(kDropouts); ++dropout) {
+  for (size_t mask = 0; mask < std::size(axis_values::kMask); ++mask)
+    for (size_t dtype = 0; dtype < kDTypes; ++dtype)
+      for (size_t heads = 0; heads < std::size(axis_values::kHeads); ++heads)
+        for (size_t dropout = 0; dropout < std::size(kDropouts); ++dropout) {
           if (cells++ % wanted.of_cells != 0) continue;
           for (int n = 0; n < wanted.per_cell && failures < 5; ++n)
-            compare_one({mask, dtype, heads, dropout});
+            compare_one({static_cast<uint8_t>(mask), static_cast<uint8_t>(dtype),
+                         static_cast<uint8_t>(heads), static_cast<uint8_t>(dropout)});
         }
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::printf("%lld cells, %lld problems, %.3f ms of CPU time a problem\n",

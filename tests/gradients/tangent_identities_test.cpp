@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "gradients/gradient_problems.h"
@@ -286,8 +286,10 @@ TEST(TangentNaN, SeenShowsWhereItIsSeen) {
       for (int64_t d = 0; d < 4; ++d) {
         const int64_t index[] = {i, d};
         const auto same = [&](const Tensor& a, const Tensor& b) {
-          return std::memcmp(&a.values<float>()[static_cast<size_t>(i * 4 + d)],
-                             &b.values<float>()[static_cast<size_t>(i * 4 + d)], 4) == 0;
+          const auto bits = [&](const Tensor& of) {
+            return std::bit_cast<uint32_t>(of.values<float>()[static_cast<size_t>(i * 4 + d)]);
+          };
+          return bits(a) == bits(b);
         };
         if (!hit) {
           ASSERT_TRUE(same(got.state.output, clean.state.output)) << i;
