@@ -5,13 +5,12 @@
 
 namespace rapt {
 
-// Rows of a tile, transposed: [dims][queries].
+// Rows of a tile, transposed: [dims][queries] of the route's elements.
 template <class E>
-void pack_rows_t(const KernelTable<E>& table, const ScoreTiles<E>& tiles, const Operand& rows,
-                 const QueryTile<E>& tile, int64_t dims, E* to) noexcept {
-  table.fma[static_cast<int>(rows.dtype)]->pack_queries(
-      tiles.query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
-      tile.positions.count, dims, E(1), tile.queries, to);
+void pack_rows_t(const RouteKernels<E>& route, const ScoreTiles<E>& tiles, const Operand& rows,
+                 const QueryTile<E>& tile, int64_t dims, void* to) noexcept {
+  route.pack_queries(tiles.query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
+                     tile.positions.count, dims, E(1), tile.queries, to);
 }
 
 // One number per query; `beyond` for the lanes after the last.
