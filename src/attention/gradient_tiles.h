@@ -172,7 +172,11 @@ class GradientTiles {
   // The route that prepares a tensor's rows for the products: d_output may be wider than the
   // inputs.
   const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
-    return rounds() ? kernels_.route : *kernels_.table.fma[static_cast<int>(rows.dtype)];
+    return rounds() ? kernels_.route : widening(rows);
+  }
+  // The route that makes E of a tensor's elements.
+  const RouteKernels<E>& widening(const Operand& rows) const noexcept {
+    return *kernels_.table.fma[static_cast<int>(rows.dtype)];
   }
 
   // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
@@ -180,11 +184,11 @@ class GradientTiles {
                   E* delta) noexcept {
     const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
     E* const output_t = scratch<E>(call_.layout.rows_t);
-    pack_rows_t(kernels_.table, tiles_, output, tile, p_.value_dim, output_t);
+    pack_rows_t(widening(output), tiles_, output, tile, p_.value_dim, output_t);
     auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
     if (rounds()) {
       E* const packed = scratch<E>(call_.layout.d_output_rows_t);
-      pack_rows_t(kernels_.table, tiles_, d_output, tile, p_.value_dim, packed);
+      pack_rows_t(widening(d_output), tiles_, d_output, tile, p_.value_dim, packed);
       d_output_of_tile = packed;
     }
     std::fill_n(delta, tile.queries, E(0));
@@ -401,7 +405,7 @@ class GradientTiles {
   double dots_with_query(const QueryTile<E>& tile, const E* d_query_t) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);
     E* const dots = tiles_.row(2);
-    pack_rows_t(kernels_.table, tiles_, p_.query, tile, p_.head_dim, query_t);
+    pack_rows_t(widening(p_.query), tiles_, p_.query, tile, p_.head_dim, query_t);
     std::fill_n(dots, tile.queries, E(0));
     gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
     double sum = 0;

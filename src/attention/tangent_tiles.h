@@ -214,7 +214,7 @@ class TangentTiles {
   // Rows of a tile, transposed, for the moment.
   const E* rows_t(const Operand& from, const QueryTile<E>& tile, int64_t dims) noexcept {
     E* const to = scratch<E>(call_.layout.rows_t);
-    pack_rows_t(kernels_.table, tiles_, from, tile, dims, to);
+    pack_rows_t(*kernels_.table.fma[static_cast<int>(from.dtype)], tiles_, from, tile, dims, to);
     return to;
   }
 

@@ -13,13 +13,6 @@ void pack_rows_t(const RouteKernels<E>& route, const ScoreTiles<E>& tiles, const
                      tile.positions.count, dims, E(1), tile.queries, to);
 }
 
-// The same as E.
-template <class E>
-void pack_rows_t(const KernelTable<E>& table, const ScoreTiles<E>& tiles, const Operand& rows,
-                 const QueryTile<E>& tile, int64_t dims, E* to) noexcept {
-  pack_rows_t(*table.fma[static_cast<int>(rows.dtype)], tiles, rows, tile, dims, to);
-}
-
 // One number per query; `beyond` for the lanes after the last.
 template <class E>
 void read_column(const ScoreTiles<E>& tiles, const Operand& from, const QueryTile<E>& tile,

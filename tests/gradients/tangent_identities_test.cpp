@@ -286,8 +286,8 @@ TEST(TangentNaN, SeenShowsWhereItIsSeen) {
       for (int64_t d = 0; d < 4; ++d) {
         const int64_t index[] = {i, d};
         const auto same = [&](const Tensor& a, const Tensor& b) {
-          const auto bits = [&](const Tensor& t) {
-            return std::bit_cast<uint32_t>(t.values<float>()[static_cast<size_t>(i * 4 + d)]);
+          const auto bits = [&](const Tensor& of) {
+            return std::bit_cast<uint32_t>(of.values<float>()[static_cast<size_t>(i * 4 + d)]);
           };
           return bits(a) == bits(b);
         };
