@@ -235,7 +235,7 @@ class Sums {
  private:
   // A weight, or the gradient of a score, as the sums over rows of the inputs take it.
   Real in_products(Real x) const {
-    return std::is_same_v<Real, float> && p_.rounds_weights ? rounded(p_.query.dtype, x) : x;
+    return std::is_same_v<Real, float> && rounds_products(p_) ? rounded(p_.query.dtype, x) : x;
   }
 
   void enter(int64_t head) {

@@ -17,6 +17,7 @@ class GradientFloors {
  public:
   GradientFloors(const Problem& p, const Incoming& in) : p_(p), sizes_(sizes_of(p)) {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
+    if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
     output_roundoff_ = unit_roundoff(p.output_dtype.value_or(p.query.dtype));
     gradient_dtype_ = in.gradient_dtype.value_or(p.query.dtype);
     scale_ = std::abs(p.scale ? *p.scale : 1 / std::sqrt(static_cast<double>(sizes_.head_dim)));
@@ -46,14 +47,14 @@ class GradientFloors {
       const Wide* k = row.inputs->key_row(j);
       const double dz = number(row.d_products[x]), ds = number(row.d_scores[x]);
       const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
-      const double dz_rounding = weight_roundoff_ * dz;
+      const double dz_rounding = product_roundoff_ * dz;
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         linear[static_cast<size_t>(d)] += dz_error * number(k[d]);
         query[query_(i, d)] += square(dz_rounding * number(k[d]));
         key[key_(j, d)] += square((dz_error + dz_rounding) * number(q[d]));
       }
       const double kept = number(row.kept[x]);
-      const double kept_error = (relative_ + 2 * kEpsilon + weight_roundoff_) * kept + kTiny;
+      const double kept_error = (relative_ + 2 * kEpsilon + product_roundoff_) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         value[value_(j, c)] += square(kept_error * number(d_output[c]));
       bias_linear += ds_error;
@@ -138,7 +139,7 @@ class GradientFloors {
 
   const Problem& p_;
   const Sizes sizes_;
-  double weight_roundoff_ = 0, output_roundoff_ = 0, scale_ = 0;
+  double weight_roundoff_ = 0, product_roundoff_ = 0, output_roundoff_ = 0, scale_ = 0;
   double sum_ = 0, dot_ = 0;  // errors of sums over value_dim and head_dim, of their terms
   DType gradient_dtype_ = DType::f32;
   int64_t head_ = -1;

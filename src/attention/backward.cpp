@@ -88,7 +88,7 @@ void run_two_passes(const BackwardCall<E>& call, const Context& context) {
   const Operand& bias = call.targets.bias;
   const bool columns = bias.data && bias.dim_stride == 0 && bias.row_stride != 0;
   const bool chunks = wanted.key || wanted.value || wanted.scores || (wanted.bias && !columns);
-  const bool segments = wanted.query || wanted.scale || columns;
+  const bool segments = wanted.query_sums() || columns;
   const int64_t items = plan.components * plan.cells_per_head;
   const int64_t per_task = plan.items_per_task;
   const int64_t tasks = ceil_div(items, per_task);

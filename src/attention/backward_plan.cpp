@@ -14,15 +14,16 @@ namespace {
 // queries) to pay for meeting the other workers after it.
 constexpr int64_t kPartLength = 512;
 
-// Keys of a chunk are a multiple of this: whole rows of most register tiles. Whole blocks would make
-// the last chunk so short that the worker who has it waits for the others.
-constexpr int64_t kChunkStep = 32;
+// Where chunks may begin: even, as pairs of keys demand. At whole blocks the last chunk would be so
+// short that the worker who has it waits for the others.
+constexpr int64_t kChunkStep = 8;
 
 // Parts at most, and so workers of one head.
 constexpr int64_t kMostParts = 32;
 
-// Keys of a block: the scores and their gradients of a tile, [96][48] f32 each, fit the L1; a
-// multiple of the rows of every register tile.
+// Keys of a block: the scores and their gradients of a tile, [96][48] f32 each, fit the L1 (those
+// of the dot route, [96][64], and their rounded copies the L2); a multiple of the rows of every
+// register tile.
 constexpr int64_t kBlockKeys = 96;
 
 // Queries of a unit: their sum for a key is made in registers, so more of them cost fewer additions
@@ -88,10 +89,18 @@ int64_t matrices(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
 
 }  // namespace
 
+Positions Parts::part(int64_t nth, int64_t whole, int64_t step) const {
+  const auto begin_of = [&](int64_t part) {
+    return part == count ? whole : part * whole / count / step * step;
+  };
+  return {begin_of(nth), 1, begin_of(nth + 1) - begin_of(nth)};
+}
+Positions Parts::segment(int64_t nth) const { return part(nth, q_len, lanes); }
+Positions Parts::chunk(int64_t nth) const { return part(nth, k_len, kChunkStep); }
+
 Parts parts_of(const Tiling& t, int64_t q_len, int64_t k_len) {
-  const int64_t count = std::clamp<int64_t>(std::min(q_len, k_len) / kPartLength, 1, kMostParts);
-  return {count, round_up((q_len + count - 1) / count, t.lanes),
-          round_up((k_len + count - 1) / count, kChunkStep)};
+  return {std::clamp<int64_t>(std::min(q_len, k_len) / kPartLength, 1, kMostParts), q_len, k_len,
+          t.lanes};
 }
 
 template <class E>
@@ -100,8 +109,7 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
                            const TensorView& key, const TensorView& value,
                            const AttentionOptions& options, double work, const Workers& available) {
   BackwardPlan plan;
-  // d_scale is found by d_query.
-  plan.sharing[kOfQuery] = sharing_of(p, query, wanted.query || wanted.scale);
+  plan.sharing[kOfQuery] = sharing_of(p, query, wanted.query_sums());
   plan.sharing[kOfKey] = sharing_of(p, key, wanted.key);
   plan.sharing[kOfValue] = sharing_of(p, value, wanted.value);
   plan.sharing[kOfBias] = sharing_of(p, wanted.bias ? options.bias : query, wanted.bias);
@@ -128,13 +136,16 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
     const Parts parts = parts_of(t, sequence.q_len, sequence.k_len);
     plan.longest_query = std::max(plan.longest_query, round_up(sequence.q_len, t.lanes));
     plan.longest_key = std::max(plan.longest_key, sequence.k_len);
-    plan.longest_chunk = std::max(plan.longest_chunk, std::min(parts.chunk, sequence.k_len));
+    for (int64_t chunk = 0; chunk < parts.count; ++chunk)
+      plan.longest_chunk = std::max(plan.longest_chunk, parts.chunk(chunk).count);
     plan.cells_per_head += parts.count;
     plan.most_parts = std::max(plan.most_parts, parts.count);
   }
+  // The dot route has K twice: for the scores and, in pairs, for d_query.
+  const int64_t element = kernels.route.element_size;
   const int64_t key_bytes =
-      (p.head_dim + p.value_dim) *
-      (static_cast<int64_t>(sizeof(E)) + kernels.route.step * kernels.route.element_size);
+      p.head_dim * (static_cast<int64_t>(sizeof(E)) + kernels.route.step * element) +
+      p.value_dim * (static_cast<int64_t>(sizeof(E)) + element);
   const auto in_l2 = static_cast<int64_t>(static_cast<double>(l2_bytes()) * kShareOfL2 /
                                           static_cast<double>(key_bytes * kBlockKeys));
   plan.pass_keys = std::clamp<int64_t>(in_l2, 1, kMostPassBlocks) * kBlockKeys;
@@ -220,11 +231,11 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   };
   const Tiling& t = plan.tiling;
   const bool two = wanted.two_passes;
-  const bool query_sums = wanted.query || wanted.scale;
+  const bool query_sums = wanted.query_sums();
   const bool narrower = wanted.dtype != p.result_dtype;
   const RouteKernels<E>& route = kernels.route;
   const auto element = static_cast<size_t>(route.element_size);
-  const bool rounds = route.round_rows;
+  const bool rounds = route.rounds();
   const int64_t head_stride = packed_stride(p.head_dim, t.step);
   const int64_t value_stride = packed_stride(p.value_dim, t.step);
   const auto bias_length = [&](int from_end) {

@@ -53,8 +53,15 @@ struct BackwardPlan {
   int64_t items(const Problem& p) const { return components * p.sequences; }
 };
 
-struct Parts {  // of a sequence
-  int64_t count, segment, chunk;
+// Of a sequence: of one length, but for a vector of queries or a few keys.
+struct Parts {
+  int64_t count, q_len, k_len, lanes;
+
+  Positions segment(int64_t nth) const;
+  Positions chunk(int64_t nth) const;
+
+ private:
+  Positions part(int64_t nth, int64_t whole, int64_t step) const;
 };
 Parts parts_of(const Tiling& tiling, int64_t q_len, int64_t k_len);
 
@@ -100,19 +107,20 @@ struct BackwardLayout {
   size_t parameter_sums;   // [parameters of a score][queries] E
   size_t other_weights;    // [block_keys][queries] E: d_weights of the caller
   size_t rows_t;           // [largest head size][queries] E: a tile of output or query
-  size_t d_output_rows_t;  // the same of d_output, if the route's elements are not E
+  size_t d_output_rows_t;  // the same of d_output, for delta, if the route rounds
   size_t key;              // [pass_keys][head_dim] of the route's elements, if packed
   size_t value;            // [pass_keys][value_dim], likewise
-  // Of a route whose elements are not E, in them:
+  size_t staged_key;       // [chunk][head_dim] E: sums of d_key while a cell is at work, if the
+                           // result's rows are not dense
+  size_t staged_value;     // [chunk][value_dim] E, likewise
+  size_t query_rows;       // [unit queries][head_dim] of the route's elements, if packed
+  size_t d_output_rows;    // [unit queries][value_dim], likewise
+  // Of a route that rounds, in its elements:
   size_t summed_key;         // [pass_keys][head_dim]: keys as the sums over them take them
   size_t rounded_weights;    // [tiles][block_keys][queries]
   size_t rounded_d_scores;   // the same
   size_t d_scores_of_query;  // [block_keys][queries]: of a tile, for d_query
-  size_t staged_key;         // [chunk][head_dim] E: sums of d_key while a cell is at work, if the
-                             // result's rows are not dense
-  size_t staged_value;       // [chunk][value_dim] E, likewise
-  size_t query_rows;         // [unit queries][head_dim] of the route's elements, if packed
-  size_t d_output_rows;      // [unit queries][value_dim], likewise
+
   ScratchLayout scores;  // of ScoreTiles; scores.workers and scores.worker_bytes count here, too
   size_t bytes = 0;      // of everything
 };

@@ -7,12 +7,6 @@
 
 namespace rapt {
 
-// The positions of a part.
-inline Positions part_of(int64_t part, int64_t length, int64_t whole) {
-  const int64_t begin = std::min(part * length, whole);
-  return {begin, 1, std::min(begin + length, whole) - begin};
-}
-
 // One worker at one head of a component.
 template <class E>
 class BackwardWorker {
@@ -96,8 +90,7 @@ class BackwardWorker {
     pack_for(unit, false);
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s) {
       const int64_t nth = (segment - s + parts_.count) % parts_.count;
-      const Positions chunk = part_of(nth, parts_.chunk, tiles_.sequence().k_len);
-      for_each_walk(chunk, [&] {
+      for_each_walk(parts_.chunk(nth), kQueries, [&] {
         QueryUnit<E> one = begin_packed(unit, sums, kQueries);
         tiles_.walk(one, {}, kQueries);
       });
@@ -107,7 +100,7 @@ class BackwardWorker {
 
   template <class Visit>
   void for_each_unit(int64_t segment, const Visit& visit) noexcept {
-    const Positions all = part_of(segment, parts_.segment, tiles_.sequence().q_len);
+    const Positions all = parts_.segment(segment);
     const int64_t length = plan_.tiling.unit_queries;
     for (int64_t at = 0; at < all.count && !stopped(); at += length)
       visit(all.part(at, std::min(at + length, all.count)));
@@ -135,7 +128,7 @@ class BackwardWorker {
   std::byte* d_output_t(int64_t at) const noexcept {
     return arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes();
   }
-  bool has_query_sums() const noexcept { return wanted_.query || wanted_.scale; }
+  bool has_query_sums() const noexcept { return wanted_.query_sums(); }
   bool has_key_sums() const noexcept {
     return wanted_.key || wanted_.value || wanted_.bias || wanted_.scores;
   }
@@ -177,18 +170,18 @@ class BackwardWorker {
 
   // Calls visit() with as many keys of a chunk loaded as share a walk over queries.
   template <class Visit>
-  void for_each_walk(Positions chunk, const Visit& visit) noexcept {
+  void for_each_walk(Positions chunk, Sides sides, const Visit& visit) noexcept {
     for (int64_t at = 0; at < chunk.count && !stopped(); at += plan_.pass_keys) {
-      tiles_.load_keys(chunk[at], chunk[std::min(at + plan_.pass_keys, chunk.count)]);
+      tiles_.load_keys(chunk[at], chunk[std::min(at + plan_.pass_keys, chunk.count)], sides);
       visit();
     }
   }
 
   template <class Begin>
   void meet(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
-    const Positions keys = part_of(chunk, parts_.chunk, tiles_.sequence().k_len);
+    const Positions keys = parts_.chunk(chunk);
     const KeySums sums = sides.keys ? open_sums(chunk, keys) : KeySums{};
-    for_each_walk(keys, [&] {
+    for_each_walk(keys, sides, [&] {
       for_each_unit(segment, [&](Positions positions) {
         QueryUnit<E> unit = begin_unit(positions);
         tiles_.walk(unit, sums, sides);
@@ -205,13 +198,13 @@ class BackwardWorker {
     if (target.dtype != p_.result_dtype) return Place::scratch;
     return target.dim_stride == 1 ? Place::target : Place::staged;
   }
-  struct Rows {
+  struct SumRows {
     E* data;
     int64_t stride;
   };
   // Sums of the keys of a chunk.
-  Rows sums_of(GradientOf o, const Operand& target, int64_t dims, Positions keys, size_t sums,
-               size_t staged) const noexcept {
+  SumRows sums_of(GradientOf o, const Operand& target, int64_t dims, Positions keys, size_t sums,
+                  size_t staged) const noexcept {
     switch (place_of(true, target)) {
       case Place::target:
         return {reinterpret_cast<E*>(tiles_.key_row(target, keys.start)), target.row_stride};
@@ -224,10 +217,10 @@ class BackwardWorker {
         return {tiles_.template scratch<E>(staged), dims};
     }
   }
-  Rows key_sums(Positions keys) const noexcept {
+  SumRows key_sums(Positions keys) const noexcept {
     return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key, layout_.staged_key);
   }
-  Rows value_sums(Positions keys) const noexcept {
+  SumRows value_sums(Positions keys) const noexcept {
     return sums_of(kOfValue, call_.targets.value, p_.value_dim, keys, layout_.d_value,
                    layout_.staged_value);
   }
@@ -235,7 +228,7 @@ class BackwardWorker {
   KeySums open_sums(int64_t chunk, Positions keys) noexcept {
     KeySums sums;
     sums.begin = keys.start;
-    const auto open = [&](bool wanted, const Operand& target, int64_t dims, Rows rows, E*& data,
+    const auto open = [&](bool wanted, const Operand& target, int64_t dims, SumRows rows, E*& data,
                           int64_t& stride) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere) return;
@@ -271,8 +264,8 @@ class BackwardWorker {
 
   // Sums that begin with this head become 0.
   void begin_chunk(int64_t chunk) noexcept {
-    const Positions keys = part_of(chunk, parts_.chunk, tiles_.sequence().k_len);
-    const auto clear = [&](bool wanted, GradientOf o, const Operand& target, Rows rows,
+    const Positions keys = parts_.chunk(chunk);
+    const auto clear = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
                            int64_t dims) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.first[o]) return;
@@ -291,8 +284,8 @@ class BackwardWorker {
   // Sums that end with this head go to the results.
   void end_chunk(int64_t chunk) noexcept {
     if (!has_key_sums()) return;
-    const Positions keys = part_of(chunk, parts_.chunk, tiles_.sequence().k_len);
-    const auto finish = [&](bool wanted, GradientOf o, const Operand& target, Rows rows,
+    const Positions keys = parts_.chunk(chunk);
+    const auto finish = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
                             int64_t dims, size_t staged, E factor) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.last[o]) return;
@@ -317,7 +310,7 @@ class BackwardWorker {
   std::byte* arrays_;  // of the component at work; in two passes, of the worker
   ComponentHead entry_ = {};
   int64_t head_ = 0, first_cell_ = 0;
-  Parts parts_ = {1, 0, 0};
+  Parts parts_ = {1, 0, 0, 1};
 };
 
 }  // namespace rapt

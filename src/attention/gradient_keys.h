@@ -18,17 +18,17 @@ class GradientKeys {
       : p_(call.problem()),
         layout_(call.layout),
         block_keys_(call.plan.tiling.block_keys),
-        sums_queries_(call.wanted.query || call.wanted.scale),
         route_(call.scores.kernels.route),
         tiles_(tiles) {}
 
-  // Keys [begin, end), at most pass_keys of them, from a multiple of the block.
-  void load(int64_t begin, int64_t end) noexcept {
+  // Keys [begin, end), at most pass_keys of them; blocks are counted from `begin`, which is even.
+  // for_query: are they to be summed up to d_query?
+  void load(int64_t begin, int64_t end, bool for_query) noexcept {
     begin_ = begin, end_ = end;
     key_ = multiplied_rows(p_.key, p_.head_dim, layout_.key);
     value_ = multiplied_rows(p_.value, p_.value_dim, layout_.value);
-    summed_key_ = key_;
-    if (route_.round_rows && sums_queries_) {
+    summed_key_ = key_;  // a route that does not round prepares both kinds of rows alike
+    if (route_.rounds() && for_query) {
       auto* const packed = tiles_.template scratch<std::byte>(layout_.summed_key);
       route_.pack_values(tiles_.key_row(p_.key, begin), p_.key.row_stride, p_.key.dim_stride,
                          end - begin, p_.head_dim, packed);
@@ -97,7 +97,6 @@ class GradientKeys {
   const Problem& p_;
   const BackwardLayout& layout_;
   const int64_t block_keys_;
-  const bool sums_queries_;
   const RouteKernels<E>& route_;
   const ScoreTiles<E>& tiles_;
   int64_t begin_ = 0, end_ = 0;

@@ -121,8 +121,10 @@ class GradientTiles {
     return unit;
   }
 
-  // Keys [begin, end), at most pass_keys of them from a multiple of the block, for walk().
-  void load_keys(int64_t begin, int64_t end) noexcept { keys_.load(begin, end); }
+  // Keys [begin, end), at most pass_keys of them, for a walk to these sides.
+  void load_keys(int64_t begin, int64_t end, Sides sides) noexcept {
+    keys_.load(begin, end, sides.queries && wanted_.query_sums());
+  }
 
   // Where the sums of the keys at work are kept.
   struct KeySums {
@@ -160,8 +162,6 @@ class GradientTiles {
                              plan_.tiling.max_vectors * plan_.tiling.lanes);
   }
 
-  // Does the route compute with other elements than E, to which weights and d_scores are rounded?
-  bool rounds() const noexcept { return kernels_.route.round_rows; }
   int64_t packed_dims(int64_t dims) const noexcept {
     return packed_stride(dims, kernels_.route.step);
   }
@@ -172,7 +172,7 @@ class GradientTiles {
   // The route that prepares a tensor's rows for the products: d_output may be wider than the
   // inputs.
   const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
-    return rounds() ? kernels_.route : widening(rows);
+    return kernels_.route.rounds() ? kernels_.route : widening(rows);
   }
   // The route that makes E of a tensor's elements.
   const RouteKernels<E>& widening(const Operand& rows) const noexcept {
@@ -186,7 +186,7 @@ class GradientTiles {
     E* const output_t = scratch<E>(call_.layout.rows_t);
     pack_rows_t(widening(output), tiles_, output, tile, p_.value_dim, output_t);
     auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
-    if (rounds()) {
+    if (kernels_.route.rounds()) {
       E* const packed = scratch<E>(call_.layout.d_output_rows_t);
       pack_rows_t(widening(d_output), tiles_, d_output, tile, p_.value_dim, packed);
       d_output_of_tile = packed;
@@ -211,7 +211,7 @@ class GradientTiles {
     const int64_t length = plan_.tiling.block_keys;
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {
-      load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len));
+      load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len), {});
       keys_.for_each_block(tile.range, [&](Positions keys) {
         if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
         tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr);
@@ -298,11 +298,10 @@ class GradientTiles {
   // Weights or d_scores of the unit's tile `nth` as the sums over queries take them.
   const void* as_multiplied(const QueryTile<E>& tile, Positions keys, const E* tile_weights,
                             size_t place, int64_t nth) noexcept {
-    if (!rounds()) return tile_weights;
+    if (!kernels_.route.rounds()) return tile_weights;
     auto* const rounded =
         scratch<std::byte>(place) + nth * block_tile_ * kernels_.route.element_size;
-    kernels_.route.round_rows(tile_weights, keys.count, tile.queries, tile.positions.count,
-                              rounded);
+    kernels_.route.round_for_keys(tile_weights, keys.count, tile.queries, rounded);
     return rounded;
   }
 
@@ -333,7 +332,12 @@ class GradientTiles {
     }
     kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
                                  unit.statistic + tile.offset, unit.delta + tile.offset);
-    if (tiles_.partial()) {
+    // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN, and sums
+    // over queries may take all lanes.
+    const bool lanes_left = tile.positions.count < tile.queries;
+    if (lanes_left && !tiles_.partial())
+      std::fill_n(bits, keys.count, low_bits(tile.positions.count));
+    if (lanes_left || tiles_.partial()) {
       keep(w, bits, keys.count, tile.queries, E(1));
       keep(d, bits, keys.count, tile.queries, E(1));
     }
@@ -386,7 +390,7 @@ class GradientTiles {
     const RouteKernels<E>& route = kernels_.route;
     E* const sums = unit.d_query_t + tile.offset * p_.head_dim;
     const void* d_scores = d;
-    if (rounds()) {
+    if (kernels_.route.rounds()) {
       auto* const rounded = scratch<std::byte>(call_.layout.d_scores_of_query);
       route.round_weights(d, keys.count, tile.queries, rounded);
       d_scores = rounded;

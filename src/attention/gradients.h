@@ -18,6 +18,8 @@ struct WantedGradients {
   bool any() const noexcept { return query || key || value || bias || scale || scores; }
   // Are the products needed that lead to the gradients of scores?
   bool d_scores() const noexcept { return query || key || bias || scale || scores; }
+  // Sums of d_query? d_scale is found by them.
+  bool query_sums() const noexcept { return query || scale; }
 };
 
 // Throws Error(argument, dtype, unsupported).

@@ -26,12 +26,13 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + 
 inline constexpr int kMostBlockKeys = 128;
 
 struct Tiling {
-  int lanes = 1;               // a power of two
-  int max_vectors = 1;         // of a tile
-  int long_vectors = 1;        // of a tile of a long sequence
-  int step = 1;                // of the route, 1 or 2: keys of a tile begin at multiples of it
+  int lanes = 1;         // a power of two
+  int max_vectors = 1;   // of a tile
+  int long_vectors = 1;  // of a tile of a long sequence
+  int step =
+      1;  // of the route, 1 or 2: keys of a tile begin at multiples of it, from the block's begin
   int64_t unit_queries = 1;    // queries that share one pass over the keys of one head
-  int64_t block_keys = 1;      // a power of two, at most kMostBlockKeys
+  int64_t block_keys = 1;      // at most kMostBlockKeys; of the forward pass, a power of two
   int64_t units_per_head = 0;  // summed over the sequences
   int64_t units_per_task = 1;  // short sequences share a task
   int workers = 1;             // that are worth their wake-up, at most what the executor has

@@ -261,7 +261,7 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            dot_pack_keys,
                                            dot_pack_values,
                                            dot_round_weights,
-                                           dot_round_rows,
+                                           dot_round_for_keys,
                                            dot_output_of_bits,
                                            dot_all_finite,
                                            {dot_add_to_keys, dot_add_to_keys_of_bits}};

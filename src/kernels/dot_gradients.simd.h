@@ -108,23 +108,20 @@ RAPT_NOINLINE void dot_add_to_keys_of_bits(const GradientSpan<float>* spans, int
     }
 }
 
-// [keys][queries], each weight rounded to bf16. A pair may have no second query: it adds nothing,
-// even if its row of K is not finite.
-RAPT_NOINLINE void dot_round_rows(const float* weights, int64_t keys, int64_t queries,
-                                  int64_t count, void* to) noexcept {
+// [keys][queries], each weight rounded to bf16.
+RAPT_NOINLINE void dot_round_for_keys(const float* weights, int64_t keys, int64_t queries,
+                                      void* to) noexcept {
   auto* rounded = static_cast<uint16_t*>(to);
-  const int64_t all = keys * queries;  // a multiple of 16
+  const int64_t count = keys * queries;  // a multiple of 16
   int64_t i = 0;
-  for (; i + 32 <= all; i += 32)
+  for (; i + 32 <= count; i += 32)
     _mm512_storeu_si512(rounded + i,
                         reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(
                             _mm512_loadu_ps(weights + i + 16), _mm512_loadu_ps(weights + i))));
-  if (i < all)
+  if (i < count)
     _mm256_storeu_si256(
         reinterpret_cast<__m256i*>(rounded + i),
         reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(weights + i))));
-  if (count & 1)
-    for (int64_t j = 0; j < keys; ++j) rounded[j * queries + count] = 0;
 }
 
 }  // namespace

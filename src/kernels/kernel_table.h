@@ -78,13 +78,13 @@ struct KeyGradientKernels {
 //         keys of an output in pairs, queries of the gradient of a key in pairs. The factor is
 //         applied to the scores.
 //
-// Rows of which each is multiplied by itself (key in a score, value in a d_weight) are prepared by
+// Rows that are multiplied one at a time (key in a score, value in a d_weight) are prepared by
 // pack_keys; rows that are summed up (value in an output, key in a d_query, query in a d_key,
 // d_output in a d_value) by pack_values.
 template <class E>
 struct RouteKernels {
   const char* kernel;  // the kernel class, for plan()
-  int step;            // dims and keys that one multiplication takes
+  int step;            // dims, keys or queries that one multiplication takes
   int element_size;    // bytes of an element of query_t, key and value as the products read them
   bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
   const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1
@@ -103,9 +103,8 @@ struct RouteKernels {
                       int64_t dims, void* packed) noexcept;
   // The weights as the output product takes them; null: as they are.
   void (*round_weights)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
-  // The same for weights (d_scores) as the sums over queries take them, of which `count` are real.
-  void (*round_rows)(const E* weights, int64_t keys, int64_t queries, int64_t count,
-                     void* rounded) noexcept;
+  // Weights (d_scores) as the sums over queries take them, likewise.
+  void (*round_for_keys)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
   // As ProductKernels::output, but pairs (query, key) whose bit is clear contribute nothing at all,
   // even where the value is not finite (0 * NaN = NaN). Slow; for tiles that see such a value.
   void (*output_of_bits)(const void* weights, const uint64_t* bits, const void* value,
@@ -114,6 +113,9 @@ struct RouteKernels {
   // Are all values finite, of `count` keys in what the products read?
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
   KeyGradientKernels<E> key_gradients;
+
+  // Are weights and d_scores rounded to the operands' elements?
+  bool rounds() const noexcept { return round_weights != nullptr; }
 };
 
 // A score's hook (DESIGN.md, "Variants"): scores in natural units, in place.

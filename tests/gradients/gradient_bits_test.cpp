@@ -34,6 +34,9 @@ const char* const kLong[] = {
     "h3/1q1030k17d8:f16:backward=f32:seed=4",
     "b2h2q500k600d4:f64:packed=7:mask=causal:backward=lse:seed=5",
     "[2]h2q400k300d8:query=[1,1]:mask=boolean(0.3,[1,300]):weights(10..20):seed=6",
+    "q1100k1301d13v7:bf16:mask=window(200,41):seed=7",
+    "q1031k1057d16v5:bf16:mask=causal(bottom-right):dropout=0.1,7:softcap=20:bias=[1,1057]:seed=8",
+    "h4/2q1537k1793d2v3:bf16:mask=window(201,40):backward=lse:seed=9",
 };
 
 TEST(GradientBits, OfAllNumbersOfThreads) {

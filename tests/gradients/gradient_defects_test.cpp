@@ -236,26 +236,34 @@ TEST(GradientDefects, reg_masked_nan_behind_a_length) {
       }
 }
 
-// A key whose scores are all -inf has no weight and no gradients, however many queries there are
-// beside those that fill a vector, or a pair.
+// A key whose scores are all -inf has no weight and no gradients, and nor has its bias, however
+// many queries there are beside those that fill a vector, or a pair.
 TEST(GradientDefects, reg_scores_of_minus_infinity) {
   Random random(base_seed() + 5);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-    for (const int64_t q_len : {1, 2, 15, 16, 17, 67}) {
-      SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << " " << q_len);
-      const Tensor query = filled(dtype, {q_len, 4}, 1), key = random_normal(random, dtype, {9, 4}),
-                   value = random_normal(random, dtype, {9, 3}),
-                   d_output = random_normal(random, dtype, {q_len, 3});
-      spoil_row(key, 6, -kInfinity);
-      AttentionResult forward = scaled_dot_product_attention(query, key, value);
-      BackwardInputs inputs;
-      inputs.state = forward.state();
-      inputs.d_output = d_output;
-      const rapt::Gradients got =
-          scaled_dot_product_attention_backward(query, key, value, {}, inputs);
-      for (const Tensor* gradient : {&got.d_key, &got.d_value})
-        for (const double number : values_of(taken(*gradient, 0, Dims{6}))) EXPECT_EQ(number, 0);
-    }
+    for (const int64_t q_len : {1, 2, 15, 16, 17, 67})
+      for (const Dims& of_bias : {Dims{}, Dims{1, 9}, Dims{1, 1}}) {
+        SCOPED_TRACE(testing::Message() << rapt::name_of(dtype) << " " << q_len);
+        const Tensor query = filled(dtype, {q_len, 4}, 1),
+                     key = random_normal(random, dtype, {9, 4}),
+                     value = random_normal(random, dtype, {9, 3}),
+                     d_output = random_normal(random, dtype, {q_len, 3});
+        spoil_row(key, 6, -kInfinity);
+        AttentionOptions options;
+        BackwardRequest request;
+        const Tensor bias = filled(dtype, of_bias, 1);
+        if (!of_bias.empty()) options.bias = bias, request.bias = true;
+        AttentionResult forward = scaled_dot_product_attention(query, key, value, options);
+        BackwardInputs inputs;
+        inputs.state = forward.state();
+        inputs.d_output = d_output;
+        const rapt::Gradients got =
+            scaled_dot_product_attention_backward(query, key, value, options, inputs, request);
+        for (const Tensor* gradient : {&got.d_key, &got.d_value})
+          for (const double number : values_of(taken(*gradient, 0, Dims{6}))) EXPECT_EQ(number, 0);
+        if (of_bias.empty()) continue;
+        for (const double number : values_of(got.d_bias)) EXPECT_TRUE(std::isfinite(number));
+      }
 }
 
 // PyTorch #127055: whole blocks of keys that a row does not see; #103963: rows that see none.
