@@ -108,7 +108,7 @@ class RowOfGradients {
 
   const GradientRow<Real>& of(const Row<Real>& row) {
     if (row.head != head_) enter(row.head);
-    g_ = {};
+    clear();
     g_.forward = &row;
     g_.inputs = &inputs_;
     Dot<Real> output;
@@ -118,15 +118,16 @@ class RowOfGradients {
     g_.output_terms = output.terms();
     g_.output_squares = std::sqrt(output.squares);
     g_.given_terms = std::abs(d_lse);
-    std::vector<Real> given(size(sizes_.k_len), 0);
-    if (in_.d_weights.defined()) add_given(in_, sizes_, row, given);
+    given_.assign(size(sizes_.k_len), 0);
+    if (in_.d_weights.defined()) add_given(in_, sizes_, row, given_);
     Real given_sum = 0;
     for (int64_t j = 0; j < sizes_.k_len; ++j) {
       if (!row.seen[size(j)]) continue;
       const Real p = weigh(row, j);
-      pass_back(row, j, p, given[size(j)]);
-      given_sum += p * given[size(j)];
-      g_.given_terms += p * std::abs(given[size(j)]);
+      const Real given = given_[size(j)];
+      pass_back(row, j, p, given);
+      given_sum += p * given;
+      g_.given_terms += p * std::abs(given);
     }
     g_.delta = output.sum + given_sum - d_lse;
     for (size_t x = 0; x < g_.keys.size(); ++x) {
@@ -137,6 +138,15 @@ class RowOfGradients {
   }
 
  private:
+  // What there is per key; the memory stays for the next row.
+  void clear() {
+    g_.keys.clear();
+    for (std::vector<Real>* of_keys :
+         {&g_.dots, &g_.weights, &g_.kept, &g_.d_weights, &g_.d_scores, &g_.d_products, &g_.slopes,
+          &g_.cap_slopes, &g_.dot_terms, &g_.value_terms})
+      of_keys->clear();
+  }
+
   void enter(int64_t head) {
     head_ = head;
     inputs_ = inputs_of<Real>(p_, in_, sizes_, head);
@@ -185,6 +195,7 @@ class RowOfGradients {
   int64_t head_ = -1;
   HeadInputs<Real> inputs_;
   Matrix bias_, d_lse_;
+  std::vector<Real> given_;  // [k_len], of d_weights in this row
   GradientRow<Real> g_;
 };
 

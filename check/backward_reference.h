@@ -71,7 +71,6 @@ struct GradientRow {
   std::vector<Real> dots;        // query . key
   std::vector<Real> weights;     // p
   std::vector<Real> kept;        // k p
-  std::vector<char> is_kept;     // is k above 0?
   std::vector<Real> d_weights;   // dP
   std::vector<Real> d_scores;    // dS
   std::vector<Real> d_products;  // dZ

@@ -3,11 +3,11 @@
 
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
-Before the clock runs, the outputs must agree, and so must the gradients (training.py). In each round every library computes the problem
-once, beginning with another one each time, so that whatever happens to the machine happens to all.
-Time is CPU time of the thread, and it is checked that no other thread worked; a short problem is
-called several times in each turn. A ratio is the median over the rounds of (time of the other) /
-(time of rapt in the same round).
+Before the clock runs, the outputs must agree, and so must the gradients (training.py). In each
+round every library computes the problem once, beginning with another one each time, so that
+whatever happens to the machine happens to all. Time is CPU time of the thread, and it is checked
+that no other thread worked; a short problem is called several times in each turn. A ratio is the
+median over the rounds of (time of the other) / (time of rapt in the same round).
 """
 import argparse
 import datetime
@@ -27,6 +27,7 @@ try:
     import torch
     import opponents
     import training
+    import training_memory
 except ImportError as error:
     sys.exit(f"{error}; first: pip install -r {HERE / 'requirements.txt'}")
 import machine
@@ -84,23 +85,24 @@ def prepare(case, rapt):
 def largest_difference(calls):
     """Of the others' outputs from rapt's."""
     outputs = {name: output_of(call()) for name, (call, output_of) in calls.items()}
-    return max(float(np.abs(output - outputs["rapt"]).max()) for output in outputs.values())
+    return float(np.max([np.abs(output - outputs["rapt"]).max()  # NaN if one is
+                         for output in outputs.values()]))
 
 
 def measure(calls, rounds):
-    """name -> seconds per call, of each round."""
+    """calls: name -> function without arguments. name -> seconds per call, of each round."""
     names = list(calls)
     seconds = {name: [] for name in names}
     for name in names:  # warm-up
-        calls[name][0]()
+        calls[name]()
     start = time.thread_time()
-    calls["rapt"][0]()
+    calls["rapt"]()
     often = math.ceil(SECONDS_OF_TURN / (time.thread_time() - start))
     process_start, thread_start = time.process_time(), time.thread_time()
     for i in range(rounds):
         turn = i % len(names)
         for name in names[turn:] + names[:turn]:
-            call = calls[name][0]
+            call = calls[name]
             start = time.thread_time()
             for _ in range(often):
                 call()
@@ -111,6 +113,12 @@ def measure(calls, rounds):
         sys.exit(f"other threads worked for {others:.2f} s beside {thread:.2f} s of the one that "
                  "is timed; the comparison would not be fair")
     return seconds
+
+
+HEAD = ["",
+        "| case | rapt ms | PyTorch ms | ratio | goal | | ONNX Runtime ms | ratio | its operator "
+        "| largest difference |",
+        "|---|---:|---:|---:|---:|---|---:|---:|---|---:|"]
 
 
 def row(case, seconds, difference):
@@ -140,7 +148,8 @@ def main():
     arguments = parser.parse_args()
     cases = [c for c in CASES if arguments.filter in c.name]
     training_cases = [c for c in training.CASES if arguments.filter in c.name]
-    if not cases + training_cases or arguments.rounds < 1:
+    with_memory = arguments.filter in training_memory.CASE.name
+    if not (cases or training_cases or with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -154,28 +163,31 @@ def main():
              f"- PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}",
              "- f32, batch 1 and 2 heads unless said, one thread; ms: best CPU time of "
              f"{arguments.rounds} rounds; ratio: median over the rounds of other / rapt; rapt and "
-             "PyTorch allocate their output in each call",
-             "",
-             "| case | rapt ms | PyTorch ms | ratio | goal | | ONNX Runtime ms | ratio | its operator "
-             "| largest difference |",
-             "|---|---:|---:|---:|---:|---|---:|---:|---|---:|"]
+             "PyTorch allocate their output in each call"]
     print("\n".join(lines), flush=True)
+
+    def add(*more):
+        lines.extend(more)
+        print("\n".join(more), flush=True)
+
+    if cases:
+        add(*HEAD)
     for case in cases:
         calls = prepare(case, rapt)
         difference = largest_difference(calls)
         if not difference <= LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the outputs differ by {difference}")
-        lines.append(row(case, measure(calls, arguments.rounds), difference))
-        print(lines[-1], flush=True)
+        calls = {name: call for name, (call, _) in calls.items()}
+        add(row(case, measure(calls, arguments.rounds), difference))
     if training_cases:
-        lines += training.HEAD
-        print("\n".join(training.HEAD), flush=True)
+        add(*training.HEAD)
     for case in training_cases:
-        calls, difference = training.prepare(case, rapt)
+        calls, way, difference = training.prepare(case, rapt)
         if not difference <= LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the gradients differ by {difference}")
-        lines.append(training.row(case, measure(calls, arguments.rounds), difference))
-        print(lines[-1], flush=True)
+        add(training.row(case, measure(calls, arguments.rounds), way, difference))
+    if with_memory:
+        add(*training_memory.HEAD, training_memory.row(training_memory.measure(arguments.library)))
     if arguments.record:
         path = ROOT / "bench/results" / f"{machine.file_stem()}-peers.md"
         path.parent.mkdir(exist_ok=True)

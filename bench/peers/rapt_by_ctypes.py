@@ -50,7 +50,7 @@ class COptions(Sized):
                 ("dropout_seed", c_uint64)]
 
 
-class CResults(Sized):
+class CResults(Sized):  # up to what is used here; the library takes the rest as zero
     _fields_ = [("size", c_size_t), ("output", POINTER(CTensor)), ("statistic", POINTER(CTensor)),
                 ("weights", POINTER(CTensor))]
 
@@ -61,7 +61,7 @@ class CBackwardInputs(Sized):
                 ("d_weights", POINTER(CTensor))]
 
 
-class CGradients(Sized):  # up to what is used here; the library takes the rest as zero
+class CGradients(Sized):
     _fields_ = [("size", c_size_t), ("d_query", POINTER(CTensor)), ("d_key", POINTER(CTensor)),
                 ("d_value", POINTER(CTensor)), ("d_bias", POINTER(CTensor)),
                 ("d_scale", POINTER(CTensor)), ("d_score_parameters", POINTER(CTensor)),
@@ -139,21 +139,21 @@ class Rapt:
                   forward=False):
         """Prepares one problem; returns a function without arguments that computes the gradients of
         query, key, value and bias, if there is one, into new arrays, with a workspace that it
-        keeps: from the state of a forward pass that it begins with, if `forward`, or that is
-        computed here.
+        keeps: from the state of a forward pass that it begins with, if `forward`, into new arrays
+        too, or that is computed here.
         """
         views = [describe(x) for x in (query, key, value)]
         more = {"bias": ctypes.pointer(describe(bias))} if bias is not None else {}
         prepared = self._prepare(mask, {}, dropout=dropout, dropout_seed=seed, **more)
         inputs = [query, key, value] + ([bias] if bias is not None else [])
-        places = [describe(np.empty(x.shape, x.dtype), read_only=False) for x in inputs]
+        shapes = [x.shape for x in inputs]
+        places = [describe(np.empty(shape, query.dtype), read_only=False) for shape in shapes]
         gradients = CGradients(**{name: ctypes.pointer(place) for name, place in
                                   zip(("d_query", "d_key", "d_value", "d_bias"), places)})
-        output = np.empty(query.shape[:-1] + value.shape[-1:], query.dtype)
-        lse = np.empty(query.shape[:-1], query.dtype)
-        state = [describe(x, read_only=False) for x in (output, lse)]
+        state_shapes = query.shape[:-1] + value.shape[-1:], query.shape[:-1]  # output, lse
+        state = [describe(np.empty(shape, query.dtype), read_only=False) for shape in state_shapes]
         results = CResults(output=ctypes.pointer(state[0]), statistic=ctypes.pointer(state[1]))
-        behind = CBackwardInputs(output=ctypes.pointer(state[0]), statistic=ctypes.pointer(state[1]),
+        behind = CBackwardInputs(output=results.output, statistic=results.statistic,
                                  d_output=ctypes.pointer(describe(d_output)))
         bytes_forward, bytes_backward = c_size_t(), c_size_t()
         self.check(self.library.rapt_prepared_workspace_bytes(prepared, *map(byref, views),
@@ -162,19 +162,24 @@ class Rapt:
             prepared, *map(byref, views), byref(gradients), byref(bytes_backward)))
         workspace = np.empty(max(bytes_forward.value, bytes_backward.value), np.uint8)
 
-        def compute_state():
+        def new_arrays(shapes, descriptors):
+            arrays = [np.empty(shape, query.dtype) for shape in shapes]
+            for descriptor, array in zip(descriptors, arrays, strict=True):
+                descriptor.data = array.ctypes.data
+            return arrays
+
+        def computed_state():
+            arrays = new_arrays(state_shapes, state)
             self.check(self.library.rapt_prepared_forward(
                 prepared, *map(byref, views), byref(results), workspace.ctypes.data,
                 workspace.nbytes))
+            return arrays
 
-        compute_state()
+        kept_state = None if forward else computed_state()
 
-        def call(_keep_alive=(inputs, d_output, output, lse)):
-            if forward:
-                compute_state()
-            arrays = [np.empty(x.shape, x.dtype) for x in inputs]
-            for place, array in zip(places, arrays):
-                place.data = array.ctypes.data
+        def call(_keep_alive=(inputs, d_output, kept_state)):
+            own_state = computed_state() if forward else None  # until this call ends
+            arrays = new_arrays(shapes, places)
             self.check(self.library.rapt_prepared_backward(
                 prepared, *map(byref, views), byref(behind), byref(gradients),
                 workspace.ctypes.data, workspace.nbytes))

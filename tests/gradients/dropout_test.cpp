@@ -13,6 +13,7 @@
 #include "check/philox.h"
 #include "kernels/kernel_table.h"
 #include "laws/expect_error.h"
+#include "laws/sanitizers.h"
 #include "rapt/attention.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/prefix.h"
@@ -200,17 +201,19 @@ void expect_dropped(const Tensor& with, const Tensor& without, const Tensor& kep
 TEST(DropoutForwardTest, DropsThePairsOfTheMask) {
   Random random(6);
   const Causal causal(Anchor::bottom_right);
+  const int64_t batches = RAPT_SANITIZED ? 1 : 2;
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
     for (const bool masked : {false, true})
       for (const double p : {0.1, 0.7}) {
-        const Shown shown(dtype, {2, 3}, 211, 300, random);
+        if (RAPT_SANITIZED && masked == (p < 0.5)) continue;
+        const Shown shown(dtype, {batches, 3}, 211, 300, random);
         AttentionOptions options;
         if (dtype != DType::f64) options.output_dtype = DType::f32;
         if (masked) options.masks = {&causal};
         const Tensor without = shown.attend(options).output;
         options.dropout = {p, random.next()};
         const Tensor with = shown.attend(options).output;
-        expect_dropped(with, without, mask_of(options.dropout, {2, 3, 211, 300}), p);
+        expect_dropped(with, without, mask_of(options.dropout, {batches, 3, 211, 300}), p);
       }
 }
 

@@ -49,7 +49,7 @@ TEST(GradientBits, OfAllNumbersOfThreads) {
     one.threads = 1;
     const rapt::Gradients alone = backward(f, g, one);
     for (const int threads : {2, 3, 4, 5, 7, 8, 12, 16, 31, 33, 64}) {
-      if (RAPT_SANITIZED && threads > 5) break;
+      if (RAPT_SANITIZED && threads != 3) continue;
       Threads executor(threads);
       Context context;
       context.executor = &executor;

@@ -12,6 +12,7 @@
 #include "gradients/tangent_reference.h"
 #include "laws/executors.h"
 #include "laws/expect_error.h"
+#include "laws/sanitizers.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/tangents.h"
@@ -322,6 +323,7 @@ TEST(TangentBits, AreThoseOfAnyNumberOfThreads) {
     one.threads = 1;
     const Results alone = moves.along(motion, one);
     for (const int threads : {2, 3, 7}) {
+      if (RAPT_SANITIZED && threads != 3) continue;
       Threads executor(threads);
       Context context;
       context.executor = &executor;
@@ -337,14 +339,16 @@ TEST(TangentBits, AreThoseOfAnyNumberOfThreads) {
 
 // Three numbers per query and what blocks need: far less than the matrix.
 TEST(TangentMemory, IsLinear) {
-  const check::Case c(parse_descriptor("q4096k4096d8:f32:seed=1"));
+  const int64_t n = RAPT_SANITIZED ? 1024 : 4096;
+  const std::string length = std::to_string(n);
+  const check::Case c(parse_descriptor("q" + length + "k" + length + "d8:f32:seed=1"));
   const GradientCase g(c);
   Random random(1);
   const Motion motion(g, random);
   Moves moves(g);
   Context context;
   context.threads = 1;
-  const int64_t results = 3 * 4096 * 8 * 4, numbers = 3 * 4096 * 4, scratch = 1 << 20;
+  const int64_t results = 3 * n * 8 * 4, numbers = 3 * n * 4, scratch = 1 << 20;
   context.memory_limit = results + numbers + scratch;
   moves.along(motion, context);
   context.memory_limit = results;
