@@ -18,11 +18,16 @@ class Forward {
   Forward(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
       : call_(call), p_(call.problem), n_(call.kernels.normalizer), tiles_(call, cancel, worker) {}
 
-  // Head by head; within a sequence, the units with most causal keys first.
+  // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
   void run(int64_t unit) noexcept {
     const Tiling& t = call_.tiling;
-    const int64_t head = unit < t.units_per_head ? 0 : unit / t.units_per_head;
-    int64_t within = unit - head * t.units_per_head, sequence = 0;
+    const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in turn
+    int64_t head = unit < units ? 0 : unit / units;
+    int64_t within = unit - head * units, sequence = 0;
+    if (t.heads_in_turn > 1) {
+      head = head * t.heads_in_turn + within % t.heads_in_turn;
+      within /= t.heads_in_turn;
+    }
     if (p_.query_starts) {
       const auto* starts =
           reinterpret_cast<const int64_t*>(call_.workspace + call_.layout.unit_starts);

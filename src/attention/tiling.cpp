@@ -32,6 +32,15 @@ int64_t count_units(const Problem& p, int64_t unit_queries) {
   return units;
 }
 
+// Neighbouring heads that read the same rows of a bias: the last leading dimensions, as far as it is
+// broadcast along them. If they take turns, one reads from memory what the others find in the cache.
+int64_t heads_of_a_bias(const Problem& p) {
+  int64_t heads = 1;
+  if (!p.has_bias || p.bias.row_stride == 0) return heads;
+  for (int i = p.leading_rank; i-- > 0 && p.bias.lead_strides[i] == 0;) heads *= p.leading[i];
+  return std::max<int64_t>(heads, 1);
+}
+
 }  // namespace
 
 double work_of(const Problem& p) {
@@ -74,6 +83,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
     t.units_per_head = count_units(p, tiles * tile_queries);
   }
   t.unit_queries = tiles * tile_queries;
+  t.heads_in_turn = heads_of_a_bias(p);
   const int64_t units = p.heads * t.units_per_head;
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
   if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;

@@ -35,6 +35,7 @@ struct Tiling {
   int64_t block_keys = 1;      // at most kMostBlockKeys; of the forward pass, a power of two
   int64_t units_per_head = 0;  // summed over the sequences
   int64_t units_per_task = 1;  // short sequences share a task
+  int64_t heads_in_turn = 1;   // neighbours that share the rows of a bias: each in turn at a unit
   int workers = 1;             // that are worth their wake-up, at most what the executor has
   bool to_executor = false;    // is there enough work to trouble a caller's executor?
 
