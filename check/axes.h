@@ -19,6 +19,7 @@ enum AxisIndex : uint8_t {
   kCaptureAxis,
   kBiasAxis,
   kScoreAxis,
+  kNormalizerAxis,
   kScaleAxis,
   kSizesAxis,
   kPrecisionAxis,
@@ -50,6 +51,7 @@ inline constexpr std::string_view kCapture[] = {
 inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", "row",
                                              "column", "with -inf", "f32"};
 inline constexpr std::string_view kScore[] = {"none", "softcap"};
+inline constexpr std::string_view kNormalizer[] = {"softmax", "softmax_plus_one"};
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
 inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
                                               "long query", "wide",  "narrow value", "empty"};
@@ -64,10 +66,10 @@ inline constexpr Axis kAxes[] = {
     {"mask", axis_values::kMask},           {"dtype", axis_values::kDType},
     {"heads", axis_values::kHeads},         {"layout", axis_values::kLayout},
     {"capture", axis_values::kCapture},     {"bias", axis_values::kBias},
-    {"score", axis_values::kScore},         {"scale", axis_values::kScale},
-    {"sizes", axis_values::kSizes},         {"precision", axis_values::kPrecision},
-    {"invariant", axis_values::kInvariant}, {"packed", axis_values::kPacked},
-    {"dropout", axis_values::kDropout},
+    {"score", axis_values::kScore},         {"normalizer", axis_values::kNormalizer},
+    {"scale", axis_values::kScale},         {"sizes", axis_values::kSizes},
+    {"precision", axis_values::kPrecision}, {"invariant", axis_values::kInvariant},
+    {"packed", axis_values::kPacked},       {"dropout", axis_values::kDropout},
 };
 inline constexpr size_t kAxisCount = std::size(kAxes);
 
@@ -105,6 +107,10 @@ inline constexpr Conflict kConflicts[] = {
     {{kPackedAxis, "packed"}, {kCaptureAxis, "map mean"}, "as weights"},
     {{kPackedAxis, "packed"}, {kCaptureAxis, "map max"}, "as weights"},
     {{kPackedAxis, "packed"}, {kCaptureAxis, "map sum"}, "as weights"},
+    {{kNormalizerAxis, "softmax_plus_one"},
+     {kCaptureAxis, "entropy"},
+     "weights are no distribution"},
+    {{kNormalizerAxis, "softmax_plus_one"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kHeadsAxis, "none"}, {kLayoutAxis, "interleaved"}, "there is nothing to interleave"},
     {{kDTypeAxis, "f32"}, {kBiasAxis, "f32"}, "that is \"matrix\""},
     {{kDTypeAxis, "f64"}, {kBiasAxis, "f32"}, "f32 is for 16-bit inputs"},

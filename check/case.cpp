@@ -38,7 +38,8 @@ TensorView with_stride_0(TensorView view, const Side& side) {
 
 }  // namespace
 
-Case::Case(Descriptor drawn) : descriptor(std::move(drawn)) {
+Case::Case(Descriptor drawn)
+    : descriptor(std::move(drawn)), normalizer(rapt::make_normalizer(descriptor.normalizer)) {
   Random random(descriptor.seed);
   draw_inputs(random);
   for (MaskSpec& mask : descriptor.masks) {
@@ -53,6 +54,7 @@ Case::Case(Descriptor drawn) : descriptor(std::move(drawn)) {
   options.precision = descriptor.precision;
   options.invariant = descriptor.invariant;
   options.dropout = {descriptor.dropout, descriptor.dropout_seed};
+  options.normalizer = normalizer;
   if (descriptor.softcap) {
     softcap.cap = *descriptor.softcap;
     options.scores = {softcap};
@@ -137,6 +139,7 @@ Problem Case::for_reference() const {
   if (bias.defined()) p.bias = bias;
   p.scale = descriptor.scale;
   p.softcap = descriptor.softcap;
+  if (descriptor.normalizer == "softmax_plus_one") p.null_score = 0;
   p.dropout = descriptor.dropout;
   p.dropout_seed = descriptor.dropout_seed;
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);

@@ -6,6 +6,7 @@
 #include "check/descriptor.h"
 #include "check/reference.h"
 #include "rapt/attention.h"
+#include "rapt/catalogue.h"
 #include "rapt/score/softcap.h"
 
 namespace check {
@@ -25,6 +26,7 @@ class Case {
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> mask_pointers;
   rapt::Softcap softcap;
+  rapt::MadeNormalizer normalizer;
   rapt::AttentionOptions options;  // over the dense tensors, without captures
 
   // The inputs as the descriptor lays them out: strides, and stride 0 where it says broadcast.

@@ -61,7 +61,10 @@ class GradientFloors {
       if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(ds_error);
       scale_linear += dz_error * number(row.dots[x]) + dz * dot_ * number(row.dot_terms[x]);
       scale += square(dz_rounding * number(row.dots[x]));
-      if (p_.softcap) cap_linear += ds_error * number(row.cap_slopes[x]) + ds * cap_errors_[x];
+      if (p_.softcap) {
+        const double slope = number(row.cap_slopes[x]) + cap_errors_[x];
+        cap_linear += ds_error * slope + ds * cap_errors_[x];
+      }
     }
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);

@@ -18,11 +18,11 @@
 //            flushed to zero;
 //   dZ     = dS cap': the error of dS times cap', and of cap' = 1 - t^2 four roundings and what the
 //            argument's error makes of it: |dS| (4 e + 2 |t| cap' S e / softcap).
-// Every product of them is rounded once (e) as it is added up, after the factors k p and dZ may
-// have been rounded to 16 bits: u_w of each (0 if d_output has another dtype), independent, in
-// quadrature. What one query adds to one
-// element otherwise is summed as it is, since its errors have causes in common: delta, lse. Those
-// of different queries do not, and add up in quadrature.
+// Where a derivative is small beside its own error, as that by the cap near 0, its error meets that
+// of dS. Every product of them is rounded once (e) as it is added up, after the factors k p and dZ
+// may have been rounded to 16 bits: u_w of each (0 if d_output has another dtype), independent, in
+// quadrature. What one query adds to one element otherwise is summed as it is, since its errors
+// have causes in common: delta, lse. Those of different queries do not, and add up in quadrature.
 #include "check/backward_reference.h"
 #include "check/tolerance.h"
 

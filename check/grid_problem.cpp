@@ -22,6 +22,7 @@ class GridProblem {
     layout();
     captures();
     if (at(kScoreAxis) == "softcap") d_.softcap = random_.pick({0.5, 5.0, 30.0});
+    d_.normalizer = at(kNormalizerAxis);
     scale();
     if (at(kPrecisionAxis) == "fma") d_.precision = rapt::Precision::fma;
     d_.invariant = at(kInvariantAxis) == "yes";

@@ -97,9 +97,9 @@ class DescriptorParser {
       in_.expect("=");
       const size_t at = in_.position();
       d_.normalizer = in_.word();
-      if (d_.normalizer != "softmax") {
+      if (d_.normalizer != "softmax" && d_.normalizer != "softmax_plus_one") {
         in_.go_back_to(at);
-        in_.fail("expected softmax");
+        in_.fail("expected softmax or softmax_plus_one");
       }
     } else if (name == "precision") {
       in_.expect("=");

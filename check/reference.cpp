@@ -58,7 +58,7 @@ class Head {
     row.output.assign(value_dim, 0);
     row.output_terms.assign(value_dim, 0);
     row.output_squares.assign(value_dim, 0);
-    row.lse = -kInfinity;
+    row.lse = null_score();
     row.entropy = row.entropy_terms = row.score_mean = 0;
     if (!visible_.empty()) weigh(row);
   }
@@ -70,11 +70,14 @@ class Head {
     return value_[static_cast<size_t>(j * sizes_.value_dim + c)];
   }
 
+  // -inf: no such key.
+  Real null_score() const { return p_.null_score ? static_cast<Real>(*p_.null_score) : -kInfinity; }
+
   // The visible keys and their scores.
   void score(int64_t i, Row<Real>& row) {
     visible_.clear();
     score_.clear();
-    maximum_ = -kInfinity;
+    maximum_ = null_score();
     row.dot_terms = row.bias_terms = row.capped_terms = 0;
     query_row_.clear();
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
@@ -109,7 +112,7 @@ class Head {
     // Shifted by the maximum against overflow; a row of only -inf has nothing to shift by.
     const Real shift = maximum_ == -kInfinity ? Real{0} : maximum_;
     const bool rounds_weights = rounds_ && p_.rounds_weights;
-    Real sum = 0;
+    Real sum = std::exp(null_score() - shift);
     for (const Real s : score_) sum += std::exp(s - shift);
     row.lse = shift + std::log(sum);
     Real mean = 0;

@@ -8,10 +8,13 @@
 //   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
 //   entropy(i)   = - sum_j weight(i, j) ln weight(i, j)
 //
+// With a `null_score`, every query sees one key more, of this score and of value 0: e^null_score is
+// in the sums of lse and weight, and in nothing else.
+//
 // A pair is excluded when the predicate is false or the bias is -inf; an excluded pair is as if the
-// key were absent, whatever its key and value hold. A row without keys has output 0, lse -inf,
-// weights 0 and entropy 0. Everything else is IEEE arithmetic: NaN and Inf go where the formulas
-// take them.
+// key were absent, whatever its key and value hold. A row without keys has output 0, lse -inf (or
+// null_score), weights 0 and entropy 0. Everything else is IEEE arithmetic: NaN and Inf go where
+// the formulas take them.
 //
 // The same loops run in long double and double, which are the truth for f64 and for the others, and
 // in the dtype itself ("plain"), whose error says how much error a tensor may have (tolerance.h).
@@ -41,6 +44,7 @@ struct Problem {
   std::optional<double> scale;
   Allowed allowed;  // empty: all
   std::optional<double> softcap = {};
+  std::optional<double> null_score = {};
   double dropout = 0;  // probability
   uint64_t dropout_seed = 0;
   std::optional<rapt::DType> output_dtype = {};  // default: the query's

@@ -170,6 +170,7 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
       1 / std::sqrt(static_cast<double>(inputs.query.shape[inputs.query.rank - 1])));
   report.masks = problem.masks.specs;
   report.scores = problem.score_specs;
+  report.normalizer = problem.options.normalizer.declaration->name;
   report.bias = problem.bias_file;
   report.packed = options.packed.defined();
   report.invariant = options.invariant;

@@ -19,16 +19,6 @@ constexpr UnbuiltOption kUnbuilt[] = {
     {"--method", "approximations"},
 };
 
-void check_normalizer(const std::string& name) {
-  std::vector<std::string_view> known;
-  for (const Declaration* declaration : normalizer_declarations())
-    known.push_back(declaration->name);
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  const std::string meant = did_you_mean(name, known);
-  if (!meant.empty()) throw usage_error("there is no normalizer '" + name + "'", meant);
-  throw not_built("--normalizer " + name, "softmax is");
-}
-
 // Several tensors may go into one .npz or .safetensors file; TensorOutputs looks at their names.
 void check_outputs(const AttendArguments& a) {
   std::vector<std::string> names = a.picture.targets;
@@ -148,7 +138,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "keep scores within +-X by X tanh(score / X), before bias and masks");
   many("--score", a.scores, "SPEC", "Attention",
        "what else happens to scores, in this order: softcap(30) (repeatable)");
-  text("--normalizer", a.normalizer, "NAME", "Attention", "how scores become weights: softmax");
+  text("--normalizer", a.normalizer, "NAME", "Attention",
+       "how scores become weights: softmax, softmax_plus_one");
   text("--packed", a.packed, "F", "Attention",
        "several sequences in a row, each by itself: i64 [sequences + 1] where the queries of each "
        "start, from 0 to q_len");
@@ -242,7 +233,6 @@ void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
   refuse_unknown(app);
   refuse_empty(app);
   check_together(arguments);
-  check_normalizer(arguments.normalizer);
 }
 
 }  // namespace rapt::cli

@@ -69,6 +69,14 @@ void read_scores(const AttendArguments& a, Problem& problem) {
   }
 }
 
+void read_normalizer(const AttendArguments& a, Problem& problem) {
+  try {
+    problem.options.normalizer = problem.normalizer.emplace(make_normalizer(a.normalizer));
+  } catch (const Error& error) {
+    throw usage_error("--normalizer " + a.normalizer + ": " + error.what());
+  }
+}
+
 Dropout dropout_from(const AttendArguments& a) {
   Dropout dropout;
   if (!a.dropout.empty()) dropout.probability = parse_real("--dropout", a.dropout);
@@ -108,6 +116,7 @@ void check_problem_options(const AttendArguments& a) {
   dropout_from(a);
   Problem without_files;
   read_scores(a, without_files);
+  read_normalizer(a, without_files);
   check_input_options(a);
   check_masks(a.masks);
 }
@@ -123,6 +132,7 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   read_scores(a, problem);
+  read_normalizer(a, problem);
   problem.inputs = read_inputs(a, files);
   const Inputs& inputs = problem.inputs;
   if (!options.scale) options.scale = inputs.scale;

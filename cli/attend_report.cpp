@@ -104,6 +104,7 @@ std::string summary_text(const AttendReport& r) {
   if (r.computed) line("output", type_text(r.output));
   line("scale", fmt::format("{:.6g}", r.scale));
   for (const std::string& score : r.scores) line("score", score);
+  if (r.normalizer != Softmax::kDeclaration.name) line("norm", r.normalizer);
   std::string masks;
   for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
   if (!masks.empty()) line("mask", masks);
@@ -167,7 +168,7 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   document["masks"] = r.masks;
   document["scores"] = r.scores;
   document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
-  document["normalizer"] = Softmax::kDeclaration.name;
+  document["normalizer"] = r.normalizer;
   document["packed"] = r.packed;
   document["precision"] = r.precision;
   document["invariant"] = r.invariant;

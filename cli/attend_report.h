@@ -21,6 +21,7 @@ struct AttendReport {
   double scale = 0;
   std::vector<std::string> masks;
   std::vector<std::string> scores;
+  std::string normalizer;
   std::string bias;  // its file; empty if there is none
   bool packed = false;
   bool invariant = false;

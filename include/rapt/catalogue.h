@@ -48,6 +48,19 @@ struct MadeScore {
 // with a suggestion, Error(argument).
 MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 
+// The same for a normaliser: `options.normalizer = made;`.
+struct MadeNormalizer {
+  std::shared_ptr<void> object;
+  NormalizerRef ref;
+
+  operator NormalizerRef() const& { return ref; }
+  operator NormalizerRef() && = delete;  // would be gone before the call
+};
+
+// Makes a normaliser from `name`, `name(a, b=1)` or `name:a,b`: softmax_plus_one. Throws as
+// make_score().
+MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors = {});
+
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
 std::string nearest(std::string_view name, std::span<const std::string_view> known);
 

@@ -4,6 +4,7 @@
 //
 // Plain type lists: no registration at start-up, nothing for a linker to drop.
 #include "rapt/normalizer/softmax.h"
+#include "rapt/normalizer/softmax_plus_one.h"
 #include "rapt/score/softcap.h"
 
 namespace rapt {
@@ -28,6 +29,6 @@ using Masks =
 using Scores = TypeList<Softcap>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
-using Normalizers = TypeList<Softmax>;
+using Normalizers = TypeList<Softmax, SoftmaxPlusOne>;
 
 }  // namespace rapt

@@ -88,9 +88,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::span<const MaskMaker> mask_makers() { return makers_of(Masks{}); }
 
 std::span<const Declaration* const> mask_declarations() { return declarations_of(Masks{}); }
-std::span<const Declaration* const> normalizer_declarations() {
-  return declarations_of(Normalizers{});
-}
 
 std::string nearest(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;

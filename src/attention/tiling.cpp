@@ -32,8 +32,9 @@ int64_t count_units(const Problem& p, int64_t unit_queries) {
   return units;
 }
 
-// Neighbouring heads that read the same rows of a bias: the last leading dimensions, as far as it is
-// broadcast along them. If they take turns, one reads from memory what the others find in the cache.
+// Neighbouring heads that read the same rows of a bias: the last leading dimensions, as far as it
+// is broadcast along them. If they take turns, one reads from memory what the others find in the
+// cache.
 int64_t heads_of_a_bias(const Problem& p) {
   int64_t heads = 1;
   if (!p.has_bias || p.bias.row_stride == 0) return heads;

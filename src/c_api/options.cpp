@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <tuple>
 
 #include "c_api/cancel_token.h"
 #include "c_api/descriptors.h"
@@ -52,31 +51,11 @@ MadeScore score_of(const rapt_variant* given) {
   return make_score(score.spec, tensors_of("score", score));
 }
 
-// No normaliser of the catalogue has a parameter, so that a spec is a name.
-template <class... N>
-NormalizerRef normalizer_of(const rapt_variant* given, TypeList<N...>) {
-  if (!given) return kSoftmax;
-  const std::string_view spec = variant_of("normaliser", "softmax", given).spec;
-  const std::string_view name = spec.substr(0, spec.find_first_of("(:"));
-  static constexpr std::tuple<N...> kDefaults;
-  std::optional<NormalizerRef> found;
-  ((name == N::kDeclaration.name ? static_cast<void>(found.emplace(std::get<N>(kDefaults)))
-                                 : static_cast<void>(0)),
-   ...);
-  if (!found) {
-    const std::string_view known[] = {N::kDeclaration.name...};
-    const std::string guess = nearest(name, known);
-    std::string list;
-    for (const std::string_view n : known) list += (list.empty() ? "" : ", ") + std::string(n);
-    throw Error(ErrorCode::unknown_name,
-                "there is no normaliser \"" + std::string(name) + "\"" +
-                    (guess.empty() ? "." : "; did you mean " + guess + "?") + " Known: " + list);
-  }
-  if (name.size() < spec.size() && spec.substr(name.size()) != "()")
-    throw Error(ErrorCode::unknown_name, "normaliser " + std::string(name) +
-                                             " has no parameters; got \"" + std::string(spec) +
-                                             "\", expected \"" + std::string(name) + "\"");
-  return *found;
+// The default, also by its name, takes no memory.
+std::optional<MadeNormalizer> normalizer_of(const rapt_variant* given) {
+  const rapt_variant normalizer = variant_of("normaliser", "softmax", given);
+  if (normalizer.spec == std::string_view(Softmax::kDeclaration.name)) return {};
+  return make_normalizer(normalizer.spec, tensors_of("normaliser", normalizer));
 }
 
 // `of`: "weights: `heads`", for messages.
@@ -138,7 +117,8 @@ Options::Options(const rapt_options* given, Lists lists) {
   options_.scores = ScoreList(refs);
 
   read_if_given("bias", o->bias, options_.bias);
-  options_.normalizer = normalizer_of(o->normalizer, Normalizers{});
+  if (o->normalizer && (normalizer_ = normalizer_of(o->normalizer)))
+    options_.normalizer = *normalizer_;
   if (o->output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o->output_dtype);
   options_.precision = precision_of(o->precision);
   options_.invariant = o->invariant != 0;

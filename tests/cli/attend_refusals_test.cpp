@@ -38,7 +38,8 @@ class RefusalsTest : public RaptTest {
 TEST_F(RefusalsTest, OptionsOfTheContractThatAreNotBuilt) {
   expect_refused(attend({"--method", "1"}), 2, "--method (");
   expect_refused(attend({"--method=x"}), 2, "is not built yet");
-  expect_all_refused({{{"--normalizer", "sparsemax"}, "--normalizer sparsemax is not built yet"}},
+  expect_all_refused({{{"--normalizer", "hardmax"},
+                       "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one"}},
                      2);
 }
 
@@ -79,7 +80,7 @@ TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
        {{"--scale", "inf"}, "finite"},
        {{"--scale", "1x"}, "finite"},
        {{"--dtype", "int8"}, "expected f32, bf16, f16 or f64, got 'int8'"},
-       {{"--normalizer", "softmxa"}, "did you mean 'softmax'?"},
+       {{"--normalizer", "softmxa"}, "did you mean softmax?"},
        {{"--dim", "8"}, "belong to --text"},
        {{"--heads", "2"}, "belong to --text"},
        {{"--weights-rows", "0:1"}, "need --weights"},

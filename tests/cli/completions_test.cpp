@@ -72,7 +72,7 @@ TEST_F(CompletionsTest, BashCompletesValues) {
   EXPECT_EQ(bash({"rapt", "explain", "--dtype", "f"}), (Words{"f32", "f64"}));
   EXPECT_EQ(bash({"rapt", "attend", "--force", "--color", "a"}), (Words{"always", "auto"}));
   EXPECT_EQ(bash({"rapt", "attend", "--score", ""}), Words{"softcap:"});
-  EXPECT_EQ(bash({"rapt", "attend", "--normalizer", ""}), Words{"softmax"});
+  EXPECT_EQ(bash({"rapt", "attend", "--normalizer", ""}), (Words{"softmax", "softmax_plus_one"}));
   EXPECT_EQ(bash({"rapt", "completions", ""}), (Words{"bash", "fish", "zsh"}));
   EXPECT_EQ(bash({"rapt", "man", "ex"}), Words{"explain"});
   EXPECT_EQ(bash({"rapt", "attend", "--scale", ""}), Words{});

@@ -69,11 +69,13 @@ TEST(GradientIdentities, ValueAndOutput) {
   });
 }
 
-// sum_j d_value_j = sum_i d_output_i over the rows that see a key: without dropout.
+// sum_j d_value_j = sum_i d_output_i over the rows that see a key: without dropout, for weights
+// that sum to 1.
 TEST(GradientIdentities, SumOfValues) {
   const auto without_dropout = [](Descriptor& d) {
     d.dropout = 0;
     d.dropout_seed = 0;
+    d.normalizer = "softmax";
     return d.value_dim > 0;
   };
   for_gradient_problems(150, without_dropout, [](const Case& c, const GradientCase& of, Random&) {
@@ -100,10 +102,11 @@ bool with_bias_of_all_pairs(Descriptor& d) {
   return true;
 }
 
-// sum_j d_score_ij = 0 for every query: without a gradient of lse.
+// sum_j d_score_ij = 0 for every query: without a gradient of lse, for weights that sum to 1.
 TEST(GradientIdentities, SumOfScores) {
   const auto fits = [](Descriptor& d) {
     d.backward.d_lse = false;
+    d.normalizer = "softmax";
     return with_bias_of_all_pairs(d);
   };
   for_gradient_problems(150, fits, [](const Case& c, const GradientCase& of, Random&) {
@@ -117,11 +120,12 @@ TEST(GradientIdentities, SumOfScores) {
   });
 }
 
-// sum_j d_key_j = 0: without a gradient of lse and without softcap.
+// sum_j d_key_j = 0: without a gradient of lse and without softcap, for weights that sum to 1.
 TEST(GradientIdentities, SumOfKeys) {
   const auto fits = [](Descriptor& d) {
     d.backward.d_lse = false;
     d.softcap.reset();
+    d.normalizer = "softmax";
     return true;
   };
   for_gradient_problems(150, fits, [](const Case& c, const GradientCase& of, Random&) {

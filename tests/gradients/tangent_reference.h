@@ -208,7 +208,9 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
     };
     for (int64_t i = 0; i < sizes.q_len; ++i) {
       N& lse = m.lse[at(head * sizes.q_len + i)];
-      lse = N(-std::numeric_limits<Real>::infinity());
+      const Real null_score =
+          p.null_score ? static_cast<Real>(*p.null_score) : -std::numeric_limits<Real>::infinity();
+      lse = N(null_score);
       std::vector<int64_t> keys;
       for (int64_t j = 0; j < sizes.k_len; ++j)
         if ((!p.allowed || p.allowed(leading, i, j)) &&
@@ -217,7 +219,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
       if (keys.empty()) continue;
       const auto count = static_cast<int64_t>(keys.size());
       std::vector<N> dots, products, scores, weights, kept;
-      Real most = -std::numeric_limits<Real>::infinity();
+      Real most = null_score;
       for (const int64_t j : keys) {
         dots.push_back(
             sum_over(sizes.head_dim, [&](int64_t d) { return query(i, d) * key(j, d); }));
@@ -227,7 +229,9 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
         scores.push_back(p.bias.defined() ? s + bias(i, j) : s);
         most = std::max(most, scores.back().value);
       }
-      lse = N(most) + log(sum_over(count, [&](int64_t x) { return exp(scores[at(x)] - N(most)); }));
+      N powers = sum_over(count, [&](int64_t x) { return exp(scores[at(x)] - N(most)); });
+      if (p.null_score) powers = powers + N(std::exp(null_score - most));
+      lse = N(most) + log(powers);
       for (int64_t x = 0; x < count; ++x) {
         weights.push_back(exp(scores[at(x)] - lse));
         kept.push_back(weights.back() *

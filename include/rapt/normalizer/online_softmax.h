@@ -1,0 +1,239 @@
+#pragma once
+// The arithmetic of softmax, one block of keys after the other, for the normalisers that differ in
+// what a row begins with:
+//
+//   m' = max(m, max_j s_j)
+//   l' = l e^(m - m') + sum_j e^(s_j - m')
+//   o' = o e^(m - m') + sum_j e^(s_j - m') v_j
+//
+// and at the end output = o / l, lse = m + ln l; weight_j = e^(s_j - lse).
+// Source: Milakov & Gimelshein 2018, arXiv:1805.02867, algorithm 3; Dao et al. 2022,
+// arXiv:2205.14135.
+//
+// A query may keep its old maximum while the new one is at most `slack` above it: weights then
+// reach e^slack instead of 1, and most blocks need no rescaling. Decided per query, so that a row's
+// bits never depend on its neighbours in the tile.
+#include "rapt/normalizer/normalizer.h"
+
+namespace rapt {
+
+struct OnlineSoftmax {
+  static constexpr Statistic kStatistic = Statistic::lse;
+  static constexpr bool kWholeRow = false;
+  static constexpr bool kExtra = false;
+  static constexpr bool kTakesLog2 = true;
+  static constexpr Cost kCost = Cost::pipeline;
+  static constexpr int kStateRows = 2;  // m, in the units of the scores; l
+  static constexpr int kCandidates = 0;
+
+  static constexpr double kLog2E = 1.4426950408889634074;
+  static constexpr double kLn2 = 0.69314718055994530942;
+  static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, nothing beside 1 in f64
+
+  template <class V>
+  void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
+    for (int64_t x = 0; x < t.queries; x += V::kLanes)
+      store(out.inverse + x, div(V::set(1), V::load(t.state + t.queries + x)));
+    const double unit = t.log2_units ? kLn2 : 1;
+    if (out.entropy)
+      for (int64_t i = 0; i < t.queries; ++i) {
+        const double sum = t.state[t.queries + i];
+        out.entropy[i] =
+            static_cast<typename V::Element>(__builtin_log(sum) - unit * t.entropy[i] / sum);
+      }
+    if (!out.statistic) return;
+    // A row without keys: m = -inf, l = 0, and so lse = -inf.
+    for (int64_t x = 0; x < t.queries; x += V::kLanes)
+      store(out.statistic + x,
+            fma(V::load(t.state + x), V::set(unit), log(V::load(t.state + t.queries + x))));
+  }
+
+  template <class V>
+  void weights(Tile<typename V::Element>& t) const noexcept {
+    t.log2_units ? weights_in<true, V>(t) : weights_in<false, V>(t);
+  }
+
+  // dS = P (dP - delta) (Dao et al. 2022, arXiv:2205.14135, algorithm 4).
+  template <class V>
+  void backward(Tile<typename V::Element>& t, typename V::Element* d_weights,
+                const typename V::Element* statistic,
+                const typename V::Element* delta) const noexcept {
+    t.log2_units ? backward_in<true, V>(t, d_weights, statistic, delta)
+                 : backward_in<false, V>(t, d_weights, statistic, delta);
+  }
+
+  // Scores become P, and the tangents S' become P S'.
+  template <class V>
+  void tangent(Tile<typename V::Element>& t, typename V::Element* tangents,
+               const typename V::Element* statistic) const noexcept {
+    for_each_weight<V>(t, statistic, [&](int64_t at, int64_t, V weight) {
+      store(tangents + at, mul(weight, V::load(tangents + at)));
+    });
+  }
+
+  // P' = P (S' - lse') and, with dS = P (dP - delta), dS' = dS (S' - lse') + P (dP' - delta').
+  template <class V>
+  void backward_tangent(Tile<typename V::Element>& t,
+                        const SecondTile<typename V::Element>& second) const noexcept {
+    const SecondTile<typename V::Element> s = second;
+    for_each_weight<V>(t, s.statistic, [&](int64_t at, int64_t x, V weight) {
+      const V grows = sub(V::load(s.tangents + at), V::load(s.statistic_tangent + x));
+      const V d_score = mul(weight, sub(V::load(s.d_weights + at), V::load(s.delta + x)));
+      const V moved = sub(V::load(s.d_weights_tangents + at), V::load(s.delta_tangent + x));
+      store(s.tangents + at, mul(weight, grows));
+      store(s.d_weights + at, d_score);
+      store(s.d_weights_tangents + at, fma(weight, moved, mul(d_score, grows)));
+    });
+  }
+
+ protected:
+  // As if a row had begun with keys of this maximum, and with this sum of e^(score - maximum).
+  template <class V>
+  static void begin_with(Tile<typename V::Element>& t, double maximum, double sum) noexcept {
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      store(t.state + x, V::set(maximum));
+      store(t.state + t.queries + x, V::set(sum));
+      if (t.entropy) store(t.entropy + x, V::set(0));
+    }
+  }
+
+  // apply(), with a maximum that is kept while the new one is at most `slack` above it.
+  template <class V>
+  static void apply_with(Tile<typename V::Element>& t, double slack) noexcept {
+    if (t.entropy)
+      t.log2_units ? apply_in<true, true, V>(t, slack) : apply_in<false, true, V>(t, slack);
+    else
+      t.log2_units ? apply_in<true, false, V>(t, slack) : apply_in<false, false, V>(t, slack);
+  }
+
+ private:
+  // What is subtracted from the scores; 0 for a row that has seen no key, because -inf - (-inf)
+  // would be NaN.
+  template <class V>
+  static V shift_of(V max) noexcept {
+    return select(equal(max, V::set(-__builtin_inf())), V::set(0), max);
+  }
+
+  // e^(s - shift). log2 e enters here, unless the scores contain it already. The difference is
+  // taken first: a product of a large score would leave a rounding error larger than any weight.
+  template <bool kLog2Units, class V>
+  static V exponential(V score, V shift) noexcept {
+    if constexpr (kLog2Units)
+      return exp2(sub(score, shift));
+    else
+      return exp2(mul(sub(score, shift), V::set(kLog2E)));
+  }
+
+  // Turns one column of the tile into weights and returns their sum; adds weight * (score - shift)
+  // to `spread`. Extents are copied: a store to the scores might, for all the compiler knows,
+  // change the tile.
+  template <bool kLog2Units, bool kSpread, class V>
+  static V exponentials(const Tile<typename V::Element>& t, int64_t x, V shift,
+                        V& spread) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    typename V::Element* s = t.scores + x;
+    V sum = V::set(0);
+    for (int64_t j = 0; j < keys; ++j, s += step) {
+      const V score = V::load(s);
+      const V weight = exponential<kLog2Units>(score, shift);
+      store(s, weight);
+      sum = add(sum, weight);
+      // Bounded, because the 0 of an excluded key times its -inf would be NaN.
+      if constexpr (kSpread)
+        spread = fma(weight, max(V::set(kNoWeight), sub(score, shift)), spread);
+    }
+    return sum;
+  }
+
+  // With t = sum_j e^(s_j - m) (s_j - m), the entropy is -sum_j p_j ln p_j = ln l - t / l; and a
+  // new maximum makes t' = (t + l (m - m')) e^(m - m').
+  template <bool kLog2Units, bool kEntropyToo, class V>
+  static void apply_in(Tile<typename V::Element>& t, double slack) noexcept {
+    typename V::Element* const row_max = t.state;
+    typename V::Element* const row_sum = t.state + t.queries;
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      const V old_max = V::load(row_max + x);
+      const V block_max = V::load(t.block_max + x);
+      // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
+      const auto grew =
+          not_at_most(sub(block_max, old_max), V::set(kLog2Units ? slack * kLog2E : slack));
+      V factor = V::set(1), sum = V::load(row_sum + x), new_max = old_max;
+      if (any(grew)) {
+        new_max = select(grew, max(old_max, block_max), old_max);
+        factor = select(grew, exponential<kLog2Units>(old_max, shift_of(new_max)), factor);
+        sum = mul(sum, factor);
+        store(row_max + x, new_max);
+        t.rescale = true;
+      }
+      store(t.factor + x, factor);
+      const V shift = shift_of(new_max);
+      V spread = V::set(0);
+      store(row_sum + x, add(sum, exponentials<kLog2Units, kEntropyToo>(t, x, shift, spread)));
+      if constexpr (kEntropyToo) {
+        // `sum` is l e^(m - m') here. A row without keys so far has a spread of 0. Bounded as
+        // above: the difference of two large scores may overflow.
+        const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), shift)));
+        const V before = select(equal(old_max, V::set(-__builtin_inf())), V::set(0),
+                                fma(V::load(t.entropy + x), factor, moved));
+        store(t.entropy + x, add(before, spread));
+      }
+    }
+  }
+
+  template <bool kLog2Units, class V>
+  static void weights_in(Tile<typename V::Element>& t) noexcept {
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      const V shift = shift_of(V::load(t.state + x));
+      const V inverse = div(V::set(1), V::load(t.state + t.queries + x));
+      for (int64_t j = 0; j < t.keys; ++j) {
+        typename V::Element* s = t.scores + j * t.queries + x;
+        store(s, mul(inverse, exponential<kLog2Units>(V::load(s), shift)));
+      }
+    }
+  }
+
+  // The lse, as what is subtracted from the scores. Without a key the weights are e^-inf = 0,
+  // whatever the scores.
+  template <bool kLog2Units, class V>
+  static V shift_of_lse(V lse) noexcept {
+    return select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()),
+                  kLog2Units ? mul(lse, V::set(kLog2E)) : lse);
+  }
+
+  // Scores in natural units -> weights, one vector after the other: visit(place in the tile, first
+  // query, weights).
+  template <class V, class Visit>
+  static void for_each_weight(Tile<typename V::Element>& t, const typename V::Element* statistic,
+                              const Visit& visit) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    typename V::Element* const scores = t.scores;
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const V shift = shift_of_lse<false>(V::load(statistic + x));
+      for (int64_t at = x; at < keys * step; at += step) {
+        const V weight = exponential<false>(V::load(scores + at), shift);
+        store(scores + at, weight);
+        visit(at, x, weight);
+      }
+    }
+  }
+
+  template <bool kLog2Units, class V>
+  static void backward_in(Tile<typename V::Element>& t, typename V::Element* d_weights,
+                          const typename V::Element* statistic,
+                          const typename V::Element* delta) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const V lse = V::load(statistic + x), centre = V::load(delta + x);
+      const V shift = shift_of_lse<kLog2Units>(lse);
+      typename V::Element* s = t.scores + x;
+      typename V::Element* d = d_weights + x;
+      for (int64_t j = 0; j < keys; ++j, s += step, d += step) {
+        const V weight = exponential<kLog2Units>(V::load(s), shift);
+        store(s, weight);
+        store(d, mul(weight, sub(V::load(d), centre)));
+      }
+    }
+  }
+};
+
+}  // namespace rapt
