@@ -35,30 +35,25 @@ std::unique_ptr<Mask> make_mask(std::string_view spec, const TensorSource& tenso
 // their defaults are left out. Throws Error(argument) for a tree that is too large (parts.h).
 std::string to_string(const Mask& mask);
 
-// A score and who owns it, to outlive the call: `options.scores = {made};`.
-struct MadeScore {
+// A variant and who owns it, to outlive the call: `options.scores = {made};`,
+// `options.normalizer = made;`.
+template <class Ref>
+struct MadeVariant {
   std::shared_ptr<void> object;
-  ScoreRef ref;
+  Ref ref;
 
-  operator ScoreRef() const& { return ref; }
-  operator ScoreRef() && = delete;  // would be gone before the call
+  operator Ref() const& { return ref; }
+  operator Ref() && = delete;  // would be gone before the call
 };
+using MadeScore = MadeVariant<ScoreRef>;
+using MadeNormalizer = MadeVariant<NormalizerRef>;
 
 // Makes a score from `name`, `name(a, b=1)` or `name:a,b`: softcap(30). Throws Error(unknown_name)
 // with a suggestion, Error(argument).
 MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 
-// The same for a normaliser: `options.normalizer = made;`.
-struct MadeNormalizer {
-  std::shared_ptr<void> object;
-  NormalizerRef ref;
-
-  operator NormalizerRef() const& { return ref; }
-  operator NormalizerRef() && = delete;  // would be gone before the call
-};
-
-// Makes a normaliser from `name`, `name(a, b=1)` or `name:a,b`: softmax_plus_one. Throws as
-// make_score().
+// Makes a normaliser from the same forms: softmax_plus_one. Throws Error(unknown_name) with a
+// suggestion, Error(argument).
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors = {});
 
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
