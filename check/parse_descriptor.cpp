@@ -1,6 +1,7 @@
 // Reads a descriptor: one pass from left to right, by the grammar of descriptor.h.
 #include <algorithm>
 
+#include "check/axes.h"
 #include "check/descriptor.h"
 #include "check/parse_masks.h"
 #include "check/scanner.h"
@@ -97,9 +98,13 @@ class DescriptorParser {
       in_.expect("=");
       const size_t at = in_.position();
       d_.normalizer = in_.word();
-      if (d_.normalizer != "softmax" && d_.normalizer != "softmax_plus_one") {
+      if (std::ranges::find(axis_values::kNormalizer, d_.normalizer) ==
+          std::end(axis_values::kNormalizer)) {
         in_.go_back_to(at);
-        in_.fail("expected softmax or softmax_plus_one");
+        std::string known;
+        for (const std::string_view one : axis_values::kNormalizer)
+          known += (known.empty() ? "" : " or ") + std::string(one);
+        in_.fail("expected " + known);
       }
     } else if (name == "precision") {
       in_.expect("=");

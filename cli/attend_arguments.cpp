@@ -1,6 +1,8 @@
 // The options of `rapt attend`. Their names are a contract: scripts of others rely on them.
 #include "attend_arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "arguments.h"
@@ -139,7 +141,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   many("--score", a.scores, "SPEC", "Attention",
        "what else happens to scores, in this order: softcap(30) (repeatable)");
   text("--normalizer", a.normalizer, "NAME", "Attention",
-       "how scores become weights: softmax, softmax_plus_one");
+       fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", ")).c_str());
   text("--packed", a.packed, "F", "Attention",
        "several sequences in a row, each by itself: i64 [sequences + 1] where the queries of each "
        "start, from 0 to q_len");
