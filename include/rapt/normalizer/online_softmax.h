@@ -42,7 +42,7 @@ struct OnlineSoftmax {
             static_cast<typename V::Element>(__builtin_log(sum) - unit * t.entropy[i] / sum);
       }
     if (!out.statistic) return;
-    // A row without keys: m = -inf, l = 0, and so lse = -inf.
+    // That of a row without keys follows from what it began with: m = -inf, l = 0 give -inf.
     for (int64_t x = 0; x < t.queries; x += V::kLanes)
       store(out.statistic + x,
             fma(V::load(t.state + x), V::set(unit), log(V::load(t.state + t.queries + x))));
