@@ -45,8 +45,8 @@ struct MadeVariant {
   operator Ref() const& { return ref; }
   operator Ref() && = delete;  // would be gone before the call
 };
-using MadeScore = MadeVariant<ScoreRef>;
-using MadeNormalizer = MadeVariant<NormalizerRef>;
+using MadeScore = MadeVariant<ScoreRef>;            // what make_score() returns
+using MadeNormalizer = MadeVariant<NormalizerRef>;  // what make_normalizer() returns
 
 // Makes a score from `name`, `name(a, b=1)` or `name:a,b`: softcap(30). Throws Error(unknown_name)
 // with a suggestion, Error(argument).
