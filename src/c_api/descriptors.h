@@ -13,11 +13,12 @@ namespace rapt::c_api {
 // grows, the line here stays as it is.
 template <class T>
 struct FirstVersion;
-#define RAPT_FIRST_VERSION(type, last_member)                                                \
-  template <>                                                                                \
-  struct FirstVersion<type> {                                                                \
-    static constexpr const char* kName = #type;                                              \
-    static constexpr size_t kSize = offsetof(type, last_member) + sizeof(type::last_member); \
+#define RAPT_FIRST_VERSION(type, last_member)                              \
+  template <>                                                              \
+  struct FirstVersion<type> {                                              \
+    static constexpr const char* kName = #type;                            \
+    static constexpr size_t kSize =                                        \
+        offsetof(type, last_member) + sizeof(decltype(type::last_member)); \
   };
 RAPT_FIRST_VERSION(rapt_tensor, strides)
 RAPT_FIRST_VERSION(rapt_variant, tensors)
