@@ -129,11 +129,16 @@ class RowOfGradients {
       given_sum += p * given;
       g_.given_terms += p * std::abs(given);
     }
-    g_.delta = output.sum + given_sum - d_lse;
-    for (size_t x = 0; x < g_.keys.size(); ++x) {
-      g_.d_scores.push_back(g_.weights[x] * (g_.d_weights[x] - g_.delta));
+    std::visit(
+        [&](const auto& n) {
+          g_.delta = n.delta(output.sum + given_sum - d_lse);
+          for (size_t x = 0; x < g_.keys.size(); ++x)
+            g_.d_scores.push_back(
+                n.d_score(g_.scores[x], g_.weights[x], g_.d_weights[x], g_.delta));
+        },
+        row.normalizer);
+    for (size_t x = 0; x < g_.keys.size(); ++x)
       g_.d_products.push_back(g_.d_scores[x] * g_.slopes[x]);
-    }
     return g_;
   }
 
@@ -142,8 +147,8 @@ class RowOfGradients {
   void clear() {
     g_.keys.clear();
     for (std::vector<Real>* of_keys :
-         {&g_.dots, &g_.weights, &g_.kept, &g_.d_weights, &g_.d_scores, &g_.d_products, &g_.slopes,
-          &g_.cap_slopes, &g_.dot_terms, &g_.value_terms})
+         {&g_.dots, &g_.scores, &g_.weights, &g_.kept, &g_.d_weights, &g_.d_scores, &g_.d_products,
+          &g_.slopes, &g_.cap_slopes, &g_.dot_terms, &g_.value_terms})
       of_keys->clear();
   }
 
@@ -155,7 +160,7 @@ class RowOfGradients {
     if (in_.d_lse.defined()) d_lse_ = matrix_of(d_lse_column_, leading, sizes_.leading);
   }
 
-  // The weight of key j from its score and the row's lse, with what the score is made of.
+  // The weight of key j from its score and the row's statistic, with what the score is made of.
   Real weigh(const Row<Real>& row, int64_t j) {
     const Real *query = inputs_.query_row(row.index), *key = inputs_.key_row(j);
     Dot<Real> dot;
@@ -173,7 +178,9 @@ class RowOfGradients {
     g_.dots.push_back(dot.sum);
     g_.dot_terms.push_back(dot.terms());
     g_.slopes.push_back(slope);
-    g_.weights.push_back(std::exp(score - row.lse));
+    g_.scores.push_back(score);
+    g_.weights.push_back(
+        std::visit([&](const auto& n) { return n.weight(score, row.statistic); }, row.normalizer));
     return g_.weights.back();
   }
 

@@ -16,6 +16,7 @@
 //   d_scale     = sum dZ query . key
 //   d_softcap   = sum dS (tanh(z / softcap) - z / softcap cap'(z))
 //
+// These are p, delta and dS of softmax; other normalisers have their own (reference_normalizer.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
 // them. An excluded pair adds nothing, whatever its numbers are; a dropped one is multiplied by 0.
 // Source: the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
@@ -68,6 +69,7 @@ struct GradientRow {
   const Row<Real>* forward = nullptr;  // its result, and which query of which head
   const HeadInputs<Real>* inputs = nullptr;
   std::vector<int64_t> keys;     // which these are, rising
+  std::vector<Real> scores;      // s
   std::vector<Real> dots;        // query . key
   std::vector<Real> weights;     // p
   std::vector<Real> kept;        // k p

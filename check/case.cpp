@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "check/parse_normalizer.h"
+
 namespace check {
 namespace {
 
@@ -39,7 +41,8 @@ TensorView with_stride_0(TensorView view, const Side& side) {
 }  // namespace
 
 Case::Case(Descriptor drawn)
-    : descriptor(std::move(drawn)), normalizer(rapt::make_normalizer(descriptor.normalizer)) {
+    : descriptor(std::move(drawn)),
+      normalizer(rapt::make_normalizer(to_string(descriptor.normalizer))) {
   Random random(descriptor.seed);
   draw_inputs(random);
   for (MaskSpec& mask : descriptor.masks) {
@@ -139,13 +142,19 @@ Problem Case::for_reference() const {
   if (bias.defined()) p.bias = bias;
   p.scale = descriptor.scale;
   p.softcap = descriptor.softcap;
-  if (descriptor.normalizer == "softmax_plus_one") p.null_score = 0;
+  p.normalizer = descriptor.normalizer;
   p.dropout = descriptor.dropout;
   p.dropout_seed = descriptor.dropout_seed;
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
   // f16 is computed in f32, and so is bf16 without its dot products (attention.h).
   p.rounds_weights =
       descriptor.dtype == DType::bf16 && descriptor.precision == rapt::Precision::automatic;
+  if (descriptor.packed > 0)
+    p.k_len_of = [this](int64_t i) {
+      const auto keys = key_starts.values<int64_t>();
+      const size_t s = sequence_of(query_starts.values<int64_t>(), i);
+      return keys[s + 1] - keys[s];
+    };
   if (!masks.empty() || descriptor.packed > 0)
     p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
       return allowed(leading, i, j);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "check/parse_normalizer.h"
+
 namespace check {
 namespace {
 
@@ -120,7 +122,7 @@ std::string to_string(const Descriptor& d) {
   if (d.has_bias) text += bias_text(d);
   if (d.scale) text += ":scale=" + number_text(*d.scale);
   if (d.softcap) text += ":softcap=" + number_text(*d.softcap);
-  if (d.normalizer != "softmax") text += ":norm=" + d.normalizer;
+  if (d.normalizer != Normalizer()) text += ":norm=" + to_string(d.normalizer);
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
   if (d.invariant) text += ":invariant";
   if (d.packed > 0) text += ":packed=" + std::to_string(d.packed);

@@ -20,7 +20,9 @@
 //              | "bias" [ "=" item { "," item } ]
 //                                              items: dims (default [q,k]), the part that is -inf
 //                                              (default 0), a dtype (default: the query's)
-//              | "scale=" X | "softcap=" X | "norm=" name
+//              | "scale=" X | "softcap=" X
+//              | "norm=" name [ "(" argument { "," argument } ")" ]
+//                                              the normaliser; argument: [ parameter "=" ] X
 //              | "precision=" ( "automatic" | "fma" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
 //              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
@@ -63,6 +65,7 @@
 #include "check/arrays.h"
 #include "check/captures.h"
 #include "check/mask_spec.h"
+#include "check/reference_normalizer.h"
 #include "rapt/attention.h"
 
 namespace check {
@@ -94,7 +97,7 @@ struct Descriptor {
   std::optional<DType> bias_dtype;  // default: dtype
   std::optional<double> scale;
   std::optional<double> softcap;
-  std::string normalizer = "softmax";
+  Normalizer normalizer;
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;
   int64_t packed = 0;  // sequences; 0: not packed

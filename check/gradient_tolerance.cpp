@@ -54,7 +54,9 @@ class GradientFloors {
         key[key_(j, d)] += square((dz_error + dz_rounding) * number(q[d]));
       }
       const double kept = number(row.kept[x]);
-      const double kept_error = (relative_ + 2 * kEpsilon + product_roundoff_) * kept + kTiny;
+      const double dropped = number(row.forward->kept[static_cast<size_t>(j)]);
+      const double kept_error =
+          dropped * weight_errors_[x] + (2 * kEpsilon + product_roundoff_) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         value[value_(j, c)] += square(kept_error * number(d_output[c]));
       bias_linear += ds_error;
@@ -106,14 +108,20 @@ class GradientFloors {
     const double dot = number(forward.dot_terms);
     const double score = dot * (1 + std::sqrt(static_cast<double>(sizes_.head_dim)) / 4);
     const double terms = score + number(forward.bias_terms) + 4 * number(forward.capped_terms);
-    relative_ = (2 + 2 * std::max(1.0, number(forward.lse)) + 2 * terms) * kEpsilon;
+    const Off off{terms * kEpsilon, kEpsilon};
+    const auto statistic = static_cast<double>(forward.statistic);
+    const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
+    weight_errors_.clear();
     double weighted = 0, squares = 0;
     for (size_t x = 0; x < row.keys.size(); ++x) {
-      const double part = number(row.weights[x]) * number(row.d_weights[x]);
-      weighted += part;
-      squares += square(part);
+      const double weight = number(row.weights[x]), d_weight = number(row.d_weights[x]);
+      weight_errors_.push_back(std::visit(
+          [&](const auto& n) { return n.weight_error_again(score_of(x), weight, statistic, off); },
+          forward.normalizer));
+      weighted += weight_errors_[x] * d_weight;
+      squares += square(weight * d_weight);
     }
-    const double delta = relative_ * weighted + sum_ * number(row.output_terms) +
+    const double delta = weighted + sum_ * number(row.output_terms) +
                          output_roundoff_ * number(row.output_squares) +
                          weight_roundoff_ * std::sqrt(squares) + kEpsilon * number(row.given_terms);
     ds_.clear();
@@ -121,9 +129,14 @@ class GradientFloors {
     cap_errors_.clear();
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double difference = number(row.d_weights[x] - row.delta);
-      const double ds = number(row.weights[x]) *
-                            (relative_ * difference + sum_ * number(row.value_terms[x]) + delta) +
-                        kTiny * (1 + difference);
+      const PairErrors of{weight_errors_[x], sum_ * number(row.value_terms[x]), delta};
+      const double ds =
+          std::visit(
+              [&](const auto& n) {
+                return n.d_score_error(score_of(x), number(row.weights[x]), difference, of, off);
+              },
+              forward.normalizer) +
+          kTiny * (1 + difference);
       ds_.push_back(ds);
       const double slope = number(row.slopes[x]);
       double slope_error = 0;
@@ -149,8 +162,7 @@ class GradientFloors {
   Places query_, key_, value_, bias_;
   bool bias_per_row_ = false;
   // Of the current row:
-  double relative_ = 0;
-  std::vector<double> ds_, dz_, cap_errors_;  // of the visible keys
+  std::vector<double> weight_errors_, ds_, dz_, cap_errors_;  // of the visible keys
 };
 
 template <class Real, class Wide>

@@ -7,6 +7,7 @@
 // tolerance.h, and u_g as u_o for the dtype of the gradients. Per row or pair
 //   p      is e^(s - lse): the score's part is S e, and lse, which the forward pass stored, is off
 //            by (2 max(1, |lse|) + S) e: r = (2 + 2 max(1, |lse|) + 2 S) e of itself;
+//            Of other normalisers p, delta and dS are off by what reference_normalizer.h says;
 //   dP     is a sum over value_dim in any order, as a score is over head_dim: with T its terms
 //            (|sum| + sqrt(sum of squares)) e (1/2 + sqrt(value_dim) / 4) T;
 //   delta  is made of the stored output, whose weights are off by r: r sum_j p |dP|, which rounds

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check/law_grid.h"
+#include "check/parse_normalizer.h"
 #include "check/sizes.h"
 
 namespace check {
@@ -22,7 +23,7 @@ class GridProblem {
     layout();
     captures();
     if (at(kScoreAxis) == "softcap") d_.softcap = random_.pick({0.5, 5.0, 30.0});
-    d_.normalizer = at(kNormalizerAxis);
+    normalizer();
     scale();
     if (at(kPrecisionAxis) == "fma") d_.precision = rapt::Precision::fma;
     d_.invariant = at(kInvariantAxis) == "yes";
@@ -34,6 +35,11 @@ class GridProblem {
 
  private:
   std::string_view at(AxisIndex axis) const { return kAxes[axis].values[point_[axis]]; }
+
+  void normalizer() {
+    Scanner in(at(kNormalizerAxis));
+    d_.normalizer = parse_normalizer(in);
+  }
 
   void dtype() {
     const std::string_view name = at(kDTypeAxis);

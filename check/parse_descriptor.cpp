@@ -1,9 +1,9 @@
 // Reads a descriptor: one pass from left to right, by the grammar of descriptor.h.
 #include <algorithm>
 
-#include "check/axes.h"
 #include "check/descriptor.h"
 #include "check/parse_masks.h"
+#include "check/parse_normalizer.h"
 #include "check/scanner.h"
 
 namespace check {
@@ -96,16 +96,7 @@ class DescriptorParser {
       d_.softcap = in_.real(1e-30, kLargest, "a softcap above 0");
     } else if (name == "norm") {
       in_.expect("=");
-      const size_t at = in_.position();
-      d_.normalizer = in_.word();
-      if (std::ranges::find(axis_values::kNormalizer, d_.normalizer) ==
-          std::end(axis_values::kNormalizer)) {
-        in_.go_back_to(at);
-        std::string known;
-        for (const std::string_view one : axis_values::kNormalizer)
-          known += (known.empty() ? "" : " or ") + std::string(one);
-        in_.fail("expected " + known);
-      }
+      d_.normalizer = parse_normalizer(in_);
     } else if (name == "precision") {
       in_.expect("=");
       if (in_.take("fma"))

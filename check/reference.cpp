@@ -49,17 +49,22 @@ class Head {
 
   void attend(int64_t i, Row<Real>& row) {
     row.index = i;
+    row.value = value_;
     row.value_sum = value_sum_;
+    row.normalizer = of_length(p_.normalizer, p_.k_len_of ? p_.k_len_of(i) : sizes_.k_len);
     score(i, row);
     const auto k_len = static_cast<size_t>(sizes_.k_len);
     const auto value_dim = static_cast<size_t>(sizes_.value_dim);
     row.weights.assign(k_len, 0);
+    row.scores.assign(k_len, 0);
     row.seen.assign(k_len, 0);
+    row.kept.assign(k_len, 0);
     row.output.assign(value_dim, 0);
-    row.output_terms.assign(value_dim, 0);
     row.output_squares.assign(value_dim, 0);
-    row.lse = null_score();
-    row.entropy = row.entropy_terms = row.score_mean = 0;
+    row.entropy = row.score_mean = 0;
+    weighed_ = std::visit([&](const auto& n) { return n.weigh(std::span<const Real>(score_)); },
+                          row.normalizer);
+    row.statistic = weighed_.statistic;
     if (!visible_.empty()) weigh(row);
   }
 
@@ -70,14 +75,10 @@ class Head {
     return value_[static_cast<size_t>(j * sizes_.value_dim + c)];
   }
 
-  // -inf: no such key.
-  Real null_score() const { return p_.null_score ? static_cast<Real>(*p_.null_score) : -kInfinity; }
-
   // The visible keys and their scores.
   void score(int64_t i, Row<Real>& row) {
     visible_.clear();
     score_.clear();
-    maximum_ = null_score();
     row.dot_terms = row.bias_terms = row.capped_terms = 0;
     query_row_.clear();
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
@@ -101,7 +102,6 @@ class Head {
       }
       visible_.push_back(j);
       score_.push_back(s + bias);
-      if (!(score_.back() <= maximum_)) maximum_ = score_.back();  // a NaN becomes the maximum
       row.dot_terms =
           std::max(row.dot_terms, std::abs(scale_) * (std::abs(dot) + std::sqrt(squares)));
       row.bias_terms = std::max(row.bias_terms, std::abs(bias));
@@ -109,39 +109,33 @@ class Head {
   }
 
   void weigh(Row<Real>& row) const {
-    // Shifted by the maximum against overflow; a row of only -inf has nothing to shift by.
-    const Real shift = maximum_ == -kInfinity ? Real{0} : maximum_;
     const bool rounds_weights = rounds_ && p_.rounds_weights;
-    Real sum = std::exp(null_score() - shift);
-    for (const Real s : score_) sum += std::exp(s - shift);
-    row.lse = shift + std::log(sum);
     Real mean = 0;
     for (size_t x = 0; x < visible_.size(); ++x) {
-      const Real power = std::exp(score_[x] - shift), weight = power / sum;
-      row.weights[static_cast<size_t>(visible_[x])] = weight;
-      row.seen[static_cast<size_t>(visible_[x])] = 1;
+      const Real power = weighed_.powers[x], weight = power / weighed_.divisor;
+      const auto j = static_cast<size_t>(visible_[x]);
+      row.weights[j] = weight;
+      row.scores[j] = score_[x];
+      row.seen[j] = 1;
       if (weight > 0) {
-        row.entropy -= weight * (score_[x] - shift - std::log(sum));
+        row.entropy -= weight * std::log(weight);
         mean += weight * score_[x];
       }
       const auto dropout =
           dropout_factor<Real>(p_.dropout, p_.dropout_seed, flat_, row.index, visible_[x]);
+      row.kept[j] = dropout;
       const Real kept = dropout * weight;
       const Real factor = rounds_weights ? dropout * rounded(p_.query.dtype, power) : kept;
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
         const Real v = value_at(visible_[x], c);
         row.output[static_cast<size_t>(c)] += factor * v;
-        row.output_terms[static_cast<size_t>(c)] += kept * std::abs(v);
         row.output_squares[static_cast<size_t>(c)] += kept * v * (kept * v);
       }
     }
     row.score_mean = std::abs(mean);
-    for (size_t x = 0; x < visible_.size(); ++x)
-      if (const Real w = row.weights[static_cast<size_t>(visible_[x])]; w > 0)
-        row.entropy_terms += w * std::abs(score_[x] - shift - std::log(sum) + row.entropy);
     for (Real& square : row.output_squares) square = std::sqrt(square);
     for (Real& x : row.output) {
-      if (rounds_weights) x /= sum;
+      if (rounds_weights) x /= weighed_.divisor;
       if (rounds_) x = rounded(p_.output_dtype.value_or(p_.query.dtype), x);
     }
   }
@@ -159,7 +153,7 @@ class Head {
   std::vector<Real> query_row_;  // [head_dim]
   std::vector<int64_t> visible_;
   std::vector<Real> score_;  // of the visible keys
-  Real maximum_ = 0;
+  Weighed<Real> weighed_;    // likewise
 };
 
 }  // namespace
@@ -214,7 +208,7 @@ Result<Real> attention(const Problem& p) {
   for_each_row<Real>(p, {}, [&](const Row<Real>& row) {
     result.output.insert(result.output.end(), row.output.begin(), row.output.end());
     result.weights.insert(result.weights.end(), row.weights.begin(), row.weights.end());
-    result.lse.push_back(row.lse);
+    result.lse.push_back(row.statistic);
   });
   return result;
 }

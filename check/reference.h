@@ -3,18 +3,18 @@
 //
 //   score(i, j)  = cap(scale * sum_d query[i, d] key[j, d]) + bias[i, j]
 //                  cap(s) = softcap * tanh(s / softcap), or s without a softcap
-//   lse(i)       = ln sum_j e^score(i, j)                        over the keys that i may see
-//   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')
+//   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')         over the keys that i may see
+//   lse(i)       = ln sum_j e^score(i, j)
 //   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
 //   entropy(i)   = - sum_j weight(i, j) ln weight(i, j)
 //
-// With a `null_score`, every query sees one key more, of this score and of value 0: e^null_score is
-// in the sums of lse and weight, and in nothing else.
+// weight and lse are those of softmax; other normalisers have their own, and may have another
+// number per row, or none (reference_normalizer.h).
 //
 // A pair is excluded when the predicate is false or the bias is -inf; an excluded pair is as if the
-// key were absent, whatever its key and value hold. A row without keys has output 0, lse -inf (or
-// null_score), weights 0 and entropy 0. Everything else is IEEE arithmetic: NaN and Inf go where
-// the formulas take them.
+// key were absent, whatever its key and value hold. A row without keys has output 0, lse -inf,
+// weights 0 and entropy 0. Everything else is IEEE arithmetic: NaN and Inf go where the formulas
+// take them.
 //
 // The same loops run in long double and double, which are the truth for f64 and for the others, and
 // in the dtype itself ("plain"), whose error says how much error a tensor may have (tolerance.h).
@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "check/captures.h"
+#include "check/reference_normalizer.h"
 #include "rapt/tensor.h"
 
 namespace check {
@@ -44,7 +45,9 @@ struct Problem {
   std::optional<double> scale;
   Allowed allowed;  // empty: all
   std::optional<double> softcap = {};
-  std::optional<double> null_score = {};
+  Normalizer normalizer = {};
+  // The keys of the sequence that query i belongs to; empty: k_len.
+  std::function<int64_t(int64_t i)> k_len_of = {};
   double dropout = 0;  // probability
   uint64_t dropout_seed = 0;
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
@@ -69,15 +72,18 @@ struct Row {
   int64_t head = 0, index = 0;
   std::vector<Real> output;   // [value_dim]
   std::vector<Real> weights;  // [k_len]
+  std::vector<Real> scores;   // [k_len], where the pair is allowed
   std::vector<char> seen;     // [k_len]: is the pair allowed?
-  Real lse = 0, entropy = 0;
-  std::vector<Real> output_terms;    // [value_dim]: sum_j weight |value|, weights after dropout
-  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (weight value)^2), likewise
+  std::vector<Real> kept;     // [k_len]: what dropout multiplies the weight by
+  Normalizer normalizer;      // for the keys of its sequence
+  Real statistic = 0;         // of the normaliser: lse
+  Real entropy = 0;
+  std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (kept weight value)^2)
   Real dot_terms = 0;                // max_j |scale| (|query . key| + |products|_2)
   Real capped_terms = 0;             // max_j |cap(s)|, 0 without a softcap
   Real bias_terms = 0;               // max_j |bias|
-  Real entropy_terms = 0;            // sum_j weight |ln weight + entropy|
   Real score_mean = 0;               // |sum_j weight score|
+  std::span<const Real> value;       // [k_len, value_dim]
   std::span<const Real> value_sum;   // [value_dim]: sum_j |value|, over the finite ones
 };
 

@@ -44,7 +44,7 @@ class Collector {
 
   void add(const Row<Real>& row) {
     output.insert(output.end(), row.output.begin(), row.output.end());
-    lse.push_back(row.lse);
+    lse.push_back(row.statistic);
     if (captures_.entropy) entropy.push_back(row.entropy);
     if (const auto& wanted = captures_.weights) {
       for_weights_row(*wanted, row, [&](int64_t) {
@@ -134,30 +134,39 @@ class Floors {
     const double terms = dot * (1 + std::sqrt(static_cast<double>(sizes_.head_dim)) / 4) +
                          static_cast<double>(row.bias_terms) +
                          4 * static_cast<double>(row.capped_terms);
-    relative_ = (2 + terms) * kEpsilon;
-    const double lse = std::max(1.0, std::abs(static_cast<double>(row.lse)));
+    const Off off{terms * kEpsilon, kEpsilon};
     const int64_t flat = row.head * sizes_.q_len + row.index;
-    into_.lse.floor.push_back((2 * lse + terms) * kEpsilon);
+    const auto statistic = static_cast<double>(row.statistic);
+    into_.lse.floor.push_back(std::visit(
+        [&](const auto& n) {
+          find_errors(n, row, off);
+          return n.statistic_error(statistic, off);
+        },
+        row.normalizer));
     place(into_.lse, flat, 1);
     for (size_t c = 0; c < row.output.size(); ++c) {
       const double rounding = weight_roundoff_ * static_cast<double>(row.output_squares[c]) +
                               output_roundoff_ * static_cast<double>(std::abs(row.output[c])) +
                               output_denormal_;
       into_.output.floor.push_back(
-          (relative_ + dropout_roundings_) * static_cast<double>(row.output_terms[c]) +
-          kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) + rounding);
+          output_errors_[c] + kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) +
+          rounding);
     }
     place(into_.output, flat, sizes_.value_dim);
     if (captures_.entropy) {
-      into_.entropy.floor.push_back(relative_ * static_cast<double>(row.entropy_terms) +
-                                    kEpsilon *
-                                        (2 * (lse + static_cast<double>(row.score_mean)) + terms));
+      const double lse = std::max(1.0, std::abs(statistic));
+      double floor = kEpsilon * (2 * (lse + static_cast<double>(row.score_mean)) + terms);
+      for (size_t j = 0; j < errors_.size(); ++j)
+        if (row.weights[j] > 0)
+          floor +=
+              errors_[j] * static_cast<double>(std::abs(std::log(row.weights[j]) + row.entropy));
+      into_.entropy.floor.push_back(floor);
       place(into_.entropy, flat, 1);
     }
     if (captures_.weights)
       truth.for_weights_row(*captures_.weights, row, [&](int64_t r) {
         for (size_t j = 0; j < row.weights.size(); ++j)
-          into_.weights.floor.push_back(error_of(row.weights[j]));
+          into_.weights.floor.push_back(errors_[j] + kTiny);
         const bool in_order = !sampled_ && *captures_.weights == WeightsWanted{};
         for (int64_t j = 0; j < sizes_.k_len && !in_order; ++j)
           into_.weights.at.push_back(r * sizes_.k_len + j);
@@ -166,10 +175,10 @@ class Floors {
     if (captures_.received)
       for (size_t j = 0; j < row.weights.size(); ++j)
         into_.received.floor[static_cast<size_t>(row.head * sizes_.k_len) + j] +=
-            error_of(row.weights[j]);
+            errors_[j] + kTiny;
     if (captures_.map) {
       into_.map.floor.resize(truth.cells.size(), 0);
-      truth.pool(row, into_.map.floor, [&](size_t j) { return error_of(row.weights[j]); });
+      truth.pool(row, into_.map.floor, [&](size_t j) { return errors_[j] + kTiny; });
     }
   }
 
@@ -177,7 +186,23 @@ class Floors {
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
   static constexpr double kTiny = std::numeric_limits<Real>::min();
 
-  double error_of(Wide weight) const { return relative_ * static_cast<double>(weight) + kTiny; }
+  // Of the row's weights, and of what they make of the values; without what may be flushed to zero.
+  template <class N>
+  void find_errors(const N& normalizer, const Row<Wide>& row, const Off& off) {
+    errors_.assign(row.weights.size(), 0);
+    output_errors_.assign(row.output.size(), 0);
+    const Wide* value = row.value.data();
+    for (size_t j = 0; j < errors_.size(); ++j, value += row.output.size()) {
+      if (!row.seen[j]) continue;
+      const auto weight = static_cast<double>(row.weights[j]);
+      errors_[j] = normalizer.weight_error(static_cast<double>(row.scores[j]), weight,
+                                           static_cast<double>(row.statistic), off);
+      const auto kept = static_cast<double>(row.kept[j]);
+      const double error = kept * (errors_[j] + dropout_roundings_ * weight);
+      for (size_t c = 0; c < row.output.size(); ++c)
+        output_errors_[c] += error * static_cast<double>(std::abs(value[c]));
+    }
+  }
 
   // All rows in order need no places.
   void place(Expectation& e, int64_t flat, int64_t width) const {
@@ -187,9 +212,9 @@ class Floors {
 
   void add_top_k(const Row<Wide>& row, int64_t flat) {
     Expectations::Candidates candidates{flat, {}, {}, row.seen};
-    for (const Wide w : row.weights) {
-      candidates.weights.push_back(w);
-      candidates.error.push_back(error_of(w));
+    for (size_t j = 0; j < errors_.size(); ++j) {
+      candidates.weights.push_back(row.weights[j]);
+      candidates.error.push_back(errors_[j] + kTiny);
     }
     std::vector<double> sorted = candidates.error;
     sort_falling(sorted);
@@ -203,8 +228,9 @@ class Floors {
   const Captures& captures_;
   bool sampled_;
   Expectations& into_;
-  double weight_roundoff_ = 0, output_roundoff_ = 0, output_denormal_ = 0, relative_ = 0;
+  double weight_roundoff_ = 0, output_roundoff_ = 0, output_denormal_ = 0;
   double kept_factor_ = 1, dropout_roundings_ = 0;
+  std::vector<double> errors_, output_errors_;  // [k_len], [value_dim]
 };
 
 // Only the whole rows of `heads` heads, [heads, width], of all of them.

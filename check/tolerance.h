@@ -22,11 +22,13 @@
 //   2^x is within one ulp (e), the sum's inverse and the product with it are two roundings (e).
 // With S = D (1 + sqrt(head_dim) / 4) + B + 4 C:
 //   weight: (2 + S) e p      output: (2 + S) e sum_j p |value|      lse: (2 max(1, |lse|) + S) e
+// of softmax; what a score's S e makes of the weights of other normalisers is said with their
+// formulas (reference_normalizer.h). The output's is that of weights with their values.
 // A weight below the smallest normal number may be flushed to zero, hence that number times
 // 1 or sum_j |value| on top.
 //
 // Dropout makes p 0 or p / (1 - dropout) in the output, what may be flushed included. The factor,
-// rounded, is multiplied into the inverse of the sum: two roundings more, (3 + S) e for the output.
+// rounded, is multiplied into the inverse of the sum: two roundings more, e of p in the output.
 //
 // 16-bit inputs are exact in f32, and lse, weights and captures are f32: e stays that of f32. To
 // the output two roundings to nearest are added, with u_w the half distance of 16-bit numbers at 1
@@ -37,7 +39,7 @@
 //   the result rounds by at most u_o |output|, and below the normal numbers of its dtype by half
 //     its smallest denormal number.
 //
-// The captures are made of weights, whose error is r p with r = (2 + S) e plus what may be flushed:
+// The captures are made of weights, whose error is r p (r = (2 + S) e) plus what may be flushed:
 //   received and map sum, mean: the sum, the mean of these; map max: the largest of the cell;
 //   entropy: H = -sum p ln p. An error r_j p_j of the weights, which still sum to 1, moves it by
 //     sum_j r_j p_j (ln p_j + H), at most r sum_j p |ln p + H|. A kernel takes it as lse - sum p s,

@@ -75,7 +75,7 @@ TEST(GradientIdentities, SumOfValues) {
   const auto without_dropout = [](Descriptor& d) {
     d.dropout = 0;
     d.dropout_seed = 0;
-    d.normalizer = "softmax";
+    d.normalizer = {};
     return d.value_dim > 0;
   };
   for_gradient_problems(150, without_dropout, [](const Case& c, const GradientCase& of, Random&) {
@@ -106,7 +106,7 @@ bool with_bias_of_all_pairs(Descriptor& d) {
 TEST(GradientIdentities, SumOfScores) {
   const auto fits = [](Descriptor& d) {
     d.backward.d_lse = false;
-    d.normalizer = "softmax";
+    d.normalizer = {};
     return with_bias_of_all_pairs(d);
   };
   for_gradient_problems(150, fits, [](const Case& c, const GradientCase& of, Random&) {
@@ -125,7 +125,7 @@ TEST(GradientIdentities, SumOfKeys) {
   const auto fits = [](Descriptor& d) {
     d.backward.d_lse = false;
     d.softcap.reset();
-    d.normalizer = "softmax";
+    d.normalizer = {};
     return true;
   };
   for_gradient_problems(150, fits, [](const Case& c, const GradientCase& of, Random&) {

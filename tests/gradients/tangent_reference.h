@@ -96,6 +96,10 @@ Moving<Real> inverse(const Moving<Real>& a) {
   return function_of(a, f, -f * f, 2 * f * f * f, 2);
 }
 template <class Real>
+Real value_of(const Moving<Real>& a) {
+  return a.value;
+}
+template <class Real>
 Moving<Real> tanh(const Moving<Real>& a) {
   const Real f = std::tanh(a.value), slope = 1 - f * f;
   Moving<Real> y = function_of(a, f, slope, -2 * f * slope, 4);
@@ -208,18 +212,15 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
     };
     for (int64_t i = 0; i < sizes.q_len; ++i) {
       N& lse = m.lse[at(head * sizes.q_len + i)];
-      const Real null_score =
-          p.null_score ? static_cast<Real>(*p.null_score) : -std::numeric_limits<Real>::infinity();
-      lse = N(null_score);
+      const Normalizer normalizer =
+          of_length(p.normalizer, p.k_len_of ? p.k_len_of(i) : sizes.k_len);
       std::vector<int64_t> keys;
       for (int64_t j = 0; j < sizes.k_len; ++j)
         if ((!p.allowed || p.allowed(leading, i, j)) &&
             !(p.bias.defined() && std::isinf(bias.values()(i, j))))
           keys.push_back(j);
-      if (keys.empty()) continue;
       const auto count = static_cast<int64_t>(keys.size());
       std::vector<N> dots, products, scores, weights, kept;
-      Real most = null_score;
       for (const int64_t j : keys) {
         dots.push_back(
             sum_over(sizes.head_dim, [&](int64_t d) { return query(i, d) * key(j, d); }));
@@ -227,13 +228,16 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
         N s = products.back();
         if (p.softcap) s = cap * tanh(s * inverse(cap));
         scores.push_back(p.bias.defined() ? s + bias(i, j) : s);
-        most = std::max(most, scores.back().value);
       }
-      N powers = sum_over(count, [&](int64_t x) { return exp(scores[at(x)] - N(most)); });
-      if (p.null_score) powers = powers + N(std::exp(null_score - most));
-      lse = N(most) + log(powers);
+      lse = std::visit([&](const auto& n) { return n.weigh(std::span<const N>(scores)).statistic; },
+                       normalizer);
+      if (keys.empty()) {
+        lse = N(lse.value);  // does not move
+        continue;
+      }
       for (int64_t x = 0; x < count; ++x) {
-        weights.push_back(exp(scores[at(x)] - lse));
+        weights.push_back(
+            std::visit([&](const auto& n) { return n.weight(scores[at(x)], lse); }, normalizer));
         kept.push_back(weights.back() *
                        N(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, keys[at(x)])));
       }
@@ -254,16 +258,21 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
       const auto given = [&](const Tensor& t) {
         return t.defined() ? static_cast<Real>(values_of(t)[at(head * sizes.q_len + i)]) : Real(0);
       };
-      const N delta =
+      const N of_output =
           sum_over(sizes.value_dim, [&](int64_t v) { return d_output(i, v) * output[at(v)]; }) -
           N(given(g.d_lse), given(motion.d_lse));
+      const N delta = std::visit([&](const auto& n) { return n.delta(of_output); }, normalizer);
       for (int64_t x = 0; x < count; ++x) {
         const int64_t j = keys[at(x)];
         const N factor(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, j));
         const N d_weight = factor * sum_over(sizes.value_dim, [&](int64_t v) {
                              return d_output(i, v) * value(j, v);
                            });
-        const N d_score = weights[at(x)] * (d_weight - delta);
+        const N d_score = std::visit(
+            [&](const auto& n) {
+              return n.d_score(scores[at(x)], weights[at(x)], d_weight, delta);
+            },
+            normalizer);
         const auto add = [](N& to, const N& term) { to = to + term; };
         for (int64_t v = 0; v < sizes.value_dim; ++v)
           add(m.value[to_value(j, v)], kept[at(x)] * d_output(i, v));

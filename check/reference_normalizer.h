@@ -1,0 +1,89 @@
+#pragma once
+// The normalisers as the references know them: how the scores of a row become weights, and how
+// gradients of weights become those of scores. One struct each, a file each, all of them in
+// `Normalizer` below; with
+//
+//   kName, kParameters   as the library calls them; a parameter that was not given is nullopt
+//   kHasLse              is the number per row an lse, which may have a gradient?
+//   of_length(n)         the same for rows over n keys, seen or not: what parameters that were not
+//                        given are there
+//   weigh(scores)        of the keys that a query sees, maybe none: see Weighed
+//   weight(score, statistic)   the weight of one key again, as the backward pass makes it
+//   delta(of_output)     what d_score() subtracts; of_output is that of softmax:
+//                        d_output . output + sum_j p d_weights - d_statistic
+//   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
+//
+// over numbers T: a Real (float, double, long double), or one that knows how it moves, which has
+// exp(), log(), inverse(), value_of() and positive_part(), too. And how far off the dtype may be:
+//
+//   weight_error(score, weight, statistic, off)         of weigh()
+//   statistic_error(statistic, off)
+//   weight_error_again(score, weight, statistic, off)   of weight(): the statistic was stored
+//   d_score_error(score, weight, difference, of, off)   difference = d_weight - delta
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace check {
+
+// How far every score may be off, and one operation of the dtype, relative to its result.
+struct Off {
+  double score, epsilon;
+};
+
+// How far off is what d_score() is made of.
+struct PairErrors {
+  double weight, d_weight, delta;
+};
+
+// weight = power / divisor. Where the products round weights to 16 bits, it is powers that are
+// rounded.
+template <class T>
+struct Weighed {
+  std::vector<T> powers;
+  T divisor = T(1), statistic = T(0);
+};
+
+// A parameter of the normaliser N: a number in [least, most].
+template <class N>
+struct NormalizerParameter {
+  std::string_view name;
+  std::optional<double> N::*value;
+  double least, most;
+  bool whole;
+};
+
+template <class Real>
+Real value_of(Real x) {
+  return x;
+}
+template <class Real>
+Real inverse(Real x) {
+  return 1 / x;
+}
+template <class Real>
+Real positive_part(Real x) {
+  return x <= 0 ? Real{0} : x;  // a NaN stays
+}
+
+}  // namespace check
+
+#include "check/reference_softmax.h"
+
+namespace check {
+
+using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference>;
+
+inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
+  return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);
+}
+inline bool has_lse(const Normalizer& normalizer) {
+  return std::visit([](const auto& n) { return n.kHasLse; }, normalizer);
+}
+
+}  // namespace check

@@ -1,0 +1,85 @@
+#pragma once
+// Softmax and those that differ from it by what is in the denominator already: see
+// reference_normalizer.h.
+//
+//   lse = ln (e^null_score + sum_j e^score_j)        weight_j = e^(score_j - lse)
+//
+// as if every query saw a key more, of this score and of value 0. Errors, with e and S of
+// tolerance.h and each score off by S e: a weight (2 + S) e of itself, 2^x, the sum's inverse and
+// the product with it being three roundings and S containing what the sum adds; the lse
+// (2 max(1, |lse|) + S) e; weights made again from it both together.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "check/reference_normalizer.h"
+
+namespace check {
+
+template <class Self>
+struct SoftmaxFamily {
+  static constexpr bool kHasLse = true;
+  static constexpr std::array<NormalizerParameter<Self>, 0> kParameters = {};
+  bool operator==(const SoftmaxFamily&) const = default;
+
+  Self of_length(int64_t) const { return static_cast<const Self&>(*this); }
+
+  template <class T>
+  Weighed<T> weigh(std::span<const T> scores) const {
+    using Real = decltype(value_of(T()));
+    using std::exp, std::log;
+    const auto null_score = static_cast<Real>(Self::kNullScore);
+    Real most = null_score;
+    for (const T& s : scores)
+      if (!(value_of(s) <= most)) most = value_of(s);  // a NaN becomes the maximum
+    // Shifted by the maximum against overflow; a row of only -inf has nothing to shift by.
+    const Real shift = most == -std::numeric_limits<Real>::infinity() ? Real{0} : most;
+    Weighed<T> row;
+    row.divisor = T(std::exp(null_score - shift));
+    for (const T& s : scores) {
+      row.powers.push_back(exp(s - T(shift)));
+      row.divisor = row.divisor + row.powers.back();
+    }
+    row.statistic = T(shift) + log(row.divisor);
+    return row;
+  }
+  template <class T>
+  T weight(const T& score, const T& statistic) const {
+    using std::exp;
+    return exp(score - statistic);
+  }
+  template <class T>
+  T delta(const T& of_output) const {
+    return of_output;
+  }
+  template <class T>
+  T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
+    return weight * (d_weight - delta);
+  }
+
+  double weight_error(double, double weight, double, const Off& off) const {
+    return (2 * off.epsilon + off.score) * weight;
+  }
+  double statistic_error(double statistic, const Off& off) const {
+    return 2 * std::max(1.0, std::abs(statistic)) * off.epsilon + off.score;
+  }
+  double weight_error_again(double score, double weight, double statistic, const Off& off) const {
+    return weight_error(score, weight, statistic, off) + statistic_error(statistic, off) * weight;
+  }
+  double d_score_error(double, double weight, double difference, const PairErrors& of,
+                       const Off&) const {
+    return of.weight * std::abs(difference) + weight * (of.d_weight + of.delta);
+  }
+};
+
+struct SoftmaxReference : SoftmaxFamily<SoftmaxReference> {
+  static constexpr std::string_view kName = "softmax";
+  static constexpr double kNullScore = -std::numeric_limits<double>::infinity();  // no such key
+};
+
+struct SoftmaxPlusOneReference : SoftmaxFamily<SoftmaxPlusOneReference> {
+  static constexpr std::string_view kName = "softmax_plus_one";
+  static constexpr double kNullScore = 0;
+};
+
+}  // namespace check
