@@ -80,7 +80,7 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
         {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
         {"additive bias", ":bias", {1.25, 1.25}, 4096},
-        {"softcap", ":softcap=30", {}, 4096}};
+        {"softcap", ":score=softcap(30)", {}, 4096}};
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
     for (const Option& option : options) {
       if (n > option.longest) continue;

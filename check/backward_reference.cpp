@@ -96,8 +96,6 @@ Real scale_of(const Problem& p, const Sizes& sizes) {
   return p.scale ? static_cast<Real>(*p.scale) : 1 / std::sqrt(static_cast<Real>(sizes.head_dim));
 }
 
-size_t size(int64_t n) { return static_cast<size_t>(n); }
-
 template <class Real>
 class RowOfGradients {
  public:
@@ -118,13 +116,13 @@ class RowOfGradients {
     g_.output_terms = output.terms();
     g_.output_squares = std::sqrt(output.squares);
     g_.given_terms = std::abs(d_lse);
-    given_.assign(size(sizes_.k_len), 0);
+    given_.assign(size_t(sizes_.k_len), 0);
     if (in_.d_weights.defined()) add_given(in_, sizes_, row, given_);
     Real given_sum = 0;
     for (int64_t j = 0; j < sizes_.k_len; ++j) {
-      if (!row.seen[size(j)]) continue;
+      if (!row.seen[size_t(j)]) continue;
       const Real p = weigh(row, j);
-      const Real given = given_[size(j)];
+      const Real given = given_[size_t(j)];
       pass_back(row, j, p, given);
       given_sum += p * given;
       g_.given_terms += p * std::abs(given);
@@ -138,7 +136,7 @@ class RowOfGradients {
         },
         row.normalizer);
     for (size_t x = 0; x < g_.keys.size(); ++x)
-      g_.d_products.push_back(g_.d_scores[x] * g_.slopes[x]);
+      g_.d_products.push_back(g_.d_scores[x] * g_.slopes[x].value);
     return g_;
   }
 
@@ -146,18 +144,21 @@ class RowOfGradients {
   // What there is per key; the memory stays for the next row.
   void clear() {
     g_.keys.clear();
+    g_.slopes.clear();
+    g_.number_slopes.clear();
+    g_.number_at.clear();
     for (std::vector<Real>* of_keys :
          {&g_.dots, &g_.scores, &g_.weights, &g_.kept, &g_.d_weights, &g_.d_scores, &g_.d_products,
-          &g_.slopes, &g_.cap_slopes, &g_.dot_terms, &g_.value_terms})
+          &g_.dot_terms, &g_.value_terms})
       of_keys->clear();
   }
 
   void enter(int64_t head) {
     head_ = head;
     inputs_ = inputs_of<Real>(p_, in_, sizes_, head);
-    const Index leading = leading_index(head, sizes_.leading);
-    if (p_.bias.defined()) bias_ = matrix_of(p_.bias, leading, sizes_.leading);
-    if (in_.d_lse.defined()) d_lse_ = matrix_of(d_lse_column_, leading, sizes_.leading);
+    leading_ = leading_index(head, sizes_.leading);
+    if (p_.bias.defined()) bias_ = matrix_of(p_.bias, leading_, sizes_.leading);
+    if (in_.d_lse.defined()) d_lse_ = matrix_of(d_lse_column_, leading_, sizes_.leading);
   }
 
   // The weight of key j from its score and the row's statistic, with what the score is made of.
@@ -165,19 +166,17 @@ class RowOfGradients {
     const Real *query = inputs_.query_row(row.index), *key = inputs_.key_row(j);
     Dot<Real> dot;
     for (int64_t d = 0; d < sizes_.head_dim; ++d) dot.add(query[d], key[d]);
-    Real score = scale_ * dot.sum, slope = 1;
-    if (p_.softcap) {
-      const auto cap = static_cast<Real>(*p_.softcap);
-      const Real part = score / cap, t = std::tanh(part);
-      slope = 1 - t * t;
-      g_.cap_slopes.push_back(t - part * slope);
-      score = cap * t;
-    }
+    const auto chain =
+        chain_of(p_.scores, product_of(scale_, dot.sum, dot.terms(), sizes_.head_dim),
+                 place_of(p_, sizes_, leading_, row.index, j));
+    Real score = chain.score.value;
+    g_.number_slopes.insert(g_.number_slopes.end(), chain.by_number.begin(), chain.by_number.end());
+    g_.number_at.insert(g_.number_at.end(), chain.number_at.begin(), chain.number_at.end());
     if (p_.bias.defined()) score += static_cast<Real>(bias_(row.index, j));
     g_.keys.push_back(j);
     g_.dots.push_back(dot.sum);
     g_.dot_terms.push_back(dot.terms());
-    g_.slopes.push_back(slope);
+    g_.slopes.push_back(chain.slope);
     g_.scores.push_back(score);
     g_.weights.push_back(
         std::visit([&](const auto& n) { return n.weight(score, row.statistic); }, row.normalizer));
@@ -200,6 +199,7 @@ class RowOfGradients {
   const Real scale_;
   TensorView d_lse_column_;
   int64_t head_ = -1;
+  Index leading_;  // of the head
   HeadInputs<Real> inputs_;
   Matrix bias_, d_lse_;
   std::vector<Real> given_;  // [k_len], of d_weights in this row
@@ -212,11 +212,14 @@ class Sums {
  public:
   Sums(const Problem& p, const Incoming& in, const Sizes& sizes)
       : p_(p), in_(in), sizes_(sizes), scale_(scale_of<Real>(p, sizes)) {
-    const auto zeros = [](const TensorView& t) { return std::vector<Real>(size(count_of(t)), 0); };
+    const auto zeros = [](const TensorView& t) {
+      return std::vector<Real>(size_t(count_of(t)), 0);
+    };
     sums_.query = zeros(p.query);
     sums_.key = zeros(p.key);
     sums_.value = zeros(p.value);
     if (p.bias.defined()) sums_.bias = zeros(p.bias);
+    sums_.numbers.assign(size_t(count_of_numbers(p.scores)), 0);
   }
 
   void add(const GradientRow<Real>& row) {
@@ -235,7 +238,10 @@ class Sums {
         sums_.value[value_(j, c)] += kept * d_output[c];
       if (p_.bias.defined()) sums_.bias[bias_(i, j)] += row.d_scores[x];
       sums_.scale += dz * row.dots[x];
-      if (p_.softcap) sums_.softcap += row.d_scores[x] * row.cap_slopes[x];
+      const size_t scores = p_.scores.size();
+      for (size_t at = x * scores; at < (x + 1) * scores; ++at)
+        if (row.number_at[at] >= 0)
+          sums_.numbers[size_t(row.number_at[at])] += row.d_scores[x] * row.number_slopes[at].value;
     }
   }
 

@@ -4,17 +4,17 @@
 //
 //   L = sum d_output o output + sum d_lse lse + sum d_weights o weights
 //
-// and, per query i and key j that it may see, z = scale query . key, s = cap(z) + bias,
+// and, per query i and key j that it may see, z = scale query . key, s = f(z) + bias,
 // p = e^(s - lse) and k = kept / (1 - dropout), 1 without dropout:
 //
 //   dP(i, j)    = k d_output(i) . value(j) + d_weights(i, j)
 //   delta(i)    = d_output(i) . output(i) + sum_j p d_weights(i, j) - d_lse(i)
 //   dS(i, j)    = p (dP - delta)
-//   dZ(i, j)    = dS cap'(z),                 cap'(z) = 1 - tanh(z / softcap)^2
+//   dZ(i, j)    = dS f'(z)                    f: the scores of the list (score_spec.h)
 //   d_query(i)  = scale sum_j dZ key(j)       d_key(j) = scale sum_i dZ query(i)
 //   d_value(j)  = sum_i k p d_output(i)       d_bias   = sum dS over what shares the element
 //   d_scale     = sum dZ query . key
-//   d_softcap   = sum dS (tanh(z / softcap) - z / softcap cap'(z))
+//   d_number    = sum dS df/dnumber           of every number of a score
 //
 // These are p, delta and dS of softmax; other normalisers have their own (reference_normalizer.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
@@ -68,16 +68,17 @@ template <class Real>
 struct GradientRow {
   const Row<Real>* forward = nullptr;  // its result, and which query of which head
   const HeadInputs<Real>* inputs = nullptr;
-  std::vector<int64_t> keys;     // which these are, rising
-  std::vector<Real> scores;      // s
-  std::vector<Real> dots;        // query . key
-  std::vector<Real> weights;     // p
-  std::vector<Real> kept;        // k p
-  std::vector<Real> d_weights;   // dP
-  std::vector<Real> d_scores;    // dS
-  std::vector<Real> d_products;  // dZ
-  std::vector<Real> slopes;      // cap'(z)
-  std::vector<Real> cap_slopes;  // the derivative of cap(z) by softcap; empty without one
+  std::vector<int64_t> keys;                // which these are, rising
+  std::vector<Real> scores;                 // s
+  std::vector<Real> dots;                   // query . key
+  std::vector<Real> weights;                // p
+  std::vector<Real> kept;                   // k p
+  std::vector<Real> d_weights;              // dP
+  std::vector<Real> d_scores;               // dS
+  std::vector<Real> d_products;             // dZ
+  std::vector<Moving<Real>> slopes;         // f'(z), with its error
+  std::vector<Moving<Real>> number_slopes;  // [keys][scores] df/dnumber, likewise
+  std::vector<int64_t> number_at;           // [keys][scores] of which number of all; -1: none
   Real delta = 0;
   // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
   std::vector<Real> dot_terms;    // of query . key
@@ -108,7 +109,8 @@ struct Gradients {
   std::vector<Real> key;    // [..., k_len, head_dim]
   std::vector<Real> value;  // [..., k_len, value_dim]
   std::vector<Real> bias;   // as the bias; empty without one
-  Real scale = 0, softcap = 0;
+  Real scale = 0;
+  std::vector<Real> numbers;  // of all scores, in their order, as d_score_parameters
 };
 // Calls also(row), if it is there, as for_each_gradient_row() does.
 template <class Real>

@@ -58,10 +58,11 @@ Case::Case(Descriptor drawn)
   options.invariant = descriptor.invariant;
   options.dropout = {descriptor.dropout, descriptor.dropout_seed};
   options.normalizer = normalizer;
-  if (descriptor.softcap) {
-    softcap.cap = *descriptor.softcap;
-    options.scores = {softcap};
+  for (ScoreSpec& score : descriptor.scores) {
+    score.draw(random, descriptor.dtype, score_numbers);
+    scores.push_back(score.make());
   }
+  options.scores = refs_of(scores);
 }
 
 void Case::draw_inputs(Random& random) {
@@ -113,20 +114,22 @@ rapt::AttentionOptions Case::wanted_options() const {
   return wanted;
 }
 
+std::optional<PairPlace> Case::place_of(std::span<const int64_t> leading, int64_t i,
+                                        int64_t j) const {
+  if (descriptor.packed == 0)
+    return PairPlace{leading, descriptor.leading, i, j, descriptor.q_len, descriptor.k_len};
+  // A sequence sees its own keys only, and its positions count from its own start.
+  const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
+  const size_t s = sequence_of(queries, i);
+  if (j < keys[s] || j >= keys[s + 1]) return {};
+  return PairPlace{leading,     descriptor.leading,          i - queries[s],
+                   j - keys[s], queries[s + 1] - queries[s], keys[s + 1] - keys[s]};
+}
+
 bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const {
-  HeadOfMask head{leading, descriptor.leading, descriptor.q_len, descriptor.k_len};
-  if (descriptor.packed > 0) {
-    // A sequence sees its own keys only, and its positions count from its own start.
-    const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
-    const size_t s = sequence_of(queries, i);
-    if (j < keys[s] || j >= keys[s + 1]) return false;
-    i -= queries[s];
-    j -= keys[s];
-    head.q_len = queries[s + 1] - queries[s];
-    head.k_len = keys[s + 1] - keys[s];
-  }
-  return std::ranges::all_of(descriptor.masks,
-                             [&](const MaskSpec& mask) { return mask.allowed(head, i, j); });
+  const std::optional<PairPlace> place = place_of(leading, i, j);
+  return place && std::ranges::all_of(descriptor.masks,
+                                      [&](const MaskSpec& mask) { return mask.allowed(*place); });
 }
 
 int64_t Case::first_key(int64_t query_position) const {
@@ -141,8 +144,12 @@ Problem Case::for_reference() const {
   p.value = value;
   if (bias.defined()) p.bias = bias;
   p.scale = descriptor.scale;
-  p.softcap = descriptor.softcap;
   p.normalizer = descriptor.normalizer;
+  p.scores = descriptor.scores;
+  if (descriptor.packed > 0)
+    p.placed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
+      return *place_of(leading, i, j);
+    };
   p.dropout = descriptor.dropout;
   p.dropout_seed = descriptor.dropout_seed;
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);

@@ -7,7 +7,6 @@
 #include "check/reference.h"
 #include "rapt/attention.h"
 #include "rapt/catalogue.h"
-#include "rapt/score/softcap.h"
 
 namespace check {
 
@@ -22,10 +21,10 @@ class Case {
   Tensor query, key, value, bias;  // dense; bias may be absent
   Strided strided_query, strided_key, strided_value, strided_bias;
   Tensor query_starts, key_starts;  // [sequences + 1] of packed sequences
-  std::vector<Tensor> mask_values;
+  std::vector<Tensor> mask_values, score_numbers;
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> mask_pointers;
-  rapt::Softcap softcap;
+  std::vector<rapt::MadeScore> scores;
   rapt::MadeNormalizer normalizer;
   rapt::AttentionOptions options;  // over the dense tensors, without captures
 
@@ -37,6 +36,8 @@ class Case {
   // Options over the bias as laid out, with the captures of the descriptor.
   rapt::AttentionOptions wanted_options() const;
 
+  // Where a pair stands in its own sequence; nothing for one of different sequences.
+  std::optional<PairPlace> place_of(std::span<const int64_t> leading, int64_t i, int64_t j) const;
   bool allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const;
   // Where the keys of the query's sequence start: what its top_keys count from.
   int64_t first_key(int64_t query_position) const;

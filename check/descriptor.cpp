@@ -121,7 +121,8 @@ std::string to_string(const Descriptor& d) {
   text += masks_text(d);
   if (d.has_bias) text += bias_text(d);
   if (d.scale) text += ":scale=" + number_text(*d.scale);
-  if (d.softcap) text += ":softcap=" + number_text(*d.softcap);
+  for (size_t s = 0; s < d.scores.size(); ++s)
+    text += (s == 0 ? ":score=" : ",") + to_string(d.scores[s], d.leading);
   if (d.normalizer != Normalizer()) text += ":norm=" + to_string(d.normalizer);
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
   if (d.invariant) text += ":invariant";

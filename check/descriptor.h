@@ -20,7 +20,7 @@
 //              | "bias" [ "=" item { "," item } ]
 //                                              items: dims (default [q,k]), the part that is -inf
 //                                              (default 0), a dtype (default: the query's)
-//              | "scale=" X | "softcap=" X
+//              | "scale=" X | "score=" score { "," score }
 //              | "norm=" name [ "(" argument { "," argument } ")" ]
 //                                              the normaliser; argument: [ parameter "=" ] X
 //              | "precision=" ( "automatic" | "fma" ) | "invariant"
@@ -34,6 +34,8 @@
 //                                              (16-bit inputs have gradients in f32), two (passes)
 //              | "magnitude=" X                of query, key and value (default 1)
 //              | "seed=" N                     of all values (default 0)
+//   score      = "softcap(" X ")" | "head_scale" [ "(" dims ")" ]
+//                                              default dims: the heads
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
 //                                              a dimension of stride 0
 //   layout     = dense | padded | transposed | negative | strided | interleaved
@@ -66,6 +68,7 @@
 #include "check/captures.h"
 #include "check/mask_spec.h"
 #include "check/reference_normalizer.h"
+#include "check/score_spec.h"
 #include "rapt/attention.h"
 
 namespace check {
@@ -96,7 +99,7 @@ struct Descriptor {
   double excluded_by_bias = 0;      // part of the bias that is -inf
   std::optional<DType> bias_dtype;  // default: dtype
   std::optional<double> scale;
-  std::optional<double> softcap;
+  std::vector<ScoreSpec> scores;  // in this order
   Normalizer normalizer;
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;

@@ -76,7 +76,7 @@ rapt::BackwardRequest GradientCase::request() const {
   rapt::BackwardRequest request;
   request.bias = c.descriptor.has_bias;
   request.scale = true;
-  request.score_parameters = c.descriptor.softcap.has_value();
+  request.score_parameters = count_of_numbers(c.descriptor.scores) > 0;
   if (c.descriptor.backward.f32) request.dtype = DType::f32;
   if (c.descriptor.backward.two_passes) request.passes = rapt::BackwardPasses::two;
   return request;

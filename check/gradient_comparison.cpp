@@ -34,9 +34,9 @@ Comparison compare(const GradientCase& g, const rapt::Gradients& got) {
   tensor("d_value", got.d_value, true, stored, g.c.value.dims(), expected.value);
   tensor("d_bias", got.d_bias, request.bias, summed, d.bias_dims, expected.bias);
   tensor("d_scale", got.d_scale, true, DType::f64, {}, expected.scale);
-  const Dims one = {1};
-  tensor("d_score_parameters", got.d_score_parameters, request.score_parameters, DType::f64, one,
-         expected.softcap);
+  const Dims numbers = {count_of_numbers(d.scores)};
+  tensor("d_score_parameters", got.d_score_parameters, request.score_parameters, DType::f64,
+         numbers, expected.numbers);
   return comparison;
 }
 

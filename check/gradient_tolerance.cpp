@@ -9,7 +9,8 @@ namespace {
 
 using rapt::DType;
 
-double square(double x) { return x * x; }
+// Squares of what is as small as an f64 may be.
+long double square(long double x) { return x * x; }
 
 // The floors of all gradients, from the rows of the truth.
 template <class Real, class Wide>
@@ -27,12 +28,13 @@ class GradientFloors {
     sum_ = sum_over(sizes_.value_dim);
     dot_ = sum_over(sizes_.head_dim);
     const auto zeros = [](const rapt::TensorView& t) {
-      return std::vector<double>(static_cast<size_t>(t.count()), 0);
+      return std::vector<long double>(static_cast<size_t>(t.count()), 0);
     };
     query = zeros(p.query);
     key = zeros(p.key);
     value = zeros(p.value);
     bias = zeros(p.bias);
+    numbers.assign(static_cast<size_t>(count_of_numbers(p.scores)), 0);
   }
 
   void add(const GradientRow<Wide>& row) {
@@ -41,7 +43,8 @@ class GradientFloors {
     const int64_t i = row.forward->index;
     const Wide *q = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
     std::vector<double> linear(static_cast<size_t>(sizes_.head_dim), 0);
-    double scale_linear = 0, cap_linear = 0, bias_linear = 0;
+    std::vector<double> numbers_linear(numbers.size(), 0);
+    double scale_linear = 0, bias_linear = 0;
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Wide* k = row.inputs->key_row(j);
@@ -63,25 +66,29 @@ class GradientFloors {
       if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(ds_error);
       scale_linear += dz_error * number(row.dots[x]) + dz * dot_ * number(row.dot_terms[x]);
       scale += square(dz_rounding * number(row.dots[x]));
-      if (p_.softcap) {
-        const double slope = number(row.cap_slopes[x]) + cap_errors_[x];
-        cap_linear += ds_error * slope + ds * cap_errors_[x];
+      const size_t scores = p_.scores.size();
+      for (size_t s = x * scores; s < (x + 1) * scores; ++s) {
+        if (row.number_at[s] < 0) continue;
+        const double error = kEpsilon * row.number_slopes[s].value_error;
+        numbers_linear[static_cast<size_t>(row.number_at[s])] +=
+            ds_error * (number(row.number_slopes[s].value) + error) + ds * error;
       }
     }
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);
     if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
     scale += square(scale_linear);
-    cap += square(cap_linear);
+    for (size_t n = 0; n < numbers.size(); ++n) numbers[n] += square(numbers_linear[n]);
   }
 
-  std::vector<double> query, key, value, bias;  // squares of what rows add
-  double scale = 0, cap = 0;
+  std::vector<long double> query, key, value, bias, numbers;  // squares of what rows add
+  long double scale = 0;
 
   // Of one element of query, key or value: the root, and the rounding to its dtype.
-  double stored(double squares, double factor, Wide truth) const {
-    return factor * std::sqrt(squares) + unit_roundoff(gradient_dtype_) * number(truth) +
-           smallest_denormal(gradient_dtype_) / 2 + kTiny;
+  double stored(long double squares, double factor, Wide truth) const {
+    return factor * static_cast<double>(std::sqrt(squares)) +
+           unit_roundoff(gradient_dtype_) * number(truth) + smallest_denormal(gradient_dtype_) / 2 +
+           kTiny;
   }
   double scale_of_products() const { return scale_; }
   static constexpr double tiny() { return kTiny; }
@@ -102,13 +109,10 @@ class GradientFloors {
     bias_per_row_ = p_.bias.shape[p_.bias.rank - 1] == 1;
   }
 
-  // Of every pair of the row: the errors of dS and dZ, and of the derivative by the cap.
+  // Of every pair of the row: the errors of dS and dZ.
   void errors_of(const GradientRow<Wide>& row) {
     const Row<Wide>& forward = *row.forward;
-    const double dot = number(forward.dot_terms);
-    const double score = dot * (1 + std::sqrt(static_cast<double>(sizes_.head_dim)) / 4);
-    const double terms = score + number(forward.bias_terms) + 4 * number(forward.capped_terms);
-    const Off off{terms * kEpsilon, kEpsilon};
+    const Off off{forward.score_error * kEpsilon, kEpsilon};
     const auto statistic = static_cast<double>(forward.statistic);
     const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
     weight_errors_.clear();
@@ -119,14 +123,13 @@ class GradientFloors {
           [&](const auto& n) { return n.weight_error_again(score_of(x), weight, statistic, off); },
           forward.normalizer));
       weighted += weight_errors_[x] * d_weight;
-      squares += square(weight * d_weight);
+      squares += weight * d_weight * (weight * d_weight);
     }
     const double delta = weighted + sum_ * number(row.output_terms) +
                          output_roundoff_ * number(row.output_squares) +
                          weight_roundoff_ * std::sqrt(squares) + kEpsilon * number(row.given_terms);
     ds_.clear();
     dz_.clear();
-    cap_errors_.clear();
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double difference = number(row.d_weights[x] - row.delta);
       const PairErrors of{weight_errors_[x], sum_ * number(row.value_terms[x]), delta};
@@ -138,18 +141,8 @@ class GradientFloors {
               forward.normalizer) +
           kTiny * (1 + difference);
       ds_.push_back(ds);
-      const double slope = number(row.slopes[x]);
-      double slope_error = 0;
-      if (p_.softcap) {
-        const double t = std::sqrt(std::max(0.0, 1 - slope));
-        const double argument = score * kEpsilon / *p_.softcap;
-        slope_error = 4 * kEpsilon + 2 * t * slope * argument;
-        // t - z / softcap cap': both terms round, and z / softcap is atanh t.
-        const double part = scale_ * number(row.dots[x]) / *p_.softcap;
-        cap_errors_.push_back(4 * kEpsilon * (t + part * slope + part * t) +
-                              2 * part * t * slope * argument);
-      }
-      dz_.push_back(ds * slope + number(row.d_scores[x]) * slope_error);
+      dz_.push_back(ds * number(row.slopes[x].value) +
+                    number(row.d_scores[x]) * kEpsilon * row.slopes[x].value_error);
     }
   }
 
@@ -162,7 +155,7 @@ class GradientFloors {
   Places query_, key_, value_, bias_;
   bool bias_per_row_ = false;
   // Of the current row:
-  std::vector<double> weight_errors_, ds_, dz_, cap_errors_;  // of the visible keys
+  std::vector<double> weight_errors_, ds_, dz_;  // of the visible keys
 };
 
 template <class Real, class Wide>
@@ -178,7 +171,7 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
     into.plain.assign(narrow.begin(), narrow.end());
   };
   const auto stored = [&](Expectation& into, const std::vector<Wide>& wide,
-                          const std::vector<Real>& narrow, const std::vector<double>& squares,
+                          const std::vector<Real>& narrow, const std::vector<long double>& squares,
                           double factor) {
     fill(into, wide, narrow);
     for (size_t i = 0; i < wide.size(); ++i)
@@ -188,14 +181,13 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
   stored(e.key, truth.key, plain.key, floors.key, floors.scale_of_products());
   stored(e.value, truth.value, plain.value, floors.value, 1);
   fill(e.bias, truth.bias, plain.bias);
-  for (const double squares : floors.bias)
-    e.bias.floor.push_back(std::sqrt(squares) + floors.tiny());
+  for (const long double squares : floors.bias)
+    e.bias.floor.push_back(static_cast<double>(std::sqrt(squares)) + floors.tiny());
   fill(e.scale, {truth.scale}, {plain.scale});
-  e.scale.floor = {std::sqrt(floors.scale) + floors.tiny()};
-  if (p.softcap) {
-    fill(e.softcap, {truth.softcap}, {plain.softcap});
-    e.softcap.floor = {std::sqrt(floors.cap) + floors.tiny()};
-  }
+  e.scale.floor = {static_cast<double>(std::sqrt(floors.scale)) + floors.tiny()};
+  fill(e.numbers, truth.numbers, plain.numbers);
+  for (const long double squares : floors.numbers)
+    e.numbers.floor.push_back(static_cast<double>(std::sqrt(squares)) + floors.tiny());
   return e;
 }
 

@@ -17,13 +17,14 @@
 //            d_output . output, e of what is given (d_weights, d_lse);
 //   dS     = p (dP - delta): p (r |dP - delta| + error of dP + error of delta), and what may be
 //            flushed to zero;
-//   dZ     = dS cap': the error of dS times cap', and of cap' = 1 - t^2 four roundings and what the
-//            argument's error makes of it: |dS| (4 e + 2 |t| cap' S e / softcap).
-// Where a derivative is small beside its own error, as that by the cap near 0, its error meets that
-// of dS. Every product of them is rounded once (e) as it is added up, after the factors k p and dZ
-// may have been rounded to 16 bits: u_w of each (0 if d_output has another dtype), independent, in
-// quadrature. What one query adds to one element otherwise is summed as it is, since its errors
-// have causes in common: delta, lse. Those of different queries do not, and add up in quadrature.
+//   dZ     = dS f': the error of dS times f', and |dS| times that of f', which a running error
+//            analysis of its formula finds (moving.h), of the argument that has the score's error.
+// The derivative by a number of a score has its error likewise; where it is small beside that, as
+// by the cap near 0, the error meets that of dS. Every product of them is rounded once (e) as it is
+// added up, after the factors k p and dZ may have been rounded to 16 bits: u_w of each (0 if
+// d_output has another dtype), independent, in quadrature. What one query adds to one element
+// otherwise is summed as it is, since its errors have causes in common: delta, lse. Those of
+// different queries do not, and add up in quadrature.
 #include "check/backward_reference.h"
 #include "check/tolerance.h"
 
@@ -33,7 +34,7 @@ struct GradientExpectations {
   Expectation query, key, value;  // in the shapes of the inputs
   Expectation bias;               // as the bias; empty without one
   Expectation scale;              // [1]
-  Expectation softcap;            // [1]; empty without one
+  Expectation numbers;            // [numbers] of all scores; empty without
 };
 
 // Runs the reference in the problem's dtype and in the next larger type. With a sample: of the loss

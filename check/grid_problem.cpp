@@ -22,7 +22,7 @@ class GridProblem {
     bias();
     layout();
     captures();
-    if (at(kScoreAxis) == "softcap") d_.softcap = random_.pick({0.5, 5.0, 30.0});
+    scores();
     normalizer();
     scale();
     if (at(kPrecisionAxis) == "fma") d_.precision = rapt::Precision::fma;
@@ -333,6 +333,36 @@ class GridProblem {
     if (name == "top-k" || all) wanted.top_k = random_.between(1, std::min<int64_t>(d_.k_len, 20));
     wanted.entropy = name == "entropy" || all;
     wanted.received = name == "received" || all;
+  }
+
+  ScoreSpec score(std::string_view name) {
+    ScoreSpec spec;
+    if (name == "softcap") {
+      spec.cap = random_.pick({0.5, 5.0, 30.0});
+    } else {
+      spec.kind = ScoreSpec::head_scale;
+      spec.dims = head_dims();
+    }
+    return spec;
+  }
+
+  // A number per head: of the last leading dimensions, some of which share it.
+  Dims head_dims() {
+    Dims dims = d_.leading;
+    dims.erase(dims.begin(), dims.begin() + random_.between(0, static_cast<int64_t>(dims.size())));
+    for (int64_t& length : dims)
+      if (random_.chance(0.15)) length = 1;
+    return dims;
+  }
+
+  void scores() {
+    const std::string_view name = at(kScoreAxis);
+    if (name == "none") return;
+    const int64_t count = name == "two" ? 2 : 1;
+    for (int64_t s = 0; s < count; ++s)
+      d_.scores.push_back(score(name == "two" ? kAxes[kScoreAxis].values[static_cast<size_t>(
+                                                    random_.between(1, axis_values::kSingleScores))]
+                                              : name));
   }
 
   void scale() {

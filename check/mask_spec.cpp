@@ -143,11 +143,13 @@ void MaskSpec::draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Te
   for (MaskSpec& part : parts) part.draw(random, q_len, k_len, owner);
 }
 
-bool MaskSpec::allowed(const HeadOfMask& head, int64_t i, int64_t j) const {
+bool MaskSpec::allowed(const PairPlace& place) const {
+  const int64_t i = place.i, j = place.j;
   // 128 bits, so that offsets near the ends of int64 need no care.
   using Wide = __int128;
-  const Wide here = Wide{i} + (anchor == rapt::Anchor::bottom_right ? head.k_len - head.q_len : 0);
-  const auto part_allows = [&](const MaskSpec& part) { return part.allowed(head, i, j); };
+  const Wide here =
+      Wide{i} + (anchor == rapt::Anchor::bottom_right ? place.k_len - place.q_len : 0);
+  const auto part_allows = [&](const MaskSpec& part) { return part.allowed(place); };
   switch (kind) {
     case causal:
       return j <= here + offset;
@@ -159,11 +161,11 @@ bool MaskSpec::allowed(const HeadOfMask& head, int64_t i, int64_t j) const {
     case prefix_values: {
       int64_t at = 0;
       for (int d = 0; d < values.rank; ++d)
-        if (values.shape[d] != 1) at += head.index[static_cast<size_t>(d)] * values.strides[d];
+        if (values.shape[d] != 1) at += place.index[static_cast<size_t>(d)] * values.strides[d];
       return static_cast<double>(j) < element_at(values, at);
     }
     case boolean:
-      return element_at(values, offset_of(values, head.index, i, j)) != 0;
+      return element_at(values, offset_of(values, place.index, i, j)) != 0;
     case documents:
       return element_at(values, i * values.strides[0]) ==
              element_at(key_values, j * key_values.strides[0]);

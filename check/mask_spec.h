@@ -11,16 +11,10 @@
 #include <vector>
 
 #include "check/arrays.h"
+#include "check/pair_place.h"
 #include "rapt/mask/mask.h"
 
 namespace check {
-
-// One head of a problem, and the lengths that positions count in: a packed sequence's own.
-struct HeadOfMask {
-  std::span<const int64_t> index;    // its place in the leading dimensions of the output
-  std::span<const int64_t> leading;  // those dimensions
-  int64_t q_len = 0, k_len = 0;
-};
 
 struct MaskSpec {
   enum Kind : uint8_t {
@@ -57,7 +51,7 @@ struct MaskSpec {
   // Draws the values of the tensors of this tree; they are appended to `owner`.
   void draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Tensor>& owner);
 
-  bool allowed(const HeadOfMask& head, int64_t i, int64_t j) const;
+  bool allowed(const PairPlace& place) const;
 
   // The library's mask; looks at the tensors of this tree, which must outlive it.
   std::unique_ptr<rapt::Mask> make() const;

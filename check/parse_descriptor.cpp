@@ -4,12 +4,13 @@
 #include "check/descriptor.h"
 #include "check/parse_masks.h"
 #include "check/parse_normalizer.h"
+#include "check/parse_scores.h"
 #include "check/scanner.h"
 
 namespace check {
 namespace {
 
-constexpr double kLargest = 1e30;  // of scale, softcap and magnitude: f32 holds their products
+constexpr double kLargest = 1e30;  // of scale and magnitude: f32 holds their products
 
 DType parse_dtype(Scanner& in) {
   const size_t begin = in.position();
@@ -91,9 +92,9 @@ class DescriptorParser {
       bias();
     } else if (name == "scale") {
       d_.scale = real("a scale");
-    } else if (name == "softcap") {
+    } else if (name == "score") {
       in_.expect("=");
-      d_.softcap = in_.real(1e-30, kLargest, "a softcap above 0");
+      d_.scores = parse_scores(in_, d_);
     } else if (name == "norm") {
       in_.expect("=");
       d_.normalizer = parse_normalizer(in_);
@@ -135,7 +136,7 @@ class DescriptorParser {
       if (has_dtype_ || !is_dtype(name))
         in_.fail(
             "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-            "softcap, norm, precision, invariant, packed, dropout, weights, map, top_k, entropy, "
+            "score, norm, precision, invariant, packed, dropout, weights, map, top_k, entropy, "
             "received, backward, magnitude or seed");
       dtypes();
     }

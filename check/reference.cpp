@@ -79,7 +79,7 @@ class Head {
   void score(int64_t i, Row<Real>& row) {
     visible_.clear();
     score_.clear();
-    row.dot_terms = row.bias_terms = row.capped_terms = 0;
+    row.score_error = 0;
     query_row_.clear();
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query_row_.push_back(static_cast<Real>(query_(i, d)));
@@ -94,17 +94,12 @@ class Head {
         dot += product;
         squares += product * product;
       }
-      Real s = scale_ * dot;
-      if (p_.softcap) {
-        const auto cap = static_cast<Real>(*p_.softcap);
-        s = cap * std::tanh(s / cap);
-        row.capped_terms = std::max(row.capped_terms, std::abs(s));
-      }
+      Moving<Real> s = product_of(scale_, dot, std::abs(dot) + std::sqrt(squares), sizes_.head_dim);
+      if (!p_.scores.empty())
+        s = chain_of(p_.scores, s, place_of(p_, sizes_, leading_, i, j)).score;
       visible_.push_back(j);
-      score_.push_back(s + bias);
-      row.dot_terms =
-          std::max(row.dot_terms, std::abs(scale_) * (std::abs(dot) + std::sqrt(squares)));
-      row.bias_terms = std::max(row.bias_terms, std::abs(bias));
+      score_.push_back(s.value + bias);
+      row.score_error = std::max(row.score_error, s.value_error + size(bias));
     }
   }
 
@@ -157,6 +152,12 @@ class Head {
 };
 
 }  // namespace
+
+PairPlace place_of(const Problem& p, const Sizes& sizes, std::span<const int64_t> leading,
+                   int64_t i, int64_t j) {
+  return p.placed ? p.placed(leading, i, j)
+                  : PairPlace{leading, sizes.leading, i, j, sizes.q_len, sizes.k_len};
+}
 
 Sizes sizes_of(const Problem& p) {
   Sizes sizes;

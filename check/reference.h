@@ -1,8 +1,8 @@
 #pragma once
 // The reference: attention as the formulas say it, one loop per sum, written to be read.
 //
-//   score(i, j)  = cap(scale * sum_d query[i, d] key[j, d]) + bias[i, j]
-//                  cap(s) = softcap * tanh(s / softcap), or s without a softcap
+//   score(i, j)  = f(scale * sum_d query[i, d] key[j, d]) + bias[i, j]
+//                  f: the scores of the list, one after the other (score_spec.h)
 //   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')         over the keys that i may see
 //   lse(i)       = ln sum_j e^score(i, j)
 //   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
@@ -30,9 +30,13 @@
 
 #include "check/captures.h"
 #include "check/reference_normalizer.h"
+#include "check/score_spec.h"
 #include "rapt/tensor.h"
 
 namespace check {
+
+// Where the pair of query i and key j stands. Empty: where it does in the tensors.
+using Placed = std::function<PairPlace(std::span<const int64_t> leading, int64_t i, int64_t j)>;
 
 // May query i of the head at `leading` (an index into the output's leading dimensions) see key j?
 using Allowed = std::function<bool(std::span<const int64_t> leading, int64_t i, int64_t j)>;
@@ -44,7 +48,8 @@ struct Problem {
   rapt::TensorView bias;   // [..., q_len or 1, k_len or 1], may be absent
   std::optional<double> scale;
   Allowed allowed;  // empty: all
-  std::optional<double> softcap = {};
+  std::vector<ScoreSpec> scores = {};
+  Placed placed = {};
   Normalizer normalizer = {};
   // The keys of the sequence that query i belongs to; empty: k_len.
   std::function<int64_t(int64_t i)> k_len_of = {};
@@ -79,13 +84,23 @@ struct Row {
   Real statistic = 0;         // of the normaliser: lse
   Real entropy = 0;
   std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (kept weight value)^2)
-  Real dot_terms = 0;                // max_j |scale| (|query . key| + |products|_2)
-  Real capped_terms = 0;             // max_j |cap(s)|, 0 without a softcap
-  Real bias_terms = 0;               // max_j |bias|
+  double score_error = 0;            // max_j of what the score may be off, in units of e (moving.h)
   Real score_mean = 0;               // |sum_j weight score|
   std::span<const Real> value;       // [k_len, value_dim]
   std::span<const Real> value_sum;   // [value_dim]: sum_j |value|, over the finite ones
 };
+
+// A scaled product as a kernel has it, with its error (tolerance.h): of the scale, and of a sum
+// over head_dim in any order. `terms`: |query . key| + sqrt(sum_d (query key)^2).
+template <class Real>
+Moving<Real> product_of(Real scale, Real dot, Real terms, int64_t head_dim) {
+  const double grows = 1 + std::sqrt(static_cast<double>(head_dim)) / 4;
+  return {scale * dot, 0, size(scale * terms) * grows, 0};
+}
+
+// The pair's place: that of the problem.
+PairPlace place_of(const Problem& problem, const Sizes& sizes, std::span<const int64_t> leading,
+                   int64_t i, int64_t j);
 
 // Throws std::logic_error for shapes that do not fit.
 Sizes sizes_of(const Problem& problem);

@@ -130,10 +130,7 @@ class Floors {
   }
 
   void add(const Row<Wide>& row, Collector<Wide>& truth) {
-    const auto dot = static_cast<double>(row.dot_terms);
-    const double terms = dot * (1 + std::sqrt(static_cast<double>(sizes_.head_dim)) / 4) +
-                         static_cast<double>(row.bias_terms) +
-                         4 * static_cast<double>(row.capped_terms);
+    const double terms = row.score_error;
     const Off off{terms * kEpsilon, kEpsilon};
     const int64_t flat = row.head * sizes_.q_len + row.index;
     const auto statistic = static_cast<double>(row.statistic);

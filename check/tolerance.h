@@ -9,7 +9,6 @@
 // The floor is for problems so small that the plain loop may be exact by luck. With e the distance
 // from 1 to the next number (two roundings), p the weights, and per row
 //   D = max_j |scale| (|query . key| + sqrt(sum_d (query key)^2))       B = max_j |bias|
-//   C = max_j |capped score|, 0 without a softcap
 // a tiled kernel has to round, whatever the plain loop did:
 //   scale log2(e) is one rounded number, which shifts all scores in proportion; its products with
 //     the query's elements round independently and add up in quadrature; the bias is multiplied by
@@ -17,10 +16,10 @@
 //   the sum over d in another order than the plain loop's: each of its head_dim additions rounds by
 //     e/2 / sqrt(3) (rms) of a partial sum, whose rms is below D / sqrt(3): e/6 sqrt(head_dim) D
 //     together, taken one and a half times, as a maximum is compared;
-//   the cap never makes an error of its argument larger; its division, tanh (two ulp) and product
-//     are four roundings of the capped score: 2 e C, in the weight and in the sum, hence 4 e C;
+//   what scores make of that error, and their own roundings, a running error analysis of their
+//     formulas finds (moving.h): F e instead of D (1 + sqrt(head_dim) / 4) e;
 //   2^x is within one ulp (e), the sum's inverse and the product with it are two roundings (e).
-// With S = D (1 + sqrt(head_dim) / 4) + B + 4 C:
+// With S = F + B:
 //   weight: (2 + S) e p      output: (2 + S) e sum_j p |value|      lse: (2 max(1, |lse|) + S) e
 // of softmax; what a score's S e makes of the weights of other normalisers is said with their
 // formulas (reference_normalizer.h). The output's is that of weights with their values.

@@ -29,12 +29,26 @@ LoadedTensor read_gradient(const std::string& option, const std::string& file,
 
 int64_t bytes_of(const TensorView& like, DType dtype) { return like.count() * size_of(dtype); }
 
-int64_t real_parameters(const Problem& problem) {
-  int64_t count = 0;
-  for (const ScoreRef& score : problem.options.scores)
-    for (const Parameter& parameter : score.declaration->parameters)
-      count += parameter.type == ParameterType::real;
-  return count;
+// The parameters of scores that have gradients: visit(spec of the score, parameter, numbers).
+template <class Visit>
+void for_each_parameter(const Problem& problem, const Visit& visit) {
+  size_t position = 0;
+  for (const ScoreRef& score : problem.options.scores) {
+    const std::string& spec = problem.score_specs[position++];
+    for (const Parameter& parameter : score.declaration->parameters) {
+      if (parameter.type == ParameterType::real)
+        visit(spec, parameter, 1);
+      else if (parameter.own_rank >= 0)
+        visit(spec, parameter, parameter.get(score.object).tensor.count());
+    }
+  }
+}
+
+int64_t count_numbers(const Problem& problem) {
+  int64_t all = 0;
+  for_each_parameter(problem,
+                     [&](const std::string&, const Parameter&, int64_t count) { all += count; });
+  return all;
 }
 
 int64_t result_bytes(const BackwardRequest& request, const Problem& problem) {
@@ -45,7 +59,7 @@ int64_t result_bytes(const BackwardRequest& request, const Problem& problem) {
   if (request.key) bytes += bytes_of(in.key, dtype);
   if (request.value) bytes += bytes_of(in.value, dtype);
   if (request.bias) bytes += bytes_of(problem.bias.view(), wide(dtype));
-  return bytes + size_of(DType::f64) * (1 + real_parameters(problem));
+  return bytes + size_of(DType::f64) * (1 + count_numbers(problem));
 }
 
 }  // namespace
@@ -78,7 +92,7 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Probl
   request.value = !a.grad_value.empty();
   request.bias = !a.grad_bias.empty();
   request.scale = true;
-  request.score_parameters = real_parameters(problem) > 0;
+  request.score_parameters = count_numbers(problem) > 0;
   if (request.bias && !problem.options.bias.defined()) {
     throw usage_error("--grad-bias: there is no bias; expected --bias, or a --mask file of floats");
   }
@@ -113,15 +127,14 @@ Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Co
 std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients) {
   std::vector<NumberGradient> numbers;
   numbers.push_back({"scale", gradients.d_scale.values<double>()[0]});
-  size_t position = 0, next = 0;
-  for (const ScoreRef& score : problem.options.scores) {
-    const std::string& spec = problem.score_specs[position++];
-    for (const Parameter& parameter : score.declaration->parameters) {
-      if (parameter.type != ParameterType::real) continue;
-      numbers.push_back(
-          {spec + ": " + parameter.name, gradients.d_score_parameters.values<double>()[next++]});
-    }
-  }
+  size_t next = 0;
+  for_each_parameter(
+      problem, [&](const std::string& spec, const Parameter& parameter, int64_t count) {
+        for (int64_t nth = 0; nth < count; ++nth)
+          numbers.push_back({spec + ": " + parameter.name +
+                                 (parameter.own_rank < 0 ? "" : fmt::format("[{}]", nth)),
+                             gradients.d_score_parameters.values<double>()[next++]});
+      });
   return numbers;
 }
 

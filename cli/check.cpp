@@ -148,7 +148,7 @@ Command add_check(CLI::App& root) {
       "  FIELD   f32 f64 bf16 f16 bf16>f32 f16>f32\n"
       "          mask=causal(2)&!(window(4,0,bottom-right)|lengths), also prefix(5), "
       "boolean(0.5),\n"
-      "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; softcap=X; packed=N\n"
+      "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; score=softcap(X),head_scale; packed=N\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
       "          precision=fma; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "

@@ -41,6 +41,9 @@ struct Parameter {  // of a variant; made by parameter()
   void (*set)(void* variant, const Argument&);
   Argument (*get)(const void* variant);
   Argument (*initial)();  // the default
+  // Of a tensor with numbers for each head: how many of its last dimensions one head has
+  // (head_numbers.h); -1 for all others.
+  int own_rank = -1;
 };
 
 struct Declaration {  // what a variant says about itself
@@ -107,6 +110,15 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = k
             return detail::read<Variant, Member>(*static_cast<const Variant*>(variant));
           },
           [] { return detail::read<Variant, Member>(Variant{}); }};
+}
+
+// Declares a tensor with numbers for each head (head_numbers.h).
+template <class Variant, auto Member>
+constexpr Parameter head_parameter(const char* name, const char* doc, int own_rank,
+                                   bool required = false) {
+  Parameter p = parameter<Variant, Member>(name, doc, kAnyNumber, {}, required);
+  p.own_rank = own_rank;
+  return p;
 }
 
 }  // namespace rapt

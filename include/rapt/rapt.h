@@ -18,6 +18,7 @@
 #include "rapt/mask/or.h"
 #include "rapt/mask/prefix.h"
 #include "rapt/mask/window.h"
+#include "rapt/score/head_scale.h"
 #include "rapt/score/softcap.h"
 #include "rapt/state.h"
 #include "rapt/tangents.h"

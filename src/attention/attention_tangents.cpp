@@ -5,6 +5,7 @@
 #include <string>
 
 #include "attention/resources.h"
+#include "attention/score_numbers.h"
 #include "attention/score_tiles.h"
 #include "attention/tangents.h"
 #include "attention/visible.h"
@@ -19,9 +20,27 @@ constexpr double kForwardMode = 2.5, kSecondDerivatives = 12.5;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
+// The tangents of the numbers of scores, head by head; empty: 0.
+void take_numbers(const Problem& p, std::span<const ScoreRef> scores, std::span<const double> given,
+                  const WantedGradients& wanted, TangentInputs& in) {
+  in.head_numbers = wanted.head_numbers;
+  in.score_numbers.resize(static_cast<size_t>(p.heads * wanted.head_numbers));
+  if (given.empty()) return;
+  double* to = in.score_numbers.data();
+  for (int64_t head = 0; head < p.heads; ++head) {
+    int64_t index[kMaxRank], first = 0;
+    p.index_of(head, index);
+    for (size_t s = 0; s < scores.size(); ++s) {
+      for (int64_t nth = 0; nth < wanted.numbers_of[s]; ++nth)
+        *to++ = given[static_cast<size_t>(first + place_of_number(scores[s], p, index, nth))];
+      first += count_of_numbers(scores[s]);
+    }
+  }
+}
+
 TangentInputs check_tangents(const Problem& p, const TensorView& query, const TensorView& key,
                              const TensorView& value, const AttentionOptions& options,
-                             const InputTangents& given, int64_t score_parameters) {
+                             const InputTangents& given, const WantedGradients& wanted) {
   TangentInputs in;
   const auto take = [&](const char* name, const TensorView& view, const TensorView& primal,
                         Operand& operand) {
@@ -41,12 +60,12 @@ TangentInputs check_tangents(const Problem& p, const TensorView& query, const Te
     fail(ErrorCode::argument, "tangents.scale is not finite; expected any finite number");
   in.scale = given.scale;
   if (!given.score_parameters.empty() &&
-      static_cast<int64_t>(given.score_parameters.size()) != score_parameters)
-    fail(ErrorCode::argument,
-         "tangents.score_parameters has " + std::to_string(given.score_parameters.size()) +
-             " numbers; the real parameters of the scores are " + std::to_string(score_parameters));
-  in.score_parameters.assign(given.score_parameters.begin(), given.score_parameters.end());
-  in.score_parameters.resize(static_cast<size_t>(score_parameters));
+      static_cast<int64_t>(given.score_parameters.size()) != wanted.score_numbers)
+    fail(ErrorCode::argument, "tangents.score_parameters has " +
+                                  std::to_string(given.score_parameters.size()) +
+                                  " numbers; the real parameters of the scores are " +
+                                  std::to_string(wanted.score_numbers));
+  take_numbers(p, options.scores, given.score_parameters, wanted, in);
   return in;
 }
 
@@ -152,9 +171,8 @@ StateTangents jvp(const Problem& p, const TensorView& query, const TensorView& k
                   const AttentionState& state, const InputTangents& tangents,
                   const Context& context) {
   WantedGradients wanted;
-  for (const ScoreRef& score : options.scores) wanted.score_parameters += real_parameters(score);
-  TangentInputs in =
-      check_tangents(p, query, key, value, options, tangents, wanted.score_parameters);
+  count_numbers(options.scores, wanted);
+  TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
   check_state(p, state, in.primal);
   const Prepared<E> prepared(p, wanted, query, key, value, options, context, false);
   const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
@@ -179,8 +197,7 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
                        const OutputTangents& output_tangents, const BackwardRequest& request,
                        const Context& context) {
   const WantedGradients wanted = wanted_gradients(p, options, request);
-  TangentInputs in =
-      check_tangents(p, query, key, value, options, tangents, wanted.score_parameters);
+  TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
   in.primal = check_gradient_inputs(p, options, inputs);
   if (const TensorView& view = output_tangents.d_output; view.defined())
     take_rows("output_tangents.d_output", view, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,

@@ -135,13 +135,14 @@ void add_cells(const BackwardCall<E>& call) {
     *call.targets.scale = 0;
     for (int64_t c = 0; c < cells; ++c) *call.targets.scale += sums[c];
   }
-  if (call.targets.scores)
-    for (int64_t r = 0; r < call.wanted.score_parameters; ++r) {
-      const double* sums = call.template at<double>(call.layout.score_sums);
-      double& sum = call.targets.scores[r * call.targets.scores_stride];
-      sum = 0;
-      for (int64_t c = 0; c < cells; ++c) sum += sums[c * call.wanted.score_parameters + r];
-    }
+  if (call.targets.scores) {
+    clear_numbers(call.targets, call.wanted);
+    for (int64_t head = 0; head < p.heads; ++head)
+      add_numbers_of_head(p, call.options.scores, call.wanted, head, plan.cells_per_head,
+                          call.template at<double>(call.layout.score_sums) +
+                              head * plan.cells_per_head * call.wanted.head_numbers,
+                          call.targets);
+  }
   const Operand& bias = call.targets.bias;
   if (!call.layout.bias_sums || !bias.data) return;
   int64_t index[kMaxRank];
@@ -182,7 +183,7 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
     if (sums) std::fill_n(call.template at<double>(sums), cells * each, 0.0);
   };
   clear(layout.scale_sums, 1);
-  clear(layout.score_sums, call.wanted.score_parameters);
+  clear(layout.score_sums, call.wanted.head_numbers);
   clear(layout.bias_sums, 1);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);

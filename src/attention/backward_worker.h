@@ -246,7 +246,7 @@ class BackwardWorker {
       sums.bias_sum = call_.template at<double>(layout_.bias_sums) + first_cell_ + chunk;
     if (layout_.score_sums)
       sums.score_sums = call_.template at<double>(layout_.score_sums) +
-                        (first_cell_ + chunk) * wanted_.score_parameters;
+                        (first_cell_ + chunk) * wanted_.head_numbers;
     return sums;
   }
   void close_sums(Positions keys, const KeySums& sums) noexcept {

@@ -369,18 +369,19 @@ class GradientTiles {
                    Sides sides) noexcept {
     const auto& scores = call_.scores.scores;
     const int64_t count = keys.count * tile.queries;
-    int64_t parameter = wanted_.score_parameters;
+    int64_t number = wanted_.head_numbers;
     Tile<E> gradients = tile.hooks;
     gradients.scores = d;
     E* const lanes = scratch<E>(call_.layout.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
       const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
-      std::fill_n(lanes, kernel.real_parameters * tile.queries, E(0));
+      const int64_t count_of_score = wanted_.numbers_of[s];
+      std::fill_n(lanes, count_of_score * tile.queries, E(0));
       kernel.backward(scores[s].object, before + static_cast<int64_t>(s) * count, gradients, lanes);
       if (!wanted_.scores || !sides.keys) continue;
-      parameter -= kernel.real_parameters;
-      for (int r = 0; r < kernel.real_parameters; ++r)
-        sums.score_sums[parameter + r] +=
+      number -= count_of_score;
+      for (int64_t r = 0; r < count_of_score; ++r)
+        sums.score_sums[number + r] +=
             gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
     }
   }

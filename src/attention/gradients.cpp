@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "attention/score_numbers.h"
 #include "attention/written.h"
 #include "kernels/kernel_table.h"
 
@@ -59,10 +60,12 @@ void take_rows(const char* name, const TensorView& view, const RowShape& shape, 
   if (view.empty()) operand.data = nullptr;
 }
 
-int64_t real_parameters(const ScoreRef& score) {
-  return std::ranges::count_if(score.declaration->parameters, [](const Parameter& parameter) {
-    return parameter.type == ParameterType::real;
-  });
+void count_numbers(std::span<const ScoreRef> scores, WantedGradients& w) {
+  for (size_t s = 0; s < scores.size(); ++s) {
+    w.score_numbers += count_of_numbers(scores[s]);
+    w.numbers_of[s] = numbers_of_head(scores[s]);
+    w.head_numbers += w.numbers_of[s];
+  }
 }
 
 WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& options,
@@ -80,11 +83,31 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
   w.two_passes = request.passes == BackwardPasses::two;
   if (w.bias && !p.has_bias)
     fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
-  for (const ScoreRef& score : options.scores) w.score_parameters += real_parameters(score);
-  if (w.scores && w.score_parameters == 0)
+  count_numbers(options.scores, w);
+  if (w.scores && w.score_numbers == 0)
     fail(ErrorCode::argument,
          "gradients of the parameters of scores, but the options have no score with real ones");
   return w;
+}
+
+void clear_numbers(const GradientTargets& targets, const WantedGradients& w) {
+  for (int64_t n = 0; n < w.score_numbers; ++n) targets.scores[n * targets.scores_stride] = 0;
+}
+
+void add_numbers_of_head(const Problem& p, std::span<const ScoreRef> scores,
+                         const WantedGradients& w, int64_t head, int64_t cells, const double* sums,
+                         const GradientTargets& targets) {
+  int64_t index[kMaxRank];
+  p.index_of(head, index);
+  int64_t first = 0, number = 0;
+  for (size_t s = 0; s < scores.size(); ++s) {
+    for (int64_t nth = 0; nth < w.numbers_of[s]; ++nth, ++number) {
+      const int64_t place = first + place_of_number(scores[s], p, index, nth);
+      double& sum = targets.scores[place * targets.scores_stride];
+      for (int64_t c = 0; c < cells; ++c) sum += sums[c * w.head_numbers + number];
+    }
+    first += count_of_numbers(scores[s]);
+  }
 }
 
 void describe_gradients(const Problem& p, const WantedGradients& w, const TensorView& query,
@@ -103,7 +126,7 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
   put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
       options.bias.dims());
   put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
-  const int64_t parameters[] = {w.score_parameters};
+  const int64_t parameters[] = {w.score_numbers};
   put(5, "d_score_parameters", &GradientOutputs::d_score_parameters, &Gradients::d_score_parameters,
       w.scores, DType::f64, parameters);
 }

@@ -13,7 +13,9 @@ struct WantedGradients {
   bool query = false, key = false, value = false, bias = false, scale = false, scores = false;
   DType dtype = DType::f32;  // of d_query, d_key, d_value
   bool two_passes = false;
-  int64_t score_parameters = 0;  // real ones, of all scores
+  int64_t score_numbers = 0;                  // of all scores and heads (score_numbers.h)
+  int64_t head_numbers = 0;                   // of all scores, those that one head uses
+  int64_t numbers_of[ScoreList::kMost] = {};  // [scores] the same of each score
 
   bool any() const noexcept { return query || key || value || bias || scale || scores; }
   // Are the products needed that lead to the gradients of scores?
@@ -26,8 +28,8 @@ struct WantedGradients {
 WantedGradients wanted_gradients(const Problem& problem, const AttentionOptions& options,
                                  const BackwardRequest& request);
 
-// Real parameters of a score: those whose gradients there are.
-int64_t real_parameters(const ScoreRef& score);
+// Fills in the numbers of the scores.
+void count_numbers(std::span<const ScoreRef> scores, WantedGradients& wanted);
 
 // What the backward pass reads beside query, key, value and bias. Members without `data` are
 // absent.
@@ -46,6 +48,13 @@ struct GradientTargets {
   double* scores = nullptr;
   int64_t scores_stride = 0;
 };
+
+// d_score_parameters: set to 0; then, of one head, `cells` sums [head_numbers] are added.
+void clear_numbers(const GradientTargets& targets, const WantedGradients& wanted);
+void add_numbers_of_head(const Problem& problem, std::span<const ScoreRef> scores,
+                         const WantedGradients& wanted, int64_t head, int64_t cells,
+                         const double* sums /* [cells][head_numbers] */,
+                         const GradientTargets& targets);
 
 // Shapes of the gradients: [0] d_query to [5] d_score_parameters, in the order of GradientOutputs.
 struct GradientSpec {

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string>
 
+#include "attention/score_numbers.h"
+
 namespace rapt {
 namespace {
 
@@ -235,6 +237,7 @@ void check_variants(const AttentionOptions& options, const Problem& p) {
                                        (score.declaration ? score.declaration->name : "(none)") +
                                        " is not in this build's catalogue (rapt/variants.h)");
     check_parameters(*score.declaration, score.object);
+    check_score_tensors(score, p);
   }
   for (const Mask* mask : options.masks)
     if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
@@ -392,6 +395,7 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   require("key", key);
   require("value", value);
   if (options.bias.defined()) require("bias", options.bias);
+  for_each_score_tensor(options.scores, require);
 }
 
 }  // namespace rapt

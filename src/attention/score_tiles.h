@@ -284,6 +284,7 @@ class ScoreTiles {
   bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
   bool partial() const noexcept { return partial_; }
   const uint64_t* bits() const noexcept { return bits_; }  // of the first key that the tile sees
+  int64_t head() const noexcept { return head_; }
   const Sequence& sequence() const noexcept { return sequence_; }
   int64_t offset_of(const Operand& o) const noexcept {
     return o.offset_of(index_, p_.leading_rank);

@@ -72,13 +72,13 @@ class TangentPairs {
     E* before_tangents = scratch<E>(layout_.before_tangents);
     Tile<E> tangents = tile.hooks;
     tangents.scores = a.tangents;
-    const double* parameters = in_.score_parameters.data();
+    const double* parameters = in_.numbers_of_head(tiles_.head());
     for (size_t s = 0; s < scores.size(); ++s) {
       const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
       before_tangents = std::copy_n(a.tangents, count, before_tangents);
       kernel.tangent(scores[s].object, before + static_cast<int64_t>(s) * count, tangents,
                      parameters);
-      parameters += kernel.real_parameters;
+      parameters += call_.wanted.numbers_of[s];
     }
     if (in_.bias.data)  // its tangent excludes nobody
       kernels_.table.add_bias[static_cast<int>(in_.bias.dtype)](
@@ -190,22 +190,23 @@ class TangentPairs {
   void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                    const KeySums* sums) noexcept {
     const auto& scores = call_.scores.scores;
-    auto parameter = static_cast<int64_t>(in_.score_parameters.size());
+    int64_t number = call_.wanted.head_numbers;
     Tile<E> gradients = tile.hooks;
     gradients.scores = a.d_weights;
     E* const lanes = scratch<E>(layout_.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
       const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
       const int64_t at = static_cast<int64_t>(s) * keys.count * tile.queries;
-      parameter -= kernel.real_parameters;
-      std::fill_n(lanes, kernel.real_parameters * tile.queries, E(0));
+      const int64_t count_of_score = call_.wanted.numbers_of[s];
+      number -= count_of_score;
+      std::fill_n(lanes, count_of_score * tile.queries, E(0));
       kernel.backward_tangent(scores[s].object, scratch<E>(layout_.before) + at,
                               scratch<E>(layout_.before_tangents) + at, gradients,
-                              a.d_weights_tangents, in_.score_parameters.data() + parameter, lanes);
+                              a.d_weights_tangents, in_.numbers_of_head(tiles_.head()) + number,
+                              lanes);
       if (!call_.wanted.scores || !sums) continue;
-      for (int r = 0; r < kernel.real_parameters; ++r)
-        sums->scores[parameter + r] +=
-            gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
+      for (int64_t r = 0; r < count_of_score; ++r)
+        sums->scores[number + r] += gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
     }
   }
 

@@ -59,7 +59,7 @@ TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
   layout.other_bits = place(true, {t.block_keys}, sizeof(uint64_t));
   layout.before = place(scores > 0, {scores, tile_scores}, sizeof(E));
   layout.before_tangents = place(scores > 0, {scores, tile_scores}, sizeof(E));
-  layout.parameter_sums = place(scores > 0, {wanted.score_parameters, tile}, sizeof(E));
+  layout.parameter_sums = place(scores > 0, {wanted.head_numbers, tile}, sizeof(E));
   layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
   layout.output_t = place(!second, {unit, p.value_dim}, sizeof(E));
   layout.query_sums = place(second, {plan.slots[kOfQuery], 2, unit, p.head_dim}, sizeof(E));
@@ -140,7 +140,7 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
     const TangentKeySums<E> sums{
         sides[0].slot(entry, length), sides[1].slot(entry, length),
         call.bias_sums.empty() ? nullptr : &call.bias_sums[static_cast<size_t>(cell)],
-        call.score_sums.data() + cell * wanted.score_parameters};
+        call.score_sums.data() + cell * wanted.head_numbers};
     const int64_t q_len = tiles.sequence().q_len, unit_length = call.plan.tiling.unit_queries;
     for (int64_t at = 0; at < q_len && !tiles.stopped(); at += unit_length) {
       const Positions unit{at, 1, std::min(unit_length, q_len - at)};
@@ -189,13 +189,15 @@ void add_parts(const TangentCall<E>& call) {
   const GradientTargets& targets = call.targets;
   if (targets.scale)
     for (const double sum : call.scale_sums) *targets.scale += sum;
-  const int64_t parameters = call.wanted.score_parameters;
-  if (targets.scores)
-    for (size_t i = 0; i < call.score_sums.size(); ++i)
-      targets.scores[static_cast<int64_t>(i) % parameters * targets.scores_stride] +=
-          call.score_sums[i];
-  if (call.bias_sums.empty() || !targets.bias.data) return;
   const int64_t parts = call.key_cuts.count();
+  if (targets.scores) {
+    clear_numbers(targets, call.wanted);
+    for (int64_t head = 0; head < p.heads; ++head)
+      add_numbers_of_head(p, call.scores.scores, call.wanted, head, parts,
+                          call.score_sums.data() + head * parts * call.wanted.head_numbers,
+                          targets);
+  }
+  if (call.bias_sums.empty() || !targets.bias.data) return;
   for (int64_t head = 0; head < p.heads; ++head) {
     int64_t index[kMaxRank];
     p.index_of(head, index);
@@ -232,7 +234,7 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
   call.delta_tangents.resize(numbers);
   const auto cells = static_cast<size_t>(p.heads * call.key_cuts.count());
   if (wanted.scale) call.scale_sums.resize(static_cast<size_t>(p.heads * units));
-  if (wanted.scores) call.score_sums.resize(cells * static_cast<size_t>(wanted.score_parameters));
+  if (wanted.scores) call.score_sums.resize(cells * static_cast<size_t>(wanted.head_numbers));
   const Operand& bias = call.targets.bias;
   const bool by_row = bias.data && bias.row_stride != 0, by_key = bias.data && bias.dim_stride != 0;
   if (wanted.bias && !by_row && !by_key) call.bias_sums.resize(cells);

@@ -19,8 +19,13 @@ struct TangentInputs {
   Operand query, key, value;  // tangents: row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
   double scale = 0;
-  std::vector<double> score_parameters;  // [parameters], of all scores
-  Operand d_output, d_statistic;         // tangents of these
+  std::vector<double> score_numbers;  // [heads][head numbers], as WantedGradients counts them
+  int64_t head_numbers = 0;
+
+  const double* numbers_of_head(int64_t head) const noexcept {
+    return score_numbers.data() + head * head_numbers;
+  }
+  Operand d_output, d_statistic;  // tangents of these
 
   // Does scale' Q + scale Q' move?
   bool moves_query() const noexcept { return query.data || scale != 0; }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "attention/score_numbers.h"
+
 namespace rapt {
 namespace {
 
@@ -97,6 +99,9 @@ void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& 
   }
   for_each_mask_tensor(options.masks, [&](const char* name, const TensorView& tensor) {
     check_apart("a mask's tensor", extent_of(name, tensor));
+  });
+  for_each_score_tensor(options.scores, [&](const char* name, const TensorView& tensor) {
+    check_apart("a score's tensor", extent_of(name, tensor));
   });
 }
 

@@ -122,7 +122,6 @@ struct RouteKernels {
 template <class E>
 struct ScoreKernels {
   void (*apply)(const void* score, Tile<E>& tile) noexcept;
-  int real_parameters;
   // Null for a score without a backward pass.
   void (*backward)(const void* score, const E* before, Tile<E>& tile, E* sums) noexcept;
   // Null for a score without tangents and second derivatives.

@@ -23,8 +23,7 @@ constexpr ScoreKernels<typename V::Element> score_kernels() {
   k.apply = [](const void* s, Tile<E>& t) noexcept {
     static_cast<const S*>(s)->template apply<V>(t);
   };
-  if constexpr (requires { S::kRealParameters; }) {
-    k.real_parameters = S::kRealParameters;
+  if constexpr (requires(const S& s, Tile<E>& t, E* e) { s.template backward<V>(e, t, e); }) {
     k.backward = [](const void* s, const E* before, Tile<E>& t, E* sums) noexcept {
       static_cast<const S*>(s)->template backward<V>(before, t, sums);
     };

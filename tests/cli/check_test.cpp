@@ -58,9 +58,9 @@ TEST_F(CheckTest, JsonHasWhatTheDocumentationLists) {
 }
 
 TEST_F(CheckTest, ComparesGradients) {
-  Ran ran = rapt({"check", "h4/2q40k50d8:bias:softcap=5:dropout=0.2,7:backward=lse,two"});
+  Ran ran = rapt({"check", "h4/2q40k50d8:bias:score=softcap(5):dropout=0.2,7:backward=lse,two"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
-  for (const char* part : {"h4/2q40k50d8:bias:softcap=5:dropout=0.2,7:backward=lse,two\n",
+  for (const char* part : {"h4/2q40k50d8:bias:score=softcap(5):dropout=0.2,7:backward=lse,two\n",
                            "gradients    of all 40 rows of all 4 heads", "d_query      error ",
                            "d_key        error ", "d_value      error ", "d_bias       error ",
                            "d_scale      error ", "d_score_parameters error "}) {

@@ -55,12 +55,19 @@ TEST(Reference, TwoKeys) {
   EXPECT_NEAR(doubles(e.top_weights.truth)[0], 0.75, 1e-15);
 }
 
+ScoreSpec softcap_of(const Tensor& cap) {
+  ScoreSpec spec;
+  spec.numbers = cap;
+  return spec;
+}
+
 TEST(Reference, Softcap) {
   Scored s(1, {0, 2});
-  s.problem.softcap = 2;  // 2 tanh(1)
+  const Tensor two = filled(DType::f64, {1}, 2), huge = filled(DType::f64, {1}, 1e8);
+  s.problem.scores = {softcap_of(two)};  // 2 tanh(1)
   const Expectations e = expectations(s.problem);
   EXPECT_NEAR(doubles(e.lse.truth)[0], std::log(1 + std::exp(2 * std::tanh(1.0))), 1e-15);
-  s.problem.softcap = 1e8;
+  s.problem.scores = {softcap_of(huge)};
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(1 + std::exp(2.0)), 1e-14);
 }
 
@@ -68,7 +75,8 @@ TEST(Reference, Softcap) {
 TEST(Reference, SoftcapThenBias) {
   Scored s(1, {0, 5});
   const Tensor bias = filled(DType::f64, {1, 2}, 7);
-  s.problem.softcap = 1;
+  const Tensor one = filled(DType::f64, {1}, 1);
+  s.problem.scores = {softcap_of(one)};
   s.problem.bias = bias;
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0],
               7 + std::log(1 + std::exp(std::tanh(5.0))), 1e-14);

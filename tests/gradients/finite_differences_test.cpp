@@ -48,7 +48,9 @@ struct Loss {
       if (t->defined())
         for (double& x : t->values<double>()) all.push_back(&x);
     all.push_back(&*problem.scale);
-    if (problem.softcap) all.push_back(&*problem.softcap);
+    for (const ScoreSpec& score : problem.scores)
+      for (int64_t n = 0; n < score.numbers.count(); ++n)
+        all.push_back(static_cast<double*>(score.numbers.data) + n);
     return all;
   }
 
@@ -59,7 +61,7 @@ struct Loss {
     for (const auto* t : {&g.query, &g.key, &g.value, &g.bias})
       all.insert(all.end(), t->begin(), t->end());
     all.push_back(g.scale);
-    if (problem.softcap) all.push_back(g.softcap);
+    all.insert(all.end(), g.numbers.begin(), g.numbers.end());
     return all;
   }
 
@@ -159,8 +161,8 @@ const char* const kProblems[] = {
     "[2]h2q2k3d2:f64:query=[1,1]:seed=5",
     "[2]h2q2k3d2:f64:key=[2]:value=[1,2]:seed=6",
     "[2,1]h4/2q2k3d2:f64:mask=boolean(0.6):seed=7",
-    "h2q4k5d3:f64:softcap=1.5:seed=8",
-    "h2q4k5d3:f64:softcap=0.7:bias:scale=2:seed=9",
+    "h2q4k5d3:f64:score=softcap(1.5):seed=8",
+    "h2q4k5d3:f64:score=softcap(0.7):bias:scale=2:seed=9",
     "b2h2q3k4d2:f64:bias=[2,3,4]:seed=10",
     "b2h2q3k4d2:f64:bias=[2,1,3,4]:seed=11",
     "b2h2q3k4d2:f64:bias=[3,1]:seed=12",
@@ -189,14 +191,14 @@ TEST(FiniteDifferences, OfEachGradientGiven) {
   for (const bool lse : {false, true})
     for (const bool weights : {false, true}) {
       SCOPED_TRACE(testing::Message() << "d_lse " << lse << ", d_weights " << weights);
-      Loss loss("h2q4k5d3:f64:softcap=2:bias:mask=boolean(0.7):seed=31", 0, lse, weights);
+      Loss loss("h2q4k5d3:f64:score=softcap(2):bias:mask=boolean(0.7):seed=31", 0, lse, weights);
       expect_differences_agree(loss);
     }
 }
 
 TEST(FiniteDifferences, OfDropout) {
   for (const char* line : {"h4/2q4k5d2:f64:mask=causal(1):seed=41", "h2q4k5d3v1:f64:bias:seed=42",
-                           "h2q4k5d3:f64:softcap=1.2:seed=43"}) {
+                           "h2q4k5d3:f64:score=softcap(1.2):seed=43"}) {
     SCOPED_TRACE(line);
     Loss loss(line, 0.3);
     expect_differences_agree(loss);

@@ -28,14 +28,15 @@ TEST(GradientBits, reg_thread_count_bits) {
 
 // Lengths of several chunks of keys and segments of queries, for all numbers of threads.
 const char* const kLong[] = {
-    "q700k900d16:mask=causal(bottom-right):dropout=0.1,7:softcap=20:seed=1",
+    "q700k900d16:mask=causal(bottom-right):dropout=0.1,7:score=softcap(20):seed=1",
     "h1q1500k1500d8:bias=[1,1500]:seed=2",
     "h4/2q300k777d12v5:bf16:mask=window(200,40):seed=3",
     "h3/1q1030k17d8:f16:backward=f32:seed=4",
     "b2h2q500k600d4:f64:packed=7:mask=causal:backward=lse:seed=5",
     "[2]h2q400k300d8:query=[1,1]:mask=boolean(0.3,[1,300]):weights(10..20):seed=6",
     "q1100k1301d13v7:bf16:mask=window(200,41):seed=7",
-    "q1031k1057d16v5:bf16:mask=causal(bottom-right):dropout=0.1,7:softcap=20:bias=[1,1057]:seed=8",
+    "q1031k1057d16v5:bf16:mask=causal(bottom-right):dropout=0.1,7:score=softcap(20):bias=[1,1057]:"
+    "seed=8",
     "h4/2q1537k1793d2v3:bf16:mask=window(201,40):backward=lse:seed=9",
 };
 
@@ -223,8 +224,22 @@ TEST(GradientBits, AloneOrInABatch) {
     }
     const Tensor query = taken(c.query, dim, one), key = taken(c.key, dim, one),
                  value = taken(c.value, dim, one);
+    // Numbers per head are those of the part.
+    std::vector<ScoreSpec> specs = d.scores;
+    std::vector<Tensor> numbers;
+    std::vector<rapt::MadeScore> scores;
+    for (ScoreSpec& spec : specs) {
+      const auto at = dim + static_cast<int>(spec.dims.size()) - static_cast<int>(d.leading.size());
+      if (at >= 0 && spec.dims[static_cast<size_t>(at)] != 1) {
+        numbers.push_back(taken(spec.numbers, at, one));
+        spec.numbers = numbers.back();
+      }
+      scores.push_back(spec.make());
+    }
+    AttentionOptions options = c.options;
+    options.scores = refs_of(scores);
     const rapt::Gradients alone =
-        scaled_dot_product_attention_backward(query, key, value, c.options, part, request);
+        scaled_dot_product_attention_backward(query, key, value, options, part, request);
     EXPECT_TRUE(same_bits(alone.d_query, taken(whole.d_query, dim, one)));
     EXPECT_TRUE(same_bits(alone.d_key, taken(whole.d_key, dim, one)));
     EXPECT_TRUE(same_bits(alone.d_value, taken(whole.d_value, dim, one)));

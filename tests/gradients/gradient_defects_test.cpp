@@ -280,8 +280,8 @@ TEST(GradientDefects, reg_whole_blocks_masked) {
 // Lengths of several chunks of keys and segments of queries: what they add to each other, and what
 // is summed over all of them.
 TEST(GradientDefects, reg_several_chunks) {
-  for (const char* line : {"q1100k1200d4:bias=[1100,1]:softcap=5:backward=lse:seed=1",
-                           "q1500k1100d4:bf16:bias=[1,1100]:softcap=5:backward=two:seed=2",
+  for (const char* line : {"q1100k1200d4:bias=[1100,1]:score=softcap(5):backward=lse:seed=1",
+                           "q1500k1100d4:bf16:bias=[1,1100]:score=softcap(5):backward=two:seed=2",
                            "h2/1q1030k1030d3:mask=causal:bias=[1,1]:dropout=0.2,3:seed=3",
                            "q2100k2100d2:f64:mask=window(300,9):packed=2:seed=4",
                            "q1100k1100d2:mask=window(9,9):weights(600..1100):backward=two:seed=5"})
@@ -315,7 +315,7 @@ TEST(GradientDefects, reg_long_sums_of_16_bits) {
   for (const char* line :
        {"q3000k3d4:bf16:seed=1", "q3000k3d4:f16:seed=2", "h64/1q60k5d4:bf16:seed=3",
         "[300]h2q4k5d4:bf16:key=[1,2]:value=[2]:seed=4", "q2k3000d4:bf16:seed=5",
-        "q2000k30d4:bf16:bias=[1,30]:softcap=3:backward=lse,f32:seed=6"})
+        "q2000k30d4:bf16:bias=[1,30]:score=softcap(3):backward=lse,f32:seed=6"})
     expect_right(line);
 }
 
@@ -330,7 +330,7 @@ TEST(GradientDefects, reg_tensors_without_elements) {
   for (const char* line :
        {"q5k7d4v0", "q5k7d4v0:backward=lse:weights", "q5k0d4", "h2q5k0d4:bias=[5,1]", "q0k7d4",
         "b2h2q0k7d4:mask=causal", "q0k0d4v0", "h0q5k7d4", "[0]h2q5k7d4:key=[2]:value=[1,2]",
-        "b2h0q3k4d2:query=[2,1]:bias=[3,4]:softcap=2"})
+        "b2h0q3k4d2:query=[2,1]:bias=[3,4]:score=softcap(2)"})
     expect_right(line);
 }
 
@@ -439,7 +439,7 @@ TEST(GradientDefects, reg_qk_over_2p32) {
 TEST(GradientDefects, reg_large_scores) {
   for (const char* line :
        {"q40k50d8:magnitude=30:seed=1", "q40k50d8:magnitude=100:bias:seed=2",
-        "q40k50d8:scale=-50:seed=3", "q40k50d8:bf16:magnitude=20:softcap=30:seed=4",
+        "q40k50d8:scale=-50:seed=3", "q40k50d8:bf16:magnitude=20:score=softcap(30):seed=4",
         "q40k50d8:magnitude=1e-20:seed=5"})
     expect_right(line);
 }

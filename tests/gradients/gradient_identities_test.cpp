@@ -124,7 +124,7 @@ TEST(GradientIdentities, SumOfScores) {
 TEST(GradientIdentities, SumOfKeys) {
   const auto fits = [](Descriptor& d) {
     d.backward.d_lse = false;
-    d.softcap.reset();
+    d.scores.clear();
     d.normalizer = {};
     return true;
   };

@@ -14,7 +14,7 @@ namespace {
 using Part = Expectation GradientExpectations::*;
 constexpr Part kParts[] = {&GradientExpectations::query, &GradientExpectations::key,
                            &GradientExpectations::value, &GradientExpectations::bias,
-                           &GradientExpectations::scale, &GradientExpectations::softcap};
+                           &GradientExpectations::scale, &GradientExpectations::numbers};
 
 GradientExpectations expectations_of(const std::string& line) {
   const Case c(parse_descriptor(line));
@@ -46,12 +46,13 @@ void expect_tight(const std::string& line, double relative) {
 }
 
 TEST(GradientTolerance, FindsWrongGradients) {
-  expect_tight("h2q12k30d8:mask=causal(bottom-right):bias:softcap=5:weights:backward=lse:seed=4",
-               1e-4);
-  expect_tight("h4/2q40k50d16:f64:bias:softcap=5:seed=5", 1e-12);
-  expect_tight("h2q12k30d8:f16:bias:softcap=5:seed=6", 1e-2);
-  expect_tight("h2q12k30d8:bf16:bias:softcap=5:seed=6", 0.1);
-  expect_tight("h2q12k30d8:bf16:bias:softcap=5:precision=fma:backward=f32:seed=6", 0.05);
+  expect_tight(
+      "h2q12k30d8:mask=causal(bottom-right):bias:score=softcap(5):weights:backward=lse:seed=4",
+      1e-4);
+  expect_tight("h4/2q40k50d16:f64:bias:score=softcap(5):seed=5", 1e-12);
+  expect_tight("h2q12k30d8:f16:bias:score=softcap(5):seed=6", 1e-2);
+  expect_tight("h2q12k30d8:bf16:bias:score=softcap(5):seed=6", 0.1);
+  expect_tight("h2q12k30d8:bf16:bias:score=softcap(5):precision=fma:backward=f32:seed=6", 0.05);
 }
 
 // One query, two keys of weights 1/4 and 3/4, values 1 and 2, a gradient of 1: all by hand.

@@ -86,8 +86,8 @@ Dot dot_of_inputs(const Motion& motion, const rapt::Gradients& g, const Moved<lo
   dot.add(motion.value, g.d_value, errors(m.value));
   dot.add(motion.bias, g.d_bias, errors(m.bias));
   dot.add(motion.scale, g.d_scale.values<double>()[0], error_of(m.scale));
-  if (motion.softcap != 0)
-    dot.add(motion.softcap, g.d_score_parameters.values<double>()[0], error_of(m.softcap));
+  for (size_t n = 0; n < motion.numbers.size(); ++n)
+    dot.add(motion.numbers[n], g.d_score_parameters.values<double>()[n], error_of(m.numbers[n]));
   return dot;
 }
 double value_error_of(const Moving<long double>& x) { return x.value_error; }
@@ -164,7 +164,8 @@ TEST(TangentIdentities, AreLinear) {
       other.query = scaled(m.query, factor), other.key = scaled(m.key, factor);
       other.value = scaled(m.value, factor), other.bias = scaled(m.bias, factor);
       other.d_output = scaled(m.d_output, factor), other.d_lse = scaled(m.d_lse, factor);
-      other.scale = factor * m.scale, other.softcap = factor * m.softcap;
+      other.scale = factor * m.scale, other.numbers = m.numbers;
+      for (double& number : other.numbers) number *= factor;
       return other;
     };
     Moves moves(g);
@@ -310,7 +311,7 @@ TEST(TangentNaN, SeenShowsWhereItIsSeen) {
 
 TEST(TangentBits, AreThoseOfAnyNumberOfThreads) {
   for (const char* line :
-       {"h3q300k500d16:f32:mask=causal:dropout=0.1:softcap=9:seed=1",
+       {"h3q300k500d16:f32:mask=causal:dropout=0.1:score=softcap(9):seed=1",
         "b2h4/2q100k200d8:bf16:key=[1,2]:bias=[1,200]:seed=2", "h2q200k150d4:f64:packed=5:seed=3",
         "q500k700d8:f32:bias=[1,1]:seed=4"}) {
     SCOPED_TRACE(line);

@@ -1,13 +1,7 @@
 #pragma once
 // The reference of tangents: attention and its gradients as the formulas say them, one loop per
-// sum, in numbers that know how they move (dual numbers: Wengert 1964, Comm. ACM 7, 463) and how
-// far rounding may have put them off. No formula of a tangent is written down: the product rule
-// does it.
-//
-// With e = 2^-23 (2^-52 for f64), the distance from 1 to the next number: two roundings, one of the
-// loop, one of how a kernel rearranges it. A running error analysis (Wilkinson 1963, "Rounding
-// errors in algebraic processes", chapter 1) adds up, for value and tangent of every operation,
-// what the errors of its arguments make of it and e times its result. That is the floor of
+// sum, in numbers that know how they move and how far rounding may have put them off
+// (check/moving.h). No formula of a tangent is written down. Their errors are the floor of
 //
 //   error(rapt) <= 2 error(plain loop in the same dtype) + floor
 //
@@ -18,6 +12,7 @@
 #include <vector>
 
 #include "check/gradient_case.h"
+#include "check/moving.h"
 #include "check/philox.h"
 #include "check/reference_matrix.h"
 #include "check/tolerance.h"
@@ -27,90 +22,11 @@ namespace laws {
 
 using namespace check;
 
-// A number, its tangent, and how far both may be off in the dtype.
-template <class Real>
-struct Moving {
-  Real value = 0, tangent = 0;
-  double value_error = 0, tangent_error = 0;
-
-  Moving() = default;
-  Moving(Real v, Real t = 0) : value(v), tangent(t) {}
-  Moving(Real v, Real t, double ve, double te)
-      : value(v), tangent(t), value_error(ve), tangent_error(te) {}
-};
-
-inline double epsilon = 0;  // e of the dtype at work
-
-template <class Real>
-double size(Real x) {
-  return static_cast<double>(std::abs(x));
-}
-template <class Real>
-Moving<Real> operator+(const Moving<Real>& a, const Moving<Real>& b) {
-  const Real v = a.value + b.value, t = a.tangent + b.tangent;
-  return {v, t, a.value_error + b.value_error + epsilon * size(v),
-          a.tangent_error + b.tangent_error + epsilon * size(t)};
-}
-template <class Real>
-Moving<Real> operator-(const Moving<Real>& a) {
-  return {-a.value, -a.tangent, a.value_error, a.tangent_error};
-}
-template <class Real>
-Moving<Real> operator-(const Moving<Real>& a, const Moving<Real>& b) {
-  return a + -b;
-}
-template <class Real>
-Moving<Real> operator*(const Moving<Real>& a, const Moving<Real>& b) {
-  const Real v = a.value * b.value, left = a.tangent * b.value, right = a.value * b.tangent;
-  return {v, left + right,
-          a.value_error * size(b.value) + b.value_error * size(a.value) + epsilon * size(v),
-          a.tangent_error * size(b.value) + b.value_error * size(a.tangent) +
-              a.value_error * size(b.tangent) + b.tangent_error * size(a.value) +
-              epsilon * (size(left) + size(right))};
-}
-// f(a) with its first two derivatives and the rounding of all three, relative.
-template <class Real>
-Moving<Real> function_of(const Moving<Real>& a, Real f, Real slope, Real bend, double roundings) {
-  const Real t = slope * a.tangent;
-  return {f, t, size(slope) * a.value_error + roundings * epsilon * size(f),
-          size(slope) * a.tangent_error + size(bend * a.tangent) * a.value_error +
-              roundings * epsilon * size(t)};
-}
-template <class Real>
-Moving<Real> exp(const Moving<Real>& a) {
-  const Real f = std::exp(a.value);
-  Moving<Real> e = function_of(a, f, f, f, 2 + size(a.value));
-  // A weight below the smallest normal number may be flushed to zero.
-  const double tiny = epsilon > 1e-10 ? std::numeric_limits<float>::min() : 0;
-  e.value_error += tiny;
-  e.tangent_error += tiny * size(a.tangent);
-  return e;
-}
-template <class Real>
-Moving<Real> log(const Moving<Real>& a) {
-  return function_of(a, std::log(a.value), 1 / a.value, -1 / (a.value * a.value), 2);
-}
-template <class Real>
-Moving<Real> inverse(const Moving<Real>& a) {
-  const Real f = 1 / a.value;
-  return function_of(a, f, -f * f, 2 * f * f * f, 2);
-}
-template <class Real>
-Real value_of(const Moving<Real>& a) {
-  return a.value;
-}
-template <class Real>
-Moving<Real> tanh(const Moving<Real>& a) {
-  const Real f = std::tanh(a.value), slope = 1 - f * f;
-  Moving<Real> y = function_of(a, f, slope, -2 * f * slope, 4);
-  y.tangent_error += 4 * epsilon * size(a.tangent);  // of 1 - f^2, which may cancel
-  return y;
-}
-
 // How the inputs of a case move.
 struct Motion {
   Tensor query, key, value, bias;  // absent: not
-  double scale = 0, softcap = 0;
+  double scale = 0;
+  std::vector<double> numbers;  // of all scores
   Tensor d_output, d_lse;
 
   // All of them, drawn.
@@ -122,7 +38,8 @@ struct Motion {
     query = like(g.c.query), key = like(g.c.key), value = like(g.c.value);
     if (g.c.bias.defined()) bias = like(g.c.bias);
     scale = random.normal();
-    if (g.c.descriptor.softcap) softcap = random.normal();
+    for (int64_t n = 0; n < count_of_numbers(g.c.descriptor.scores); ++n)
+      numbers.push_back(random.normal());
     d_output = like(g.d_output);
     if (g.d_lse.defined()) d_lse = like(g.d_lse);
   }
@@ -134,7 +51,7 @@ struct Motion {
     };
     put(t.query, query), put(t.key, key), put(t.value, value), put(t.bias, bias);
     t.scale = scale;
-    if (softcap != 0) t.score_parameters = {&softcap, 1};
+    t.score_parameters = numbers;
     return t;
   }
   rapt::OutputTangents outputs() const {
@@ -148,8 +65,8 @@ struct Motion {
 // Everything that moves: the results, and the gradients in the shapes of the inputs.
 template <class Real>
 struct Moved {
-  std::vector<Moving<Real>> output, lse, query, key, value, bias;
-  Moving<Real> scale, softcap;
+  std::vector<Moving<Real>> output, lse, query, key, value, bias, numbers;
+  Moving<Real> scale;
 };
 
 // A matrix of one head and how it moves.
@@ -183,8 +100,9 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
   const Problem p = c.for_reference();
   const Sizes sizes = sizes_of(p);
   const DType stored = p.output_dtype.value_or(p.query.dtype);
-  epsilon = p.query.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                        : std::numeric_limits<float>::epsilon();
+  const double epsilon = p.query.dtype == DType::f64
+                             ? std::numeric_limits<double>::epsilon()
+                             : double{std::numeric_limits<float>::epsilon()};
   const auto at = [](int64_t i) { return static_cast<size_t>(i); };
   Moved<Real> m;
   m.output.resize(at(sizes.heads * sizes.q_len * sizes.value_dim));
@@ -194,7 +112,21 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
   const N scale(
       static_cast<Real>(p.scale.value_or(1 / std::sqrt(static_cast<double>(sizes.head_dim)))),
       static_cast<Real>(motion.scale));
-  const N one(1), cap(static_cast<Real>(p.softcap.value_or(1)), static_cast<Real>(motion.softcap));
+  m.numbers.resize(motion.numbers.size());
+  // The scores of a pair; numbers of all scores follow each other.
+  const auto chain = [&](const N& product, std::span<const int64_t> leading, int64_t i, int64_t j) {
+    return chain_of(
+        p.scores, product, place_of(p, sizes, leading, i, j),
+        [&](const ScoreSpec& spec, int64_t nth) {
+          N number = number_of<Real>(spec, nth);
+          const auto before =
+              std::span(p.scores).first(static_cast<size_t>(&spec - p.scores.data()));
+          number.tangent = static_cast<Real>(
+              motion.numbers[static_cast<size_t>(count_of_numbers(before) + nth)]);
+          return number;
+        },
+        [](const N& s, const auto& f) { return f(s); });
+  };
   for (int64_t head = 0; head < sizes.heads; ++head) {
     const std::vector<int64_t> leading = leading_index(head, sizes.leading);
     const MovingMatrix<Real> query(c.query, motion.query, leading, sizes.leading),
@@ -225,8 +157,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
         dots.push_back(
             sum_over(sizes.head_dim, [&](int64_t d) { return query(i, d) * key(j, d); }));
         products.push_back(scale * dots.back());
-        N s = products.back();
-        if (p.softcap) s = cap * tanh(s * inverse(cap));
+        const N s = chain(products.back(), leading, i, j).score;
         scores.push_back(p.bias.defined() ? s + bias(i, j) : s);
       }
       lse = std::visit([&](const auto& n) { return n.weigh(std::span<const N>(scores)).statistic; },
@@ -246,11 +177,11 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
       for (int64_t v = 0; v < sizes.value_dim; ++v) {
         N o = sum_over(count, [&](int64_t x) { return kept[at(x)] * value(keys[at(x)], v); });
         const double lost = unit_roundoff(stored) * size(o.value) + smallest_denormal(stored);
-        o.value_error += lost;
+        o.value_error += lost / epsilon;
         // What is taken away was added before: P o S' V, with both errors.
         const double taken = size(lse.tangent * o.value);
         o.tangent_error +=
-            lost * size(lse.tangent) + epsilon * taken + lse.tangent_error * size(o.value);
+            lost / epsilon * size(lse.tangent) + taken + lse.tangent_error * size(o.value);
         if (!exact) o.value = rounded(stored, o.value);
         m.output[at((head * sizes.q_len + i) * sizes.value_dim + v)] = o;
         output.push_back(o);
@@ -277,12 +208,11 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
         for (int64_t v = 0; v < sizes.value_dim; ++v)
           add(m.value[to_value(j, v)], kept[at(x)] * d_output(i, v));
         if (p.bias.defined()) add(m.bias[to_bias(i, j)], d_score);
-        N d_product = d_score;
-        if (p.softcap) {
-          const N ratio = products[at(x)] * inverse(cap), t = tanh(ratio), slope = one - t * t;
-          d_product = d_score * slope;
-          add(m.softcap, d_score * (t - ratio * slope));
-        }
+        const auto passed = chain(products[at(x)], leading, i, j);
+        const N d_product = d_score * passed.slope;
+        for (size_t s = 0; s < passed.by_number.size(); ++s)
+          if (passed.number_at[s] >= 0)
+            add(m.numbers[at(passed.number_at[s])], d_score * passed.by_number[s]);
         add(m.scale, d_product * dots[at(x)]);
         for (int64_t d = 0; d < sizes.head_dim; ++d) {
           add(m.query[to_query(i, d)], scale * d_product * key(j, d));
@@ -291,6 +221,11 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
       }
     }
   }
+  // From units of e.
+  for (std::vector<N>* numbers :
+       {&m.output, &m.lse, &m.query, &m.key, &m.value, &m.bias, &m.numbers})
+    for (N& x : *numbers) x.value_error *= epsilon, x.tangent_error *= epsilon;
+  m.scale.value_error *= epsilon, m.scale.tangent_error *= epsilon;
   return m;
 }
 
@@ -313,14 +248,9 @@ struct Motions {
   }
   template <class Real>
   static Moved<long double> widened(const Moved<Real>& m) {
-    return {widened(m.output),
-            widened(m.lse),
-            widened(m.query),
-            widened(m.key),
-            widened(m.value),
-            widened(m.bias),
-            {m.scale.value, m.scale.tangent},
-            {m.softcap.value, m.softcap.tangent}};
+    return {
+        widened(m.output), widened(m.lse),  widened(m.query),   widened(m.key),
+        widened(m.value),  widened(m.bias), widened(m.numbers), {m.scale.value, m.scale.tangent}};
   }
 };
 

@@ -47,8 +47,8 @@ void expect_agreement(const GradientCase& g, const Motion& motion) {
   compare("d_value", got.d_value, expected.truth.value, expected.plain.value);
   compare("d_bias", got.d_bias, expected.truth.bias, expected.plain.bias);
   compare("d_scale", got.d_scale, {expected.truth.scale}, {expected.plain.scale});
-  compare("d_score_parameters", got.d_score_parameters, {expected.truth.softcap},
-          {expected.plain.softcap});
+  compare("d_score_parameters", got.d_score_parameters, expected.truth.numbers,
+          expected.plain.numbers);
 }
 
 // Second derivatives of returned weights there are none; and long double is slow.
@@ -70,7 +70,8 @@ TEST(Tangents, AgreeWithTheReference) {
 // More than one unit of queries and part of keys, and what random problems draw too seldom.
 TEST(Tangents, AgreeOverManyBlocks) {
   for (const char* line :
-       {"h2/1q150k420d3v5:f32:mask=causal:seed=1", "h3/1q70k200d4:f64:softcap=2:dropout=0.3:seed=2",
+       {"h2/1q150k420d3v5:f32:mask=causal:seed=1",
+        "h3/1q70k200d4:f64:score=softcap(2):dropout=0.3:seed=2",
         "b2h2q66k100d4:f32:key=[1,1]:value=[2,1]:query=[1,2]:bias=[2,1,100]:seed=3",
         "b2h2q40k30d4:f64:bias=[2,40,1]:key=[2,1]:seed=4", "h2q65k97d4:f32:bias=[1,1]:seed=5",
         "h2q70k50d4:f32:scale=0:bias=[70,50],0.3:seed=6",
@@ -107,9 +108,16 @@ struct Path {
     options.scale =
         c.descriptor.scale.value_or(1 / std::sqrt(static_cast<double>(c.descriptor.head_dim))) +
         t * motion.scale;
-    rapt::Softcap softcap = c.softcap;
-    softcap.cap += t * motion.softcap;
-    if (c.descriptor.softcap) options.scores = {softcap};
+    std::vector<check::ScoreSpec> specs = c.descriptor.scores;
+    std::vector<Tensor> numbers;
+    std::vector<rapt::MadeScore> scores;
+    const double* step = motion.numbers.data();
+    for (check::ScoreSpec& spec : specs) {
+      numbers.push_back(mapped(spec.numbers, [&](double v, auto) { return v + t * *step++; }));
+      spec.numbers = numbers.back();
+      scores.push_back(spec.make());
+    }
+    options.scores = check::refs_of(scores);
     AttentionResult forward = scaled_dot_product_attention(query, key, value, options);
     rapt::BackwardInputs inputs = g.inputs(forward.state());
     inputs.d_output = d_output;
@@ -146,7 +154,7 @@ TEST(Tangents, AreFiniteDifferences) {
   constexpr double kStep = 0x1p-9, kAllowed = 1e-7;
   for (const char* line :
        {"h4/2q5k6d3:f64:mask=causal:seed=1", "b2h2q4k5d3v2:f64:bias=[2,4,5],0.2:seed=2",
-        "b2h2q4k5d3:f64:softcap=1.5:bias=[4,1]:dropout=0.3:seed=3",
+        "b2h2q4k5d3:f64:score=softcap(1.5):bias=[4,1]:dropout=0.3:seed=3",
         "h2q9k11d3:f64:mask=causal:packed=3:seed=4", "[2]h2q3k4d3:f64:query=[1,1]:key=[2]:seed=5",
         "h2q5k3d2:f64:mask=causal(-2):scale=-0.8:seed=6"}) {
     SCOPED_TRACE(line);

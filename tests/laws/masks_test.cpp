@@ -41,7 +41,7 @@ void expect_agreement(const Case& c, const MaskSpec& spec, const rapt::Mask& mas
   const Positions queries = random_positions(random, p.q_len, 64);
   const Positions keys = random_positions(random, p.k_len, 130);
   const auto allowed = [&](int64_t i, int64_t j) {
-    return spec.allowed({leading, p.leading, p.q_len, p.k_len}, i, j);
+    return spec.allowed({leading, p.leading, i, j, p.q_len, p.k_len});
   };
 
   int64_t count = 0;

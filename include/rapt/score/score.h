@@ -11,17 +11,17 @@
 //
 // and, for gradients,
 //
-//   static constexpr int kRealParameters;   of its parameters, those that are real numbers, in the
-//                             order of the declaration
 //   template <class V> void backward(const typename V::Element* before, Tile<...>& tile,
 //                                    typename V::Element* sums) const noexcept;
 //                             tile.scores holds the gradients of what apply() made of `before`
-//                             [keys][queries] and gets those of `before`; sums [kRealParameters]
-//                             [queries] gets, added, those of the parameters. A gradient of 0 stays
-//                             0 whatever `before` is: the pair may be excluded.
+//                             [keys][queries] and gets those of `before`; sums [numbers][queries]
+//                             gets, added, those of the numbers that the head has: real parameters
+//                             and the head's part of tensors declared by head_parameter(), in the
+//                             order of the declaration. A gradient of 0 stays 0 whatever `before`
+//                             is: the pair may be excluded.
 //
-// and, for tangents and second derivatives (rapt/tangents.h), with `parameters` [kRealParameters]
-// the tangents of the parameters
+// and, for tangents and second derivatives (rapt/tangents.h), with `parameters` [numbers] the
+// tangents of those numbers
 //
 //   template <class V> void tangent(const typename V::Element* before, Tile<...>& tile,
 //                                   const double* parameters) const noexcept;
@@ -33,7 +33,7 @@
 //                                            const double* parameters,
 //                                            typename V::Element* sums) const noexcept;
 //                             the derivative of backward(): tile.scores as there, d_tangents
-//                             [keys][queries] likewise their tangents; sums [kRealParameters]
+//                             [keys][queries] likewise their tangents; sums [numbers]
 //                             [queries] gets, added, the tangents of what backward() adds. Where
 //                             gradient and tangent are 0, both stay 0.
 //

@@ -12,7 +12,6 @@ struct Softcap {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
-  static constexpr int kRealParameters = 1;  // cap
 
   Softcap() = default;
   explicit Softcap(double largest) : cap(largest) {}

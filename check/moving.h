@@ -1,0 +1,114 @@
+#pragma once
+// Numbers that know how they move (dual numbers: Wengert 1964, Comm. ACM 7, 463) and how far
+// rounding may have put them off. No formula of a tangent or of an error is written down: the
+// product rule and a running error analysis (Wilkinson 1963, "Rounding errors in algebraic
+// processes", chapter 1) make them. A formula that is a template over the type of its numbers is
+// computed in Real or in Moving<Real>.
+//
+// Errors are in units of e, the distance from 1 to the next number of the dtype at work: two
+// roundings, one of the loop, one of how a kernel rearranges it. Every operation adds up, for value
+// and tangent, what the errors of its arguments make of it and e times its result.
+#include <cmath>
+#include <limits>
+
+namespace check {
+
+// A number, its tangent, and how far both may be off.
+template <class Real>
+struct Moving {
+  Real value = 0, tangent = 0;
+  double value_error = 0, tangent_error = 0;
+
+  Moving() = default;
+  Moving(Real v, Real t = 0) : value(v), tangent(t) {}
+  Moving(Real v, Real t, double ve, double te)
+      : value(v), tangent(t), value_error(ve), tangent_error(te) {}
+};
+
+template <class Real>
+Real value_of(const Moving<Real>& a) {
+  return a.value;
+}
+template <class Real>
+double size(Real x) {
+  return static_cast<double>(std::abs(x));
+}
+template <class Real>
+Moving<Real> operator+(const Moving<Real>& a, const Moving<Real>& b) {
+  const Real v = a.value + b.value, t = a.tangent + b.tangent;
+  return {v, t, a.value_error + b.value_error + size(v),
+          a.tangent_error + b.tangent_error + size(t)};
+}
+template <class Real>
+Moving<Real> operator-(const Moving<Real>& a) {
+  return {-a.value, -a.tangent, a.value_error, a.tangent_error};
+}
+template <class Real>
+Moving<Real> operator-(const Moving<Real>& a, const Moving<Real>& b) {
+  return a + -b;
+}
+template <class Real>
+Moving<Real> operator*(const Moving<Real>& a, const Moving<Real>& b) {
+  const Real v = a.value * b.value, left = a.tangent * b.value, right = a.value * b.tangent;
+  return {v, left + right, a.value_error * size(b.value) + b.value_error * size(a.value) + size(v),
+          a.tangent_error * size(b.value) + b.value_error * size(a.tangent) +
+              a.value_error * size(b.tangent) + b.tangent_error * size(a.value) + size(left) +
+              size(right)};
+}
+// f(a) with its first two derivatives and the rounding of all three, relative.
+template <class Real>
+Moving<Real> function_of(const Moving<Real>& a, Real f, Real slope, Real bend, double roundings) {
+  const Real t = slope * a.tangent;
+  return {
+      f, t, size(slope) * a.value_error + roundings * size(f),
+      size(slope) * a.tangent_error + size(bend * a.tangent) * a.value_error + roundings * size(t)};
+}
+template <class Real>
+Moving<Real> exp(const Moving<Real>& a) {
+  const Real f = std::exp(a.value);
+  Moving<Real> e = function_of(a, f, f, f, 2 + size(a.value));
+  // A weight below the smallest normal number may be flushed to zero; of f64 that is nothing.
+  constexpr double tiny =
+      double{std::numeric_limits<float>::min()} / double{std::numeric_limits<float>::epsilon()};
+  e.value_error += tiny;
+  e.tangent_error += tiny * size(a.tangent);
+  return e;
+}
+template <class Real>
+Moving<Real> log(const Moving<Real>& a) {
+  return function_of(a, std::log(a.value), 1 / a.value, -1 / (a.value * a.value), 2);
+}
+template <class Real>
+Moving<Real> inverse(const Moving<Real>& a) {
+  const Real f = 1 / a.value;
+  return function_of(a, f, -f * f, 2 * f * f * f, 2);
+}
+// A kernel multiplies by the inverse: two roundings beside the loop's one.
+template <class Real>
+Moving<Real> operator/(const Moving<Real>& a, const Moving<Real>& b) {
+  const Real v = a.value / b.value, left = a.tangent / b.value, right = v * b.tangent / b.value;
+  const double by = size(b.value),
+               ve = (a.value_error + size(v) * b.value_error) / by + 1.5 * size(v);
+  return {v, left - right, ve,
+          (a.tangent_error + ve * size(b.tangent) + size(v) * b.tangent_error +
+           size(left - right) * b.value_error) /
+                  by +
+              1.5 * (size(left) + size(right))};
+}
+template <class Real>
+Moving<Real> tanh(const Moving<Real>& a) {
+  const Real f = std::tanh(a.value), slope = 1 - f * f;
+  Moving<Real> y = function_of(a, f, slope, -2 * f * slope, 4);
+  y.tangent_error += 4 * size(a.tangent);  // of 1 - f^2, which may cancel
+  return y;
+}
+
+// f(s) of an s that stands still. What becomes of its error follows from f's derivative, which is
+// less than the sum over all places where s stands in f.
+template <class Real, class F>
+Moving<Real> still(const Moving<Real>& s, const F& f) {
+  const Moving<Real> y = f(Moving<Real>(s.value, 1));
+  return {y.value, 0, y.value_error + size(y.tangent) * s.value_error, 0};
+}
+
+}  // namespace check

@@ -1,0 +1,147 @@
+#pragma once
+// A score as plain data: what happens to a scaled product, as a formula for one pair.
+//
+// A formula uses at most one number of the score's own per pair (the cap, the slope of the head),
+// from `numbers`, which are drawn from the case's seed and owned by the case. It is a template over
+// the type of its numbers (moving.h), so that derivatives, tangents and errors come from what
+// stands here. Shares no code with the library; the library's score is made from its text.
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "check/arrays.h"
+#include "check/moving.h"
+#include "check/pair_place.h"
+#include "rapt/catalogue.h"
+
+namespace check {
+
+struct ScoreSpec {
+  enum Kind : uint8_t {
+    softcap,     // cap tanh(s / cap)
+    head_scale,  // scale s, a scale per head
+  };
+  Kind kind = softcap;
+  double cap = 0;      // softcap
+  Dims dims;           // of `numbers`, leading dimensions first
+  TensorView numbers;  // f32 or f64, made by draw()
+
+  bool operator==(const ScoreSpec& other) const;
+
+  // Draws the numbers; they are appended to `owner`. `dtype`: that of the problem.
+  void draw(Random& random, DType dtype, std::vector<Tensor>& owner);
+
+  // Which of its numbers the pair uses; -1: it uses none.
+  int64_t number_at(const PairPlace& place) const;
+  double number(int64_t at) const;
+
+  // The score after it, the derivative by the score, and by the number.
+  template <class N>
+  N value(const N& s, const N& number, const PairPlace&) const {
+    using std::tanh;
+    switch (kind) {
+      case softcap:
+        return number * tanh(s / number);
+      case head_scale:
+        return number * s;
+    }
+    return s;
+  }
+  template <class N>
+  N slope(const N& s, const N& number, const PairPlace&) const {
+    using std::tanh;
+    switch (kind) {
+      case softcap: {
+        const N t = tanh(s / number);
+        return N(1) - t * t;
+      }
+      case head_scale:
+        return number;
+    }
+    return N(1);
+  }
+  template <class N>
+  N by_number(const N& s, const N& number, const PairPlace&) const {
+    using std::tanh;
+    switch (kind) {
+      case softcap: {
+        const N part = s / number, t = tanh(part);
+        return t - part * (N(1) - t * t);
+      }
+      case head_scale:
+        return s;
+    }
+    return N(0);
+  }
+
+  // The library's score; looks at `numbers`, which must outlive it.
+  rapt::MadeScore make() const;
+};
+
+// One pair's score on its way through the scores of a problem.
+template <class N>
+struct ScoreChain {
+  N score;                         // after all of them
+  N slope = N(1);                  // its derivative by the scaled product
+  std::vector<N> by_number;        // [scores] and by the number that each uses
+  std::vector<int64_t> number_at;  // [scores] which that is, of all numbers; -1: none
+};
+
+// `number(spec, at)` gives a number of a score as an N; `of(s, f)` is f(s), computed as N asks for.
+template <class N, class Number, class Of>
+ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, const PairPlace& place,
+                       const Number& number, const Of& of) {
+  ScoreChain<N> chain;
+  chain.score = product;
+  std::vector<N> before, own;
+  int64_t first = 0;
+  for (const ScoreSpec& spec : scores) {
+    const int64_t at = spec.number_at(place);
+    before.push_back(chain.score);
+    own.push_back(at < 0 ? N(0) : number(spec, at));
+    chain.score = of(before.back(), [&](const N& s) { return spec.value(s, own.back(), place); });
+    chain.number_at.push_back(at < 0 ? -1 : first + at);
+    first += spec.numbers.count();
+  }
+  chain.by_number.resize(scores.size());
+  for (size_t s = scores.size(); s-- > 0;) {
+    const ScoreSpec& spec = scores[s];
+    chain.by_number[s] =
+        of(before[s], [&](const N& x) { return spec.by_number(x, own[s], place); }) * chain.slope;
+    chain.slope =
+        of(before[s], [&](const N& x) { return spec.slope(x, own[s], place); }) * chain.slope;
+  }
+  return chain;
+}
+
+// A number of a score as a kernel has it: rounded, where f32 does not hold it.
+template <class Real>
+Moving<Real> number_of(const ScoreSpec& spec, int64_t at) {
+  const double number = spec.number(at);
+  const bool exact = static_cast<double>(static_cast<float>(number)) == number;
+  return {static_cast<Real>(number), 0, exact ? 0 : std::abs(number), 0};
+}
+
+// The chain of a pair that stands still.
+template <class Real>
+ScoreChain<Moving<Real>> chain_of(std::span<const ScoreSpec> scores, const Moving<Real>& product,
+                                  const PairPlace& place) {
+  return chain_of(scores, product, place, number_of<Real>,
+                  [](const Moving<Real>& s, const auto& f) { return still(s, f); });
+}
+
+// How many numbers the scores have, together.
+int64_t count_of_numbers(std::span<const ScoreSpec> scores);
+
+// As in a descriptor; `leading` tells which dimensions need not be written.
+std::string to_string(const ScoreSpec& score, const Dims& leading);
+
+// What options.scores takes.
+std::vector<rapt::ScoreRef> refs_of(const std::vector<rapt::MadeScore>& scores);
+
+// The dimensions of a number per head where none are written: the heads.
+Dims default_head_dims(const Dims& leading);
+
+}  // namespace check

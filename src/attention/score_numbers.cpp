@@ -1,0 +1,101 @@
+#include "attention/score_numbers.h"
+
+#include <string>
+
+namespace rapt {
+namespace {
+
+bool has_numbers(const Parameter& parameter) {
+  return parameter.type == ParameterType::real || parameter.own_rank >= 0;
+}
+
+// Elements of the dimensions from `first` on.
+int64_t count_from(const TensorView& tensor, int first) {
+  int64_t count = 1;
+  for (int d = first; d < tensor.rank; ++d) count *= tensor.shape[d];
+  return count;
+}
+
+int64_t own_count(const Parameter& parameter, const void* score) {
+  if (parameter.type == ParameterType::real) return 1;
+  const TensorView tensor = parameter.get(score).tensor;
+  return count_from(tensor, tensor.rank - parameter.own_rank);
+}
+
+[[noreturn]] void fail(ErrorCode code, const ScoreRef& score, const std::string& message) {
+  throw Error(code, std::string("score ") + score.declaration->name + ": " + message);
+}
+
+}  // namespace
+
+int64_t count_of_numbers(const ScoreRef& score) {
+  int64_t count = 0;
+  for (const Parameter& parameter : score.declaration->parameters)
+    if (has_numbers(parameter))
+      count += parameter.type == ParameterType::real
+                   ? 1
+                   : count_from(parameter.get(score.object).tensor, 0);
+  return count;
+}
+
+int64_t numbers_of_head(const ScoreRef& score) {
+  int64_t count = 0;
+  for (const Parameter& parameter : score.declaration->parameters)
+    if (has_numbers(parameter)) count += own_count(parameter, score.object);
+  return count;
+}
+
+int64_t place_of_number(const ScoreRef& score, const Problem& p, const int64_t* index,
+                        int64_t nth) {
+  int64_t before = 0;
+  for (const Parameter& parameter : score.declaration->parameters) {
+    if (!has_numbers(parameter)) continue;
+    const int64_t own = own_count(parameter, score.object);
+    if (parameter.type == ParameterType::real) {
+      if (nth == 0) return before;
+      ++before, --nth;
+      continue;
+    }
+    const TensorView tensor = parameter.get(score.object).tensor;
+    if (nth >= own) {
+      before += count_from(tensor, 0), nth -= own;
+      continue;
+    }
+    const int leading = tensor.rank - parameter.own_rank;
+    int64_t head = 0;  // row-major among those that the tensor tells apart
+    for (int d = 0; d < leading; ++d)
+      head =
+          head * tensor.shape[d] + (tensor.shape[d] == 1 ? 0 : index[p.leading_rank - leading + d]);
+    return before + head * own + nth;
+  }
+  return -1;
+}
+
+void check_score_tensors(const ScoreRef& score, const Problem& p) {
+  for (const Parameter& parameter : score.declaration->parameters) {
+    if (parameter.own_rank < 0) continue;
+    const TensorView tensor = parameter.get(score.object).tensor;
+    if (!tensor.defined())
+      fail(ErrorCode::argument, score, std::string(parameter.name) + " is missing");
+    extent_of(parameter.name, tensor);
+    check_alignment(parameter.name, tensor);
+    const auto described = [&] {
+      return std::string(parameter.name) + " " + to_string(tensor.dims());
+    };
+    if (tensor.dtype != DType::f32 && tensor.dtype != DType::f64)
+      fail(ErrorCode::dtype, score,
+           described() + " is " + name_of(tensor.dtype) + "; expected f32 or f64");
+    const int leading = tensor.rank - parameter.own_rank;
+    bool fits = leading >= 0 && leading <= p.leading_rank;
+    for (int d = 0; fits && d < leading; ++d)
+      fits = tensor.shape[d] == 1 || tensor.shape[d] == p.leading[p.leading_rank - leading + d];
+    if (!fits)
+      fail(ErrorCode::shape, score,
+           described() + " does not broadcast to the leading dimensions " +
+               to_string(p.leading_dims()) +
+               (parameter.own_rank > 0 ? ", before its last " + std::to_string(parameter.own_rank)
+                                       : std::string()));
+  }
+}
+
+}  // namespace rapt
