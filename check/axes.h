@@ -50,7 +50,8 @@ inline constexpr std::string_view kCapture[] = {
     "map sum", "top-k",   "entropy",         "received",       "all"};
 inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", "row",
                                              "column", "with -inf", "f32"};
-inline constexpr std::string_view kScore[] = {"none", "softcap", "head_scale", "two"};
+inline constexpr std::string_view kScore[] = {"none",  "softcap", "head_scale", "log_n",
+                                              "alibi", "t5_bias", "two"};
 inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // behind "none", before "two"
 inline constexpr std::string_view kNormalizer[] = {"softmax", "softmax_plus_one"};
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};

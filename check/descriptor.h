@@ -35,7 +35,10 @@
 //              | "magnitude=" X                of query, key and value (default 1)
 //              | "seed=" N                     of all values (default 0)
 //   score      = "softcap(" X ")" | "head_scale" [ "(" dims ")" ]
-//                                              default dims: the heads
+//              | "log_n" [ "(" "position", N ")" ]            N: the length of training
+//              | "alibi" [ "(" "signed", anchor, dims ")" ]   arguments in any order
+//              | "t5_bias(" N "," N [ "," "past", anchor, dims ] ")"     buckets, max_distance
+//                                              dims: of a number per head; default: the heads
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
 //                                              a dimension of stride 0
 //   layout     = dense | padded | transposed | negative | strided | interleaved

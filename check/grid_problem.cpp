@@ -339,9 +339,26 @@ class GridProblem {
     ScoreSpec spec;
     if (name == "softcap") {
       spec.cap = random_.pick({0.5, 5.0, 30.0});
-    } else {
+      return spec;
+    }
+    spec.dims = head_dims();
+    if (random_.chance(0.5)) spec.anchor = rapt::Anchor::bottom_right;
+    if (name == "head_scale") {
       spec.kind = ScoreSpec::head_scale;
-      spec.dims = head_dims();
+      spec.anchor = {};
+    } else if (name == "log_n") {
+      spec = {};
+      spec.kind = ScoreSpec::log_n;
+      spec.by_position = random_.chance(0.5);
+      spec.length = random_.pick({0, 2, 16});
+    } else if (name == "alibi") {
+      spec.kind = ScoreSpec::alibi;
+      spec.is_signed = random_.chance(0.3);
+    } else {
+      spec.kind = ScoreSpec::t5_bias;
+      spec.past = random_.chance(0.5);
+      spec.buckets = random_.pick({4, 8, 32});
+      spec.max_distance = spec.buckets + random_.pick({0, 1, 20, 128});
     }
     return spec;
   }

@@ -25,6 +25,15 @@ struct Moving {
       : value(v), tangent(t), value_error(ve), tangent_error(te) {}
 };
 
+// A double as a number N = Moving<Real>: exact, or rounded once.
+template <class N>
+N of_double(double x) {
+  using Real = decltype(N::value);
+  const auto v = static_cast<Real>(x);
+  const bool exact = static_cast<double>(static_cast<float>(x)) == x;
+  return N(v, 0, exact ? 0 : std::abs(x), 0);
+}
+
 template <class Real>
 Real value_of(const Moving<Real>& a) {
   return a.value;

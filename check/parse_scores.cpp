@@ -4,6 +4,7 @@ namespace check {
 namespace {
 
 constexpr double kLargest = 1e30;  // of a cap: f32 holds its products
+constexpr int64_t kMostBuckets = 32768;
 
 class ScoreParser {
  public:
@@ -30,16 +31,68 @@ class ScoreParser {
       in_.expect(")");
     } else if (name == "head_scale") {
       spec.kind = ScoreSpec::head_scale;
+      arguments(spec, [] { return false; });
+    } else if (name == "log_n") {
+      spec.kind = ScoreSpec::log_n;
+      arguments(spec, [&] {
+        if (take_word("position", spec.by_position)) return true;
+        if (!in_.next_is_digit()) return false;
+        spec.length = in_.integer(2, kMaxLength, "a length of training");
+        return true;
+      });
+      spec.dims = {};  // there are no numbers
+    } else if (name == "alibi") {
+      spec.kind = ScoreSpec::alibi;
+      arguments(spec, [&] { return take_word("signed", spec.is_signed) || take_anchor(spec); });
+    } else if (name == "t5_bias") {
+      spec.kind = ScoreSpec::t5_bias;
+      in_.expect("(");
+      spec.buckets = in_.integer(2, kMostBuckets, "a number of buckets");
+      in_.expect(",");
+      spec.max_distance = in_.integer(1, kMaxLength, "the largest distance");
       spec.dims = default_head_dims(problem_.leading);
-      if (in_.take("(")) {
-        spec.dims = head_dims();
-        in_.expect(")");
+      if (in_.take(","))
+        list(spec, [&] { return take_word("past", spec.past) || take_anchor(spec); });
+      in_.expect(")");
+      const int64_t half = spec.past ? spec.buckets : spec.buckets / 2;
+      if (half < 2 || (!spec.past && spec.buckets % 2 != 0) || spec.max_distance <= half / 2) {
+        in_.go_back_to(begin);
+        in_.fail(
+            "expected at least two buckets of a direction, and a distance beyond half of them");
       }
     } else {
       in_.go_back_to(begin);
-      in_.fail("expected a score: softcap or head_scale");
+      in_.fail("expected a score: softcap, head_scale, log_n, alibi or t5_bias");
     }
     return spec;
+  }
+
+  // "(...)", if it comes next: dims, and what take_other() takes.
+  template <class TakeOther>
+  void arguments(ScoreSpec& spec, const TakeOther& take_other) {
+    spec.dims = default_head_dims(problem_.leading);
+    if (!in_.take("(")) return;
+    list(spec, take_other);
+    in_.expect(")");
+  }
+  template <class TakeOther>
+  void list(ScoreSpec& spec, const TakeOther& take_other) {
+    do {
+      if (take_other()) continue;
+      spec.dims = head_dims();
+    } while (in_.take(","));
+  }
+
+  bool take_word(const char* word, bool& said) {
+    const bool taken = in_.take(word);
+    said |= taken;
+    return taken;
+  }
+
+  bool take_anchor(ScoreSpec& spec) {
+    if (!in_.take("bottom-right")) return in_.take("top-left");
+    spec.anchor = rapt::Anchor::bottom_right;
+    return true;
   }
 
   Dims head_dims() {

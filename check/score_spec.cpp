@@ -1,12 +1,30 @@
 #include "check/score_spec.h"
 
+#include <algorithm>
+
 #include "check/mask_spec.h"
 #include "check/reference_matrix.h"
 
 namespace check {
 
+namespace {
+
+const char* anchor_name(rapt::Anchor anchor) {
+  return rapt::kAnchorNames[static_cast<int>(anchor)];
+}
+
+// ",a,b" as "(a,b)"; nothing for nothing.
+std::string in_brackets(const std::string& arguments) {
+  return arguments.empty() ? "" : "(" + arguments.substr(1) + ")";
+}
+
+}  // namespace
+
 bool ScoreSpec::operator==(const ScoreSpec& other) const {  // but for what was drawn
-  return kind == other.kind && cap == other.cap && dims == other.dims;
+  return kind == other.kind && cap == other.cap && by_position == other.by_position &&
+         length == other.length && is_signed == other.is_signed && buckets == other.buckets &&
+         max_distance == other.max_distance && past == other.past && anchor == other.anchor &&
+         dims == other.dims;
 }
 
 void ScoreSpec::draw(Random& random, DType dtype, std::vector<Tensor>& owner) {
@@ -18,19 +36,61 @@ void ScoreSpec::draw(Random& random, DType dtype, std::vector<Tensor>& owner) {
     case head_scale:
       owner.push_back(random_normal(random, stored, dims));
       break;
+    case log_n:
+      owner.push_back(Tensor(DType::f64, {0}));
+      break;
+    case alibi:  // as large as they are in models, of either sign
+      owner.push_back(random_normal(random, stored, dims, 0.3));
+      break;
+    case t5_bias: {
+      Dims table = dims;
+      table.push_back(buckets);
+      owner.push_back(random_normal(random, stored, table));
+      break;
+    }
   }
   numbers = owner.back();
 }
 
 int64_t ScoreSpec::number_at(const PairPlace& place) const {
   if (kind == softcap) return 0;
+  if (kind == log_n) return -1;
   // Row-major, over the last of the leading dimensions; 1 where they repeat.
   int64_t at = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int64_t index = place.index[place.index.size() - dims.size() + d];
     at = at * dims[d] + (dims[d] == 1 ? 0 : index);
   }
-  return at;
+  return kind == t5_bias ? at * buckets + bucket(ahead(place)) : at;
+}
+
+int64_t ScoreSpec::ahead(const PairPlace& place) const {
+  const bool bottom = anchor == rapt::Anchor::bottom_right;
+  return place.j - place.i - (bottom ? place.k_len - place.q_len : 0);
+}
+
+double ScoreSpec::distance(const PairPlace& place) const {
+  const auto behind = static_cast<double>(-ahead(place));
+  return is_signed ? behind : std::abs(behind);
+}
+
+double ScoreSpec::log_factor(const PairPlace& place) const {
+  const int64_t n = by_position ? place.i + 1 + place.k_len - place.q_len : place.k_len;
+  const double factor = std::log(static_cast<double>(std::max<int64_t>(n, 1)));
+  return length > 0 ? factor / std::log(static_cast<double>(length)) : factor;
+}
+
+// As T5's own code has it.
+int64_t ScoreSpec::bucket(int64_t ahead) const {
+  const int64_t half = past ? buckets : buckets / 2;
+  const int64_t first = !past && ahead > 0 ? half : 0;
+  const int64_t n = past ? std::max<int64_t>(-ahead, 0) : std::abs(ahead);
+  const int64_t exact = half / 2;
+  if (n < exact) return first + n;
+  const double grown = std::log(static_cast<double>(n) / static_cast<double>(exact)) /
+                       std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
+  const auto far = static_cast<int64_t>(grown * static_cast<double>(half - exact));
+  return first + std::min(exact + far, half - 1);
 }
 
 double ScoreSpec::number(int64_t at) const { return element(numbers, at); }
@@ -42,6 +102,17 @@ rapt::MadeScore ScoreSpec::make() const {
       return rapt::make_score("softcap(" + number_text(number(0)) + ")");
     case head_scale:
       return rapt::make_score("head_scale(numbers)", given);
+    case log_n:
+      return rapt::make_score(std::string("log_n(") + (by_position ? "position" : "keys") +
+                              ",length=" + std::to_string(length) + ")");
+    case alibi:
+      return rapt::make_score(std::string("alibi(numbers,") + (is_signed ? "signed" : "absolute") +
+                                  "," + anchor_name(anchor) + ")",
+                              given);
+    case t5_bias:
+      return rapt::make_score("t5_bias(numbers,max_distance=" + std::to_string(max_distance) + "," +
+                                  (past ? "past" : "both") + "," + anchor_name(anchor) + ")",
+                              given);
   }
   return {};
 }
@@ -57,12 +128,23 @@ int64_t count_of_numbers(std::span<const ScoreSpec> scores) {
 }
 
 std::string to_string(const ScoreSpec& score, const Dims& leading) {
+  const std::string dims =
+      score.dims == default_head_dims(leading) ? "" : "," + to_string(score.dims);
+  const std::string anchored = score.anchor == rapt::Anchor::bottom_right ? ",bottom-right" : "";
   switch (score.kind) {
     case ScoreSpec::softcap:
       return "softcap(" + number_text(score.cap) + ")";
     case ScoreSpec::head_scale:
-      return std::string("head_scale") +
-             (score.dims == default_head_dims(leading) ? "" : "(" + to_string(score.dims) + ")");
+      return "head_scale" + in_brackets(dims);
+    case ScoreSpec::log_n:
+      return "log_n" + in_brackets(std::string(score.by_position ? ",position" : "") +
+                                   (score.length > 0 ? "," + std::to_string(score.length) : ""));
+    case ScoreSpec::alibi:
+      return "alibi" + in_brackets(std::string(score.is_signed ? ",signed" : "") + anchored + dims);
+    case ScoreSpec::t5_bias:
+      return "t5_bias" + in_brackets("," + std::to_string(score.buckets) + "," +
+                                     std::to_string(score.max_distance) +
+                                     (score.past ? ",past" : "") + anchored + dims);
   }
   return {};
 }

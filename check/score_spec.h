@@ -14,6 +14,7 @@
 #include "check/arrays.h"
 #include "check/moving.h"
 #include "check/pair_place.h"
+#include "rapt/anchor.h"
 #include "rapt/catalogue.h"
 
 namespace check {
@@ -22,13 +23,28 @@ struct ScoreSpec {
   enum Kind : uint8_t {
     softcap,     // cap tanh(s / cap)
     head_scale,  // scale s, a scale per head
+    log_n,       // s ln n / ln length
+    alibi,       // s - slope |i - j|, a slope per head
+    t5_bias,     // s + table[bucket(j - i)], a table per head
   };
   Kind kind = softcap;
-  double cap = 0;      // softcap
-  Dims dims;           // of `numbers`, leading dimensions first
+  double cap = 0;             // softcap
+  bool by_position = false;   // log_n: n is the query's position instead of k_len
+  int64_t length = 0;         // log_n: of training; 0: no division
+  bool is_signed = false;     // alibi: + slope (j - i) instead
+  int64_t buckets = 8;        // t5_bias
+  int64_t max_distance = 16;  // t5_bias
+  bool past = false;          // t5_bias: keys behind the query share its bucket
+  rapt::Anchor anchor = rapt::Anchor::top_left;  // alibi, t5_bias
+  Dims dims;           // of `numbers`, but for a head's own; leading dimensions
   TensorView numbers;  // f32 or f64, made by draw()
 
   bool operator==(const ScoreSpec& other) const;
+
+  int64_t bucket(int64_t ahead) const;              // t5_bias
+  double log_factor(const PairPlace& place) const;  // log_n: what s is multiplied by
+  int64_t ahead(const PairPlace& place) const;      // j - i, as the anchor counts it
+  double distance(const PairPlace& place) const;    // alibi: what the slope is multiplied by
 
   // Draws the numbers; they are appended to `owner`. `dtype`: that of the problem.
   void draw(Random& random, DType dtype, std::vector<Tensor>& owner);
@@ -39,18 +55,24 @@ struct ScoreSpec {
 
   // The score after it, the derivative by the score, and by the number.
   template <class N>
-  N value(const N& s, const N& number, const PairPlace&) const {
+  N value(const N& s, const N& number, const PairPlace& place) const {
     using std::tanh;
     switch (kind) {
       case softcap:
         return number * tanh(s / number);
       case head_scale:
         return number * s;
+      case log_n:
+        return of_double<N>(log_factor(place)) * s;
+      case alibi:
+        return s - number * of_double<N>(distance(place));
+      case t5_bias:
+        return s + number;
     }
     return s;
   }
   template <class N>
-  N slope(const N& s, const N& number, const PairPlace&) const {
+  N slope(const N& s, const N& number, const PairPlace& place) const {
     using std::tanh;
     switch (kind) {
       case softcap: {
@@ -59,11 +81,16 @@ struct ScoreSpec {
       }
       case head_scale:
         return number;
+      case log_n:
+        return of_double<N>(log_factor(place));
+      case alibi:
+      case t5_bias:
+        break;
     }
     return N(1);
   }
   template <class N>
-  N by_number(const N& s, const N& number, const PairPlace&) const {
+  N by_number(const N& s, const N& number, const PairPlace& place) const {
     using std::tanh;
     switch (kind) {
       case softcap: {
@@ -72,8 +99,14 @@ struct ScoreSpec {
       }
       case head_scale:
         return s;
+      case log_n:
+        return N(0);
+      case alibi:
+        return -of_double<N>(distance(place));
+      case t5_bias:
+        break;
     }
-    return N(0);
+    return N(1);
   }
 
   // The library's score; looks at `numbers`, which must outlive it.
@@ -116,12 +149,10 @@ ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, cons
   return chain;
 }
 
-// A number of a score as a kernel has it: rounded, where f32 does not hold it.
+// A number of a score as a kernel has it.
 template <class Real>
 Moving<Real> number_of(const ScoreSpec& spec, int64_t at) {
-  const double number = spec.number(at);
-  const bool exact = static_cast<double>(static_cast<float>(number)) == number;
-  return {static_cast<Real>(number), 0, exact ? 0 : std::abs(number), 0};
+  return of_double<Moving<Real>>(spec.number(at));
 }
 
 // The chain of a pair that stands still.

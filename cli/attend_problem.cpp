@@ -3,6 +3,7 @@
 #include "attend_problem.h"
 
 #include "arguments.h"
+#include "call_form.h"
 #include "conversion.h"
 #include "failure.h"
 #include "interrupt.h"
@@ -44,10 +45,10 @@ void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
 }
 
 // --softcap X is the score softcap(X), and the first one.
-void read_scores(const AttendArguments& a, Problem& problem) {
+void read_scores(const AttendArguments& a, const TensorSource& tensors, Problem& problem) {
   const auto add = [&](const std::string& option, const std::string& spec) {
     try {
-      problem.scores.push_back(make_score(spec));
+      problem.scores.push_back(make_score(call_form(spec), tensors));
     } catch (const Error& error) {
       throw usage_error(option + ": " + error.what());
     }
@@ -115,7 +116,8 @@ void check_problem_options(const AttendArguments& a) {
   if (!a.scale.empty()) parse_real("--scale", a.scale);
   dropout_from(a);
   Problem without_files;
-  read_scores(a, without_files);
+  read_scores(
+      a, [](std::string_view) { return TensorView(); }, without_files);
   read_normalizer(a, without_files);
   check_input_options(a);
   check_masks(a.masks);
@@ -131,7 +133,16 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   options.dropout = dropout_from(a);
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
-  read_scores(a, problem);
+  read_scores(
+      a,
+      [&](std::string_view name) {
+        LoadedTensor tensor = files.read("--score", std::string(name));
+        // Checkpoints hold 16 bits; nothing is lost in between.
+        if (size_of(tensor.view().dtype) == 2) tensor = owned(converted(tensor.view(), DType::f32));
+        problem.score_tensors.push_back(std::move(tensor));
+        return problem.score_tensors.back().view();
+      },
+      problem);
   read_normalizer(a, problem);
   problem.inputs = read_inputs(a, files);
   const Inputs& inputs = problem.inputs;

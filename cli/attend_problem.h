@@ -20,6 +20,7 @@ struct Problem {
   std::string bias_file;
   std::vector<std::string> score_specs;
   std::vector<MadeScore> scores;
+  std::vector<LoadedTensor> score_tensors;
   std::optional<MadeNormalizer> normalizer;
   LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
   AttentionOptions options;               // without what is to be captured

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "arguments.h"
+#include "call_form.h"
 #include "conversion.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
@@ -77,16 +78,6 @@ void read_file_mask(const std::string& spec, MaskInput& input, TensorInput& file
     throw usage_error("--mask: two files of floats; a bias can be given once");
   input.bias = std::move(loaded);
   input.bias_file = file;
-}
-
-// In the colon form colons part the arguments, and would part a file from the tensor's name:
-// lengths:F.npz:NAME becomes lengths(F.npz:NAME).
-std::string call_form(const std::string& spec) {
-  const size_t colon = spec.find_first_of(":(!&|");
-  const bool named =
-      spec.find(".npz:") != std::string::npos || spec.find(".safetensors:") != std::string::npos;
-  if (!named || colon == std::string::npos || spec[colon] != ':') return spec;
-  return spec.substr(0, colon) + "(" + spec.substr(colon + 1) + ")";
 }
 
 // Throws usage errors that name the spec.

@@ -123,11 +123,15 @@ struct ScoreRef {
   int index = -1;  // its position in Scores; -1: not in the catalogue
   const void* object = nullptr;
   const Declaration* declaration = nullptr;
+  void (*check)(const void* score) = nullptr;  // null: its declaration says it all
 
   ScoreRef() = default;
   template <ScoreType S>
   ScoreRef(const S& score)
-      : index(index_in<S>(Scores{})), object(&score), declaration(&S::kDeclaration) {}
+      : index(index_in<S>(Scores{})), object(&score), declaration(&S::kDeclaration) {
+    if constexpr (requires { score.check(); })
+      check = [](const void* s) { static_cast<const S*>(s)->check(); };
+  }
   template <ScoreType S>
   ScoreRef(const S&& score) = delete;  // would be gone before the call
 };

@@ -5,8 +5,11 @@
 // Plain type lists: no registration at start-up, nothing for a linker to drop.
 #include "rapt/normalizer/softmax.h"
 #include "rapt/normalizer/softmax_plus_one.h"
+#include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
+#include "rapt/score/log_n.h"
 #include "rapt/score/softcap.h"
+#include "rapt/score/t5_bias.h"
 
 namespace rapt {
 
@@ -27,7 +30,7 @@ using Masks =
 
 // What happens to a score before it is normalised: include/rapt/score/. The scaled dot product
 // itself and the additive bias are options of attention.h.
-using Scores = TypeList<Softcap, HeadScale>;
+using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
 using Normalizers = TypeList<Softmax, SoftmaxPlusOne>;

@@ -238,6 +238,7 @@ void check_variants(const AttentionOptions& options, const Problem& p) {
                                        " is not in this build's catalogue (rapt/variants.h)");
     check_parameters(*score.declaration, score.object);
     check_score_tensors(score, p);
+    if (score.check) score.check(score.object);
   }
   for (const Mask* mask : options.masks)
     if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");

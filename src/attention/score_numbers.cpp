@@ -5,8 +5,9 @@
 namespace rapt {
 namespace {
 
-bool has_numbers(const Parameter& parameter) {
-  return parameter.type == ParameterType::real || parameter.own_rank >= 0;
+bool has_numbers(const Parameter& parameter, const void* score) {
+  return parameter.type == ParameterType::real ||
+         (parameter.own_rank >= 0 && parameter.get(score).tensor.defined());
 }
 
 // Elements of the dimensions from `first` on.
@@ -31,7 +32,7 @@ int64_t own_count(const Parameter& parameter, const void* score) {
 int64_t count_of_numbers(const ScoreRef& score) {
   int64_t count = 0;
   for (const Parameter& parameter : score.declaration->parameters)
-    if (has_numbers(parameter))
+    if (has_numbers(parameter, score.object))
       count += parameter.type == ParameterType::real
                    ? 1
                    : count_from(parameter.get(score.object).tensor, 0);
@@ -41,7 +42,7 @@ int64_t count_of_numbers(const ScoreRef& score) {
 int64_t numbers_of_head(const ScoreRef& score) {
   int64_t count = 0;
   for (const Parameter& parameter : score.declaration->parameters)
-    if (has_numbers(parameter)) count += own_count(parameter, score.object);
+    if (has_numbers(parameter, score.object)) count += own_count(parameter, score.object);
   return count;
 }
 
@@ -49,7 +50,7 @@ int64_t place_of_number(const ScoreRef& score, const Problem& p, const int64_t* 
                         int64_t nth) {
   int64_t before = 0;
   for (const Parameter& parameter : score.declaration->parameters) {
-    if (!has_numbers(parameter)) continue;
+    if (!has_numbers(parameter, score.object)) continue;
     const int64_t own = own_count(parameter, score.object);
     if (parameter.type == ParameterType::real) {
       if (nth == 0) return before;
@@ -75,8 +76,10 @@ void check_score_tensors(const ScoreRef& score, const Problem& p) {
   for (const Parameter& parameter : score.declaration->parameters) {
     if (parameter.own_rank < 0) continue;
     const TensorView tensor = parameter.get(score.object).tensor;
-    if (!tensor.defined())
+    if (!tensor.defined()) {
+      if (!parameter.required) continue;
       fail(ErrorCode::argument, score, std::string(parameter.name) + " is missing");
+    }
     extent_of(parameter.name, tensor);
     check_alignment(parameter.name, tensor);
     const auto described = [&] {

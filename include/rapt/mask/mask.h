@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "rapt/anchor.h"
 #include "rapt/declaration.h"
 #include "rapt/positions.h"
 
@@ -76,13 +77,6 @@ inline int64_t queries_before(int64_t distance, Positions queries) noexcept {
   // A step of 1 is nearly every call, and a division per key would show in the time.
   return queries.step == 1 ? distance : (distance + queries.step - 1) / queries.step;
 }
-
-// Where position 0 of the queries stands among the keys when the lengths differ.
-enum class Anchor : uint8_t {
-  top_left,      // at key 0: PyTorch's is_causal, JAX, Keras, ONNX without a cache
-  bottom_right,  // at key k_len - q_len, whatever Lengths says: flash-attention >= 2.1, MLX, caches
-};
-inline constexpr const char* kAnchorNames[] = {"top-left", "bottom-right"};
 
 inline int64_t offset_of(Anchor anchor, const BoundMask& bound) noexcept {
   return anchor == Anchor::bottom_right ? bound.k_len - bound.q_len : 0;

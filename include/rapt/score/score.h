@@ -9,6 +9,10 @@
 //   template <class V> void apply(Tile<typename V::Element>& tile) const noexcept;
 //                             scores in natural units, in place
 //
+// and, if its parameters must fit each other in a way that their declaration does not say,
+//
+//   void check() const;       throws Error; called once per call, after tensors were looked at
+//
 // and, for gradients,
 //
 //   template <class V> void backward(const typename V::Element* before, Tile<...>& tile,

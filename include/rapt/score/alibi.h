@@ -1,0 +1,120 @@
+#pragma once
+// ALiBi, attention with linear biases: a penalty per head for the distance of query i and key j,
+// with i counted by the anchor (anchor.h).
+//
+//   distance = absolute   s' = s - m |i - j|      flash-attention (which anchors bottom-right)
+//   distance = signed     s' = s + m (j - i)      FlashInfer; cuDNN (which wants a causal mask too)
+//
+// Both are the same under a causal mask. The slopes m, one per head:
+//
+//   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned
+//   heads   without slopes: those of the paper for so many heads, by the last leading dimension;
+//           m_h = 2^(-8 (h + 1) / heads) for a power of two, else those of the next lower power,
+//           then every second one of the next higher
+//
+// Source: Press, Smith & Lewis 2021, arXiv:2108.12409, section 3 and its code (other numbers of
+// heads).
+#include "rapt/anchor.h"
+#include "rapt/head_numbers.h"
+#include "rapt/score/score.h"
+
+namespace rapt {
+
+enum class AlibiDistance : uint8_t { absolute, signed_ };
+inline constexpr const char* kAlibiDistanceNames[] = {"absolute", "signed"};
+
+// The paper's slope of `head` among `heads`.
+[[gnu::always_inline]] inline double alibi_slope(int64_t head, int64_t heads) noexcept {
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  const bool first = head < power;
+  const double step = 8.0 / static_cast<double>(first ? power : 2 * power);
+  return __builtin_exp2(-step * static_cast<double>(first ? head + 1 : 2 * (head - power) + 1));
+}
+
+struct Alibi {
+  TensorView slopes;  // absent: the paper's for `heads`
+  int64_t heads = 0;
+  AlibiDistance distance = AlibiDistance::absolute;
+  Anchor anchor = Anchor::top_left;
+
+  static const Declaration kDeclaration;
+  static constexpr Cost kCost = Cost::pass;
+  void check() const;
+
+  template <class V>
+  void apply(Tile<typename V::Element>& t) const noexcept {
+    add_penalty<V>(t, slope(*t.head));
+  }
+
+  // ds'/ds = 1, ds'/dm = -distance.
+  template <class V>
+  void backward(const typename V::Element*, Tile<typename V::Element>& t,
+                typename V::Element* sums) const noexcept {
+    add_gradient<V>(t, t.scores, sums);
+  }
+  template <class V>
+  void tangent(const typename V::Element*, Tile<typename V::Element>& t,
+               const double* numbers) const noexcept {
+    if (slopes.defined()) add_penalty<V>(t, numbers[0]);
+  }
+  template <class V>
+  void backward_tangent(const typename V::Element*, const typename V::Element*,
+                        Tile<typename V::Element>& t, typename V::Element* d_tangents,
+                        const double*, typename V::Element* sums) const noexcept {
+    add_gradient<V>(t, d_tangents, sums);
+  }
+
+ private:
+  [[gnu::always_inline]] double slope(const Head& head) const noexcept {
+    return slopes.defined() ? number_of_head(slopes, head)
+                            : alibi_slope(head.rank > 0 ? head.index[head.rank - 1] : 0, heads);
+  }
+
+  // Calls visit(at, distance) for the vectors of the tile, query vectors outermost.
+  template <class V, class Begin, class Visit, class End>
+  [[gnu::always_inline]] void for_each_distance(const Tile<typename V::Element>& t,
+                                                const Begin& begin, const Visit& visit,
+                                                const End& end) const noexcept {
+    using E = typename V::Element;
+    const Positions queries = t.query_positions, keys = t.key_positions;
+    const int64_t o = offset_of(anchor, *t.head) - keys.start, width = t.queries, count = t.keys;
+    const bool absolute = distance == AlibiDistance::absolute;
+    const V step = V::set(static_cast<double>(keys.step)), zero = V::set(0);
+    for (int64_t x = 0; x < width; x += V::kLanes) {
+      E first[V::kLanes];
+      for (int64_t lane = 0; lane < V::kLanes; ++lane)
+        first[lane] = static_cast<E>(queries[x + lane] + o);
+      // Whole numbers, which f32 holds up to 2^24.
+      V ahead = V::load(first);
+      begin();
+      for (int64_t at = x; at < count * width; at += width) {
+        visit(at, absolute ? max(ahead, sub(zero, ahead)) : ahead);
+        ahead = sub(ahead, step);
+      }
+      end(x);
+    }
+  }
+
+  template <class V>
+  void add_penalty(Tile<typename V::Element>& t, double m) const noexcept {
+    typename V::Element* const scores = t.scores;
+    const V minus = V::set(-m);
+    for_each_distance<V>(
+        t, [] {}, [&](int64_t at, V d) { store(scores + at, fma(minus, d, V::load(scores + at))); },
+        [](int64_t) {});
+  }
+
+  template <class V>
+  void add_gradient(const Tile<typename V::Element>& t, const typename V::Element* gradients,
+                    typename V::Element* sums) const noexcept {
+    if (!slopes.defined()) return;
+    V sum = V::set(0);
+    for_each_distance<V>(
+        t, [&] { sum = V::set(0); },
+        [&](int64_t at, V d) { sum = fma(V::load(gradients + at), d, sum); },
+        [&](int64_t x) { store(sums + x, sub(V::load(sums + x), sum)); });
+  }
+};
+
+}  // namespace rapt

@@ -1,0 +1,28 @@
+// The declaration of log_n; the formula is in the header.
+#include "rapt/score/log_n.h"
+
+#include <string>
+
+namespace rapt {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    parameter<LogN, &LogN::count>("count", "of what: all keys, or those up to the query's position",
+                                  kAnyNumber, kLogCountNames),
+    parameter<LogN, &LogN::length>("length", "of training, where the factor is 1 (0: it is ln n)",
+                                   Range{0, 9007199254740992.0}),
+};
+
+}  // namespace
+
+const Declaration LogN::kDeclaration = {"log_n", "scores times the logarithm of the number of keys",
+                                        "Chiang & Cholak 2022, arXiv:2202.12172, section 5.3",
+                                        kParameters};
+
+void LogN::check() const {
+  if (length == 1)
+    throw Error(ErrorCode::argument,
+                "score log_n: length is 1, whose logarithm is 0; expected 0 or at least 2");
+}
+
+}  // namespace rapt
