@@ -80,7 +80,11 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
         {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
         {"additive bias", ":bias", {1.25, 1.25}, 4096},
-        {"softcap", ":score=softcap(30)", {}, 4096}};
+        {"softcap", ":score=softcap(30)", {1.25, 1.25}, 4096},
+        {"head_scale", ":score=head_scale", {1.10, 1.10}, 4096},
+        {"log_n", ":score=log_n", {1.10, 1.10}, 4096},
+        {"alibi", ":score=alibi", {1.10, 1.10}, 4096},
+        {"t5_bias", ":score=t5_bias(32,128)", {1.10, 1.10}, 4096}};
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
     for (const Option& option : options) {
       if (n > option.longest) continue;
@@ -95,6 +99,10 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
     } of_backward[] = {
         {"dropout 0.1", ":dropout=0.1", rapt::BackwardPasses::one, {1.35, 1.35}},
         {"bias with its gradient", ":bias", rapt::BackwardPasses::one, {1.5, 1.5}},
+        {"softcap", ":score=softcap(30)", rapt::BackwardPasses::one, {1.15, 1.15}},
+        {"head_scale", ":score=head_scale", rapt::BackwardPasses::one, {1.15, 1.15}},
+        {"alibi", ":score=alibi", rapt::BackwardPasses::one, {1.15, 1.15}},
+        {"t5_bias", ":score=t5_bias(32,128)", rapt::BackwardPasses::one, {1.15, 1.15}},
         {"two passes", "", rapt::BackwardPasses::two, {}},
     };
     for (const auto& option : of_backward) {

@@ -3,9 +3,10 @@
 namespace timing {
 namespace {
 
-rapt::BackwardRequest request_of(const rapt::AttentionOptions& options,
+rapt::BackwardRequest request_of(const check::Case& problem, const rapt::AttentionOptions& options,
                                  rapt::BackwardPasses passes) {
   rapt::BackwardRequest request;
+  request.score_parameters = check::count_of_numbers(problem.descriptor.scores) > 0;
   request.bias = options.bias.defined();
   request.passes = passes;
   return request;
@@ -19,7 +20,7 @@ BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::Back
       case_(descriptor),
       inputs_(case_.laid_out()),
       options_(case_.wanted_options()),
-      request_(request_of(options_, passes)),
+      request_(request_of(case_, options_, passes)),
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
       forward_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,
                                                   options_, context_)),
@@ -30,7 +31,9 @@ BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::Back
       gradients_(rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key,
                                                              inputs_.value, options_,
                                                              backward_inputs_, request_, context_)),
-      outputs_{gradients_.d_query, gradients_.d_key, gradients_.d_value, gradients_.d_bias, {}, {}},
+      outputs_{
+          gradients_.d_query,           gradients_.d_key, gradients_.d_value, gradients_.d_bias, {},
+          gradients_.d_score_parameters},
       workspace_(rapt::backward_workspace_bytes(inputs_.query, inputs_.key, inputs_.value, options_,
                                                 request_, context_)) {}
 

@@ -283,7 +283,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.d_weights = place(true, {cut.tiles, tile_scores}, sizeof(E));
   layout.bits = place(true, {cut.tiles, t.block_keys}, sizeof(uint64_t));
   const auto scores = static_cast<int64_t>(options.scores.size());
-  layout.before = place(scores > 0, {scores, tile_scores}, sizeof(E));
+  layout.before = place(scores > 0, {scores + 1, tile_scores}, sizeof(E));
   layout.parameter_sums = place(scores > 0, {wanted.head_numbers, tile}, sizeof(E));
   layout.other_weights = place(true, {tile_scores}, sizeof(E));
   layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));

@@ -103,7 +103,7 @@ struct BackwardLayout {
   size_t weights;          // [tiles][block_keys][queries] E
   size_t d_weights;        // the same
   size_t bits;             // [tiles][block_keys] uint64: allowed pairs
-  size_t before;           // [scores][block_keys][queries] E: what each score found
+  size_t before;           // [scores + 1][block_keys][queries] E: ScoreTiles::compute_scores()
   size_t parameter_sums;   // [parameters of a score][queries] E
   size_t other_weights;    // [block_keys][queries] E: d_weights of the caller
   size_t rows_t;           // [largest head size][queries] E: a tile of output or query

@@ -214,7 +214,8 @@ class GradientTiles {
       load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len), {});
       keys_.for_each_block(tile.range, [&](Positions keys) {
         if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
-        tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr);
+        tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
+                              ScoreTiles<E>::Keep::nothing);
         std::fill_n(unused, keys.count * tile.queries, E(0));
         kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
                                      statistic);
@@ -314,7 +315,9 @@ class GradientTiles {
     if (tiles_.see(tile, keys, bits) == Cover::none) return false;
     const auto keep = kernels_.table.dropout.keep;
     E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
-    tiles_.compute_scores(tile, block, keys, w, before);
+    using Keep = typename ScoreTiles<E>::Keep;
+    tiles_.compute_scores(tile, block, keys, w, before,
+                          before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing);
     const uint64_t* const kept = p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
     if (wanted_.d_scores()) {
       const Rows values = keys_.values(keys.start);
@@ -377,7 +380,8 @@ class GradientTiles {
       const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
       const int64_t count_of_score = wanted_.numbers_of[s];
       std::fill_n(lanes, count_of_score * tile.queries, E(0));
-      kernel.backward(scores[s].object, before + static_cast<int64_t>(s) * count, gradients, lanes);
+      const E* const found = before + static_cast<int64_t>(s) * count;
+      kernel.backward(scores[s].object, found, found + count, gradients, lanes);
       if (!wanted_.scores || !sides.keys) continue;
       number -= count_of_score;
       for (int64_t r = 0; r < count_of_score; ++r)

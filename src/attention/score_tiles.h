@@ -195,12 +195,14 @@ class ScoreTiles {
     const Positions keys{begin, 1, end - begin};
     E* const scores = scratch<E>(call_.layout.scores);
     tile.hooks.second_weights = scratch<E>(call_.layout.second);
-    compute_scores(tile, block, keys, scores, nullptr);
+    compute_scores(tile, block, keys, scores, nullptr, Keep::nothing);
     uint64_t seen = low_bits(tile.positions.count);
     if (partial_) {
       table_.exclude(scores, bits_, keys.count, tile.queries, row(0));
       seen = 0;
       for (int64_t j = 0; j < keys.count; ++j) seen |= bits_[j];
+    } else if (!call_.scores.empty() && !bias_) {  // they leave the maximum stale
+      table_.find_max(scores, keys.count, tile.queries, row(0));
     }
     tile.seen |= seen;
     return begin - block.begin;
@@ -215,11 +217,14 @@ class ScoreTiles {
     return cover;
   }
 
+  // Which of the numbers that the scores of the call find and leave are kept.
+  enum class Keep : uint8_t { nothing, for_backward, found };
+
   // Scores of a tile and keys of a block that see() or scores_of() has looked at; excluded pairs
-  // have scores, too. `before`: if not null, [scores of the call][keys][queries]: what each of them
-  // found.
+  // have scores, too, and block_max is left to scores_of(). `before`: [scores of the call + 1]
+  // [keys][queries]: what each score found, and what the last one left; those that are kept.
   void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
-                      E* before) noexcept {
+                      E* before, Keep keep) noexcept {
     const int64_t first = keys.start - block.begin;
     route_.products[tile.vectors - 1].scores(
         tile.query_t, block.key + first * block.key_stride * route_.element_size, block.key_stride,
@@ -227,7 +232,7 @@ class ScoreTiles {
     tile.hooks.scores = scores;
     tile.hooks.keys = keys.count;
     tile.hooks.key_positions = keys;
-    if (natural_) change_scores(tile, keys, before);
+    if (natural_) change_scores(tile, keys, before, keep);
   }
 
   // Turns the tile's scores into its final weights. Excluded pairs have weight 0 even in a row that
@@ -304,17 +309,21 @@ class ScoreTiles {
     return o.at(offset_of(o) + row * o.row_stride);
   }
 
-  // Score hooks and bias, in natural units. Hooks leave the maximum stale, so the tile counts as
-  // partial and exclude() finds it again.
-  void change_scores(QueryTile<E>& tile, Positions keys, E* before) noexcept {
-    if (call_.scores.empty() && !bias_) return;
-    if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
+  // Score hooks and bias, in natural units.
+  void change_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
+    const int64_t count = keys.count * tile.queries;
+    bool left = false;  // does the score before want what it has left?
     for (const ScoreRef& score : call_.scores) {
-      if (before) before = std::copy_n(tile.hooks.scores, keys.count * tile.queries, before);
-      table_.scores[score.index].apply(score.object, tile.hooks);
+      const ScoreKernels<E>& kernel = table_.scores[score.index];
+      if (keep == Keep::found || (keep == Keep::for_backward && (left || kernel.uses_before)))
+        std::copy_n(tile.hooks.scores, count, before);
+      kernel.apply(score.object, tile.hooks);
+      left = kernel.uses_after;
+      before += keep == Keep::nothing ? 0 : count;
     }
-    partial_ |= !call_.scores.empty() && !bias_;
+    if (keep == Keep::for_backward && left) std::copy_n(tile.hooks.scores, count, before);
     if (!bias_) return;
+    if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
     const Operand& b = p_.bias;
     partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
         tile.hooks.scores, bias_at(tile.positions.start, keys.start), next_bias_,

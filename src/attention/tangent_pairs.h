@@ -65,7 +65,7 @@ class TangentPairs {
     const auto& scores = call_.scores.scores;
     const int64_t count = keys.count * tile.queries;
     E* const before = scores.empty() ? nullptr : scratch<E>(layout_.before);
-    tiles_.compute_scores(tile, block, keys, a.scores, before);
+    tiles_.compute_scores(tile, block, keys, a.scores, before, ScoreTiles<E>::Keep::found);
     multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.moves_query(), Keys::kKey,
                    in_.key.data, a.tangents);
 

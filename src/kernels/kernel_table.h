@@ -122,8 +122,10 @@ struct RouteKernels {
 template <class E>
 struct ScoreKernels {
   void (*apply)(const void* score, Tile<E>& tile) noexcept;
+  bool uses_before, uses_after;  // does backward() read them?
   // Null for a score without a backward pass.
-  void (*backward)(const void* score, const E* before, Tile<E>& tile, E* sums) noexcept;
+  void (*backward)(const void* score, const E* before, const E* after, Tile<E>& tile,
+                   E* sums) noexcept;
   // Null for a score without tangents and second derivatives.
   void (*tangent)(const void* score, const E* before, Tile<E>& tile,
                   const double* parameters) noexcept;
@@ -197,6 +199,8 @@ struct KernelTable {
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,
                   E* block_max) noexcept;
+  // block_max = the maximum of the scores over the keys.
+  void (*find_max)(const E* scores, int64_t keys, int64_t queries, E* block_max) noexcept;
   // scores += bias^T; block_max becomes the maximum over the keys. A bias of -inf excludes the pair
   // whatever its score: its bit is cleared, and the result is true. `next` is where the bias of the
   // tile after this one begins, to be fetched ahead; null: nowhere. By the DType of the bias.

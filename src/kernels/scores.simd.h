@@ -22,6 +22,21 @@ RAPT_NOINLINE void exclude(E* scores, const uint64_t* rows, int64_t keys, int64_
   }
 }
 
+template <class V, class E = typename V::Element>
+RAPT_NOINLINE void find_max(const E* scores, int64_t keys, int64_t queries, E* block_max) noexcept {
+  for (int64_t x = 0; x < queries; x += V::kLanes) {
+    // Two chains: a maximum takes four cycles.
+    V even = V::set(-__builtin_inf()), odd = even;
+    int64_t j = 0;
+    for (; j + 1 < keys; j += 2) {
+      even = max(even, V::load(scores + j * queries + x));
+      odd = max(odd, V::load(scores + (j + 1) * queries + x));
+    }
+    if (j < keys) even = max(even, V::load(scores + j * queries + x));
+    store(block_max + x, max(even, odd));
+  }
+}
+
 template <class V, class S, class E = typename V::Element>
 RAPT_NOINLINE bool add_bias(E* scores, const void* from, const void* next, int64_t row_stride,
                             int64_t key_stride, int64_t keys, int64_t rows, int64_t queries,

@@ -23,9 +23,11 @@ constexpr ScoreKernels<typename V::Element> score_kernels() {
   k.apply = [](const void* s, Tile<E>& t) noexcept {
     static_cast<const S*>(s)->template apply<V>(t);
   };
-  if constexpr (requires(const S& s, Tile<E>& t, E* e) { s.template backward<V>(e, t, e); }) {
-    k.backward = [](const void* s, const E* before, Tile<E>& t, E* sums) noexcept {
-      static_cast<const S*>(s)->template backward<V>(before, t, sums);
+  if constexpr (requires { S::kUsesBefore; }) {
+    k.uses_before = S::kUsesBefore;
+    k.uses_after = S::kUsesAfter;
+    k.backward = [](const void* s, const E* before, const E* after, Tile<E>& t, E* sums) noexcept {
+      static_cast<const S*>(s)->template backward<V>(before, after, t, sums);
     };
   }
   if constexpr (requires(const S& s, Tile<E>& t, E* e, const double* p) {
@@ -122,6 +124,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
     t.exclude = exclude<V>;
+    t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;
     Storages<V>::fill(t);
     return t;

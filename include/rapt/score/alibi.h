@@ -40,6 +40,7 @@ struct Alibi {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check() const;
 
   template <class V>
@@ -49,8 +50,8 @@ struct Alibi {
 
   // ds'/ds = 1, ds'/dm = -distance.
   template <class V>
-  void backward(const typename V::Element*, Tile<typename V::Element>& t,
-                typename V::Element* sums) const noexcept {
+  void backward(const typename V::Element*, const typename V::Element*,
+                Tile<typename V::Element>& t, typename V::Element* sums) const noexcept {
     add_gradient<V>(t, t.scores, sums);
   }
   template <class V>
@@ -81,6 +82,7 @@ struct Alibi {
     const int64_t o = offset_of(anchor, *t.head) - keys.start, width = t.queries, count = t.keys;
     const bool absolute = distance == AlibiDistance::absolute;
     const V step = V::set(static_cast<double>(keys.step)), zero = V::set(0);
+    const V twice = add(step, step);
     for (int64_t x = 0; x < width; x += V::kLanes) {
       E first[V::kLanes];
       for (int64_t lane = 0; lane < V::kLanes; ++lane)
@@ -88,8 +90,20 @@ struct Alibi {
       // Whole numbers, which f32 holds up to 2^24.
       V ahead = V::load(first);
       begin();
-      for (int64_t at = x; at < count * width; at += width) {
-        visit(at, absolute ? max(ahead, sub(zero, ahead)) : ahead);
+      const auto visit_next = [&](int64_t at, V d) {
+        visit(at, absolute ? max(d, sub(zero, d)) : d);
+      };
+      // Four keys at a time: one subtraction would wait for the other.
+      int64_t at = x, left = count;
+      for (; left >= 4; left -= 4, at += 4 * width) {
+        visit_next(at, ahead);
+        visit_next(at + width, sub(ahead, step));
+        visit_next(at + 2 * width, sub(ahead, twice));
+        visit_next(at + 3 * width, sub(ahead, add(twice, step)));
+        ahead = sub(ahead, add(twice, twice));
+      }
+      for (; left > 0; --left, at += width) {
+        visit_next(at, ahead);
         ahead = sub(ahead, step);
       }
       end(x);

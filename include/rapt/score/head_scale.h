@@ -16,6 +16,7 @@ struct HeadScale {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  static constexpr bool kUsesBefore = true, kUsesAfter = false;
 
   HeadScale() = default;
   explicit HeadScale(const TensorView& factors) : scales(factors) {}
@@ -31,8 +32,8 @@ struct HeadScale {
 
   // ds'/ds = c, ds'/dc = s.
   template <class V>
-  void backward(const typename V::Element* before, Tile<typename V::Element>& t,
-                typename V::Element* sums) const noexcept {
+  void backward(const typename V::Element* before, const typename V::Element*,
+                Tile<typename V::Element>& t, typename V::Element* sums) const noexcept {
     const V scale = V::set(number_of_head(scales, *t.head)), zero = V::set(0);
     const int64_t keys = t.keys, queries = t.queries;
     typename V::Element* const gradients = t.scores;

@@ -23,6 +23,7 @@ struct LogN {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check() const;
 
   template <class V>
@@ -30,8 +31,8 @@ struct LogN {
     multiply<V>(t, t.scores);
   }
   template <class V>
-  void backward(const typename V::Element*, Tile<typename V::Element>& t,
-                typename V::Element*) const noexcept {
+  void backward(const typename V::Element*, const typename V::Element*,
+                Tile<typename V::Element>& t, typename V::Element*) const noexcept {
     multiply<V>(t, t.scores);
   }
   template <class V>
@@ -55,13 +56,13 @@ struct LogN {
     const double unit = length > 0 ? 1 / __builtin_log(static_cast<double>(length)) : 1;
     const int64_t keys = t.keys, queries = t.queries;
     for (int64_t x = 0; x < queries; x += V::kLanes) {
-      E factors[V::kLanes];
+      E counts[V::kLanes];
       for (int64_t lane = 0; lane < V::kLanes; ++lane) {
         int64_t n = t.head->k_len;
         if (count == LogCount::position) n += 1 + t.query_positions[x + lane] - t.head->q_len;
-        factors[lane] = static_cast<E>(__builtin_log(static_cast<double>(n < 1 ? 1 : n)) * unit);
+        counts[lane] = static_cast<E>(n < 1 ? 1 : n);
       }
-      const V factor = V::load(factors);
+      const V factor = mul(log(V::load(counts)), V::set(unit));
       for (int64_t at = x; at < keys * queries; at += queries)
         store(of + at, mul(factor, V::load(of + at)));
     }

@@ -15,14 +15,17 @@
 //
 // and, for gradients,
 //
-//   template <class V> void backward(const typename V::Element* before, Tile<...>& tile,
+//   static constexpr bool kUsesBefore, kUsesAfter;    does backward() read these arrays? Else they
+//                             are not kept, and hold anything
+//   template <class V> void backward(const typename V::Element* before,
+//                                    const typename V::Element* after, Tile<...>& tile,
 //                                    typename V::Element* sums) const noexcept;
-//                             tile.scores holds the gradients of what apply() made of `before`
-//                             [keys][queries] and gets those of `before`; sums [numbers][queries]
-//                             gets, added, those of the numbers that the head has: real parameters
-//                             and the head's part of tensors declared by head_parameter(), in the
-//                             order of the declaration. A gradient of 0 stays 0 whatever `before`
-//                             is: the pair may be excluded.
+//                             tile.scores holds the gradients of `after` [keys][queries], what
+//                             apply() made of `before`, and gets those of `before`; sums
+//                             [numbers][queries] gets, added, those of the numbers that the head
+//                             has: real parameters and the head's part of tensors declared by
+//                             head_parameter(), in the order of the declaration. A gradient of 0
+//                             stays 0 whatever `before` is: the pair may be excluded.
 //
 // and, for tangents and second derivatives (rapt/tangents.h), with `parameters` [numbers] the
 // tangents of those numbers

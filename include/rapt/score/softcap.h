@@ -12,6 +12,7 @@ struct Softcap {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  static constexpr bool kUsesBefore = true, kUsesAfter = true;
 
   Softcap() = default;
   explicit Softcap(double largest) : cap(largest) {}
@@ -29,8 +30,8 @@ struct Softcap {
 
   // With x = s / cap: ds'/ds = 1 - tanh^2 x, ds'/dcap = tanh x - x (1 - tanh^2 x).
   template <class V>
-  void backward(const typename V::Element* before, Tile<typename V::Element>& t,
-                typename V::Element* sums) const noexcept {
+  void backward(const typename V::Element* before, const typename V::Element* after,
+                Tile<typename V::Element>& t, typename V::Element* sums) const noexcept {
     const V inverse = V::set(1 / cap), one = V::set(1), zero = V::set(0);
     const int64_t keys = t.keys, queries = t.queries;
     typename V::Element* const gradients = t.scores;
@@ -39,7 +40,7 @@ struct Softcap {
       for (int64_t j = 0; j < keys; ++j) {
         const int64_t at = j * queries + i;
         const V d = V::load(gradients + at), x = mul(V::load(before + at), inverse);
-        const V y = tanh(x), slope = sub(one, mul(y, y));
+        const V y = mul(V::load(after + at), inverse), slope = sub(one, mul(y, y));
         const auto none = equal(d, zero);
         sum = add(sum, select(none, zero, mul(d, sub(y, mul(x, slope)))));
         store(gradients + at, select(none, zero, mul(d, slope)));

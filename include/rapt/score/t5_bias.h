@@ -32,6 +32,7 @@ struct T5Bias {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check() const;
 
   // Of a key `ahead` positions behind the query.
@@ -63,8 +64,8 @@ struct T5Bias {
 
   // ds'/ds = 1, ds'/dtable = 1 in the pair's bucket.
   template <class V>
-  void backward(const typename V::Element*, Tile<typename V::Element>& t,
-                typename V::Element* sums) const noexcept {
+  void backward(const typename V::Element*, const typename V::Element*,
+                Tile<typename V::Element>& t, typename V::Element* sums) const noexcept {
     add_gradient<V>(t, t.scores, sums);
   }
   template <class V>
