@@ -80,7 +80,9 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
         {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
         {"additive bias", ":bias", {1.25, 1.25}, 4096},
-        {"softcap", ":score=softcap(30)", {}, 4096}};
+        {"softcap", ":score=softcap(30)", {}, 4096},
+        {"sigmoid", ":norm=sigmoid", {1.10, 1.10}, 8192},
+        {"relu", ":norm=relu", {}, 8192}};
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
     for (const Option& option : options) {
       if (n > option.longest) continue;
@@ -96,6 +98,8 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"dropout 0.1", ":dropout=0.1", rapt::BackwardPasses::one, {1.35, 1.35}},
         {"bias with its gradient", ":bias", rapt::BackwardPasses::one, {1.5, 1.5}},
         {"two passes", "", rapt::BackwardPasses::two, {}},
+        {"sigmoid", ":norm=sigmoid", rapt::BackwardPasses::one, {}},
+        {"relu", ":norm=relu", rapt::BackwardPasses::one, {}},
     };
     for (const auto& option : of_backward) {
       if (n > kLongestBackward) continue;
