@@ -38,9 +38,10 @@ class RefusalsTest : public RaptTest {
 TEST_F(RefusalsTest, OptionsOfTheContractThatAreNotBuilt) {
   expect_refused(attend({"--method", "1"}), 2, "--method (");
   expect_refused(attend({"--method=x"}), 2, "is not built yet");
-  expect_all_refused({{{"--normalizer", "hardmax"},
-                       "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one"}},
-                     2);
+  expect_all_refused(
+      {{{"--normalizer", "hardmax"},
+        "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one, sigmoid, relu"}},
+      2);
 }
 
 TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
@@ -81,6 +82,11 @@ TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
        {{"--scale", "1x"}, "finite"},
        {{"--dtype", "int8"}, "expected f32, bf16, f16 or f64, got 'int8'"},
        {{"--normalizer", "softmxa"}, "did you mean softmax?"},
+       {{"--normalizer", "sigmoid(nan)"}, "no use for \"nan\""},
+       {{"--normalizer", "relu(3)"}, "power = 3 is out of range"},
+       {{"--normalizer", "sigmoid", "--lse", "l.npy"}, "--lse: --normalizer sigmoid has no lse"},
+       {{"--normalizer", "relu", "--grad-output", "g.npy", "--grad-lse", "l.npy"},
+        "--grad-lse: --normalizer relu has no lse"},
        {{"--dim", "8"}, "belong to --text"},
        {{"--heads", "2"}, "belong to --text"},
        {{"--weights-rows", "0:1"}, "need --weights"},
