@@ -18,6 +18,7 @@
 #include "rapt/mask/or.h"
 #include "rapt/mask/prefix.h"
 #include "rapt/mask/window.h"
+#include "rapt/rotary.h"
 #include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
 #include "rapt/score/log_n.h"
