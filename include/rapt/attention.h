@@ -50,6 +50,7 @@
 #include "rapt/context.h"
 #include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
+#include "rapt/rotary.h"
 #include "rapt/state.h"
 #include "rapt/tensor.h"
 #include "rapt/variants.h"
@@ -187,6 +188,16 @@ struct PackedSequences {
   bool defined() const noexcept { return query_starts.defined(); }
 };
 
+// Rotary embedding of query and key within the call: the bits of a call with rows that
+// rotary_embedding() has rotated, without copies of the queries. Rotated rows are rounded to their
+// dtype, as that function's are, whatever the precision. The workspace has the keys once more.
+struct FusedRotary {
+  const Rotary* embedding = nullptr;  // must outlive the call; null: none
+  // Of packed sequences each counts from its own start, and a tensor has the whole length.
+  RotaryPositions query = {}, key = {};
+  bool rotate_key = true;  // false: keys come rotated, as a cache keeps them
+};
+
 // Lists of indices: those that somebody owns or looks at, and those that end with the statement.
 template <class List>
 concept IndexList = std::is_convertible_v<List, std::span<const int64_t>>;
@@ -245,7 +256,8 @@ struct AttentionOptions {            // how a call computes, and what it returns
   // yet; with classes for tiny problems and for decoding, calls that ask for it keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
-  Dropout dropout = {};  // of weights, before they meet the values: rapt/dropout.h
+  Dropout dropout = {};     // of weights, before they meet the values: rapt/dropout.h
+  FusedRotary rotary = {};  // of queries and keys, before they are multiplied
 
   // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none

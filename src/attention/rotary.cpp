@@ -152,7 +152,7 @@ void for_each_value(const TensorView& tensor, const Visit& visit, int dim = 0, i
 
 // Every position must have a row in the caches.
 void check_cached(const char* name, const RotaryPositions& positions, int64_t first, int64_t last,
-                  int64_t length, int64_t rows) {
+                  int64_t counted, int64_t rows) {
   const auto refuse = [&](int64_t position) {
     fail(ErrorCode::argument, std::string(name) + ": position " + std::to_string(position) +
                                   " is not in the caches, which have the positions 0 to " +
@@ -163,7 +163,7 @@ void check_cached(const char* name, const RotaryPositions& positions, int64_t fi
   };
   if (positions.values.defined()) {
     for_each_value(positions.values, check);
-  } else if (length > 0) {
+  } else if (counted > 0) {
     check(first), check(last);
   }
 }
@@ -215,7 +215,7 @@ RotaryPair pair_of(const Rotary& r, int64_t head_dim, int64_t i) noexcept {
 }
 
 void take_positions(const char* name, const Rotary& rotary, const RotaryPositions& positions,
-                    int64_t pairs, Shape leading, int64_t length, DType dtype,
+                    int64_t pairs, Shape leading, int64_t length, int64_t counted, DType dtype,
                     RowPositions& taken) {
   taken.start = positions.start, taken.step = positions.step;
   const TensorView& values = positions.values;
@@ -242,7 +242,7 @@ void take_positions(const char* name, const Rotary& rotary, const RotaryPosition
     // Integers that f64 has.
     constexpr int64_t kMost = int64_t{1} << 53;
     int64_t way;
-    if (__builtin_mul_overflow(positions.step, std::max<int64_t>(length - 1, 0), &way) ||
+    if (__builtin_mul_overflow(positions.step, std::max<int64_t>(counted - 1, 0), &way) ||
         __builtin_add_overflow(positions.start, way, &last) || last > kMost || last < -kMost ||
         positions.start > kMost || positions.start < -kMost)
       fail(ErrorCode::overflow, std::string(name) + ": positions from " +
@@ -262,7 +262,7 @@ void take_positions(const char* name, const Rotary& rotary, const RotaryPosition
                                  std::to_string(cache.shape[cache.rank - 1]) +
                                  " columns; expected one for each of the " + std::to_string(pairs) +
                                  " pairs");
-    check_cached(what, positions, positions.start, last, length, cache.shape[cache.rank - 2]);
+    check_cached(what, positions, positions.start, last, counted, cache.shape[cache.rank - 2]);
   };
   take_cache("cos_cache", rotary.cos_cache, taken.cos_cache);
   take_cache("sin_cache", rotary.sin_cache, taken.sin_cache);

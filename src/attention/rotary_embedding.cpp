@@ -38,8 +38,8 @@ bool same_memory(const TensorView& a, const TensorView& b) {
 }
 
 template <class E>
-void rotate_all(const TensorView& rows, const Rotary& rotary, int64_t pairs,
-                const RowPositions& positions, bool inverse, const TensorView& output) {
+void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
+                const TensorView& output) {
   const KernelTable<E>& table = kernels<E>();
   Problem p;  // of the leading dimensions only
   p.leading_rank = rows.rank - 2;
@@ -49,26 +49,28 @@ void rotate_all(const TensorView& rows, const Rotary& rotary, int64_t pairs,
   take_operand(rows, p, from);
   take_operand(output, p, to);
   const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
-  const int64_t width = int64_t{table.max_vectors} * table.lanes;
 
-  const size_t tables = (RotaryAngles::bytes_for(pairs) + 63) & ~size_t{63};
-  const RowChangeScratch layout(head_dim, pairs, width, sizeof(E));
-  Tensor memory(DType::u8, {static_cast<int64_t>(tables + layout.bytes)});
+  const size_t tables = (row_change_bytes(change) + 63) & ~size_t{63};
+  const size_t scratch = RowChanger<E>::bytes_for(table, change, head_dim);
+  Tensor memory(DType::u8, {static_cast<int64_t>(tables + scratch)});
   auto* const bytes = static_cast<std::byte*>(memory.data());
-  const RotaryAngles angles(rotary, head_dim, pairs, bytes);
-  const RowChanger<E> changer(table, angles, layout, bytes + tables);
+  write_row_change(change, head_dim, bytes);
+  const RowChanger<E> changer(table, change, head_dim, bytes, bytes + tables);
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
     std::byte* const source = from.at(from.offset_of(index, p.leading_rank));
     std::byte* const target = to.at(to.offset_of(index, p.leading_rank));
-    for (int64_t row = 0; row < length; row += width) {
-      const Positions at{row, 1, std::min(width, length - row)};
-      changer.change({source + row * from.row_stride * size_of(from.dtype), from.dtype,
-                      from.row_stride, from.dim_stride},
-                     positions, index, row, at, inverse,
-                     {target + row * to.row_stride * size_of(to.dtype), to.dtype, to.row_stride,
-                      to.dim_stride});
+    for (int64_t row = 0; row < length; row += changer.width()) {
+      const RowPlace place{index, row, {row, 1, std::min(changer.width(), length - row)}};
+      const RowsAt before{source + row * from.row_stride * size_of(from.dtype), from.dtype,
+                          from.row_stride, from.dim_stride};
+      const RowsAt after{target + row * to.row_stride * size_of(to.dtype), to.dtype, to.row_stride,
+                         to.dim_stride};
+      if (inverse)
+        changer.change_back(before, change.query, place, nullptr, after);
+      else
+        changer.change(before, change.query, place, after);
     }
   }
 }
@@ -78,11 +80,12 @@ void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
             const TensorView& output) {
   check_rows(name, rows);
   const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
-  const int64_t pairs = check_rotary(rotary, head_dim);
-  RowPositions positions;
-  take_positions("rotary", rotary, given, pairs,
-                 Shape(rows.shape, static_cast<size_t>(rows.rank - 2)), length, rows.dtype,
-                 positions);
+  RowChange change;
+  change.rotary = &rotary;
+  change.pairs = check_rotary(rotary, head_dim);
+  take_positions("rotary", rotary, given, change.pairs,
+                 Shape(rows.shape, static_cast<size_t>(rows.rank - 2)), length, length, rows.dtype,
+                 change.query);
   if (!output.defined()) throw Error(ErrorCode::argument, std::string(output_name) + " is missing");
   Written written;
   written.add(output_name, check_written(output_name, output, rows.dims(), rows.dtype));
@@ -95,9 +98,9 @@ void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
   }
   if (rows.empty()) return;
   if (rows.dtype == DType::f64)
-    rotate_all<double>(rows, rotary, pairs, positions, inverse, output);
+    rotate_all<double>(rows, change, inverse, output);
   else
-    rotate_all<float>(rows, rotary, pairs, positions, inverse, output);
+    rotate_all<float>(rows, change, inverse, output);
 }
 
 Tensor rotated(const char* name, const TensorView& rows, const Rotary& rotary,
