@@ -97,6 +97,7 @@ typedef struct rapt_named_tensor {  // what a spec calls a tensor; does not grow
 //   "(causal | prefix(16)) & !documents(ids)" masks are combined by ! over & over |
 //   "softcap(30)"
 //   "softmax"
+//   "rotary(theta=500000, interleaved)"
 // Boolean: true = may attend. The headers in include/rapt/mask/, score/ and normalizer/ say what
 // each means.
 typedef struct rapt_variant {
@@ -168,6 +169,13 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int32_t reserved;                 // 0
   double dropout;                   // of weights: the probability, in [0, 1), in steps of 2^-32
   uint64_t dropout_seed;            // a new one for every step of training
+  // Rotary embedding of query and key, "rotary(theta=500000, interleaved)"; NULL: none. Positions
+  // are i64 [n] or [batch ..., n]; NULL: counted from the start.
+  const rapt_variant* rotary;
+  const rapt_tensor* rotary_query_positions;
+  const rapt_tensor* rotary_key_positions;
+  int64_t rotary_query_start;
+  int64_t rotary_key_start;
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and

@@ -37,6 +37,9 @@ constexpr Parameter kParameters[] = {
     parameter<Rotary, &Rotary::high_frequency_factor>(
         "high_frequency_factor", "llama3: waves shorter than original_length / this are not",
         kFactor),
+    parameter<Rotary, &Rotary::cos_cache>("cos_cache",
+                                          "[positions, dims / 2] made before, instead of theta"),
+    parameter<Rotary, &Rotary::sin_cache>("sin_cache", "as cos_cache"),
 };
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) {
