@@ -149,6 +149,12 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
       ->type_name("[SPEC]")
       ->expected(0, 1)
       ->group("Attention");
+  app.add_option("--cosine", a.cosine,
+                 "divide query and key rows by their lengths, at least EPSILON (default 1e-12): "
+                 "scores are cosines times the scale")
+      ->type_name("[EPSILON]")
+      ->expected(0, 1)
+      ->group("Attention");
   text("--query-start", a.query_start, "N", "Attention",
        "the position of the first query for --rotary (default 0)");
   text("--packed", a.packed, "F", "Attention",
@@ -240,6 +246,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
 
 void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
   arguments.stats = app.get_option("--stats")->count() > 0;
+  arguments.has_cosine = app.get_option("--cosine")->count() > 0;
   arguments.has_rotary = app.get_option("--rotary")->count() > 0;
   refuse_unbuilt(app, kUnbuilt);
   refuse_unknown(app);

@@ -13,7 +13,8 @@ struct AttendArguments {
   std::string query, key, value, text, dim, heads;
   std::string bias, scale, dtype, normalizer = "softmax", memory_limit;
   std::string rotary, query_start;  // the parameters of the embedding, the first position
-  bool has_rotary = false;
+  std::string cosine;               // epsilon
+  bool has_rotary = false, has_cosine = false;
   std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys, dropout,
                                      seed;
   std::vector<std::string> masks, scores;

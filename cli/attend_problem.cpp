@@ -78,7 +78,17 @@ void read_normalizer(const AttendArguments& a, Problem& problem) {
   }
 }
 
-void read_rotary(const AttendArguments& a, Problem& problem) {
+// What happens to rows before they are multiplied.
+void read_row_changes(const AttendArguments& a, Problem& problem) {
+  if (a.has_cosine) {
+    Cosine& cosine = problem.options.cosine.emplace();
+    if (!a.cosine.empty()) cosine.epsilon = parse_real("--cosine", a.cosine);
+    try {
+      check_parameters(Cosine::kDeclaration, &cosine);
+    } catch (const Error& error) {
+      throw usage_error(std::string("--cosine: ") + error.what());
+    }
+  }
   if (!a.has_rotary) return;
   try {
     problem.rotary = std::make_unique<Rotary>(make_rotary("rotary(" + a.rotary + ")"));
@@ -132,7 +142,7 @@ void check_problem_options(const AttendArguments& a) {
   read_scores(
       a, [](std::string_view) { return TensorView(); }, without_files);
   read_normalizer(a, without_files);
-  read_rotary(a, without_files);
+  read_row_changes(a, without_files);
   check_input_options(a);
   check_masks(a.masks);
 }
@@ -177,7 +187,7 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   problem.k_len = inputs.key.shape[inputs.key.rank - 2];
   plain.output_dtype = options.output_dtype;
   check_option(problem, plain, "--output-dtype");
-  read_rotary(a, problem);
+  read_row_changes(a, problem);
   check_option(problem, options, "--rotary");
   options.packed = {problem.query_starts.view(), problem.key_starts.view()};
   check_option(problem, options, a.packed_keys.empty() ? "--packed" : "--packed-keys");

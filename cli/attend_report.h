@@ -22,6 +22,7 @@ struct AttendReport {
   std::vector<std::string> masks;
   std::vector<std::string> scores;
   std::string normalizer;
+  double cosine = 0;   // epsilon; 0: rows are not divided by their lengths
   std::string rotary;  // its spec; empty if there is none
   std::string bias;    // its file; empty if there is none
   bool packed = false;

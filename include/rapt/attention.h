@@ -48,6 +48,7 @@
 #include <type_traits>
 
 #include "rapt/context.h"
+#include "rapt/cosine.h"
 #include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
 #include "rapt/rotary.h"
@@ -256,8 +257,9 @@ struct AttentionOptions {            // how a call computes, and what it returns
   // yet; with classes for tiny problems and for decoding, calls that ask for it keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
-  Dropout dropout = {};     // of weights, before they meet the values: rapt/dropout.h
-  FusedRotary rotary = {};  // of queries and keys, before they are multiplied
+  Dropout dropout = {};               // of weights, before they meet the values: rapt/dropout.h
+  std::optional<Cosine> cosine = {};  // rows of query and key divided by their lengths, first
+  FusedRotary rotary = {};            // rows of query and key turned by their positions, then
 
   // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none

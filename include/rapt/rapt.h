@@ -4,6 +4,7 @@
 #include "rapt/backward.h"
 #include "rapt/catalogue.h"
 #include "rapt/context.h"
+#include "rapt/cosine.h"
 #include "rapt/dropout.h"
 #include "rapt/error.h"
 #include "rapt/float16.h"

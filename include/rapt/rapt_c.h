@@ -176,6 +176,8 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   const rapt_tensor* rotary_key_positions;
   int64_t rotary_query_start;
   int64_t rotary_key_start;
+  double cosine_epsilon;  // above 0: rows of query and key are divided by their lengths, at least
+                          // by this, before all else (1e-12); 0: they are not
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and

@@ -55,8 +55,8 @@ void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
                         ", where their positions differ; expected the same positions, or a copy "
                         "of the rows for each");
   };
-  if (p.rows.any()) check("d_query", kOfQuery, p.rows.query);
-  if (p.rows.changes_key) check("d_key", kOfKey, p.rows.key);
+  if (p.rows.query_turns()) check("d_query", kOfQuery, p.rows.query);
+  if (p.rows.key_turns()) check("d_key", kOfKey, p.rows.key);
 }
 
 // Everything about a call that is known before its memory.

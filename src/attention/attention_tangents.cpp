@@ -88,8 +88,8 @@ struct NaturalKernels {
                 normalizer} {
     if (p.rows.any())
       fail(ErrorCode::unsupported,
-           "tangents of options.rotary; rotate query, key and their tangents by "
-           "rotary_embedding()");
+           "tangents of options.rotary and options.cosine; rotate query, key and their tangents by "
+           "rotary_embedding() before");
     if (!normalizer.tangent)
       fail(ErrorCode::unsupported,
            std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");

@@ -156,8 +156,9 @@ class GradientTiles {
       if (call_.targets.query.data) {
         const Operand& out = call_.targets.query;
         if (p_.rows.any())
-          tiles_.changer().change_back(sums, p_.rows.query, tiles_.place_of_queries(tile.positions),
-                                       tile.queries);
+          tiles_.changer().change_back(sums, tiles_.given_queries(tile.positions),
+                                       p_.rows.query_turns(),
+                                       tiles_.place_of_queries(tile.positions), tile.queries);
         std::fill_n(tiles_.row(2), tile.queries, static_cast<E>(p_.scale));
         kernels_.table.store_rows[static_cast<int>(out.dtype)](
             sums, p_.head_dim, tile.queries, tiles_.row(2), ~uint64_t{0}, tile.positions.count,
@@ -183,7 +184,7 @@ class GradientTiles {
       const Positions some = keys.part(at, std::min(at + changer.width(), keys.count));
       changer.change_back(
           {reinterpret_cast<std::byte*>(sums + at * stride), p_.result_dtype, stride, 1},
-          p_.rows.key, tiles_.place_of_keys(some), factor,
+          tiles_.given_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
           {key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
     }
   }

@@ -46,15 +46,21 @@ struct Sequence {
 // What happens to rows of queries and keys before they are multiplied. Queries are changed as they
 // are packed, keys before all else, into a copy that the problem's `key` is then.
 struct RowChange {
-  const Rotary* rotary = nullptr;  // null: nothing
+  bool cosine = false;             // divided by their lengths?
+  double epsilon = 0;              // the least that they are divided by
+  const Rotary* rotary = nullptr;  // null: they do not turn
   int64_t pairs = 0;               // of dimensions that turn
   RowPositions query, key;
+  bool turns_key = false;
   bool changes_key = false;
   Operand given_key;         // the caller's, if it is changed
   int64_t copies[kMaxRank];  // [leading rank] of the matrices of changed keys
   int64_t copied_matrices = 0;
 
-  bool any() const noexcept { return rotary != nullptr; }
+  bool any() const noexcept { return cosine || rotary != nullptr; }
+  // By what rows turn; null: they do not.
+  const RowPositions* query_turns() const noexcept { return rotary ? &query : nullptr; }
+  const RowPositions* key_turns() const noexcept { return turns_key ? &key : nullptr; }
 };
 
 struct Problem {

@@ -68,9 +68,9 @@ void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
       const RowsAt after{target + row * to.row_stride * size_of(to.dtype), to.dtype, to.row_stride,
                          to.dim_stride};
       if (inverse)
-        changer.change_back(before, change.query, place, nullptr, after);
+        changer.change_back(before, {}, &change.query, place, nullptr, after);
       else
-        changer.change(before, change.query, place, after);
+        changer.change(before, &change.query, place, after);
     }
   }
 }

@@ -14,6 +14,23 @@ namespace {
 // Rows of a task: some 30 us of work at head_dim 64.
 constexpr int64_t kTaskRows = 1024;
 
+void take_rotary(const FusedRotary& fused, Problem& p) {
+  RowChange& c = p.rows;
+  c.rotary = fused.embedding;
+  c.pairs = check_rotary(*c.rotary, p.head_dim);
+  int64_t longest_query = 0, longest_key = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) {
+    longest_query = std::max(longest_query, p.sequence(s).q_len);
+    longest_key = std::max(longest_key, p.sequence(s).k_len);
+  }
+  take_positions("rotary of queries", *c.rotary, fused.query, c.pairs, p.leading_dims(), p.q_len,
+                 longest_query, p.dtype, c.query);
+  if (!fused.rotate_key) return;
+  take_positions("rotary of keys", *c.rotary, fused.key, c.pairs, p.leading_dims(), p.k_len,
+                 longest_key, p.dtype, c.key);
+  c.turns_key = c.changes_key = true;
+}
+
 // One matrix of changed keys for all heads that share keys and positions.
 void take_copy(Problem& p) {
   RowChange& c = p.rows;
@@ -24,7 +41,7 @@ void take_copy(Problem& p) {
   p.key.row_stride = p.head_dim, p.key.dim_stride = 1;
   for (int i = p.leading_rank - 1; i >= 0; --i) {
     const bool head_axis = i == p.leading_rank - 1;
-    if (c.key.vary(i)) {
+    if (c.turns_key && c.key.vary(i)) {
       c.copies[i] = p.leading[i];
       if (head_axis) p.key.heads_per_group = 1;
     } else if (p.key.lead_strides[i] == 0) {
@@ -74,7 +91,7 @@ void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix,
     const int64_t count = std::min({changer.width(), end - row, s.key_begin + s.k_len - row});
     changer.change(
         {source + row * from.row_stride * size, from.dtype, from.row_stride, from.dim_stride},
-        c.key, {index, row, {row - s.key_begin, 1, count}},
+        c.key_turns(), {index, row, {row - s.key_begin, 1, count}},
         {target + row * p.head_dim * size, from.dtype, p.head_dim, 1});
     row += count;
   }
@@ -83,27 +100,20 @@ void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix,
 }  // namespace
 
 void take_row_change(const AttentionOptions& options, Problem& p) {
-  const FusedRotary& fused = options.rotary;
-  if (!fused.embedding) {
-    if (fused.query.values.defined() || fused.key.values.defined())
-      throw Error(ErrorCode::argument,
-                  "rotary: positions without an embedding; expected options.rotary.embedding");
-    return;
-  }
   RowChange& c = p.rows;
-  c.rotary = fused.embedding;
-  c.pairs = check_rotary(*c.rotary, p.head_dim);
-  int64_t longest_query = 0, longest_key = 0;
-  for (int64_t s = 0; s < p.sequences; ++s) {
-    longest_query = std::max(longest_query, p.sequence(s).q_len);
-    longest_key = std::max(longest_key, p.sequence(s).k_len);
+  if (options.cosine) {
+    check_parameters(Cosine::kDeclaration, &*options.cosine);
+    c.cosine = c.changes_key = true;
+    c.epsilon = options.cosine->epsilon;
   }
-  take_positions("rotary of queries", *c.rotary, fused.query, c.pairs, p.leading_dims(), p.q_len,
-                 longest_query, p.dtype, c.query);
-  if (!fused.rotate_key) return;
-  take_positions("rotary of keys", *c.rotary, fused.key, c.pairs, p.leading_dims(), p.k_len,
-                 longest_key, p.dtype, c.key);
-  c.changes_key = true;
+  const FusedRotary& fused = options.rotary;
+  if (fused.embedding) {
+    take_rotary(fused, p);
+  } else if (fused.query.values.defined() || fused.key.values.defined()) {
+    throw Error(ErrorCode::argument,
+                "rotary: positions without an embedding; expected options.rotary.embedding");
+  }
+  if (!c.changes_key) return;
   take_copy(p);
   const int64_t copy[] = {c.copied_matrices, p.k_len, p.head_dim};
   element_count(copy);  // throws

@@ -106,7 +106,7 @@ class ScoreTiles {
     RowsAt rows = given_queries(at);
     if (p_.rows.any()) {
       const RowsAt dense{changed, rows.dtype, p_.head_dim, 1};
-      changer().change(rows, p_.rows.query, place_of_queries(at), dense);
+      changer().change(rows, p_.rows.query_turns(), place_of_queries(at), dense);
       rows = dense;
     }
     route_.pack_queries(rows.data, rows.row_stride, rows.dim_stride, at.count, p_.head_dim, factor_,
@@ -117,6 +117,12 @@ class ScoreTiles {
     const Operand& q = p_.query;
     return {query_ + at.start * q.row_stride * size_of(q.dtype), q.dtype, q.row_stride * at.step,
             q.dim_stride};
+  }
+
+  // Keys as the caller gave them, before they were changed.
+  RowsAt given_keys(Positions at) const noexcept {
+    const Operand& k = p_.rows.given_key;
+    return {key_row(k, at.start), k.dtype, k.row_stride * at.step, k.dim_stride};
   }
 
   // What changes rows, and where rows of the head and sequence at work stand, for it.

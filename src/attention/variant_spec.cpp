@@ -105,7 +105,7 @@ std::span<const Declaration* const> normalizer_declarations() {
 }
 
 std::span<const Declaration* const> row_change_declarations() {
-  return declarations_of(TypeList<Rotary>{});
+  return declarations_of(TypeList<Cosine, Rotary>{});
 }
 
 MadeScore make_score(std::string_view spec, const TensorSource& tensors) {

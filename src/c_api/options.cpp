@@ -134,6 +134,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   read_if_given("query_starts", o->query_starts, options_.packed.query_starts);
   read_if_given("key_starts", o->key_starts, options_.packed.key_starts);
 
+  if (o->cosine_epsilon != 0) options_.cosine = Cosine{o->cosine_epsilon};
   if (o->rotary) options_.rotary.embedding = &rotary_.emplace(rotary_of(o->rotary));
   if (!o->rotary && (o->rotary_query_start != 0 || o->rotary_key_start != 0))
     bad_argument("a start of positions without a rotary embedding; expected both, or none");
