@@ -92,6 +92,40 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows) {
       }
 }
 
+// Row i of `starts`' sequence s is at i - starts[s].
+Tensor own_positions(const Tensor& starts, int64_t length) {
+  Tensor positions(DType::i64, {length});
+  int64_t s = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    while (i >= static_cast<int64_t>(get(starts, Dims{s + 1}))) ++s;
+    set(positions, Dims{i}, static_cast<double>(i) - get(starts, Dims{s}));
+  }
+  return positions;
+}
+
+// Any masks, bias, dropout, packing, grouped and broadcast heads.
+TEST(FusedRotary, has_the_bits_of_rotated_rows_in_any_problem) {
+  for_problems(300, {}, [](const Case& c, Random& random) {
+    if (c.descriptor.head_dim % 2 != 0) return;
+    const Rotary rotary = drawn_rotary(random, c.descriptor.head_dim);
+    AttentionOptions options = c.options;
+    rapt::RotaryPositions of_queries, of_keys;
+    Tensor query_positions, key_positions;
+    if (options.packed.defined()) {
+      const bool same = !options.packed.key_starts.defined();
+      query_positions = own_positions(c.query_starts, c.descriptor.q_len);
+      key_positions = own_positions(same ? c.query_starts : c.key_starts, c.descriptor.k_len);
+      of_queries.values = query_positions, of_keys.values = key_positions;
+    }
+    const AttentionResult expected =
+        scaled_dot_product_attention(rotary_embedding(c.query, rotary, of_queries),
+                                     rotary_embedding(c.key, rotary, of_keys), c.value, options);
+    options.rotary.embedding = &rotary;
+    EXPECT_TRUE(
+        same_results(scaled_dot_product_attention(c.query, c.key, c.value, options), expected));
+  });
+}
+
 // Positions per batch, though the batches share their keys, and several axes.
 TEST(FusedRotary, takes_positions_per_batch) {
   Random random(2);
