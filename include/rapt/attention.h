@@ -17,6 +17,8 @@
 //                   output, an unmasked one always shows
 //   no key at all   output 0, lse -inf, weights 0
 //   lse             natural logarithm
+//   rows            of query and key are divided by their lengths (cosine), then turned by their
+//                   positions (rotary), before they are multiplied
 //   scores          change the scaled product, in the order given (softcap), before the bias
 //   bias            added after the scores, before the masks; -inf excludes the pair
 //   scale           multiplies the dot product; any finite value, negative and zero included
@@ -195,8 +197,9 @@ struct PackedSequences {
 struct FusedRotary {
   const Rotary* embedding = nullptr;  // must outlive the call; null: none
   // Of packed sequences each counts from its own start, and a tensor has the whole length.
-  RotaryPositions query = {}, key = {};
-  bool rotate_key = true;  // false: keys come rotated, as a cache keeps them
+  RotaryPositions query = {};
+  RotaryPositions key = {};  // likewise
+  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them
 };
 
 // Lists of indices: those that somebody owns or looks at, and those that end with the statement.
@@ -303,8 +306,8 @@ struct AttentionResult {
   AttentionState state() && = delete;
 };
 
-// What a call would do and take. Nothing is read through the views but the tensors of masks and the
-// starts of packed sequences.
+// What a call would do and take. Nothing is read through the views but the tensors of masks, the
+// starts of packed sequences and, where rows turn by caches, their positions.
 struct Plan {
   const char* isa = "";                   // the instruction set, as lscpu spells it
   const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"

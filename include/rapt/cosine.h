@@ -15,6 +15,7 @@
 
 namespace rapt {
 
+// Divides rows of query and key by their lengths.
 struct Cosine {
   double epsilon = 1e-12;  // above 0
 

@@ -41,6 +41,7 @@ namespace rapt {
 enum class RotaryPairs : uint8_t { halves, interleaved };
 inline constexpr const char* kRotaryPairsNames[] = {"halves", "interleaved"};
 
+// How frequencies change for texts longer than those trained on.
 enum class RotaryScaling : uint8_t { none, linear, ntk, yarn, llama3 };
 inline constexpr const char* kRotaryScalingNames[] = {"none", "linear", "ntk", "yarn", "llama3"};
 
@@ -53,26 +54,28 @@ enum class RotaryAxes : uint8_t {
 };
 inline constexpr const char* kRotaryAxesNames[] = {"apart", "shared"};
 
-inline constexpr int kMostRotaryAxes = 3;
+inline constexpr int kMostRotaryAxes = 3;  // time, row and column
 
+// A rotary embedding, without the positions.
 struct Rotary {
-  double theta = 10000;
-  int64_t dims = 0;  // rotated, the first of head_dim; even; 0: all
-  RotaryPairs pairs = RotaryPairs::halves;
-  RotaryScaling scaling = RotaryScaling::none;
-  double factor = 1;              // of every scaling
-  double original_length = 8192;  // yarn, llama3: the longest text before
-  double beta_fast = 32;          // yarn: turns within original_length from which on f_i stays
-  double beta_slow = 1;           // yarn: turns up to which f_i / s is taken
-  bool truncate = true;           // yarn: the ramp begins and ends at whole pairs (gpt-oss: no)
-  double attention_factor = 0;    // yarn: 0: 0.1 ln s + 1
+  double theta = 10000;                         // base of the frequencies, at least 1
+  int64_t dims = 0;                             // rotated, the first of head_dim; even; 0: all
+  RotaryPairs pairs = RotaryPairs::halves;      // as the weights were trained with
+  RotaryScaling scaling = RotaryScaling::none;  // as the weights were trained with
+  double factor = 1;                            // of every scaling
+  double original_length = 8192;                // yarn, llama3: the longest text before
+  double beta_fast = 32;        // yarn: turns within original_length from which on f_i stays
+  double beta_slow = 1;         // yarn: turns up to which f_i / s is taken
+  bool truncate = true;         // yarn: the ramp begins and ends at whole pairs (gpt-oss: no)
+  double attention_factor = 0;  // yarn: 0: 0.1 ln s + 1
   double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
   // Dimensions of each axis, even; their sum is `dims`. All 0: one axis.
   int64_t sections[kMostRotaryAxes] = {};
-  RotaryAxes axes = RotaryAxes::apart;
+  RotaryAxes axes = RotaryAxes::apart;  // what sections are
   // Instead of theta and all scalings: cosines and sines made before, [positions, dims / 2] or
   // [batch ..., positions, dims / 2], of the rows' dtype or f32. A position is an index; one axis.
-  TensorView cos_cache = {}, sin_cache = {};
+  TensorView cos_cache = {};
+  TensorView sin_cache = {};  // as cos_cache
 
   static const Declaration kDeclaration;
 };
@@ -82,7 +85,8 @@ struct RotaryPositions {
   // i64 [n], or [batch ..., n] with the first leading dimensions of the rows, each equal or 1, so
   // that [B, n] serves rows of [B, H, n, head_dim]. With several axes [..., n, axes], and needed.
   TensorView values = {};
-  int64_t start = 0, step = 1;
+  int64_t start = 0;  // of the first row
+  int64_t step = 1;   // from row to row
 };
 
 // Rows [..., n, head_dim] (f32, f64, bf16, f16; any strides), rotated. Throws Error(shape, dtype,

@@ -90,12 +90,7 @@ void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
   Written written;
   written.add(output_name, check_written(output_name, output, rows.dims(), rows.dtype));
   if (!same_memory(rows, output)) written.check_apart(name, extent_of(name, rows));
-  if (given.values.defined())
-    written.check_apart("the positions", extent_of("positions", given.values));
-  if (rotary.cos_cache.defined()) {
-    written.check_apart("cos_cache", extent_of("cos_cache", rotary.cos_cache));
-    written.check_apart("sin_cache", extent_of("sin_cache", rotary.sin_cache));
-  }
+  written.check_apart_from_rotary(rotary, given);
   if (rows.empty()) return;
   if (rows.dtype == DType::f64)
     rotate_all<double>(rows, change, inverse, output);

@@ -361,6 +361,17 @@ TEST(FusedRotary, refuses_what_has_no_meaning) {
     tangents.query = in.query;
     attention_jvp(in.query, in.key, in.value, options, forward.state(), tangents);
   });
+  // Positions that the output would write over.
+  Tensor memory = integers({100}, [](auto) { return 0; });
+  options.rotary.query.values = memory.view().slice(0, 0, 8);
+  rapt::AttentionOutputs outputs;
+  outputs.state.output = TensorView(static_cast<float*>(memory.data()), {2, 8, 6});
+  Tensor workspace(DType::u8, {1 << 20});
+  expect_error(ErrorCode::overlap, {"output overlaps the positions of rows"}, [&] {
+    scaled_dot_product_attention(in.query, in.key, in.value, options, outputs,
+                                 std::as_writable_bytes(workspace.values<uint8_t>()));
+  });
+  options.rotary.query = {};
   // Nothing to do is done.
   const Inputs none(random, DType::f32, {2, 0, 6}, {2, 0, 6});
   EXPECT_NO_THROW(scaled_dot_product_attention(none.query, none.key, none.value, options));
