@@ -36,21 +36,26 @@ struct RatioCase {
 };
 
 // `text`: as in check/descriptor.h.
-std::function<Call()> forward(const std::string& text) {
-  return [text]() -> Call {
-    const auto problem = std::make_shared<timing::Problem>(check::parse_descriptor(text));
+std::function<Call()> forward(const std::string& text, const rapt::Rotary* rotary = nullptr) {
+  return [text, rotary]() -> Call {
+    const auto problem = std::make_shared<timing::Problem>(check::parse_descriptor(text),
+                                                           timing::one_thread(), rotary);
     return [problem] { problem->call(); };
   };
 }
 
 std::function<Call()> backward(const std::string& text,
-                               rapt::BackwardPasses passes = rapt::BackwardPasses::one) {
-  return [text, passes]() -> Call {
-    const auto problem =
-        std::make_shared<timing::BackwardProblem>(check::parse_descriptor(text), passes);
+                               rapt::BackwardPasses passes = rapt::BackwardPasses::one,
+                               const rapt::Rotary* rotary = nullptr) {
+  return [text, passes, rotary]() -> Call {
+    const auto problem = std::make_shared<timing::BackwardProblem>(
+        check::parse_descriptor(text), passes, timing::one_thread(), rotary);
     return [problem] { problem->call(); };
   };
 }
+
+const rapt::Rotary kRotary;
+constexpr Goal kRotaryGoal{1.05, 1.05};
 
 constexpr int64_t kLongestBackward = 4096;  // n, as the bias below
 
@@ -93,6 +98,8 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
       cases.push_back({std::string(option.name) + " n=" + length, forward(plain),
                        forward(plain + option.fields), bench::on_this_core(option.goal)});
     }
+    cases.push_back({"rotary n=" + length, forward(plain), forward(plain, &kRotary),
+                     bench::on_this_core(kRotaryGoal)});
     const struct {
       const char* name;
       std::string fields;
@@ -115,6 +122,10 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
                        backward(plain + option.fields, option.passes),
                        bench::on_this_core(option.goal)});
     }
+    if (n <= kLongestBackward)
+      cases.push_back({"backward, rotary n=" + length, backward(plain),
+                       backward(plain, rapt::BackwardPasses::one, &kRotary),
+                       bench::on_this_core({})});
   }
   return cases;
 }

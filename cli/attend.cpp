@@ -171,6 +171,8 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
   report.masks = problem.masks.specs;
   report.scores = problem.score_specs;
   report.normalizer = problem.options.normalizer.declaration->name;
+  if (options.cosine) report.cosine = options.cosine->epsilon;
+  if (a.has_rotary) report.rotary = a.rotary.empty() ? "rotary" : "rotary(" + a.rotary + ")";
   report.bias = problem.bias_file;
   report.packed = options.packed.defined();
   report.invariant = options.invariant;

@@ -70,6 +70,7 @@ void check_together(const AttendArguments& a) {
   if (a.packed.empty() && !a.packed_keys.empty()) {
     throw usage_error("--packed-keys needs --packed, where the queries of each sequence start");
   }
+  if (!a.has_rotary && !a.query_start.empty()) throw usage_error("--query-start needs --rotary");
   if (a.dropout.empty() && !a.seed.empty()) throw usage_error("--seed needs --dropout");
   if (!a.stats_file.empty() && !place_of("--stats", a.stats_file).many()) {
     throw usage_error("--stats: several tensors go into a .npz or .safetensors file, got '" +
@@ -142,6 +143,20 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "what else happens to scores, in this order: softcap(30) (repeatable)");
   text("--normalizer", a.normalizer, "NAME", "Attention",
        fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", ")).c_str());
+  app.add_option("--rotary", a.rotary,
+                 "turn query and key rows by their positions: theta=500000, interleaved, dims=64, "
+                 "scaling=yarn, factor=4, ... (rapt list row-changes), joined by commas")
+      ->type_name("[SPEC]")
+      ->expected(0, 1)
+      ->group("Attention");
+  app.add_option("--cosine", a.cosine,
+                 "divide query and key rows by their lengths, at least EPSILON (default 1e-12): "
+                 "scores are cosines times the scale")
+      ->type_name("[EPSILON]")
+      ->expected(0, 1)
+      ->group("Attention");
+  text("--query-start", a.query_start, "N", "Attention",
+       "the position of the first query for --rotary (default 0)");
   text("--packed", a.packed, "F", "Attention",
        "several sequences in a row, each by itself: i64 [sequences + 1] where the queries of each "
        "start, from 0 to q_len");
@@ -231,6 +246,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
 
 void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
   arguments.stats = app.get_option("--stats")->count() > 0;
+  arguments.has_cosine = app.get_option("--cosine")->count() > 0;
+  arguments.has_rotary = app.get_option("--rotary")->count() > 0;
   refuse_unbuilt(app, kUnbuilt);
   refuse_unknown(app);
   refuse_empty(app);

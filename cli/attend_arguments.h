@@ -12,6 +12,9 @@ namespace rapt::cli {
 struct AttendArguments {
   std::string query, key, value, text, dim, heads;
   std::string bias, scale, dtype, normalizer = "softmax", memory_limit;
+  std::string rotary, query_start;  // the parameters of the embedding, the first position
+  std::string cosine;               // epsilon
+  bool has_rotary = false, has_cosine = false;
   std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys, dropout,
                                      seed;
   std::vector<std::string> masks, scores;

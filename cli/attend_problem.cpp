@@ -82,6 +82,29 @@ void read_normalizer(const AttendArguments& a, Problem& problem) {
   if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
 }
 
+// What happens to rows before they are multiplied.
+void read_row_changes(const AttendArguments& a, Problem& problem) {
+  if (a.has_cosine) {
+    Cosine& cosine = problem.options.cosine.emplace();
+    if (!a.cosine.empty()) cosine.epsilon = parse_real("--cosine", a.cosine);
+    try {
+      check_parameters(Cosine::kDeclaration, &cosine);
+    } catch (const Error& error) {
+      throw usage_error(std::string("--cosine: ") + error.what());
+    }
+  }
+  if (!a.has_rotary) return;
+  try {
+    problem.rotary = std::make_unique<Rotary>(make_rotary("rotary(" + a.rotary + ")"));
+  } catch (const Error& error) {
+    throw usage_error("--rotary " + a.rotary + ": " + error.what());
+  }
+  problem.options.rotary.embedding = problem.rotary.get();
+  if (!a.query_start.empty()) {
+    problem.options.rotary.query.start = parse_integer("--query-start", a.query_start);
+  }
+}
+
 Dropout dropout_from(const AttendArguments& a) {
   Dropout dropout;
   if (!a.dropout.empty()) dropout.probability = parse_real("--dropout", a.dropout);
@@ -123,6 +146,7 @@ void check_problem_options(const AttendArguments& a) {
   read_scores(
       a, [](std::string_view) { return TensorView(); }, without_files);
   read_normalizer(a, without_files);
+  read_row_changes(a, without_files);
   check_input_options(a);
   check_masks(a.masks);
 }
@@ -160,11 +184,15 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
 
   AttentionOptions plain = options;
   plain.output_dtype.reset();
+  plain.rotary = {};
   check_option(problem, plain, "");  // shapes
   problem.leading = leading_dimensions(inputs);
   problem.q_len = inputs.query.shape[inputs.query.rank - 2];
   problem.k_len = inputs.key.shape[inputs.key.rank - 2];
-  check_option(problem, options, "--output-dtype");
+  plain.output_dtype = options.output_dtype;
+  check_option(problem, plain, "--output-dtype");
+  read_row_changes(a, problem);
+  check_option(problem, options, "--rotary");
   options.packed = {problem.query_starts.view(), problem.key_starts.view()};
   check_option(problem, options, a.packed_keys.empty() ? "--packed" : "--packed-keys");
   options.masks = problem.masks.pointers;

@@ -22,6 +22,7 @@ struct Problem {
   std::vector<MadeScore> scores;
   std::vector<LoadedTensor> score_tensors;
   std::optional<MadeNormalizer> normalizer;
+  std::unique_ptr<Rotary> rotary;
   LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
   AttentionOptions options;               // without what is to be captured
   Context context;                        // threads, and what stops a call

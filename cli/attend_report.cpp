@@ -105,6 +105,8 @@ std::string summary_text(const AttendReport& r) {
   line("scale", fmt::format("{:.6g}", r.scale));
   for (const std::string& score : r.scores) line("score", score);
   if (r.normalizer != Softmax::kDeclaration.name) line("norm", r.normalizer);
+  if (r.cosine > 0) line("rows", fmt::format("cosine({:.6g})", r.cosine));
+  if (!r.rotary.empty()) line("rows", r.rotary);
   std::string masks;
   for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
   if (!masks.empty()) line("mask", masks);
@@ -169,6 +171,8 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   document["scores"] = r.scores;
   document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
   document["normalizer"] = r.normalizer;
+  document["cosine"] = r.cosine > 0 ? Json(r.cosine) : Json();
+  document["rotary"] = r.rotary.empty() ? Json() : Json(r.rotary);
   document["packed"] = r.packed;
   document["precision"] = r.precision;
   document["invariant"] = r.invariant;

@@ -22,7 +22,9 @@ struct AttendReport {
   std::vector<std::string> masks;
   std::vector<std::string> scores;
   std::string normalizer;
-  std::string bias;  // its file; empty if there is none
+  double cosine = 0;   // epsilon; 0: rows are not divided by their lengths
+  std::string rotary;  // its spec; empty if there is none
+  std::string bias;    // its file; empty if there is none
   bool packed = false;
   bool invariant = false;
   Dropout dropout;

@@ -1,4 +1,5 @@
-// rapt list: what can be named on the command line: masks, scores, normalisers, formats, dtypes.
+// rapt list: what can be named on the command line: masks, scores, normalisers, what happens to
+// rows before they are multiplied, formats, dtypes.
 //
 // The variants are those of the catalogue, with the parameters that each declares.
 #include <fmt/format.h>
@@ -217,6 +218,8 @@ constexpr Kind kKinds[] = {
      [] { return json_of_variants(score_declarations()); }},
     {"normalizers", [] { print_variants(normalizer_declarations()); },
      [] { return json_of_variants(normalizer_declarations()); }},
+    {"row-changes", [] { print_variants(row_change_declarations()); },
+     [] { return json_of_variants(row_change_declarations()); }},
     {"formats", print_formats, json_of_formats},
     {"dtypes", print_types, json_of_types},
 };
@@ -262,11 +265,11 @@ struct ListArguments {
 }  // namespace
 
 Command add_list(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("list", "masks, scores, normalizers, formats and dtypes by name");
+  CLI::App* app = root.add_subcommand(
+      "list", "masks, scores, normalizers, row changes, formats and dtypes by name");
   const auto a = arguments_of<ListArguments>(*app);
   offer(app->add_option("KIND", a->kinds,
-                        "masks, scores, normalizers, formats or dtypes (default: all)")
+                        "masks, scores, normalizers, row-changes, formats or dtypes (default: all)")
             ->type_name(""),
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");

@@ -15,11 +15,11 @@ rapt::BackwardRequest request_of(const check::Case& problem, const rapt::Attenti
 }  // namespace
 
 BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::BackwardPasses passes,
-                                 const rapt::Context& context)
+                                 const rapt::Context& context, const rapt::Rotary* rotary)
     : context_(context),
       case_(descriptor),
       inputs_(case_.laid_out()),
-      options_(case_.wanted_options()),
+      options_(options_of(case_, rotary)),
       request_(request_of(case_, options_, passes)),
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
       forward_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,

@@ -16,7 +16,8 @@ class BackwardProblem {
  public:
   explicit BackwardProblem(const check::Descriptor& descriptor,
                            rapt::BackwardPasses passes = rapt::BackwardPasses::one,
-                           const rapt::Context& context = one_thread());
+                           const rapt::Context& context = one_thread(),
+                           const rapt::Rotary* rotary = nullptr);
   BackwardProblem(const BackwardProblem&) = delete;
   BackwardProblem& operator=(const BackwardProblem&) = delete;
 

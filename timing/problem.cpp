@@ -8,11 +8,18 @@ rapt::Context one_thread() {
   return context;
 }
 
-Problem::Problem(const check::Descriptor& descriptor, const rapt::Context& context)
+rapt::AttentionOptions options_of(const check::Case& problem, const rapt::Rotary* rotary) {
+  rapt::AttentionOptions options = problem.wanted_options();
+  options.rotary.embedding = rotary;
+  return options;
+}
+
+Problem::Problem(const check::Descriptor& descriptor, const rapt::Context& context,
+                 const rapt::Rotary* rotary)
     : context_(context),
       case_(descriptor),
       inputs_(case_.laid_out()),
-      options_(case_.wanted_options()),
+      options_(options_of(case_, rotary)),
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
       // The simple call has made all tensors that the other one writes into, and warmed them up.
       result_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,

@@ -12,10 +12,14 @@ namespace timing {
 // The calling thread alone: its CPU time is then that of the call.
 rapt::Context one_thread();
 
+// The options of a case, with rotary embedding if it is given.
+rapt::AttentionOptions options_of(const check::Case& problem, const rapt::Rotary* rotary);
+
 class Problem {
  public:
-  explicit Problem(const check::Descriptor& descriptor,
-                   const rapt::Context& context = one_thread());
+  // `rotary`, to outlive it: queries and keys turn within the call.
+  explicit Problem(const check::Descriptor& descriptor, const rapt::Context& context = one_thread(),
+                   const rapt::Rotary* rotary = nullptr);
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 

@@ -17,6 +17,8 @@
 //                   output, an unmasked one always shows
 //   no key at all   output 0, lse -inf, weights 0
 //   lse             natural logarithm
+//   rows            of query and key are divided by their lengths (cosine), then turned by their
+//                   positions (rotary), before they are multiplied
 //   scores          change the scaled product, in the order given (softcap), before the bias
 //   bias            added after the scores, before the masks; -inf excludes the pair
 //   scale           multiplies the dot product; any finite value, negative and zero included
@@ -48,8 +50,10 @@
 #include <type_traits>
 
 #include "rapt/context.h"
+#include "rapt/cosine.h"
 #include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
+#include "rapt/rotary.h"
 #include "rapt/state.h"
 #include "rapt/tensor.h"
 #include "rapt/variants.h"
@@ -189,6 +193,17 @@ struct PackedSequences {
   bool defined() const noexcept { return query_starts.defined(); }
 };
 
+// Rotary embedding of query and key within the call: the bits of a call with rows that
+// rotary_embedding() has rotated, without copies of the queries. Rotated rows are rounded to their
+// dtype, as that function's are, whatever the precision. The workspace has the keys once more.
+struct FusedRotary {
+  const Rotary* embedding = nullptr;  // must outlive the call; null: none
+  // Of packed sequences each counts from its own start, and a tensor has the whole length.
+  RotaryPositions query = {};
+  RotaryPositions key = {};  // likewise
+  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them
+};
+
 // Lists of indices: those that somebody owns or looks at, and those that end with the statement.
 template <class List>
 concept IndexList = std::is_convertible_v<List, std::span<const int64_t>>;
@@ -247,7 +262,9 @@ struct AttentionOptions {            // how a call computes, and what it returns
   // yet; with classes for tiny problems and for decoding, calls that ask for it keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
-  Dropout dropout = {};  // of weights, before they meet the values: rapt/dropout.h
+  Dropout dropout = {};               // of weights, before they meet the values: rapt/dropout.h
+  std::optional<Cosine> cosine = {};  // rows of query and key divided by their lengths, first
+  FusedRotary rotary = {};            // rows of query and key turned by their positions, then
 
   // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none
@@ -291,8 +308,8 @@ struct AttentionResult {
   AttentionState state() && = delete;
 };
 
-// What a call would do and take. Nothing is read through the views but the tensors of masks and the
-// starts of packed sequences.
+// What a call would do and take. Nothing is read through the views but the tensors of masks, the
+// starts of packed sequences and, where rows turn by caches, their positions.
 struct Plan {
   const char* isa = "";                   // the instruction set, as lscpu spells it
   const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"

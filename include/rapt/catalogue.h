@@ -15,6 +15,8 @@ namespace rapt {
 std::span<const Declaration* const> mask_declarations();        // in the order of variants.h
 std::span<const Declaration* const> score_declarations();       // likewise
 std::span<const Declaration* const> normalizer_declarations();  // likewise
+// What can happen to rows of query and key before they are multiplied.
+std::span<const Declaration* const> row_change_declarations();
 
 // Reads a tensor parameter: the core opens no file, so the caller says what a name means. The view
 // must outlive the variant.
@@ -55,6 +57,11 @@ MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 // Makes a normaliser from the same forms: sigmoid(-5). Throws Error(unknown_name) with a
 // suggestion, Error(argument).
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors = {});
+
+// Makes a rotary embedding from the same forms: rotary, rotary(theta=500000, interleaved),
+// rotary(scaling=yarn, factor=4, original_length=4096). Several axes have no text. Throws
+// Error(unknown_name) with a suggestion, Error(argument).
+Rotary make_rotary(std::string_view spec, const TensorSource& tensors = {});
 
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
 std::string nearest(std::string_view name, std::span<const std::string_view> known);

@@ -97,6 +97,7 @@ typedef struct rapt_named_tensor {  // what a spec calls a tensor; does not grow
 //   "(causal | prefix(16)) & !documents(ids)" masks are combined by ! over & over |
 //   "softcap(30)"
 //   "softmax"
+//   "rotary(theta=500000, interleaved)"
 // Boolean: true = may attend. The headers in include/rapt/mask/, score/ and normalizer/ say what
 // each means.
 typedef struct rapt_variant {
@@ -168,6 +169,14 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int32_t reserved;                 // 0
   double dropout;                   // of weights: the probability, in [0, 1), in steps of 2^-32
   uint64_t dropout_seed;            // a new one for every step of training
+  const rapt_variant* rotary;  // "rotary(theta=500000, interleaved)": query and key turn by their
+                               // positions; NULL: they do not
+  const rapt_tensor* rotary_query_positions;  // i64 [q_len] or [batch ..., q_len]; NULL: counted
+  const rapt_tensor* rotary_key_positions;    // i64 [k_len] or [batch ..., k_len]; NULL: counted
+  int64_t rotary_query_start;                 // where counted positions of queries begin
+  int64_t rotary_key_start;                   // the same of keys
+  double cosine_epsilon;  // above 0: rows of query and key are divided by their lengths, at least
+                          // by this, before all else (1e-12); 0: they are not
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and

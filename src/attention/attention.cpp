@@ -133,9 +133,10 @@ size_t result_bytes(const Problem& p, const Captures& captures) {
 }
 
 template <class E>
-void forward(const Problem& p, const Prepared<E>& prepared, const AttentionOptions& options,
+void forward(Problem& p, const Prepared<E>& prepared, const AttentionOptions& options,
              const Outputs& outputs, std::span<std::byte> workspace, const Context& context) {
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
+  if (p.rows.changes_key) p.key.data = scratch + prepared.layout.changed_key;
   const ForwardCall<E> call{p,
                             prepared.kernels,
                             options.normalizer.object,
@@ -190,7 +191,7 @@ void scaled_dot_product_attention(const TensorView& query, const TensorView& key
                                   const TensorView& value, const AttentionOptions& options,
                                   const AttentionOutputs& given, std::span<std::byte> workspace,
                                   const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
+  Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   with_prepared(p, options, context, [&](const auto& call) {
     const Outputs outputs = check_outputs(p, call.captures, options, given, workspace);
@@ -202,7 +203,7 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
                                              const TensorView& value,
                                              const AttentionOptions& options,
                                              const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
+  Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   return with_prepared(p, options, context, [&](const auto& call) {
     const size_t scratch = call.workspace_bytes();

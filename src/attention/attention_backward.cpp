@@ -44,6 +44,21 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options) {
   return {table, route, normalizer};
 }
 
+// A sum of gradients over heads whose rows turn by different angles cannot be turned back.
+void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
+  const auto check = [&](const char* name, GradientOf o, const RowPositions& positions) {
+    for (int i = 0; i < p.leading_rank; ++i)
+      if (plan.sharing[o].divisor[i] > 1 && positions.vary(i))
+        throw Error(ErrorCode::unsupported,
+                    std::string(name) + " of rows that are shared along leading dimension " +
+                        std::to_string(i) +
+                        ", where their positions differ; expected the same positions, or a copy "
+                        "of the rows for each");
+  };
+  if (p.rows.query_turns()) check("d_query", kOfQuery, p.rows.query);
+  if (p.rows.key_turns()) check("d_key", kOfKey, p.rows.key);
+}
+
 // Everything about a call that is known before its memory.
 template <class E>
 struct Prepared {
@@ -59,7 +74,9 @@ struct Prepared {
         kernels(backward_kernels<E>(p, options)),
         plan(make_plan(p, query, key, value, options, context)),
         layout(backward_layout(p, wanted, plan, options, kernels, Visible::slots(options.masks),
-                               sizeof(QueryTile<E>))) {}
+                               sizeof(QueryTile<E>))) {
+    check_shared_rows(p, plan);
+  }
 
  private:
   BackwardPlan make_plan(const Problem& p, const TensorView& query, const TensorView& key,
@@ -92,10 +109,10 @@ void clear_dim(const TensorView& view, int dim, std::byte* at) {
 }
 
 template <class E>
-void backward(const Problem& p, const Prepared<E>& prepared,
-              const GradientSpec (&specs)[kGradients], const AttentionOptions& options,
-              const BackwardInputs& inputs, const GradientOutputs& outputs,
-              std::span<std::byte> workspace, const Context& context) {
+void backward(Problem& p, const Prepared<E>& prepared, const GradientSpec (&specs)[kGradients],
+              const AttentionOptions& options, const BackwardInputs& inputs,
+              const GradientOutputs& outputs, std::span<std::byte> workspace,
+              const Context& context) {
   const GradientInputs in = check_gradient_inputs(p, options, inputs);
   const GradientTargets targets =
       check_gradient_outputs(p, specs, options, inputs, outputs, workspace);
@@ -106,6 +123,7 @@ void backward(const Problem& p, const Prepared<E>& prepared,
         clear_dim(view, 0, static_cast<std::byte*>(view.data));
     return;
   }
+  if (p.rows.changes_key) p.key.data = scratch + prepared.layout.scores.changed_key;
   const Captures no_captures = {};
   const Outputs no_outputs = {};
   const ForwardCall<E> scores{p,
@@ -140,7 +158,7 @@ void scaled_dot_product_attention_backward(const TensorView& query, const Tensor
                                            const BackwardRequest& request,
                                            const GradientOutputs& outputs,
                                            std::span<std::byte> workspace, const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
+  Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
     GradientSpec specs[kGradients];
@@ -155,7 +173,7 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
                                                 const BackwardInputs& inputs,
                                                 const BackwardRequest& request,
                                                 const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
+  Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   return with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
     check_gradient_inputs(p, options, inputs);  // before memory is taken

@@ -86,6 +86,10 @@ struct NaturalKernels {
       : normalizer(rapt::kernels<E>().normalizers[options.normalizer.index]),
         kernels{rapt::kernels<E>(), *rapt::kernels<E>().fma[static_cast<int>(p.dtype)],
                 normalizer} {
+    if (p.rows.any())
+      fail(ErrorCode::unsupported,
+           "tangents of options.rotary and options.cosine; rotate query, key and their tangents by "
+           "rotary_embedding() before");
     if (!normalizer.tangent)
       fail(ErrorCode::unsupported,
            std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");

@@ -185,6 +185,7 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
   clear(layout.scale_sums, 1);
   clear(layout.score_sums, call.wanted.head_numbers);
   clear(layout.bias_sums, 1);
+  change_keys(call.scores, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "attention/row_changer.h"
 #include "attention/scratch_places.h"
 #include "rapt/instruction_sets.h"
 
@@ -252,9 +253,15 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
       place(wanted.scores, {p.heads, plan.cells_per_head, wanted.head_numbers}, sizeof(double));
   layout.bias_sums = place(bias_number, {p.heads, plan.cells_per_head}, sizeof(double));
 
+  const auto stored = static_cast<size_t>(size_of(p.dtype));
+  layout.scores.angles = place(p.rows.any(), {static_cast<int64_t>(row_change_bytes(p.rows))}, 1);
+  layout.scores.changed_key =
+      place(p.rows.changes_key, {p.rows.copied_matrices, p.k_len, p.head_dim}, stored);
+
   // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
   const auto place_sums = [&](int64_t queries, int64_t keys) {
     layout.query_t = place(true, {queries, head_stride}, element);
+    layout.changed_query = place(p.rows.any(), {queries, p.head_dim}, stored);
     layout.d_output_t = place(true, {queries, value_stride}, element);
     layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
     layout.statistic = place(true, {queries}, sizeof(E));
@@ -300,6 +307,9 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
       place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));
   layout.query_rows = place(wanted.key, {unit, head_stride}, element);
   layout.d_output_rows = place(wanted.value, {unit, value_stride}, element);
+  layout.scores.row_change =
+      place(p.rows.any(),
+            {static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, p.rows, p.head_dim))}, 1);
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));

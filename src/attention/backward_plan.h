@@ -90,13 +90,14 @@ struct BackwardLayout {
   size_t bias_sums;     // [heads][cells] double: of a bias with one number per head
   size_t slots;         // of components at work; the next is slot_bytes further
   // Once per component at work, in one pass. A matrix of sums per slot of the plan.
-  size_t query_t;     // tiles [head_dim][queries] of the route's elements
-  size_t d_output_t;  // tiles [value_dim][queries] of the route's elements
-  size_t d_query_t;   // [slots] tiles [head_dim][queries] E
-  size_t statistic;   // [queries] E
-  size_t delta;       // [queries] E
-  size_t d_key;       // [slots][keys][head_dim] E, where the result is narrower
-  size_t d_value;     // [slots][keys][value_dim] E, likewise
+  size_t query_t;        // tiles [head_dim][queries] of the route's elements
+  size_t changed_query;  // [queries][head_dim] of the inputs' dtype, where rows change
+  size_t d_output_t;     // tiles [value_dim][queries] of the route's elements
+  size_t d_query_t;      // [slots] tiles [head_dim][queries] E
+  size_t statistic;      // [queries] E
+  size_t delta;          // [queries] E
+  size_t d_key;          // [slots][keys][head_dim] E, where the result is narrower
+  size_t d_value;        // [slots][keys][value_dim] E, likewise
   size_t slot_bytes;
   // Once per worker. In two passes it has the arrays above, too, for a unit and a chunk.
   size_t tiles;            // [tiles] QueryTile

@@ -41,8 +41,8 @@ class BackwardWorker {
     clear_bias_rows(part);
     for_each_unit(part, [&](Positions unit) {
       const int64_t at = unit.start;
-      tiles_.pack_unit(unit, query_t(at), d_output_t(at), array(layout_.statistic) + at,
-                       array(layout_.delta) + at, true);
+      tiles_.pack_unit(unit, query_t(at), changed_query(at), d_output_t(at),
+                       array(layout_.statistic) + at, array(layout_.delta) + at, true);
       if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
     });
   }
@@ -52,7 +52,7 @@ class BackwardWorker {
     const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
     meet(chunk, segment, sides, [&](Positions unit) {
       const int64_t at = unit.start;
-      return tiles_.begin_unit(unit, query_t(at), d_output_t(at),
+      return tiles_.begin_unit(unit, query_t(at), changed_query(at), d_output_t(at),
                                has_query_sums() ? query_sums(unit) : nullptr,
                                array(layout_.statistic) + at, array(layout_.delta) + at, sides);
     });
@@ -125,6 +125,10 @@ class BackwardWorker {
   std::byte* query_t(int64_t at) const noexcept {
     return arrays_ + layout_.query_t + at * tiles_.query_bytes();
   }
+  // The same as rows of the inputs' dtype, where rows change.
+  std::byte* changed_query(int64_t at) const noexcept {
+    return arrays_ + layout_.changed_query + at * tiles_.changed_bytes();
+  }
   std::byte* d_output_t(int64_t at) const noexcept {
     return arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes();
   }
@@ -145,8 +149,9 @@ class BackwardWorker {
     const int64_t lanes = plan_.tiling.lanes;
     std::fill_n(sums, ceil_div(unit.count, lanes) * lanes * p_.head_dim, E(0));
   }
-  void store_queries(int64_t segment, Positions unit, const E* sums) noexcept {
-    const double dots = tiles_.store_queries(unit, sums, wanted_.scale);
+  void store_queries(int64_t segment, Positions unit, E* sums) noexcept {
+    std::byte* const changed = changed_query(wanted_.two_passes ? 0 : unit.start);
+    const double dots = tiles_.store_queries(unit, sums, changed, wanted_.scale);
     if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
   }
 
@@ -155,7 +160,8 @@ class BackwardWorker {
     E* const delta = array(layout_.delta);
     E* const known = call_.template at<E>(layout_.deltas) + head_ * p_.q_len +
                      tiles_.sequence().query_begin + unit.start;
-    tiles_.pack_unit(unit, query_t(0), d_output_t(0), array(layout_.statistic), delta, with_delta);
+    tiles_.pack_unit(unit, query_t(0), changed_query(0), d_output_t(0), array(layout_.statistic),
+                     delta, with_delta);
     if (with_delta) {
       std::copy_n(delta, unit.count, known);
     } else {
@@ -164,8 +170,8 @@ class BackwardWorker {
     }
   }
   QueryUnit<E> begin_packed(Positions unit, E* sums, Sides sides) noexcept {
-    return tiles_.begin_unit(unit, query_t(0), d_output_t(0), sums, array(layout_.statistic),
-                             array(layout_.delta), sides);
+    return tiles_.begin_unit(unit, query_t(0), changed_query(0), d_output_t(0), sums,
+                             array(layout_.statistic), array(layout_.delta), sides);
   }
 
   // Calls visit() with as many keys of a chunk loaded as share a walk over queries.
@@ -285,20 +291,24 @@ class BackwardWorker {
   void end_chunk(int64_t chunk) noexcept {
     if (!has_key_sums()) return;
     const Positions keys = parts_.chunk(chunk);
+    // Calls save(rows) for sums that are complete.
     const auto finish = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
-                            int64_t dims, size_t staged, E factor) {
+                            int64_t dims, size_t staged, const auto& save) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.last[o]) return;
       if (place == Place::staged)
         call_.scores.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
             tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
             dims, tiles_.template scratch<E>(staged));
-      store(target, keys, rows.data, rows.stride, dims, factor);
+      save(rows);
     };
     finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.staged_key,
-           static_cast<E>(p_.scale));
+           [&](SumRows rows) { tiles_.store_keys(keys, rows.data, rows.stride); });
     finish(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim,
-           layout_.staged_value, static_cast<E>(p_.kept_factor()));
+           layout_.staged_value, [&](SumRows rows) {
+             store(call_.targets.value, keys, rows.data, rows.stride, p_.value_dim,
+                   static_cast<E>(p_.kept_factor()));
+           });
   }
 
   const BackwardCall<E>& call_;

@@ -261,6 +261,7 @@ template size_t tile_size<double>();
 template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context) {
   write_starts(call);
+  change_keys(call, context);
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())
     passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);

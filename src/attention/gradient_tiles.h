@@ -80,14 +80,16 @@ class GradientTiles {
   // Bytes per query of a tile of queries, or d_output, as they are multiplied.
   int64_t query_bytes() const noexcept { return bytes_of_packed(p_.head_dim); }
   int64_t d_output_bytes() const noexcept { return bytes_of_packed(p_.value_dim); }
+  // Bytes of a changed query.
+  int64_t changed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
 
-  // Makes what a unit needs from the inputs: query_t, d_output_t, statistic and, if `with_delta`,
-  // delta.
-  void pack_unit(Positions unit, std::byte* query_t, std::byte* d_output_t, E* statistic, E* delta,
-                 bool with_delta) noexcept {
+  // Makes what a unit needs from the inputs: query_t, where rows change the `changed` ones,
+  // d_output_t, statistic and, if `with_delta`, delta.
+  void pack_unit(Positions unit, std::byte* query_t, std::byte* changed, std::byte* d_output_t,
+                 E* statistic, E* delta, bool with_delta) noexcept {
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
       tile.query_t = query_t + offset * query_bytes();
-      tiles_.pack_queries(tile);
+      tiles_.pack_queries(tile, changed + offset * changed_bytes());
       std::byte* const tile_t = d_output_t + offset * d_output_bytes();
       pack_rows_t(route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
@@ -97,8 +99,9 @@ class GradientTiles {
   }
 
   // A unit whose arrays are made; the pointers are those of its first query.
-  QueryUnit<E> begin_unit(Positions positions, std::byte* query_t, const std::byte* d_output_t,
-                          E* d_query_t, const E* statistic, const E* delta, Sides sides) noexcept {
+  QueryUnit<E> begin_unit(Positions positions, std::byte* query_t, std::byte* changed,
+                          const std::byte* d_output_t, E* d_query_t, const E* statistic,
+                          const E* delta, Sides sides) noexcept {
     QueryUnit<E> unit;
     unit.positions = positions;
     unit.range = {sequence().k_len, 0};
@@ -114,10 +117,14 @@ class GradientTiles {
     unit.statistic = statistic, unit.delta = delta;
     if (unit.range.begin >= unit.range.end || !sides.keys) return unit;
     if (wanted_.key)
-      unit.query_rows = summed_rows(p_.query, positions, p_.head_dim, call_.layout.query_rows);
+      unit.query_rows = summed_rows(route_of(p_.query), query_rows(positions, changed),
+                                    positions.count, p_.head_dim, call_.layout.query_rows);
+    const Operand& d_output = call_.inputs.d_output;
     if (wanted_.value)
-      unit.d_output_rows =
-          summed_rows(call_.inputs.d_output, positions, p_.value_dim, call_.layout.d_output_rows);
+      unit.d_output_rows = summed_rows(route_of(d_output),
+                                       {query_row(d_output, positions.start), d_output.dtype,
+                                        d_output.row_stride, d_output.dim_stride},
+                                       positions.count, p_.value_dim, call_.layout.d_output_rows);
     return unit;
   }
 
@@ -139,21 +146,47 @@ class GradientTiles {
     keys_.for_each_block(unit.range, [&](Positions keys) { walk_block(unit, keys, sums, sides); });
   }
 
-  // d_query of a unit, whose sum is complete; returns the sum of d_query o query, not yet scaled.
-  double store_queries(Positions unit, const E* d_query_t, bool with_dots) noexcept {
+  // d_query of a unit, whose sum is complete and is lost; returns the sum of d_query o query, not
+  // yet scaled.
+  double store_queries(Positions unit, E* d_query_t, std::byte* changed, bool with_dots) noexcept {
     double dots = 0;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
-      const E* const sums = d_query_t + offset * p_.head_dim;
+      E* const sums = d_query_t + offset * p_.head_dim;
+      if (with_dots) dots += dots_with_query(tile, changed + offset * changed_bytes(), sums);
       if (call_.targets.query.data) {
         const Operand& out = call_.targets.query;
+        if (p_.rows.any())
+          tiles_.changer().change_back(sums, tiles_.given_queries(tile.positions),
+                                       p_.rows.query_turns(),
+                                       tiles_.place_of_queries(tile.positions), tile.queries);
         std::fill_n(tiles_.row(2), tile.queries, static_cast<E>(p_.scale));
         kernels_.table.store_rows[static_cast<int>(out.dtype)](
             sums, p_.head_dim, tile.queries, tiles_.row(2), ~uint64_t{0}, tile.positions.count,
             query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
       }
-      if (with_dots) dots += dots_with_query(tile, sums);
     });
     return dots;
+  }
+
+  // d_key of keys whose sums are complete, rows `stride` apart; they may be the result's.
+  void store_keys(Positions keys, E* sums, int64_t stride) noexcept {
+    const Operand& out = call_.targets.key;
+    if (!p_.rows.changes_key) {
+      kernels_.table.gradients.store_key_rows[static_cast<int>(out.dtype)](
+          sums, stride, keys.count, p_.head_dim, static_cast<E>(p_.scale), key_row(out, keys.start),
+          out.row_stride, out.dim_stride);
+      return;
+    }
+    const RowChanger<E> changer = tiles_.changer();
+    E* const factor = tiles_.row(2);
+    std::fill_n(factor, changer.width(), static_cast<E>(p_.scale));
+    for (int64_t at = 0; at < keys.count; at += changer.width()) {
+      const Positions some = keys.part(at, std::min(at + changer.width(), keys.count));
+      changer.change_back(
+          {reinterpret_cast<std::byte*>(sums + at * stride), p_.result_dtype, stride, 1},
+          tiles_.given_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
+          {key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
+    }
   }
 
  private:
@@ -229,13 +262,18 @@ class GradientTiles {
     }
   }
 
+  // Queries as they are multiplied: where the caller has them, or changed.
+  RowsAt query_rows(Positions at, std::byte* changed) const noexcept {
+    if (!p_.rows.any()) return tiles_.given_queries(at);
+    return {changed, p_.dtype, p_.head_dim, 1};
+  }
+
   // Rows of queries as the sums over them read them: where they lie, or packed.
-  Rows summed_rows(const Operand& o, Positions at, int64_t dims, size_t place) noexcept {
-    const RouteKernels<E>& route = route_of(o);
-    const std::byte* rows = query_row(o, at.start);
-    if (route.values_in_place && o.dim_stride == 1) return {rows, o.row_stride};
+  Rows summed_rows(const RouteKernels<E>& route, const RowsAt& rows, int64_t count, int64_t dims,
+                   size_t place) noexcept {
+    if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
     auto* packed = scratch<std::byte>(place);
-    route.pack_values(rows, o.row_stride, o.dim_stride, at.count, dims, packed);
+    route.pack_values(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
     return {packed, packed_dims(dims)};
   }
 
@@ -411,10 +449,13 @@ class GradientTiles {
 
   // The sum over the tile's queries of d_query . query. A query without keys has a d_query of 0,
   // whatever its numbers.
-  double dots_with_query(const QueryTile<E>& tile, const E* d_query_t) noexcept {
+  double dots_with_query(const QueryTile<E>& tile, std::byte* changed,
+                         const E* d_query_t) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);
     E* const dots = tiles_.row(2);
-    pack_rows_t(widening(p_.query), tiles_, p_.query, tile, p_.head_dim, query_t);
+    const RowsAt rows = query_rows(tile.positions, changed);
+    widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
+                                    tile.positions.count, p_.head_dim, E(1), tile.queries, query_t);
     std::fill_n(dots, tile.queries, E(0));
     gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
     double sum = 0;

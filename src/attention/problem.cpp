@@ -383,6 +383,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   else if (options.packed.key_starts.defined())
     fail(ErrorCode::argument,
          "packed.key_starts without packed.query_starts; expected both, or query_starts");
+  take_row_change(options, p);
   return p;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/row_positions.h"
 #include "rapt/attention.h"
 #include "rapt/mask/parts.h"
 
@@ -42,6 +43,26 @@ struct Sequence {
   int64_t key_begin = 0, k_len = 0;
 };
 
+// What happens to rows of queries and keys before they are multiplied. Queries are changed as they
+// are packed, keys before all else, into a copy that the problem's `key` is then.
+struct RowChange {
+  bool cosine = false;             // divided by their lengths?
+  double epsilon = 0;              // the least that they are divided by
+  const Rotary* rotary = nullptr;  // null: they do not turn
+  int64_t pairs = 0;               // of dimensions that turn
+  RowPositions query, key;
+  bool turns_key = false;
+  bool changes_key = false;
+  Operand given_key;         // the caller's, if it is changed
+  int64_t copies[kMaxRank];  // [leading rank] of the matrices of changed keys
+  int64_t copied_matrices = 0;
+
+  bool any() const noexcept { return cosine || rotary != nullptr; }
+  // By what rows turn; null: they do not.
+  const RowPositions* query_turns() const noexcept { return rotary ? &query : nullptr; }
+  const RowPositions* key_turns() const noexcept { return turns_key ? &key : nullptr; }
+};
+
 struct Problem {
   DType dtype = DType::f32;         // of query, key and value
   DType output_dtype = DType::f32;  // of the output
@@ -55,6 +76,7 @@ struct Problem {
   bool has_bias = false;
   Operand query, key, value, bias;                        // bias: row = query, dim = key
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // all that the views reach
+  RowChange rows;  // if any, `key` has dense rows of the workspace, null until there is one
 
   int64_t sequences = 1;                  // packed in the tensors, one after the other
   const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence
@@ -81,6 +103,9 @@ struct Problem {
 // query, key, value and bias are fine here: a plan needs shapes only.
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options);
+
+// Checks what happens to rows of queries and keys, the last of make_problem(). Throws Error.
+void take_row_change(const AttentionOptions& options, Problem& problem);
 
 // Fills in the strides of a view of [..., rows, dims] along the leading dimensions of the problem,
 // to which it broadcasts. In place, because a copy would wait for the stores of the parts.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "attention/forward.h"
+#include "attention/row_change.h"
 #include "attention/visible.h"
 
 namespace rapt {
@@ -98,11 +98,40 @@ class ScoreTiles {
 
   // The tile's queries, times what scores are multiplied by, to tile.query_t.
   void pack_queries(const QueryTile<E>& tile) const noexcept {
+    pack_queries(tile, scratch_ + call_.layout.changed_query);
+  }
+  // The same; where rows change, `changed` [count, head_dim] of the queries' dtype keeps them.
+  void pack_queries(const QueryTile<E>& tile, std::byte* changed) const noexcept {
     const Positions& at = tile.positions;
-    const int64_t stride = p_.query.row_stride;
-    route_.pack_queries(query_ + at.start * stride * size_of(p_.query.dtype), stride * at.step,
-                        p_.query.dim_stride, at.count, p_.head_dim, factor_, tile.queries,
-                        tile.query_t);
+    RowsAt rows = given_queries(at);
+    if (p_.rows.any()) {
+      const RowsAt dense{changed, rows.dtype, p_.head_dim, 1};
+      changer().change(rows, p_.rows.query_turns(), place_of_queries(at), dense);
+      rows = dense;
+    }
+    route_.pack_queries(rows.data, rows.row_stride, rows.dim_stride, at.count, p_.head_dim, factor_,
+                        tile.queries, tile.query_t);
+  }
+  // Queries as the caller gave them.
+  RowsAt given_queries(Positions at) const noexcept {
+    const Operand& q = p_.query;
+    return {query_ + at.start * q.row_stride * size_of(q.dtype), q.dtype, q.row_stride * at.step,
+            q.dim_stride};
+  }
+
+  // Keys as the caller gave them, before they were changed.
+  RowsAt given_keys(Positions at) const noexcept {
+    const Operand& k = p_.rows.given_key;
+    return {key_row(k, at.start), k.dtype, k.row_stride * at.step, k.dim_stride};
+  }
+
+  // What changes rows, and where rows of the head and sequence at work stand, for it.
+  RowChanger<E> changer() const noexcept { return changer_of(call_, scratch_); }
+  RowPlace place_of_queries(Positions at) const noexcept {
+    return {index_, sequence_.query_begin + at.start, at};
+  }
+  RowPlace place_of_keys(Positions at) const noexcept {
+    return {index_, sequence_.key_begin + at.start, at};
   }
 
   // Calls step(tile, block, first) with the masked scores of every tile and block of keys that see
@@ -350,7 +379,8 @@ class ScoreTiles {
   Sequence sequence_;
   Head place_;
   Visible visible_;
-  const std::byte *query_ = nullptr, *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
+  std::byte* query_ = nullptr;
+  const std::byte *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
   const std::byte* next_bias_ = nullptr;
   bool partial_ = false;
   uint64_t* bits_ = nullptr;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "attention/row_changer.h"
+
 namespace rapt {
 namespace {
 
@@ -124,6 +126,10 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.unit_starts = place_if(packed, p.sequences + 1, sizeof(int64_t));
   layout.block_starts = place_if(packed && c.received, p.sequences + 1, sizeof(int64_t));
   layout.saved_state = place_if(c.second_pass(), p.heads * n.state_rows * p.q_len, sizeof(E));
+  const RowChange& change = p.rows;
+  layout.angles = place_if(change.any(), static_cast<int64_t>(row_change_bytes(change)), 1);
+  layout.changed_key = place_if(change.changes_key, change.copied_matrices * p.k_len,
+                                static_cast<size_t>(p.head_dim * size_of(p.dtype)));
   layout.workers = at;
 
   at = 0;
@@ -154,6 +160,11 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
                         route_size);
   layout.value = place_if(!values_in_place(p, route),
                           t.block_keys * packed_stride(p.value_dim, t.step), route_size);
+  layout.row_change = place_if(
+      change.any(),
+      static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, change, p.head_dim)), 1);
+  layout.changed_query =
+      place_if(change.any(), tile * p.head_dim, static_cast<size_t>(size_of(p.dtype)));
   layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));
   layout.cells =

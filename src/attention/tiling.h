@@ -88,29 +88,33 @@ struct ScratchLayout {
   size_t unit_starts;   // [sequences + 1] int64: units of a head before each sequence
   size_t block_starts;  // [sequences + 1] int64: blocks of keys before each sequence
   size_t saved_state;   // [heads][state_rows][q_len] E, for a second pass over the scores
+  size_t angles;        // tables of what happens to rows before they are multiplied
+  size_t changed_key;   // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
   size_t workers;       // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
-  size_t tiles;       // [tiles] QueryTile
-  size_t query_t;     // [tiles][head_dim][queries] of the route's elements
-  size_t output_t;    // [tiles][value_dim][queries] E
-  size_t extra_t;     // the same, for a normaliser with an extra output
-  size_t scores;      // [block_keys][tile queries] E, and a vector to read beyond
-  size_t second;      // the same: weights of the extra output
-  size_t rounded;     // [block_keys][tile queries] of the route's elements, if it rounds
-  size_t state;       // [tiles][state_rows][queries] E
-  size_t candidates;  // [tiles][candidates][queries] E
-  size_t entropy;     // [tiles][queries] E
-  size_t best;        // [tiles][top_k][queries] E, scores
-  size_t best_keys;   // the same, keys as bits
-  size_t rows;        // [6][max_vectors * lanes] E: what a tile needs for a moment
-  size_t bits;        // [block_keys] uint64
-  size_t kept;        // [block_keys] uint64, for dropout
-  size_t masks;       // [slots of the masks] BoundMask
-  size_t key;         // [block_keys][head_dim] of the route's elements, if packed
-  size_t value;       // [block_keys][value_dim] of the route's elements, if packed
-  size_t sums;        // [block_keys][lanes] E: attention received by the keys of a block
-  size_t totals;      // [block_keys] double: the same, of many tiles
-  size_t cells;       // [map rows of a task][columns] double
+  size_t tiles;          // [tiles] QueryTile
+  size_t query_t;        // [tiles][head_dim][queries] of the route's elements
+  size_t output_t;       // [tiles][value_dim][queries] E
+  size_t extra_t;        // the same, for a normaliser with an extra output
+  size_t scores;         // [block_keys][tile queries] E, and a vector to read beyond
+  size_t second;         // the same: weights of the extra output
+  size_t rounded;        // [block_keys][tile queries] of the route's elements, if it rounds
+  size_t state;          // [tiles][state_rows][queries] E
+  size_t candidates;     // [tiles][candidates][queries] E
+  size_t entropy;        // [tiles][queries] E
+  size_t best;           // [tiles][top_k][queries] E, scores
+  size_t best_keys;      // the same, keys as bits
+  size_t rows;           // [6][max_vectors * lanes] E: what a tile needs for a moment
+  size_t bits;           // [block_keys] uint64
+  size_t kept;           // [block_keys] uint64, for dropout
+  size_t masks;          // [slots of the masks] BoundMask
+  size_t key;            // [block_keys][head_dim] of the route's elements, if packed
+  size_t value;          // [block_keys][value_dim] of the route's elements, if packed
+  size_t row_change;     // of a RowChanger, if there is a change
+  size_t changed_query;  // [tile queries][head_dim] of the inputs' dtype, likewise
+  size_t sums;           // [block_keys][lanes] E: attention received by the keys of a block
+  size_t totals;         // [block_keys] double: the same, of many tiles
+  size_t cells;          // [map rows of a task][columns] double
   size_t worker_bytes;
 
   // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).

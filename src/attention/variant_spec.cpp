@@ -104,11 +104,23 @@ std::span<const Declaration* const> normalizer_declarations() {
   return declarations_of(Normalizers{});
 }
 
+std::span<const Declaration* const> row_change_declarations() {
+  return declarations_of(TypeList<Cosine, Rotary>{});
+}
+
 MadeScore make_score(std::string_view spec, const TensorSource& tensors) {
   return made_of("score", makers_of<MadeScore>(Scores{}), spec, tensors);
 }
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors) {
   return made_of("normaliser", makers_of<MadeNormalizer>(Normalizers{}), spec, tensors);
+}
+
+Rotary make_rotary(std::string_view spec, const TensorSource& tensors) {
+  struct MadeRotary {
+    std::shared_ptr<Rotary> object;
+    const Rotary& rotary;
+  };
+  return made_of("row change", makers_of<MadeRotary>(TypeList<Rotary>{}), spec, tensors).rotary;
 }
 
 }  // namespace rapt

@@ -103,6 +103,17 @@ void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& 
   for_each_score_tensor(options.scores, [&](const char* name, const TensorView& tensor) {
     check_apart("a score's tensor", extent_of(name, tensor));
   });
+  if (const Rotary* rotary = options.rotary.embedding) {
+    check_apart_from_rotary(*rotary, options.rotary.query);
+    check_apart_from_rotary(*rotary, options.rotary.key);
+  }
+}
+
+void Written::check_apart_from_rotary(const Rotary& rotary,
+                                      const RotaryPositions& positions) const {
+  check_apart("the positions of rows", extent_of("positions", positions.values));
+  check_apart("cos_cache", extent_of("cos_cache", rotary.cos_cache));
+  check_apart("sin_cache", extent_of("sin_cache", rotary.sin_cache));
 }
 
 void Written::check_apart_from_each_other() const {

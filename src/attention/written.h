@@ -26,6 +26,7 @@ class Written {
   // Throws Error(overlap).
   void check_apart(const char* name, Bytes read) const;
   void check_apart_from_inputs(const Problem& problem, const AttentionOptions& options) const;
+  void check_apart_from_rotary(const Rotary& rotary, const RotaryPositions& positions) const;
   void check_apart_from_each_other() const;
 
  private:

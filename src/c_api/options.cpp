@@ -58,6 +58,11 @@ std::optional<MadeNormalizer> normalizer_of(const rapt_variant* given) {
   return make_normalizer(normalizer.spec, tensors_of("normaliser", normalizer));
 }
 
+Rotary rotary_of(const rapt_variant* given) {
+  const rapt_variant rotary = variant_of("rotary embedding", "rotary(theta=500000)", given);
+  return make_rotary(rotary.spec, tensors_of("rotary embedding", rotary));
+}
+
 // `of`: "weights: `heads`", for messages.
 std::span<const int64_t> list_of(const char* of, const int64_t* first, size_t count, Lists lists,
                                  std::vector<int64_t>& kept) {
@@ -128,6 +133,15 @@ Options::Options(const rapt_options* given, Lists lists) {
     bad_argument("key_starts without query_starts; packed sequences need both, or query_starts");
   read_if_given("query_starts", o->query_starts, options_.packed.query_starts);
   read_if_given("key_starts", o->key_starts, options_.packed.key_starts);
+
+  if (o->cosine_epsilon != 0) options_.cosine = Cosine{o->cosine_epsilon};
+  if (o->rotary) options_.rotary.embedding = &rotary_.emplace(rotary_of(o->rotary));
+  if (!o->rotary && (o->rotary_query_start != 0 || o->rotary_key_start != 0))
+    bad_argument("a start of positions without a rotary embedding; expected both, or none");
+  FusedRotary& rotary = options_.rotary;
+  rotary.query.start = o->rotary_query_start, rotary.key.start = o->rotary_key_start;
+  read_if_given("rotary_query_positions", o->rotary_query_positions, rotary.query.values);
+  read_if_given("rotary_key_positions", o->rotary_key_positions, rotary.key.values);
 
   if (o->weights) options_.weights = weights_of(o->weights, lists);
   if (o->map) options_.map = map_of(o->map, lists);

@@ -171,6 +171,24 @@ struct CaptureKernels {
                int64_t stride) noexcept;
 };
 
+// Two dimensions of a row that turn together.
+struct DimPair {
+  int64_t first, second;
+};
+
+// What happens to rows of queries and keys before they are multiplied (attention/row_changes.h), on
+// [dims][rows], padded to whole vectors of rows.
+template <class E>
+struct RowChangeKernels {
+  // (a, b) -> (a cos - b sin, b cos + a sin) for each pair of dimensions, by its own angle in each
+  // row.
+  void (*rotate)(E* rows_t, const DimPair* pairs, int64_t count, const E* cos_t /* [count][rows] */,
+                 const E* sin_t, int64_t rows) noexcept;
+  // rows_t = factor rows_t + other_factor other_t, by factors [rows].
+  void (*combine)(E* rows_t, const E* other_t, int64_t dims, const E* factor, const E* other_factor,
+                  int64_t rows) noexcept;
+};
+
 // Dropout (rapt/dropout.h) of the weights of a tile.
 template <class E>
 struct DropoutKernels {
@@ -195,6 +213,7 @@ struct KernelTable {
   CaptureKernels<E> captures;
   GradientKernels<E> gradients;
   DropoutKernels<E> dropout;
+  RowChangeKernels<E> row_changes;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,

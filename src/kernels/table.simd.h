@@ -9,6 +9,7 @@
 #include "kernels/gradients.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
+#include "kernels/row_changes.simd.h"
 #include "kernels/rows.simd.h"
 #include "kernels/scores.simd.h"
 #include "rapt/variants.h"
@@ -123,6 +124,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.add_sums = add_sums<V>;
     t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
+    t.row_changes = {rotate<V>, combine<V>};
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;

@@ -185,6 +185,27 @@ TEST_P(SameBits, Scores) {
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
+TEST_P(SameBits, RowChanges) {
+  rapt::Rotary rotary;
+  rotary.theta = 500, rotary.pairs = rapt::RotaryPairs::interleaved;
+  Tensor of_queries(DType::i64, {70});
+  for (int64_t i = 0; i < 70; ++i) of_queries.values<int64_t>()[static_cast<size_t>(i)] = i * i;
+  rapt::AttentionOptions cpp_options;
+  cpp_options.rotary.embedding = &rotary;
+  cpp_options.rotary.key.start = 5;
+  const rapt_variant c_rotary = {sizeof c_rotary, "rotary(500, interleaved)", 0, nullptr};
+  rapt_options c_options = no_options();
+  c_options.rotary = &c_rotary;
+  c_options.rotary_key_start = 5;
+  compare(query_, key_, value_, cpp_options, c_options);
+  const rapt_tensor c_positions = c_view(of_queries);
+  cpp_options.rotary.query.values = of_queries;
+  cpp_options.cosine = rapt::Cosine{1e-6};
+  c_options.rotary_query_positions = &c_positions;
+  c_options.cosine_epsilon = 1e-6;
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
 TEST_P(SameBits, Captures) {
   const int64_t rows[] = {69, 3, 3, 0}, map_heads[] = {5, 2};
   rapt::AttentionOptions cpp_options;

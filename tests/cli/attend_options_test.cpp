@@ -83,6 +83,34 @@ TEST_F(OptionsTest, Bf16HasNoNpyFile) {
   EXPECT_EQ(load("l.npy").dtype(), DType::f32);
 }
 
+TEST_F(OptionsTest, RowsAreTurnedAndDividedByTheirLengths) {
+  const Tensor query = load("q.npy"), key = load("k.npy"), value = load("v.npy");
+  Rotary rotary;
+  AttentionOptions options;
+  options.rotary.embedding = &rotary;
+  const auto expected = [&] {
+    return scaled_dot_product_attention(query, key, value, options).output;
+  };
+  expect_same(output_of({"--rotary"}), expected());
+  rotary.theta = 500, rotary.pairs = RotaryPairs::interleaved, rotary.dims = 6;
+  rotary.scaling = RotaryScaling::yarn, rotary.factor = 4, rotary.original_length = 16;
+  options.rotary.query.start = 3;
+  const std::vector<std::string> words = {
+      "--rotary", "theta=500,interleaved,dims=6,scaling=yarn,factor=4,original_length=16",
+      "--query-start", "3"};
+  expect_same(output_of(words), expected());
+  options.cosine = Cosine{0.5};
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--cosine", "0.5"});
+  expect_same(output_of(more), expected());
+  options.cosine.emplace();
+  options.rotary = {};
+  expect_same(output_of({"--cosine"}), expected());
+  const Ran json = rapt(attend({"--rotary", "theta=500", "--cosine", "--json"}));
+  EXPECT_EQ(Json::parse(json.out).at("rotary"), "rotary(theta=500)");
+  EXPECT_EQ(Json::parse(json.out).at("cosine"), 1e-12);
+}
+
 TEST_F(OptionsTest, OutputDtypesThatTheInputsDoNotHave) {
   expect_refused({"--output-dtype", "bf16"}, 3, "--output-dtype: output_dtype bf16 for f32");
   expect_refused({"--output-dtype", "i64"}, 2, "--output-dtype: expected f32, bf16, f16 or f64");

@@ -42,6 +42,7 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(document.at("masks").size(), mask_declarations().size());
   EXPECT_EQ(document.at("scores").size(), score_declarations().size());
   EXPECT_EQ(document.at("normalizers").size(), normalizer_declarations().size());
+  EXPECT_EQ(document.at("row-changes").size(), row_change_declarations().size());
   const Json& causal = document.at("masks").at(0);
   EXPECT_EQ(causal.at("name"), "causal");
   EXPECT_EQ(causal.at("most_parts"), 0);

@@ -6,6 +6,7 @@
 
 #include "gradients/gradient_problems.h"
 #include "laws/guarded.h"
+#include "laws/row_changes.h"
 
 namespace laws {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   AttentionOptions options = c.options;
   options.weights = c.wanted_options().weights;
+  change_rows(c.descriptor, options);
   AttentionResult forward = scaled_dot_product_attention(c.query, c.key, c.value, options);
   const rapt::Gradients expected = scaled_dot_product_attention_backward(
       c.query, c.key, c.value, options, g.inputs(forward.state()), g.request());

@@ -7,6 +7,7 @@
 #include "laws/allocation_hooks.h"
 #include "laws/call.h"
 #include "laws/executors.h"
+#include "laws/row_changes.h"
 #include "rapt/mask/causal.h"
 
 namespace laws {
@@ -34,6 +35,7 @@ TEST(Allocation, NothingWithTheCallersMemory) {
     Context context;
     if (random.chance(0.5)) context.executor = &reversed;
     AttentionOptions options = c.options;
+    change_rows(c.descriptor, options);
     if (random.chance(0.5)) options.weights.emplace();
     Buffers b = buffers_for(c, options, context);
     const TensorView weights = options.weights ? b.result.weights.view() : TensorView{};

@@ -8,6 +8,7 @@
 #include "laws/call.h"
 #include "laws/executors.h"
 #include "laws/guarded.h"
+#include "laws/row_changes.h"
 #include "rapt/mask/boolean.h"
 
 namespace laws {
@@ -18,6 +19,7 @@ void expect_guarded(const Case& c, Edge edge) {
   const Descriptor& p = c.descriptor;
   const GuardedTensor query(c.query, edge), key(c.key, edge), value(c.value, edge);
   AttentionOptions options = c.options;
+  change_rows(p, options);
   std::unique_ptr<GuardedTensor> bias;
   if (c.bias.defined()) {
     bias = std::make_unique<GuardedTensor>(c.bias, edge);
@@ -53,6 +55,7 @@ void expect_guarded(const Case& c, Edge edge) {
                                {workspace.data(), bytes});
 
   options = c.options;
+  change_rows(p, options);
   options.weights.emplace();
   const AttentionResult expected = scaled_dot_product_attention(c.query, c.key, c.value, options);
   EXPECT_TRUE(same_bits(output, expected.output));

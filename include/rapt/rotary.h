@@ -1,0 +1,120 @@
+#pragma once
+// Rotary position embedding: a row x at position m turns, pair of dimensions by pair, by an angle
+// that grows with m, so that the product of a query and a key depends on how far they are apart:
+//
+//   (x_a, x_b) -> magnitude (x_a cos m f_i - x_b sin m f_i, x_b cos m f_i + x_a sin m f_i)
+//   f_i = theta^(-2 i / dims),   i = 0 .. dims / 2 - 1
+//
+// Pairs (a, b): halves (i, i + dims / 2), as Llama and GPT-NeoX have them ("rotate_half"), or
+// interleaved (2 i, 2 i + 1), as GPT-J and the paper have them. The two differ by an order of the
+// dimensions: weights trained with one give nonsense with the other. Dimensions from `dims` on are
+// left as they are (partial rotary).
+//
+// Scalings, for texts longer than those trained on (the formulas of Hugging Face's
+// modeling_rope_utils.py; s = factor, L = original_length):
+//   linear   f_i / s                                                   Chen et al. 2023,
+//            arXiv:2306.15595
+//   ntk      theta s^(dims / (dims - 2)) for theta. Dynamic NTK at length l: s = factor l / L -
+//            (factor - 1)
+//   yarn     f_i / s where the wave is long, f_i where it is short, a ramp between; magnitude =
+//            attention_factor, 0.1 ln s + 1 by default                 Peng et al. 2023,
+//            arXiv:2309.00071
+//   llama3   f_i for waves shorter than L / high_frequency_factor, f_i / s for those longer than
+//            L / low_frequency_factor, smooth between                  Llama Team 2024,
+//            arXiv:2407.21783
+//
+// Several axes (pictures, video): sections[k] dimensions turn by the position on axis k.
+//
+// Frequencies, angles, their sines and cosines are computed in f64, so that positions beyond 10^6
+// are as exact as the first; rows are turned in f32 (f64 for f64) and rounded once.
+//
+// Source: Su et al. 2021, RoFormer, arXiv:2104.09864, section 3.2.2.
+#include <cstdint>
+#include <optional>
+
+#include "rapt/declaration.h"
+#include "rapt/tensor.h"
+
+namespace rapt {
+
+// Which dimensions turn together.
+enum class RotaryPairs : uint8_t { halves, interleaved };
+inline constexpr const char* kRotaryPairsNames[] = {"halves", "interleaved"};
+
+// How frequencies change for texts longer than those trained on.
+enum class RotaryScaling : uint8_t { none, linear, ntk, yarn, llama3 };
+inline constexpr const char* kRotaryScalingNames[] = {"none", "linear", "ntk", "yarn", "llama3"};
+
+// What the sections of several axes are.
+enum class RotaryAxes : uint8_t {
+  apart,   // each is a rotary embedding of its own: its own frequencies from 1 on, its own pairs
+           // (axial, as in vision transformers)
+  shared,  // parts of one: section after section takes its pairs from the frequencies of the whole
+           // (multimodal, Qwen2-VL's mrope_section, which counts pairs)
+};
+inline constexpr const char* kRotaryAxesNames[] = {"apart", "shared"};
+
+inline constexpr int kMostRotaryAxes = 3;  // time, row and column
+
+// A rotary embedding, without the positions.
+struct Rotary {
+  double theta = 10000;                         // base of the frequencies, at least 1
+  int64_t dims = 0;                             // rotated, the first of head_dim; even; 0: all
+  RotaryPairs pairs = RotaryPairs::halves;      // as the weights were trained with
+  RotaryScaling scaling = RotaryScaling::none;  // as the weights were trained with
+  double factor = 1;                            // of every scaling
+  double original_length = 8192;                // yarn, llama3: the longest text before
+  double beta_fast = 32;        // yarn: turns within original_length from which on f_i stays
+  double beta_slow = 1;         // yarn: turns up to which f_i / s is taken
+  bool truncate = true;         // yarn: the ramp begins and ends at whole pairs (gpt-oss: no)
+  double attention_factor = 0;  // yarn: 0: 0.1 ln s + 1
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
+  // Dimensions of each axis, even; their sum is `dims`. All 0: one axis.
+  int64_t sections[kMostRotaryAxes] = {};
+  RotaryAxes axes = RotaryAxes::apart;  // what sections are
+  // Instead of theta and all scalings: cosines and sines made before, [positions, dims / 2] or
+  // [batch ..., positions, dims / 2], of the rows' dtype or f32. A position is an index; one axis.
+  TensorView cos_cache = {};
+  TensorView sin_cache = {};  // as cos_cache
+
+  static const Declaration kDeclaration;
+};
+
+// The positions of rows [..., n, head_dim]: of row i `start + step i`, or what the tensor says.
+struct RotaryPositions {
+  // i64 [n], or [batch ..., n] with the first leading dimensions of the rows, each equal or 1, so
+  // that [B, n] serves rows of [B, H, n, head_dim]. With several axes [..., n, axes], and needed.
+  TensorView values = {};
+  int64_t start = 0;  // of the first row
+  int64_t step = 1;   // from row to row
+};
+
+// Rows [..., n, head_dim] (f32, f64, bf16, f16; any strides), rotated. Throws Error(shape, dtype,
+// argument, overflow), std::bad_alloc.
+Tensor rotary_embedding(const TensorView& rows, const Rotary& rotary,
+                        const RotaryPositions& positions = {});
+
+// The same into the caller's memory, of the rows' shape and dtype: the rows themselves (the same
+// address and strides), or memory apart from them. Throws also Error(overlap).
+void rotary_embedding(const TensorView& rows, const Rotary& rotary,
+                      const RotaryPositions& positions, const TensorView& output);
+
+// The gradient of the rows from that of the rotated ones, d_output: the inverse rotation, times the
+// magnitude. Dtypes, shapes and errors as above.
+Tensor rotary_embedding_backward(const TensorView& d_output, const Rotary& rotary,
+                                 const RotaryPositions& positions = {});
+void rotary_embedding_backward(const TensorView& d_output, const Rotary& rotary,
+                               const RotaryPositions& positions, const TensorView& d_rows);
+
+// A tensor [..., n, num_heads * head_dim], as projections make it, seen as [..., num_heads, n,
+// head_dim]. Throws Error(shape) if num_heads does not divide the last dimension.
+TensorView split_heads(const TensorView& view, int64_t num_heads);
+
+// The frequencies of the pairs, [dims / 2] f64, for a head_dim; sections one after the other.
+// Throws Error as rotary_embedding() does for its options.
+Tensor rotary_frequencies(const Rotary& rotary, int64_t head_dim);
+
+// What rotated rows are multiplied by beside the rotation: yarn's attention factor, else 1.
+double rotary_magnitude(const Rotary& rotary);
+
+}  // namespace rapt

@@ -1,0 +1,218 @@
+// Cosine attention is attention over rows of length 1; its gradients lose what goes along a row.
+#include "rapt/cosine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "laws/call.h"
+#include "laws/expect_error.h"
+#include "rapt/backward.h"
+#include "rapt/mask/causal.h"
+
+namespace laws {
+namespace {
+
+using rapt::BackwardInputs;
+using rapt::BackwardPasses;
+using rapt::BackwardRequest;
+using rapt::Cosine;
+using rapt::Rotary;
+using rapt::rotary_embedding;
+using rapt::rotary_embedding_backward;
+
+constexpr double kScale = 7;
+
+// 1 / max(length, epsilon) of the row that `index` is in.
+double inverse_length(const Tensor& rows, std::span<const int64_t> index, double epsilon) {
+  std::vector<int64_t> at(index.begin(), index.end());
+  double sum = 0;
+  for (at.back() = 0; at.back() < rows.dim(-1); ++at.back()) sum += get(rows, at) * get(rows, at);
+  return 1 / std::max(std::sqrt(sum), epsilon);
+}
+
+Tensor unit_rows(const Tensor& rows, double epsilon) {
+  return mapped(rows,
+                [&](double x, auto index) { return x * inverse_length(rows, index, epsilon); });
+}
+
+// From the gradient of unit_rows(rows).
+Tensor unit_rows_backward(const Tensor& rows, const Tensor& gradient, double epsilon) {
+  return mapped(gradient, [&](double dy, auto index) {
+    const double inverse = inverse_length(rows, index, epsilon);
+    if (inverse >= 1 / epsilon) return dy / epsilon;
+    std::vector<int64_t> at(index.begin(), index.end());
+    double dot = 0;
+    for (at.back() = 0; at.back() < rows.dim(-1); ++at.back())
+      dot += get(rows, at) * get(gradient, at);
+    return dy * inverse - get(rows, index) * dot * inverse * inverse * inverse;
+  });
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double largest = 0;
+  check::for_each_index(a.dims(), [&](auto i) {
+    const double d = std::fabs(get(a, i) - get(b, i));
+    largest = d <= largest ? largest : d;  // a NaN is the largest
+  });
+  return largest;
+}
+
+struct Inputs {
+  Tensor query, key, value, d_output;
+
+  Inputs(Random& random, int64_t q_len, int64_t k_len, int64_t head_dim)
+      : query(random_normal(random, DType::f64, {4, q_len, head_dim})),
+        key(random_normal(random, DType::f64, {2, k_len, head_dim})),
+        value(random_normal(random, DType::f64, {2, k_len, 5})),
+        d_output(random_normal(random, DType::f64, {4, q_len, 5})) {
+    // A row of zeros, a short one, a long one.
+    for (int64_t d = 0; d < head_dim; ++d) {
+      set(key, Dims{0, 0, d}, 0);
+      set(query, Dims{1, q_len / 2, d}, 0.003 * static_cast<double>(d % 3));
+      set(key, Dims{1, k_len - 1, d}, 1000 * static_cast<double>(d + 1));
+    }
+  }
+};
+
+rapt::Gradients gradients_of(const Inputs& in, const Tensor& query, const Tensor& key,
+                             const AttentionOptions& options, BackwardPasses passes) {
+  AttentionResult forward = scaled_dot_product_attention(query, key, in.value, options);
+  BackwardInputs inputs;
+  inputs.state = forward.state();
+  inputs.d_output = in.d_output;
+  BackwardRequest request;
+  request.passes = passes, request.scale = true;
+  return scaled_dot_product_attention_backward(query, key, in.value, options, inputs, request);
+}
+
+TEST(Cosine, is_attention_over_rows_of_length_1) {
+  Random random(1);
+  for (const double epsilon : {1e-12, 0.5})
+    for (const bool turns : {false, true})
+      for (int n = 0; n < 10; ++n) {
+        const Inputs in(random, random.between(1, 150), random.between(2, 150),
+                        2 * random.between(1, 20));
+        Rotary rotary;
+        rotary.scaling = rapt::RotaryScaling::yarn, rotary.factor = 4;  // its magnitude stays
+        const rapt::Causal causal(rapt::Anchor::bottom_right);
+        AttentionOptions plain, cosine;
+        plain.scale = cosine.scale = kScale;
+        plain.masks = cosine.masks = {&causal};
+        cosine.cosine = Cosine{epsilon};
+        if (turns) cosine.rotary.embedding = &rotary;
+        Tensor query = unit_rows(in.query, epsilon), key = unit_rows(in.key, epsilon);
+        if (turns) query = rotary_embedding(query, rotary), key = rotary_embedding(key, rotary);
+        const AttentionResult expected = scaled_dot_product_attention(query, key, in.value, plain);
+        const AttentionResult got =
+            scaled_dot_product_attention(in.query, in.key, in.value, cosine);
+        // Rows differ by roundings of a sum of 40 squares, an angle and two products; scores by
+        // `scale` of that, and weights, of which outputs are means, by as much.
+        const double u = 0x1p-53, of_rows = 64 * u, of_scores = 4 * kScale * of_rows;
+        EXPECT_LE(largest_difference(got.output, expected.output), 8 * of_scores);
+        EXPECT_LE(largest_difference(got.statistic, expected.statistic), of_scores + 8 * u);
+        for (const BackwardPasses passes : {BackwardPasses::one, BackwardPasses::two}) {
+          const rapt::Gradients after = gradients_of(in, query, key, plain, passes);
+          const rapt::Gradients before = gradients_of(in, in.query, in.key, cosine, passes);
+          Tensor d_query = Tensor::copy_of(after.d_query), d_key = Tensor::copy_of(after.d_key);
+          if (turns) {
+            d_query = rotary_embedding_backward(d_query, rotary);
+            d_key = rotary_embedding_backward(d_key, rotary);
+          }
+          d_query = unit_rows_backward(in.query, d_query, epsilon);
+          d_key = unit_rows_backward(in.key, d_key, epsilon);
+          // Sums over 150 queries or keys of numbers of about 10, over the shortest length.
+          double shortest = 1;
+          for (const Tensor* rows : {&in.query, &in.key})
+            check::for_each_index(rows->dims(), [&](auto i) {
+              shortest = std::min(shortest, 1 / inverse_length(*rows, i, epsilon));
+            });
+          const double budget = 150 * 10 * of_scores / shortest;
+          EXPECT_LE(largest_difference(before.d_query, d_query), budget);
+          EXPECT_LE(largest_difference(before.d_key, d_key), budget);
+          EXPECT_LE(largest_difference(before.d_value, after.d_value), 150 * 10 * of_scores);
+          EXPECT_NEAR(before.d_scale.values<double>()[0], after.d_scale.values<double>()[0],
+                      150 * 150 * 10 * of_scores);
+        }
+      }
+}
+
+// Gradients against differences of the forward pass, on the formula alone.
+TEST(Cosine, has_the_gradients_of_finite_differences) {
+  Random random(2);
+  Inputs in(random, 5, 6, 4);
+  AttentionOptions options;
+  options.scale = kScale, options.cosine = Cosine{1e-3};
+  const auto loss = [&] {
+    const AttentionResult result =
+        scaled_dot_product_attention(in.query, in.key, in.value, options);
+    double sum = 0;
+    check::for_each_index(in.d_output.dims(),
+                          [&](auto i) { sum += get(result.output, i) * get(in.d_output, i); });
+    return sum;
+  };
+  const rapt::Gradients got = gradients_of(in, in.query, in.key, options, BackwardPasses::one);
+  for (const auto& [tensor, gradient] :
+       {std::pair<Tensor*, const Tensor*>{&in.query, &got.d_query}, {&in.key, &got.d_key}})
+    check::for_each_index(tensor->dims(), [&](auto i) {
+      if (inverse_length(*tensor, i, 1e-3) > 50) return;  // as short as the step
+      const double x = get(*tensor, i), h = 1e-5;
+      set(*tensor, i, x + h);
+      const double up = loss();
+      set(*tensor, i, x - h);
+      const double down = loss();
+      set(*tensor, i, x);
+      // h^2 of a third derivative, and the roundings of the sums over h.
+      EXPECT_NEAR(get(*gradient, i), (up - down) / (2 * h), 1e-6);
+    });
+}
+
+TEST(Cosine, works_in_every_dtype) {
+  Random random(3);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Tensor query = random_normal(random, dtype, {2, 60, 24});
+    const Tensor key = random_normal(random, dtype, {2, 70, 24});
+    const Tensor value = random_normal(random, dtype, {2, 70, 8});
+    AttentionOptions options;
+    options.scale = kScale, options.output_dtype = DType::f32;
+    // The rows, rounded to their dtype, as they are in the call.
+    const AttentionResult expected = scaled_dot_product_attention(
+        unit_rows(query, 1e-12), unit_rows(key, 1e-12), value, options);
+    options.cosine.emplace();
+    const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
+    // An element that lies between two numbers of the dtype may become either.
+    const double u = dtype == DType::f32 ? 0x1p-23 : dtype == DType::bf16 ? 0x1p-7 : 0x1p-10;
+    EXPECT_LE(largest_difference(got.statistic, expected.statistic), 4 * kScale * u);
+    EXPECT_LE(largest_difference(got.output, expected.output), 4 * 4 * kScale * u);
+  }
+}
+
+// A query that sees no key has no gradient, be its numbers NaN.
+TEST(Cosine, gives_unseen_rows_a_gradient_of_zero) {
+  Random random(4);
+  Inputs in(random, 6, 3, 4);
+  set(in.query, Dims{2, 1, 0}, std::nan(""));
+  set(in.query, Dims{2, 2, 0}, HUGE_VAL);
+  const rapt::Causal causal(rapt::Anchor::bottom_right);  // the first three see nothing
+  AttentionOptions options;
+  options.cosine.emplace();
+  options.masks = {&causal};
+  const rapt::Gradients got = gradients_of(in, in.query, in.key, options, BackwardPasses::one);
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t d = 0; d < 4; ++d) EXPECT_EQ(get(got.d_query, Dims{2, i, d}), 0);
+  EXPECT_EQ(largest_difference(got.d_key, got.d_key), 0);  // no NaN
+}
+
+TEST(Cosine, refuses_lengths_that_are_none) {
+  Random random(5);
+  const Inputs in(random, 3, 3, 4);
+  for (const double epsilon : {0.0, -1.0, std::nan("")}) {
+    AttentionOptions options;
+    options.cosine = Cosine{epsilon};
+    expect_error(rapt::ErrorCode::argument, {"cosine: epsilon"},
+                 [&] { scaled_dot_product_attention(in.query, in.key, in.value, options); });
+  }
+}
+
+}  // namespace
+}  // namespace laws
