@@ -7,6 +7,8 @@
 #include "check/tolerance.h"
 #include "laws/call.h"
 #include "laws/executors.h"
+#include "laws/expect_error.h"
+#include "rapt/backward.h"
 
 namespace laws {
 namespace {
@@ -109,6 +111,86 @@ TEST(Weights, ChosenRowsAndHeads) {
     const TensorView all_heads(all.weights.view().data, p.dtype, flat, true);
     EXPECT_TRUE(same_bits(some.weights, taken(taken(all_heads, 0, chosen), 1, rows)));
   });
+}
+
+// The stage before the normaliser: the formula of the scores, -inf for exactly the excluded pairs.
+// A sum of n products has an error of n + 1 roundings of the sum of their sizes at most; tanh and
+// the way to natural units add a few, the bias one.
+TEST(Weights, ScoresAreWhatTheNormaliserGets) {
+  Wanted wanted;
+  wanted.leading = false;
+  for_problems(120, wanted, [](const Case& c, Random&) {
+    const Descriptor& p = c.descriptor;
+    const Problem problem = c.for_reference();
+    AttentionOptions options = c.options;
+    options.weights.emplace().stage = rapt::WeightsStage::scores;
+    const AttentionResult got = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    EXPECT_TRUE(same_results(got, attend(c)));
+    const double scale = problem.scale.value_or(1 / std::sqrt(p.head_dim));
+    for (int64_t i = 0; i < p.q_len; ++i)
+      for (int64_t j = 0; j < p.k_len; ++j) {
+        double product = 0, terms = 0, bias = 0;
+        for (int64_t d = 0; d < p.head_dim; ++d) {
+          const double one = get(c.query, Dims{i, d}) * get(c.key, Dims{j, d});
+          product += one, terms += std::abs(one);
+        }
+        double expected = scale * product;
+        if (problem.softcap) expected = *problem.softcap * std::tanh(expected / *problem.softcap);
+        if (problem.bias.defined()) {
+          const auto at = [&](int dim, int64_t index) {
+            return problem.bias.shape[problem.bias.rank + dim] == 1 ? 0 : index;
+          };
+          Dims index(static_cast<size_t>(problem.bias.rank), 0);
+          index[index.size() - 2] = at(-2, i), index[index.size() - 1] = at(-1, j);
+          bias = get(problem.bias, index);
+        }
+        const double score = get(got.weights, Dims{i, j});
+        const double infinity = std::numeric_limits<double>::infinity();
+        if (bias == -infinity || (problem.allowed && !problem.allowed({}, i, j))) {
+          ASSERT_EQ(score, -infinity) << i << ", " << j;
+          continue;
+        }
+        const double roundings = static_cast<double>(p.head_dim) + 8;
+        const double error = epsilon_of(c) * (roundings * std::abs(scale) * terms +
+                                              8 * std::abs(expected) + 2 * std::abs(bias));
+        ASSERT_NEAR(score, expected + bias, error + 1e-37) << i << ", " << j;
+      }
+  });
+}
+
+// Chosen rows and heads are slices of all scores, too.
+TEST(Weights, ScoresOfChosenRowsAndHeads) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    const Descriptor& p = c.descriptor;
+    int64_t heads = 1;
+    for (const int64_t length : p.leading) heads *= length;
+    if (heads == 0 || p.q_len == 0) return;
+    AttentionOptions options = c.options;
+    options.weights.emplace().stage = rapt::WeightsStage::scores;
+    const AttentionResult all = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    const Dims rows{random.between(0, p.q_len - 1), random.between(0, p.q_len - 1)};
+    const Dims chosen{random.between(0, heads - 1)};
+    options.weights->rows = rows;
+    options.weights->heads = chosen;
+    const AttentionResult some = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    const TensorView all_heads(all.weights.view().data, all.weights.dtype(),
+                               Dims{heads, p.q_len, p.k_len}, true);
+    EXPECT_TRUE(same_bits(some.weights, taken(taken(all_heads, 0, chosen), 1, rows)));
+  });
+}
+
+TEST(Weights, RefusedStages) {
+  const Tensor x = filled(DType::f32, {2, 3}, 1);
+  AttentionOptions options;
+  options.weights.emplace().stage = static_cast<rapt::WeightsStage>(2);
+  expect_error(rapt::ErrorCode::argument, {"stage", "weights or scores"},
+               [&] { scaled_dot_product_attention(x, x, x, options); });
+
+  options.weights->stage = rapt::WeightsStage::scores;
+  AttentionResult result = scaled_dot_product_attention(x, x, x, options);
+  rapt::BackwardInputs inputs{.state = result.state(), .d_output = x, .d_weights = result.weights};
+  expect_error(rapt::ErrorCode::unsupported, {"d_weights", "scores"},
+               [&] { scaled_dot_product_attention_backward(x, x, x, options, inputs); });
 }
 
 }  // namespace
