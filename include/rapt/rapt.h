@@ -2,6 +2,7 @@
 // All of the library.
 #include "rapt/attention.h"
 #include "rapt/backward.h"
+#include "rapt/cache.h"
 #include "rapt/catalogue.h"
 #include "rapt/context.h"
 #include "rapt/dropout.h"
