@@ -5,6 +5,7 @@
 #include "rapt/cache.h"
 #include "rapt/catalogue.h"
 #include "rapt/context.h"
+#include "rapt/dialect.h"
 #include "rapt/dropout.h"
 #include "rapt/error.h"
 #include "rapt/float16.h"
