@@ -222,7 +222,7 @@ struct WeightsRequest {
   Indices heads = {};
   // Chosen rows, likewise; instead of row_begin and row_end. Empty: the range.
   Indices rows = {};
-  WeightsStage stage = WeightsStage::weights;
+  WeightsStage stage = WeightsStage::weights;  // or the scores in their place
 };
 
 // How the pairs of a cell become one number.

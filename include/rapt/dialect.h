@@ -53,16 +53,19 @@ inline constexpr const char* kSoftcapPlaceNames[] = {"none", "before bias and ma
 enum class EmptyRow : uint8_t { zero, nan, mean_of_values };
 inline constexpr const char* kEmptyRowNames[] = {"0", "NaN", "mean of values"};
 
-enum class LseBase : uint8_t { none, e, two };  // none: not returned
+// Of which logarithm the lse is; none: it is not returned.
+enum class LseBase : uint8_t { none, e, two };
 inline constexpr const char* kLseBaseNames[] = {"none", "e", "2"};
 
-enum class DialectScale : uint8_t { inverse_root, one };  // of a call that gives none
+// The scale of a call that gives none.
+enum class DialectScale : uint8_t { inverse_root, one };
 inline constexpr const char* kDialectScaleNames[] = {"1/sqrt(head_dim)", "1"};
 
-enum class DialectLayout : uint8_t { heads_first, length_first };  // [.., H, n, d], [.., n, H, d]
+// How a tensor lies: [..., H, n, d] or [..., n, H, d].
+enum class DialectLayout : uint8_t { heads_first, length_first };
 inline constexpr const char* kDialectLayoutNames[] = {"[B, H, n, d]", "[B, n, H, d]"};
 
-// Keys of each sequence as a number.
+// Keys of each sequence, as numbers.
 enum class DialectLengths : uint8_t {
   none,     // takes none
   plain,    // keys beyond it are excluded, nothing else changes
@@ -70,21 +73,21 @@ enum class DialectLengths : uint8_t {
 };
 inline constexpr const char* kDialectLengthsNames[] = {"none", "plain", "move the anchor"};
 
-struct Dialect {
-  const char* name;      // "pytorch"
-  const char* function;  // of which project and version
-  DialectLayout layout;
-  DialectScale scale;
-  MaskPolarity mask;
-  bool bias;  // takes numbers that are added to the scores
-  DialectAnchor anchor;
-  WindowCount window;
-  bool window_right;  // has a right bound, always of neighbours
-  SoftcapPlace softcap;
-  DialectLengths lengths;
-  LseBase lse;
-  double empty_lse;  // lse of a query that may attend to nothing
-  EmptyRow empty;    // its output
+struct Dialect {           // what one project means
+  const char* name;        // "pytorch"
+  const char* function;    // of which project and version
+  DialectLayout layout;    // of query, key, value and output
+  DialectScale scale;      // of a call that gives none
+  MaskPolarity mask;       // what true says
+  bool bias;               // does it take numbers that are added to the scores?
+  DialectAnchor anchor;    // of causal and window
+  WindowCount window;      // what its left bound counts
+  bool window_right;       // has it a right bound? Always of neighbours
+  SoftcapPlace softcap;    // before what a softcap is applied
+  DialectLengths lengths;  // what lengths of keys do
+  LseBase lse;             // of which logarithm
+  double empty_lse;        // lse of a query that may attend to nothing
+  EmptyRow empty;          // its output
 };
 
 // All, in the order of docs/dialects.md.
@@ -95,16 +98,17 @@ const Dialect& dialect(std::string_view name);
 
 // A call in the words of the project; what is absent is not asked for.
 struct DialectArguments {
-  std::optional<double> scale = {};
-  bool causal = false;
-  // Absent: not bounded on that side, what others say as -1 or None.
-  std::optional<int64_t> window_left = {}, window_right = {};
-  TensorView mask = {};     // boolean, broadcast to [..., q_len, k_len]
-  TensorView bias = {};     // numbers, likewise
-  TensorView lengths = {};  // [B] i64: keys of each sequence
-  std::optional<double> softcap = {};
-  int64_t past = 0;                   // keys before the first query, for DialectAnchor::past
-  std::optional<Anchor> anchor = {};  // for DialectAnchor::named; absent: top_left
+  std::optional<double> scale = {};  // multiplies the dot products
+  bool causal = false;               // no key behind the query's own position
+  // Bounds of a window; absent: none on that side, what others say as -1 or None.
+  std::optional<int64_t> window_left = {};
+  std::optional<int64_t> window_right = {};  // likewise
+  TensorView mask = {};                      // boolean, broadcast to [..., q_len, k_len]
+  TensorView bias = {};                      // numbers, likewise
+  TensorView lengths = {};                   // [B] i64: keys of each sequence
+  std::optional<double> softcap = {};        // scores stay within +-softcap
+  int64_t past = 0;                          // keys before the first query, for DialectAnchor::past
+  std::optional<Anchor> anchor = {};         // for DialectAnchor::named; absent: top_left
 };
 
 // Options that mean what the arguments mean in the dialect, with the masks that they point to.
@@ -117,6 +121,7 @@ class DialectOptions {
   DialectOptions(const DialectOptions&) = delete;  // options() points into it
   DialectOptions& operator=(const DialectOptions&) = delete;
 
+  // For a call of rapt; they point into this object.
   const AttentionOptions& options() const noexcept { return options_; }
 
  private:
