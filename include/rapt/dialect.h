@@ -114,9 +114,8 @@ struct DialectArguments {
 // Options that mean what the arguments mean in the dialect, with the masks that they point to.
 class DialectOptions {
  public:
-  // Throws Error(unsupported) for what the project does not have, or what rapt has no mask for:
-  // causal or a window beside lengths that move the anchor. Error(argument) for a value out of
-  // range.
+  // Throws Error(unsupported) for what the project does not have, Error(argument) for a value out
+  // of range.
   DialectOptions(const Dialect& dialect, const DialectArguments& arguments);
   DialectOptions(const DialectOptions&) = delete;  // options() points into it
   DialectOptions& operator=(const DialectOptions&) = delete;

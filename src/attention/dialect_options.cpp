@@ -36,20 +36,17 @@ void check(const Dialect& d, const DialectArguments& a) {
   if (a.window_right && *a.window_right < 0)
     fail(d, "window_right is " + std::to_string(*a.window_right) +
                 "; expected 0 or more, absent for no bound");
-  // With the top-left corner, lengths move nothing.
-  const bool moves = d.lengths == DialectLengths::anchors &&
-                     !(d.anchor == DialectAnchor::named &&
-                       a.anchor.value_or(Anchor::top_left) == Anchor::top_left);
-  if (a.lengths.defined() && moves && (a.causal || window))
-    throw Error(ErrorCode::unsupported,
-                std::string("dialect ") + d.name +
-                    ": causal or a window beside lengths, which move the anchor of each sequence; "
-                    "call every sequence by itself, or as packed sequences");
+  if (a.past != 0 && a.lengths.defined()) fail(d, "past keys beside lengths; expected one of them");
 }
 
-Anchor anchor_of(const Dialect& d, const DialectArguments& a) {
-  if (d.anchor == DialectAnchor::named) return a.anchor.value_or(Anchor::top_left);
-  return d.anchor == DialectAnchor::bottom_right ? Anchor::bottom_right : Anchor::top_left;
+// Query i sees the keys up to i + o + further, with o where the first query stands.
+Causal diagonal(const Dialect& d, const DialectArguments& a, int64_t further) {
+  Anchor anchor = a.anchor.value_or(Anchor::top_left);
+  if (d.anchor == DialectAnchor::bottom_right) anchor = Anchor::bottom_right;
+  // Lengths move the bottom-right corner; in ONNX's static cache, the end of the past keys.
+  const bool moved = d.lengths == DialectLengths::anchors && a.lengths.defined() &&
+                     (d.anchor == DialectAnchor::past || anchor == Anchor::bottom_right);
+  return moved ? Causal(a.lengths, further) : Causal(anchor, a.past + further);
 }
 
 }  // namespace
@@ -72,16 +69,14 @@ DialectOptions::DialectOptions(const Dialect& d, const DialectArguments& a) {
     else
       masks.push_back(&not_given_);
   }
-  // Both bounds are diagonals: query i sees the keys up to i + o + right, and not those up to
-  // i + o - left - 1, with o where the first query stands.
-  const Anchor anchor = anchor_of(d, a);
+  // Both bounds of a window are diagonals.
   if (a.causal || a.window_right) {
-    last_ = Causal(anchor, a.past + (a.causal ? 0 : *a.window_right));
+    last_ = diagonal(d, a, a.causal ? 0 : *a.window_right);
     masks.push_back(&last_);
   }
   if (a.window_left) {
     const int64_t neighbours = *a.window_left - (d.window == WindowCount::with_self ? 1 : 0);
-    before_ = Causal(anchor, a.past - neighbours - 1);
+    before_ = diagonal(d, a, -neighbours - 1);
     masks.push_back(&not_before_);
   }
   if (a.lengths.defined()) {

@@ -82,6 +82,7 @@ TEST(Dialects, Onnx) {
   expect_weights("onnx", {.mask = kMask}, recorded::onnx_mask);
   expect_weights("onnx", {.causal = true, .window_left = 1, .past = 1}, recorded::onnx_window);
   expect_weights("onnx", {.lengths = kLengths}, recorded::onnx_lengths);
+  expect_weights("onnx", {.causal = true, .lengths = kLengths}, recorded::onnx_causal_lengths);
   // As recorded: the bias, and -inf where the mask forbids; its second row is all allowed.
   float bias[kQueries * kKeys];
   for (size_t i = 0; i < kQueries * kKeys; ++i)
@@ -124,6 +125,10 @@ TEST(Dialects, FlashAttention) {
   // The softcap comes before masks: masked keys get nothing of it.
   EXPECT_EQ(pairs("flash-attn", {.causal = true, .softcap = 2}, 2, 3), "110 111 ");
   EXPECT_EQ(pairs("flash-attn", {.lengths = kLengths}, 1, 5), "11100 ");
+  // flash_attn_with_kvcache: causal and window end at cache_seqlens.
+  EXPECT_EQ(pairs("flash-attn", {.causal = true, .lengths = kLengths}, 2, 5), "11000 11100 ");
+  EXPECT_EQ(pairs("flash-attn", {.window_left = 1, .window_right = 1, .lengths = kLengths}, 2, 5),
+            "11100 01100 ");
 }
 
 // "If the row of the mask is all zero, the output will be zero"; its lse is +inf.
@@ -164,6 +169,8 @@ TEST(Dialects, Cudnn) {
   EXPECT_EQ(pairs("cudnn", {.window_left = 2, .window_right = 1, .anchor = bottom}, 2, 4),
             "0111 0011 ");
   EXPECT_EQ(pairs("cudnn", {.causal = true, .lengths = kLengths}, 4, 4), "1000 1100 1110 1110 ");
+  EXPECT_EQ(pairs("cudnn", {.causal = true, .lengths = kLengths, .anchor = bottom}, 2, 4),
+            "1100 1110 ");
   // attn_scale is 1 where none is given.
   EXPECT_EQ(DialectOptions(dialect("cudnn"), {}).options().scale, 1);
   EXPECT_FALSE(DialectOptions(dialect("pytorch"), {}).options().scale.has_value());
@@ -221,9 +228,7 @@ TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
   refused("pytorch", {.lengths = kLengths}, "lengths");
   refused("flash-attn", {.past = 1}, "past");
   refused("jax", {.anchor = Anchor::bottom_right}, "anchor");
-  refused("onnx", {.causal = true, .lengths = kLengths}, "by itself");
-  refused("cudnn", {.causal = true, .lengths = kLengths, .anchor = Anchor::bottom_right},
-          "by itself");
+  refused("onnx", {.lengths = kLengths, .past = 1}, "one of them", ErrorCode::argument);
   refused("onnx", {.past = -1}, "past is -1", ErrorCode::argument);
   refused("huggingface", {.window_left = 0}, "1 or more", ErrorCode::argument);
   refused("jax", {.window_left = -1}, "absent for no bound", ErrorCode::argument);

@@ -92,6 +92,8 @@ def of_onnx():
     yield "onnx_softcap", attend(["Q", "K", "V", "M"], dict(plain, M=exclude), softcap=CAP)
     lengths = {"N": np.array([3], np.int64)}
     yield "onnx_lengths", attend(["Q", "K", "V", "", "", "", "N"], dict(plain, **lengths))
+    yield "onnx_causal_lengths", attend(["Q", "K", "V", "", "", "", "N"], dict(plain, **lengths),
+                                        is_causal=1)
     yield "onnx_window", attend(with_past, past, opset=25, is_causal=1, left_window_size=1)
 
 
