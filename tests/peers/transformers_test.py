@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""transformers_test.py RAPT: layers of T5, DeBERTa, Gemma 2 and gpt-oss of Hugging Face, with random
-weights in float64: their scores, biases and masks, values and gradients.
+"""transformers_test.py RAPT: layers of T5, DeBERTa, Gemma 2, gpt-oss and Llama 3 of Hugging Face, with
+random weights in float64: their scores, biases and masks, values and gradients.
 
 What the layers add to the scores is made by the layers' own code and given to rapt as a bias, so
 that its gradient flows on into their tables of positions.
@@ -12,10 +12,11 @@ from rapt_by_files import Comparison, Rapt, np, skip
 
 try:
     import torch
-    from transformers import DebertaV2Config, T5Config, masking_utils
+    from transformers import DebertaV2Config, LlamaConfig, T5Config, masking_utils
     from transformers.models.deberta_v2 import modeling_deberta_v2
     from transformers.models.gemma2 import modeling_gemma2
     from transformers.models.gpt_oss import modeling_gpt_oss
+    from transformers.models.llama import modeling_llama
     from transformers.models.t5 import modeling_t5
 except ImportError as error:
     skip(error)
@@ -142,6 +143,27 @@ def gpt_oss():
     compare.close("gpt-oss: d_sinks", ours["d_bias"][:, 0, N], sinks.grad, 1e-10)
 
 
-for layer in (t5, deberta, gemma2, gpt_oss):
+def llama3():
+    """Rotary embedding with the scaling of Llama 3.1, whose tables are in float32."""
+    if "--rotary" not in rapt.run("attend", "--help"):
+        print("not compared: Llama 3, as this rapt has no --rotary")
+        return
+    parameters = {"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0,
+                  "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                  "original_max_position_embeddings": 32}
+    config = LlamaConfig(hidden_size=H * D, num_attention_heads=H, num_key_value_heads=2,
+                         rope_parameters=parameters)
+    cos, sin = modeling_llama.LlamaRotaryEmbedding(config)(torch.ones(1), torch.arange(N)[None])
+    module = types.SimpleNamespace(num_key_value_groups=2, training=False)
+    causal = additive(visible(masking_utils.causal_mask_function))
+
+    def attend(q, k, v):
+        q, k = modeling_llama.apply_rotary_pos_emb(q, k, cos, sin)
+        return modeling_llama.eager_attention_forward(module, q, k, v, causal, D ** -0.5)[0]
+    through("Llama 3", attend, "--mask", "causal", "--rotary",
+            "theta=1000,scaling=llama3,factor=8,original_length=32", kv_heads=2, tolerance=1e-5)
+
+
+for layer in (t5, deberta, gemma2, gpt_oss, llama3):
     layer()
 compare.exit()
