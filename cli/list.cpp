@@ -1,5 +1,5 @@
 // rapt list: what can be named on the command line: masks, scores, normalisers, what happens to
-// rows before they are multiplied, formats, dtypes.
+// rows before they are multiplied, formats, dtypes; and the dialects of rapt/dialect.h.
 //
 // The variants are those of the catalogue, with the parameters that each declares.
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
+#include "rapt/dialect.h"
 #include "rapt/rapt.h"
 #include "rapt/variants.h"
 #include "rapt/version.h"
@@ -206,6 +207,42 @@ Json json_of_types() {
   return list;
 }
 
+// What a dialect means, under the names that JSON has for it, too.
+std::vector<std::pair<const char*, std::string>> meanings(const Dialect& d) {
+  const auto word = [](const auto& names, auto value) {
+    return std::string(names[static_cast<size_t>(value)]);
+  };
+  return {
+      {"layout", word(kDialectLayoutNames, d.layout)},
+      {"default_scale", word(kDialectScaleNames, d.scale)},
+      {"true_in_a_mask", word(kMaskPolarityNames, d.mask)},
+      {"bias", d.bias ? "added" : "none"},
+      {"causal_anchor", word(kDialectAnchorNames, d.anchor)},
+      {"window_left_counts", word(kWindowCountNames, d.window)},
+      {"softcap", word(kSoftcapPlaceNames, d.softcap)},
+      {"lengths_of_keys", word(kDialectLengthsNames, d.lengths)},
+      {"base_of_lse", word(kLseBaseNames, d.lse)},
+      {"lse_without_keys", d.lse == LseBase::none ? "none" : fmt::format("{:.3g}", d.empty_lse)},
+      {"output_without_keys", word(kEmptyRowNames, d.empty)}};
+}
+
+void print_dialects() {
+  for (const Dialect& d : dialects()) {
+    fmt::print("  {}\n      {}\n", d.name, d.function);
+    for (const auto& [name, meaning] : meanings(d)) fmt::print("      {:<20} {}\n", name, meaning);
+  }
+}
+
+Json json_of_dialects() {
+  Json list = Json::array();
+  for (const Dialect& d : dialects()) {
+    Json json{{"name", d.name}, {"function", d.function}};
+    for (const auto& [name, meaning] : meanings(d)) json[name] = meaning;
+    list.push_back(json);
+  }
+  return list;
+}
+
 struct Kind {
   const char* name;
   void (*print)();
@@ -222,6 +259,7 @@ constexpr Kind kKinds[] = {
      [] { return json_of_variants(row_change_declarations()); }},
     {"formats", print_formats, json_of_formats},
     {"dtypes", print_types, json_of_types},
+    {"dialects", print_dialects, json_of_dialects},
 };
 
 std::vector<std::string> kind_names() {
@@ -266,10 +304,11 @@ struct ListArguments {
 
 Command add_list(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "list", "masks, scores, normalizers, row changes, formats and dtypes by name");
+      "list", "masks, scores, normalizers, row changes, formats, dtypes and dialects by name");
   const auto a = arguments_of<ListArguments>(*app);
   offer(app->add_option("KIND", a->kinds,
-                        "masks, scores, normalizers, row-changes, formats or dtypes (default: all)")
+                        "masks, scores, normalizers, row-changes, formats, dtypes or dialects "
+                        "(default: all)")
             ->type_name(""),
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");

@@ -113,6 +113,9 @@ TABLE = [
     ("timing/**", PUBLIC_CORE + ["timing/*.h", "check/*.h"], STD + POSIX,
      "problems that are timed are a customer of the core and of the checks"),
 
+    ("conformance/**", PUBLIC_CORE + ["include/rapt/io/*.h", "conformance/*.h"], STD + ["zlib.h"],
+     "tests of others are a customer of the public interface, without a test framework"),
+
     # Its customers.
     ("cli/**", PUBLIC + ["cli/**", "check/*.h", "timing/*.h"], ANY_SYSTEM,
      "the command line uses the public interface, the checks and the clocks"),
@@ -123,7 +126,7 @@ TABLE = [
     ("fuzz/**", PUBLIC + ["src/**", "check/*.h", "cli/*.h", "fuzz/*.h"], ANY_SYSTEM,
      "a fuzz target may call any parser"),
     ("tests/install/**", PUBLIC, STD, "a consumer has nothing but the installed headers"),
-    ("tests/**", PUBLIC + ["src/**", "tests/**", "check/*.h"], ANY_SYSTEM, "a test may look at anything"),
+    ("tests/**", PUBLIC + ["src/**", "tests/**", "check/*.h", "conformance/*.h"], ANY_SYSTEM, "a test may look at anything"),
 ]
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
@@ -187,7 +190,8 @@ def violations_in(root, path):
 
 def sources_of(root):
     """The C and C++ files of a checkout, also those that are not yet added to git."""
-    for room in ("include", "src", "check", "timing", "cli", "bench", "examples", "fuzz", "tests"):
+    for room in ("include", "src", "check", "timing", "conformance", "cli", "bench", "examples", "fuzz",
+                 "tests"):
         for file in sorted((root / room).rglob("*")):
             if file.suffix in SOURCES:
                 yield file.relative_to(root).as_posix()

@@ -223,6 +223,12 @@ struct Indices : std::span<const int64_t> {
 
 inline constexpr int64_t kToEnd = -1;  // the end of a range of rows: as many as there are
 
+// What stands in the rows of a WeightsRequest.
+enum class WeightsStage : uint8_t {
+  weights,  // what the normaliser makes of the scores; 0 for excluded pairs
+  scores,   // what it gets: after scale, scores of the list and bias; -inf for excluded pairs
+};
+
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
 // scores of these rows, and no other memory than their own.
 struct WeightsRequest {
@@ -233,6 +239,7 @@ struct WeightsRequest {
   Indices heads = {};
   // Chosen rows, likewise; instead of row_begin and row_end. Empty: the range.
   Indices rows = {};
+  WeightsStage stage = WeightsStage::weights;  // or the scores in their place
 };
 
 // How the pairs of a cell become one number.

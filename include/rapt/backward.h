@@ -67,7 +67,7 @@ struct BackwardInputs {
   TensorView d_output = {};     // [..., q_len, value_dim], as state.output in shape and dtype
   TensorView d_statistic = {};  // [..., q_len], f32 (f64 for f64): gradient of lse; absent: 0
   TensorView d_weights = {};    // as the weights that options.weights asks for, in shape and dtype;
-                                // absent: 0
+                                // absent: 0. Not of scores (WeightsStage)
 };
 
 // Where the call with the caller's memory writes. Every member must be there exactly when it is
@@ -103,7 +103,7 @@ struct Gradients {
 // d_output, for d_weights without options.weights, for a gradient of a bias or of score parameters
 // that the call does not have; Error(shape, dtype) for a state or gradients of another problem;
 // Error(overlap) for gradients that overlap what is read; Error(unsupported) for a normaliser
-// without a backward pass.
+// without a backward pass and for d_weights of returned scores.
 Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
                                                 const TensorView& value,
                                                 const AttentionOptions& options,

@@ -2,9 +2,11 @@
 // All of the library.
 #include "rapt/attention.h"
 #include "rapt/backward.h"
+#include "rapt/cache.h"
 #include "rapt/catalogue.h"
 #include "rapt/context.h"
 #include "rapt/cosine.h"
+#include "rapt/dialect.h"
 #include "rapt/dropout.h"
 #include "rapt/error.h"
 #include "rapt/float16.h"

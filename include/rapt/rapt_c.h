@@ -119,6 +119,13 @@ enum {
 typedef int32_t rapt_pool;
 enum { RAPT_POOL_MEAN = 0, RAPT_POOL_MAX = 1, RAPT_POOL_SUM = 2 };
 
+// What stands in the rows of a rapt_weights_request.
+typedef int32_t rapt_weights_stage;
+enum {
+  RAPT_STAGE_WEIGHTS = 0,  // what the normaliser makes of the scores; 0 for excluded pairs
+  RAPT_STAGE_SCORES = 1    // what it gets: after scale, scores and bias; -inf for excluded pairs
+};
+
 // Which weights to return: the rows [row_begin, row_end) or chosen ones, of all heads or of some.
 typedef struct rapt_weights_request {
   size_t size;  // sizeof(rapt_weights_request)
@@ -128,6 +135,8 @@ typedef struct rapt_weights_request {
   const int64_t* heads;  // [head_count], flat indices into the leading dimensions; 0 of them: all
   size_t row_count;
   const int64_t* rows;  // [row_count], in any order, instead of the range; 0 of them: the range
+  rapt_weights_stage stage;  // RAPT_STAGE_WEIGHTS
+  int32_t reserved;          // 0
 } rapt_weights_request;
 
 // The weights as a small map: cell (a, b) pools the rows [a q_len / rows, (a + 1) q_len / rows) and

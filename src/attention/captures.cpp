@@ -20,6 +20,9 @@ ChosenHeads chosen_heads(const char* name, std::span<const int64_t> heads, const
 RequestedWeights requested_weights(const Problem& p, const WeightsRequest& request) {
   RequestedWeights w;
   w.wanted = true;
+  if (request.stage != WeightsStage::weights && request.stage != WeightsStage::scores)
+    fail(ErrorCode::argument, "weights: unknown stage; expected weights or scores");
+  w.stage = request.stage;
   w.heads = chosen_heads("weights", request.heads, p);
   if (!request.rows.empty()) {
     if (request.row_begin != 0 || request.row_end != kToEnd)

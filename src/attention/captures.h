@@ -21,6 +21,7 @@ struct RequestedWeights {
   ChosenHeads heads;
   std::span<const int64_t> chosen_rows;
   int64_t row_begin, rows;
+  WeightsStage stage = WeightsStage::weights;
   int64_t row(int64_t i) const noexcept {
     return chosen_rows.empty() ? row_begin + i : chosen_rows[static_cast<size_t>(i)];
   }

@@ -164,6 +164,9 @@ GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& o
   if (!options.weights)
     fail(ErrorCode::argument,
          "d_weights, but options.weights do not say which weights were returned");
+  if (options.weights->stage != WeightsStage::weights)
+    fail(ErrorCode::unsupported,
+         "d_weights of returned scores; expected options.weights with the stage `weights`");
   AttentionOptions weights_alone;
   weights_alone.weights = options.weights;
   const Captures captures = requested_captures(p, weights_alone);

@@ -1,8 +1,10 @@
 // Returned weights: a second pass over the scores of the rows asked for, with the normaliser's
-// state of the first.
+// state of the first; or these scores themselves.
 //
 // Rows come in any order. Score hooks know positions as (start, step, count), so a tile is a run of
 // rows with equal steps: all of a range, or what the chosen rows happen to give.
+#include <limits>
+
 #include "attention/score_tiles.h"
 
 namespace rapt {
@@ -12,8 +14,8 @@ namespace {
 int64_t rows_per_task(const Tiling& t) { return t.long_vectors * t.lanes; }
 
 template <class E>
-void write_row_of_zeros(std::byte* row, int64_t k_len, int64_t stride) noexcept {
-  for (int64_t j = 0; j < k_len; ++j) reinterpret_cast<E*>(row)[j * stride] = 0;
+void fill_row(std::byte* row, int64_t k_len, int64_t stride, E value) noexcept {
+  for (int64_t j = 0; j < k_len; ++j) reinterpret_cast<E*>(row)[j * stride] = value;
 }
 
 // The requested rows [begin, end) of the nth requested head.
@@ -23,6 +25,8 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
   const Problem& p = call.problem;
   const RequestedWeights& w = call.captures.weights;
   const Operand& out = call.outputs.weights;
+  const bool scores = w.stage == WeightsStage::scores;
+  const E excluded = scores ? -std::numeric_limits<E>::infinity() : E{0};
   ScoreTiles<E> tiles(call, cancel, worker);
   tiles.begin_head(w.heads[nth], 0);
   const int64_t to_head = w.heads.chosen.empty() ? tiles.offset_of(out) : nth * out.lead_strides[0];
@@ -38,16 +42,22 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
     const auto at = [&](int64_t row, int64_t key) {
       return first_row + (row * out.row_stride + key * out.dim_stride) * int64_t{sizeof(E)};
     };
-    for (int64_t i = 0; i < rows.count; ++i)
-      write_row_of_zeros<E>(at(i, 0), p.k_len, out.dim_stride);
+    for (int64_t i = 0; i < rows.count; ++i) fill_row(at(i, 0), p.k_len, out.dim_stride, excluded);
 
     QueryTile<E> tile;
     tiles.begin_tile(tile, rows, call.tiling.vectors(rows.count), 0);
-    tiles.restore_state(tile);
+    // Scores of softmax alone are in units of log2.
+    E* factor = nullptr;
+    if (scores && tile.hooks.log2_units) {
+      constexpr double kLn2 = 0.6931471805599453;
+      factor = std::fill_n(tiles.row(2), tile.queries, static_cast<E>(kLn2)) - tile.queries;
+    }
+    if (!scores) tiles.restore_state(tile);
     tiles.for_each_block(&tile, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-      tiles.final_weights(one);
+      if (!scores) tiles.final_weights(one);
+      const uint64_t stored = scores ? low_bits(rows.count) : one.seen;
       call.kernels.table.store_rows[static_cast<int>(out.dtype)](
-          one.hooks.scores, one.hooks.keys, one.queries, nullptr, one.seen, rows.count,
+          one.hooks.scores, one.hooks.keys, one.queries, factor, stored, rows.count,
           at(0, one.hooks.key_positions.start), out.row_stride, out.dim_stride);
     });
     begin += rows.count;

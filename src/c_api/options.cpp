@@ -100,6 +100,18 @@ Pool pool_of(rapt_pool given) {
   }
 }
 
+WeightsStage stage_of(rapt_weights_stage given) {
+  switch (given) {
+    case RAPT_STAGE_WEIGHTS:
+      return WeightsStage::weights;
+    case RAPT_STAGE_SCORES:
+      return WeightsStage::scores;
+    default:
+      bad_argument("the stage of weights is " + std::to_string(given) +
+                   "; expected RAPT_STAGE_WEIGHTS or RAPT_STAGE_SCORES");
+  }
+}
+
 }  // namespace
 
 Options::Options(const rapt_options* given, Lists lists) {
@@ -152,12 +164,14 @@ Options::Options(const rapt_options* given, Lists lists) {
 
 WeightsRequest Options::weights_of(const rapt_weights_request* given, Lists lists) {
   const Known<rapt_weights_request> w(given);
+  check_reserved("rapt_weights_request", w->reserved);
   if (w->row_end < 0)
     bad_argument("weights: row_end is " + std::to_string(w->row_end) +
                  "; expected a row, or 0 for all up to the last");
   return {w->row_begin, w->row_end == 0 ? kToEnd : w->row_end,
           list_of("weights: `heads`", w->heads, w->head_count, lists, weights_heads_),
-          list_of("weights: `rows`", w->rows, w->row_count, lists, weights_rows_)};
+          list_of("weights: `rows`", w->rows, w->row_count, lists, weights_rows_),
+          stage_of(w->stage)};
 }
 
 MapRequest Options::map_of(const rapt_map_request* given, Lists lists) {

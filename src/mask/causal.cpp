@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mask/anchored.h"
+
 namespace rapt {
 namespace {
 
@@ -11,6 +13,8 @@ constexpr Parameter kParameters[] = {
         "anchor", "which corner of the matrix the diagonal runs through", kAnyNumber, kAnchorNames),
     parameter<Causal, &Causal::offset>("offset", "keys that a query sees beyond the diagonal",
                                        kAnyInteger),
+    parameter<Causal, &Causal::lengths>(
+        "lengths", "int64 [B]: where the bottom-right corner of each batch is, instead of k_len"),
 };
 
 }  // namespace
@@ -19,10 +23,13 @@ const Declaration Causal::kDeclaration = {"causal", "a query sees the keys up to
                                           "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3",
                                           kParameters};
 
-void Causal::check(Shape, int64_t, int64_t) const { check_parameters(kDeclaration, this); }
+void Causal::check(Shape leading, int64_t, int64_t k_len) const {
+  check_parameters(kDeclaration, this);
+  check_anchor("mask causal: lengths", anchor, lengths, leading, k_len);
+}
 
-void Causal::bind(const Head&, BoundMask* bound) const noexcept {
-  bound->values[0] = offset + offset_of(anchor, *bound);
+void Causal::bind(const Head& head, BoundMask* bound) const noexcept {
+  bound->values[0] = offset + offset_of(anchor, lengths, head, *bound);
 }
 
 KeyRange Causal::key_range(const BoundMask& bound, Positions queries) const noexcept {

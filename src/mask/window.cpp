@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "mask/anchored.h"
+
 namespace rapt {
 namespace {
 
@@ -15,6 +17,8 @@ constexpr Parameter kParameters[] = {
     parameter<Window, &Window::right>("right", "neighbours seen to the right; -1: all", kReach),
     parameter<Window, &Window::anchor>("anchor", "which corner of the matrix the window starts at",
                                        kAnyNumber, kAnchorNames),
+    parameter<Window, &Window::lengths>(
+        "lengths", "int64 [B]: where the bottom-right corner of each batch is, instead of k_len"),
 };
 
 }  // namespace
@@ -23,10 +27,13 @@ const Declaration Window::kDeclaration = {"window", "a query sees the keys near 
                                           "Beltagy et al. 2020, arXiv:2004.05150, section 3.1",
                                           kParameters};
 
-void Window::check(Shape, int64_t, int64_t) const { check_parameters(kDeclaration, this); }
+void Window::check(Shape leading, int64_t, int64_t k_len) const {
+  check_parameters(kDeclaration, this);
+  check_anchor("mask window: lengths", anchor, lengths, leading, k_len);
+}
 
-void Window::bind(const Head&, BoundMask* bound) const noexcept {
-  const int64_t o = offset_of(anchor, *bound);
+void Window::bind(const Head& head, BoundMask* bound) const noexcept {
+  const int64_t o = offset_of(anchor, lengths, head, *bound);
   bound->values[0] = left < 0 ? kUnbounded : left - o;
   bound->values[1] = right < 0 ? kUnbounded : right + o;
 }

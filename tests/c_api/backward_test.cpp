@@ -155,7 +155,8 @@ TEST_P(BackwardInC, BiasScaleScoresMasksLseAndWeights) {
   const rapt_variant c_softcap = {sizeof c_softcap, "softcap(0.7)", 0, nullptr};
   const rapt_variant c_narrower = {sizeof c_narrower, "softcap(0.4)", 0, nullptr};
   const rapt_variant* c_scores[] = {&c_softcap, &c_narrower};
-  const rapt_weights_request weights = {sizeof weights, 0, 0, 2, heads, 3, rows};
+  const rapt_weights_request weights = {sizeof weights,     0, 0, 2, heads, 3, rows,
+                                        RAPT_STAGE_WEIGHTS, 0};
   rapt_options c_options = no_options();
   c_options.scale = &scale;
   c_options.mask_count = 1;

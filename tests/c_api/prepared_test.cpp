@@ -147,7 +147,8 @@ TEST(Prepared, NoMaskOrScoreOfTheCatalogueAllocatesInACall) {
 TEST(Prepared, DescriptorsTextsAndListsAreCopied) {
   Small s;
   std::vector<int64_t> rows = {5, 0}, heads = {0}, map_heads = {0};
-  rapt_weights_request weights = {sizeof weights, 0, 0, 1, heads.data(), 2, rows.data()};
+  rapt_weights_request weights = {sizeof weights,     0, 0, 1, heads.data(), 2, rows.data(),
+                                  RAPT_STAGE_WEIGHTS, 0};
   rapt_map_request map = {sizeof map, 2, 2, RAPT_POOL_SUM, 0, 1, map_heads.data()};
   s.options.weights = &weights;
   s.options.map = &map;

@@ -161,7 +161,8 @@ TEST_P(SameBits, ScaleBiasMasksAndWeights) {
   const rapt_variant c_padding = {sizeof c_padding, "lengths(n)", 2, named};
   const rapt_variant c_boolean = {sizeof c_boolean, "boolean(allowed=m)", 2, named};
   const rapt_variant* c_masks[] = {&c_causal, &c_padding, &c_boolean};
-  const rapt_weights_request request = {sizeof request, 5, 66, 3, heads, 0, nullptr};
+  const rapt_weights_request request = {sizeof request,     5, 66, 3, heads, 0, nullptr,
+                                        RAPT_STAGE_WEIGHTS, 0};
   rapt_options c_options = no_options();
   c_options.scale = &scale;
   c_options.mask_count = 3;
@@ -182,6 +183,12 @@ TEST_P(SameBits, Scores) {
   rapt_options c_options = no_options();
   c_options.score_count = 2;
   c_options.scores = c_scores;
+  compare(query_, key_, value_, cpp_options, c_options);
+
+  cpp_options.weights.emplace().stage = rapt::WeightsStage::scores;
+  const rapt_weights_request request = {sizeof request,    0, 0, 0, nullptr, 0, nullptr,
+                                        RAPT_STAGE_SCORES, 0};
+  c_options.weights = &request;
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
@@ -213,7 +220,8 @@ TEST_P(SameBits, Captures) {
   cpp_options.top_k = 5;
   cpp_options.entropy = true;
   cpp_options.received = true;
-  const rapt_weights_request request = {sizeof request, 0, 0, 0, nullptr, 4, rows};
+  const rapt_weights_request request = {sizeof request,     0, 0, 0, nullptr, 4, rows,
+                                        RAPT_STAGE_WEIGHTS, 0};
   rapt_map_request map = {sizeof map, 7, 11, RAPT_POOL_MEAN, 0, 2, map_heads};
   rapt_options c_options = no_options();
   c_options.weights = &request;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rapt/catalogue.h"
+#include "rapt/dialect.h"
 #include "run_rapt.h"
 
 namespace rapt::cli_test {
@@ -43,6 +44,10 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(document.at("scores").size(), score_declarations().size());
   EXPECT_EQ(document.at("normalizers").size(), normalizer_declarations().size());
   EXPECT_EQ(document.at("row-changes").size(), row_change_declarations().size());
+  EXPECT_EQ(document.at("dialects").size(), dialects().size());
+  EXPECT_EQ(document.at("dialects").at(2).at("name"), "flash-attn");
+  EXPECT_EQ(document.at("dialects").at(2).at("causal_anchor"), "bottom-right");
+  EXPECT_EQ(document.at("dialects").at(2).at("lse_without_keys"), "inf");
   const Json& causal = document.at("masks").at(0);
   EXPECT_EQ(causal.at("name"), "causal");
   EXPECT_EQ(causal.at("most_parts"), 0);

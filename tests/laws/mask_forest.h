@@ -121,7 +121,7 @@ class MaskForest {
 
  private:
   // Kinds of masks below; those without tensors come first, and answer exactly for tiles.
-  static constexpr int64_t kWithoutTensors = 3, kKinds = 10;
+  static constexpr int64_t kWithoutTensors = 3, kKinds = 12;
 
   MaskNode leaf_of(int64_t kind) {
     MaskNode node;
@@ -194,6 +194,20 @@ class MaskForest {
         node.mask = keep<EveryThird>();
         node.allowed = [](Index at, int64_t i, int64_t j) { return (i + j + at[0]) % 3 == 0; };
         break;
+      case 10:
+      case 11: {  // anchored at the length of each batch
+        const TensorView lengths = numbers({2, random_.pick({1, 3})}, 0, k_len_);
+        const int64_t left = kind == 10 ? -1 : random_.between(-1, 40);
+        const int64_t right = random_.between(kind == 10 ? -20 : 0, 20), q_len = q_len_;
+        node.mask = kind == 10 ? static_cast<rapt::Mask*>(keep<rapt::Causal>(lengths, right))
+                               : keep<rapt::Window>(left, right, lengths);
+        node.allowed = [=](Index at, int64_t i, int64_t j) {
+          const int64_t place[] = {at[0], lengths.shape[1] == 1 ? 0 : at[1]};
+          const int64_t own = i + static_cast<int64_t>(get(lengths, place)) - q_len;
+          return (left < 0 || j >= own - left) && j <= own + right;
+        };
+        break;
+      }
       default:
         throw std::logic_error("kKinds counts a kind that is not there");
     }

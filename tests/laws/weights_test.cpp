@@ -7,6 +7,8 @@
 #include "check/tolerance.h"
 #include "laws/call.h"
 #include "laws/executors.h"
+#include "laws/expect_error.h"
+#include "rapt/backward.h"
 
 namespace laws {
 namespace {
@@ -109,6 +111,69 @@ TEST(Weights, ChosenRowsAndHeads) {
     const TensorView all_heads(all.weights.view().data, p.dtype, flat, true);
     EXPECT_TRUE(same_bits(some.weights, taken(taken(all_heads, 0, chosen), 1, rows)));
   });
+}
+
+// The stage before the normaliser: the formula of the scores, -inf for exactly the excluded pairs.
+// What a score may be off is that of a weight's score (tolerance.h), for the plain loop and for a
+// kernel, and the way to natural units takes two roundings.
+TEST(Weights, ScoresAreWhatTheNormaliserGets) {
+  Wanted wanted;
+  wanted.leading = false;
+  for_problems(120, wanted, [](const Case& c, Random&) {
+    AttentionOptions options = c.options;
+    options.weights.emplace().stage = rapt::WeightsStage::scores;
+    const AttentionResult got = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    EXPECT_TRUE(same_results(got, attend(c)));
+    for_each_row<long double>(c.for_reference(), {}, [&](const Row<long double>& row) {
+      for (int64_t j = 0; j < c.descriptor.k_len; ++j) {
+        const double score = get(got.weights, Dims{row.index, j});
+        const auto at = static_cast<size_t>(j);
+        if (!row.seen[at]) {
+          ASSERT_EQ(score, -std::numeric_limits<double>::infinity()) << row.index << ", " << j;
+          continue;
+        }
+        const double expected = static_cast<double>(row.scores[at]);
+        const double error = epsilon_of(c) * (2 * row.score_error + 2 * std::abs(expected));
+        ASSERT_NEAR(score, expected, error + std::numeric_limits<float>::min())
+            << row.index << ", " << j;
+      }
+    });
+  });
+}
+
+// Chosen rows and heads are slices of all scores, too.
+TEST(Weights, ScoresOfChosenRowsAndHeads) {
+  for_problems(40, {}, [](const Case& c, Random& random) {
+    const Descriptor& p = c.descriptor;
+    int64_t heads = 1;
+    for (const int64_t length : p.leading) heads *= length;
+    if (heads == 0 || p.q_len == 0) return;
+    AttentionOptions options = c.options;
+    options.weights.emplace().stage = rapt::WeightsStage::scores;
+    const AttentionResult all = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    const Dims rows{random.between(0, p.q_len - 1), random.between(0, p.q_len - 1)};
+    const Dims chosen{random.between(0, heads - 1)};
+    options.weights->rows = rows;
+    options.weights->heads = chosen;
+    const AttentionResult some = scaled_dot_product_attention(c.query, c.key, c.value, options);
+    const TensorView all_heads(all.weights.view().data, all.weights.dtype(),
+                               Dims{heads, p.q_len, p.k_len}, true);
+    EXPECT_TRUE(same_bits(some.weights, taken(taken(all_heads, 0, chosen), 1, rows)));
+  });
+}
+
+TEST(Weights, RefusedStages) {
+  const Tensor x = filled(DType::f32, {2, 3}, 1);
+  AttentionOptions options;
+  options.weights.emplace().stage = static_cast<rapt::WeightsStage>(2);
+  expect_error(rapt::ErrorCode::argument, {"stage", "weights or scores"},
+               [&] { scaled_dot_product_attention(x, x, x, options); });
+
+  options.weights->stage = rapt::WeightsStage::scores;
+  AttentionResult result = scaled_dot_product_attention(x, x, x, options);
+  rapt::BackwardInputs inputs{.state = result.state(), .d_output = x, .d_weights = result.weights};
+  expect_error(rapt::ErrorCode::unsupported, {"d_weights", "scores"},
+               [&] { scaled_dot_product_attention_backward(x, x, x, options, inputs); });
 }
 
 }  // namespace

@@ -2,6 +2,11 @@
 // Causal mask: query i may attend to key j where j <= i + o, with
 //   o = offset                    (top-left anchor)
 //   o = offset + k_len - q_len    (bottom-right anchor)
+//   o = offset + length - q_len   (bottom-right anchor, with `lengths`: of this batch)
+//
+// With lengths the last query stands at the last key of its own sequence, as in a cache that has
+// room for more: ONNX with nonpad_kv_seqlen, flash-attention with cache_seqlens. Beside an offset
+// above 0 the mask Lengths keeps what lies behind the length from being seen.
 // Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3; the anchors are those of mask.h.
 #include "rapt/mask/mask.h"
 
@@ -11,9 +16,16 @@ class Causal final : public Mask {
  public:
   Anchor anchor = Anchor::top_left;
   int64_t offset = 0;
+  // [B] or any prefix of the leading dimensions, int64, 0 <= length <= k_len; bottom-right only;
+  // may be absent
+  TensorView lengths;
 
   Causal() = default;
   explicit Causal(Anchor at, int64_t keys_further = 0) : anchor(at), offset(keys_further) {}
+  explicit Causal(const TensorView& counts, int64_t keys_further = 0)
+      : anchor(Anchor::bottom_right), offset(keys_further), lengths(counts) {}
+  template <TemporaryTensor T>
+  explicit Causal(T&&, int64_t = 0) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

@@ -13,10 +13,15 @@ class Window final : public Mask {
   int64_t left = -1;
   int64_t right = -1;
   Anchor anchor = Anchor::top_left;
+  TensorView lengths;  // as in causal.h: where the bottom-right corner of each batch is; or absent
 
   Window() = default;
   Window(int64_t before, int64_t after, Anchor at = Anchor::top_left)
       : left(before), right(after), anchor(at) {}
+  Window(int64_t before, int64_t after, const TensorView& counts)
+      : left(before), right(after), anchor(Anchor::bottom_right), lengths(counts) {}
+  template <TemporaryTensor T>
+  Window(int64_t, int64_t, T&&) = delete;
 
   static const Declaration kDeclaration;
   const Declaration& declaration() const noexcept override { return kDeclaration; }

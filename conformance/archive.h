@@ -1,0 +1,26 @@
+#pragma once
+// Files of a .tar.gz, in memory.
+//
+// Format: POSIX.1-1988 ustar, and GNU tar's records of long names (type 'L'). Regular files and
+// folders are known; anything else is refused. Every header's checksum is compared.
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rapt::conformance {
+
+using Bytes = std::vector<std::byte>;
+
+// What deflated bytes hold. Throws Error(format) for data that are damaged, or larger than
+// `most_bytes`.
+Bytes gunzip(std::span<const std::byte> packed, size_t most_bytes);
+
+// By path, without a leading "./". Throws Error(format).
+std::map<std::string, Bytes> read_tar(std::span<const std::byte> archive);
+
+// Both, of a file. Throws Error(io, format).
+std::map<std::string, Bytes> read_tar_gz(const std::string& path);
+
+}  // namespace rapt::conformance

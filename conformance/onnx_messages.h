@@ -1,0 +1,43 @@
+#pragma once
+// The messages of ONNX that a test of one node needs: a tensor, and a model's only node.
+//
+// Field numbers: onnx.proto of ONNX 1.23. Elements of tensors are read from raw_data, which is what
+// ONNX's own tests use; the typed fields and external data are refused.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rapt/tensor.h"
+
+namespace rapt::conformance {
+
+// TensorProto. Throws Error(format) for bytes that are none, Error(unsupported) for a dtype or a
+// storage that is not read.
+Tensor read_tensor(std::span<const std::byte> bytes);
+
+// AttributeProto, of which one member is set.
+struct Attribute {
+  float real = 0;
+  int64_t integer = 0;
+  std::string text;
+};
+
+// NodeProto. Absent inputs and outputs have the name "".
+struct Node {
+  std::string op_type;
+  std::string domain;  // "": ai.onnx
+  std::vector<std::string> inputs, outputs;
+  std::map<std::string, Attribute> attributes;
+
+  bool has(const std::string& name) const { return attributes.contains(name); }
+  int64_t integer(const std::string& name, int64_t otherwise) const;
+  double real(const std::string& name, double otherwise) const;
+  std::string text(const std::string& name, const std::string& otherwise) const;
+};
+
+// The nodes of ModelProto's graph, in order. Throws Error(format).
+std::vector<Node> read_nodes(std::span<const std::byte> model);
+
+}  // namespace rapt::conformance

@@ -1,0 +1,37 @@
+#pragma once
+// A cache of keys or values with room for `capacity` positions: new rows are written in place,
+// where the tensor lies, before a decoding step attends.
+//
+//   linear    cache[b, ..., starts[b] + i, :] = update[b, ..., i, :]
+//   circular  cache[b, ..., (starts[b] + i) mod capacity, :] = update[b, ..., i, :]
+//
+// ONNX calls it TensorScatter (opset 24), flash-attention does it inside of
+// flash_attn_with_kvcache (cache_seqlens).
+//
+// After a linear write attention takes the mask Lengths(starts + n). After a circular one it takes
+// Lengths(min(starts + n, capacity)): slots then hold the last `capacity` positions in any order,
+// which is all the same to attention without masks that count positions.
+#include <cstdint>
+
+#include "rapt/tensor.h"
+
+namespace rapt {
+
+// What happens at the end of the cache.
+enum class CacheEnd : uint8_t {
+  linear,    // a row beyond it is refused
+  circular,  // rows go on at the beginning, over the oldest ones
+};
+
+// Shapes:
+//   cache   [B, ..., capacity, dim]  any dtype; any strides with which no two elements meet
+//   update  [B, ..., n, dim]         n <= capacity; the cache's dtype, any strides
+//   starts  [B], or any prefix of the leading dimensions, each equal or 1; i64, at least 0. Absent:
+//           0 for all
+//
+// All is checked before the first byte is written. Throws Error(shape, dtype), Error(argument) for
+// a missing or read-only tensor and a start out of range, Error(overlap).
+void write_to_cache(const TensorView& cache, const TensorView& update,
+                    const TensorView& starts = {}, CacheEnd end = CacheEnd::linear);
+
+}  // namespace rapt

@@ -1,0 +1,89 @@
+// A call in the words of a dialect as options.
+#include <string>
+#include <vector>
+
+#include "rapt/dialect.h"
+
+namespace rapt {
+namespace {
+
+// What the project does not have.
+void refuse(const Dialect& d, bool asked, const char* what) {
+  if (asked)
+    throw Error(ErrorCode::unsupported, std::string("dialect ") + d.name + " (" + d.function +
+                                            ") has no " + what + "; use rapt's own options");
+}
+
+[[noreturn]] void fail(const Dialect& d, const std::string& message) {
+  throw Error(ErrorCode::argument, std::string("dialect ") + d.name + ": " + message);
+}
+
+void check(const Dialect& d, const DialectArguments& a) {
+  const bool window = a.window_left || a.window_right;
+  refuse(d, a.mask.defined() && d.mask == MaskPolarity::none, "boolean mask");
+  refuse(d, a.bias.defined() && !d.bias, "bias");
+  refuse(d, window && d.window == WindowCount::none, "window");
+  refuse(d, a.window_right && !d.window_right, "right bound of a window");
+  refuse(d, a.softcap && d.softcap == SoftcapPlace::none, "softcap");
+  refuse(d, a.lengths.defined() && d.lengths == DialectLengths::none, "lengths of keys");
+  refuse(d, a.past != 0 && d.anchor != DialectAnchor::past, "number of past keys");
+  refuse(d, a.anchor.has_value() && d.anchor != DialectAnchor::named, "choice of the anchor");
+  if (a.past < 0) fail(d, "past is " + std::to_string(a.past) + "; expected 0 or more");
+  const int64_t least = d.window == WindowCount::with_self ? 1 : 0;
+  if (a.window_left && *a.window_left < least)
+    fail(d, "window_left is " + std::to_string(*a.window_left) + "; expected " +
+                std::to_string(least) + " or more, absent for no bound");
+  if (a.window_right && *a.window_right < 0)
+    fail(d, "window_right is " + std::to_string(*a.window_right) +
+                "; expected 0 or more, absent for no bound");
+  if (a.past != 0 && a.lengths.defined()) fail(d, "past keys beside lengths; expected one of them");
+}
+
+// Query i sees the keys up to i + o + further, with o where the first query stands.
+Causal diagonal(const Dialect& d, const DialectArguments& a, int64_t further) {
+  Anchor anchor = a.anchor.value_or(Anchor::top_left);
+  if (d.anchor == DialectAnchor::bottom_right) anchor = Anchor::bottom_right;
+  // Lengths move the bottom-right corner; in ONNX's static cache, the end of the past keys.
+  const bool moved = d.lengths == DialectLengths::anchors && a.lengths.defined() &&
+                     (d.anchor == DialectAnchor::past || anchor == Anchor::bottom_right);
+  return moved ? Causal(a.lengths, further) : Causal(anchor, a.past + further);
+}
+
+}  // namespace
+
+DialectOptions::DialectOptions(const Dialect& d, const DialectArguments& a) {
+  check(d, a);
+  options_.scale = a.scale;
+  if (!a.scale && d.scale == DialectScale::one) options_.scale = 1;
+  options_.bias = a.bias;
+  if (a.softcap) {
+    softcap_.cap = *a.softcap;
+    options_.scores = {softcap_};
+  }
+
+  std::vector<const Mask*> masks;
+  if (a.mask.defined()) {
+    given_.allowed = a.mask;
+    if (d.mask == MaskPolarity::true_attends)
+      masks.push_back(&given_);
+    else
+      masks.push_back(&not_given_);
+  }
+  // Both bounds of a window are diagonals.
+  if (a.causal || a.window_right) {
+    last_ = diagonal(d, a, a.causal ? 0 : *a.window_right);
+    masks.push_back(&last_);
+  }
+  if (a.window_left) {
+    const int64_t neighbours = *a.window_left - (d.window == WindowCount::with_self ? 1 : 0);
+    before_ = diagonal(d, a, -neighbours - 1);
+    masks.push_back(&not_before_);
+  }
+  if (a.lengths.defined()) {
+    lengths_.lengths = a.lengths;
+    masks.push_back(&lengths_);
+  }
+  options_.masks = masks;
+}
+
+}  // namespace rapt

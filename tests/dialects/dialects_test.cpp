@@ -1,0 +1,242 @@
+// Every dialect against the numbers that its project computes (recorded_dialects.h, written by
+// record_dialects.py), or, where it needs a GPU, against the pairs that its documentation shows.
+#include "rapt/dialect.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "laws/expect_error.h"
+#include "rapt/attention.h"
+#include "recorded_dialects.h"
+
+namespace {
+
+using namespace rapt;
+using laws::expect_error;
+
+constexpr int64_t kQueries = 3, kKeys = 4, kDim = 4;
+
+struct Results {
+  std::vector<float> output;  // [3, 4]: the values are the identity, so these are the weights
+  std::vector<float> lse;     // [3]
+};
+
+// The recorded problem in the words of a dialect, its results as the dialect has them.
+Results results(const char* name, const DialectArguments& words) {
+  const Dialect& d = dialect(name);
+  const DialectOptions call(d, words);
+  AttentionResult result = scaled_dot_product_attention(
+      TensorView(recorded::query, {1, kQueries, kDim}), TensorView(recorded::key, {1, kKeys, kDim}),
+      TensorView(recorded::value, {1, kKeys, kDim}), call.options());
+  translate_results(d, result.state(), TensorView(recorded::value, {1, kKeys, kDim}));
+  const auto output = result.output.values<float>(), lse = result.statistic.values<float>();
+  return {{output.begin(), output.end()}, {lse.begin(), lse.end()}};
+}
+
+// Both sides round: a few units in the last place of weights up to 1.
+void expect_weights(const char* name, const DialectArguments& words, const float* expected) {
+  const Results got = results(name, words);
+  for (size_t i = 0; i < kQueries * kKeys; ++i) {
+    if (std::isnan(expected[i]))
+      EXPECT_TRUE(std::isnan(got.output[i])) << name << " " << i;
+    else
+      EXPECT_NEAR(got.output[i], expected[i], 2e-6) << name << " " << i;
+  }
+}
+
+const TensorView kMask(recorded::allowed, {kQueries, kKeys});
+const TensorView kBias(recorded::bias, {kQueries, kKeys});
+const int64_t kThree[] = {3};
+const TensorView kLengths(kThree, {1});
+
+TEST(Dialects, PyTorch) {
+  expect_weights("pytorch", {.causal = true}, recorded::pytorch_causal);
+  expect_weights("pytorch", {.mask = kMask}, recorded::pytorch_mask);
+  expect_weights("pytorch", {.scale = 0.25, .bias = kBias}, recorded::pytorch_bias);
+}
+
+TEST(Dialects, PyTorchMultiheadAttention) {
+  bool masked[kQueries * kKeys];
+  for (size_t i = 0; i < kQueries * kKeys; ++i) masked[i] = !recorded::allowed[i];
+  const bool padding[] = {false, true, false, true};
+  expect_weights("pytorch-mha", {.causal = true}, recorded::mha_causal);
+  expect_weights("pytorch-mha", {.mask = TensorView(masked, {kQueries, kKeys})},
+                 recorded::mha_mask);
+  expect_weights("pytorch-mha", {.mask = TensorView(padding, {1, kKeys})}, recorded::mha_padding);
+}
+
+TEST(Dialects, Jax) {
+  expect_weights("jax", {.causal = true}, recorded::jax_causal);
+  expect_weights("jax", {.window_left = 1, .window_right = 0}, recorded::jax_window);
+  expect_weights("jax", {.mask = kMask}, recorded::jax_mask);
+  expect_weights("jax", {.bias = kBias}, recorded::jax_bias);
+  expect_weights("jax", {.lengths = kLengths}, recorded::jax_lengths);
+}
+
+TEST(Dialects, Onnx) {
+  expect_weights("onnx", {.causal = true}, recorded::onnx_causal);
+  expect_weights("onnx", {.causal = true, .past = 1}, recorded::onnx_past);
+  expect_weights("onnx", {.mask = kMask}, recorded::onnx_mask);
+  expect_weights("onnx", {.causal = true, .window_left = 1, .past = 1}, recorded::onnx_window);
+  expect_weights("onnx", {.lengths = kLengths}, recorded::onnx_lengths);
+  expect_weights("onnx", {.causal = true, .lengths = kLengths}, recorded::onnx_causal_lengths);
+  // As recorded: the bias, and -inf where the mask forbids; its second row is all allowed.
+  float bias[kQueries * kKeys];
+  for (size_t i = 0; i < kQueries * kKeys; ++i)
+    bias[i] = recorded::allowed[i] || i / kKeys == 1 ? recorded::bias[i] : -INFINITY;
+  expect_weights("onnx", {.bias = TensorView(bias, {kQueries, kKeys}), .softcap = recorded::cap},
+                 recorded::onnx_softcap);
+}
+
+TEST(Dialects, HuggingFace) {
+  expect_weights("huggingface", {.causal = true, .past = 1}, recorded::hf_causal);
+  expect_weights("huggingface", {.causal = true, .window_left = 2, .past = 1}, recorded::hf_window);
+  expect_weights("huggingface", {.causal = true, .softcap = recorded::cap, .past = 1},
+                 recorded::hf_softcap);
+  expect_weights("huggingface", {.mask = kMask}, recorded::hf_mask);
+}
+
+// Which pairs a call sees, as rows of 0 and 1.
+std::string pairs(const char* name, const DialectArguments& words, int64_t q_len, int64_t k_len) {
+  const DialectOptions call(dialect(name), words);
+  const float one = 1;
+  const TensorView query(&one, {1, q_len, 1}, {0, 0, 0}), key(&one, {1, k_len, 1}, {0, 0, 0});
+  AttentionOptions options = call.options();
+  options.weights.emplace();
+  const AttentionResult result = scaled_dot_product_attention(query, key, key, options);
+  std::string text;
+  for (int64_t i = 0; i < q_len; ++i, text += ' ')
+    for (int64_t j = 0; j < k_len; ++j)
+      text += result.weights.values<float>()[static_cast<size_t>(i * k_len + j)] > 0 ? '1' : '0';
+  return text;
+}
+
+// The examples of flash_attn_func's docstring, and its window: query i sees the keys
+// [i + seqlen_k - seqlen_q - left, i + seqlen_k - seqlen_q + right].
+TEST(Dialects, FlashAttention) {
+  EXPECT_EQ(pairs("flash-attn", {.causal = true}, 2, 5), "11110 11111 ");
+  EXPECT_EQ(pairs("flash-attn", {.causal = true}, 5, 2), "00 00 00 10 11 ");
+  EXPECT_EQ(pairs("flash-attn", {.window_left = 1, .window_right = 0}, 2, 5), "00110 00011 ");
+  EXPECT_EQ(pairs("flash-attn", {.window_left = 0, .window_right = 1}, 3, 4), "0110 0011 0001 ");
+  EXPECT_EQ(pairs("flash-attn", {.causal = true, .window_left = 2}, 2, 5), "01110 00111 ");
+  // The softcap comes before masks: masked keys get nothing of it.
+  EXPECT_EQ(pairs("flash-attn", {.causal = true, .softcap = 2}, 2, 3), "110 111 ");
+  EXPECT_EQ(pairs("flash-attn", {.lengths = kLengths}, 1, 5), "11100 ");
+  // flash_attn_with_kvcache: causal and window end at cache_seqlens.
+  EXPECT_EQ(pairs("flash-attn", {.causal = true, .lengths = kLengths}, 2, 5), "11000 11100 ");
+  EXPECT_EQ(pairs("flash-attn", {.window_left = 1, .window_right = 1, .lengths = kLengths}, 2, 5),
+            "11100 01100 ");
+}
+
+// "If the row of the mask is all zero, the output will be zero"; its lse is +inf.
+TEST(Dialects, RowsWithoutKeys) {
+  const auto of_empty_row = [](const char* name) {
+    const Dialect& d = dialect(name);
+    const float one = 1, value[] = {1, 2, 4, 6};  // two heads of two keys
+    const bool none[] = {false, false};
+    const Boolean nothing(TensorView(none, {1, 2}));
+    AttentionOptions options{.masks = {&nothing}};
+    // Four query heads share two value heads, in batches of one.
+    AttentionResult result = scaled_dot_product_attention(
+        TensorView(&one, {1, 4, 1, 1}, {0, 0, 0, 0}), TensorView(&one, {1, 2, 2, 1}, {0, 0, 0, 0}),
+        TensorView(value, {1, 2, 2, 1}), options);
+    translate_results(d, result.state(), TensorView(value, {1, 2, 2, 1}));
+    const auto output = result.output.values<float>();
+    EXPECT_EQ(output.size(), 4u);
+    return std::array<float, 3>{output[0], output[3], result.statistic.values<float>()[3]};
+  };
+  using Row = std::array<float, 3>;
+  EXPECT_EQ(of_empty_row("flash-attn"), (Row{0, 0, INFINITY}));
+  EXPECT_EQ(of_empty_row("flashinfer"), (Row{0, 0, -INFINITY}));
+  EXPECT_EQ(of_empty_row("jax"), (Row{1.5f, 5, -2.38197633e38f}));
+  EXPECT_EQ(of_empty_row("huggingface"), (Row{1.5f, 5, -INFINITY}));
+  EXPECT_EQ(of_empty_row("cudnn"), (Row{0, 0, -INFINITY}));
+  const Row mha = of_empty_row("pytorch-mha");
+  EXPECT_TRUE(std::isnan(mha[0]) && std::isnan(mha[1]));
+}
+
+// diagonal_alignment, and bounds that count the diagonal itself on the left:
+// left_bound 1 and right_bound 0 leave the diagonal alone.
+TEST(Dialects, Cudnn) {
+  const auto top = Anchor::top_left, bottom = Anchor::bottom_right;
+  EXPECT_EQ(pairs("cudnn", {.window_right = 0}, 2, 4), "1000 1100 ");
+  EXPECT_EQ(pairs("cudnn", {.causal = true, .anchor = bottom}, 2, 4), "1110 1111 ");
+  EXPECT_EQ(pairs("cudnn", {.window_left = 1, .window_right = 0, .anchor = top}, 2, 4),
+            "1000 0100 ");
+  EXPECT_EQ(pairs("cudnn", {.window_left = 2, .window_right = 1, .anchor = bottom}, 2, 4),
+            "0111 0011 ");
+  EXPECT_EQ(pairs("cudnn", {.causal = true, .lengths = kLengths}, 4, 4), "1000 1100 1110 1110 ");
+  EXPECT_EQ(pairs("cudnn", {.causal = true, .lengths = kLengths, .anchor = bottom}, 2, 4),
+            "1100 1110 ");
+  // attn_scale is 1 where none is given.
+  EXPECT_EQ(DialectOptions(dialect("cudnn"), {}).options().scale, 1);
+  EXPECT_FALSE(DialectOptions(dialect("pytorch"), {}).options().scale.has_value());
+}
+
+// The lse in base 2; window_left counts neighbours, from the bottom-right corner.
+TEST(Dialects, FlashInfer) {
+  EXPECT_EQ(pairs("flashinfer", {.causal = true, .window_left = 1}, 2, 4), "0110 0011 ");
+  const Results two = results("flashinfer", {.mask = kMask}), e = results("jax", {.mask = kMask});
+  for (const size_t i : {0u, 2u})
+    EXPECT_NEAR(two.lse[i], e.lse[i] / std::log(2.0), 1e-6 * std::abs(two.lse[i]));
+  EXPECT_EQ(two.lse[1], -INFINITY);
+}
+
+TEST(Dialects, LayoutsAreViewed) {
+  const float x[24] = {};
+  const TensorView view(x, {1, 2, 3, 4});  // [B, n, H, d]
+  EXPECT_EQ(to_string(heads_first(dialect("flash-attn"), view).dims()), "[1, 3, 2, 4]");
+  EXPECT_EQ(to_string(heads_first(dialect("pytorch"), view).dims()), "[1, 2, 3, 4]");
+  expect_error(ErrorCode::shape, {"three"}, [&] {
+    heads_first(dialect("jax"), TensorView(x, {6, 4}));
+  });
+}
+
+// Results of 16 bits, and f64, keep their type.
+TEST(Dialects, RowsWithoutKeysOfOtherTypes) {
+  const bool none[] = {false};
+  const Boolean nothing(TensorView(none, {1, 1}));
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f64}) {
+    const uint64_t zeros = 0;
+    const int64_t dims[] = {2, 1};
+    const TensorView x(const_cast<uint64_t*>(&zeros), dtype, dims, std::vector<int64_t>{0, 0},
+                       true);
+    AttentionOptions options{.masks = {&nothing}};
+    AttentionResult result = scaled_dot_product_attention(x, x, x, options);
+    translate_results(dialect("pytorch-mha"), result.state(), {});
+    const void* first = result.output.data();
+    const double got = dtype == DType::f64    ? *static_cast<const double*>(first)
+                       : dtype == DType::bf16 ? *static_cast<const BFloat16*>(first)
+                                              : *static_cast<const Float16*>(first);
+    EXPECT_TRUE(std::isnan(got)) << name_of(dtype);
+  }
+}
+
+TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
+  const auto refused = [](const char* name, const DialectArguments& words, const char* what,
+                          ErrorCode code = ErrorCode::unsupported) {
+    expect_error(code, {name, what}, [&] { DialectOptions(dialect(name), words); });
+  };
+  refused("flash-attn", {.mask = kMask}, "boolean mask");
+  refused("flash-attn", {.bias = kBias}, "bias");
+  refused("pytorch", {.window_left = 1}, "window");
+  refused("huggingface", {.window_right = 1}, "right bound");
+  refused("jax", {.softcap = 30}, "softcap");
+  refused("pytorch", {.lengths = kLengths}, "lengths");
+  refused("flash-attn", {.past = 1}, "past");
+  refused("jax", {.anchor = Anchor::bottom_right}, "anchor");
+  refused("onnx", {.lengths = kLengths, .past = 1}, "one of them", ErrorCode::argument);
+  refused("onnx", {.past = -1}, "past is -1", ErrorCode::argument);
+  refused("huggingface", {.window_left = 0}, "1 or more", ErrorCode::argument);
+  refused("jax", {.window_left = -1}, "absent for no bound", ErrorCode::argument);
+  refused("jax", {.window_right = -1}, "absent for no bound", ErrorCode::argument);
+  expect_error(ErrorCode::unknown_name, {"did you mean flash-attn", "Known: pytorch"},
+               [] { dialect("flash_attn"); });
+  expect_error(ErrorCode::argument, {"statistic"},
+               [] { translate_results(dialect("jax"), {}, {}); });
+}
+
+}  // namespace
