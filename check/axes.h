@@ -53,8 +53,8 @@ inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", 
 inline constexpr std::string_view kScore[] = {"none",  "softcap", "head_scale", "log_n",
                                               "alibi", "t5_bias", "two"};
 inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // behind "none", before "two"
-inline constexpr std::string_view kNormalizer[] = {"softmax", "softmax_plus_one", "sigmoid",
-                                                   "relu"};
+inline constexpr std::string_view kNormalizer[] = {"softmax", "softmax_plus_one", "sigmoid", "relu",
+                                                   "softmax_with_sink"};
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
 inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
                                               "long query", "wide",  "narrow value", "empty"};
@@ -114,6 +114,10 @@ inline constexpr Conflict kConflicts[] = {
      {kCaptureAxis, "entropy"},
      "weights are no distribution"},
     {{kNormalizerAxis, "softmax_plus_one"}, {kCaptureAxis, "all"}, "entropy is among all"},
+    {{kNormalizerAxis, "softmax_with_sink"},
+     {kCaptureAxis, "entropy"},
+     "weights are no distribution"},
+    {{kNormalizerAxis, "softmax_with_sink"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kNormalizerAxis, "sigmoid"}, {kCaptureAxis, "entropy"}, "weights are no distribution"},
     {{kNormalizerAxis, "sigmoid"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kNormalizerAxis, "relu"}, {kCaptureAxis, "entropy"}, "weights are no distribution"},

@@ -226,6 +226,9 @@ class Sums {
     if (row.forward->head != head_) enter(row.forward->head);
     const int64_t i = row.forward->index;
     const Real *query = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
+    sums_.normalizer +=
+        std::visit([&](const auto& n) { return n.d_number(row.forward->statistic, row.delta); },
+                   row.forward->normalizer);
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Real* key = row.inputs->key_row(j);
@@ -293,10 +296,7 @@ void for_each_gradient_row(const Problem& p, const Incoming& in, const Sample& s
                            const std::function<void(const GradientRow<Real>&)>& visit) {
   const Sizes sizes = sizes_of(p);
   RowOfGradients<Real> gradients(p, in, sizes);
-  for_each_row<Real>(p, sample, [&](const Row<Real>& row) {
-    const GradientRow<Real>& gradient = gradients.of(row);
-    if (!gradient.keys.empty()) visit(gradient);
-  });
+  for_each_row<Real>(p, sample, [&](const Row<Real>& row) { visit(gradients.of(row)); });
 }
 
 template <class Real>

@@ -15,6 +15,7 @@
 //   d_value(j)  = sum_i k p d_output(i)       d_bias   = sum dS over what shares the element
 //   d_scale     = sum dZ query . key
 //   d_number    = sum dS df/dnumber           of every number of a score
+//   d_sink      = - sum_i e^(sink - lse) delta
 //
 // These are p, delta and dS of softmax; other normalisers have their own (reference_normalizer.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
@@ -97,7 +98,7 @@ struct Places {
 };
 Places places_of(const rapt::TensorView& t, int64_t head, const Sizes& sizes);
 
-// Calls visit(row) for the rows of the sample that see a key.
+// Calls visit(row) for the rows of the sample, also those that see no key.
 template <class Real>
 void for_each_gradient_row(const Problem& problem, const Incoming& incoming, const Sample& sample,
                            const std::function<void(const GradientRow<Real>&)>& visit);
@@ -111,6 +112,7 @@ struct Gradients {
   std::vector<Real> bias;   // as the bias; empty without one
   Real scale = 0;
   std::vector<Real> numbers;  // of all scores, in their order, as d_score_parameters
+  Real normalizer = 0;        // of the normaliser's parameter, as d_normalizer_parameters
 };
 // Calls also(row), if it is there, as for_each_gradient_row() does.
 template <class Real>

@@ -38,11 +38,20 @@ TensorView with_stride_0(TensorView view, const Side& side) {
   return view;
 }
 
+// The library's normaliser. A number in the text that the library takes as a tensor becomes one of
+// a single number.
+rapt::MadeNormalizer made(Normalizer normalizer, std::vector<Tensor>& numbers) {
+  if (has_gradient(normalizer)) normalizer = of_length(normalizer, 0);  // its default written out
+  return rapt::make_normalizer(to_string(normalizer), [&](std::string_view text) {
+    numbers.push_back(filled(DType::f64, {}, std::stod(std::string(text))));
+    return numbers.back().view();
+  });
+}
+
 }  // namespace
 
 Case::Case(Descriptor drawn)
-    : descriptor(std::move(drawn)),
-      normalizer(rapt::make_normalizer(to_string(descriptor.normalizer))) {
+    : descriptor(std::move(drawn)), normalizer(made(descriptor.normalizer, normalizer_numbers)) {
   Random random(descriptor.seed);
   draw_inputs(random);
   for (MaskSpec& mask : descriptor.masks) {

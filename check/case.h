@@ -25,6 +25,7 @@ class Case {
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> mask_pointers;
   std::vector<rapt::MadeScore> scores;
+  std::vector<Tensor> normalizer_numbers;
   rapt::MadeNormalizer normalizer;
   rapt::AttentionOptions options;  // over the dense tensors, without captures
 

@@ -37,6 +37,9 @@ Comparison compare(const GradientCase& g, const rapt::Gradients& got) {
   const Dims numbers = {count_of_numbers(d.scores)};
   tensor("d_score_parameters", got.d_score_parameters, request.score_parameters, DType::f64,
          numbers, expected.numbers);
+  const Dims one = {1};
+  tensor("d_normalizer_parameters", got.d_normalizer_parameters, request.normalizer_parameters,
+         DType::f64, one, expected.normalizer);
   return comparison;
 }
 

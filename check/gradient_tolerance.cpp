@@ -79,10 +79,17 @@ class GradientFloors {
     if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
     scale += square(scale_linear);
     for (size_t n = 0; n < numbers.size(); ++n) numbers[n] += square(numbers_linear[n]);
+    const Row<Wide>& forward = *row.forward;
+    normalizer += square(std::visit(
+        [&](const auto& n) {
+          return n.d_number_error(static_cast<double>(forward.statistic), number(row.delta), delta_,
+                                  Off{forward.score_error * kEpsilon, kEpsilon});
+        },
+        forward.normalizer));
   }
 
   std::vector<long double> query, key, value, bias, numbers;  // squares of what rows add
-  long double scale = 0;
+  long double scale = 0, normalizer = 0;
 
   // Of one element of query, key or value: the root, and the rounding to its dtype.
   double stored(long double squares, double factor, Wide truth) const {
@@ -125,14 +132,14 @@ class GradientFloors {
       weighted += weight_errors_[x] * d_weight;
       squares += weight * d_weight * (weight * d_weight);
     }
-    const double delta = weighted + sum_ * number(row.output_terms) +
-                         output_roundoff_ * number(row.output_squares) +
-                         weight_roundoff_ * std::sqrt(squares) + kEpsilon * number(row.given_terms);
+    delta_ = weighted + sum_ * number(row.output_terms) +
+             output_roundoff_ * number(row.output_squares) + weight_roundoff_ * std::sqrt(squares) +
+             kEpsilon * number(row.given_terms);
     ds_.clear();
     dz_.clear();
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double difference = number(row.d_weights[x] - row.delta);
-      const PairErrors of{weight_errors_[x], sum_ * number(row.value_terms[x]), delta};
+      const PairErrors of{weight_errors_[x], sum_ * number(row.value_terms[x]), delta_};
       const double ds =
           std::visit(
               [&](const auto& n) {
@@ -155,6 +162,7 @@ class GradientFloors {
   Places query_, key_, value_, bias_;
   bool bias_per_row_ = false;
   // Of the current row:
+  double delta_ = 0;                             // its error
   std::vector<double> weight_errors_, ds_, dz_;  // of the visible keys
 };
 
@@ -188,6 +196,10 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
   fill(e.numbers, truth.numbers, plain.numbers);
   for (const long double squares : floors.numbers)
     e.numbers.floor.push_back(static_cast<double>(std::sqrt(squares)) + floors.tiny());
+  if (has_gradient(p.normalizer)) {
+    fill(e.normalizer, {truth.normalizer}, {plain.normalizer});
+    e.normalizer.floor = {static_cast<double>(std::sqrt(floors.normalizer)) + floors.tiny()};
+  }
   return e;
 }
 

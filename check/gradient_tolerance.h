@@ -35,6 +35,7 @@ struct GradientExpectations {
   Expectation bias;               // as the bias; empty without one
   Expectation scale;              // [1]
   Expectation numbers;            // [numbers] of all scores; empty without
+  Expectation normalizer;         // [1]; empty where its parameter has no gradient
 };
 
 // Runs the reference in the problem's dtype and in the next larger type. With a sample: of the loss

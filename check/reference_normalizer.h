@@ -13,6 +13,8 @@
 //                        d_output . output + sum_j p d_weights - d_statistic
 //   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
 //
+//   d_number(statistic, delta)   what a row gives to the gradient of the parameter, if it has one
+//
 // over numbers T: a Real (float, double, long double), or one that knows how it moves (moving.h),
 // which has exp(), log(), inverse(), value_of(), positive_part() and is_positive(), too. And how
 // far off the dtype may be:
@@ -21,6 +23,7 @@
 //   statistic_error(statistic, off)
 //   weight_error_again(score, weight, statistic, off)   of weight(): the statistic was stored
 //   d_score_error(score, weight, difference, of, off)   difference = d_weight - delta
+//   d_number_error(statistic, delta, error of delta, off)
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -84,11 +87,15 @@ Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
 
 namespace check {
 
-using Normalizer =
-    std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference, ReluReference>;
+using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference,
+                                ReluReference, SoftmaxWithSinkReference>;
 
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);
+}
+// Does a parameter have a gradient?
+inline bool has_gradient(const Normalizer& normalizer) {
+  return std::holds_alternative<SoftmaxWithSinkReference>(normalizer);
 }
 inline bool has_statistic(const Normalizer& normalizer) {
   return std::visit([](const auto& n) { return n.kHasStatistic; }, normalizer);

@@ -25,6 +25,12 @@ struct SigmoidReference {
   }
 
   template <class T>
+  T d_number(const T&, const T&) const {
+    return T(0);
+  }
+  double d_number_error(double, double, double, const Off&) const { return 0; }
+
+  template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
     Weighed<T> row;
     for (const T& score : scores) row.powers.push_back(weight(score, row.statistic));

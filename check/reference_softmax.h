@@ -22,13 +22,20 @@ struct SoftmaxFamily {
   static constexpr std::array<NormalizerParameter<Self>, 0> kParameters = {};
   bool operator==(const SoftmaxFamily&) const = default;
 
-  Self of_length(int64_t) const { return static_cast<const Self&>(*this); }
+  // No parameter has a gradient.
+  template <class T>
+  T d_number(const T&, const T&) const {
+    return T(0);
+  }
+  double d_number_error(double, double, double, const Off&) const { return 0; }
+
+  Self of_length(int64_t) const { return self(); }
 
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
     using Real = decltype(value_of(T()));
     using std::exp, std::log;
-    const auto null_score = static_cast<Real>(Self::kNullScore);
+    const auto null_score = static_cast<Real>(self().null_score());
     Real most = null_score;
     for (const T& s : scores)
       if (!(value_of(s) <= most)) most = value_of(s);  // a NaN becomes the maximum
@@ -70,16 +77,42 @@ struct SoftmaxFamily {
                        const Off&) const {
     return of.weight * std::abs(difference) + weight * (of.d_weight + of.delta);
   }
+
+ private:
+  const Self& self() const { return static_cast<const Self&>(*this); }
 };
 
 struct SoftmaxReference : SoftmaxFamily<SoftmaxReference> {
   static constexpr std::string_view kName = "softmax";
-  static constexpr double kNullScore = -std::numeric_limits<double>::infinity();  // no such key
+  static double null_score() { return -std::numeric_limits<double>::infinity(); }  // no such key
 };
 
 struct SoftmaxPlusOneReference : SoftmaxFamily<SoftmaxPlusOneReference> {
   static constexpr std::string_view kName = "softmax_plus_one";
-  static constexpr double kNullScore = 0;
+  static double null_score() { return 0; }
+};
+
+// The null score is a parameter: one sink for all heads, which has a gradient.
+struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
+  static constexpr std::string_view kName = "softmax_with_sink";
+  std::optional<double> sink;
+  static constexpr std::array<NormalizerParameter<SoftmaxWithSinkReference>, 1> kParameters = {
+      {{"sink", &SoftmaxWithSinkReference::sink, -1e30, 1e30, false}}};
+  bool operator==(const SoftmaxWithSinkReference&) const = default;
+  double null_score() const { return sink.value_or(0); }
+  SoftmaxWithSinkReference of_length(int64_t) const { return {{}, null_score()}; }
+
+  // What a row gives to the gradient of the sink: - p delta, with p the sink's weight.
+  template <class T>
+  T d_number(const T& statistic, const T& delta) const {
+    using std::exp;
+    return -(exp(T(static_cast<decltype(value_of(T()))>(null_score())) - statistic) * delta);
+  }
+  double d_number_error(double statistic, double delta, double delta_error, const Off& off) const {
+    const double away = std::abs(null_score() - statistic), weight = std::exp(-away);
+    const double relative = statistic_error(statistic, off) + (2 + away) * off.epsilon;
+    return weight * (relative * std::abs(delta) + delta_error);
+  }
 };
 
 }  // namespace check

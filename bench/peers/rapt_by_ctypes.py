@@ -65,7 +65,8 @@ class CGradients(Sized):
     _fields_ = [("size", c_size_t), ("d_query", POINTER(CTensor)), ("d_key", POINTER(CTensor)),
                 ("d_value", POINTER(CTensor)), ("d_bias", POINTER(CTensor)),
                 ("d_scale", POINTER(CTensor)), ("d_score_parameters", POINTER(CTensor)),
-                ("passes", c_int32), ("reserved", c_int32)]
+                ("passes", c_int32), ("reserved", c_int32),
+                ("d_normalizer_parameters", POINTER(CTensor))]
 
 
 class CContext(Sized):

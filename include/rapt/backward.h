@@ -55,9 +55,10 @@ struct BackwardRequest {
   bool query = true, key = true, value = true;
   bool bias = false;                // only with options.bias
   bool scale = false;               // also where the scale is the default one
-  bool score_parameters = false;    // the real ones of options.scores: softcap's cap
+  bool score_parameters = false;    // of options.scores: softcap's cap, slopes of all heads
   std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
   BackwardPasses passes = BackwardPasses::one;
+  bool normalizer_parameters = false;  // those of options.normalizer: the logits of sinks
 };
 
 // What the forward pass left and what comes from behind it. `state.output` and `state.statistic`
@@ -78,14 +79,17 @@ struct GradientOutputs {
   TensorView d_value = {};
   TensorView d_bias = {};   // the shape of the bias; f32, or f64 for f64
   TensorView d_scale = {};  // [] f64
-  // [parameters] f64, in the order of options.scores and, within one, of its real parameters
+  // [parameters] f64, in the order of options.scores and, within one, of its real parameters and
+  // tensors with numbers per head (head_numbers.h), these row-major
   TensorView d_score_parameters = {};
+  TensorView d_normalizer_parameters = {};  // [parameters] f64, likewise of options.normalizer
 };
 
 // What the simple call returns; those that were not asked for are absent.
 struct Gradients {
   Tensor d_query, d_key, d_value, d_bias, d_scale;  // as GradientOutputs; if wanted
   Tensor d_score_parameters;                        // as GradientOutputs; if wanted
+  Tensor d_normalizer_parameters;                   // as GradientOutputs; if wanted
 };
 
 // Bytes of workspace that the backward pass takes. Throws as plan() and as the call.

@@ -237,6 +237,8 @@ typedef struct rapt_gradients {
   const rapt_tensor* d_score_parameters;
   rapt_backward_passes passes;  // RAPT_BACKWARD_ONE_PASS
   int32_t reserved;             // 0
+  // [parameters] f64: of the parameters of the options' normaliser
+  const rapt_tensor* d_normalizer_parameters;
 } rapt_gradients;
 
 // Stops a running call from another thread or from a signal handler.

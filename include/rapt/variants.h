@@ -7,6 +7,7 @@
 #include "rapt/normalizer/sigmoid.h"
 #include "rapt/normalizer/softmax.h"
 #include "rapt/normalizer/softmax_plus_one.h"
+#include "rapt/normalizer/softmax_with_sink.h"
 #include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
 #include "rapt/score/log_n.h"
@@ -35,6 +36,6 @@ using Masks =
 using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
-using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu>;
+using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink>;
 
 }  // namespace rapt

@@ -28,7 +28,8 @@ const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>
 }
 
 template <class E>
-Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options) {
+Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
+                            bool wants_normalizer) {
   const KernelTable<E>& table = kernels<E>();
   const RouteKernels<E>& route = route_of(p, table, options);
   const NormalizerKernels<E>& normalizer =
@@ -37,6 +38,10 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options) {
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
                                             " has no backward pass");
+  if (wants_normalizer && !normalizer.backward_rows)
+    throw Error(ErrorCode::unsupported, std::string("the parameters of normalizer ") +
+                                            options.normalizer.declaration->name +
+                                            " have no gradients");
   for (const ScoreRef& score : options.scores)
     if (!table.scores[score.index].backward)
       throw Error(ErrorCode::unsupported,
@@ -71,7 +76,7 @@ struct Prepared {
            const TensorView& value, const AttentionOptions& options, const BackwardRequest& request,
            const Context& context)
       : wanted(wanted_gradients(p, options, request)),
-        kernels(backward_kernels<E>(p, options)),
+        kernels(backward_kernels<E>(p, options, wanted.normalizer)),
         plan(make_plan(p, query, key, value, options, context)),
         layout(backward_layout(p, wanted, plan, options, kernels, Visible::slots(options.masks),
                                sizeof(QueryTile<E>))) {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "attention/resources.h"
-#include "attention/score_numbers.h"
 #include "attention/score_tiles.h"
 #include "attention/tangents.h"
+#include "attention/variant_numbers.h"
 #include "attention/visible.h"
 #include "attention/written.h"
 
@@ -201,6 +201,9 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
                        const OutputTangents& output_tangents, const BackwardRequest& request,
                        const Context& context) {
   const WantedGradients wanted = wanted_gradients(p, options, request);
+  if (wanted.normalizer)
+    fail(ErrorCode::unsupported,
+         "tangents of the gradients of the normaliser's parameters: they stand still here");
   TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
   in.primal = check_gradient_inputs(p, options, inputs);
   if (const TensorView& view = output_tangents.d_output; view.defined())

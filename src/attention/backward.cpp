@@ -143,6 +143,9 @@ void add_cells(const BackwardCall<E>& call) {
                               head * plan.cells_per_head * call.wanted.head_numbers,
                           call.targets);
   }
+  if (call.targets.normalizer)
+    add_normalizer_numbers(p, call.options.normalizer, call.wanted, plan.cells_per_head,
+                           call.template at<double>(call.layout.normalizer_sums), call.targets);
   const Operand& bias = call.targets.bias;
   if (!call.layout.bias_sums || !bias.data) return;
   int64_t index[kMaxRank];
@@ -184,6 +187,7 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
   };
   clear(layout.scale_sums, 1);
   clear(layout.score_sums, call.wanted.head_numbers);
+  clear(layout.normalizer_sums, call.wanted.normalizer_head_numbers);
   clear(layout.bias_sums, 1);
   change_keys(call.scores, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);

@@ -251,6 +251,9 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scale_sums = place(wanted.scale, {p.heads, plan.cells_per_head}, sizeof(double));
   layout.score_sums =
       place(wanted.scores, {p.heads, plan.cells_per_head, wanted.head_numbers}, sizeof(double));
+  layout.normalizer_sums =
+      place(wanted.normalizer, {p.heads, plan.cells_per_head, wanted.normalizer_head_numbers},
+            sizeof(double));
   layout.bias_sums = place(bias_number, {p.heads, plan.cells_per_head}, sizeof(double));
 
   const auto stored = static_cast<size_t>(size_of(p.dtype));
@@ -291,7 +294,9 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.bits = place(true, {cut.tiles, t.block_keys}, sizeof(uint64_t));
   const auto scores = static_cast<int64_t>(options.scores.size());
   layout.before = place(scores > 0, {scores + 1, tile_scores}, sizeof(E));
-  layout.parameter_sums = place(scores > 0, {wanted.head_numbers, tile}, sizeof(E));
+  layout.parameter_sums =
+      place(scores > 0 || wanted.normalizer,
+            {std::max(wanted.head_numbers, wanted.normalizer_head_numbers), tile}, sizeof(E));
   layout.other_weights = place(true, {tile_scores}, sizeof(E));
   layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
   layout.d_output_rows_t = place(rounds, {p.value_dim, tile}, sizeof(E));

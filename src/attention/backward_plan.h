@@ -81,14 +81,15 @@ int64_t first_head(const Problem& problem, const BackwardPlan& plan, int64_t com
 // Byte offsets as in ScratchLayout; 0 for what a call does not need.
 struct BackwardLayout {
   // Once per call.
-  size_t heads;         // [component_heads] ComponentHead
-  size_t head_scratch;  // [component_heads] int64
-  size_t cell_starts;   // [sequences + 1] int64: cells of a head before each sequence
-  size_t deltas;        // [heads][q_len] E, of two passes
-  size_t scale_sums;    // [heads][cells] double
-  size_t score_sums;    // [heads][cells][parameters] double
-  size_t bias_sums;     // [heads][cells] double: of a bias with one number per head
-  size_t slots;         // of components at work; the next is slot_bytes further
+  size_t heads;            // [component_heads] ComponentHead
+  size_t head_scratch;     // [component_heads] int64
+  size_t cell_starts;      // [sequences + 1] int64: cells of a head before each sequence
+  size_t deltas;           // [heads][q_len] E, of two passes
+  size_t scale_sums;       // [heads][cells] double
+  size_t score_sums;       // [heads][cells][parameters] double
+  size_t normalizer_sums;  // [heads][cells][normaliser's numbers] double
+  size_t bias_sums;        // [heads][cells] double: of a bias with one number per head
+  size_t slots;            // of components at work; the next is slot_bytes further
   // Once per component at work, in one pass. A matrix of sums per slot of the plan.
   size_t query_t;        // tiles [head_dim][queries] of the route's elements
   size_t changed_query;  // [queries][head_dim] of the inputs' dtype, where rows change

@@ -42,7 +42,8 @@ class BackwardWorker {
     for_each_unit(part, [&](Positions unit) {
       const int64_t at = unit.start;
       tiles_.pack_unit(unit, query_t(at), changed_query(at), d_output_t(at),
-                       array(layout_.statistic) + at, array(layout_.delta) + at, true);
+                       array(layout_.statistic) + at, array(layout_.delta) + at, true,
+                       normalizer_sums(part));
       if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
     });
   }
@@ -67,7 +68,7 @@ class BackwardWorker {
 
   // Two passes: what the others need to know of the output.
   void make_deltas(int64_t segment) noexcept {
-    for_each_unit(segment, [&](Positions unit) { pack_for(unit, true); });
+    for_each_unit(segment, [&](Positions unit) { pack_for(unit, normalizer_sums(segment), true); });
   }
 
   // Two passes, first: a chunk meets all segments.
@@ -76,7 +77,7 @@ class BackwardWorker {
     constexpr Sides kKeys{false, true};
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s)
       meet(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
-        pack_for(unit, false);
+        pack_for(unit, nullptr, false);
         return begin_packed(unit, nullptr, kKeys);
       });
     end_chunk(chunk);
@@ -87,7 +88,7 @@ class BackwardWorker {
     constexpr Sides kQueries{true, false};
     E* const sums = has_query_sums() ? query_sums(unit) : nullptr;
     if (sums && entry_.first[kOfQuery]) clear_queries(unit, sums);
-    pack_for(unit, false);
+    pack_for(unit, nullptr, false);
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s) {
       const int64_t nth = (segment - s + parts_.count) % parts_.count;
       for_each_walk(parts_.chunk(nth), kQueries, [&] {
@@ -155,13 +156,19 @@ class BackwardWorker {
     if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
   }
 
+  double* normalizer_sums(int64_t part) const noexcept {
+    if (!layout_.normalizer_sums) return nullptr;
+    return call_.template at<double>(layout_.normalizer_sums) +
+           (first_cell_ + part) * wanted_.normalizer_head_numbers;
+  }
+
   // Two passes: the arrays of one unit.
-  void pack_for(Positions unit, bool with_delta) noexcept {
+  void pack_for(Positions unit, double* of_normalizer, bool with_delta) noexcept {
     E* const delta = array(layout_.delta);
     E* const known = call_.template at<E>(layout_.deltas) + head_ * p_.q_len +
                      tiles_.sequence().query_begin + unit.start;
     tiles_.pack_unit(unit, query_t(0), changed_query(0), d_output_t(0), array(layout_.statistic),
-                     delta, with_delta);
+                     delta, with_delta, of_normalizer);
     if (with_delta) {
       std::copy_n(delta, unit.count, known);
     } else {

@@ -84,9 +84,10 @@ class GradientTiles {
   int64_t changed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
 
   // Makes what a unit needs from the inputs: query_t, where rows change the `changed` ones,
-  // d_output_t, statistic and, if `with_delta`, delta.
+  // d_output_t, statistic and, if `with_delta`, delta; then also what rows give to the gradients of
+  // the normaliser's numbers, added to normalizer_sums [normalizer_head_numbers].
   void pack_unit(Positions unit, std::byte* query_t, std::byte* changed, std::byte* d_output_t,
-                 E* statistic, E* delta, bool with_delta) noexcept {
+                 E* statistic, E* delta, bool with_delta, double* normalizer_sums) noexcept {
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
       tile.query_t = query_t + offset * query_bytes();
       tiles_.pack_queries(tile, changed + offset * changed_bytes());
@@ -94,7 +95,10 @@ class GradientTiles {
       pack_rows_t(route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
       read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
-      if (with_delta) make_delta(tile, tile_t, statistic + offset, delta + offset);
+      if (!with_delta) return;
+      make_delta(tile, tile_t, statistic + offset, delta + offset);
+      if (wanted_.normalizer)
+        add_normalizer(tile, statistic + offset, delta + offset, normalizer_sums);
     });
   }
 
@@ -231,6 +235,18 @@ class GradientTiles {
     E* const d_statistic = tiles_.row(2);
     read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
     for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
+  }
+
+  void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
+                      double* sums) noexcept {
+    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    const int64_t count = wanted_.normalizer_head_numbers;
+    std::fill_n(lanes, count * tile.queries, E(0));
+    kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic, delta,
+                                      lanes);
+    for (int64_t n = 0; n < count; ++n)
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        sums[n] += static_cast<double>(lanes[n * tile.queries + i]);
   }
 
   // delta += rowsum(weights o d_weights): a walk of its own over the keys.

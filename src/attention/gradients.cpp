@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "attention/score_numbers.h"
+#include "attention/variant_numbers.h"
 #include "attention/written.h"
 #include "kernels/kernel_table.h"
 
@@ -84,6 +84,11 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
   if (w.bias && !p.has_bias)
     fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
   count_numbers(options.scores, w);
+  w.normalizer = request.normalizer_parameters;
+  if (w.normalizer) {
+    w.normalizer_numbers = count_of_numbers(options.normalizer);
+    w.normalizer_head_numbers = numbers_of_head(options.normalizer);
+  }
   if (w.scores && w.score_numbers == 0)
     fail(ErrorCode::argument,
          "gradients of the parameters of scores, but the options have no score with real ones");
@@ -110,6 +115,22 @@ void add_numbers_of_head(const Problem& p, std::span<const ScoreRef> scores,
   }
 }
 
+void add_normalizer_numbers(const Problem& p, const NormalizerRef& normalizer,
+                            const WantedGradients& w, int64_t cells, const double* sums,
+                            const GradientTargets& targets) {
+  for (int64_t n = 0; n < w.normalizer_numbers; ++n)
+    targets.normalizer[n * targets.normalizer_stride] = 0;
+  for (int64_t head = 0; head < p.heads; ++head) {
+    int64_t index[kMaxRank];
+    p.index_of(head, index);
+    for (int64_t cell = 0; cell < cells; ++cell)
+      for (int64_t nth = 0; nth < w.normalizer_head_numbers; ++nth)
+        targets
+            .normalizer[place_of_number(normalizer, p, index, nth) * targets.normalizer_stride] +=
+            *sums++;
+  }
+}
+
 void describe_gradients(const Problem& p, const WantedGradients& w, const TensorView& query,
                         const TensorView& key, const TensorView& value,
                         const AttentionOptions& options, GradientSpec (&specs)[kGradients]) {
@@ -129,6 +150,9 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
   const int64_t parameters[] = {w.score_numbers};
   put(5, "d_score_parameters", &GradientOutputs::d_score_parameters, &Gradients::d_score_parameters,
       w.scores, DType::f64, parameters);
+  const int64_t of_normalizer[] = {w.normalizer_numbers};
+  put(6, "d_normalizer_parameters", &GradientOutputs::d_normalizer_parameters,
+      &Gradients::d_normalizer_parameters, w.normalizer, DType::f64, of_normalizer);
 }
 
 void require_statistic(const char* name, const NormalizerRef& normalizer) {
@@ -214,6 +238,10 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
   if (specs[5].wanted) {
     targets.scores = static_cast<double*>(given.d_score_parameters.data);
     targets.scores_stride = given.d_score_parameters.strides[0];
+  }
+  if (specs[6].wanted) {
+    targets.normalizer = static_cast<double*>(given.d_normalizer_parameters.data);
+    targets.normalizer_stride = given.d_normalizer_parameters.strides[0];
   }
   return targets;
 }

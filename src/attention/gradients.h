@@ -11,13 +11,15 @@ namespace rapt {
 // Which gradients are asked for, checked.
 struct WantedGradients {
   bool query = false, key = false, value = false, bias = false, scale = false, scores = false;
+  bool normalizer = false;
   DType dtype = DType::f32;  // of d_query, d_key, d_value
   bool two_passes = false;
-  int64_t score_numbers = 0;                  // of all scores and heads (score_numbers.h)
+  int64_t score_numbers = 0;                  // of all scores and heads (variant_numbers.h)
   int64_t head_numbers = 0;                   // of all scores, those that one head uses
   int64_t numbers_of[ScoreList::kMost] = {};  // [scores] the same of each score
+  int64_t normalizer_numbers = 0;             // of the normaliser and all heads
+  int64_t normalizer_head_numbers = 0;        // of the normaliser, those that one head uses
 
-  bool any() const noexcept { return query || key || value || bias || scale || scores; }
   // Are the products needed that lead to the gradients of scores?
   bool d_scores() const noexcept { return query || key || bias || scale || scores; }
   // Sums of d_query? d_scale is found by them.
@@ -47,16 +49,24 @@ struct GradientTargets {
   double* scale = nullptr;
   double* scores = nullptr;
   int64_t scores_stride = 0;
+  double* normalizer = nullptr;
+  int64_t normalizer_stride = 0;
 };
 
-// d_score_parameters: set to 0; then, of one head, `cells` sums [head_numbers] are added.
+// d_score_parameters: set to 0; then, of one head, `cells` sums [head_numbers] are added. Likewise
+// d_normalizer_parameters.
+void add_normalizer_numbers(const Problem& problem, const NormalizerRef& normalizer,
+                            const WantedGradients& wanted, int64_t cells,
+                            const double* sums /* [heads][cells][normalizer_head_numbers] */,
+                            const GradientTargets& targets);
 void clear_numbers(const GradientTargets& targets, const WantedGradients& wanted);
 void add_numbers_of_head(const Problem& problem, std::span<const ScoreRef> scores,
                          const WantedGradients& wanted, int64_t head, int64_t cells,
                          const double* sums /* [cells][head_numbers] */,
                          const GradientTargets& targets);
 
-// Shapes of the gradients: [0] d_query to [5] d_score_parameters, in the order of GradientOutputs.
+// Shapes of the gradients: [0] d_query to [6] d_normalizer_parameters, in the order of
+// GradientOutputs.
 struct GradientSpec {
   const char* name;
   TensorView GradientOutputs::*view;
@@ -68,7 +78,7 @@ struct GradientSpec {
 
   Shape dims() const { return {shape, static_cast<size_t>(rank)}; }
 };
-inline constexpr int kGradients = 6;
+inline constexpr int kGradients = 7;
 void describe_gradients(const Problem& problem, const WantedGradients& wanted,
                         const TensorView& query, const TensorView& key, const TensorView& value,
                         const AttentionOptions& options, GradientSpec (&specs)[kGradients]);

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "attention/score_numbers.h"
+#include "attention/variant_numbers.h"
 
 namespace rapt {
 namespace {
@@ -232,13 +232,14 @@ void check_variants(const AttentionOptions& options, const Problem& p) {
     fail(ErrorCode::unsupported, std::string("normalizer ") + options.normalizer.declaration->name +
                                      " is not in this build's catalogue (rapt/variants.h)");
   check_parameters(*options.normalizer.declaration, options.normalizer.object);
+  check_variant_tensors(options.normalizer, p);
   for (const ScoreRef& score : options.scores) {
     if (score.index < 0)
       fail(ErrorCode::unsupported, std::string("score ") +
                                        (score.declaration ? score.declaration->name : "(none)") +
                                        " is not in this build's catalogue (rapt/variants.h)");
     check_parameters(*score.declaration, score.object);
-    check_score_tensors(score, p);
+    check_variant_tensors(score, p);
     if (score.check) score.check(score.object);
   }
   for (const Mask* mask : options.masks)
@@ -398,7 +399,7 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   require("key", key);
   require("value", value);
   if (options.bias.defined()) require("bias", options.bias);
-  for_each_score_tensor(options.scores, require);
+  for_each_variant_tensor(options, require);
 }
 
 }  // namespace rapt

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "attention/score_numbers.h"
+#include "attention/variant_numbers.h"
 
 namespace rapt {
 namespace {
@@ -100,8 +100,8 @@ void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& 
   for_each_mask_tensor(options.masks, [&](const char* name, const TensorView& tensor) {
     check_apart("a mask's tensor", extent_of(name, tensor));
   });
-  for_each_score_tensor(options.scores, [&](const char* name, const TensorView& tensor) {
-    check_apart("a score's tensor", extent_of(name, tensor));
+  for_each_variant_tensor(options, [&](const char* name, const TensorView& tensor) {
+    check_apart("a tensor of a score or normaliser", extent_of(name, tensor));
   });
   if (const Rotary* rotary = options.rotary.embedding) {
     check_apart_from_rotary(*rotary, options.rotary.query);

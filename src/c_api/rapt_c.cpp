@@ -156,12 +156,15 @@ void read_gradients(const rapt_gradients* given, BackwardRequest& request,
   read_if_given("d_bias", g->d_bias, outputs.d_bias);
   read_if_given("d_scale", g->d_scale, outputs.d_scale);
   read_if_given("d_score_parameters", g->d_score_parameters, outputs.d_score_parameters);
+  read_if_given("d_normalizer_parameters", g->d_normalizer_parameters,
+                outputs.d_normalizer_parameters);
   request.query = g->d_query != nullptr;
   request.key = g->d_key != nullptr;
   request.value = g->d_value != nullptr;
   request.bias = g->d_bias != nullptr;
   request.scale = g->d_scale != nullptr;
   request.score_parameters = g->d_score_parameters != nullptr;
+  request.normalizer_parameters = g->d_normalizer_parameters != nullptr;
   if (request.query)
     request.dtype = outputs.d_query.dtype;
   else if (request.key)

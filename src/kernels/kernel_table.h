@@ -41,6 +41,9 @@ struct NormalizerKernels {
   // Null for a normaliser without a backward pass.
   void (*backward)(const void* normalizer, Tile<E>& tile, E* d_weights, const E* statistic,
                    const E* delta) noexcept;
+  // Null where the parameters have no gradients.
+  void (*backward_rows)(const void* normalizer, Tile<E>& tile, const E* statistic, const E* delta,
+                        E* sums) noexcept;
   // Null for a normaliser without tangents and second derivatives.
   void (*tangent)(const void* normalizer, Tile<E>& tile, E* tangents, const E* statistic) noexcept;
   void (*backward_tangent)(const void* normalizer, Tile<E>& tile,

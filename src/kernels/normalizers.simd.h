@@ -32,6 +32,11 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
                     const E* delta) noexcept {
       static_cast<const N*>(n)->template backward<V>(t, d_weights, statistic, delta);
     };
+  if constexpr (requires(const N& n, Tile<E>& t, E* e) { n.template backward_rows<V>(t, e, e, e); })
+    k.backward_rows = [](const void* n, Tile<E>& t, const E* statistic, const E* delta,
+                         E* sums) noexcept {
+      static_cast<const N*>(n)->template backward_rows<V>(t, statistic, delta, sums);
+    };
   if constexpr (requires(const N& n, Tile<E>& t, E* e, SecondTile<E>& s) {
                   n.template tangent<V>(t, e, e);
                   n.template backward_tangent<V>(t, s);

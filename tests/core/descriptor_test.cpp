@@ -125,7 +125,7 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:bias=f16", 13, "expected the query's dtype, or f32"},
       {"q4k5d6:scale=inf", 14, "expected a scale"},
       {"q4k5d6:score=softcap(0)", 22, "expected a softcap above 0"},
-      {"q4k5d6:norm=hardmax", 13, "expected softmax or softmax_plus_one or sigmoid or relu"},
+      {"q4k5d6:norm=hardmax", 13, "expected softmax or softmax_plus_one or sigmoid or relu or softmax_with_sink"},
       {"q4k5d6:norm=softmax(1)", 21, "expected no parameters"},
       {"q4k5d6:norm=sigmoid(", 21, "for bias, got the end"},
       {"q4k5d6:norm=sigmoid(slope=1)", 21, "expected bias, each once"},

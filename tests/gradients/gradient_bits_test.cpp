@@ -93,7 +93,7 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
     rapt::Gradients all = backward(f, g);
     BackwardRequest request = g.request();
     for (bool* wanted : {&request.query, &request.key, &request.value, &request.bias,
-                         &request.scale, &request.score_parameters})
+                         &request.scale, &request.score_parameters, &request.normalizer_parameters})
       *wanted = *wanted && random.chance(0.5);
     const rapt::Gradients some = backward(f, inputs, request);
     const auto same = [](const char* name, const Tensor& got, const Tensor& of_all, bool wanted) {
@@ -109,6 +109,8 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
     same("d_scale", some.d_scale, all.d_scale, request.scale);
     same("d_score_parameters", some.d_score_parameters, all.d_score_parameters,
          request.score_parameters);
+    same("d_normalizer_parameters", some.d_normalizer_parameters, all.d_normalizer_parameters,
+         request.normalizer_parameters);
   });
 }
 
@@ -208,7 +210,8 @@ TEST(GradientBits, AloneOrInABatch) {
     const Dims one{random.between(0, d.leading[static_cast<size_t>(dim)] - 1)};
     Forward f(c);
     BackwardRequest request = g.request();
-    request.scale = request.score_parameters = false;  // sums over the batch
+    request.scale = request.score_parameters = request.normalizer_parameters =
+        false;  // sums over the batch
     const BackwardInputs inputs = g.inputs(f.result.state());
     const rapt::Gradients whole = backward(f, inputs, request);
     const Tensor output = taken(f.result.output, dim, one),
@@ -273,9 +276,13 @@ TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
                              : Tensor{};
         };
         const auto normal = [&](const rapt::Gradients& all, double by) {
-          return rapt::Gradients{positive(all.d_query, by), positive(all.d_key, by),
-                                 positive(all.d_value, by), positive(all.d_bias, by),
-                                 positive(all.d_scale, by), positive(all.d_score_parameters, by)};
+          return rapt::Gradients{positive(all.d_query, by),
+                                 positive(all.d_key, by),
+                                 positive(all.d_value, by),
+                                 positive(all.d_bias, by),
+                                 positive(all.d_scale, by),
+                                 positive(all.d_score_parameters, by),
+                                 positive(all.d_normalizer_parameters, by)};
         };
         EXPECT_TRUE(same_gradients(normal(got, 1), normal(once, factor)));
       });

@@ -45,8 +45,9 @@ void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   inputs.d_weights = guarded(g.d_weights);
   rapt::Gradients spoilt = spoilt_like(expected);
   GradientOutputs outputs = outputs_of(spoilt);
-  for (TensorView* t : {&outputs.d_query, &outputs.d_key, &outputs.d_value, &outputs.d_bias,
-                        &outputs.d_scale, &outputs.d_score_parameters})
+  for (TensorView* t :
+       {&outputs.d_query, &outputs.d_key, &outputs.d_value, &outputs.d_bias, &outputs.d_scale,
+        &outputs.d_score_parameters, &outputs.d_normalizer_parameters})
     *t = guarded(*t);
   const size_t bytes = rapt::backward_workspace_bytes(query, key, value, options, g.request());
   const Guarded workspace(bytes, edge);
@@ -61,6 +62,7 @@ void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   EXPECT_TRUE(same(outputs.d_bias, expected.d_bias));
   EXPECT_TRUE(same(outputs.d_scale, expected.d_scale));
   EXPECT_TRUE(same(outputs.d_score_parameters, expected.d_score_parameters));
+  EXPECT_TRUE(same(outputs.d_normalizer_parameters, expected.d_normalizer_parameters));
 }
 
 void expect_guarded(const std::string& line) {

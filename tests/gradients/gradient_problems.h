@@ -102,7 +102,8 @@ inline testing::AssertionResult same_gradients(const rapt::Gradients& got,
       {"d_value", &rapt::Gradients::d_value},
       {"d_bias", &rapt::Gradients::d_bias},
       {"d_scale", &rapt::Gradients::d_scale},
-      {"d_score_parameters", &rapt::Gradients::d_score_parameters}};
+      {"d_score_parameters", &rapt::Gradients::d_score_parameters},
+      {"d_normalizer_parameters", &rapt::Gradients::d_normalizer_parameters}};
   for (const auto& [name, tensor] : kTensors) {
     if ((got.*tensor).defined() != (expected.*tensor).defined())
       return testing::AssertionFailure() << name << " is there only once";
@@ -137,8 +138,13 @@ inline rapt::Gradients backward(Forward& f, const GradientCase& g, const Context
 // Views of those that are there.
 inline GradientOutputs outputs_of(rapt::Gradients& g) {
   const auto view = [](Tensor& t) { return t.defined() ? t.view() : TensorView{}; };
-  return {view(g.d_query), view(g.d_key),   view(g.d_value),
-          view(g.d_bias),  view(g.d_scale), view(g.d_score_parameters)};
+  return {view(g.d_query),
+          view(g.d_key),
+          view(g.d_value),
+          view(g.d_bias),
+          view(g.d_scale),
+          view(g.d_score_parameters),
+          view(g.d_normalizer_parameters)};
 }
 
 // Tensors like those of `g`, every byte 0xff: NaN.
@@ -150,8 +156,13 @@ inline rapt::Gradients spoilt_like(const rapt::Gradients& g) {
     if (bytes > 0) std::memset(spoilt.data(), 0xff, bytes);
     return spoilt;
   };
-  return {like(g.d_query), like(g.d_key),   like(g.d_value),
-          like(g.d_bias),  like(g.d_scale), like(g.d_score_parameters)};
+  return {like(g.d_query),
+          like(g.d_key),
+          like(g.d_value),
+          like(g.d_bias),
+          like(g.d_scale),
+          like(g.d_score_parameters),
+          like(g.d_normalizer_parameters)};
 }
 
 }  // namespace laws

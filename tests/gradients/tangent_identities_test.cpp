@@ -43,11 +43,11 @@ struct Moves {
         rapt::attention_jvp(c.query, c.key, c.value, c.options, forward.state(), motion.inputs(),
                             context),
         rapt::attention_backward_jvp(c.query, c.key, c.value, c.options, g.inputs(forward.state()),
-                                     motion.inputs(), motion.outputs(), g.request(), context)};
+                                     motion.inputs(), motion.outputs(), request_of(g), context)};
   }
   rapt::Gradients gradients() {
     return scaled_dot_product_attention_backward(c.query, c.key, c.value, c.options,
-                                                 g.inputs(forward.state()), g.request());
+                                                 g.inputs(forward.state()), request_of(g));
   }
 };
 

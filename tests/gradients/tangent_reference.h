@@ -22,6 +22,13 @@ namespace laws {
 
 using namespace check;
 
+// Everything but the normaliser's parameters, which stand still.
+inline rapt::BackwardRequest request_of(const GradientCase& g) {
+  rapt::BackwardRequest request = g.request();
+  request.normalizer_parameters = false;
+  return request;
+}
+
 // How the inputs of a case move.
 struct Motion {
   Tensor query, key, value, bias;  // absent: not

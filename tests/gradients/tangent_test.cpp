@@ -36,7 +36,7 @@ void expect_agreement(const GradientCase& g, const Motion& motion) {
                   expected_tangents(expected.truth.lse, expected.plain.lse, DType::f32));
   const rapt::Gradients got =
       rapt::attention_backward_jvp(in.query, in.key, in.value, options, g.inputs(forward.state()),
-                                   motion.inputs(), motion.outputs(), g.request());
+                                   motion.inputs(), motion.outputs(), request_of(g));
   const auto compare = [&](const char* name, const Tensor& t,
                            const std::vector<Moving<long double>>& truth,
                            const std::vector<Moving<long double>>& plain) {
@@ -123,7 +123,7 @@ struct Path {
     inputs.d_output = d_output;
     if (g.d_lse.defined()) inputs.d_statistic = d_lse = moved(g.d_lse, motion.d_lse);
     const rapt::Gradients gradients =
-        scaled_dot_product_attention_backward(query, key, value, options, inputs, g.request());
+        scaled_dot_product_attention_backward(query, key, value, options, inputs, request_of(g));
     return all_of(forward.output, forward.statistic, gradients);
   }
   std::vector<double> tangents() const {
@@ -134,7 +134,7 @@ struct Path {
     return all_of(
         jvp.output, jvp.statistic,
         rapt::attention_backward_jvp(c.query, c.key, c.value, c.options, g.inputs(forward.state()),
-                                     motion.inputs(), motion.outputs(), g.request()));
+                                     motion.inputs(), motion.outputs(), request_of(g)));
   }
 
  private:

@@ -29,6 +29,14 @@
 //                       rowsum(d_output * output) - d_statistic. Where the statistic is -inf there
 //                       is no key, and all becomes 0. Without this hook there are no gradients.
 //
+// and, if its parameters have gradients that follow from what there is per row,
+//
+//   backward_rows<V>(tile, statistic, delta, sums)   sums [numbers][queries] gets, added, what each
+//                       query of the tile gives to the gradients of the numbers that the head has:
+//                       real parameters and the head's part of tensors declared by
+//                       head_parameter(), in the order of the declaration. tile.scores is not
+//                       there; lanes beyond the last query may get anything
+//
 // and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units,
 // whatever kTakesLog2 says, and no state but the statistic:
 //

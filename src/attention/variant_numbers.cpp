@@ -1,13 +1,13 @@
-#include "attention/score_numbers.h"
+#include "attention/variant_numbers.h"
 
 #include <string>
 
 namespace rapt {
 namespace {
 
-bool has_numbers(const Parameter& parameter, const void* score) {
+bool has_numbers(const Parameter& parameter, const void* object) {
   return parameter.type == ParameterType::real ||
-         (parameter.own_rank >= 0 && parameter.get(score).tensor.defined());
+         (parameter.own_rank >= 0 && parameter.get(object).tensor.defined());
 }
 
 // Elements of the dimensions from `first` on.
@@ -17,47 +17,47 @@ int64_t count_from(const TensorView& tensor, int first) {
   return count;
 }
 
-int64_t own_count(const Parameter& parameter, const void* score) {
+int64_t own_count(const Parameter& parameter, const void* object) {
   if (parameter.type == ParameterType::real) return 1;
-  const TensorView tensor = parameter.get(score).tensor;
+  const TensorView tensor = parameter.get(object).tensor;
   return count_from(tensor, tensor.rank - parameter.own_rank);
 }
 
-[[noreturn]] void fail(ErrorCode code, const ScoreRef& score, const std::string& message) {
-  throw Error(code, std::string("score ") + score.declaration->name + ": " + message);
+[[noreturn]] void fail(ErrorCode code, const Variant& variant, const std::string& message) {
+  throw Error(code, std::string(variant.kind) + " " + variant.declaration->name + ": " + message);
 }
 
 }  // namespace
 
-int64_t count_of_numbers(const ScoreRef& score) {
+int64_t count_of_numbers(const Variant& variant) {
   int64_t count = 0;
-  for (const Parameter& parameter : score.declaration->parameters)
-    if (has_numbers(parameter, score.object))
+  for (const Parameter& parameter : variant.declaration->parameters)
+    if (has_numbers(parameter, variant.object))
       count += parameter.type == ParameterType::real
                    ? 1
-                   : count_from(parameter.get(score.object).tensor, 0);
+                   : count_from(parameter.get(variant.object).tensor, 0);
   return count;
 }
 
-int64_t numbers_of_head(const ScoreRef& score) {
+int64_t numbers_of_head(const Variant& variant) {
   int64_t count = 0;
-  for (const Parameter& parameter : score.declaration->parameters)
-    if (has_numbers(parameter, score.object)) count += own_count(parameter, score.object);
+  for (const Parameter& parameter : variant.declaration->parameters)
+    if (has_numbers(parameter, variant.object)) count += own_count(parameter, variant.object);
   return count;
 }
 
-int64_t place_of_number(const ScoreRef& score, const Problem& p, const int64_t* index,
+int64_t place_of_number(const Variant& variant, const Problem& p, const int64_t* index,
                         int64_t nth) {
   int64_t before = 0;
-  for (const Parameter& parameter : score.declaration->parameters) {
-    if (!has_numbers(parameter, score.object)) continue;
-    const int64_t own = own_count(parameter, score.object);
+  for (const Parameter& parameter : variant.declaration->parameters) {
+    if (!has_numbers(parameter, variant.object)) continue;
+    const int64_t own = own_count(parameter, variant.object);
     if (parameter.type == ParameterType::real) {
       if (nth == 0) return before;
       ++before, --nth;
       continue;
     }
-    const TensorView tensor = parameter.get(score.object).tensor;
+    const TensorView tensor = parameter.get(variant.object).tensor;
     if (nth >= own) {
       before += count_from(tensor, 0), nth -= own;
       continue;
@@ -72,13 +72,13 @@ int64_t place_of_number(const ScoreRef& score, const Problem& p, const int64_t* 
   return -1;
 }
 
-void check_score_tensors(const ScoreRef& score, const Problem& p) {
-  for (const Parameter& parameter : score.declaration->parameters) {
+void check_variant_tensors(const Variant& variant, const Problem& p) {
+  for (const Parameter& parameter : variant.declaration->parameters) {
     if (parameter.own_rank < 0) continue;
-    const TensorView tensor = parameter.get(score.object).tensor;
+    const TensorView tensor = parameter.get(variant.object).tensor;
     if (!tensor.defined()) {
       if (!parameter.required) continue;
-      fail(ErrorCode::argument, score, std::string(parameter.name) + " is missing");
+      fail(ErrorCode::argument, variant, std::string(parameter.name) + " is missing");
     }
     extent_of(parameter.name, tensor);
     check_alignment(parameter.name, tensor);
@@ -86,14 +86,14 @@ void check_score_tensors(const ScoreRef& score, const Problem& p) {
       return std::string(parameter.name) + " " + to_string(tensor.dims());
     };
     if (tensor.dtype != DType::f32 && tensor.dtype != DType::f64)
-      fail(ErrorCode::dtype, score,
+      fail(ErrorCode::dtype, variant,
            described() + " is " + name_of(tensor.dtype) + "; expected f32 or f64");
     const int leading = tensor.rank - parameter.own_rank;
     bool fits = leading >= 0 && leading <= p.leading_rank;
     for (int d = 0; fits && d < leading; ++d)
       fits = tensor.shape[d] == 1 || tensor.shape[d] == p.leading[p.leading_rank - leading + d];
     if (!fits)
-      fail(ErrorCode::shape, score,
+      fail(ErrorCode::shape, variant,
            described() + " does not broadcast to the leading dimensions " +
                to_string(p.leading_dims()) +
                (parameter.own_rank > 0 ? ", before its last " + std::to_string(parameter.own_rank)
