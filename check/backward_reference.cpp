@@ -229,7 +229,8 @@ class Sums {
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Real* key = row.inputs->key_row(j);
-      const Real dz = in_products(row.d_products[x]), kept = in_products(row.kept[x]);
+      const Real dz = in_products(row.d_products[x]),
+                 kept = row.forward->kept[static_cast<size_t>(j)] * in_products(row.weights[x]);
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         sums_.query[query_(i, d)] += dz * key[d];
         sums_.key[key_(j, d)] += dz * query[d];

@@ -23,10 +23,10 @@
 //
 // The same loops run in long double and double, the truth, and in the dtype itself ("plain"), as
 // for the forward pass: then output is rounded to its dtype before delta is taken with it, and the
-// gradients of query, key and value to theirs; with `rounds_weights`, k p and dZ are rounded to the
-// inputs' dtype before they meet rows of d_output, key and query (and so in d_scale), unless
-// d_output has another dtype. Nothing else is rounded to 16 bits. Shares no code with the library:
-// only TensorView, which says where the elements lie.
+// gradients of query, key and value to theirs; with `rounds_weights`, p (k waits for the end) and
+// dZ are rounded to the inputs' dtype before they meet rows of d_output, key and query (and so in
+// d_scale), unless d_output has another dtype. Nothing else is rounded to 16 bits. Shares no code
+// with the library: only TensorView, which says where the elements lie.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,7 +37,7 @@
 
 namespace check {
 
-// Are k p and dZ rounded?
+// Are p and dZ rounded?
 inline bool rounds_products(const Problem& p) {
   return p.rounds_weights && p.output_dtype.value_or(p.query.dtype) == p.query.dtype;
 }
