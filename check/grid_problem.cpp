@@ -39,6 +39,13 @@ class GridProblem {
   void normalizer() {
     Scanner in(at(kNormalizerAxis));
     d_.normalizer = parse_normalizer(in);
+    if (auto* sigmoid = std::get_if<SigmoidReference>(&d_.normalizer);
+        sigmoid && random_.chance(0.6))
+      sigmoid->bias = random_.pick({0.0, -1.5, -7.0, 3.0});
+    if (auto* relu = std::get_if<ReluReference>(&d_.normalizer)) {
+      if (random_.chance(0.5)) relu->power = 2;
+      if (random_.chance(0.5)) relu->divisor = random_.pick({1.0, 7.0, 0.25});
+    }
   }
 
   void dtype() {

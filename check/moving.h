@@ -112,6 +112,25 @@ Moving<Real> tanh(const Moving<Real>& a) {
   return y;
 }
 
+// max(a, 0) and its derivative, which near 0 may be there or not. How large e is is not known here:
+// f32's says what is near, f64's how large an error of 1 is.
+template <class Real>
+bool may_change_sign(const Moving<Real>& a) {
+  return size(a.value) < a.value_error * double{std::numeric_limits<float>::epsilon()};
+}
+template <class Real>
+Moving<Real> positive_part(const Moving<Real>& a) {
+  constexpr double one = 1 / std::numeric_limits<double>::epsilon();
+  const bool may = may_change_sign(a), is = !(a.value <= 0);
+  return {is ? a.value : Real(0), is ? a.tangent : Real(0), is || may ? a.value_error : 0,
+          (is || may ? a.tangent_error : 0) + (may ? one * size(a.tangent) : 0)};
+}
+template <class Real>
+Moving<Real> is_positive(const Moving<Real>& a) {
+  constexpr double one = 1 / std::numeric_limits<double>::epsilon();
+  return {a.value <= 0 ? Real(0) : Real(1), 0, may_change_sign(a) ? one : 0, 0};
+}
+
 // f(s) of an s that stands still. What becomes of its error follows from f's derivative, which is
 // less than the sum over all places where s stands in f.
 template <class Real, class F>

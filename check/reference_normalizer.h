@@ -4,7 +4,7 @@
 // `Normalizer` below; with
 //
 //   kName, kParameters   as the library calls them; a parameter that was not given is nullopt
-//   kHasLse              is the number per row an lse, which may have a gradient?
+//   kHasStatistic        is there a number per row, which may have a gradient?
 //   of_length(n)         the same for rows over n keys, seen or not: what parameters that were not
 //                        given are there
 //   weigh(scores)        of the keys that a query sees, maybe none: see Weighed
@@ -13,8 +13,9 @@
 //                        d_output . output + sum_j p d_weights - d_statistic
 //   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
 //
-// over numbers T: a Real (float, double, long double), or one that knows how it moves, which has
-// exp(), log(), inverse(), value_of() and positive_part(), too. And how far off the dtype may be:
+// over numbers T: a Real (float, double, long double), or one that knows how it moves (moving.h),
+// which has exp(), log(), inverse(), value_of(), positive_part() and is_positive(), too. And how
+// far off the dtype may be:
 //
 //   weight_error(score, weight, statistic, off)         of weigh()
 //   statistic_error(statistic, off)
@@ -70,20 +71,27 @@ template <class Real>
 Real positive_part(Real x) {
   return x <= 0 ? Real{0} : x;  // a NaN stays
 }
+template <class Real>
+Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
+  return x <= 0 ? Real{0} : Real{1};
+}
 
 }  // namespace check
 
+#include "check/reference_relu.h"
+#include "check/reference_sigmoid.h"
 #include "check/reference_softmax.h"
 
 namespace check {
 
-using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference>;
+using Normalizer =
+    std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference, ReluReference>;
 
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);
 }
-inline bool has_lse(const Normalizer& normalizer) {
-  return std::visit([](const auto& n) { return n.kHasLse; }, normalizer);
+inline bool has_statistic(const Normalizer& normalizer) {
+  return std::visit([](const auto& n) { return n.kHasStatistic; }, normalizer);
 }
 
 }  // namespace check

@@ -18,7 +18,7 @@ namespace check {
 
 template <class Self>
 struct SoftmaxFamily {
-  static constexpr bool kHasLse = true;
+  static constexpr bool kHasStatistic = true;
   static constexpr std::array<NormalizerParameter<Self>, 0> kParameters = {};
   bool operator==(const SoftmaxFamily&) const = default;
 

@@ -76,6 +76,10 @@ void read_normalizer(const AttendArguments& a, Problem& problem) {
   } catch (const Error& error) {
     throw usage_error("--normalizer " + a.normalizer + ": " + error.what());
   }
+  if (problem.options.normalizer.statistic == Statistic::lse) return;
+  const std::string why = ": --normalizer " + a.normalizer + " has no lse";
+  if (!a.lse.empty()) throw usage_error("--lse" + why);
+  if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
 }
 
 Dropout dropout_from(const AttendArguments& a) {

@@ -150,6 +150,7 @@ Command add_check(CLI::App& root) {
       "boolean(0.5),\n"
       "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; "
       "score=softcap(X),head_scale; packed=N\n"
+      "          norm=softmax_plus_one, norm=sigmoid(-5), norm=relu(2,divisor=64)\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
       "          precision=fma; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "arguments.h"
@@ -127,7 +128,10 @@ std::string default_text(const Parameter& p) {
 std::string signature(const Declaration& declaration) {
   std::vector<std::string> inside;
   for (const Parameter& p : declaration.parameters) {
-    if (p.type == ParameterType::tensor && !p.required) continue;  // there is no word for none
+    // There is no word for a default of none.
+    const bool none = p.type == ParameterType::tensor ||
+                      (p.type == ParameterType::real && std::isnan(p.initial().real));
+    if (none && !p.required) continue;
     inside.push_back(p.required ? p.name : std::string(p.name) + "=" + default_text(p));
   }
   const size_t parts = most_parts(declaration);

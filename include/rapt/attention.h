@@ -63,6 +63,7 @@ struct NormalizerRef {
   const void* object;  // must outlive the call
   const Declaration* declaration;
   bool mergeable;
+  Statistic statistic;
 
   template <class N>
   requires requires { N::kMergeable; }
@@ -70,7 +71,8 @@ struct NormalizerRef {
       : index(index_in<N>(Normalizers{})),
         object(&normalizer),
         declaration(&N::kDeclaration),
-        mergeable(N::kMergeable) {}
+        mergeable(N::kMergeable),
+        statistic(N::kStatistic) {}
   template <class N>
   requires requires { N::kMergeable; }
   NormalizerRef(const N&& normalizer) = delete;  // would be gone before the call

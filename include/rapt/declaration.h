@@ -31,6 +31,10 @@ struct Range {  // of a number, both ends included
 inline constexpr Range kAnyNumber{-1.7976931348623157e308, 1.7976931348623157e308};  // finite
 inline constexpr Range kAnyInteger{-9007199254740992.0, 9007199254740992.0};  // +-2^53: exact
 
+// A real parameter with this default may be left out: its doc says what then. Not a number, and
+// nothing else that is none is taken for it.
+inline constexpr double kNotGiven = __builtin_nan("");
+
 struct Parameter {  // of a variant; made by parameter()
   const char* name;
   ParameterType type;

@@ -3,6 +3,8 @@
 // name it here, add its test and its page (CONTRIBUTING.md).
 //
 // Plain type lists: no registration at start-up, nothing for a linker to drop.
+#include "rapt/normalizer/relu.h"
+#include "rapt/normalizer/sigmoid.h"
 #include "rapt/normalizer/softmax.h"
 #include "rapt/normalizer/softmax_plus_one.h"
 #include "rapt/score/alibi.h"
@@ -33,6 +35,6 @@ using Masks =
 using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
-using Normalizers = TypeList<Softmax, SoftmaxPlusOne>;
+using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu>;
 
 }  // namespace rapt

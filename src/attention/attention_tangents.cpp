@@ -202,9 +202,11 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
   if (const TensorView& view = output_tangents.d_output; view.defined())
     take_rows("output_tangents.d_output", view, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
               in.d_output);
-  if (const TensorView& view = output_tangents.d_statistic; view.defined())
+  if (const TensorView& view = output_tangents.d_statistic; view.defined()) {
+    require_statistic("output_tangents.d_statistic", options.normalizer);
     take_rows("output_tangents.d_statistic", view, {p, {p.q_len}}, p.result_dtype, false,
               in.d_statistic);
+  }
   const Prepared<E> prepared(p, wanted, query, key, value, options, context, true);
   GradientSpec specs[kGradients];
   describe_gradients(p, wanted, query, key, value, options, specs);

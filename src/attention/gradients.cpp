@@ -131,6 +131,13 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
       w.scores, DType::f64, parameters);
 }
 
+void require_statistic(const char* name, const NormalizerRef& normalizer) {
+  if (normalizer.statistic == Statistic::none)
+    fail(ErrorCode::unsupported, std::string(name) + " is given, but normalizer " +
+                                     normalizer.declaration->name +
+                                     " has no statistic; leave it out");
+}
+
 void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
   require("state.output", state.output, "the forward pass's output");
   require("state.statistic", state.statistic, "the forward pass's statistic (lse)");
@@ -149,6 +156,7 @@ GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& o
   require("d_output", given.d_output, "the gradient of the output");
   take_rows("d_output", given.d_output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
             in.d_output);
+  if (given.d_statistic.defined()) require_statistic("d_statistic", options.normalizer);
   if (given.d_statistic.defined())
     take_rows("d_statistic", given.d_statistic, {p, {p.q_len}}, p.result_dtype, false,
               in.d_statistic);

@@ -88,6 +88,10 @@ void check_read(const char* name, const TensorView& view, Shape expected, DType 
 void take_rows(const char* name, const TensorView& view, const RowShape& shape, DType dtype,
                bool matrix, Operand& operand);
 
+// Throws Error(unsupported) for a normaliser without a number per row, of which `name` would be the
+// gradient.
+void require_statistic(const char* name, const NormalizerRef& normalizer);
+
 // What the forward pass left: output and statistic. Throws as check_gradient_inputs().
 void check_state(const Problem& problem, const AttentionState& state, GradientInputs& inputs);
 

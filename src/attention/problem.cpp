@@ -149,6 +149,7 @@ void check_parameters(const Declaration& declaration, const void* variant) {
     const double max =
         choice ? static_cast<double>(parameter.choices.size()) - 1 : parameter.range.max;
     const double min = choice ? 0 : parameter.range.min;
+    if (std::isnan(number) && std::isnan(parameter.initial().real)) continue;  // not given
     if (!(number >= min && number <= max))
       throw Error(ErrorCode::argument,
                   std::string(declaration.name) + ": " + parameter.name + " = " +

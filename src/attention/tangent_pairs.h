@@ -90,11 +90,13 @@ class TangentPairs {
     return true;
   }
 
-  // S, S' -> P, P o S', whose sum over the keys is lse'.
+  // S, S' -> P, P o S', whose sum over the keys is lse'. A normaliser without one has weights of
+  // which each moves by itself.
   void make_weights(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
     kernels_.normalizer.tangent(call_.scores.normalizer_object, tile.hooks, a.tangents,
                                 unit_.number(Unit::kLse) + tile.offset);
     keep_allowed(tile, keys, a, {a.scores, a.tangents});
+    if (kernels_.normalizer.statistic == Statistic::none) return;
     gradients_.add_sums(a.tangents, keys.count, tile.queries,
                         unit_.number(Unit::kLseTangent) + tile.offset);
   }

@@ -2,6 +2,7 @@
 #include "attention/variant_text.h"
 
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 namespace rapt {
@@ -33,7 +34,7 @@ bool parse(const Parameter& parameter, std::string_view text, const TensorSource
     case ParameterType::integer:
       return parse_number(text, out.integer);
     case ParameterType::real:
-      return parse_number(text, out.real);
+      return parse_number(text, out.real) && !std::isnan(out.real);
     case ParameterType::choice:
       for (size_t i = 0; i < parameter.choices.size(); ++i)
         if (text == parameter.choices[i]) {
@@ -64,7 +65,7 @@ bool is_initial(const Parameter& parameter, const Argument& value) {
   const Argument initial = parameter.initial();
   switch (parameter.type) {
     case ParameterType::real:
-      return value.real == initial.real;
+      return value.real == initial.real || (std::isnan(value.real) && std::isnan(initial.real));
     case ParameterType::tensor:
       return !value.tensor.defined();
     case ParameterType::integer:

@@ -59,7 +59,7 @@ inline Descriptor gradient_problem(const Cell& cell, Random& random) {
   Descriptor d = descriptor_at(drawn_point(cell, random), random);
   d.dropout = kDropouts[cell.dropout];
   d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
-  d.backward.d_lse = random.chance(0.4);
+  d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer);
   d.backward.two_passes = random.chance(0.3);
   d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
   return d;

@@ -1,0 +1,18 @@
+// The declaration of sigmoid; its maths is in the header.
+#include "rapt/normalizer/sigmoid.h"
+
+namespace rapt {
+namespace {
+
+// Beside larger ones no score would be seen, and their product with log2(e) fits f32.
+constexpr Range kBiases{-1e30, 1e30};
+constexpr Parameter kParameters[] = {parameter<Sigmoid, &Sigmoid::bias>(
+    "bias", "added to every score; not given: -ln of the number of keys", kBiases)};
+
+}  // namespace
+
+const Declaration Sigmoid::kDeclaration = {
+    "sigmoid", "weights 1 / (1 + e^-(score + bias)), each by its own score alone",
+    "Ramapuram et al. 2024, arXiv:2409.04431, equation 3", kParameters};
+
+}  // namespace rapt
