@@ -13,6 +13,9 @@
 //   dZ    = dS through the score functions, Z = scale Q K^T
 //   dQ    = scale dZ K,   dK = scale dZ^T Q,   dscale = sum(dZ o (Q K^T))
 //
+// dS is that of softmax; normalisers whose weights depend on their own score alone have no delta,
+// but the weight's derivative times dP (include/rapt/normalizer/).
+//
 // Gradients of inputs that are broadcast or shared by a group of heads are summed over all that
 // read them. Excluded pairs contribute nothing, be their numbers NaN: a query without a key gets
 // zero gradients, and so does a key that no query sees. An unmasked NaN always shows.

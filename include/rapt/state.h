@@ -9,7 +9,7 @@ namespace rapt {
 
 // What the one number per row means. The normaliser declares it.
 enum class Statistic : uint8_t {
-  none,       // rows need none (sigmoid)
+  none,       // rows need none (sigmoid, relu): 0
   lse,        // natural logarithm of the sum of e^score over the keys; -inf for a row without keys
   threshold,  // tau of sparsemax and entmax
 };

@@ -10,6 +10,8 @@
 //   lse' = rowsum(P o S'),   P' = P o (S' - lse')
 //   O'   = (P' o keep / (1 - p)) V + (P o keep / (1 - p)) V'
 //
+// P' and, below, dS' are those of softmax; see backward.h for others.
+//
 // That is the product of the Jacobian and a vector (attention_jvp). The same for the backward pass,
 // "forward over reverse", is the product of the Hessian of any loss and a vector
 // (attention_backward_jvp), with slope = dS/dZ:
