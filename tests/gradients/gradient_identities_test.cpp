@@ -44,11 +44,18 @@ struct Solved {
                                           std::sqrt(static_cast<double>(c.descriptor.head_dim)))) {}
 };
 
-bool any(Descriptor&) { return true; }
+// What overflows beyond 65,504 has no sum: weights without a bound have f32 gradients and outputs.
+bool without_overflow(Descriptor& d) {
+  if (d.dtype == DType::f16 && std::holds_alternative<ReluReference>(d.normalizer)) {
+    d.output_dtype = DType::f32;
+    d.backward.f32 = true;
+  }
+  return true;
+}
 
 // <d_query, query> = <d_key, key> = scale d_scale: whatever the options.
 TEST(GradientIdentities, QueryKeyAndScale) {
-  for_gradient_problems(300, any, [](const Case& c, const GradientCase& of, Random&) {
+  for_gradient_problems(300, without_overflow, [](const Case& c, const GradientCase& of, Random&) {
     const Solved s(c, of);
     const double of_query = dot(s.g.d_query, c.query), of_key = dot(s.g.d_key, c.key);
     const double by_query = norm(c.query) * error_of(s.e.query),
@@ -61,7 +68,7 @@ TEST(GradientIdentities, QueryKeyAndScale) {
 
 // <d_value, value> = <d_output, output>: whatever the options.
 TEST(GradientIdentities, ValueAndOutput) {
-  for_gradient_problems(200, any, [](const Case& c, const GradientCase& of, Random&) {
+  for_gradient_problems(200, without_overflow, [](const Case& c, const GradientCase& of, Random&) {
     const Solved s(c, of);
     const Expectations forward = expectations(c.for_reference());
     EXPECT_NEAR(dot(s.g.d_value, c.value), dot(of.d_output, s.f.result.output),
@@ -227,7 +234,7 @@ TEST(GradientIdentities, LinearInWhatComesFromBehind) {
 // where nobody looks.
 TEST(GradientIdentities, ZeroWhereNothingIsSeen) {
   int64_t zeros = 0;
-  for_gradient_problems(300, any, [&](const Case& c, const GradientCase& of, Random&) {
+  for_gradient_problems(300, without_overflow, [&](const Case& c, const GradientCase& of, Random&) {
     const Problem p = c.for_reference();
     const Sizes sizes = sizes_of(p);
     Forward f(c);

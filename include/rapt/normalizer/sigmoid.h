@@ -96,12 +96,12 @@ struct Sigmoid {
     return bias == bias ? bias : -__builtin_log(static_cast<double>(t.head->k_len));
   }
 
-  // w = e^x of x = s + b, bounded; `slope` and `shift` make -x log2(e). A weight is w / (1 + w),
-  // and not 1 / (1 + e^-x), which with a bounded power would not be 0 for the score -inf of an
-  // excluded pair.
+  // w = e^x of x = s + b, as far as it is a number; `slope` and `shift` make -x log2(e). A weight
+  // is w / (1 + w), and not 1 / (1 + e^-x), which with a bounded power would not be 0 for the score
+  // -inf of an excluded pair.
   template <class V>
   static V power_of(V score, V slope, V shift) noexcept {
-    constexpr double kLargestExponent = sizeof(typename V::Element) == 4 ? 126 : 1022;
+    constexpr double kLargestExponent = sizeof(typename V::Element) == 4 ? 127 : 1023;
     const V below = max(V::set(-kLargestExponent), fma(score, slope, shift));
     return exp2(sub(V::set(0), below));
   }
