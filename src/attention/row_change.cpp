@@ -11,7 +11,7 @@
 namespace rapt {
 namespace {
 
-// Rows of a task: some 30 us of work at head_dim 64.
+// Rows of a task: some 50 us of work at head_dim 64.
 constexpr int64_t kTaskRows = 1024;
 
 void take_rotary(const FusedRotary& fused, Problem& p) {
