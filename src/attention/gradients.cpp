@@ -162,13 +162,6 @@ void require_statistic(const char* name, const NormalizerRef& normalizer) {
                                      " has no statistic; leave it out");
 }
 
-void require_statistic(const char* name, const NormalizerRef& normalizer) {
-  if (normalizer.statistic == Statistic::none)
-    fail(ErrorCode::unsupported, std::string(name) + " is given, but normalizer " +
-                                     normalizer.declaration->name +
-                                     " has no statistic; leave it out");
-}
-
 void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
   require("state.output", state.output, "the forward pass's output");
   require("state.statistic", state.statistic, "the forward pass's statistic (lse)");
