@@ -15,6 +15,7 @@
 #include "rapt/attention.h"
 #include "rapt/cache.h"
 #include "rapt/dialect.h"
+#include "rapt/rotary.h"
 
 namespace rapt::conformance {
 namespace {
@@ -26,12 +27,10 @@ enum Output { kY, kPresentKey, kPresentValue, kScores };
 
 // [batch, heads, length, dim] of a 4-D tensor, or of [batch, length, heads * dim].
 TensorView by_heads(const TensorView& x, int64_t heads) {
-  if (x.rank == 4) return x;
-  if (x.rank != 3 || heads < 1 || x.shape[2] % heads != 0)
-    fail(ErrorCode::shape, "Attention: " + to_string(x.dims()) + " cannot be cut into " +
-                               std::to_string(heads) + " heads");
-  const int64_t dims[] = {x.shape[0], x.shape[1], heads, x.shape[2] / heads};
-  return TensorView(x.data, x.dtype, dims, x.read_only).transposed(1, 2);
+  if (x.rank == 3) return split_heads(x, heads);
+  if (x.rank != 4)
+    fail(ErrorCode::shape, "Attention: " + to_string(x.dims()) + "; expected 3-D or 4-D");
+  return x;
 }
 
 // past and then `now`, as one tensor.

@@ -11,9 +11,10 @@ namespace rapt::conformance {
 // One tensor per output of the node; undefined where the output is absent. Each throws
 // Error(unsupported) for an attribute that it does not know, and what rapt throws.
 using Outputs = std::vector<Tensor>;
-Outputs run_attention(const NodeTest& test);       // Attention 23, 24
-Outputs run_softmax(const NodeTest& test);         // Softmax 13, LogSoftmax 13
-Outputs run_tensor_scatter(const NodeTest& test);  // TensorScatter 24
+Outputs run_attention(const NodeTest& test);         // Attention 23, 24
+Outputs run_softmax(const NodeTest& test);           // Softmax 13, LogSoftmax 13
+Outputs run_tensor_scatter(const NodeTest& test);    // TensorScatter 24
+Outputs run_rotary_embedding(const NodeTest& test);  // RotaryEmbedding 23
 
 struct Operator {
   const char* op_type;
@@ -26,7 +27,7 @@ inline constexpr Operator kOperators[] = {
     {"Softmax", run_softmax, nullptr},
     {"LogSoftmax", run_softmax, nullptr},
     {"TensorScatter", run_tensor_scatter, nullptr},
-    {"RotaryEmbedding", nullptr, "rapt has no such function yet"},
+    {"RotaryEmbedding", run_rotary_embedding, nullptr},
     {"FlexAttention", nullptr, "its score_mod is a graph of operators, which rapt does not run"},
     {"LinearAttention", nullptr, "rapt has no linear attention"},
 };
