@@ -69,7 +69,7 @@ Case::Case(Descriptor drawn)
   options.normalizer = normalizer;
   for (ScoreSpec& score : descriptor.scores) {
     score.draw(random, descriptor.dtype, score_numbers);
-    scores.push_back(score.make());
+    scores.push_back(made(score));
   }
   options.scores = refs_of(scores);
 }

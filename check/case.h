@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "check/descriptor.h"
+#include "check/made_scores.h"
 #include "check/reference.h"
 #include "rapt/attention.h"
 #include "rapt/catalogue.h"

@@ -102,6 +102,20 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
   double null_score() const { return sink.value_or(0); }
   SoftmaxWithSinkReference of_length(int64_t) const { return {{}, null_score()}; }
 
+  // The sink is rounded and multiplied by log2(e) as a bias is.
+  double weight_error(double score, double weight, double statistic, const Off& off) const {
+    return SoftmaxFamily::weight_error(score, weight, statistic, with_sink(off));
+  }
+  double statistic_error(double statistic, const Off& off) const {
+    return SoftmaxFamily::statistic_error(statistic, with_sink(off));
+  }
+  double weight_error_again(double score, double weight, double statistic, const Off& off) const {
+    return SoftmaxFamily::weight_error_again(score, weight, statistic, with_sink(off));
+  }
+  Off with_sink(const Off& off) const {
+    return {off.score + std::abs(null_score()) * off.epsilon, off.epsilon};
+  }
+
   // What a row gives to the gradient of the sink: - p delta, with p the sink's weight.
   template <class T>
   T d_number(const T& statistic, const T& delta) const {

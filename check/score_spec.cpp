@@ -9,10 +9,6 @@ namespace check {
 
 namespace {
 
-const char* anchor_name(rapt::Anchor anchor) {
-  return rapt::kAnchorNames[static_cast<int>(anchor)];
-}
-
 // ",a,b" as "(a,b)"; nothing for nothing.
 std::string in_brackets(const std::string& arguments) {
   return arguments.empty() ? "" : "(" + arguments.substr(1) + ")";
@@ -94,32 +90,6 @@ int64_t ScoreSpec::bucket(int64_t ahead) const {
 }
 
 double ScoreSpec::number(int64_t at) const { return element(numbers, at); }
-
-rapt::MadeScore ScoreSpec::make() const {
-  const auto given = [this](std::string_view) { return numbers; };
-  switch (kind) {
-    case softcap:
-      return rapt::make_score("softcap(" + number_text(number(0)) + ")");
-    case head_scale:
-      return rapt::make_score("head_scale(numbers)", given);
-    case log_n:
-      return rapt::make_score(std::string("log_n(") + (by_position ? "position" : "keys") +
-                              ",length=" + std::to_string(length) + ")");
-    case alibi:
-      return rapt::make_score(std::string("alibi(numbers,") + (is_signed ? "signed" : "absolute") +
-                                  "," + anchor_name(anchor) + ")",
-                              given);
-    case t5_bias:
-      return rapt::make_score("t5_bias(numbers,max_distance=" + std::to_string(max_distance) + "," +
-                                  (past ? "past" : "both") + "," + anchor_name(anchor) + ")",
-                              given);
-  }
-  return {};
-}
-
-std::vector<rapt::ScoreRef> refs_of(const std::vector<rapt::MadeScore>& scores) {
-  return {scores.begin(), scores.end()};
-}
 
 int64_t count_of_numbers(std::span<const ScoreSpec> scores) {
   int64_t count = 0;

@@ -4,7 +4,7 @@
 // A formula uses at most one number of the score's own per pair (the cap, the slope of the head),
 // from `numbers`, which are drawn from the case's seed and owned by the case. It is a template over
 // the type of its numbers (moving.h), so that derivatives, tangents and errors come from what
-// stands here. Shares no code with the library; the library's score is made from its text.
+// stands here. Shares no code with the library.
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -15,7 +15,6 @@
 #include "check/moving.h"
 #include "check/pair_place.h"
 #include "rapt/anchor.h"
-#include "rapt/catalogue.h"
 
 namespace check {
 
@@ -108,9 +107,6 @@ struct ScoreSpec {
     }
     return N(1);
   }
-
-  // The library's score; looks at `numbers`, which must outlive it.
-  rapt::MadeScore make() const;
 };
 
 // One pair's score on its way through the scores of a problem.
@@ -168,9 +164,6 @@ int64_t count_of_numbers(std::span<const ScoreSpec> scores);
 
 // As in a descriptor; `leading` tells which dimensions need not be written.
 std::string to_string(const ScoreSpec& score, const Dims& leading);
-
-// What options.scores takes.
-std::vector<rapt::ScoreRef> refs_of(const std::vector<rapt::MadeScore>& scores);
 
 // The dimensions of a number per head where none are written: the heads.
 Dims default_head_dims(const Dims& leading);

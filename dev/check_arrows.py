@@ -24,12 +24,14 @@ ANY_SYSTEM = ["*"]
 
 # What the interfaces of variants are written in.
 VOCABULARY = ["include/rapt/%s.h" % name for name in
-              ("declaration", "error", "positions", "state", "tensor", "tile")]
+              ("anchor", "declaration", "error", "head_numbers", "positions", "state", "tensor",
+               "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/viz/*.h"]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
-             ("declaration", "error", "positions", "state", "tensor", "tile", "variants")] + [
+             ("anchor", "declaration", "error", "head_numbers", "positions", "state", "tensor",
+              "tile", "variants")] + [
                  "include/rapt/mask/mask.h", "include/rapt/score/score.h",
                  "include/rapt/normalizer/normalizer.h"]
 
@@ -99,13 +101,19 @@ TABLE = [
      "rapt::viz is a customer of the core and does not know rapt::io"),
 
     # What judges it.
-    ("check/*reference*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
+    ("check/score_spec.h", ["include/rapt/anchor.h", "check/arrays.h", "check/moving.h",
+                            "check/pair_place.h"], STD,
+     "the formulas of scores share no code with what they judge"),
+    ("check/*reference*", ["include/rapt/tensor.h", "check/captures.h", "check/moving.h",
+                           "check/pair_place.h", "check/philox.h", "check/score_spec.h",
                            "check/*reference*.h"], STD,
      "the reference shares no code with what it judges"),
     ("check/*tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
                             "check/*reference.h", "check/*tolerance.h"], STD,
      "the tolerance comes from the reference alone"),
     ("check/philox.h", [], STD, "the reference's own random numbers"),
+    ("check/moving.h", [], STD, "the numbers of formulas that know their errors"),
+    ("check/pair_place.h", [], STD, "where a pair stands is plain data"),
     ("check/captures.h", [], STD, "what a check wants is plain data"),
     ("check/**", PUBLIC_CORE + ["check/*.h"], STD, "checks are a customer of the core, without a "
      "test framework: the command line has them too"),

@@ -29,6 +29,7 @@ struct Head {
   int rank = 0;
   int64_t q_len = 0;  // of the whole sequences, not of this machine's share
   int64_t k_len = 0;
+  const int64_t* leading = nullptr;  // [rank] the lengths of the leading dimensions
 };
 
 }  // namespace rapt

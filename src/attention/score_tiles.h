@@ -57,7 +57,7 @@ class ScoreTiles {
     head_ = head;
     p_.index_of(head, index_);
     sequence_ = p_.sequence(sequence);
-    place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len};
+    place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
     visible_ = Visible(call_.masks, place_, scratch<BoundMask>(call_.layout.masks));
     const auto begin_of = [&](const Operand& o, int64_t row) {
       return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);

@@ -222,10 +222,13 @@ class TangentTiles {
   void store_results(const QueryTile<E>& tile, E* sums) noexcept {
     const E* const lse_tangent = unit_.number(Unit::kLseTangent) + tile.offset;
     if (call_.state.output.data) {
-      const E* const output_t = rows_t(in_.primal.output, tile, p_.value_dim);
-      for (int64_t c = 0; c < p_.value_dim; ++c)
-        for (int64_t i = 0; i < tile.queries; ++i)
-          sums[c * tile.queries + i] -= lse_tangent[i] * output_t[c * tile.queries + i];
+      // Without a number per row nothing is taken away, not even 0 times an output that overflowed.
+      if (kernels_.normalizer.statistic != Statistic::none) {
+        const E* const output_t = rows_t(in_.primal.output, tile, p_.value_dim);
+        for (int64_t c = 0; c < p_.value_dim; ++c)
+          for (int64_t i = 0; i < tile.queries; ++i)
+            sums[c * tile.queries + i] -= lse_tangent[i] * output_t[c * tile.queries + i];
+      }
       store_rows(sums, p_.value_dim, tile, call_.state.output);
     }
     store_rows(lse_tangent, 1, tile, call_.state.statistic);

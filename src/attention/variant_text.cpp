@@ -117,6 +117,8 @@ void set_parameters(const Declaration& declaration, void* variant,
     for (size_t i = 0; i < taken.size() && !done; ++i) {
       const Parameter& parameter = declaration.parameters[i];
       if (taken[i] || (!name.empty() && name != parameter.name)) continue;
+      // It would take every misspelt word.
+      if (name.empty() && parameter.type == ParameterType::tensor && !parameter.required) continue;
       Argument parsed;
       if (!parse(parameter, value, tensors, parsed)) continue;
       parameter.set(variant, parsed);
@@ -149,7 +151,7 @@ std::string parameters_text(const Declaration& declaration, const void* variant)
       continue;
     }
     if (!text.empty()) text += ",";
-    bool needs_name = false;
+    bool needs_name = parameter.type == ParameterType::tensor && !parameter.required;
     for (const Parameter* earlier : left_out) needs_name |= mistakable(*earlier, parameter);
     if (needs_name) text += std::string(parameter.name) + "=";
     text += value_text(parameter, value);

@@ -5,9 +5,8 @@ namespace rapt {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    head_parameter<Alibi, &Alibi::slopes>("slopes", "a slope per head [..., heads], f32 or f64", 0),
-    parameter<Alibi, &Alibi::heads>("heads", "the paper's slopes for so many heads",
-                                    Range{0, 1 << 20}),
+    head_parameter<Alibi, &Alibi::slopes>(
+        "slopes", "a slope per head [..., heads], f32 or f64; absent: the paper's", 0),
     parameter<Alibi, &Alibi::distance>("distance", "-m |i - j|, or +m (j - i)", kAnyNumber,
                                        kAlibiDistanceNames),
     parameter<Alibi, &Alibi::anchor>("anchor", "which corner of the matrix i = j runs through",
@@ -19,14 +18,5 @@ constexpr Parameter kParameters[] = {
 const Declaration Alibi::kDeclaration = {"alibi",
                                          "a penalty per head for the distance of query and key",
                                          "Press et al. 2021, arXiv:2108.12409", kParameters};
-
-void Alibi::check() const {
-  if (!slopes.defined() && heads == 0)
-    throw Error(ErrorCode::argument,
-                "score alibi has no slopes; expected a tensor of them, or a number of heads");
-  if (slopes.defined() && heads != 0)
-    throw Error(ErrorCode::argument,
-                "score alibi has slopes and a number of heads; expected one of them");
-}
 
 }  // namespace rapt

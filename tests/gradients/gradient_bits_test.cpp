@@ -237,7 +237,7 @@ TEST(GradientBits, AloneOrInABatch) {
         numbers.push_back(taken(spec.numbers, at, one));
         spec.numbers = numbers.back();
       }
-      scores.push_back(spec.make());
+      scores.push_back(made(spec));
     }
     AttentionOptions options = c.options;
     options.scores = refs_of(scores);

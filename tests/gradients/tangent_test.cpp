@@ -115,7 +115,7 @@ struct Path {
     for (check::ScoreSpec& spec : specs) {
       numbers.push_back(mapped(spec.numbers, [&](double v, auto) { return v + t * *step++; }));
       spec.numbers = numbers.back();
-      scores.push_back(spec.make());
+      scores.push_back(check::made(spec));
     }
     options.scores = check::refs_of(scores);
     AttentionResult forward = scaled_dot_product_attention(query, key, value, options);

@@ -68,8 +68,9 @@ struct Alibi {
 
  private:
   [[gnu::always_inline]] double slope(const Head& head) const noexcept {
-    return slopes.defined() ? number_of_head(slopes, head)
-                            : alibi_slope(head.rank > 0 ? head.index[head.rank - 1] : 0, heads);
+    if (slopes.defined()) return number_of_head(slopes, head);
+    const int last = head.rank - 1;
+    return last < 0 ? alibi_slope(0, 1) : alibi_slope(head.index[last], head.leading[last]);
   }
 
   // Calls visit(at, distance) for the vectors of the tile, query vectors outermost.
