@@ -158,10 +158,9 @@ double furthest(const Tensor& got, const Tensor& expected) {
   return largest;
 }
 
-// Inputs are normal. A score is a sum of at most 8 x 6 products mixed from 3 heads, so that its
-// roundings are below 100 u times about 10; a weight is off by that factor, and an output, a mean
-// of values below 4 or 6 times that, by 4,000 u times 10.
-constexpr double kForward = 0x1p-53 * 4e4;
+// Numbers are normal. A score is a sum of at most 12 products of a few units each, off by 100 u; so
+// is, relatively, a weight; and an output, of at most three mixed means of values, is some units.
+constexpr double kForward = 0x1p-53 * 4e3;
 
 void expect_formula(const Composition& c, const Tensors& inputs, Random& random) {
   const Tensor expected = c.plain(inputs);
@@ -188,9 +187,9 @@ void expect_differences(const Composition& c, Tensors inputs, Random& random) {
       at(inputs[n], i...) = x;
       at(expected, i...) = (up - down) / (2 * kStep);
     });
-    // step^2 / 6 = 2e-11 of a third derivative of at most some thousands, and 1,000 u of a loss of
-    // about 100 over the step.
-    EXPECT_LE(furthest(got[n], expected), 1e-6) << "of input " << n;
+    // step^2 / 6 = 2e-11 of a third derivative of at most some thousands, and 4,000 u of a loss of
+    // about 10 over the step.
+    EXPECT_LE(furthest(got[n], expected), 1e-7) << "of input " << n;
     EXPECT_GT(furthest(got[n], zeros(got[n].dim(0), got[n].dim(1), got[n].dim(2))), 1e-3)
         << "of input " << n << " is zero";
   }
@@ -252,6 +251,27 @@ TEST(Compositions, differential_attention) {
       in.push_back(check::filled(DType::f64, {1, 1, 1}, 0.6));
       return in;
     });
+}
+
+// The first of all pairs, then the second of all: [2, heads, n, d], seen as [heads, 2, n, d].
+TEST(Compositions, differential_attention_of_heads_in_halves) {
+  Random random(base_seed());
+  const int64_t heads = 3, n = 40, d = 5;
+  const Tensor query = random_normal(random, DType::f64, {2, heads, n, d});
+  const Tensor key = random_normal(random, DType::f64, {2, heads, n, d});
+  const Tensor value = random_normal(random, DType::f64, {heads, 1, n, 2 * d});
+  const AttentionResult got = scaled_dot_product_attention(
+      query.view().transposed(0, 1), key.view().transposed(0, 1), value, causal_options());
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t part = 0; part < 2; ++part) {
+      const auto one = [&](const Tensor& rows) {
+        return rows.view().slice(0, part, part + 1).slice(1, h, h + 1);
+      };
+      const AttentionResult expected = scaled_dot_product_attention(
+          one(query), one(key), value.view().slice(0, h, h + 1), causal_options());
+      EXPECT_TRUE(same_bits(got.output.view().slice(0, h, h + 1).slice(1, part, part + 1),
+                            expected.output));
+    }
 }
 
 // Inputs: query, key, value, [1, key heads, heads] before and [1, heads, value heads] after.
