@@ -11,6 +11,7 @@
 #include "kernels/products.simd.h"
 #include "kernels/rows.simd.h"
 #include "kernels/scores.simd.h"
+#include "kernels/sparse.simd.h"
 #include "rapt/variants.h"
 
 namespace rapt::RAPT_ISA {
@@ -123,6 +124,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.add_sums = add_sums<V>;
     t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
+    t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;
