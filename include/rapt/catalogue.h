@@ -52,7 +52,7 @@ using MadeNormalizer = MadeVariant<NormalizerRef>;  // what make_normalizer() re
 // with a suggestion, Error(argument).
 MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 
-// Makes a normaliser from the same forms: softmax_plus_one. Throws Error(unknown_name) with a
+// Makes a normaliser from the same forms: entmax(1.25). Throws Error(unknown_name) with a
 // suggestion, Error(argument).
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors = {});
 

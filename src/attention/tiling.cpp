@@ -10,6 +10,9 @@ namespace {
 // cycle of K and V, so that even keys in DRAM leave it bound by arithmetic.
 constexpr int64_t kUnitQueries = 192;
 
+// Fewer with lists of candidates, so that what these hold stays in the L2.
+constexpr int64_t kSparseUnitQueries = 96;
+
 // K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
 constexpr int64_t kUnitBytes = 512 << 10;
 
@@ -73,7 +76,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
 
   const int64_t tile_queries = t.lanes * t.long_vectors;
   const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
-  int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, kUnitQueries / tile_queries);
+  const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries : kUnitQueries;
+  int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, queries / tile_queries);
   t.units_per_head = count_units(p, tiles * tile_queries);
 
   const double worth = worthwhile_workers(work);

@@ -25,9 +25,9 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + 
 
 inline constexpr int kMostBlockKeys = 128;
 
-// Sparse normalisers: scores per query that are kept at first, four blocks of keys; and rows of
+// Sparse normalisers: scores per query that are kept at first, sixteen blocks of keys; and rows of
 // values that are converted at once.
-inline constexpr int64_t kShortList = 4 * kMostBlockKeys;
+inline constexpr int64_t kShortList = 16 * kMostBlockKeys;
 inline constexpr int kPackedValues = 32;
 // From one list to the next: a vector of padding lies behind each.
 inline int64_t list_stride(int64_t capacity, int lanes) {

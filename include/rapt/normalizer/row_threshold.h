@@ -316,18 +316,31 @@ struct RowThreshold {
     return tau;
   }
 
-  // Raises the bound of a row to the tau of what it has, and drops what is below; closes the row if
-  // the next block may not fit even so. A NaN is kept.
+  // Makes room for a block: raises the bound of a row and drops what is below it; closes the row if
+  // tau itself leaves most of a list that cannot hold all keys.
   template <class V>
   void tighten(Tile<typename V::Element>& t, int64_t i) const noexcept {
+    const int64_t capacity = t.kept.capacity;
+    int64_t left = drop_below<V>(t, i, kStepsOfBound);
+    if (capacity < t.head->k_len && left > capacity / 2) {
+      left = drop_below<V>(t, i, kMostSteps);
+      if (left > capacity / 4 * 3) t.kept.open &= ~(uint64_t{1} << i);
+    }
+    t.kept.enough[i] = static_cast<int32_t>(left < kEnough / 2 ? kEnough : 2 * left);
+  }
+
+  // Drops the candidates below the tau of all of them, or a bound of it; returns how many are left.
+  // A NaN is kept.
+  template <class V>
+  int64_t drop_below(Tile<typename V::Element>& t, int64_t i, int steps) const noexcept {
     using E = typename V::Element;
     const E largest = row<V>(t, kMax)[i];
     E& bound = row<V>(t, kBound)[i];
     self<V>().template power<V>([&](const auto& power) {
-      const E tau = root<V>(t, i, power, kStepsOfBound);
+      const E tau = root<V>(t, i, power, steps);
       const E magnitude = largest < 0 ? -largest : largest;
       const E raised = largest + tau / static_cast<E>(steepness<V>()) -
-                       magnitude * static_cast<E>(kGuard<E>) - static_cast<E>(kGuard<E>);
+                       (magnitude + 1) * static_cast<E>(kGuard<E>);
       if (raised > bound) bound = raised;
     });
     E* const scores = t.kept.scores + i * t.kept.stride;
@@ -340,8 +353,7 @@ struct RowThreshold {
       left += !(score <= limit);
     }
     t.kept.counts[i] = static_cast<int32_t>(left);
-    t.kept.enough[i] = static_cast<int32_t>(left < kEnough / 2 ? kEnough : 2 * left);
-    if (left + t.keys > t.kept.capacity) t.kept.open &= ~(uint64_t{1} << i);
+    return left;
   }
 
   // The scores of a block above the bounds of their rows.
