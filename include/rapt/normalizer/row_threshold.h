@@ -120,19 +120,16 @@ struct RowThreshold {
     int64_t left = 0;
     self<V>().template power<V>([&](const auto& power) {
       threshold = root<V>(t, i, power, kMostSteps);
+      if (threshold != threshold) return;  // a NaN among the scores
       const V top = V::splat(largest), tau = V::splat(threshold), steep = V::set(steepness<V>());
       V sum = V::set(0);
       for (int64_t c = 0; c < count; c += V::kLanes) {
         const V weight = power.weight(above(V::load(scores + c), top, steep, tau));
-        store(scores + c, weight);
         sum = add(sum, weight);
+        left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
+                         keys + left);
       }
       inverse = 1 / total(sum);
-      for (int64_t c = 0; c < count; ++c) {
-        const E weight = scores[c];
-        scores[left] = weight, keys[left] = keys[c];
-        left += weight > 0;
-      }
     });
     return left;
   }
@@ -241,6 +238,8 @@ struct RowThreshold {
   }
 
  private:
+  // Keys that are looked at together, and of which share of the scores it pays to compress rows.
+  static constexpr int64_t kMostKeys = 128, kFewInMany = 16;
   // Fewer candidates than this are not worth a search for what can be dropped.
   static constexpr int32_t kEnough = 64;
   // Newton's steps: any number of them gives a bound; ten are many for tau itself.
@@ -345,36 +344,82 @@ struct RowThreshold {
     });
     E* const scores = t.kept.scores + i * t.kept.stride;
     int32_t* const keys = t.kept.keys + i * t.kept.stride;
-    const E limit = bound;
+    const V limit = V::splat(bound);
     int64_t left = 0;
-    for (int64_t c = 0, count = t.kept.counts[i]; c < count; ++c) {
-      const E score = scores[c];
-      scores[left] = score, keys[left] = keys[c];
-      left += !(score <= limit);
+    for (int64_t c = 0, count = t.kept.counts[i]; c < count; c += V::kLanes) {
+      const V score = V::load(scores + c);
+      left +=
+          compress(bits_of(not_at_most(score, limit)), score, keys + c, scores + left, keys + left);
     }
     t.kept.counts[i] = static_cast<int32_t>(left);
     return left;
   }
 
-  // The scores of a block above the bounds of their rows.
+  // The scores of a block above the bounds of their rows. Few are taken one by one; of many, a
+  // square of keys and queries is transposed, and each row compressed.
   template <class V>
   static void append(Tile<typename V::Element>& t) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    uint64_t found[kMostKeys];
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const uint64_t open = t.kept.open >> x;
+      const V bound = V::load(row<V>(t, kBound) + x);
+      const typename V::Element* const scores = t.scores + x;
+      for (int64_t first = 0; first < keys; first += kMostKeys) {
+        const int64_t some = keys - first < kMostKeys ? keys - first : kMostKeys;
+        int64_t count = 0;
+        for (int64_t j = 0; j < some; ++j) {
+          const V score = V::load(scores + (first + j) * step);
+          found[j] = bits_of(not_at_most(score, bound)) & open;
+          count += __builtin_popcountll(found[j]);
+        }
+        if (count == 0) continue;
+        if (count < some * V::kLanes / kFewInMany)
+          append_few<V>(t, x, first, some, found);
+        else
+          append_many<V>(t, x, first, some, open);
+      }
+    }
+  }
+
+  template <class V>
+  static void append_few(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,
+                         const uint64_t* found) noexcept {
+    const Candidates<typename V::Element> kept = t.kept;
+    const auto first_key = static_cast<int32_t>(t.key_positions.start + first);
+    const typename V::Element* s = t.scores + first * t.queries + x;
+    for (int64_t j = 0; j < keys; ++j, s += t.queries)
+      for (uint64_t left = found[j]; left; left &= left - 1) {
+        const int64_t i = __builtin_ctzll(left);
+        const int64_t at = (x + i) * kept.stride + kept.counts[x + i]++;
+        kept.scores[at] = s[i];
+        kept.keys[at] = first_key + static_cast<int32_t>(j);
+      }
+  }
+
+  template <class V>
+  static void append_many(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,
+                          uint64_t open) noexcept {
     using E = typename V::Element;
     const Candidates<E> kept = t.kept;
-    const int64_t keys = t.keys, step = t.queries;
-    const auto first_key = static_cast<int32_t>(t.key_positions.start);
-    for (int64_t x = 0; x < step; x += V::kLanes) {
-      const uint64_t open = kept.open >> x;
-      const V bound = V::load(row<V>(t, kBound) + x);
-      const E* s = t.scores + x;
-      for (int64_t j = 0; j < keys; ++j, s += step)
-        for (uint64_t found = bits_of(not_at_most(V::load(s), bound)) & open; found;
-             found &= found - 1) {
-          const int64_t i = __builtin_ctzll(found);
-          const int64_t at = (x + i) * kept.stride + kept.counts[x + i]++;
-          kept.scores[at] = s[i];
-          kept.keys[at] = first_key + static_cast<int32_t>(j);
-        }
+    const E* const bound = row<V>(t, kBound) + x;
+    for (int64_t j = 0; j < keys; j += V::kLanes) {
+      const E* const s = t.scores + (first + j) * t.queries + x;
+      int32_t numbers[V::kLanes];
+      V square[V::kLanes];  // of the keys, then of the queries
+      for (int64_t y = 0; y < V::kLanes; ++y) {
+        numbers[y] = static_cast<int32_t>(t.key_positions.start + first + j + y);
+        square[y] = j + y < keys ? V::load(s + y * t.queries) : V::set(-__builtin_inf());
+      }
+      transpose(square);
+      for (int64_t i = 0; i < V::kLanes; ++i) {
+        if (!(open >> i & 1)) continue;
+        int32_t& count = kept.counts[x + i];
+        const int64_t at = (x + i) * kept.stride + count;
+        const uint64_t above_bound = bits_of(not_at_most(square[i], V::splat(bound[i])));
+        count += static_cast<int32_t>(
+            compress(above_bound, square[i], numbers, kept.scores + at, kept.keys + at));
+      }
     }
   }
 
