@@ -537,6 +537,113 @@ TEST(Entmax, DropoutDropsWeights) {
   }
 }
 
+// What asks for whole tiles (a bias, gradients of it, of scores and of returned weights) finds the
+// gradients that pairs alone give.
+TEST(Entmax, WholeTilesGiveTheSameGradients) {
+  Random random(base_seed());
+  constexpr double kStep = 1e-6;
+  for (const Member& member : kMembers) {
+    SCOPED_TRACE(member.text);
+    Problem p(random, DType::f64, 60, 150, 3, 0.9);
+    const Results by_pairs = results_of(p, member.text);
+    const rapt::Boolean mask(p.allowed);
+    const rapt::MadeNormalizer made = rapt::make_normalizer(member.text);
+    const rapt::Softcap softcap(5);
+    Tensor bias = filled(DType::f64, {p.q_len, p.k_len}, 0);
+    AttentionOptions options;
+    options.normalizer = made.ref;
+    options.masks = {&mask};
+    options.scale = p.scale;
+    options.bias = bias;
+    BackwardInputs inputs;
+    inputs.d_output = p.d_output;
+    inputs.d_statistic = p.d_statistic;
+    BackwardRequest request;
+    request.bias = true;
+    AttentionResult forward = scaled_dot_product_attention(p.query, p.key, p.value, options);
+    inputs.state = forward.state();
+    const rapt::Gradients whole =
+        scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
+    const auto near = [&](const Tensor& got, const Tensor& expected) {
+      for_each_index(got.dims(), [&](auto i) {
+        ASSERT_NEAR(get(got, i), get(expected, i), 1e-10 * (1 + std::abs(get(expected, i))));
+      });
+    };
+    near(whole.d_query, by_pairs.gradients.d_query);
+    near(whole.d_key, by_pairs.gradients.d_key);
+    near(whole.d_value, by_pairs.gradients.d_value);
+
+    // By differences: with a cap, a bias of any numbers and gradients of the weights.
+    bias = random_normal(random, DType::f64, {p.q_len, p.k_len});
+    const Tensor d_weights = random_normal(random, DType::f64, {p.q_len, p.k_len});
+    options.bias = bias;
+    options.scores = {softcap};
+    options.weights.emplace();
+    request.score_parameters = true;
+    forward = scaled_dot_product_attention(p.query, p.key, p.value, options);
+    inputs.state = forward.state();
+    inputs.d_weights = d_weights;
+    const rapt::Gradients g =
+        scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
+    const auto loss = [&] {
+      const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
+      double sum = 0;
+      const auto add = [&](const Tensor& gradient, const Tensor& result) {
+        for_each_index(result.dims(), [&](auto i) {
+          if (get(gradient, i) != 0 && std::isfinite(get(result, i)))
+            sum += get(gradient, i) * get(result, i);
+        });
+      };
+      add(p.d_output, at.output), add(p.d_statistic, at.statistic), add(d_weights, at.weights);
+      return sum;
+    };
+    const auto compare = [&](Tensor& input, const Tensor& gradient) {
+      for (int64_t n = 0; n < 6; ++n) {
+        const Dims at = {(7 * n) % input.dim(0), (5 * n) % input.dim(1)};
+        const double before = get(input, at);
+        set(input, at, before + kStep);
+        const double up = loss();
+        set(input, at, before - kStep);
+        const double down = loss();
+        set(input, at, before);
+        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 1e-4);
+      }
+    };
+    compare(p.query, g.d_query);
+    compare(p.key, g.d_key);
+    compare(p.value, g.d_value);
+    compare(bias, g.d_bias);
+  }
+}
+
+// Packed sequences and heads that share keys are calls of their own.
+TEST(Entmax, SequencesAndHeadsAreCallsOfTheirOwn) {
+  Random random(base_seed());
+  const rapt::MadeNormalizer made = rapt::make_normalizer("entmax15");
+  AttentionOptions options;
+  options.normalizer = made.ref;
+  const Tensor query = random_normal(random, DType::f32, {4, 90, 8}),
+               key = random_normal(random, DType::f32, {2, 90, 8}),
+               value = random_normal(random, DType::f32, {2, 90, 8});
+  Tensor starts(DType::i64, {4});
+  const int64_t begins[] = {0, 20, 20, 90};
+  for (int64_t s = 0; s < 4; ++s) starts.values<int64_t>()[static_cast<size_t>(s)] = begins[s];
+  options.packed.query_starts = starts;
+  const AttentionResult packed = scaled_dot_product_attention(query, key, value, options);
+  options.packed = {};
+  for (int64_t head = 0; head < 4; ++head)
+    for (int64_t s = 0; s < 3; ++s) {
+      const auto rows = [&](const Tensor& t, int64_t h) {
+        return t.view().slice(0, h, h + 1).slice(1, begins[s], begins[s + 1]);
+      };
+      const AttentionResult alone = scaled_dot_product_attention(
+          rows(query, head), rows(key, head / 2), rows(value, head / 2), options);
+      for_each_index(alone.output.dims(), [&](auto i) {
+        ASSERT_EQ(get(alone.output, i), get(packed.output, Dims{head, begins[s] + i[1], i[2]}));
+      });
+    }
+}
+
 TEST(Entmax, TopKeysAreTheLargestWeights) {
   Random random(base_seed());
   const Problem p(random, DType::f64, 20, 200, 2, 1);
@@ -567,6 +674,9 @@ TEST(Entmax, WhatItHasNotIsRefusedByName) {
     options.entropy = true;
     expect_error(ErrorCode::unsupported, {text},
                  [&] { scaled_dot_product_attention(t, t, t, options); });
+    options.entropy = false;
+    expect_error(ErrorCode::unsupported, {text},
+                 [&] { rapt::attention_jvp(t, t, t, options, one.state(), {}); });
   }
 }
 
