@@ -5,6 +5,7 @@
 
 #include "attention/given_weights.h"
 #include "attention/gradient_keys.h"
+#include "attention/sparse_pairs.h"
 #include "attention/tile_rows.h"
 
 namespace rapt {
@@ -43,7 +44,7 @@ class GradientTiles {
         given_(p_, call.inputs),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
         kept_factor_(static_cast<E>(p_.kept_factor())),
-        by_pairs_(works_by_pairs(call)) {}
+        sparse_(call, tiles_) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     tiles_.begin_head(head, sequence);
@@ -116,7 +117,7 @@ class GradientTiles {
     if (unit.range.begin >= unit.range.end) return unit;
     if (wanted_.key && sides.keys)
       unit.query_rows = summed_rows(p_.query, positions, p_.head_dim, call_.layout.query_rows);
-    if ((wanted_.value && sides.keys) || by_pairs_)
+    if ((wanted_.value && sides.keys) || sparse_.possible())
       unit.d_output_rows =
           summed_rows(call_.inputs.d_output, positions, p_.value_dim, call_.layout.d_output_rows);
     return unit;
@@ -245,9 +246,9 @@ class GradientTiles {
     std::fill_n(sums, 2 * tile.queries, E(0));
     SparseGradients<E> pairs = {};
     pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
-    if (by_pairs_)
-      pairs.d_output = dense(summed_rows(call_.inputs.d_output, tile.positions, p_.value_dim,
-                                         call_.layout.d_output_rows));
+    if (sparse_.possible())
+      pairs.d_output = SparsePairs<E>::dense(summed_rows(call_.inputs.d_output, tile.positions,
+                                                         p_.value_dim, call_.layout.d_output_rows));
     const int64_t length = plan_.tiling.block_keys;
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {
@@ -256,10 +257,9 @@ class GradientTiles {
         if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
         tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
                               ScoreTiles<E>::Keep::nothing);
-        const int64_t count = pairs_of(tile, statistic, bits);
-        if (count >= 0) {
-          pairs.value = dense(keys_.values(keys.start));
-          kernels_.table.sparse.add_slopes(found_pairs(), count, pairs, sums);
+        if (sparse_.find(tile, statistic, bits)) {
+          pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
+          sparse_.add_slopes(pairs, sums);
           return;
         }
         if (tiles_.partial())
@@ -273,34 +273,15 @@ class GradientTiles {
     n.delta(call_.scores.normalizer_object, tile.queries, sums, d_statistic, delta);
   }
 
-  // The pairs of a tile of scores that have a weight; -1: too many to be worth it, or the call
-  // wants what needs whole tiles.
-  int64_t pairs_of(const QueryTile<E>& tile, const E* statistic, const uint64_t* bits) noexcept {
-    if (!by_pairs_) return -1;
-    return kernels_.normalizer.pairs(
-        call_.scores.normalizer_object, tile.hooks, statistic, tiles_.partial() ? bits : nullptr,
-        tile.hooks.keys * tile.queries / kScoresPerPair, found_pairs());
-  }
-  SparsePair<E>* found_pairs() const noexcept { return scratch<SparsePair<E>>(call_.layout.pairs); }
-
-  static bool works_by_pairs(const BackwardCall<E>& call) noexcept {
-    return call.scores.kernels.normalizer.settle && !call.scores.kernels.route.rounds() &&
-           call.problem().drop_below == 0 && call.scores.scores.empty() &&
-           !call.problem().has_bias && !call.inputs.d_weights.data;
-  }
-
-  static DenseRows<E> dense(const Rows& rows, int64_t first = 0) noexcept {
-    return {reinterpret_cast<const E*>(rows.data) + first * rows.stride, rows.stride};
-  }
-
   // All gradients that come of a tile's pairs.
-  void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys, int64_t count,
+  void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                  const KeySums& sums, Sides sides) noexcept {
-    if (count == 0) return;
+    const auto dense = SparsePairs<E>::dense;
     SparseGradients<E> g = {};
     g.head_dim = p_.head_dim, g.value_dim = p_.value_dim, g.queries = tile.queries;
     g.d_output = dense(unit.d_output_rows, tile.offset);
-    g.key = dense(keys_.summed_keys(keys.start)), g.value = dense(keys_.values(keys.start));
+    g.key = dense(keys_.summed_keys(keys.start), 0);
+    g.value = dense(keys_.values(keys.start), 0);
     g.delta = unit.delta + tile.offset;
     if (unit.d_query_t) g.d_query_t = unit.d_query_t + tile.offset * p_.head_dim;
     if (wanted_.key && sides.keys) {
@@ -312,7 +293,7 @@ class GradientTiles {
       g.d_value = sums.d_value + (keys.start - sums.begin) * sums.d_value_stride;
       g.d_value_stride = sums.d_value_stride;
     }
-    kernels_.table.sparse.add_gradients(found_pairs(), count, g);
+    sparse_.add_gradients(g);
   }
 
   // Gradients of the weights of a tile, those that dropout drops 0.
@@ -418,8 +399,8 @@ class GradientTiles {
     using Keep = typename ScoreTiles<E>::Keep;
     tiles_.compute_scores(tile, block, keys, w, before,
                           before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing);
-    if (const int64_t count = pairs_of(tile, unit.statistic + tile.offset, bits); count >= 0) {
-      add_pairs(unit, tile, keys, count, sums, sides);
+    if (sparse_.find(tile, unit.statistic + tile.offset, bits)) {
+      add_pairs(unit, tile, keys, sums, sides);
       return false;
     }
     if (wanted_.d_scores())
@@ -521,8 +502,6 @@ class GradientTiles {
 
   // Tiles of a unit: of one vector of 4 lanes or more.
   static constexpr int kMostTiles = 16;
-  // A pair by itself takes as long as so many in whole tiles.
-  static constexpr int64_t kScoresPerPair = 8;
 
   const BackwardCall<E>& call_;
   const Problem& p_;
@@ -535,7 +514,7 @@ class GradientTiles {
   GivenWeights<E> given_;
   int64_t block_tile_;
   E kept_factor_;  // of dropout
-  bool by_pairs_;  // a sparse normaliser in a call without what needs whole tiles
+  SparsePairs<E> sparse_;
 };
 
 }  // namespace rapt
