@@ -19,6 +19,7 @@
 #include "check/random.h"
 #include "goals.h"
 #include "rapt/version.h"
+#include "sparse_cases.h"
 #include "timing/backward_problem.h"
 #include "timing/problem.h"
 #include "timing/sampling.h"
@@ -27,13 +28,8 @@ namespace {
 
 using bench::Goal;
 
-using Call = std::function<void()>;
-
-struct RatioCase {
-  std::string name;
-  std::function<Call()> plain, with;  // make the problem, which the call keeps
-  double goal = 0;                    // of the ratio, at most; 0: none was set
-};
+using bench::Call;
+using bench::RatioCase;
 
 // `text`: as in check/descriptor.h.
 std::function<Call()> forward(const std::string& text, const rapt::Rotary* rotary = nullptr) {
@@ -157,7 +153,10 @@ bool measure_all(const bench::Arguments& arguments) {
     std::printf("rapt %s\n%-32s %9s %9s %6s %6s\n", rapt::build_info(), "case", "ms", "plain",
                 "ratio", "goal");
   bool any = false;
-  const auto cases = arguments.quick ? ratio_cases({512}) : ratio_cases({2048, 4096, 8192});
+  auto cases = arguments.quick ? ratio_cases({512}) : ratio_cases({2048, 4096, 8192});
+  for (RatioCase& c :
+       arguments.quick ? bench::sparse_cases({512}) : bench::sparse_cases({4096, 16384}))
+    cases.push_back(std::move(c));
   for (const RatioCase& c : cases) {
     if (!arguments.wants(c.name)) continue;
     any = true;

@@ -18,6 +18,18 @@ namespace rapt {
 // takes `pipeline` hooks into its pipeline and runs `pass` hooks over the finished scores.
 enum class Cost : uint8_t { pipeline, pass };
 
+// What a sparse normaliser keeps of each row: the scores that may still get a weight, in the order
+// of their keys. Room for a vector lies behind the capacity.
+template <class E>
+struct Candidates {
+  E* scores = nullptr;        // [queries][stride]
+  int32_t* keys = nullptr;    // [queries][stride]
+  int32_t* counts = nullptr;  // [queries]
+  int32_t* enough = nullptr;  // [queries] with more candidates than this, some are dropped
+  int64_t capacity = 0, stride = 0;
+  uint64_t open = 0;  // bit i: query i is there, and its candidates fit
+};
+
 template <class E>
 struct Tile {
   E* scores = nullptr;           // [keys][queries] in: scores; out: weights before normalisation
@@ -36,6 +48,8 @@ struct Tile {
 
   Positions query_positions, key_positions;
   const Head* head = nullptr;  // whose tile it is, for parameters per head, and the whole lengths
+
+  Candidates<E> kept;  // sparse normalisers only
 
   // Whole-row normalisers only.
   E* candidates = nullptr;      // [N::kCandidates][queries] what collect() keeps for solve()

@@ -3,11 +3,14 @@
 // name it here, add its test and its page (CONTRIBUTING.md).
 //
 // Plain type lists: no registration at start-up, nothing for a linker to drop.
+#include "rapt/normalizer/entmax.h"
+#include "rapt/normalizer/entmax15.h"
 #include "rapt/normalizer/relu.h"
 #include "rapt/normalizer/sigmoid.h"
 #include "rapt/normalizer/softmax.h"
 #include "rapt/normalizer/softmax_plus_one.h"
 #include "rapt/normalizer/softmax_with_sink.h"
+#include "rapt/normalizer/sparsemax.h"
 #include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
 #include "rapt/score/log_n.h"
@@ -36,6 +39,7 @@ using Masks =
 using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
-using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink>;
+using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,
+                             Entmax15, Entmax>;
 
 }  // namespace rapt

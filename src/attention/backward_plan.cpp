@@ -311,10 +311,13 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.staged_value =
       place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));
   layout.query_rows = place(wanted.key, {unit, head_stride}, element);
-  layout.d_output_rows = place(wanted.value, {unit, value_stride}, element);
+  layout.d_output_rows =
+      place(wanted.value || kernels.normalizer.settle, {unit, value_stride}, element);
   layout.scores.row_change =
       place(p.rows.any(),
             {static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, p.rows, p.head_dim))}, 1);
+  layout.slope_sums = place(kernels.normalizer.settle, {2, tile}, sizeof(E));
+  layout.pairs = place(kernels.normalizer.settle, {tile_scores}, sizeof(SparsePair<E>));
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));

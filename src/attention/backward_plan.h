@@ -108,6 +108,8 @@ struct BackwardLayout {
   size_t before;           // [scores + 1][block_keys][queries] E: ScoreTiles::compute_scores()
   size_t parameter_sums;   // [parameters of a score][queries] E
   size_t other_weights;    // [block_keys][queries] E: d_weights of the caller
+  size_t slope_sums;       // [2][queries] E: what the delta of a sparse normaliser is made of
+  size_t pairs;            // [block_keys * queries] SparsePair, of sparse normalisers
   size_t rows_t;           // [largest head size][queries] E: a tile of output or query
   size_t d_output_rows_t;  // the same of d_output, for delta, if the route rounds
   size_t key;              // [pass_keys][head_dim] of the route's elements, if packed

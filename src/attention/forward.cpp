@@ -1,12 +1,12 @@
 // The forward pass. A unit is a few tiles of queries of one head; it walks once over the blocks of
 // keys that any of them sees (whole-row normalisers: twice), and every block serves all tiles while
-// it is in the cache.
+// it is in the cache. Sparse normalisers: sparse_rows.h.
 #include "attention/forward.h"
 
 #include <algorithm>
 #include <new>
 
-#include "attention/score_tiles.h"
+#include "attention/sparse_rows.h"
 #include "attention/task_run.h"
 
 namespace rapt {
@@ -16,7 +16,11 @@ template <class E>
 class Forward {
  public:
   Forward(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
-      : call_(call), p_(call.problem), n_(call.kernels.normalizer), tiles_(call, cancel, worker) {}
+      : call_(call),
+        p_(call.problem),
+        n_(call.kernels.normalizer),
+        tiles_(call, cancel, worker),
+        sparse_(call, tiles_) {}
 
   // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
   void run(int64_t unit) noexcept {
@@ -53,6 +57,10 @@ class Forward {
       begin_tile(tile[i]);
       offset += tile[i].queries;
     }
+    if (n_.settle) {
+      run_sparse(tile, cut.tiles);
+      return;
+    }
     for (bool more = n_.whole_row; more && !tiles_.stopped();) {
       tiles_.for_each_block(tile, cut.tiles, Values::leave,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) {
@@ -67,6 +75,18 @@ class Forward {
         [&](QueryTile<E>& one, KeyBlock& block, int64_t first) { apply(one, block, first); });
     if (tiles_.stopped()) return;
     for (int64_t i = 0; i < cut.tiles; ++i) finish_tile(tile[i]);
+  }
+
+  void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
+    tiles_.for_each_block(tile, count, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+      keep_top(one);
+      n_.collect(call_.normalizer_object, one.hooks);
+      if (one.hooks.kept.open == 0 && call_.captures.top_k == 0) one.range = {0, 0};
+    });
+    for (int64_t i = 0; i < count && !tiles_.stopped(); ++i)
+      sparse_.settle(tile[i], output_t(tile[i]));
+    if (tiles_.stopped()) return;
+    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
   }
 
   E* output_t(const QueryTile<E>& tile) const noexcept {
@@ -89,14 +109,19 @@ class Forward {
       std::memset(best(tile, call_.layout.best_keys), 0xFF,  // key -1
                   static_cast<size_t>(top_k * tile.queries) * sizeof(E));
     }
+    if (n_.settle) sparse_.open(tile);
     n_.begin(call_.normalizer_object, tile.hooks);
   }
 
-  void apply(QueryTile<E>& tile, KeyBlock& block, int64_t first) noexcept {
+  void keep_top(QueryTile<E>& tile) noexcept {
     if (const int64_t top_k = call_.captures.top_k; top_k > 0)
       call_.kernels.table.captures.keep_top(
           tile.hooks.scores, tile.hooks.keys, tile.queries, tile.hooks.key_positions.start, top_k,
           best(tile, call_.layout.best), best(tile, call_.layout.best_keys));
+  }
+
+  void apply(QueryTile<E>& tile, KeyBlock& block, int64_t first) noexcept {
+    keep_top(tile);
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
     if (tile.hooks.zero && !tile.hooks.rescale) return;
@@ -212,6 +237,7 @@ class Forward {
   const Problem& p_;
   const NormalizerKernels<E>& n_;
   ScoreTiles<E> tiles_;
+  SparseRows<E> sparse_;
 };
 
 template <class E>

@@ -5,6 +5,7 @@
 
 #include "attention/given_weights.h"
 #include "attention/gradient_keys.h"
+#include "attention/sparse_pairs.h"
 #include "attention/tile_rows.h"
 
 namespace rapt {
@@ -42,7 +43,8 @@ class GradientTiles {
         keys_(call, tiles_),
         given_(p_, call.inputs),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
-        kept_factor_(static_cast<E>(p_.kept_factor())) {}
+        kept_factor_(static_cast<E>(p_.kept_factor())),
+        sparse_(call, tiles_) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     tiles_.begin_head(head, sequence);
@@ -119,16 +121,12 @@ class GradientTiles {
     unit.d_output_t = d_output_t;
     unit.d_query_t = sides.queries ? d_query_t : nullptr;
     unit.statistic = statistic, unit.delta = delta;
-    if (unit.range.begin >= unit.range.end || !sides.keys) return unit;
-    if (wanted_.key)
+    if (unit.range.begin >= unit.range.end) return unit;
+    if (wanted_.key && sides.keys)
       unit.query_rows = summed_rows(route_of(p_.query), query_rows(positions, changed),
                                     positions.count, p_.head_dim, call_.layout.query_rows);
-    const Operand& d_output = call_.inputs.d_output;
-    if (wanted_.value)
-      unit.d_output_rows = summed_rows(route_of(d_output),
-                                       {query_row(d_output, positions.start), d_output.dtype,
-                                        d_output.row_stride, d_output.dim_stride},
-                                       positions.count, p_.value_dim, call_.layout.d_output_rows);
+    if ((wanted_.value && sides.keys) || sparse_.possible())
+      unit.d_output_rows = d_output_rows(positions);
     return unit;
   }
 
@@ -219,6 +217,10 @@ class GradientTiles {
   // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
   void make_delta(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
                   E* delta) noexcept {
+    if (kernels_.normalizer.settle) {
+      make_sparse_delta(tile, d_output_t, statistic, delta);
+      return;
+    }
     const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
     E* const output_t = scratch<E>(call_.layout.rows_t);
     pack_rows_t(widening(output), tiles_, output, tile, p_.value_dim, output_t);
@@ -278,10 +280,94 @@ class GradientTiles {
     }
   }
 
+  // Rows of d_output as the sums over them read them.
+  Rows d_output_rows(Positions at) noexcept {
+    const Operand& d_output = call_.inputs.d_output;
+    return summed_rows(route_of(d_output),
+                       {query_row(d_output, at.start), d_output.dtype, d_output.row_stride,
+                        d_output.dim_stride},
+                       at.count, p_.value_dim, call_.layout.d_output_rows);
+  }
+
   // Queries as they are multiplied: where the caller has them, or changed.
   RowsAt query_rows(Positions at, std::byte* changed) const noexcept {
     if (!p_.rows.any()) return tiles_.given_queries(at);
     return {changed, p_.dtype, p_.head_dim, 1};
+  }
+
+  // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
+  void make_sparse_delta(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
+                         E* delta) noexcept {
+    const NormalizerKernels<E>& n = kernels_.normalizer;
+    E* const scores = scratch<E>(call_.layout.weights);
+    E* const d = scratch<E>(call_.layout.d_weights);
+    E* const sums = scratch<E>(call_.layout.slope_sums);  // [2][queries]
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    std::fill_n(sums, 2 * tile.queries, E(0));
+    SparseGradients<E> pairs = {};
+    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
+    if (sparse_.possible())
+      pairs.d_output = SparsePairs<E>::dense(summed_rows(call_.inputs.d_output, tile.positions,
+                                                         p_.value_dim, call_.layout.d_output_rows));
+    const int64_t length = plan_.tiling.block_keys;
+    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
+         begin += plan_.pass_keys) {
+      load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len), {});
+      keys_.for_each_block(tile.range, [&](Positions keys) {
+        if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
+        tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+                              ScoreTiles<E>::Keep::nothing);
+        if (sparse_.find(tile, statistic, bits)) {
+          pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
+          sparse_.add_slopes(pairs, sums);
+          return;
+        }
+        if (tiles_.partial())
+          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+        make_d_weights(tile, d_output_t, keys, d);
+        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, sums);
+      });
+    }
+    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
+    if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
+    n.delta(call_.scores.normalizer_object, tile.queries, sums, d_statistic, delta);
+  }
+
+  // All gradients that come of a tile's pairs.
+  void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
+                 const KeySums& sums, Sides sides) noexcept {
+    const auto dense = SparsePairs<E>::dense;
+    SparseGradients<E> g = {};
+    g.head_dim = p_.head_dim, g.value_dim = p_.value_dim, g.queries = tile.queries;
+    g.d_output = dense(unit.d_output_rows, tile.offset);
+    g.key = dense(keys_.summed_keys(keys.start), 0);
+    g.value = dense(keys_.values(keys.start), 0);
+    g.delta = unit.delta + tile.offset;
+    if (unit.d_query_t) g.d_query_t = unit.d_query_t + tile.offset * p_.head_dim;
+    if (wanted_.key && sides.keys) {
+      g.query = dense(unit.query_rows, tile.offset);
+      g.d_key = sums.d_key + (keys.start - sums.begin) * sums.d_key_stride;
+      g.d_key_stride = sums.d_key_stride;
+    }
+    if (wanted_.value && sides.keys) {
+      g.d_value = sums.d_value + (keys.start - sums.begin) * sums.d_value_stride;
+      g.d_value_stride = sums.d_value_stride;
+    }
+    sparse_.add_gradients(g);
+  }
+
+  // Gradients of the weights of a tile, those that dropout drops 0.
+  void make_d_weights(QueryTile<E>& tile, const std::byte* d_output_t, Positions keys,
+                      E* d) noexcept {
+    const Rows values = keys_.values(keys.start);
+    kernels_.route.products[tile.vectors - 1].scores(
+        d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+    if (p_.drop_below > 0)
+      kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
+    if (!given_.any(tile.positions)) return;
+    E* const other = scratch<E>(call_.layout.other_weights);
+    given_.read(tile.positions, keys, tile.queries, other);
+    for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
   }
 
   // Rows of queries as the sums over them read them: where they lie, or packed.
@@ -361,7 +447,7 @@ class GradientTiles {
   }
 
   // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
-  // none of the keys.
+  // none of the keys, or all that comes of it has been added, pair by pair.
   bool make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
                  Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
                  Sides sides) noexcept {
@@ -372,21 +458,14 @@ class GradientTiles {
     using Keep = typename ScoreTiles<E>::Keep;
     tiles_.compute_scores(tile, block, keys, w, before,
                           before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing);
-    const uint64_t* const kept = p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
-    if (wanted_.d_scores()) {
-      const Rows values = keys_.values(keys.start);
-      kernels_.route.products[tile.vectors - 1].scores(
-          unit.d_output_t + tile.offset * d_output_bytes(), values.data, values.stride, keys.count,
-          p_.value_dim, E(1), d, tiles_.row(0));
-      if (kept) keep(d, kept, keys.count, tile.queries, kept_factor_);
-      if (given_.any(tile.positions)) {
-        E* const other = scratch<E>(call_.layout.other_weights);
-        given_.read(tile.positions, keys, tile.queries, other);
-        for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
-      }
-    } else {
-      std::fill_n(d, keys.count * tile.queries, E(0));
+    if (sparse_.find(tile, unit.statistic + tile.offset, bits)) {
+      add_pairs(unit, tile, keys, sums, sides);
+      return false;
     }
+    if (wanted_.d_scores())
+      make_d_weights(tile, unit.d_output_t + tile.offset * d_output_bytes(), keys, d);
+    else
+      std::fill_n(d, keys.count * tile.queries, E(0));
     kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
                                  unit.statistic + tile.offset, unit.delta + tile.offset);
     // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN, and sums
@@ -399,7 +478,7 @@ class GradientTiles {
       keep(d, bits, keys.count, tile.queries, E(1));
     }
     // The factor of what is kept waits for the end of the sum.
-    if (kept) keep(w, kept, keys.count, tile.queries, E(1));
+    if (p_.drop_below > 0) keep(w, tiles_.kept(tile), keys.count, tile.queries, E(1));
     if (wanted_.bias) add_bias(tile, keys, d, sums, sides);
     if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
     return true;
@@ -497,6 +576,7 @@ class GradientTiles {
   GivenWeights<E> given_;
   int64_t block_tile_;
   E kept_factor_;  // of dropout
+  SparsePairs<E> sparse_;
 };
 
 }  // namespace rapt

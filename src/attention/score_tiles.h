@@ -286,6 +286,14 @@ class ScoreTiles {
     return bits;
   }
 
+  // The same of one pair.
+  bool kept(int64_t query, int64_t key) const noexcept {
+    uint64_t bit;
+    table_.dropout.draw(p_.dropout_seed, p_.drop_below, head_, sequence_.query_begin + query,
+                        sequence_.key_begin + key, 1, 1, &bit);
+    return bit != 0;
+  }
+
   // Where the normaliser's state of this head's queries is kept for a second pass.
   E* saved_state(int64_t state_row) const noexcept {
     return reinterpret_cast<E*>(call_.workspace + call_.layout.saved_state) +

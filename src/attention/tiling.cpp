@@ -12,6 +12,9 @@ namespace {
 // cycle of K and V, so that even keys in DRAM leave it bound by arithmetic.
 constexpr int64_t kUnitQueries = 192;
 
+// Fewer with lists of candidates, so that what these hold stays in the L2.
+constexpr int64_t kSparseUnitQueries = 96;
+
 // K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
 constexpr int64_t kUnitBytes = 512 << 10;
 
@@ -75,7 +78,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
 
   const int64_t tile_queries = t.lanes * t.long_vectors;
   const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
-  int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, kUnitQueries / tile_queries);
+  const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries : kUnitQueries;
+  int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, queries / tile_queries);
   t.units_per_head = count_units(p, tiles * tile_queries);
 
   const double worth = worthwhile_workers(work);
@@ -107,7 +111,7 @@ template Tiling tiling_of(const Problem&, const Kernels<double>&, double, const 
 template <class E>
 ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
                         const Kernels<E>& kernels, int64_t mask_slots, size_t tile_size) {
-  ScratchLayout layout;
+  ScratchLayout layout = {};
   size_t at = 0;
   // No product overflows: head sizes are at most 2^32 and those of the output, like heads * q_len,
   // fit 64 bits sixteenfold (problem.cpp); a unit has at most 192 queries, a block 128 keys.
@@ -169,6 +173,23 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));
   layout.cells =
       c.map.wanted ? place(map_rows_per_task(p, c.map, t) * c.map.columns, sizeof(double)) : 0;
+  if (n.settle) {
+    int64_t keys = packed ? 0 : p.k_len;
+    for (int64_t s = 0; packed && s < p.sequences; ++s) keys = std::max(keys, p.sequence(s).k_len);
+    layout.short_list = std::min(kShortList, keys);
+    const int64_t shorter = list_stride(layout.short_list, t.lanes);
+    layout.lists = place(unit * shorter, sizeof(E));
+    layout.list_keys = place(unit * shorter, sizeof(int32_t));
+    layout.list_counts = place(2 * unit, sizeof(int32_t));
+    const int64_t longer = keys > kShortList ? t.lanes * list_stride(keys, t.lanes) : 0;
+    layout.long_lists = place(longer, sizeof(E));
+    layout.long_keys = place(longer, sizeof(int32_t));
+    layout.long_counts = place(2 * t.lanes, sizeof(int32_t));
+    layout.long_state = place(n.state_rows * t.lanes, sizeof(E));
+    const RouteKernels<E>& widening = *kernels.table.fma[static_cast<int>(p.value.dtype)];
+    layout.list_values =
+        place_if(!values_in_place(p, widening), kPackedValues * p.value_dim, sizeof(E));
+  }
   layout.worker_bytes = at;
   return layout;
 }

@@ -25,6 +25,15 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + 
 
 inline constexpr int kMostBlockKeys = 128;
 
+// Sparse normalisers: scores per query that are kept at first, sixteen blocks of keys; and rows of
+// values that are converted at once.
+inline constexpr int64_t kShortList = 16 * kMostBlockKeys;
+inline constexpr int kPackedValues = 32;
+// From one list to the next: a vector of padding lies behind each.
+inline int64_t list_stride(int64_t capacity, int lanes) {
+  return (capacity + 2 * lanes - 1) & -int64_t{lanes};
+}
+
 struct Tiling {
   int lanes = 1;         // a power of two
   int max_vectors = 1;   // of a tile
@@ -115,6 +124,16 @@ struct ScratchLayout {
   size_t sums;           // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;         // [block_keys] double: the same, of many tiles
   size_t cells;          // [map rows of a task][columns] double
+  // Of sparse normalisers; the long lists are those of one vector of queries.
+  int64_t short_list;  // scores of a list
+  size_t lists;        // [tiles][queries][list_stride] E
+  size_t list_keys;    // the same, int32
+  size_t list_counts;  // [tiles][2][queries] int32
+  size_t long_lists;   // [lanes][list_stride of all keys] E
+  size_t long_keys;    // the same, int32
+  size_t long_counts;  // [2][lanes] int32
+  size_t long_state;   // [state_rows][lanes] E
+  size_t list_values;  // [kPackedValues][value_dim] E, where values are not in place
   size_t worker_bytes;
 
   // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).

@@ -49,6 +49,47 @@ struct NormalizerKernels {
   void (*backward_tangent)(const void* normalizer, Tile<E>& tile,
                            const SecondTile<E>& second) noexcept;
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
+  // Null for all but sparse normalisers, which have `collect`, too, and no `apply`.
+  int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;
+  void (*add_slopes)(const void* normalizer, Tile<E>& tile, const E* d_weights, const E* statistic,
+                     E* sums) noexcept;
+  void (*delta)(const void* normalizer, int64_t queries, const E* sums, const E* d_statistic,
+                E* delta) noexcept;
+  int64_t (*pairs)(const void* normalizer, const Tile<E>& tile, const E* statistic,
+                   const uint64_t* bits, int64_t most, SparsePair<E>* pairs) noexcept;
+};
+
+// Rows of E, dense along their dimensions.
+template <class E>
+struct DenseRows {
+  const E* data;
+  int64_t stride;
+};
+
+// Where the gradients of a tile's pairs come from and go to. Null: not wanted. Without d_key and
+// d_query_t nothing is read but d_output.
+template <class E>
+struct SparseGradients {
+  DenseRows<E> query, d_output;  // of the tile's first query
+  DenseRows<E> key, value;       // of the tile's first key
+  int64_t head_dim, value_dim, queries;
+  const E* delta;      // [queries]
+  E *d_key, *d_value;  // of the tile's first key
+  int64_t d_key_stride, d_value_stride;
+  E* d_query_t;  // [head_dim][queries]
+};
+
+// Products of which only few pairs have a part (kernels/sparse.simd.h).
+template <class E>
+struct SparseKernels {
+  // column[d * step] += sum_c weights[c] * rows[keys[c]][d].
+  void (*add_rows)(const DenseRows<E>& rows, const int32_t* keys, const E* weights, int64_t count,
+                   int64_t dims, E* column, int64_t step) noexcept;
+  // sums [2][queries] += sum u and sum u dP of the pairs.
+  void (*add_slopes)(const SparsePair<E>* pairs, int64_t count, const SparseGradients<E>& of,
+                     E* sums) noexcept;
+  void (*add_gradients)(const SparsePair<E>* pairs, int64_t count,
+                        const SparseGradients<E>& of) noexcept;
 };
 
 // Queries of a tile whose weights (d_scores) meet rows of d_output (query).
@@ -217,6 +258,7 @@ struct KernelTable {
   GradientKernels<E> gradients;
   DropoutKernels<E> dropout;
   RowChangeKernels<E> row_changes;
+  SparseKernels<E> sparse;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,

@@ -19,10 +19,33 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   k.begin = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template begin<V>(t);
   };
-  if constexpr (N::kWholeRow) {
+  constexpr bool kSparse = requires(const N& n, Tile<E>& t) { n.template settle<V>(t, 0); };
+  if constexpr (N::kWholeRow || kSparse)
     k.collect = [](const void* n, Tile<E>& t) noexcept {
       static_cast<const N*>(n)->template collect<V>(t);
     };
+  if constexpr (kSparse) {
+    k.settle = [](const void* n, Tile<E>& t, int64_t query) noexcept {
+      return static_cast<const N*>(n)->template settle<V>(t, query);
+    };
+    k.add_slopes = [](const void* n, Tile<E>& t, const E* d_weights, const E* statistic,
+                      E* sums) noexcept {
+      static_cast<const N*>(n)->template add_slopes<V>(t, d_weights, statistic, sums);
+    };
+    k.delta = [](const void* n, int64_t queries, const E* sums, const E* d_statistic,
+                 E* delta) noexcept {
+      static_cast<const N*>(n)->template delta<V>(queries, sums, d_statistic, delta);
+    };
+    k.pairs = [](const void* n, const Tile<E>& t, const E* statistic, const uint64_t* bits,
+                 int64_t most, SparsePair<E>* pairs) noexcept {
+      return static_cast<const N*>(n)->template pairs<V>(t, statistic, bits, most, pairs);
+    };
+  } else {
+    k.apply = [](const void* n, Tile<E>& t) noexcept {
+      static_cast<const N*>(n)->template apply<V>(t);
+    };
+  }
+  if constexpr (N::kWholeRow) {
     k.solve = [](const void* n, Tile<E>& t) noexcept {
       return static_cast<const N*>(n)->template solve<V>(t);
     };
@@ -48,9 +71,6 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
       static_cast<const N*>(n)->template backward_tangent<V>(t, second);
     };
   }
-  k.apply = [](const void* n, Tile<E>& t) noexcept {
-    static_cast<const N*>(n)->template apply<V>(t);
-  };
   k.weights = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template weights<V>(t);
   };

@@ -12,6 +12,7 @@
 #include "kernels/row_changes.simd.h"
 #include "kernels/rows.simd.h"
 #include "kernels/scores.simd.h"
+#include "kernels/sparse.simd.h"
 #include "rapt/variants.h"
 
 namespace rapt::RAPT_ISA {
@@ -125,6 +126,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
     t.row_changes = {rotate<V>, combine<V>};
+    t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;

@@ -50,6 +50,9 @@ VectorWords<typename V::Element> vector_words() {
   w.select_not_at_most = [](const E* a, const E* b, const E* yes, const E* no, E* y) {
     store(y, select(not_at_most(V::load(a), V::load(b)), V::load(yes), V::load(no)));
   };
+  w.compress = [](uint64_t bits, const E* x, const int32_t* numbers, E* y, int32_t* numbers_y) {
+    return compress(bits, V::load(x), numbers, y, numbers_y);
+  };
   w.transpose = [](const E* x, E* y) {
     V r[V::kLanes];
     for (int64_t i = 0; i < V::kLanes; ++i) {

@@ -121,6 +121,20 @@ TYPED_TEST(VectorTest, ConditionsAndSelections) {
     const uint64_t bits = static_cast<uint64_t>(random()) << 32 | random();
     w.select_bits(bits, yes, no, y);
     for (int64_t i = 0; i < w.lanes; ++i) ASSERT_EQ(y[i], bits >> i & 1 ? yes[i] : no[i]);
+    int32_t numbers[kMostLanes], chosen[kMostLanes];
+    for (int32_t i = 0; i < w.lanes; ++i) numbers[i] = 1000 + i;
+    // Elsewhere and in place, which is the only difference.
+    const int64_t count = w.compress(bits, yes, numbers, y, chosen);
+    ASSERT_EQ(w.compress(bits, yes, numbers, yes, numbers), count);
+    int64_t place = 0;
+    for (int64_t i = 0; i < w.lanes; ++i) {
+      if (!(bits >> i & 1)) continue;
+      ASSERT_EQ(y[place], static_cast<E>(i + 1));
+      ASSERT_EQ(yes[place], static_cast<E>(i + 1));
+      ASSERT_EQ(chosen[place], 1000 + i);
+      ASSERT_EQ(numbers[place++], 1000 + i);
+    }
+    ASSERT_EQ(count, place);
   }
   EXPECT_TRUE(seen_none);
 }

@@ -49,6 +49,21 @@
 // bool solve<V>(tile), and so again while solve() of some tile asks for another pass; then
 // apply<V>(tile) for all blocks. Candidates are kept per query as [kCandidates][queries]; a row
 // with more of them than fit is solved by further passes instead (DESIGN.md, "The tile").
+//
+// A sparse normaliser, of whose weights most are exactly 0, has other hooks (row_threshold.h):
+// collect<V>(tile) for all blocks appends what may get a weight to tile.kept and closes a row that
+// has more than fit; settle<V>(tile, query) makes weights of a row's candidates, drops the zeros,
+// and returns how many are left. The output is a sum over those alone; there is no apply(). A
+// closed row is collected once more with room for all keys. For gradients beside backward():
+//
+//   add_slopes<V>(tile, d_weights, statistic, sums)   sums [2][queries] += sum_j u_j, sum_j u_j
+//   dP_j
+//                       of the tile, u as in its formula for backward(). Excluded pairs are -inf
+//   delta<V>(queries, sums, d_statistic, delta)   what backward() takes as delta; d_statistic may
+//                       be null
+//   pairs<V>(tile, statistic, bits, most, pairs)   the pairs of the tile that have a weight, key by
+//                       key, as far as bits [keys] (null: all) allow them; returns how many, or -1
+//                       where there are more than `most`
 #include <type_traits>
 
 #include "rapt/declaration.h"
@@ -77,6 +92,13 @@ struct SecondTile {
   const E* delta;              // [queries]
   const E* statistic_tangent;  // [queries]
   const E* delta_tangent;      // [queries]
+};
+
+// A pair with a weight P, of a tile; dS = slope (dP - delta).
+template <class E>
+struct SparsePair {
+  E weight, slope;
+  int32_t key, query;  // counted within the tile
 };
 
 template <class... T>

@@ -158,6 +158,21 @@ inline uint64_t at_least(U even, U odd, uint32_t bound) {
   return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(yes)));
 }
 
+// One lane after the other: there is no instruction for it.
+inline int64_t compress(uint64_t bits, F a, const int32_t* numbers, float* to,
+                        int32_t* numbers_to) {
+  float lane[F::kLanes];
+  int32_t chosen[F::kLanes];
+  store(lane, a);
+  for (int64_t i = 0; i < F::kLanes; ++i) chosen[i] = numbers[i];
+  int64_t count = 0;
+  for (int64_t i = 0; i < F::kLanes; ++i) {
+    to[count] = lane[i], numbers_to[count] = chosen[i];
+    count += static_cast<int64_t>((bits >> i) & 1);
+  }
+  return count;
+}
+
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 inline void pin(F& x) { asm("" : "+x"(x.v)); }
 

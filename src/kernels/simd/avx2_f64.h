@@ -82,6 +82,21 @@ inline D split(D x, D& exponent) {
   return {_mm256_or_pd(_mm256_castsi256_pd(fraction), _mm256_set1_pd(1.0))};
 }
 
+// One lane after the other: there is no instruction for it.
+inline int64_t compress(uint64_t bits, D a, const int32_t* numbers, double* to,
+                        int32_t* numbers_to) {
+  double lane[D::kLanes];
+  int32_t chosen[D::kLanes];
+  store(lane, a);
+  for (int64_t i = 0; i < D::kLanes; ++i) chosen[i] = numbers[i];
+  int64_t count = 0;
+  for (int64_t i = 0; i < D::kLanes; ++i) {
+    to[count] = lane[i], numbers_to[count] = chosen[i];
+    count += static_cast<int64_t>((bits >> i) & 1);
+  }
+  return count;
+}
+
 inline void pin(D& x) { asm("" : "+x"(x.v)); }
 
 // 4 x 4: pairs inside the 128-bit halves, then the halves.

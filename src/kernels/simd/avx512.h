@@ -87,6 +87,15 @@ inline bool any(M m) { return m.m != 0; }
 inline uint64_t bits_of(M m) { return m.m; }
 inline M mask_of(uint64_t bits) { return {static_cast<__mmask16>(bits)}; }
 inline F select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.m, no.v, yes.v)}; }
+// In registers: VCOMPRESSPS to memory is slow on AMD.
+inline int64_t compress(uint64_t bits, F a, const int32_t* numbers, float* to,
+                        int32_t* numbers_to) {
+  const auto m = static_cast<__mmask16>(bits);
+  const __m512i chosen = _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(numbers));
+  _mm512_storeu_ps(to, _mm512_maskz_compress_ps(m, a.v));
+  _mm512_storeu_si512(numbers_to, chosen);
+  return __builtin_popcount(m);
+}
 
 // 2^x = 2^f 2^n, n the nearest integer: VREDUCEPS gives f = x - n, exactly, in one instruction
 // (VRNDSCALEPS for n would take two slots on Intel), x - f is n, exactly, and VSCALEFPS is p * 2^n.

@@ -41,6 +41,15 @@ inline D copy_sign(D magnitude, D sign) {
 
 inline M equal(D a, D b) { return {_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline M not_at_most(D a, D b) { return {_mm512_cmp_pd_mask(a.v, b.v, _CMP_NLE_UQ)}; }
+inline int64_t compress(uint64_t bits, D a, const int32_t* numbers, double* to,
+                        int32_t* numbers_to) {
+  const auto m = static_cast<__mmask8>(bits);
+  const auto* from = reinterpret_cast<const __m256i*>(numbers);
+  const __m256i chosen = _mm256_maskz_compress_epi32(m, _mm256_loadu_si256(from));
+  _mm512_storeu_pd(to, _mm512_maskz_compress_pd(m, a.v));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(numbers_to), chosen);
+  return __builtin_popcount(m);
+}
 inline D select(M m, D yes, D no) {
   return {_mm512_mask_blend_pd(static_cast<__mmask8>(m.m), no.v, yes.v)};
 }

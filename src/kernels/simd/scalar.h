@@ -170,6 +170,23 @@ inline Lanes<E> select(M m, Lanes<E> yes, Lanes<E> no) {
   RAPT_EACH((m.bits >> i) & 1 ? yes.v[i] : no.v[i]);
 }
 #undef RAPT_EACH
+// The lanes whose bit is set, in order, to `to`, and the numbers of these lanes to `numbers_to`;
+// returns how many. Reads kLanes of both and may write as many, whatever lies behind those chosen;
+// the results may lie where the arguments do, or before.
+template <class E>
+inline int64_t compress(uint64_t bits, Lanes<E> a, const int32_t* numbers, E* to,
+                        int32_t* numbers_to) {
+  int32_t chosen[Lanes<E>::kLanes];
+  Lanes<E> r = a;
+  int64_t count = 0;
+  for (int64_t i = 0; i < a.kLanes; ++i) {
+    r.v[count] = a.v[i], chosen[count] = numbers[i];
+    count += (bits >> i) & 1;
+  }
+  store(to, r);
+  for (int64_t i = 0; i < a.kLanes; ++i) numbers_to[i] = i < count ? chosen[i] : 0;
+  return count;
+}
 
 struct U {
   static constexpr int64_t kLanes = 4;

@@ -1,0 +1,13 @@
+#pragma once
+// Sparse normalisers beside softmax on the same scores, f32, d = 64.
+#include <initializer_list>
+#include <vector>
+
+#include "ratio_case.h"
+
+namespace bench {
+
+// By how far the scores spread (their standard deviation): that decides how many weights are not 0.
+std::vector<RatioCase> sparse_cases(std::initializer_list<int64_t> lengths);
+
+}  // namespace bench

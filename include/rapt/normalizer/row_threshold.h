@@ -1,0 +1,445 @@
+#pragma once
+// The arithmetic of the normalisers whose weights are exactly 0 below a threshold of the row:
+//
+//   weight_j = [(alpha - 1) s_j - tau]_+^(1 / (alpha - 1))     with tau such that they sum to 1
+//
+// What differs is alpha, in (1, 2]. The statistic is tau, -inf for a row without keys.
+//
+// One look at the scores is enough. With m the largest score of a row, tau >= (alpha - 1) m - 1, so
+// scores at or below m - 1 / (alpha - 1) get no weight, whatever else the row has; and the tau of
+// the keys seen so far is a bound, too, because more keys only raise it. collect() keeps what is
+// above the bound; when there is much of it, it finds the tau of what it has and drops what is
+// below. At the end tau comes from the few scores that are left. Scores are counted from m, so that
+// large ones lose no digits.
+//
+// tau is the root of h(t) = (sum_j [x_j - t]_+^q)^(1/q) - 1, q = 1 / (alpha - 1), x = (alpha - 1)
+// (s - m): a norm, so convex and falling, and Newton's steps from below never pass the root; equal
+// scores take one step. It is the tau of the definition by sorting.
+//
+// Gradients: dS = u (dP - delta) with u_j = [x_j - t]_+^(q - 1) and delta = sum_j u_j dP_j /
+// sum_j u_j; and d tau / d s_j = (alpha - 1) u_j / sum u. A pair of weight 0 has no part in
+// anything, even where its value is not finite.
+//
+// Source: Martins & Astudillo 2016, arXiv:1602.02068; Peters, Niculae & Martins 2019,
+// arXiv:1905.05702; gradients as in Goncalves et al. 2025 (AdaSplash), arXiv:2502.12082.
+#include "rapt/normalizer/normalizer.h"
+
+namespace rapt {
+
+// What alpha makes of x - tau = d >= 0, with q = 1 / (alpha - 1): weight d^q and slope d^(q - 1), 0
+// at 0; and Newton's step from the sums f and s of both over the row, (f - f^(1 - 1/q)) / s.
+template <class V>
+struct LinearWeights {  // alpha = 2
+  static V weight(V d) noexcept { return d; }
+  static V slope(V d) noexcept { return select(not_at_most(d, V::set(0)), V::set(1), V::set(0)); }
+  static double step(double f, double s) noexcept { return (f - 1) / s; }
+};
+template <class V>
+struct SquareWeights {  // alpha = 1.5
+  static V weight(V d) noexcept { return mul(d, d); }
+  static V slope(V d) noexcept { return d; }
+  static double step(double f, double s) noexcept { return (f - __builtin_sqrt(f)) / s; }
+};
+template <class V>
+struct WholePowerWeights {  // alpha = 1 + 1 / q with a whole q above 2
+  int q;
+  V slope(V d) const noexcept {
+    V power = mul(d, d);
+    for (int n = 3; n < q; ++n) power = mul(power, d);
+    return power;
+  }
+  V weight(V d) const noexcept { return mul(slope(d), d); }
+  double step(double f, double s) const noexcept { return (f - __builtin_pow(f, 1 - 1.0 / q)) / s; }
+};
+template <class V>
+struct PowerWeights {
+  double q;
+  static constexpr double kLog2E = 1.4426950408889634074;
+  V weight(V d) const noexcept { return exp2(mul(log(d), V::set(q * kLog2E))); }
+  V slope(V d) const noexcept { return exp2(mul(log(d), V::set((q - 1) * kLog2E))); }
+  double step(double f, double s) const noexcept { return (f - __builtin_pow(f, 1 - 1 / q)) / s; }
+};
+
+// N has power<V>(visit), which calls visit with one of the above, and alpha_as<V>().
+template <class N>
+struct RowThreshold {
+  static constexpr Statistic kStatistic = Statistic::threshold;
+  static constexpr bool kMergeable = false;  // a threshold over parts says nothing of the whole
+  static constexpr bool kWholeRow = false;
+  static constexpr bool kExtra = false;
+  static constexpr bool kTakesLog2 = false;
+  static constexpr bool kEntropy = false;
+  static constexpr Cost kCost = Cost::pass;
+  static constexpr int kCandidates = 0;
+  // Per query: m; the score at or below which there is no weight; tau - (alpha - 1) m; what makes
+  // the weights sum to 1.
+  enum State { kMax, kBound, kThreshold, kInverse, kStateRows };
+
+  template <class V>
+  void begin(Tile<typename V::Element>& t) const noexcept {
+    constexpr double kNone = -__builtin_inf();
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      store(row<V>(t, kMax) + x, V::set(kNone));
+      store(row<V>(t, kBound) + x, V::set(kNone));
+      store(row<V>(t, kThreshold) + x, V::set(0));
+      store(row<V>(t, kInverse) + x, V::set(0));
+    }
+    for (int64_t i = 0; i < t.queries; ++i) t.kept.counts[i] = 0, t.kept.enough[i] = kEnough;
+  }
+
+  template <class V>
+  void collect(Tile<typename V::Element>& t) const noexcept {
+    using E = typename V::Element;
+    const V width = V::set(1 / steepness<V>()), guard = V::set(kGuard<E>);
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      // A NaN among the maxima is forgotten; the score itself will be kept.
+      const V largest = max(V::load(t.block_max + x), V::load(row<V>(t, kMax) + x));
+      store(row<V>(t, kMax) + x, largest);
+      const V bound = sub(sub(largest, width), mul(abs(largest), guard));
+      store(row<V>(t, kBound) + x, max(bound, V::load(row<V>(t, kBound) + x)));
+    }
+    for (uint64_t left = t.kept.open; left; left &= left - 1) {
+      const int64_t i = __builtin_ctzll(left);
+      const int64_t count = t.kept.counts[i];
+      if (count > t.kept.enough[i] || count + t.keys > t.kept.capacity) tighten<V>(t, i);
+    }
+    append<V>(t);
+  }
+
+  template <class V>
+  int64_t settle(Tile<typename V::Element>& t, int64_t i) const noexcept {
+    using E = typename V::Element;
+    E* const scores = t.kept.scores + i * t.kept.stride;
+    int32_t* const keys = t.kept.keys + i * t.kept.stride;
+    const int64_t count = t.kept.counts[i];
+    const E largest = row<V>(t, kMax)[i];
+    E& threshold = row<V>(t, kThreshold)[i];
+    E& inverse = row<V>(t, kInverse)[i];
+    threshold = inverse = static_cast<E>(__builtin_nan(""));
+    if (!(largest - largest == 0)) return 0;  // no score, or none that a number can be made of
+    int64_t left = 0;
+    self<V>().template power<V>([&](const auto& power) {
+      threshold = root<V>(t, i, power, kMostSteps);
+      if (threshold != threshold) return;  // a NaN among the scores
+      const V top = V::splat(largest), tau = V::splat(threshold), steep = V::set(steepness<V>());
+      V sum = V::set(0);
+      for (int64_t c = 0; c < count; c += V::kLanes) {
+        const V weight = power.weight(above(V::load(scores + c), top, steep, tau));
+        sum = add(sum, weight);
+        left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
+                         keys + left);
+      }
+      inverse = 1 / total(sum);
+    });
+    return left;
+  }
+
+  template <class V>
+  void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
+    const V steep = V::set(steepness<V>()), none = V::set(-__builtin_inf());
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      store(out.inverse + x, V::load(row<V>(t, kInverse) + x));
+      if (!out.statistic) continue;
+      const V largest = V::load(row<V>(t, kMax) + x);
+      store(out.statistic + x, select(equal(largest, none), none,
+                                      fma(largest, steep, V::load(row<V>(t, kThreshold) + x))));
+    }
+  }
+
+  template <class V>
+  void weights(Tile<typename V::Element>& t) const noexcept {
+    const V steep = V::set(steepness<V>());
+    const int64_t keys = t.keys, step = t.queries;
+    self<V>().template power<V>([&](const auto& power) {
+      for (int64_t x = 0; x < step; x += V::kLanes) {
+        const V top = V::load(row<V>(t, kMax) + x), tau = V::load(row<V>(t, kThreshold) + x);
+        const V inverse = V::load(row<V>(t, kInverse) + x);
+        typename V::Element* s = t.scores + x;
+        for (int64_t j = 0; j < keys; ++j, s += step)
+          store(s, mul(inverse, power.weight(above(V::load(s), top, steep, tau))));
+      }
+    });
+  }
+
+  template <class V>
+  void backward(Tile<typename V::Element>& t, typename V::Element* d_weights,
+                const typename V::Element* statistic,
+                const typename V::Element* delta) const noexcept {
+    typename V::Element* const scores = t.scores;
+    for_each_slope<V>(t, statistic, [&](int64_t at, int64_t x, V weight, V slope) {
+      const V change = sub(V::load(d_weights + at), V::load(delta + x));
+      store(scores + at, weight);
+      store(d_weights + at, product(slope, change));
+    });
+  }
+
+  template <class V>
+  void add_slopes(Tile<typename V::Element>& t, const typename V::Element* d_weights,
+                  const typename V::Element* statistic, typename V::Element* sums) const noexcept {
+    const int64_t queries = t.queries;
+    for_each_slope<V>(t, statistic, [&](int64_t at, int64_t x, V, V slope) {
+      store(sums + x, add(V::load(sums + x), slope));
+      store(sums + queries + x,
+            add(V::load(sums + queries + x), product(slope, V::load(d_weights + at))));
+    });
+  }
+
+  // With d_tau the gradient of the statistic, sum u (delta' - delta) = -(alpha - 1) d_tau.
+  template <class V>
+  void delta(int64_t queries, const typename V::Element* sums,
+             const typename V::Element* d_statistic, typename V::Element* delta) const noexcept {
+    for (int64_t x = 0; x < queries; x += V::kLanes) {
+      const V slopes = V::load(sums + x), steep = V::set(-steepness<V>());
+      V moved = V::load(sums + queries + x);
+      if (d_statistic) moved = fma(steep, V::load(d_statistic + x), moved);
+      store(delta + x, select(equal(slopes, V::set(0)), V::set(0), div(moved, slopes)));
+    }
+  }
+
+  template <class V>
+  int64_t pairs(const Tile<typename V::Element>& t, const typename V::Element* statistic,
+                const uint64_t* bits, int64_t most,
+                SparsePair<typename V::Element>* pairs) const noexcept {
+    using E = typename V::Element;
+    const V steep = V::set(steepness<V>());
+    const int64_t keys = t.keys, step = t.queries;
+    const int64_t queries = t.query_positions.count;
+    const uint64_t present = queries < 64 ? (uint64_t{1} << queries) - 1 : ~uint64_t{0};
+    const E* s = t.scores;
+    int64_t count = 0;
+    for (int64_t j = 0; j < keys; ++j, s += step) {
+      for (int64_t x = 0; x < step; x += V::kLanes) {
+        const V d = sub(mul(V::load(s + x), steep), shift_of(V::load(statistic + x)));
+        uint64_t found = bits_of(not_at_most(d, V::set(0)));
+        if (found == 0) continue;
+        found &= (bits ? bits[j] & present : present) >> x;
+        if (count + V::kLanes > most) return -1;
+        E above_tau[V::kLanes];
+        store(above_tau, d);
+        for (; found; found &= found - 1) {
+          const int64_t i = __builtin_ctzll(found);
+          pairs[count++] = {above_tau[i], 0, static_cast<int32_t>(j), static_cast<int32_t>(x + i)};
+        }
+      }
+    }
+    self<V>().template power<V>([&](const auto& power) {
+      for (int64_t c = 0; c < count; c += V::kLanes) {
+        const int64_t some = count - c < V::kLanes ? count - c : V::kLanes;
+        E d[V::kLanes] = {}, slope[V::kLanes];
+        for (int64_t i = 0; i < some; ++i) d[i] = pairs[c + i].weight;
+        const V v = V::load(d);
+        store(slope, power.slope(v));
+        store(d, power.weight(v));
+        for (int64_t i = 0; i < some; ++i)
+          pairs[c + i].weight = d[i], pairs[c + i].slope = slope[i];
+      }
+    });
+    return count;
+  }
+
+ private:
+  // Keys that are looked at together, and of which share of the scores it pays to compress rows.
+  static constexpr int64_t kMostKeys = 128, kFewInMany = 16;
+  // Fewer candidates than this are not worth a search for what can be dropped.
+  static constexpr int32_t kEnough = 64;
+  // Newton's steps: any number of them gives a bound; ten are many for tau itself.
+  static constexpr int kStepsOfBound = 2, kMostSteps = 100;
+  // A bound is lowered by some roundings of the score itself: what is dropped is below tau.
+  template <class E>
+  static constexpr double kGuard = sizeof(E) == 4 ? 0x1p-21 : 0x1p-50;
+  // Steps that move tau by less than its rounding end the search.
+  template <class E>
+  static constexpr double kSettled = sizeof(E) == 4 ? 0x1p-22 : 0x1p-51;
+
+  // Templates over V: any other function that is not inlined would be one for all instruction sets.
+  template <class V>
+  const N& self() const noexcept {
+    return static_cast<const N&>(*this);
+  }
+  template <class V>
+  double steepness() const noexcept {
+    return self<V>().template alpha_as<V>() - 1;
+  }
+  template <class V>
+  static typename V::Element* row(const Tile<typename V::Element>& t, State which) noexcept {
+    return t.state + which * t.queries;
+  }
+
+  // [x - tau]_+ of scores; a NaN stays one.
+  template <class V>
+  static V above(V score, V top, V steep, V tau) noexcept {
+    return max(V::set(0), sub(mul(sub(score, top), steep), tau));
+  }
+  // 0 where the slope is 0, be the other NaN.
+  template <class V>
+  static V product(V slope, V other) noexcept {
+    return select(equal(slope, V::set(0)), V::set(0), mul(slope, other));
+  }
+  // tau as what is subtracted: without a key there is no weight, whatever the score.
+  template <class V>
+  static V shift_of(V statistic) noexcept {
+    return select(equal(statistic, V::set(-__builtin_inf())), V::set(__builtin_inf()), statistic);
+  }
+  template <class V, class E = typename V::Element>
+  static E total(V v) noexcept {
+    E lane[V::kLanes];
+    store(lane, v);
+    for (int64_t n = V::kLanes / 2; n > 0; n /= 2)
+      for (int64_t i = 0; i < n; ++i) lane[i] += lane[i + n];
+    return lane[0];
+  }
+
+  // The tau of the candidates of a row, from m on, or a bound of it; what they are padded with has
+  // no weight.
+  template <class V, class P, class E = typename V::Element>
+  E root(Tile<E>& t, int64_t i, const P& power, int most) const noexcept {
+    E* const scores = t.kept.scores + i * t.kept.stride;
+    const int64_t count = t.kept.counts[i];
+    store(scores + count, V::set(-__builtin_inf()));
+    const V top = V::splat(row<V>(t, kMax)[i]), steep = V::set(steepness<V>());
+    E tau = static_cast<E>(steepness<V>()) * (row<V>(t, kBound)[i] - row<V>(t, kMax)[i]);
+    if (!(tau > -1)) tau = -1;
+    for (int step = 0; step < most; ++step) {
+      const V tau_v = V::splat(tau);
+      V weights = V::set(0), slopes = V::set(0);
+      for (int64_t c = 0; c < count; c += V::kLanes) {
+        const V d = above(V::load(scores + c), top, steep, tau_v);
+        weights = add(weights, power.weight(d));
+        slopes = add(slopes, power.slope(d));
+      }
+      const double move =
+          power.step(static_cast<double>(total(weights)), static_cast<double>(total(slopes)));
+      tau += static_cast<E>(move);
+      if (!(move > kSettled<E>)) break;
+    }
+    return tau;
+  }
+
+  // Makes room for a block: raises the bound of a row and drops what is below it; closes the row if
+  // tau itself leaves most of a list that cannot hold all keys.
+  template <class V>
+  void tighten(Tile<typename V::Element>& t, int64_t i) const noexcept {
+    const int64_t capacity = t.kept.capacity;
+    int64_t left = drop_below<V>(t, i, kStepsOfBound);
+    if (capacity < t.head->k_len && left > capacity / 2) {
+      left = drop_below<V>(t, i, kMostSteps);
+      if (left > capacity / 4 * 3) t.kept.open &= ~(uint64_t{1} << i);
+    }
+    t.kept.enough[i] = static_cast<int32_t>(left < kEnough / 2 ? kEnough : 2 * left);
+  }
+
+  // Drops the candidates below the tau of all of them, or a bound of it; returns how many are left.
+  // A NaN is kept.
+  template <class V>
+  int64_t drop_below(Tile<typename V::Element>& t, int64_t i, int steps) const noexcept {
+    using E = typename V::Element;
+    const E largest = row<V>(t, kMax)[i];
+    E& bound = row<V>(t, kBound)[i];
+    self<V>().template power<V>([&](const auto& power) {
+      const E tau = root<V>(t, i, power, steps);
+      const E magnitude = largest < 0 ? -largest : largest;
+      const E raised = largest + tau / static_cast<E>(steepness<V>()) -
+                       (magnitude + 1) * static_cast<E>(kGuard<E>);
+      if (raised > bound) bound = raised;
+    });
+    E* const scores = t.kept.scores + i * t.kept.stride;
+    int32_t* const keys = t.kept.keys + i * t.kept.stride;
+    const V limit = V::splat(bound);
+    int64_t left = 0;
+    for (int64_t c = 0, count = t.kept.counts[i]; c < count; c += V::kLanes) {
+      const V score = V::load(scores + c);
+      left +=
+          compress(bits_of(not_at_most(score, limit)), score, keys + c, scores + left, keys + left);
+    }
+    t.kept.counts[i] = static_cast<int32_t>(left);
+    return left;
+  }
+
+  // The scores of a block above the bounds of their rows. Few are taken one by one; of many, a
+  // square of keys and queries is transposed, and each row compressed.
+  template <class V>
+  static void append(Tile<typename V::Element>& t) noexcept {
+    const int64_t keys = t.keys, step = t.queries;
+    uint64_t found[kMostKeys];
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const uint64_t open = t.kept.open >> x;
+      const V bound = V::load(row<V>(t, kBound) + x);
+      const typename V::Element* const scores = t.scores + x;
+      for (int64_t first = 0; first < keys; first += kMostKeys) {
+        const int64_t some = keys - first < kMostKeys ? keys - first : kMostKeys;
+        int64_t count = 0;
+        for (int64_t j = 0; j < some; ++j) {
+          const V score = V::load(scores + (first + j) * step);
+          found[j] = bits_of(not_at_most(score, bound)) & open;
+          count += __builtin_popcountll(found[j]);
+        }
+        if (count == 0) continue;
+        if (count < some * V::kLanes / kFewInMany)
+          append_few<V>(t, x, first, some, found);
+        else
+          append_many<V>(t, x, first, some, open);
+      }
+    }
+  }
+
+  template <class V>
+  static void append_few(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,
+                         const uint64_t* found) noexcept {
+    const Candidates<typename V::Element> kept = t.kept;
+    const auto first_key = static_cast<int32_t>(t.key_positions.start + first);
+    const typename V::Element* s = t.scores + first * t.queries + x;
+    for (int64_t j = 0; j < keys; ++j, s += t.queries)
+      for (uint64_t left = found[j]; left; left &= left - 1) {
+        const int64_t i = __builtin_ctzll(left);
+        const int64_t at = (x + i) * kept.stride + kept.counts[x + i]++;
+        kept.scores[at] = s[i];
+        kept.keys[at] = first_key + static_cast<int32_t>(j);
+      }
+  }
+
+  template <class V>
+  static void append_many(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,
+                          uint64_t open) noexcept {
+    using E = typename V::Element;
+    const Candidates<E> kept = t.kept;
+    const E* const bound = row<V>(t, kBound) + x;
+    for (int64_t j = 0; j < keys; j += V::kLanes) {
+      const E* const s = t.scores + (first + j) * t.queries + x;
+      int32_t numbers[V::kLanes];
+      V square[V::kLanes];  // of the keys, then of the queries
+      for (int64_t y = 0; y < V::kLanes; ++y) {
+        numbers[y] = static_cast<int32_t>(t.key_positions.start + first + j + y);
+        square[y] = j + y < keys ? V::load(s + y * t.queries) : V::set(-__builtin_inf());
+      }
+      transpose(square);
+      for (int64_t i = 0; i < V::kLanes; ++i) {
+        if (!(open >> i & 1)) continue;
+        int32_t& count = kept.counts[x + i];
+        const int64_t at = (x + i) * kept.stride + count;
+        const uint64_t above_bound = bits_of(not_at_most(square[i], V::splat(bound[i])));
+        count += static_cast<int32_t>(
+            compress(above_bound, square[i], numbers, kept.scores + at, kept.keys + at));
+      }
+    }
+  }
+
+  // Scores -> visit(place in the tile, first query, weight, slope), one vector after the other.
+  template <class V, class Visit>
+  void for_each_slope(const Tile<typename V::Element>& t, const typename V::Element* statistic,
+                      const Visit& visit) const noexcept {
+    const V steep = V::set(steepness<V>());
+    const int64_t keys = t.keys, step = t.queries;
+    const typename V::Element* const scores = t.scores;
+    self<V>().template power<V>([&](const auto& power) {
+      for (int64_t x = 0; x < step; x += V::kLanes) {
+        const V shift = shift_of(V::load(statistic + x));
+        for (int64_t at = x; at < keys * step; at += step) {
+          const V d = max(V::set(0), sub(mul(V::load(scores + at), steep), shift));
+          visit(at, x, power.weight(d), power.slope(d));
+        }
+      }
+    });
+  }
+};
+
+}  // namespace rapt

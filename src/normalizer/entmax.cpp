@@ -1,0 +1,18 @@
+// The declaration of entmax; its maths is in the header.
+#include "rapt/normalizer/entmax.h"
+
+namespace rapt {
+namespace {
+
+constexpr Range kAlphas{1.01, 2};
+constexpr Parameter kParameters[] = {parameter<Entmax, &Entmax::alpha>(
+    "alpha", "how sparse: near 1 as softmax, which is alpha = 1; 1.5 entmax15, 2 sparsemax",
+    kAlphas)};
+
+}  // namespace
+
+const Declaration Entmax::kDeclaration = {
+    "entmax", "weights max(0, (alpha - 1) score - tau)^(1 / (alpha - 1)), which sum to 1",
+    "Peters, Niculae & Martins 2019, arXiv:1905.05702, equation 11", kParameters};
+
+}  // namespace rapt

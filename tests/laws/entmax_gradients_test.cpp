@@ -1,0 +1,218 @@
+// Gradients of sparsemax, entmax15 and alpha-entmax: by the dense Jacobian and by differences.
+#include "laws/entmax_oracle.h"
+
+namespace laws::entmax {
+namespace {
+
+// f64: but for roundings, of sums of at most 700 terms, the dense Jacobian. Where a weight begins,
+// the slope of sparsemax jumps and that of alphas between 1.5 and 2 is steep; a score would have to
+// be within some 1e-14 of the threshold to be on its other side.
+TEST(Entmax, GradientsAreThoseOfTheJacobian) {
+  Random random(base_seed());
+  for (const Member& member : kMembers)
+    for (const double spread : {0.1, 1.0, 4.0})
+      for (const auto& [q_len, k_len] : {std::pair{1, 1}, {5, 40}, {70, 130}, {40, 700}}) {
+        Problem p(random, DType::f64, q_len, k_len, spread, random.chance(0.5) ? 1 : 0.6);
+        for (int64_t j = 0; j < k_len; ++j) set(p.allowed, Dims{0, j}, 0);
+        SCOPED_TRACE(testing::Message()
+                     << member.text << " spread " << spread << ", " << q_len << " x " << k_len);
+        const Results got = results_of(p, member.text);
+        expect_gradients(p, member, got.gradients, 1e-9);
+        const Results two = results_of(p, member.text, false, rapt::BackwardPasses::two);
+        ASSERT_TRUE(same_bits(two.gradients.d_query, got.gradients.d_query));
+        ASSERT_TRUE(same_bits(two.gradients.d_key, got.gradients.d_key));
+        ASSERT_TRUE(same_bits(two.gradients.d_value, got.gradients.d_value));
+      }
+}
+
+// The Jacobian of the oracle itself, and with it the library's: central differences in f64.
+TEST(Entmax, GradientsAreDifferences) {
+  Random random(base_seed());
+  constexpr double kStep = 1e-6;
+  for (const Member& member : kMembers) {
+    SCOPED_TRACE(member.text);
+    Problem p(random, DType::f64, 4, 23, 1.5, 0.8);
+    const Results got = results_of(p, member.text);
+    const auto loss = [&] {
+      const Results r = results_of(p, member.text);
+      double sum = 0;
+      for_each_index(r.forward.output.dims(),
+                     [&](auto i) { sum += get(p.d_output, i) * get(r.forward.output, i); });
+      for (int64_t i = 0; i < p.q_len; ++i)
+        sum += get(p.d_statistic, Dims{i}) * get(r.forward.statistic, Dims{i});
+      return sum;
+    };
+    const auto compare = [&](const char* name, Tensor& input, const Tensor& gradient) {
+      for_each_index(input.dims(), [&](auto at) {
+        const double before = get(input, at);
+        set(input, at, before + kStep);
+        const double up = loss();
+        set(input, at, before - kStep);
+        const double down = loss();
+        set(input, at, before);
+        // Roundings of two losses over the step; the second differences are of the order of it.
+        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 2e-5)
+            << name << " " << at[0] << ", " << at[1];
+      });
+    };
+    compare("d_query", p.query, got.gradients.d_query);
+    compare("d_key", p.key, got.gradients.d_key);
+    compare("d_value", p.value, got.gradients.d_value);
+  }
+}
+
+// In f32 the products by pairs and those of whole tiles, of which the former need few weights.
+TEST(Entmax, GradientsInF32) {
+  Random random(base_seed());
+  for (const Member& member : kMembers)
+    for (const double spread : {0.3, 3.0}) {
+      // In f32 a score that is on the other side of the threshold of sparsemax is not so rare; and
+      // near 1 the power magnifies.
+      if (member.alpha > 1.6 || member.alpha < 1.2) continue;
+      SCOPED_TRACE(testing::Message() << member.text << " spread " << spread);
+      Problem p(random, DType::f64, 50, 260, spread, 0.9, 16, 16);
+      for (Tensor* tensor : {&p.query, &p.key, &p.value, &p.d_output, &p.d_statistic}) {
+        Tensor narrow(DType::f32, Dims(tensor->dims().begin(), tensor->dims().end()));
+        for_each_index(narrow.dims(), [&](auto i) { set(narrow, i, get(*tensor, i)); });
+        *tensor = std::move(narrow);
+      }
+      p.dtype = DType::f32;
+      // A slope is off by a relative unit of its weight's distance from the threshold, and that by
+      // the rounding of scores: 50 sums of such.
+      expect_gradients(p, member, results_of(p, member.text).gradients, 2e-3);
+    }
+}
+
+TEST(Entmax, DropoutDropsWeights) {
+  Random random(base_seed());
+  for (const char* text : {"sparsemax", "entmax15"}) {
+    Problem p(random, DType::f64, 30, 300, 1, 1);
+    const rapt::MadeNormalizer made = rapt::make_normalizer(text);
+    AttentionOptions options;
+    options.normalizer = made.ref;
+    options.scale = p.scale;
+    options.dropout = {0.4, 99};
+    options.weights.emplace();
+    AttentionResult r = scaled_dot_product_attention(p.query, p.key, p.value, options);
+    Tensor kept(DType::boolean, {p.q_len, p.k_len});
+    rapt::dropout_mask(options.dropout, kept);
+    for (int64_t i = 0; i < p.q_len; ++i)
+      for (int64_t d = 0; d < p.value_dim; ++d) {
+        double sum = 0;
+        for (int64_t j = 0; j < p.k_len; ++j)
+          sum +=
+              get(kept, Dims{i, j}) * get(r.weights, Dims{i, j}) * get(p.value, Dims{j, d}) / 0.6;
+        ASSERT_NEAR(get(r.output, Dims{i, d}), sum, 1e-8);  // 0.4 is rounded to 2^-32
+      }
+    // The gradient: the loss is linear in the values, so the difference is exact but for roundings.
+    BackwardInputs inputs;
+    inputs.state = r.state();
+    inputs.d_output = p.d_output;
+    const rapt::Gradients g =
+        scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs);
+    const auto loss = [&] {
+      const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
+      double sum = 0;
+      for_each_index(at.output.dims(),
+                     [&](auto i) { sum += get(p.d_output, i) * get(at.output, i); });
+      return sum;
+    };
+    constexpr double kStep = 1e-6;
+    for (Tensor* input : {&p.query, &p.key, &p.value})
+      for (int64_t n = 0; n < 8; ++n) {
+        const Dims at = {n % input->dim(0), n % input->dim(1)};
+        const Tensor& gradient = input == &p.query ? g.d_query
+                                 : input == &p.key ? g.d_key
+                                                   : g.d_value;
+        const double before = get(*input, at);
+        set(*input, at, before + kStep);
+        const double up = loss();
+        set(*input, at, before - kStep);
+        const double down = loss();
+        set(*input, at, before);
+        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 2e-5);
+      }
+  }
+}
+
+// What asks for whole tiles (a bias, gradients of it, of scores and of returned weights) finds the
+// gradients that pairs alone give.
+TEST(Entmax, WholeTilesGiveTheSameGradients) {
+  Random random(base_seed());
+  constexpr double kStep = 1e-6;
+  for (const Member& member : kMembers) {
+    SCOPED_TRACE(member.text);
+    Problem p(random, DType::f64, 60, 150, 3, 0.9);
+    const Results by_pairs = results_of(p, member.text);
+    const rapt::Boolean mask(p.allowed);
+    const rapt::MadeNormalizer made = rapt::make_normalizer(member.text);
+    const rapt::Softcap softcap(5);
+    Tensor bias = filled(DType::f64, {p.q_len, p.k_len}, 0);
+    AttentionOptions options;
+    options.normalizer = made.ref;
+    options.masks = {&mask};
+    options.scale = p.scale;
+    options.bias = bias;
+    BackwardInputs inputs;
+    inputs.d_output = p.d_output;
+    inputs.d_statistic = p.d_statistic;
+    BackwardRequest request;
+    request.bias = true;
+    AttentionResult forward = scaled_dot_product_attention(p.query, p.key, p.value, options);
+    inputs.state = forward.state();
+    const rapt::Gradients whole =
+        scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
+    const auto near = [&](const Tensor& got, const Tensor& expected) {
+      for_each_index(got.dims(), [&](auto i) {
+        ASSERT_NEAR(get(got, i), get(expected, i), 1e-10 * (1 + std::abs(get(expected, i))));
+      });
+    };
+    near(whole.d_query, by_pairs.gradients.d_query);
+    near(whole.d_key, by_pairs.gradients.d_key);
+    near(whole.d_value, by_pairs.gradients.d_value);
+
+    // By differences: with a cap, a bias of any numbers and gradients of the weights.
+    bias = random_normal(random, DType::f64, {p.q_len, p.k_len});
+    const Tensor d_weights = random_normal(random, DType::f64, {p.q_len, p.k_len});
+    options.bias = bias;
+    options.scores = {softcap};
+    options.weights.emplace();
+    request.score_parameters = true;
+    forward = scaled_dot_product_attention(p.query, p.key, p.value, options);
+    inputs.state = forward.state();
+    inputs.d_weights = d_weights;
+    const rapt::Gradients g =
+        scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
+    const auto loss = [&] {
+      const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
+      double sum = 0;
+      const auto add = [&](const Tensor& gradient, const Tensor& result) {
+        for_each_index(result.dims(), [&](auto i) {
+          if (get(gradient, i) != 0 && std::isfinite(get(result, i)))
+            sum += get(gradient, i) * get(result, i);
+        });
+      };
+      add(p.d_output, at.output), add(p.d_statistic, at.statistic), add(d_weights, at.weights);
+      return sum;
+    };
+    const auto compare = [&](Tensor& input, const Tensor& gradient) {
+      for (int64_t n = 0; n < 6; ++n) {
+        const Dims at = {(7 * n) % input.dim(0), (5 * n) % input.dim(1)};
+        const double before = get(input, at);
+        set(input, at, before + kStep);
+        const double up = loss();
+        set(input, at, before - kStep);
+        const double down = loss();
+        set(input, at, before);
+        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 1e-4);
+      }
+    };
+    compare(p.query, g.d_query);
+    compare(p.key, g.d_key);
+    compare(p.value, g.d_value);
+    compare(bias, g.d_bias);
+  }
+}
+
+}  // namespace
+}  // namespace laws::entmax
