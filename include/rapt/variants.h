@@ -39,7 +39,7 @@ using Masks =
 using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
-using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,
-                             Entmax15, Entmax>;
+using Normalizers =
+    TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax, Entmax15, Entmax>;
 
 }  // namespace rapt

@@ -283,10 +283,10 @@ class GradientTiles {
   // Rows of d_output as the sums over them read them.
   Rows d_output_rows(Positions at) noexcept {
     const Operand& d_output = call_.inputs.d_output;
-    return summed_rows(route_of(d_output),
-                       {query_row(d_output, at.start), d_output.dtype, d_output.row_stride,
-                        d_output.dim_stride},
-                       at.count, p_.value_dim, call_.layout.d_output_rows);
+    return summed_rows(
+        route_of(d_output),
+        {query_row(d_output, at.start), d_output.dtype, d_output.row_stride, d_output.dim_stride},
+        at.count, p_.value_dim, call_.layout.d_output_rows);
   }
 
   // Queries as they are multiplied: where the caller has them, or changed.
@@ -307,8 +307,7 @@ class GradientTiles {
     SparseGradients<E> pairs = {};
     pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
     if (sparse_.possible())
-      pairs.d_output = SparsePairs<E>::dense(summed_rows(call_.inputs.d_output, tile.positions,
-                                                         p_.value_dim, call_.layout.d_output_rows));
+      pairs.d_output = SparsePairs<E>::dense(d_output_rows(tile.positions));
     const int64_t length = plan_.tiling.block_keys;
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {

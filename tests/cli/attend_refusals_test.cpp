@@ -39,9 +39,9 @@ TEST_F(RefusalsTest, OptionsOfTheContractThatAreNotBuilt) {
   expect_refused(attend({"--method", "1"}), 2, "--method (");
   expect_refused(attend({"--method=x"}), 2, "is not built yet");
   expect_all_refused({{{"--normalizer", "hardmax"},
-                        "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one, "
-                        "sigmoid, relu, softmax_with_sink, sparsemax, entmax15, entmax"}},
-                      2);
+                       "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one, "
+                       "sigmoid, relu, softmax_with_sink, sparsemax, entmax15, entmax"}},
+                     2);
 }
 
 TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
