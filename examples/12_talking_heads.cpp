@@ -11,8 +11,9 @@
 // All heads share one head of keys, [n, heads d], and one of values, [n, heads e], which is how a
 // model's projection leaves them; only queries are written anew. One call gives P_b value_c for
 // all b and c, in O(n) memory. It costs `heads` times the products of plain attention. The n x n
-// way has less to multiply, but H n^2 numbers to keep; it is here for comparison, as returned
-// scores, and as bias of a call whose scale is 0. The exit status is 1 unless both ways agree.
+// way has less to multiply, but O(n^2 heads) numbers to keep; it is here for comparison, as
+// returned scores, and as bias of a call whose scale is 0. There is no kernel that would save both:
+// none was needed yet. The exit status is 1 unless both ways agree.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
