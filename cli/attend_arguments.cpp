@@ -140,7 +140,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--softcap", a.softcap, "X", "Attention",
        "keep scores within +-X by X tanh(score / X), before bias and masks");
   many("--score", a.scores, "SPEC", "Attention",
-       "what else happens to scores, in this order: softcap(30) (repeatable)");
+       "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
+       "t5_bias:F.npy, log_n (repeatable)");
   text("--normalizer", a.normalizer, "NAME", "Attention",
        fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", ")).c_str());
   app.add_option("--rotary", a.rotary,

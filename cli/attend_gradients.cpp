@@ -29,26 +29,45 @@ LoadedTensor read_gradient(const std::string& option, const std::string& file,
 
 int64_t bytes_of(const TensorView& like, DType dtype) { return like.count() * size_of(dtype); }
 
-// The parameters of scores that have gradients: visit(spec of the score, parameter, numbers).
-template <class Visit>
-void for_each_parameter(const Problem& problem, const Visit& visit) {
+// A parameter that has gradients: whose, and of how many numbers.
+struct Learned {
+  std::string of;  // "softcap(30): cap"
+  int64_t count;
+  bool tensor;
+};
+
+// Those of scores are real ones and tensors with numbers per head; of normalisers such tensors.
+std::vector<Learned> learned_by_scores(const Problem& problem) {
+  std::vector<Learned> all;
   size_t position = 0;
   for (const ScoreRef& score : problem.options.scores) {
     const std::string& spec = problem.score_specs[position++];
     for (const Parameter& parameter : score.declaration->parameters) {
+      const std::string of = spec + ": " + parameter.name;
+      const TensorView tensor = parameter.get(score.object).tensor;
       if (parameter.type == ParameterType::real)
-        visit(spec, parameter, 1);
-      else if (parameter.own_rank >= 0)
-        visit(spec, parameter, parameter.get(score.object).tensor.count());
+        all.push_back({of, 1, false});
+      else if (parameter.own_rank >= 0 && tensor.defined())
+        all.push_back({of, tensor.count(), true});
     }
   }
+  return all;
+}
+std::vector<Learned> learned_by_normalizer(const Problem& problem) {
+  std::vector<Learned> all;
+  const NormalizerRef& normalizer = problem.options.normalizer;
+  for (const Parameter& parameter : normalizer.declaration->parameters)
+    if (const TensorView tensor = parameter.get(normalizer.object).tensor;
+        parameter.own_rank >= 0 && tensor.defined())
+      all.push_back({std::string(normalizer.declaration->name) + ": " + parameter.name,
+                     tensor.count(), true});
+  return all;
 }
 
-int64_t count_numbers(const Problem& problem) {
-  int64_t all = 0;
-  for_each_parameter(problem,
-                     [&](const std::string&, const Parameter&, int64_t count) { all += count; });
-  return all;
+int64_t count_of(const std::vector<Learned>& all) {
+  int64_t count = 0;
+  for (const Learned& one : all) count += one.count;
+  return count;
 }
 
 int64_t result_bytes(const BackwardRequest& request, const Problem& problem) {
@@ -59,7 +78,8 @@ int64_t result_bytes(const BackwardRequest& request, const Problem& problem) {
   if (request.key) bytes += bytes_of(in.key, dtype);
   if (request.value) bytes += bytes_of(in.value, dtype);
   if (request.bias) bytes += bytes_of(problem.bias.view(), wide(dtype));
-  return bytes + size_of(DType::f64) * (1 + count_numbers(problem));
+  return bytes + size_of(DType::f64) * (1 + count_of(learned_by_scores(problem)) +
+                                        count_of(learned_by_normalizer(problem)));
 }
 
 }  // namespace
@@ -92,7 +112,8 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Probl
   request.value = !a.grad_value.empty();
   request.bias = !a.grad_bias.empty();
   request.scale = true;
-  request.score_parameters = count_numbers(problem) > 0;
+  request.score_parameters = count_of(learned_by_scores(problem)) > 0;
+  request.normalizer_parameters = count_of(learned_by_normalizer(problem)) > 0;
   if (request.bias && !problem.options.bias.defined()) {
     throw usage_error("--grad-bias: there is no bias; expected --bias, or a --mask file of floats");
   }
@@ -127,14 +148,15 @@ Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Co
 std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients) {
   std::vector<NumberGradient> numbers;
   numbers.push_back({"scale", gradients.d_scale.values<double>()[0]});
-  size_t next = 0;
-  for_each_parameter(
-      problem, [&](const std::string& spec, const Parameter& parameter, int64_t count) {
-        for (int64_t nth = 0; nth < count; ++nth)
-          numbers.push_back({spec + ": " + parameter.name +
-                                 (parameter.own_rank < 0 ? "" : fmt::format("[{}]", nth)),
-                             gradients.d_score_parameters.values<double>()[next++]});
-      });
+  const auto add = [&](const std::vector<Learned>& all, const Tensor& gradient) {
+    size_t next = 0;
+    for (const Learned& one : all)
+      for (int64_t nth = 0; nth < one.count; ++nth)
+        numbers.push_back({one.of + (one.tensor ? fmt::format("[{}]", nth) : ""),
+                           gradient.values<double>()[next++]});
+  };
+  add(learned_by_scores(problem), gradients.d_score_parameters);
+  add(learned_by_normalizer(problem), gradients.d_normalizer_parameters);
   return numbers;
 }
 

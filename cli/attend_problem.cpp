@@ -70,9 +70,10 @@ void read_scores(const AttendArguments& a, const TensorSource& tensors, Problem&
   }
 }
 
-void read_normalizer(const AttendArguments& a, Problem& problem) {
+void read_normalizer(const AttendArguments& a, const TensorSource& tensors, Problem& problem) {
   try {
-    problem.options.normalizer = problem.normalizer.emplace(make_normalizer(a.normalizer));
+    problem.options.normalizer =
+        problem.normalizer.emplace(make_normalizer(call_form(a.normalizer), tensors));
   } catch (const Error& error) {
     throw usage_error("--normalizer " + a.normalizer + ": " + error.what());
   }
@@ -143,9 +144,9 @@ void check_problem_options(const AttendArguments& a) {
   if (!a.scale.empty()) parse_real("--scale", a.scale);
   dropout_from(a);
   Problem without_files;
-  read_scores(
-      a, [](std::string_view) { return TensorView(); }, without_files);
-  read_normalizer(a, without_files);
+  const TensorSource unread = [](std::string_view) { return TensorView(); };
+  read_scores(a, unread, without_files);
+  read_normalizer(a, unread, without_files);
   read_row_changes(a, without_files);
   check_input_options(a);
   check_masks(a.masks);
@@ -161,17 +162,17 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   options.dropout = dropout_from(a);
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
-  read_scores(
-      a,
-      [&](std::string_view name) {
-        LoadedTensor tensor = files.read("--score", std::string(name));
-        // Checkpoints hold 16 bits; nothing is lost in between.
-        if (size_of(tensor.view().dtype) == 2) tensor = owned(converted(tensor.view(), DType::f32));
-        problem.score_tensors.push_back(std::move(tensor));
-        return problem.score_tensors.back().view();
-      },
-      problem);
-  read_normalizer(a, problem);
+  const auto numbers_of = [&](const char* option) -> TensorSource {
+    return [&, option](std::string_view name) {
+      LoadedTensor tensor = files.read(option, std::string(name));
+      // Checkpoints hold 16 bits; nothing is lost in between.
+      if (size_of(tensor.view().dtype) == 2) tensor = owned(converted(tensor.view(), DType::f32));
+      problem.head_numbers.push_back(std::move(tensor));
+      return problem.head_numbers.back().view();
+    };
+  };
+  read_scores(a, numbers_of("--score"), problem);
+  read_normalizer(a, numbers_of("--normalizer"), problem);
   problem.inputs = read_inputs(a, files);
   const Inputs& inputs = problem.inputs;
   if (!options.scale) options.scale = inputs.scale;

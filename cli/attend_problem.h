@@ -20,7 +20,7 @@ struct Problem {
   std::string bias_file;
   std::vector<std::string> score_specs;
   std::vector<MadeScore> scores;
-  std::vector<LoadedTensor> score_tensors;
+  std::vector<LoadedTensor> head_numbers;  // that scores and normaliser look at
   std::optional<MadeNormalizer> normalizer;
   std::unique_ptr<Rotary> rotary;
   LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]

@@ -306,8 +306,7 @@ class GradientTiles {
     std::fill_n(sums, 2 * tile.queries, E(0));
     SparseGradients<E> pairs = {};
     pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
-    if (sparse_.possible())
-      pairs.d_output = SparsePairs<E>::dense(d_output_rows(tile.positions));
+    if (sparse_.possible()) pairs.d_output = SparsePairs<E>::dense(d_output_rows(tile.positions));
     const int64_t length = plan_.tiling.block_keys;
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {
