@@ -7,10 +7,9 @@
 //
 // Both are the same under a causal mask. The slopes m, one per head:
 //
-//   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned
-//   heads   without slopes: those of the paper for so many heads, by the last leading dimension;
-//           m_h = 2^(-8 (h + 1) / heads) for a power of two, else those of the next lower power,
-//           then every second one of the next higher
+//   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned; absent: those of the paper
+//           for the heads of the last leading dimension, m_h = 2^(-8 (h + 1) / heads) for a power
+//           of two, else those of the next lower power, then every second one of the next higher
 //
 // Source: Press, Smith & Lewis 2021, arXiv:2108.12409, section 3 and its code (other numbers of
 // heads).
@@ -33,15 +32,16 @@ inline constexpr const char* kAlibiDistanceNames[] = {"absolute", "signed"};
 }
 
 struct Alibi {
-  TensorView slopes;  // absent: the paper's for `heads`
-  int64_t heads = 0;
+  TensorView slopes;  // absent: the paper's
   AlibiDistance distance = AlibiDistance::absolute;
   Anchor anchor = Anchor::top_left;
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  Alibi() = default;
+  explicit Alibi(const TensorView& given) : slopes(given) {}
+
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
-  void check() const;
 
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {

@@ -35,6 +35,9 @@ struct T5Bias {
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check() const;
 
+  T5Bias() = default;
+  explicit T5Bias(const TensorView& numbers) : table(numbers) {}
+
   // Of a key `ahead` positions behind the query.
   [[gnu::always_inline]] int64_t bucket(int64_t ahead) const noexcept {
     int64_t n = buckets(), first = 0;
