@@ -34,7 +34,7 @@ template <class Visit>
 void for_each_parameter(const Problem& problem, const Visit& visit) {
   size_t position = 0;
   for (const ScoreRef& score : problem.options.scores) {
-    const std::string& spec = problem.score_specs[position++];
+    const std::string& spec = problem.scores.specs[position++];
     for (const Parameter& parameter : score.declaration->parameters) {
       if (parameter.type == ParameterType::real)
         visit(spec, parameter, 1);
