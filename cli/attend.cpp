@@ -169,7 +169,7 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
   report.scale = options.scale.value_or(
       1 / std::sqrt(static_cast<double>(inputs.query.shape[inputs.query.rank - 1])));
   report.masks = problem.masks.specs;
-  report.scores = problem.score_specs;
+  report.scores = problem.scores.specs;
   report.normalizer = problem.options.normalizer.declaration->name;
   if (options.cosine) report.cosine = options.cosine->epsilon;
   if (a.has_rotary) report.rotary = a.rotary.empty() ? "rotary" : "rotary(" + a.rotary + ")";

@@ -41,7 +41,7 @@ std::vector<Learned> learned_by_scores(const Problem& problem) {
   std::vector<Learned> all;
   size_t position = 0;
   for (const ScoreRef& score : problem.options.scores) {
-    const std::string& spec = problem.score_specs[position++];
+    const std::string& spec = problem.scores.specs[position++];
     for (const Parameter& parameter : score.declaration->parameters) {
       const std::string of = spec + ": " + parameter.name;
       const TensorView tensor = parameter.get(score.object).tensor;

@@ -51,6 +51,10 @@ std::string title_of(const Problem& problem, const CapturePlan& plan) {
   if (!head.empty()) title += " of head " + head;
   const std::vector<std::string>& specs = problem.masks.specs;
   for (size_t i = 0; i < specs.size(); ++i) title += (i ? " and " : ", ") + specs[i];
+  if (problem.options.cosine) title += ", cosine";
+  if (problem.options.rotary.embedding) title += ", rotary";
+  for (const std::string& score : problem.scores.specs) title += ", " + score;
+  if (problem.normalizer_spec != "softmax") title += ", " + problem.normalizer_spec;
   if (map.rows < problem.q_len || map.columns < problem.k_len) {
     title += fmt::format(": {} of each cell", map.pool == Pool::max   ? "maximum"
                                               : map.pool == Pool::sum ? "sum"

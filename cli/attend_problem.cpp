@@ -3,7 +3,6 @@
 #include "attend_problem.h"
 
 #include "arguments.h"
-#include "call_form.h"
 #include "conversion.h"
 #include "failure.h"
 #include "interrupt.h"
@@ -45,38 +44,22 @@ void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
 }
 
 // --softcap X is the score softcap(X), and the first one.
-void read_scores(const AttendArguments& a, const TensorSource& tensors, Problem& problem) {
-  const auto add = [&](const std::string& option, const std::string& spec) {
-    try {
-      problem.scores.push_back(make_score(call_form(spec), tensors));
-    } catch (const Error& error) {
-      throw usage_error(option + ": " + error.what());
-    }
-    problem.score_specs.push_back(spec);
-  };
+void read_scores(const AttendArguments& a, TensorInput* files, Problem& problem) {
   if (!a.softcap.empty()) {
     if (parse_real("--softcap", a.softcap) <= 0) {
       throw usage_error("--softcap: expected a number above 0, got " + a.softcap);
     }
-    add("--softcap", "softcap(" + a.softcap + ")");
+    add_score("--softcap", "softcap(" + a.softcap + ")", files, problem.scores);
   }
-  for (const std::string& spec : a.scores) add("--score " + spec, spec);
-  std::vector<ScoreRef> refs;
-  for (const MadeScore& score : problem.scores) refs.push_back(score.ref);
-  try {
-    problem.options.scores = ScoreList(std::span<const ScoreRef>(refs));
-  } catch (const Error& error) {
-    throw usage_error(std::string("--score: ") + error.what());
-  }
+  for (const std::string& spec : a.scores)
+    add_score("--score " + spec, spec, files, problem.scores);
+  problem.options.scores = problem.scores.list();
 }
 
-void read_normalizer(const AttendArguments& a, const TensorSource& tensors, Problem& problem) {
-  try {
-    problem.options.normalizer =
-        problem.normalizer.emplace(make_normalizer(call_form(a.normalizer), tensors));
-  } catch (const Error& error) {
-    throw usage_error("--normalizer " + a.normalizer + ": " + error.what());
-  }
+void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& problem) {
+  problem.options.normalizer =
+      problem.normalizer.emplace(made_normalizer(a.normalizer, files, problem.scores.tensors));
+  problem.normalizer_spec = a.normalizer;
   if (problem.options.normalizer.statistic == Statistic::lse) return;
   const std::string why = ": --normalizer " + a.normalizer + " has no lse";
   if (!a.lse.empty()) throw usage_error("--lse" + why);
@@ -85,21 +68,9 @@ void read_normalizer(const AttendArguments& a, const TensorSource& tensors, Prob
 
 // What happens to rows before they are multiplied.
 void read_row_changes(const AttendArguments& a, Problem& problem) {
-  if (a.has_cosine) {
-    Cosine& cosine = problem.options.cosine.emplace();
-    if (!a.cosine.empty()) cosine.epsilon = parse_real("--cosine", a.cosine);
-    try {
-      check_parameters(Cosine::kDeclaration, &cosine);
-    } catch (const Error& error) {
-      throw usage_error(std::string("--cosine: ") + error.what());
-    }
-  }
+  if (a.has_cosine) problem.options.cosine = made_cosine(a.cosine);
   if (!a.has_rotary) return;
-  try {
-    problem.rotary = std::make_unique<Rotary>(make_rotary("rotary(" + a.rotary + ")"));
-  } catch (const Error& error) {
-    throw usage_error("--rotary " + a.rotary + ": " + error.what());
-  }
+  problem.rotary = std::make_unique<Rotary>(made_rotary(a.rotary));
   problem.options.rotary.embedding = problem.rotary.get();
   if (!a.query_start.empty()) {
     problem.options.rotary.query.start = parse_integer("--query-start", a.query_start);
@@ -144,9 +115,8 @@ void check_problem_options(const AttendArguments& a) {
   if (!a.scale.empty()) parse_real("--scale", a.scale);
   dropout_from(a);
   Problem without_files;
-  const TensorSource unread = [](std::string_view) { return TensorView(); };
-  read_scores(a, unread, without_files);
-  read_normalizer(a, unread, without_files);
+  read_scores(a, nullptr, without_files);
+  read_normalizer(a, nullptr, without_files);
   read_row_changes(a, without_files);
   check_input_options(a);
   check_masks(a.masks);
@@ -162,17 +132,8 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   options.dropout = dropout_from(a);
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
-  const auto numbers_of = [&](const char* option) -> TensorSource {
-    return [&, option](std::string_view name) {
-      LoadedTensor tensor = files.read(option, std::string(name));
-      // Checkpoints hold 16 bits; nothing is lost in between.
-      if (size_of(tensor.view().dtype) == 2) tensor = owned(converted(tensor.view(), DType::f32));
-      problem.head_numbers.push_back(std::move(tensor));
-      return problem.head_numbers.back().view();
-    };
-  };
-  read_scores(a, numbers_of("--score"), problem);
-  read_normalizer(a, numbers_of("--normalizer"), problem);
+  read_scores(a, &files, problem);
+  read_normalizer(a, &files, problem);
   problem.inputs = read_inputs(a, files);
   const Inputs& inputs = problem.inputs;
   if (!options.scale) options.scale = inputs.scale;

@@ -9,6 +9,7 @@
 #include "rapt/attention.h"
 #include "rapt/catalogue.h"
 #include "tensor_input.h"
+#include "variant_input.h"
 
 namespace rapt::cli {
 
@@ -18,9 +19,8 @@ struct Problem {
   MaskInput masks;
   LoadedTensor bias;
   std::string bias_file;
-  std::vector<std::string> score_specs;
-  std::vector<MadeScore> scores;
-  std::vector<LoadedTensor> head_numbers;  // that scores and normaliser look at
+  ScoreInput scores;
+  std::string normalizer_spec;
   std::optional<MadeNormalizer> normalizer;
   std::unique_ptr<Rotary> rotary;
   LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]

@@ -1,14 +1,16 @@
 // rapt explain: attention step by step on small matrices, every number shown.
 //
 //   query = embeddings w_query    key = embeddings w_key    value = embeddings w_value
-//   scores = query key^T    scaled = scale * scores (+ bias)    excluded pairs: -inf
-//   weights = softmax of each row of scaled    output = weights value
+//   scores = query key^T    scaled = scale * scores, each --score, + bias    excluded pairs: -inf
+//   weights = softmax, or another normaliser, of each row of scaled    output = weights value
 //
-// Weights and output are the library's own. The steps before them are computed here, plainly and in
-// float64, and carried on to weights and output: the two must agree within rounding.
+// Weights and output are the library's own, and so is what scores and rotary embedding make. The
+// other steps are computed here, plainly and in float64, and carried on to weights and output
+// (explain_plain.h): the two must agree within rounding.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -19,6 +21,7 @@
 #include "choices.h"
 #include "commands.h"
 #include "conversion.h"
+#include "explain_plain.h"
 #include "failure.h"
 #include "interrupt.h"
 #include "mask_input.h"
@@ -26,9 +29,12 @@
 #include "memory.h"
 #include "picture.h"
 #include "rapt/attention.h"
+#include "rapt/catalogue.h"
+#include "rapt/rotary.h"
 #include "rapt/version.h"
 #include "tensor_input.h"
 #include "tensor_text.h"
+#include "variant_input.h"
 
 namespace rapt::cli {
 namespace {
@@ -45,8 +51,10 @@ constexpr const char* kWValue = "0.02 0.02; 0.01 0.02; 0.01 0.01";
 struct ExplainArguments {
   std::string embeddings, w_query, w_key, w_value;
   std::string query, key, value;
-  std::vector<std::string> masks;
-  std::string bias, scale, dtype = "f32", npy_v2;
+  std::vector<std::string> masks, scores;
+  std::string bias, scale, dtype = "f32", normalizer = "softmax", npy_v2;
+  std::string rotary, cosine;  // the parameters, epsilon
+  bool has_rotary = false, has_cosine = false;
   PictureArguments picture;
   bool json = false, force = false;
 };
@@ -58,32 +66,13 @@ struct Step {
 
 struct Explanation {
   std::vector<Step> steps;
-  std::vector<std::string> masks;
+  std::vector<std::string> masks, scores;
+  std::string normalizer;
   double scale = 0;
   double difference = 0;  // greatest, of the library's weights and output to the plain ones
   Plan plan;
   viz::Heatmap map;
 };
-
-// Row-major access to an f64 matrix.
-double& at(Tensor& matrix, int64_t i, int64_t j) {
-  return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
-}
-double at(const Tensor& matrix, int64_t i, int64_t j) {
-  return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
-}
-
-Tensor product(const Tensor& a, const Tensor& b) {  // [m, n] [n, p] -> [m, p]
-  Tensor c(DType::f64, {a.dim(0), b.dim(1)});
-  for (int64_t i = 0; i < c.dim(0); ++i) {
-    for (int64_t j = 0; j < c.dim(1); ++j) {
-      double sum = 0;
-      for (int64_t k = 0; k < a.dim(1); ++k) sum += at(a, i, k) * at(b, k, j);
-      at(c, i, j) = sum;
-    }
-  }
-  return c;
-}
 
 Tensor copy(const TensorView& tensor) { return converted(tensor, DType::f64); }
 
@@ -172,44 +161,55 @@ Attention project(const ExplainArguments& a, DType dtype, TensorInput& files,
   return attention;
 }
 
-// The greatest difference of two matrices, where NaN equals NaN and an infinity itself.
-double difference_of(const Tensor& a, const Tensor& b) {
-  double most = 0;
-  for (int64_t i = 0; i < a.count(); ++i) {
-    const double x = element(a, i), y = element(b, i);
-    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-    const double difference = std::abs(x - y);
-    most = std::isnan(difference) ? std::numeric_limits<double>::infinity()
-                                  : std::max(most, difference);
-  }
-  return most;
-}
-
-// How far rounding may carry the library's weights and output from the plain ones. A score is off
-// by (head_dim + 2) eps times the sum of the sizes of its terms; e^score carries that as a relative
-// error, twice, with the sum; the sums over keys add one eps each.
-double tolerance(const Attention& x, double scale, DType dtype) {
-  const double eps = dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
-  double terms = 0, values = 1;
+// How far a score may be off, in units of the dtype's last place: that of the plain product by
+// (head_dim + 2) times the sizes of its terms, twice with rows of length 1, which are rounded sums
+// themselves; those that the library returned by the units in which they are normalised; both by
+// what the sum over the keys adds to a weight.
+double score_error(const Attention& x, double scale, const Tensor& scores, bool librarys) {
+  double terms = 0, most = 0;
   for (int64_t i = 0; i < x.query.dim(0); ++i) {
     for (int64_t j = 0; j < x.key.dim(0); ++j) {
       double sum = 0;
       for (int64_t c = 0; c < x.key.dim(1); ++c)
         sum += std::abs(at(x.query, i, c) * at(x.key, j, c));
       terms = std::max(terms, std::abs(scale) * sum);
+      const double score = std::abs(at(scores, i, j));
+      if (std::isfinite(score)) most = std::max(most, score);
     }
   }
-  for (const double v : x.value.values<double>()) values = std::max(values, std::abs(v));
   const double head_dim = static_cast<double>(x.key.dim(1));
   const double k_len = static_cast<double>(x.key.dim(0));
-  return eps * values * (2 * (head_dim + 2) * terms + 2 * k_len + 8);
+  return (librarys ? 0 : 4 * (head_dim + 4) * terms) + 4 * most + 2 * k_len + 8;
 }
 
-void softmax_row(std::span<double> row) {  // scaled scores, -inf where excluded; weights out
-  double most = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (const double s : row) most = std::isnan(s) ? s : std::max(most, s);
-  for (double& s : row) sum += s = std::isinf(most) && most < 0 ? 0 : std::exp(s - most);
-  for (double& s : row) s = sum == 0 ? 0 : s / sum;
+// Rows of query and key as they are multiplied.
+Attention changed_rows(const Attention& x, DType dtype, const AttentionOptions& options,
+                       std::vector<Step>& steps) {
+  Attention changed{copy(x.query), copy(x.key), copy(x.value)};
+  const auto change = [&](const char* name, Tensor& rows) {
+    std::string now = name;
+    if (options.cosine) {
+      rows = rounded(unit_rows(rows, options.cosine->epsilon), dtype);
+      steps.push_back({"unit_" + now, now + " / length of its row",
+                       "Only directions count: products are cosines.", copy(rows)});
+      now = "unit_" + now;
+    }
+    if (options.rotary.embedding) {
+      rows = copy(rotary_embedding(converted(rows, dtype), *options.rotary.embedding));
+      steps.push_back({"rotated_" + std::string(name), now + ", turned",
+                       "Pairs of numbers turn by an angle that grows with the position.",
+                       copy(rows)});
+    }
+  };
+  change("query", changed.query);
+  change("key", changed.key);
+  return changed;
+}
+
+// "scores saturate" -> "Scores saturate."
+std::string sentence(std::string doc) {
+  doc[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(doc[0])));
+  return doc + ".";
 }
 
 Explanation explain(const ExplainArguments& a) {
@@ -229,18 +229,30 @@ Explanation explain(const ExplainArguments& a) {
 
   const Tensor query = converted(x.query, dtype), key = converted(x.key, dtype);
   const Tensor value = converted(x.value, dtype);
+  ScoreInput score_input;
+  for (const std::string& spec : a.scores) add_score("--score " + spec, spec, &files, score_input);
+  const MadeNormalizer normalizer =
+      made_normalizer(a.normalizer, &files, score_input.tensors);
+  const Rotary rotary = a.has_rotary ? made_rotary(a.rotary) : Rotary();
   AttentionOptions options;
+  options.normalizer = normalizer;
+  if (a.has_cosine) options.cosine = made_cosine(a.cosine);
+  if (a.has_rotary) options.rotary.embedding = &rotary;
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   options.masks = masks.pointers;
   if (bias.defined()) options.bias = bias.view();
+  options.scores = score_input.list();
   options.weights.emplace();
   e.plan = plan(query, key, value, options);
   const AttentionResult result = scaled_dot_product_attention(query, key, value, options);
   e.masks = masks.specs;
+  e.scores = score_input.specs;
+  e.normalizer = a.normalizer;
   e.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(x.query.dim(1))));
 
-  const Tensor transposed = copy(x.key.view().transposed());
-  Tensor scores = product(x.query, transposed);
+  const Attention changed = changed_rows(x, dtype, options, e.steps);
+  const Tensor transposed = copy(changed.key.view().transposed());
+  Tensor scores = product(changed.query, transposed);
   e.steps.push_back(
       {"key_transposed", "key^T", "Keys as columns, ready for the product.", copy(transposed)});
   e.steps.push_back(
@@ -250,6 +262,17 @@ Explanation explain(const ExplainArguments& a) {
       {"scaled_scores", a.scale.empty() ? "scores / sqrt(head_dim)" : "scores * scale",
        fmt::format("Times {:.4f}, so that long vectors do not make scores extreme.", e.scale),
        copy(scores)});
+  const std::vector<ScoreRef> refs(options.scores.begin(), options.scores.end());
+  for (size_t count = 1; count <= refs.size(); ++count) {
+    AttentionOptions stage = options;  // the first scores, of all pairs
+    stage.scores = ScoreList(std::span<const ScoreRef>(refs).first(count));
+    stage.masks = {};
+    stage.bias = {};
+    stage.weights->stage = WeightsStage::scores;
+    scores = copy(scaled_dot_product_attention(query, key, value, stage).weights);
+    e.steps.push_back({fmt::format("scores_{}", count), score_input.specs[count - 1],
+                       sentence(refs[count - 1].declaration->doc), copy(scores)});
+  }
   const int64_t q_len = scores.dim(0), k_len = scores.dim(1);
   const Head head{.index = {}, .q_len = q_len, .k_len = k_len};
   if (bias.defined()) {
@@ -263,7 +286,7 @@ Explanation explain(const ExplainArguments& a) {
         at(scores, i, j) += at(wide, i, j);
       }
     }
-    e.steps.push_back({"bias", "", "Added to the scaled scores; -inf excludes.", std::move(wide)});
+    e.steps.push_back({"bias", "", "Added to the scores; -inf excludes.", std::move(wide)});
   }
   const std::vector<uint8_t> allowed = allowed_pairs(masks.pointers, options.bias, head);
   if (!masks.masks.empty()) {
@@ -281,46 +304,42 @@ Explanation explain(const ExplainArguments& a) {
     }
   }
   if (!masks.masks.empty() || bias.defined()) {
-    e.steps.push_back({"masked_scores", "scaled_scores, with bias and mask",
-                       "What the softmax sees; -inf means excluded.", copy(scores)});
+    const std::string of =
+        a.scores.empty() ? "scaled_scores" : fmt::format("scores_{}", a.scores.size());
+    e.steps.push_back({"masked_scores", of + ", with bias and mask",
+                       "What the normaliser sees; -inf means excluded.", copy(scores)});
   }
 
-  Tensor plain_weights = copy(scores);
   Tensor row_sums(DType::f64, {q_len, 1});
   for (int64_t i = 0; i < q_len; ++i) {
-    softmax_row(plain_weights.values<double>().subspan(static_cast<size_t>(i * k_len),
-                                                       static_cast<size_t>(k_len)));
     double sum = 0;
     for (int64_t j = 0; j < k_len; ++j) sum += element(result.weights, i * k_len + j);
     at(row_sums, i, 0) = sum;
   }
-  e.steps.push_back({"weights", "softmax(scores) per row",
-                     "Which share of each value a query takes.", copy(result.weights)});
+  const bool softmax = a.normalizer == "softmax";
+  e.steps.push_back({"weights",
+                     softmax ? "softmax(scores) per row" : a.normalizer + " of the scores, per row",
+                     softmax ? "Which share of each value a query takes."
+                             : sentence(options.normalizer.declaration->doc),
+                     copy(result.weights)});
   e.steps.push_back({"row_sums", "sum of each row of weights",
-                     "1 each, or 0 for a query that may attend to nothing.", std::move(row_sums)});
+                     softmax ? "1 each, or 0 for a query that may attend to nothing."
+                             : "How much a query takes altogether.",
+                     std::move(row_sums)});
   e.steps.push_back({"output", "weights value", "One row per query: the mixture of the values.",
                      copy(result.output)});
 
-  Tensor plain_output(DType::f64, {q_len, x.value.dim(1)});
-  for (int64_t i = 0; i < q_len; ++i) {
-    for (int64_t c = 0; c < x.value.dim(1); ++c) {
-      double sum = 0;
-      for (int64_t j = 0; j < k_len; ++j) {  // an excluded value does not count, even if it is NaN
-        if (allowed[static_cast<size_t>(i * k_len + j)]) {
-          sum += at(plain_weights, i, j) * at(x.value, j, c);
-        }
-      }
-      at(plain_output, i, c) = sum;
-    }
-  }
-  e.difference = std::max(difference_of(copy(result.weights), plain_weights),
-                          difference_of(copy(result.output), plain_output));
-  const double most = tolerance(x, e.scale, dtype);
-  if (!(e.difference <= most)) {
+  const double eps = dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
+  const Off off{eps * score_error(changed, e.scale, scores, !a.scores.empty()), eps};
+  const PlainResult plain =
+      plain_result(scores, x.value, allowed, reference_of(options.normalizer, k_len), off);
+  e.difference = std::max(difference_of(copy(result.weights), plain.weights),
+                          difference_of(copy(result.output), plain.output));
+  if (!(e.difference <= plain.tolerance)) {
     throw Failure(Exit::differs,
                   fmt::format("the library's result differs from the plain computation by {:.3g}; "
                               "rounding explains {:.3g}",
-                              e.difference, most),
+                              e.difference, plain.tolerance),
                   "please report it, with these inputs");
   }
 
@@ -331,6 +350,10 @@ Explanation explain(const ExplainArguments& a) {
   }
   e.map.allowed = allowed;
   e.map.title = "Attention weights";
+  if (a.has_cosine) e.map.title += ", cosine";
+  if (a.has_rotary) e.map.title += ", rotary";
+  for (const std::string& spec : a.scores) e.map.title += ", " + spec;
+  if (!softmax) e.map.title += ", " + a.normalizer;
   for (int64_t i = 0; i < q_len; ++i) e.map.row_labels.push_back(fmt::format("Query {}", i));
   for (int64_t j = 0; j < k_len; ++j) e.map.column_labels.push_back(fmt::format("Key {}", j));
   return e;
@@ -356,6 +379,8 @@ void print_document(const Explanation& e) {
   document["isa"] = e.plan.isa;
   document["scale"] = e.scale;
   document["masks"] = e.masks;
+  document["scores"] = e.scores;
+  document["normalizer"] = e.normalizer;
   document["difference"] = e.difference;
   document["steps"] = Json::array();
   for (const Step& step : e.steps) {
@@ -392,6 +417,13 @@ void check_usage(const ExplainArguments& a) {
   if (!a.scale.empty()) parse_real("--scale", a.scale);
   parse_npy_v2(a.npy_v2);
   check_masks(a.masks);
+  ScoreInput without_files;
+  for (const std::string& spec : a.scores)
+    add_score("--score " + spec, spec, nullptr, without_files);
+  (void)without_files.list();
+  (void)made_normalizer(a.normalizer, nullptr, without_files.tensors);
+  if (a.has_cosine) (void)made_cosine(a.cosine);
+  if (a.has_rotary) (void)made_rotary(a.rotary);
   const std::pair<const char*, const std::string*> matrices[] = {
       {"--embeddings", &a.embeddings}, {"--w-query", &a.w_query}, {"--w-key", &a.w_key},
       {"--w-value", &a.w_value},       {"--query", &a.query},     {"--key", &a.key},
@@ -435,6 +467,19 @@ Command add_explain(CLI::App& root) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   text("--bias", a->bias, "M", "added to the scaled scores");
   text("--scale", a->scale, "X", "of the dot products (default 1/sqrt(head_dim))");
+  app->add_option("--score", a->scores, "what else happens to scores, in this order (repeatable)")
+      ->type_name("SPEC")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  text("--normalizer", a->normalizer, "NAME", "how scores become weights (default softmax)");
+  app->add_option("--rotary", a->rotary,
+                  "turn query and key rows by their positions: theta=500000, interleaved, ...")
+      ->type_name("[SPEC]")
+      ->expected(0, 1);
+  app->add_option("--cosine", a->cosine,
+                  "divide query and key rows by their lengths, at least EPSILON (default 1e-12)")
+      ->type_name("[EPSILON]")
+      ->expected(0, 1);
   text("--dtype", a->dtype, "T", "compute in f32 (default) or f64");
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");
   app->add_flag("--force,-f", a->force, "overwrite existing files");
@@ -442,12 +487,16 @@ Command add_explain(CLI::App& root) {
   add_picture_options(*app, a->picture);
   offer(app->get_option("--mask"), mask_words());
   offer(app->get_option("--dtype"), {"f32", "f64"});
+  offer(app->get_option("--score"), score_words());
+  offer(app->get_option("--normalizer"), normalizer_words());
   app->footer(
       "Without matrices the built-in example is explained: two words, [1 2 3] and [4 5 6].");
   return {app,
           [app, a] {
             refuse_unknown(*app);
             refuse_empty(*app);
+            a->has_cosine = app->get_option("--cosine")->count() > 0;
+            a->has_rotary = app->get_option("--rotary")->count() > 0;
             check_usage(*a);
           },
           [a] { run_explain(*a); }};

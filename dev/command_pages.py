@@ -10,6 +10,7 @@ A command that fails fails the page. A block under the line "<!-- varies -->" ho
 from run to run, such as times: it is run, but not compared and, once it is filled, not replaced.
 A command without a page gets one with its help.
 """
+import contextlib
 import json
 import os
 import re
@@ -74,18 +75,17 @@ def filled(body, folder, environment):
     return text
 
 
-def refreshed(page, environment):
-    """The page with every block as it is now."""
-    with tempfile.TemporaryDirectory() as folder:
-        def block(match):
-            body = match["body"]
-            new = filled(body, folder, environment)
-            if match["varies"] and len(body.splitlines()) > len(commands_of(body)):
-                new = body
-            elif comparable(new) == comparable(body):
-                new = body  # written on another machine
-            return f"{match['varies'] or ''}```console\n{new}```"
-        return BLOCK.sub(block, page)
+def refreshed(page, folder, environment):
+    """The page with every block as it is now; its commands run in the folder."""
+    def block(match):
+        body = match["body"]
+        new = filled(body, folder, environment)
+        if match["varies"] and len(body.splitlines()) > len(commands_of(body)):
+            new = body
+        elif comparable(new) == comparable(body):
+            new = body  # written on another machine
+        return f"{match['varies'] or ''}```console\n{new}```"
+    return BLOCK.sub(block, page)
 
 
 def comparable(text):
@@ -102,19 +102,25 @@ def first_difference(old, new):
     return "lines are missing at its end"
 
 
+@contextlib.contextmanager
+def environment_with(rapt):
+    """An environment in which `rapt` is the program, and nothing else tells it what to do."""
+    with tempfile.TemporaryDirectory() as bin_folder:
+        (Path(bin_folder) / "rapt").symlink_to(Path(rapt).resolve())
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("RAPT_")}
+        environment.update(PATH=f"{bin_folder}:{environment['PATH']}", NO_COLOR="1")
+        yield environment
+
+
 def main(arguments):
     check = arguments[:1] == ["--check"]
     arguments = arguments[check:]
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
-    rapt = Path(arguments[0]).resolve()
-    with tempfile.TemporaryDirectory() as bin_folder:
-        (Path(bin_folder) / "rapt").symlink_to(rapt)
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("RAPT_")}
-        environment.update(PATH=f"{bin_folder}:{environment['PATH']}", NO_COLOR="1")
-        usage = json.loads(ran("rapt --json-usage", bin_folder, environment))
+    with environment_with(arguments[0]) as environment:
+        usage = json.loads(ran("rapt --json-usage", None, environment))
         pages, stale = {}, 0
         for command in usage["commands"]:
             word = command["name"].removeprefix("rapt ")
@@ -127,7 +133,8 @@ def main(arguments):
             path = PAGES / name
             old = path.read_text(encoding="utf-8") if path.exists() else ""
             try:
-                new = refreshed(old or skeleton, environment)
+                with tempfile.TemporaryDirectory() as folder:
+                    new = refreshed(old or skeleton, folder, environment)
             except Failed as failure:
                 print(f"{path}: {failure}")
                 stale += 1

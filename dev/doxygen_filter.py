@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMENT = re.compile(r"^( *)// ?(.*)$")
 TRAILING = re.compile(r"^(.*?\S)( +)// (.*)$")
 BY_COMPILER = re.compile(r"^ *(?:explicit )?[\w:~]+(?:& operator=)?\([^;]*\)[^;]*= (?:default|delete);$")
-SEVERAL = re.compile(r"^( +)([\w:]+) (\w+(?: = \w+)?(?:, \w+(?: = \w+)?)+);$")
+SEVERAL = re.compile(r"^( +)((?:static constexpr )?[\w:]+) (\w+(?: = \w+)?(?:, \w+(?: = \w+)?)+);$")
 OPENING = re.compile(r"^(?:(?:typedef )?(?:struct|class|enum) .*\{|enum .*\};)$")
 CLASS = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;]*)?(?: \{|$)")
 ITEM = re.compile(r"^ *(?:[-*]|\d+\.) ")
@@ -141,7 +141,7 @@ def header(text, stem):
                               trailing[1] if trailing else line):
             owner = opened[1]
         begins = owner and re.match(r"  [^ }/#:]", line) or not owner and \
-            re.match(r"(using|enum|inline|[A-Z]\w+ open_)", line)
+            re.match(r"(?:\[\[.*?\]\] )?(using|enum|inline|[A-Z]\w+ open_)", line)
         if complete and begins and not trailing and \
                 not re.match(r" *///(?!<)", result[-1]):
             whole = line
@@ -220,7 +220,10 @@ def linked(match, page):
         name = name_of(path) + (f"_{anchor}" if anchor else "")
         if anchor and path == ROOT / "README.md":
             name = f"mainpage_{anchor}"
-        if page == ROOT / "docs" / "index.md" and not anchor and path.name != "README.md":
+        docs = ROOT / "docs"
+        contents = (page == docs / "index.md" and path.name != "README.md") or \
+            (page == docs / "variants" / "index.md" and path.parent == page.parent)
+        if contents and not anchor:
             return f'@subpage {name} "{titled(text)}"'
         return f"[{text}](@ref {name})"
     if path.suffix == ".h":

@@ -83,6 +83,15 @@ TEST_F(PictureTest, DrawsTheHeadThatIsAskedFor) {
   }
 }
 
+TEST_F(PictureTest, TitleNamesWhatIsNotPlain) {
+  const Ran ran = rapt(with(kText, {"--mask", "causal", "--score", "softcap(2)", "--rotary",
+                                    "--cosine", "--normalizer", "sigmoid(-1)", "--heatmap", "-"}));
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(
+      contains(ran.out, "Attention weights, causal, cosine, rotary, softcap(2), sigmoid(-1)\n"))
+      << ran.out;
+}
+
 TEST_F(PictureTest, ColourMapsHaveNames) {
   const auto picture = [&](const char* name) {
     EXPECT_EQ(rapt(with(kText, {"--heatmap", "h.svg", "--colormap", name, "-f"})).exit, 0);

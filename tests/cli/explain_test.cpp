@@ -111,12 +111,72 @@ TEST_F(ExplainTest, ScaleIsTheUsers) {
   EXPECT_TRUE(contains(squeezed(ran.out), "[[-0.1664 -0.4076] [-0.4112 -1.0088]]")) << ran.out;
 }
 
+TEST_F(ExplainTest, ShowsScoreAfterScore) {
+  const Ran ran =
+      rapt({"explain", "--query", "1; 2", "--key", "1; 1", "--value", "1; 1", "--scale", "1",
+            "--score", "softcap(1)", "--score", "alibi(heads=8)", "--mask", "causal"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string text = squeezed(ran.out);
+  const char* const steps[] = {
+      "scores_1 = softcap(1) [2, 2]",     "[[0.7616 0.7616] [0.9640 0.9640]]",  // tanh 1, tanh 2
+      "scores_2 = alibi(heads=8) [2, 2]", "[[0.7616 0.2616] [0.4640 0.9640]]",  // 1/2 a position
+      "masked_scores = scores_2, with",   "[[0.7616 -inf] [0.4640 0.9640]]"};
+  size_t at = 0;
+  for (const char* step : steps) {
+    at = text.find(step, at);
+    ASSERT_NE(at, std::string::npos) << step << "\n" << text;
+  }
+}
+
+TEST_F(ExplainTest, ShowsAnyNormalizer) {
+  const Ran list = rapt({"list", "normalizers", "--json"});
+  ASSERT_EQ(list.exit, 0) << list.err;
+  for (const Json& normalizer : Json::parse(list.out).at("normalizers")) {
+    for (const char* dtype : {"f32", "f64"}) {
+      const std::string name = normalizer.at("name");
+      const Ran ran = rapt({"explain", "--normalizer", name, "--dtype", dtype, "--scale", "9"});
+      EXPECT_EQ(ran.exit, 0) << name << ": " << ran.err;
+    }
+  }
+  const auto weights = [&](const char* normalizer) {
+    const Ran ran = rapt({"explain", "--query", "1; -1", "--key", "2; 4", "--value", "1; 1",
+                          "--scale", "1", "--normalizer", normalizer});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    const std::string text = squeezed(ran.out);
+    return text.substr(text.find(". weights = "));
+  };
+  const std::string squares = weights("relu(2)");  // of 2 and 4, over two keys
+  EXPECT_TRUE(contains(squares, "[[2.0000 8.0000] [0.0000 0.0000]]")) << squares;
+  EXPECT_TRUE(contains(squares, "[[10.0000] [ 0.0000]]")) << squares;
+  const std::string sigmoids = weights("sigmoid(0)");  // 1 / (1 + e^-2), 1 / (1 + e^-4)
+  EXPECT_TRUE(contains(sigmoids, "[[0.8808 0.9820] [0.1192 0.0180]]")) << sigmoids;
+}
+
+TEST_F(ExplainTest, ShowsRowsAsTheyAreMultiplied) {
+  const Ran ran = rapt({"explain", "--query", "3 4; 3 4", "--key", "5 0; 5 0", "--value", "1; 2",
+                        "--scale", "1", "--cosine", "--rotary"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string text = squeezed(ran.out);
+  // The second rows turn by 1 radian: (0.6 cos 1 - 0.8 sin 1, 0.8 cos 1 + 0.6 sin 1).
+  const char* const steps[] = {"unit_query",    "[[0.6000 0.8000] [0.6000 0.8000]]",
+                               "rotated_query", "[[ 0.6000 0.8000] [-0.3490 0.9371]]",
+                               "unit_key",      "[[1.0000 0.0000] [1.0000 0.0000]]",
+                               "rotated_key",   "[[1.0000 0.0000] [0.5403 0.8415]]"};
+  size_t at = 0;
+  for (const char* step : steps) {
+    at = text.find(step, at);
+    ASSERT_NE(at, std::string::npos) << step << "\n" << text;
+  }
+}
+
 TEST_F(ExplainTest, JsonHasWhatTheDocumentationLists) {
   const Ran ran = rapt({"explain", "--json", "--mask", "causal"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const Json document = Json::parse(ran.out);
   EXPECT_EQ(document.at("schema"), "rapt.explain/1");
   EXPECT_EQ(document.at("masks"), Json({"causal"}));
+  EXPECT_EQ(document.at("scores"), Json::array());
+  EXPECT_EQ(document.at("normalizer"), "softmax");
   EXPECT_NEAR(document.at("scale").get<double>(), std::sqrt(0.5), 1e-12);
   EXPECT_TRUE(document.contains("build") && document.contains("isa"));
   EXPECT_LT(document.at("difference").get<double>(), 1e-6);
@@ -166,6 +226,11 @@ TEST_F(ExplainTest, RefusesWhatCannotBeMeant) {
       {{"--dtype", "f16"}, 2, "f32 or f64"},
       {{"--scale", "nan"}, 2, "finite"},
       {{"--mask", "casual"}, 2, "causal"},
+      {{"--normalizer", "softmux"}, 2, "did you mean softmax"},
+      {{"--score", "softcap(0)"}, 2, "--score softcap(0)"},
+      {{"--score", "head_scale(none.npy)"}, 4, "no such file"},
+      {{"--cosine", "0"}, 2, "--cosine"},
+      {{"--rotary", "theta=-1"}, 2, "--rotary"},
       {{"--embedding", "1"}, 2, "did you mean '--embeddings'?"},
       {{"--json", "--heatmap", "-"}, 2, "standard output"},
   };
