@@ -53,8 +53,9 @@ inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", 
 inline constexpr std::string_view kScore[] = {"none",  "softcap", "head_scale", "log_n",
                                               "alibi", "t5_bias", "two"};
 inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // behind "none", before "two"
-inline constexpr std::string_view kNormalizer[] = {"softmax", "softmax_plus_one", "sigmoid", "relu",
-                                                   "softmax_with_sink"};
+inline constexpr std::string_view kNormalizer[] = {
+    "softmax",           "softmax_plus_one", "sigmoid",  "relu",
+    "softmax_with_sink", "sparsemax",        "entmax15", "entmax"};
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
 inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
                                               "long query", "wide",  "narrow value", "empty"};
@@ -122,6 +123,12 @@ inline constexpr Conflict kConflicts[] = {
     {{kNormalizerAxis, "sigmoid"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kNormalizerAxis, "relu"}, {kCaptureAxis, "entropy"}, "weights are no distribution"},
     {{kNormalizerAxis, "relu"}, {kCaptureAxis, "all"}, "entropy is among all"},
+    {{kNormalizerAxis, "sparsemax"}, {kCaptureAxis, "entropy"}, "the library refuses it"},
+    {{kNormalizerAxis, "sparsemax"}, {kCaptureAxis, "all"}, "entropy is among all"},
+    {{kNormalizerAxis, "entmax15"}, {kCaptureAxis, "entropy"}, "the library refuses it"},
+    {{kNormalizerAxis, "entmax15"}, {kCaptureAxis, "all"}, "entropy is among all"},
+    {{kNormalizerAxis, "entmax"}, {kCaptureAxis, "entropy"}, "the library refuses it"},
+    {{kNormalizerAxis, "entmax"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kHeadsAxis, "none"}, {kLayoutAxis, "interleaved"}, "there is nothing to interleave"},
     {{kDTypeAxis, "f32"}, {kBiasAxis, "f32"}, "that is \"matrix\""},
     {{kDTypeAxis, "f64"}, {kBiasAxis, "f32"}, "f32 is for 16-bit inputs"},

@@ -116,6 +116,7 @@ class RowOfGradients {
     g_.output_terms = output.terms();
     g_.output_squares = std::sqrt(output.squares);
     g_.given_terms = std::abs(d_lse);
+    g_.d_statistic = d_lse;
     given_.assign(size_t(sizes_.k_len), 0);
     if (in_.d_weights.defined()) add_given(in_, sizes_, row, given_);
     Real given_sum = 0;
@@ -129,7 +130,8 @@ class RowOfGradients {
     }
     std::visit(
         [&](const auto& n) {
-          g_.delta = n.delta(output.sum + given_sum - d_lse);
+          g_.delta = n.delta(
+              RowToPassBack<Real>{g_.weights, g_.d_weights, d_lse, output.sum + given_sum - d_lse});
           for (size_t x = 0; x < g_.keys.size(); ++x)
             g_.d_scores.push_back(
                 n.d_score(g_.scores[x], g_.weights[x], g_.d_weights[x], g_.delta));

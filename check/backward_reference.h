@@ -80,7 +80,7 @@ struct GradientRow {
   std::vector<Moving<Real>> slopes;         // f'(z), with its error
   std::vector<Moving<Real>> number_slopes;  // [keys][scores] df/dnumber, likewise
   std::vector<int64_t> number_at;           // [keys][scores] of which number of all; -1: none
-  Real delta = 0;
+  Real delta = 0, d_statistic = 0;
   // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
   std::vector<Real> dot_terms;    // of query . key
   std::vector<Real> value_terms;  // of k d_output . value

@@ -123,23 +123,36 @@ class GradientFloors {
     const auto statistic = static_cast<double>(forward.statistic);
     const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
     weight_errors_.clear();
+    weights_.clear();
+    d_weights_.clear();
+    d_weight_errors_.clear();
     double weighted = 0, squares = 0;
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double weight = number(row.weights[x]), d_weight = number(row.d_weights[x]);
       weight_errors_.push_back(std::visit(
           [&](const auto& n) { return n.weight_error_again(score_of(x), weight, statistic, off); },
           forward.normalizer));
+      weights_.push_back(weight);
+      d_weights_.push_back(static_cast<double>(row.d_weights[x]));
+      d_weight_errors_.push_back(sum_ * number(row.value_terms[x]));
       weighted += weight_errors_[x] * d_weight;
       squares += weight * d_weight * (weight * d_weight);
     }
-    delta_ = weighted + sum_ * number(row.output_terms) +
-             output_roundoff_ * number(row.output_squares) + weight_roundoff_ * std::sqrt(squares) +
-             kEpsilon * number(row.given_terms);
+    const double of_output =
+        weighted + sum_ * number(row.output_terms) + output_roundoff_ * number(row.output_squares) +
+        weight_roundoff_ * std::sqrt(squares) + kEpsilon * number(row.given_terms);
+    delta_ = std::visit(
+        [&](const auto& n) {
+          return n.delta_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
+                               static_cast<double>(row.delta),
+                               {weight_errors_, d_weight_errors_, of_output}, off);
+        },
+        forward.normalizer);
     ds_.clear();
     dz_.clear();
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double difference = number(row.d_weights[x] - row.delta);
-      const PairErrors of{weight_errors_[x], sum_ * number(row.value_terms[x]), delta_};
+      const PairErrors of{weight_errors_[x], d_weight_errors_[x], delta_};
       const double ds =
           std::visit(
               [&](const auto& n) {
@@ -162,8 +175,9 @@ class GradientFloors {
   Places query_, key_, value_, bias_;
   bool bias_per_row_ = false;
   // Of the current row:
-  double delta_ = 0;                             // its error
-  std::vector<double> weight_errors_, ds_, dz_;  // of the visible keys
+  double delta_ = 0;  // its error
+  // Of the visible keys:
+  std::vector<double> weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
 };
 
 template <class Real, class Wide>

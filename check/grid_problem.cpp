@@ -44,6 +44,8 @@ class GridProblem {
       sigmoid->bias = random_.pick({0.0, -1.5, -7.0, 3.0});
     if (auto* with_sink = std::get_if<SoftmaxWithSinkReference>(&d_.normalizer))
       with_sink->sink = random_.pick({0.0, -3.0, 1.5, 20.0});
+    if (auto* entmax = std::get_if<EntmaxReference>(&d_.normalizer); entmax && random_.chance(0.9))
+      entmax->alpha = random_.pick({1.05, 1.2, 1.25, 1.3, 1.5, 1.7, 1.9, 2.0});
     if (auto* relu = std::get_if<ReluReference>(&d_.normalizer)) {
       if (random_.chance(0.5)) relu->power = 2;
       if (random_.chance(0.5)) relu->divisor = random_.pick({1.0, 7.0, 0.25});

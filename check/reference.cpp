@@ -65,6 +65,7 @@ class Head {
     weighed_ = std::visit([&](const auto& n) { return n.weigh(std::span<const Real>(score_)); },
                           row.normalizer);
     row.statistic = weighed_.statistic;
+    row.slopes = weighed_.slopes;
     if (!visible_.empty()) weigh(row);
   }
 
@@ -104,7 +105,7 @@ class Head {
   }
 
   void weigh(Row<Real>& row) const {
-    const bool rounds_weights = rounds_ && p_.rounds_weights;
+    const bool rounds_weights = rounds_ && p_.rounds_weights && !is_sparse(p_.normalizer);
     Real mean = 0;
     for (size_t x = 0; x < visible_.size(); ++x) {
       const Real power = weighed_.powers[x], weight = power / weighed_.divisor;

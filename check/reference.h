@@ -82,6 +82,7 @@ struct Row {
   std::vector<Real> kept;     // [k_len]: what dropout multiplies the weight by
   Normalizer normalizer;      // for the keys of its sequence
   Real statistic = 0;         // of the normaliser: lse
+  Real slopes = 0;            // of a sparse normaliser: sum_j u_j
   Real entropy = 0;
   std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (kept weight value)^2)
   double score_error = 0;            // max_j of what the score may be off, in units of e (moving.h)

@@ -5,12 +5,14 @@
 //
 //   kName, kParameters   as the library calls them; a parameter that was not given is nullopt
 //   kHasStatistic        is there a number per row, which may have a gradient?
+//   kSparse              are most weights exactly 0? Then the forward pass adds up the few values
+//   that
+//                        have one, and rounds no weight to 16 bits; and there are no tangents
 //   of_length(n)         the same for rows over n keys, seen or not: what parameters that were not
 //                        given are there
 //   weigh(scores)        of the keys that a query sees, maybe none: see Weighed
 //   weight(score, statistic)   the weight of one key again, as the backward pass makes it
-//   delta(of_output)     what d_score() subtracts; of_output is that of softmax:
-//                        d_output . output + sum_j p d_weights - d_statistic
+//   delta(row)           what d_score() subtracts: see RowToPassBack
 //   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
 //
 //   d_number(statistic, delta)   what a row gives to the gradient of the parameter, if it has one
@@ -22,8 +24,10 @@
 //   weight_error(score, weight, statistic, off)         of weigh()
 //   statistic_error(statistic, off)
 //   weight_error_again(score, weight, statistic, off)   of weight(): the statistic was stored
+//   delta_error(row, delta, errors of the row, off)
 //   d_score_error(score, weight, difference, of, off)   difference = d_weight - delta
 //   d_number_error(statistic, delta, error of delta, off)
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -35,9 +39,23 @@
 
 namespace check {
 
-// How far every score may be off, and one operation of the dtype, relative to its result.
+// How far every score may be off, and one operation of the dtype, relative to its result; and what
+// weigh() says of the row.
 struct Off {
-  double score, epsilon;
+  double score, epsilon, slopes = 0;
+};
+
+// What delta() is made of: of the keys that a query sees, and of the row.
+template <class T>
+struct RowToPassBack {
+  std::span<const T> weights, d_weights;
+  T d_statistic;
+  T of_output;  // the delta of softmax: d_output . output + sum_j p d_weights - d_statistic
+};
+// How far off that is.
+struct RowErrors {
+  std::span<const double> weights, d_weights;
+  double of_output;
 };
 
 // How far off is what d_score() is made of.
@@ -45,12 +63,18 @@ struct PairErrors {
   double weight, d_weight, delta;
 };
 
+template <class Real>
+Real value_of(Real x) {
+  return x;
+}
+
 // weight = power / divisor. Where the products round weights to 16 bits, it is powers that are
 // rounded.
 template <class T>
 struct Weighed {
   std::vector<T> powers;
   T divisor = T(1), statistic = T(0);
+  decltype(value_of(T())) slopes = 0;  // of sparse normalisers: sum_j u_j
 };
 
 // A parameter of the normaliser N: a number in [least, most].
@@ -62,10 +86,6 @@ struct NormalizerParameter {
   bool whole;
 };
 
-template <class Real>
-Real value_of(Real x) {
-  return x;
-}
 template <class Real>
 Real inverse(Real x) {
   return 1 / x;
@@ -81,14 +101,16 @@ Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
 
 }  // namespace check
 
+#include "check/reference_entmax.h"
 #include "check/reference_relu.h"
 #include "check/reference_sigmoid.h"
 #include "check/reference_softmax.h"
 
 namespace check {
 
-using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference,
-                                ReluReference, SoftmaxWithSinkReference>;
+using Normalizer =
+    std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference, ReluReference,
+                 SoftmaxWithSinkReference, SparsemaxReference, Entmax15Reference, EntmaxReference>;
 
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);
@@ -96,6 +118,9 @@ inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
 // Does a parameter have a gradient?
 inline bool has_gradient(const Normalizer& normalizer) {
   return std::holds_alternative<SoftmaxWithSinkReference>(normalizer);
+}
+inline bool is_sparse(const Normalizer& normalizer) {
+  return std::visit([](const auto& n) { return n.kSparse; }, normalizer);
 }
 inline bool has_statistic(const Normalizer& normalizer) {
   return std::visit([](const auto& n) { return n.kHasStatistic; }, normalizer);

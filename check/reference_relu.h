@@ -17,6 +17,7 @@ namespace check {
 struct ReluReference {
   static constexpr std::string_view kName = "relu";
   static constexpr bool kHasStatistic = false;
+  static constexpr bool kSparse = false;
   std::optional<double> power = {}, divisor = {};
   static constexpr NormalizerParameter<ReluReference> kParameters[] = {
       {"power", &ReluReference::power, 1, 2, true},
@@ -49,7 +50,7 @@ struct ReluReference {
     return (*power == 1 ? part : part * part) * inverse(number<T>(*divisor));
   }
   template <class T>
-  T delta(const T&) const {
+  T delta(const RowToPassBack<T>&) const {
     return T(0);
   }
   template <class T>
@@ -65,6 +66,9 @@ struct ReluReference {
   double statistic_error(double, const Off&) const { return 0; }
   double weight_error_again(double score, double weight, double statistic, const Off& off) const {
     return weight_error(score, weight, statistic, off);
+  }
+  double delta_error(const RowToPassBack<double>&, double, const RowErrors&, const Off&) const {
+    return 0;
   }
   double d_score_error(double score, double, double d_weight, const PairErrors& of,
                        const Off& off) const {

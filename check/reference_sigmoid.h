@@ -15,6 +15,7 @@ namespace check {
 struct SigmoidReference {
   static constexpr std::string_view kName = "sigmoid";
   static constexpr bool kHasStatistic = false;
+  static constexpr bool kSparse = false;
   std::optional<double> bias = {};
   static constexpr NormalizerParameter<SigmoidReference> kParameters[] = {
       {"bias", &SigmoidReference::bias, -1e30, 1e30, false}};
@@ -41,7 +42,7 @@ struct SigmoidReference {
     return sigmoid(argument(score));
   }
   template <class T>
-  T delta(const T&) const {
+  T delta(const RowToPassBack<T>&) const {
     return T(0);
   }
   template <class T>
@@ -55,6 +56,9 @@ struct SigmoidReference {
   double statistic_error(double, const Off&) const { return 0; }
   double weight_error_again(double score, double weight, double statistic, const Off& off) const {
     return weight_error(score, weight, statistic, off);
+  }
+  double delta_error(const RowToPassBack<double>&, double, const RowErrors&, const Off&) const {
+    return 0;
   }
   double d_score_error(double score, double, double d_weight, const PairErrors& of,
                        const Off& off) const {

@@ -19,6 +19,7 @@ namespace check {
 template <class Self>
 struct SoftmaxFamily {
   static constexpr bool kHasStatistic = true;
+  static constexpr bool kSparse = false;
   static constexpr std::array<NormalizerParameter<Self>, 0> kParameters = {};
   bool operator==(const SoftmaxFamily&) const = default;
 
@@ -56,8 +57,8 @@ struct SoftmaxFamily {
     return exp(score - statistic);
   }
   template <class T>
-  T delta(const T& of_output) const {
-    return of_output;
+  T delta(const RowToPassBack<T>& row) const {
+    return row.of_output;
   }
   template <class T>
   T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
@@ -72,6 +73,9 @@ struct SoftmaxFamily {
   }
   double weight_error_again(double score, double weight, double statistic, const Off& off) const {
     return weight_error(score, weight, statistic, off) + statistic_error(statistic, off) * weight;
+  }
+  double delta_error(const RowToPassBack<double>&, double, const RowErrors& of, const Off&) const {
+    return of.of_output;
   }
   double d_score_error(double, double weight, double difference, const PairErrors& of,
                        const Off&) const {

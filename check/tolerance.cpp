@@ -119,7 +119,8 @@ class Floors {
          Expectations& into)
       : sizes_(sizes), captures_(captures), sampled_(sampled), into_(into) {
     const DType dtype = problem.query.dtype;
-    if (problem.rounds_weights) weight_roundoff_ = unit_roundoff(dtype);
+    if (problem.rounds_weights && !is_sparse(problem.normalizer))
+      weight_roundoff_ = unit_roundoff(dtype);
     const DType output = problem.output_dtype.value_or(dtype);
     output_roundoff_ = unit_roundoff(output);
     output_denormal_ = smallest_denormal(output) / 2;
@@ -131,7 +132,7 @@ class Floors {
 
   void add(const Row<Wide>& row, Collector<Wide>& truth) {
     const double terms = row.score_error;
-    const Off off{terms * kEpsilon, kEpsilon};
+    const Off off{terms * kEpsilon, kEpsilon, static_cast<double>(row.slopes)};
     const int64_t flat = row.head * sizes_.q_len + row.index;
     const auto statistic = static_cast<double>(row.statistic);
     into_.lse.floor.push_back(std::visit(

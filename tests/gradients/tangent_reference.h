@@ -22,6 +22,9 @@ namespace laws {
 
 using namespace check;
 
+// The library refuses the tangents of sparse normalisers.
+inline bool has_tangents(const Descriptor& d) { return !is_sparse(d.normalizer); }
+
 // Everything but the normaliser's parameters, which stand still.
 inline rapt::BackwardRequest request_of(const GradientCase& g) {
   rapt::BackwardRequest request = g.request();
@@ -196,19 +199,25 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
       const auto given = [&](const Tensor& t) {
         return t.defined() ? static_cast<Real>(values_of(t)[at(head * sizes.q_len + i)]) : Real(0);
       };
+      const N d_statistic(given(g.d_lse), given(motion.d_lse));
       const N of_output =
           sum_over(sizes.value_dim, [&](int64_t v) { return d_output(i, v) * output[at(v)]; }) -
-          N(given(g.d_lse), given(motion.d_lse));
-      const N delta = std::visit([&](const auto& n) { return n.delta(of_output); }, normalizer);
+          d_statistic;
+      std::vector<N> d_weights;
+      for (const int64_t j : keys)
+        d_weights.push_back(
+            N(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, j)) *
+            sum_over(sizes.value_dim, [&](int64_t v) { return d_output(i, v) * value(j, v); }));
+      const N delta = std::visit(
+          [&](const auto& n) {
+            return n.delta(RowToPassBack<N>{weights, d_weights, d_statistic, of_output});
+          },
+          normalizer);
       for (int64_t x = 0; x < count; ++x) {
         const int64_t j = keys[at(x)];
-        const N factor(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, j));
-        const N d_weight = factor * sum_over(sizes.value_dim, [&](int64_t v) {
-                             return d_output(i, v) * value(j, v);
-                           });
         const N d_score = std::visit(
             [&](const auto& n) {
-              return n.d_score(scores[at(x)], weights[at(x)], d_weight, delta);
+              return n.d_score(scores[at(x)], weights[at(x)], d_weights[at(x)], delta);
             },
             normalizer);
         const auto add = [](N& to, const N& term) { to = to + term; };
