@@ -231,8 +231,7 @@ Explanation explain(const ExplainArguments& a) {
   const Tensor value = converted(x.value, dtype);
   ScoreInput score_input;
   for (const std::string& spec : a.scores) add_score("--score " + spec, spec, &files, score_input);
-  const MadeNormalizer normalizer =
-      made_normalizer(a.normalizer, &files, score_input.tensors);
+  const MadeNormalizer normalizer = made_normalizer(a.normalizer, &files, score_input.tensors);
   const Rotary rotary = a.has_rotary ? made_rotary(a.rotary) : Rotary();
   AttentionOptions options;
   options.normalizer = normalizer;

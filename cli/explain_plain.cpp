@@ -19,9 +19,10 @@ bool take(const NormalizerRef& normalizer, check::Normalizer& into) {
     for (const Parameter& given : normalizer.declaration->parameters) {
       if (parameter.name != given.name) continue;
       const Argument argument = given.get(normalizer.object);
-      const bool real = given.type == ParameterType::real;
-      const double number = real ? argument.real : static_cast<double>(argument.integer);
-      if (!std::isnan(number)) reference.*parameter.value = number;  // kNotGiven
+      double number = static_cast<double>(argument.integer);
+      if (given.type == ParameterType::real) number = argument.real;
+      if (given.type == ParameterType::tensor) number = element(argument.tensor, 0);  // one head
+      if (!std::isnan(number)) reference.*parameter.value = number;                   // kNotGiven
     }
   }
   into = reference;

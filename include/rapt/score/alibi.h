@@ -8,8 +8,9 @@
 // Both are the same under a causal mask. The slopes m, one per head:
 //
 //   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned; absent: those of the paper
-//           for the heads of the last leading dimension, m_h = 2^(-8 (h + 1) / heads) for a power
-//           of two, else those of the next lower power, then every second one of the next higher
+//           for `heads` heads, or those of the last leading dimension if that is 0; m_h = 2^(-8 (h
+//           + 1) / heads) for a power of two, else those of the next lower power, then every second
+//           one of the next higher
 //
 // Source: Press, Smith & Lewis 2021, arXiv:2108.12409, section 3 and its code (other numbers of
 // heads).
@@ -33,6 +34,7 @@ inline constexpr const char* kAlibiDistanceNames[] = {"absolute", "signed"};
 
 struct Alibi {
   TensorView slopes;  // absent: the paper's
+  int64_t heads = 0;  // of the paper's slopes; 0: as many as there are
   AlibiDistance distance = AlibiDistance::absolute;
   Anchor anchor = Anchor::top_left;
 
@@ -70,7 +72,9 @@ struct Alibi {
   [[gnu::always_inline]] double slope(const Head& head) const noexcept {
     if (slopes.defined()) return number_of_head(slopes, head);
     const int last = head.rank - 1;
-    return last < 0 ? alibi_slope(0, 1) : alibi_slope(head.index[last], head.leading[last]);
+    return alibi_slope(last < 0 ? 0 : head.index[last], heads > 0  ? heads
+                                                        : last < 0 ? 1
+                                                                   : head.leading[last]);
   }
 
   // Calls visit(at, distance) for the vectors of the tile, query vectors outermost.
