@@ -24,9 +24,9 @@ using TensorSource = std::function<TensorView(std::string_view name)>;
 
 // Makes a mask from text. One mask is `name`, `name(a, b=1)` or, standing alone, `name:a,b:c`.
 // Arguments without a name go to the first free parameter that can take them: causal(bottom-right),
-// window(4,0), window:4,0:bottom-right. A tensor that may be absent goes by its name:
-// causal(lengths=lengths.npy). Masks are combined by `!` over `&` over `|`, with
-// parentheses, or by not(a), and(a, b), or(a, b):
+// window(4,0), window:4,0:bottom-right. A tensor that may be absent beside words
+// to choose from goes by its name: causal(lengths=lengths.npy). Masks are combined by `!` over `&`
+// over `|`, with parentheses, or by not(a), and(a, b), or(a, b):
 //   causal | prefix(16)      window(256,0) & !lengths(padding.npy)      or(causal, and(a, b))
 // The result owns its parts. Throws Error(unknown_name) with a suggestion, Error(argument) for a
 // value that does not fit; both say at which column. Text and nesting are bounded (65,536

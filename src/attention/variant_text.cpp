@@ -1,6 +1,7 @@
 // Parameters from text and back.
 #include "attention/variant_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <vector>
@@ -84,6 +85,14 @@ bool mistakable(const Parameter& first, const Parameter& second) {
          (number(first) && number(second));
 }
 
+// A tensor that may be absent would take every misspelt word of a choice.
+bool goes_by_name(const Declaration& declaration, const Parameter& parameter) {
+  return parameter.type == ParameterType::tensor && !parameter.required &&
+         std::ranges::any_of(declaration.parameters, [](const Parameter& other) {
+           return other.type == ParameterType::choice;
+         });
+}
+
 std::string value_text(const Parameter& parameter, const Argument& value) {
   char text[32];
   switch (parameter.type) {
@@ -117,8 +126,7 @@ void set_parameters(const Declaration& declaration, void* variant,
     for (size_t i = 0; i < taken.size() && !done; ++i) {
       const Parameter& parameter = declaration.parameters[i];
       if (taken[i] || (!name.empty() && name != parameter.name)) continue;
-      // It would take every misspelt word.
-      if (name.empty() && parameter.type == ParameterType::tensor && !parameter.required) continue;
+      if (name.empty() && goes_by_name(declaration, parameter)) continue;
       Argument parsed;
       if (!parse(parameter, value, tensors, parsed)) continue;
       parameter.set(variant, parsed);
@@ -151,7 +159,7 @@ std::string parameters_text(const Declaration& declaration, const void* variant)
       continue;
     }
     if (!text.empty()) text += ",";
-    bool needs_name = parameter.type == ParameterType::tensor && !parameter.required;
+    bool needs_name = goes_by_name(declaration, parameter);
     for (const Parameter* earlier : left_out) needs_name |= mistakable(*earlier, parameter);
     if (needs_name) text += std::string(parameter.name) + "=";
     text += value_text(parameter, value);
