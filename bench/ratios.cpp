@@ -86,6 +86,7 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"log_n", ":score=log_n", {1.10, 1.10}, 4096},
         {"alibi", ":score=alibi", {1.10, 1.10}, 4096},
         {"t5_bias", ":score=t5_bias(32,128)", {1.10, 1.10}, 4096},
+        {"softmax_with_sink", ":norm=softmax_with_sink(1)", {1.10, 1.10}, 4096},
         {"sigmoid", ":norm=sigmoid", {1.10, 1.10}, 8192},
         {"relu", ":norm=relu", {}, 8192}};
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
@@ -109,6 +110,10 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"alibi", ":score=alibi", rapt::BackwardPasses::one, {1.15, 1.15}},
         {"t5_bias", ":score=t5_bias(32,128)", rapt::BackwardPasses::one, {1.15, 1.15}},
         {"two passes", "", rapt::BackwardPasses::two, {}},
+        {"softmax_with_sink",
+         ":norm=softmax_with_sink(1)",
+         rapt::BackwardPasses::one,
+         {1.15, 1.15}},
         {"sigmoid", ":norm=sigmoid", rapt::BackwardPasses::one, {}},
         {"relu", ":norm=relu", rapt::BackwardPasses::one, {}},
     };

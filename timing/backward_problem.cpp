@@ -6,6 +6,7 @@ namespace {
 rapt::BackwardRequest request_of(const check::Case& problem, const rapt::AttentionOptions& options,
                                  rapt::BackwardPasses passes) {
   rapt::BackwardRequest request;
+  request.normalizer_parameters = check::has_gradient(problem.descriptor.normalizer);
   request.score_parameters = check::count_of_numbers(problem.descriptor.scores) > 0;
   request.bias = options.bias.defined();
   request.passes = passes;
@@ -31,9 +32,13 @@ BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::Back
       gradients_(rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key,
                                                              inputs_.value, options_,
                                                              backward_inputs_, request_, context_)),
-      outputs_{
-          gradients_.d_query,           gradients_.d_key, gradients_.d_value, gradients_.d_bias, {},
-          gradients_.d_score_parameters},
+      outputs_{gradients_.d_query,
+               gradients_.d_key,
+               gradients_.d_value,
+               gradients_.d_bias,
+               {},
+               gradients_.d_score_parameters,
+               gradients_.d_normalizer_parameters},
       workspace_(rapt::backward_workspace_bytes(inputs_.query, inputs_.key, inputs_.value, options_,
                                                 request_, context_)) {}
 

@@ -136,9 +136,12 @@ TEST(Scores, BadInput) {
   rapt::TensorView no_data = eight;
   no_data.data = nullptr;
   const rapt::T5Bias too_few(three), uneven(odd), nowhere(no_data);
+  AttentionOptions options;
+  options.scores = {nowhere};
+  expect_error(ErrorCode::argument, {"table [3, 8]", "null data pointer"},
+               [&] { scaled_dot_product_attention(t, t, t, options); });
   refused(too_few, ErrorCode::shape, "even number of at least 4");
   refused(uneven, ErrorCode::shape, "7 buckets");
-  refused(nowhere, ErrorCode::argument, "null data pointer");
   rapt::T5Bias near(eight);
   near.max_distance = 2;
   refused(near, ErrorCode::argument, "max_distance is 2");
