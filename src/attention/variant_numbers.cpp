@@ -89,9 +89,11 @@ void check_variant_tensors(const Variant& variant, const Problem& p) {
       fail(ErrorCode::dtype, variant,
            described() + " is " + name_of(tensor.dtype) + "; expected f32 or f64");
     const int leading = tensor.rank - parameter.own_rank;
-    bool fits = leading >= 0 && leading <= p.leading_rank;
-    for (int d = 0; fits && d < leading; ++d)
-      fits = tensor.shape[d] == 1 || tensor.shape[d] == p.leading[p.leading_rank - leading + d];
+    bool fits = leading >= 0;
+    for (int d = 0; fits && d < leading; ++d) {
+      const int of_output = p.leading_rank - leading + d;
+      fits = tensor.shape[d] == 1 || (of_output >= 0 && tensor.shape[d] == p.leading[of_output]);
+    }
     if (!fits)
       fail(ErrorCode::shape, variant,
            described() + " does not broadcast to the leading dimensions " +
