@@ -52,7 +52,7 @@ struct WholePowerWeights {  // alpha = 1 + 1 / q with a whole q above 2
   double step(double f, double s) const noexcept { return (f - __builtin_pow(f, 1 - 1.0 / q)) / s; }
 };
 template <class V>
-struct PowerWeights {
+struct PowerWeights {  // any other alpha = 1 + 1 / q
   double q;
   static constexpr double kLog2E = 1.4426950408889634074;
   V weight(V d) const noexcept { return exp2(mul(log(d), V::set(q * kLog2E))); }
