@@ -3,10 +3,7 @@
 // Formulas: rapt/backward.h; order of sums: backward_plan.h.
 #include <new>
 
-#include "attention/given_weights.h"
-#include "attention/gradient_keys.h"
-#include "attention/sparse_pairs.h"
-#include "attention/tile_rows.h"
+#include "attention/row_deltas.h"
 
 namespace rapt {
 
@@ -42,9 +39,10 @@ class GradientTiles {
         tiles_(call.scores, cancel, worker),
         keys_(call, tiles_),
         given_(p_, call.inputs),
+        rows_(call, tiles_),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
-        kept_factor_(static_cast<E>(p_.kept_factor())),
-        sparse_(call, tiles_) {}
+        sparse_(call, tiles_),
+        deltas_(call, tiles_, keys_, given_, rows_, sparse_) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     tiles_.begin_head(head, sequence);
@@ -80,8 +78,8 @@ class GradientTiles {
   }
 
   // Bytes per query of a tile of queries, or d_output, as they are multiplied.
-  int64_t query_bytes() const noexcept { return bytes_of_packed(p_.head_dim); }
-  int64_t d_output_bytes() const noexcept { return bytes_of_packed(p_.value_dim); }
+  int64_t query_bytes() const noexcept { return rows_.bytes_of_packed(p_.head_dim); }
+  int64_t d_output_bytes() const noexcept { return rows_.bytes_of_packed(p_.value_dim); }
   // Bytes of a changed query.
   int64_t changed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
 
@@ -94,13 +92,13 @@ class GradientTiles {
       tile.query_t = query_t + offset * query_bytes();
       tiles_.pack_queries(tile, changed + offset * changed_bytes());
       std::byte* const tile_t = d_output_t + offset * d_output_bytes();
-      pack_rows_t(route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
+      pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
       read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (!with_delta) return;
-      make_delta(tile, tile_t, statistic + offset, delta + offset);
+      deltas_.make(tile, tile_t, statistic + offset, delta + offset);
       if (wanted_.normalizer)
-        add_normalizer(tile, statistic + offset, delta + offset, normalizer_sums);
+        deltas_.add_normalizer(tile, statistic + offset, delta + offset, normalizer_sums);
     });
   }
 
@@ -123,10 +121,10 @@ class GradientTiles {
     unit.statistic = statistic, unit.delta = delta;
     if (unit.range.begin >= unit.range.end) return unit;
     if (wanted_.key && sides.keys)
-      unit.query_rows = summed_rows(route_of(p_.query), query_rows(positions, changed),
-                                    positions.count, p_.head_dim, call_.layout.query_rows);
+      unit.query_rows = rows_.summed_rows(rows_.route_of(p_.query), query_rows(positions, changed),
+                                          positions.count, p_.head_dim, call_.layout.query_rows);
     if ((wanted_.value && sides.keys) || sparse_.possible())
-      unit.d_output_rows = d_output_rows(positions);
+      unit.d_output_rows = rows_.d_output_rows(positions);
     return unit;
   }
 
@@ -197,138 +195,10 @@ class GradientTiles {
                              plan_.tiling.max_vectors * plan_.tiling.lanes);
   }
 
-  int64_t packed_dims(int64_t dims) const noexcept {
-    return packed_stride(dims, kernels_.route.step);
-  }
-  int64_t bytes_of_packed(int64_t dims) const noexcept {
-    return packed_dims(dims) * kernels_.route.element_size;
-  }
-
-  // The route that prepares a tensor's rows for the products: d_output may be wider than the
-  // inputs.
-  const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
-    return kernels_.route.rounds() ? kernels_.route : widening(rows);
-  }
-  // The route that makes E of a tensor's elements.
-  const RouteKernels<E>& widening(const Operand& rows) const noexcept {
-    return *kernels_.table.fma[static_cast<int>(rows.dtype)];
-  }
-
-  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
-  void make_delta(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
-                  E* delta) noexcept {
-    if (kernels_.normalizer.settle) {
-      make_sparse_delta(tile, d_output_t, statistic, delta);
-      return;
-    }
-    const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
-    E* const output_t = scratch<E>(call_.layout.rows_t);
-    pack_rows_t(widening(output), tiles_, output, tile, p_.value_dim, output_t);
-    auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
-    if (kernels_.route.rounds()) {
-      E* const packed = scratch<E>(call_.layout.d_output_rows_t);
-      pack_rows_t(widening(d_output), tiles_, d_output, tile, p_.value_dim, packed);
-      d_output_of_tile = packed;
-    }
-    std::fill_n(delta, tile.queries, E(0));
-    gradients_.add_dots(d_output_of_tile, output_t, p_.value_dim, tile.queries, delta);
-    if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
-    if (!call_.inputs.d_statistic.data) return;
-    E* const d_statistic = tiles_.row(2);
-    read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
-    for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
-  }
-
-  void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
-                      double* sums) noexcept {
-    E* const lanes = scratch<E>(call_.layout.parameter_sums);
-    const int64_t count = wanted_.normalizer_head_numbers;
-    std::fill_n(lanes, count * tile.queries, E(0));
-    kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic, delta,
-                                      lanes);
-    for (int64_t n = 0; n < count; ++n)
-      for (int64_t i = 0; i < tile.positions.count; ++i)
-        sums[n] += static_cast<double>(lanes[n * tile.queries + i]);
-  }
-
-  // delta += rowsum(weights o d_weights): a walk of its own over the keys.
-  void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
-    if (!given_.any(tile.positions)) return;
-    const auto keep = kernels_.table.dropout.keep;
-    E* const weights = scratch<E>(call_.layout.weights);
-    E* const unused = scratch<E>(call_.layout.d_weights);
-    E* const other = scratch<E>(call_.layout.other_weights);
-    auto* const bits = scratch<uint64_t>(call_.layout.bits);
-    const int64_t length = plan_.tiling.block_keys;
-    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
-         begin += plan_.pass_keys) {
-      load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len), {});
-      keys_.for_each_block(tile.range, [&](Positions keys) {
-        if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
-        tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
-                              ScoreTiles<E>::Keep::nothing);
-        std::fill_n(unused, keys.count * tile.queries, E(0));
-        kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
-                                     statistic);
-        given_.read(tile.positions, keys, tile.queries, other);
-        if (tiles_.partial()) {
-          keep(weights, bits, keys.count, tile.queries, E(1));
-          keep(other, bits, keys.count, tile.queries, E(1));
-        }
-        gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
-      });
-    }
-  }
-
-  // Rows of d_output as the sums over them read them.
-  Rows d_output_rows(Positions at) noexcept {
-    const Operand& d_output = call_.inputs.d_output;
-    return summed_rows(
-        route_of(d_output),
-        {query_row(d_output, at.start), d_output.dtype, d_output.row_stride, d_output.dim_stride},
-        at.count, p_.value_dim, call_.layout.d_output_rows);
-  }
-
   // Queries as they are multiplied: where the caller has them, or changed.
   RowsAt query_rows(Positions at, std::byte* changed) const noexcept {
     if (!p_.rows.any()) return tiles_.given_queries(at);
     return {changed, p_.dtype, p_.head_dim, 1};
-  }
-
-  // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
-  void make_sparse_delta(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
-                         E* delta) noexcept {
-    const NormalizerKernels<E>& n = kernels_.normalizer;
-    E* const scores = scratch<E>(call_.layout.weights);
-    E* const d = scratch<E>(call_.layout.d_weights);
-    E* const sums = scratch<E>(call_.layout.slope_sums);  // [2][queries]
-    auto* const bits = scratch<uint64_t>(call_.layout.bits);
-    std::fill_n(sums, 2 * tile.queries, E(0));
-    SparseGradients<E> pairs = {};
-    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
-    if (sparse_.possible()) pairs.d_output = SparsePairs<E>::dense(d_output_rows(tile.positions));
-    const int64_t length = plan_.tiling.block_keys;
-    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
-         begin += plan_.pass_keys) {
-      load_keys(begin, std::min(begin + plan_.pass_keys, sequence().k_len), {});
-      keys_.for_each_block(tile.range, [&](Positions keys) {
-        if (stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
-        tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
-                              ScoreTiles<E>::Keep::nothing);
-        if (sparse_.find(tile, statistic, bits)) {
-          pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
-          sparse_.add_slopes(pairs, sums);
-          return;
-        }
-        if (tiles_.partial())
-          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
-        make_d_weights(tile, d_output_t, keys, d);
-        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, sums);
-      });
-    }
-    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
-    if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
-    n.delta(call_.scores.normalizer_object, tile.queries, sums, d_statistic, delta);
   }
 
   // All gradients that come of a tile's pairs.
@@ -352,29 +222,6 @@ class GradientTiles {
       g.d_value_stride = sums.d_value_stride;
     }
     sparse_.add_gradients(g);
-  }
-
-  // Gradients of the weights of a tile, those that dropout drops 0.
-  void make_d_weights(QueryTile<E>& tile, const std::byte* d_output_t, Positions keys,
-                      E* d) noexcept {
-    const Rows values = keys_.values(keys.start);
-    kernels_.route.products[tile.vectors - 1].scores(
-        d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
-    if (p_.drop_below > 0)
-      kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
-    if (!given_.any(tile.positions)) return;
-    E* const other = scratch<E>(call_.layout.other_weights);
-    given_.read(tile.positions, keys, tile.queries, other);
-    for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
-  }
-
-  // Rows of queries as the sums over them read them: where they lie, or packed.
-  Rows summed_rows(const RouteKernels<E>& route, const RowsAt& rows, int64_t count, int64_t dims,
-                   size_t place) noexcept {
-    if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
-    auto* packed = scratch<std::byte>(place);
-    route.pack_values(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
-    return {packed, packed_dims(dims)};
   }
 
   bool rows_finite(Finite& known, const Rows& rows, int64_t count, int64_t dims) const noexcept {
@@ -461,7 +308,7 @@ class GradientTiles {
       return false;
     }
     if (wanted_.d_scores())
-      make_d_weights(tile, unit.d_output_t + tile.offset * d_output_bytes(), keys, d);
+      deltas_.make_d_weights(tile, unit.d_output_t + tile.offset * d_output_bytes(), keys, d);
     else
       std::fill_n(d, keys.count * tile.queries, E(0));
     kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
@@ -547,8 +394,9 @@ class GradientTiles {
     E* const query_t = scratch<E>(call_.layout.rows_t);
     E* const dots = tiles_.row(2);
     const RowsAt rows = query_rows(tile.positions, changed);
-    widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
-                                    tile.positions.count, p_.head_dim, E(1), tile.queries, query_t);
+    rows_.widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
+                                          tile.positions.count, p_.head_dim, E(1), tile.queries,
+                                          query_t);
     std::fill_n(dots, tile.queries, E(0));
     gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
     double sum = 0;
@@ -572,9 +420,10 @@ class GradientTiles {
   ScoreTiles<E> tiles_;
   GradientKeys<E> keys_;
   GivenWeights<E> given_;
+  GradientRows<E> rows_;
   int64_t block_tile_;
-  E kept_factor_;  // of dropout
   SparsePairs<E> sparse_;
+  RowDeltas<E> deltas_;
 };
 
 }  // namespace rapt

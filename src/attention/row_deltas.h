@@ -1,0 +1,166 @@
+#pragma once
+// What the backward pass needs of whole rows before it turns gradients of weights into those of
+// scores: delta, and what rows give to the gradients of the normaliser's numbers. Formulas:
+// rapt/backward.h; of sparse normalisers, rapt/normalizer/row_threshold.h.
+#include "attention/given_weights.h"
+#include "attention/gradient_keys.h"
+#include "attention/gradient_rows.h"
+#include "attention/sparse_pairs.h"
+
+namespace rapt {
+
+template <class E>
+class RowDeltas {
+ public:
+  RowDeltas(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
+            const GivenWeights<E>& given, const GradientRows<E>& rows, SparsePairs<E>& sparse)
+      : call_(call),
+        p_(call.problem()),
+        plan_(call.plan),
+        kernels_(call.scores.kernels),
+        gradients_(kernels_.table.gradients),
+        tiles_(tiles),
+        keys_(keys),
+        given_(given),
+        rows_(rows),
+        sparse_(sparse),
+        kept_factor_(static_cast<E>(p_.kept_factor())) {}
+
+  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
+  void make(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
+            E* delta) noexcept {
+    if (kernels_.normalizer.settle) {
+      make_sparse(tile, d_output_t, statistic, delta);
+      return;
+    }
+    const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
+    E* const output_t = scratch<E>(call_.layout.rows_t);
+    pack_rows_t(rows_.widening(output), tiles_, output, tile, p_.value_dim, output_t);
+    auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
+    if (kernels_.route.rounds()) {
+      E* const packed = scratch<E>(call_.layout.d_output_rows_t);
+      pack_rows_t(rows_.widening(d_output), tiles_, d_output, tile, p_.value_dim, packed);
+      d_output_of_tile = packed;
+    }
+    std::fill_n(delta, tile.queries, E(0));
+    gradients_.add_dots(d_output_of_tile, output_t, p_.value_dim, tile.queries, delta);
+    if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
+    if (!call_.inputs.d_statistic.data) return;
+    E* const d_statistic = tiles_.row(2);
+    read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
+    for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
+  }
+
+  // What the tile's rows give to the gradients of the normaliser's numbers: to sums [numbers].
+  void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
+                      double* sums) noexcept {
+    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    const int64_t count = call_.wanted.normalizer_head_numbers;
+    std::fill_n(lanes, count * tile.queries, E(0));
+    kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic, delta,
+                                      lanes);
+    for (int64_t n = 0; n < count; ++n)
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        sums[n] += static_cast<double>(lanes[n * tile.queries + i]);
+  }
+
+  // Gradients of the weights of a tile, those that dropout drops 0.
+  void make_d_weights(QueryTile<E>& tile, const std::byte* d_output_t, Positions keys,
+                      E* d) noexcept {
+    const Rows values = keys_.values(keys.start);
+    kernels_.route.products[tile.vectors - 1].scores(
+        d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+    if (p_.drop_below > 0)
+      kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
+    if (!given_.any(tile.positions)) return;
+    E* const other = scratch<E>(call_.layout.other_weights);
+    given_.read(tile.positions, keys, tile.queries, other);
+    for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
+  }
+
+ private:
+  // delta += rowsum(weights o d_weights): a walk of its own over the keys.
+  void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
+    if (!given_.any(tile.positions)) return;
+    const auto keep = kernels_.table.dropout.keep;
+    E* const weights = scratch<E>(call_.layout.weights);
+    E* const unused = scratch<E>(call_.layout.d_weights);
+    E* const other = scratch<E>(call_.layout.other_weights);
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    const int64_t length = plan_.tiling.block_keys;
+    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
+         begin += plan_.pass_keys) {
+      keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
+      keys_.for_each_block(tile.range, [&](Positions keys) {
+        if (tiles_.stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
+        tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
+                              ScoreTiles<E>::Keep::nothing);
+        std::fill_n(unused, keys.count * tile.queries, E(0));
+        kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
+                                     statistic);
+        given_.read(tile.positions, keys, tile.queries, other);
+        if (tiles_.partial()) {
+          keep(weights, bits, keys.count, tile.queries, E(1));
+          keep(other, bits, keys.count, tile.queries, E(1));
+        }
+        gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
+      });
+    }
+  }
+
+  // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
+  void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
+                   E* delta) noexcept {
+    const NormalizerKernels<E>& n = kernels_.normalizer;
+    E* const scores = scratch<E>(call_.layout.weights);
+    E* const d = scratch<E>(call_.layout.d_weights);
+    E* const sums = scratch<E>(call_.layout.slope_sums);  // [2][queries]
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    std::fill_n(sums, 2 * tile.queries, E(0));
+    SparseGradients<E> pairs = {};
+    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
+    if (sparse_.possible())
+      pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
+    const int64_t length = plan_.tiling.block_keys;
+    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
+         begin += plan_.pass_keys) {
+      keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
+      keys_.for_each_block(tile.range, [&](Positions keys) {
+        if (tiles_.stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
+        tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+                              ScoreTiles<E>::Keep::nothing);
+        if (sparse_.find(tile, statistic, bits)) {
+          pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
+          sparse_.add_slopes(pairs, sums);
+          return;
+        }
+        if (tiles_.partial())
+          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+        make_d_weights(tile, d_output_t, keys, d);
+        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, sums);
+      });
+    }
+    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
+    if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
+    n.delta(call_.scores.normalizer_object, tile.queries, sums, d_statistic, delta);
+  }
+
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const BackwardPlan& plan_;
+  const Kernels<E>& kernels_;
+  const GradientKernels<E>& gradients_;
+  ScoreTiles<E>& tiles_;
+  GradientKeys<E>& keys_;
+  const GivenWeights<E>& given_;
+  const GradientRows<E>& rows_;
+  SparsePairs<E>& sparse_;
+  E kept_factor_;  // of dropout
+};
+
+}  // namespace rapt
