@@ -14,8 +14,8 @@
 namespace laws {
 namespace {
 
-// For three instruction sets together more than 20,000.
-constexpr int kStandardCount = 10'000;
+// For three instruction sets together 60,000.
+constexpr int kStandardCount = 20'000;
 
 int64_t law_count() {
   const char* chosen = std::getenv("RAPT_LAW_COUNT");
