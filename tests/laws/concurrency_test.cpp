@@ -72,7 +72,8 @@ class CancellingMask final : public rapt::Mask {
   int asked() const { return asked_; }
 
   const rapt::Declaration& declaration() const noexcept override {
-    return rapt::Causal::kDeclaration;
+    static constexpr rapt::Declaration kOwn = {"cancelling", "cancels the call", "none", {}};
+    return kOwn;
   }
   void check(Shape, int64_t, int64_t) const override {}
   void bind(const rapt::Head&, rapt::BoundMask*) const noexcept override {}

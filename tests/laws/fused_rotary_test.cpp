@@ -6,6 +6,7 @@
 
 #include "laws/call.h"
 #include "laws/expect_error.h"
+#include "laws/sanitizers.h"
 #include "rapt/backward.h"
 #include "rapt/mask/causal.h"
 #include "rapt/score/softcap.h"
@@ -54,13 +55,16 @@ Tensor integers(const Dims& dims, const std::function<int64_t(std::span<const in
   return tensor;
 }
 
+// A sanitizer takes a hundred times as long.
+constexpr int64_t kLongest = RAPT_SANITIZED ? 50 : 300;
+
 TEST(FusedRotary, has_the_bits_of_rotated_rows) {
   Random random(1);
   for (const DType dtype : kTypes)
     for (const Precision precision : {Precision::automatic, Precision::fma})
       for (int layout = 0; layout < check::kLayouts; ++layout) {
         const int64_t head_dim = 2 * random.between(1, 40), kv_heads = random.between(1, 2);
-        const int64_t q_len = random.between(1, 300), k_len = random.between(1, 300);
+        const int64_t q_len = random.between(1, kLongest), k_len = random.between(1, kLongest);
         const Inputs in(random, dtype, {2, 4, q_len, head_dim}, {2, kv_heads, k_len, head_dim});
         const Strided query(in.query, static_cast<Layout>(layout));
         const Strided key(in.key, static_cast<Layout>(layout));
@@ -240,7 +244,8 @@ TEST(FusedRotary, has_the_gradients_of_rotated_rows_turned_back) {
     for (const BackwardPasses passes : {BackwardPasses::one, BackwardPasses::two})
       for (const int layout : {0, 2, 5}) {
         const int64_t head_dim = 2 * random.between(1, 40);
-        const int64_t q_len = random.between(1, 1200), k_len = random.between(1, 1200);
+        const int64_t q_len = random.between(1, 4 * kLongest);
+        const int64_t k_len = random.between(1, 4 * kLongest);
         const Inputs in(random, dtype, {4, q_len, head_dim}, {2, k_len, head_dim});
         const Strided query(in.query, static_cast<Layout>(layout));
         const Strided key(in.key, static_cast<Layout>(layout));
