@@ -131,7 +131,8 @@ TEST_F(ExplainTest, ShowsScoreAfterScore) {
 TEST_F(ExplainTest, ShowsAnyNormalizer) {
   const Ran list = rapt({"list", "normalizers", "--json"});
   ASSERT_EQ(list.exit, 0) << list.err;
-  for (const Json& normalizer : Json::parse(list.out).at("normalizers")) {
+  const Json document = Json::parse(list.out);
+  for (const Json& normalizer : document.at("normalizers")) {
     for (const char* dtype : {"f32", "f64"}) {
       std::string name = normalizer.at("name");
       if (name == "softmax_with_sink") {
