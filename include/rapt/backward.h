@@ -14,7 +14,8 @@
 //   dQ    = scale dZ K,   dK = scale dZ^T Q,   dscale = sum(dZ o (Q K^T))
 //
 // dS is that of softmax; normalisers whose weights depend on their own score alone have no delta,
-// but the weight's derivative times dP (include/rapt/normalizer/).
+// but the weight's derivative times dP (include/rapt/normalizer/); those that are sparse have the
+// mean of dP under the slopes of the weights (include/rapt/normalizer/row_threshold.h).
 //
 // Gradients of inputs that are broadcast or shared by a group of heads are summed over all that
 // read them. Excluded pairs contribute nothing, be their numbers NaN: a query without a key gets

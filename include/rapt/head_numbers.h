@@ -1,10 +1,11 @@
 #pragma once
 // Numbers of which each head has its own: slopes [heads], tables [heads, buckets].
 //
-// A parameter of a score that is declared by head_parameter() is a tensor [..., own dimensions] of
-// f32 or f64. Its last `own_rank` dimensions are what one head has; those before broadcast from the
-// right to the leading dimensions of the output: [heads], [batch, heads], [1] or [] for all. That
-// is checked by the call; the gradients of all elements are among d_score_parameters.
+// A parameter of a score or normaliser that is declared by head_parameter() is a tensor
+// [..., own dimensions] of f32 or f64. Its last `own_rank` dimensions are what one head has; those
+// before broadcast from the right to the leading dimensions of the output: [heads], [batch, heads],
+// [1] or [] for all. That is checked by the call; the gradients of all elements are among
+// d_score_parameters, those of normalisers d_normalizer_parameters, where they have gradients.
 //
 // Members are always inlined, as those of positions.h.
 #include "rapt/positions.h"

@@ -21,4 +21,11 @@ const Declaration Alibi::kDeclaration = {"alibi",
                                          "a penalty per head for the distance of query and key",
                                          "Press et al. 2021, arXiv:2108.12409", kParameters};
 
+void Alibi::check() const {
+  if (slopes.defined() && heads != 0)
+    throw Error(
+        ErrorCode::argument,
+        "score alibi has slopes and a number of heads for the paper's; expected one of them");
+}
+
 }  // namespace rapt

@@ -145,6 +145,10 @@ TEST(Scores, BadInput) {
   rapt::T5Bias near(eight);
   near.max_distance = 2;
   refused(near, ErrorCode::argument, "max_distance is 2");
+  const Tensor slopes = filled(DType::f32, {3}, 1);
+  rapt::Alibi both(slopes);
+  both.heads = 3;
+  refused(both, ErrorCode::argument, "slopes and a number of heads");
   rapt::LogN one;
   one.length = 1;
   refused(one, ErrorCode::argument, "length is 1");

@@ -40,10 +40,11 @@ struct Alibi {
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
+  static constexpr bool kUsesBefore = false, kUsesAfter = false;
+  void check() const;
+
   Alibi() = default;
   explicit Alibi(const TensorView& given) : slopes(given) {}
-
-  static constexpr bool kUsesBefore = false, kUsesAfter = false;
 
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
