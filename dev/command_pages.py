@@ -7,7 +7,8 @@
 RAPT is the built program. A page is written by hand, but for what stands below the "$ " lines of
 its ```console blocks: that is what the commands print, in order, in one empty folder per page.
 A command that fails fails the page. A block under the line "<!-- varies -->" holds what differs
-from run to run, such as times: it is run, but not compared and, once it is filled, not replaced.
+from run to run, such as times: it is run, but not compared and, once it is filled, not replaced;
+its commands may end with 1, by which `rapt bench --compare` says that something became slower.
 A command without a page gets one with its help.
 """
 import contextlib
@@ -56,20 +57,20 @@ def commands_of(body):
     return commands
 
 
-def ran(command, folder, environment):
+def ran(command, folder, environment, expected=(0,)):
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
-    if done.returncode != 0:
+    if done.returncode not in expected:
         raise Failed(f"'{command}' ends with {done.returncode}:\n{done.stdout}")
     return done.stdout
 
 
-def filled(body, folder, environment):
+def filled(body, folder, environment, varies):
     """The block with what its commands print."""
     text = ""
     for command in commands_of(body):
-        output = ran(command, folder, environment)
+        output = ran(command, folder, environment, (0, 1) if varies else (0,))
         output = "".join(line.rstrip() + "\n" for line in output.splitlines())
         text += f"$ {command}\n{output}"
     return text
@@ -79,7 +80,7 @@ def refreshed(page, folder, environment):
     """The page with every block as it is now; its commands run in the folder."""
     def block(match):
         body = match["body"]
-        new = filled(body, folder, environment)
+        new = filled(body, folder, environment, match["varies"])
         if match["varies"] and len(body.splitlines()) > len(commands_of(body)):
             new = body
         elif comparable(new) == comparable(body):
