@@ -8,14 +8,14 @@
 namespace rapt::conformance {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void broken(const std::string& what) {
   throw Error(ErrorCode::format, "protobuf: " + what + "; the file is damaged or of another kind");
 }
 
 void require(const Field& field, uint8_t type) {
   if (field.type != type)
-    fail("field " + std::to_string(field.number) + " has wire type " + std::to_string(field.type) +
-         "; expected " + std::to_string(type));
+    broken("field " + std::to_string(field.number) + " has wire type " +
+           std::to_string(field.type) + "; expected " + std::to_string(type));
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::string Field::text() const {
 bool Message::next(Field& field) {
   if (left_.empty()) return false;
   const uint64_t key = varint();
-  if (key >> 3 == 0 || key >> 32 != 0) fail("a field's number is out of range");
+  if (key >> 3 == 0 || key >> 32 != 0) broken("a field's number is out of range");
   field = {};
   field.number = static_cast<uint32_t>(key >> 3);
   field.type = static_cast<uint8_t>(key & 7);
@@ -61,7 +61,8 @@ bool Message::next(Field& field) {
       field.value = fixed(4);
       return true;
     default:
-      fail("wire type " + std::to_string(field.type) + " in field " + std::to_string(field.number));
+      broken("wire type " + std::to_string(field.type) + " in field " +
+             std::to_string(field.number));
   }
 }
 
@@ -69,11 +70,11 @@ uint64_t Message::varint() {
   uint64_t value = 0;
   for (int shift = 0; shift < 70; shift += 7) {
     const auto byte = std::to_integer<uint64_t>(take(1)[0]);
-    if (shift == 63 && byte > 1) fail("a number of more than 64 bits");
+    if (shift == 63 && byte > 1) broken("a number of more than 64 bits");
     value |= (byte & 0x7F) << shift;
     if (byte < 0x80) return value;
   }
-  fail("a number of more than 10 bytes");
+  broken("a number of more than 10 bytes");
 }
 
 uint64_t Message::fixed(size_t bytes) {
@@ -85,8 +86,8 @@ uint64_t Message::fixed(size_t bytes) {
 
 std::span<const std::byte> Message::take(uint64_t bytes) {
   if (bytes > left_.size())
-    fail("expected " + std::to_string(bytes) + " bytes, " + std::to_string(left_.size()) +
-         " are left");
+    broken("expected " + std::to_string(bytes) + " bytes, " + std::to_string(left_.size()) +
+           " are left");
   const auto content = left_.first(static_cast<size_t>(bytes));
   left_ = left_.subspan(static_cast<size_t>(bytes));
   return content;

@@ -51,7 +51,7 @@ TensorFile open_csv(const std::shared_ptr<const InputFile>& file) {
       const size_t end = std::min(text.find(',', begin), line_end);
       const std::string_view cell = trimmed(std::string_view(text).substr(begin, end - begin));
       if (cell.empty() || !add_number(cell, numbers))
-        fail("expected numbers with commas between them, got " + quoted(cell) +
+        fail("expected numbers with commas between them, got " + in_quotes(cell) +
              (rows == 0 ? "; a line of titles has to go" : ""));
       begin = end + 1;
     }

@@ -9,19 +9,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "quoted.h"
 #include "rapt/error.h"
+#include "system_failure.h"
 
 namespace rapt {
 namespace {
-
-[[noreturn]] void fail(const std::string& name, const std::string& what) {
-  throw Error(ErrorCode::io, path_text(name) + ": " + what);
-}
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 // Mapped files by address. A signal handler may look at any moment, also while another thread
 // changes the list: `begin` is written last and cleared first.
@@ -63,17 +57,17 @@ const char* mapped_file_at(const void* address) noexcept {
 }
 
 InputFile::InputFile(const std::string& path) : name_(path), shown_name_(path_text(path)) {
-  if (path.empty()) fail("''", "expected the path of a file, got an empty one");
-  if (path.find('\0') != std::string::npos) fail(path, "a path cannot hold a zero byte");
+  if (path.empty()) fail_on("''", "expected the path of a file, got an empty one");
+  if (path.find('\0') != std::string::npos) fail_on(path, "a path cannot hold a zero byte");
   // Non-blocking, or opening a pipe that nobody writes to would wait for ever.
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail(path, "cannot be opened: " + reason(errno));
+  if (descriptor_ < 0) fail_on(path, "cannot be opened: " + system_reason(errno));
   struct stat status = {};
   const bool known = fstat(descriptor_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
     close(descriptor_);
-    fail(path, std::string("expected a regular file, whose length is known beforehand, got ") +
-                   (known && S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device"));
+    fail_on(path, std::string("expected a regular file, whose length is known beforehand, got ") +
+                      (known && S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device"));
   }
   bytes_ = status.st_size;
 }
@@ -98,8 +92,8 @@ void InputFile::read(int64_t offset, std::byte* to, int64_t count) const {
   while (count > 0) {
     const ssize_t got = pread(descriptor_, to, static_cast<size_t>(count), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(name_, "cannot be read: " + reason(errno));
-    if (got == 0) fail(name_, "became shorter while it was being read");
+    if (got < 0) fail_on(name_, "cannot be read: " + system_reason(errno));
+    if (got == 0) fail_on(name_, "became shorter while it was being read");
     to += got;
     offset += got;
     count -= got;
@@ -112,7 +106,7 @@ std::span<const std::byte> InputFile::map() const {
   std::call_once(map_once_, [this] {
     void* const at =
         mmap(nullptr, static_cast<size_t>(bytes_), PROT_READ, MAP_PRIVATE, descriptor_, 0);
-    if (at == MAP_FAILED) fail(name_, "cannot be mapped: " + reason(errno));
+    if (at == MAP_FAILED) fail_on(name_, "cannot be mapped: " + system_reason(errno));
     mapped_ = static_cast<const std::byte*>(at);
     remember(mapped_, bytes_, shown_name_.c_str());
   });

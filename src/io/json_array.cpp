@@ -44,7 +44,7 @@ class ArrayEvents final : public nlohmann::json_sax<Json> {
     } else if (text == "inf" || text == "-inf") {
       numbers_.add(text[0] == '-' ? -kInfinity : kInfinity);
     } else {
-      fail("expected numbers, got the text " + rapt::quoted(text));
+      fail("expected numbers, got the text " + rapt::in_quotes(text));
     }
     return true;
   }

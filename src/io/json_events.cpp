@@ -70,8 +70,8 @@ class Sax final : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t position, const std::string& token,
                    const nlohmann::detail::exception&) override {
-    fail_(ErrorCode::format,
-          "expected JSON, got " + rapt::quoted(token) + " at its byte " + std::to_string(position));
+    fail_(ErrorCode::format, "expected JSON, got " + rapt::in_quotes(token) + " at its byte " +
+                                 std::to_string(position));
     return false;
   }
 
@@ -86,7 +86,8 @@ class Sax final : public nlohmann::json_sax<Json> {
                                    std::to_string(JsonEvents::kMaxDepth) + " deep, got more");
   }
   void too_large(const std::string& digits) {
-    fail_(ErrorCode::overflow, "the number " + rapt::quoted(digits) + " does not fit into 64 bits");
+    fail_(ErrorCode::overflow,
+          "the number " + rapt::in_quotes(digits) + " does not fit into 64 bits");
   }
 
   JsonEvents& events_;
@@ -107,7 +108,7 @@ void JsonEvents::read(std::string_view json) {
 
 void JsonEvents::open_object() { refuse("an object"); }
 void JsonEvents::open_array() { refuse("an array"); }
-void JsonEvents::string(std::string& text) { refuse("the text " + rapt::quoted(text)); }
+void JsonEvents::string(std::string& text) { refuse("the text " + rapt::in_quotes(text)); }
 void JsonEvents::integer(int64_t value) { refuse(std::to_string(value)); }
 void JsonEvents::other(const std::string& text) {
   refuse(text.size() > kQuotedLength ? text.substr(0, kQuotedLength) + "..." : text);

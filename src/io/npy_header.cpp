@@ -76,7 +76,7 @@ class HeaderParser {
   }
 
   std::string rest() const {
-    return at_ == text_.size() ? "the end of the header" : quoted(text_.substr(at_));
+    return at_ == text_.size() ? "the end of the header" : in_quotes(text_.substr(at_));
   }
   void skip_blanks() {
     while (at_ < text_.size() && std::strchr(" \t\r\n", text_[at_]) && text_[at_] != '\0') ++at_;
@@ -101,13 +101,13 @@ class HeaderParser {
     } else if (key == "shape") {
       set(fields.shape, key, shape());
     } else {
-      bad("expected the keys 'descr', 'fortran_order' and 'shape', got " + quoted(key));
+      bad("expected the keys 'descr', 'fortran_order' and 'shape', got " + in_quotes(key));
     }
   }
 
   template <class T>
   void set(std::optional<T>& field, const std::string& key, T value) {
-    if (field) bad("expected each key once, got " + quoted(key) + " twice");
+    if (field) bad("expected each key once, got " + in_quotes(key) + " twice");
     field = std::move(value);
   }
 
@@ -186,13 +186,13 @@ class HeaderParser {
       if (__builtin_mul_overflow(value, int64_t{10}, &value) ||
           __builtin_add_overflow(value, int64_t{text_[at_] - '0'}, &value)) {
         fail(ErrorCode::overflow, name_,
-             "a dimension of " + quoted(text_.substr(begin, kQuotedLength)) +
+             "a dimension of " + in_quotes(text_.substr(begin, kQuotedLength)) +
                  " does not fit into 64 bits; the file is damaged");
       }
     }
     if (at_ == begin) bad("expected a length of 0 or more, got " + rest());
     if (at_ - begin > 1 && text_[begin] == '0') {
-      bad("expected a length without leading zeros, got " + quoted(text_.substr(begin)));
+      bad("expected a length without leading zeros, got " + in_quotes(text_.substr(begin)));
     }
     return value;
   }
@@ -264,7 +264,7 @@ void refuse_npy_type(const std::string& type, const std::string& name) {
     fail(ErrorCode::dtype, name,
          "elements with fields (a structured dtype) are not read; " + reads +
              "save one field, a['name'], by itself");
-  std::string what = "element type " + quoted(type);
+  std::string what = "element type " + in_quotes(type);
   if (type.size() == 3 && type.substr(1) == "V2")
     fail(ErrorCode::dtype, name,
          what +
@@ -291,7 +291,7 @@ StoredTensor list_npy_header(std::span<const std::byte> prefix, int64_t file_byt
   if (start != kMagic.substr(0, start.size())) {
     fail(ErrorCode::format, name,
          "expected a .npy file, which begins with '\\x93NUMPY', got one that begins with " +
-             quoted(start) + "; write it with numpy.save");
+             in_quotes(start) + "; write it with numpy.save");
   }
   if (std::ssize(text) < kMagicAndVersion) cut("before its version number");
   const int major = std::to_integer<int>(prefix[6]), minor = std::to_integer<int>(prefix[7]);

@@ -21,7 +21,7 @@ constexpr std::string_view kEnding = ".npy";
 
 // As a message names a member: its file stands for a path.
 std::string where(const InputFile& file, std::string_view member) {
-  return file.name() + ": " + quoted(member);
+  return file.name() + ": " + in_quotes(member);
 }
 
 // PyTorch's archives hold a pickle of this name, in a folder.
@@ -88,7 +88,7 @@ void check_to_write(std::span<const NamedTensor> tensors, NpyV2 v2) {
   std::vector<std::string_view> names;
   for (const NamedTensor& tensor : tensors) {
     const auto fail = [&](const std::string& what) {
-      throw Error(ErrorCode::argument, ".npz: " + quoted(tensor.name) + ": " + what);
+      throw Error(ErrorCode::argument, ".npz: " + in_quotes(tensor.name) + ": " + what);
     };
     if (tensor.name.empty()) fail("expected a name for each tensor, got an empty one");
     if (tensor.name.size() > kMaxName)
@@ -97,14 +97,14 @@ void check_to_write(std::span<const NamedTensor> tensors, NpyV2 v2) {
     if (!is_utf8_without_zero(tensor.name))
       fail("expected a name in UTF-8 without a zero byte, got another");
     names.push_back(tensor.name);
-    check_elements(".npz: " + quoted(tensor.name), tensor.view);
+    check_elements(".npz: " + in_quotes(tensor.name), tensor.view);
     npy_header_for(tensor.view.dtype, tensor.view.dims(), v2);  // throws for what has no type
   }
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
     throw Error(ErrorCode::argument,
-                ".npz: expected distinct names, got " + quoted(*twice) + " twice");
+                ".npz: expected distinct names, got " + in_quotes(*twice) + " twice");
 }
 
 }  // namespace

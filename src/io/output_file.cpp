@@ -12,23 +12,17 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <system_error>
 
 #include "quoted.h"
 #include "rapt/error.h"
 #include "rapt/io/input_file.h"
+#include "system_failure.h"
 
 namespace rapt {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ErrorCode::io, path_text(path) + ": " + what);
-}
-
-std::string reason(int error) { return std::generic_category().message(error); }
-
 [[noreturn]] void fail_existing(const std::string& path) {
-  fail(path, "the file exists; ask for it to be overwritten, or choose another name");
+  fail_on(path, "the file exists; ask for it to be overwritten, or choose another name");
 }
 
 std::string folder_of(const std::string& path) {
@@ -83,34 +77,35 @@ void remove_temporaries() noexcept {
 
 OutputFile::OutputFile(const std::string& path, Overwrite overwrite)
     : path_(path), target_(path), overwrite_(overwrite) {
-  if (path.empty()) fail("''", "expected the path of a file to write, got an empty one");
-  if (path.find('\0') != std::string::npos) fail(path, "a path cannot hold a zero byte");
+  if (path.empty()) fail_on("''", "expected the path of a file to write, got an empty one");
+  if (path.find('\0') != std::string::npos) fail_on(path, "a path cannot hold a zero byte");
   struct stat status = {};
   const bool exists = stat(path.c_str(), &status) == 0;
   const int error = exists ? 0 : errno;
   if (!exists && names_something(path)) {
-    fail(path, "a symbolic link that cannot be followed (" + reason(error) + "); remove it first");
+    fail_on(path, "a symbolic link that cannot be followed (" + system_reason(error) +
+                      "); remove it first");
   }
   if (exists) {
-    if (S_ISDIR(status.st_mode)) fail(path, "expected a file to write, got a folder");
+    if (S_ISDIR(status.st_mode)) fail_on(path, "expected a file to write, got a folder");
     if (!S_ISREG(status.st_mode)) {  // to replace a device by a file would do harm
       descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-      if (descriptor_ < 0) fail(path, "cannot be opened for writing: " + reason(errno));
+      if (descriptor_ < 0) fail_on(path, "cannot be opened for writing: " + system_reason(errno));
       return;
     }
     if (overwrite == Overwrite::no) fail_existing(path);
     // A rename needs no right to the old file, but who made it read-only did not want it replaced.
     if (faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
-      fail(path, "cannot be overwritten: " + reason(errno));
+      fail_on(path, "cannot be overwritten: " + system_reason(errno));
     }
     const std::unique_ptr<char, decltype(&std::free)> resolved(realpath(path.c_str(), nullptr),
                                                                &std::free);
-    if (!resolved) fail(path, "cannot be resolved: " + reason(errno));
+    if (!resolved) fail_on(path, "cannot be resolved: " + system_reason(errno));
     target_ = resolved.get();
   } else if (error != ENOENT) {
-    fail(path, "cannot be written: " + reason(error));
+    fail_on(path, "cannot be written: " + system_reason(error));
   } else if (path.back() == '/') {
-    fail(path, "expected the path of a file to write, got that of a folder");
+    fail_on(path, "expected the path of a file to write, got that of a folder");
   }
 
   const std::string folder = folder_of(target_);
@@ -121,13 +116,14 @@ OutputFile::OutputFile(const std::string& path, Overwrite overwrite)
   if (descriptor_ < 0) {
     const int open_error = errno;
     temporary_.clear();
-    fail(path, "cannot create a file in folder '" + path_text(folder) + "': " + reason(open_error));
+    fail_on(path, "cannot create a file in folder '" + path_text(folder) +
+                      "': " + system_reason(open_error));
   }
   remember(temporary_);
   if (exists && fchmod(descriptor_, status.st_mode & 0777) != 0) {
     const int mode_error = errno;
     close_and_remove();
-    fail(path, "cannot keep the permissions of the file: " + reason(mode_error));
+    fail_on(path, "cannot keep the permissions of the file: " + system_reason(mode_error));
   }
 }
 
@@ -153,8 +149,8 @@ void OutputFile::write(const void* data, int64_t bytes) {
       if (errno == EINTR) continue;
       // The system refuses to read what has gone from a mapped file; it is that file's fault.
       const char* const lost = errno == EFAULT ? mapped_file_at(from) : nullptr;
-      if (lost != nullptr) fail(lost, "became shorter while it was being read");
-      fail(path_, "cannot be written: " + reason(errno));
+      if (lost != nullptr) fail_on(lost, "became shorter while it was being read");
+      fail_on(path_, "cannot be written: " + system_reason(errno));
     }
     from += written;
     bytes -= written;
@@ -164,12 +160,13 @@ void OutputFile::write(const void* data, int64_t bytes) {
 void OutputFile::commit() {
   const bool device = temporary_.empty();
   // Without fsync a power cut after the rename could leave an empty file under the final name.
-  if (!device && fsync(descriptor_) != 0) fail(path_, "cannot be written: " + reason(errno));
+  if (!device && fsync(descriptor_) != 0)
+    fail_on(path_, "cannot be written: " + system_reason(errno));
   const int descriptor = descriptor_;
   descriptor_ = -1;
   // Network file systems report some write errors only here.
   if (close(descriptor) != 0 && errno != EINTR) {
-    fail(path_, "cannot be written: " + reason(errno));
+    fail_on(path_, "cannot be written: " + system_reason(errno));
   }
   if (device) return;
   if (overwrite_ == Overwrite::no) {
@@ -180,7 +177,7 @@ void OutputFile::commit() {
     if (names_something(target_)) fail_existing(path_);
   }
   if (rename(temporary_.c_str(), target_.c_str()) != 0) {
-    fail(path_, "cannot be given its name: " + reason(errno));
+    fail_on(path_, "cannot be given its name: " + system_reason(errno));
   }
   drop_temporary();
 }

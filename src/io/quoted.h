@@ -28,7 +28,7 @@ inline std::string escaped(std::string_view text) {
   return out;
 }
 
-inline std::string quoted(std::string_view text) {
+inline std::string in_quotes(std::string_view text) {
   const std::string cut = escaped(text.substr(0, kQuotedLength));
   return "'" + cut + (text.size() > kQuotedLength ? "...'" : "'");
 }

@@ -40,7 +40,7 @@ std::string json_text(const std::string& text) {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::type_error&) {
     throw Error(ErrorCode::argument,
-                ".safetensors: expected names and metadata in UTF-8, got " + rapt::quoted(text));
+                ".safetensors: expected names and metadata in UTF-8, got " + rapt::in_quotes(text));
   }
 }
 
@@ -53,17 +53,17 @@ void check_names(std::span<const NamedTensor> tensors,
     if (tensor.name == "__metadata__") fail("the name '__metadata__' is taken, choose another");
     if (std::ssize(tensor.name) > kMaxSafetensorsName)
       fail("expected names of at most " + std::to_string(kMaxSafetensorsName) + " bytes, got " +
-           rapt::quoted(tensor.name));
+           rapt::in_quotes(tensor.name));
   }
   if (std::ssize(tensors) > kMaxSafetensorsTensors || std::ssize(metadata) > kMaxSafetensorsTensors)
     fail("expected at most " + std::to_string(kMaxSafetensorsTensors) +
          " tensors, and texts, got " + std::to_string(std::max(tensors.size(), metadata.size())));
   const std::string* name = repeated_name(
       tensors, [](const auto& t) -> const auto& { return t.name; });
-  if (name != nullptr) fail("expected each name once, got " + rapt::quoted(*name) + " twice");
+  if (name != nullptr) fail("expected each name once, got " + rapt::in_quotes(*name) + " twice");
   name = repeated_name(
       metadata, [](const auto& text) -> const auto& { return text.first; });
-  if (name != nullptr) fail("expected each text once, got " + rapt::quoted(*name) + " twice");
+  if (name != nullptr) fail("expected each text once, got " + rapt::in_quotes(*name) + " twice");
 }
 
 // The length, the header, and blanks so that the elements begin at a multiple of 64: a vector.
@@ -129,7 +129,7 @@ TensorFile open_safetensors(std::shared_ptr<const InputFile> file) {
   std::string json(static_cast<size_t>(length), '\0');
   file->read(kLengthBytes, reinterpret_cast<std::byte*>(json.data()), std::ssize(json));
   if (!json.starts_with('{'))
-    fail("expected a header that begins with '{', got " + rapt::quoted(json.substr(0, 1)) +
+    fail("expected a header that begins with '{', got " + rapt::in_quotes(json.substr(0, 1)) +
          "; the file is damaged, or no .safetensors file");
   const int64_t begin = kLengthBytes + std::ssize(json);
   SafetensorsHeader header = parse_safetensors_header(json, file->bytes() - begin, file->name());

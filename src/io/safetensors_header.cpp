@@ -27,10 +27,10 @@ class HeaderReader final : public JsonEvents {
     read(json);
     const std::string* name = repeated_name(
         header_.tensors, [](const auto& t) -> const auto& { return t.name; });
-    if (name != nullptr) twice("tensor " + quoted(*name));
+    if (name != nullptr) twice("tensor " + in_quotes(*name));
     name = repeated_name(
         header_.metadata, [](const auto& text) -> const auto& { return text.first; });
-    if (name != nullptr) twice("text " + quoted(*name));
+    if (name != nullptr) twice("text " + in_quotes(*name));
     check_layout();
     return std::move(header_);
   }
@@ -154,7 +154,7 @@ class HeaderReader final : public JsonEvents {
       case Place::metadata:
         return "expected the object of __metadata__";
       case Place::metadata_text:
-        return "expected text for __metadata__ " + quoted(header_.metadata.back().first);
+        return "expected text for __metadata__ " + in_quotes(header_.metadata.back().first);
       case Place::names:
       case Place::fields:
       case Place::metadata_names:
@@ -165,7 +165,7 @@ class HeaderReader final : public JsonEvents {
   }
 
   StoredTensor& tensor() { return header_.tensors.back(); }
-  std::string label() const { return "tensor " + quoted(header_.tensors.back().name) + ": "; }
+  std::string label() const { return "tensor " + in_quotes(header_.tensors.back().name) + ": "; }
 
   [[noreturn]] void twice(const std::string& what) const {
     fail(ErrorCode::format, "expected each name once, got " + what + " twice");
@@ -180,7 +180,7 @@ class HeaderReader final : public JsonEvents {
     }
     if (std::ssize(text) > kMaxSafetensorsName)
       fail(ErrorCode::format, "expected names of at most " + std::to_string(kMaxSafetensorsName) +
-                                  " bytes, got " + quoted(text));
+                                  " bytes, got " + in_quotes(text));
     if (std::ssize(header_.tensors) == kMaxSafetensorsTensors)
       fail(ErrorCode::format,
            "expected at most " + std::to_string(kMaxSafetensorsTensors) + " tensors, got more");
@@ -192,7 +192,7 @@ class HeaderReader final : public JsonEvents {
 
   void field(const std::string& text) {
     const auto take = [&](Field which, Place place) {
-      if (seen_ & which) twice("'" + text + "' of tensor " + quoted(tensor().name));
+      if (seen_ & which) twice("'" + text + "' of tensor " + in_quotes(tensor().name));
       seen_ |= which;
       place_ = place;
     };
@@ -204,7 +204,7 @@ class HeaderReader final : public JsonEvents {
       take(kOffsets, Place::offsets);
     else
       fail(ErrorCode::format,
-           label() + "expected dtype, shape and data_offsets, got " + quoted(text));
+           label() + "expected dtype, shape and data_offsets, got " + in_quotes(text));
   }
 
   void metadata_name(std::string& text) {
@@ -219,8 +219,9 @@ class HeaderReader final : public JsonEvents {
     const auto* type = std::find_if(kSafetensorsTypes.begin(), kSafetensorsTypes.end(),
                                     [&](const SafetensorsType& t) { return t.name == text; });
     if (type == kSafetensorsTypes.end())
-      fail(ErrorCode::dtype,
-           label() + "expected a dtype of the format (F32, BF16, I64, ...), got " + quoted(text));
+      fail(
+          ErrorCode::dtype,
+          label() + "expected a dtype of the format (F32, BF16, I64, ...), got " + in_quotes(text));
     bits_ = type->bits;
     tensor().type = std::move(text);
     tensor().dtype = type->dtype;
@@ -278,9 +279,9 @@ class HeaderReader final : public JsonEvents {
     const StoredTensor* before = nullptr;
     for (const StoredTensor& t : header_.tensors) {
       if (t.offset < end)
-        fail(ErrorCode::format, "expected tensors side by side, got " + quoted(t.name) + " at " +
+        fail(ErrorCode::format, "expected tensors side by side, got " + in_quotes(t.name) + " at " +
                                     range_text(t.offset, end_of(t)) + " over " +
-                                    quoted(before->name) + " at " +
+                                    in_quotes(before->name) + " at " +
                                     range_text(before->offset, end));
       if (t.offset > end) no_tensor_at(end, t.offset);
       end = end_of(t);

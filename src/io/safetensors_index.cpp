@@ -22,7 +22,7 @@ class IndexReader final : public JsonEvents {
     if (!seen_map_) fail(ErrorCode::format, "expected a weight_map, got none");
     const std::string* name = repeated_name(
         weight_map_, [](const auto& entry) -> const auto& { return entry.first; });
-    if (name != nullptr) twice("tensor " + quoted(*name));
+    if (name != nullptr) twice("tensor " + in_quotes(*name));
     return std::move(weight_map_);
   }
 
@@ -61,7 +61,7 @@ class IndexReader final : public JsonEvents {
     // A separator or '..' could lead out of the folder.
     if (text.empty() || text == "." || text.find_first_of({"/\\\0", 3}) != std::string::npos ||
         text.find("..") != std::string::npos)
-      refuse(quoted(text));
+      refuse(in_quotes(text));
     weight_map_.back().second = std::move(text);
     place_ = Place::names;
   }
@@ -92,7 +92,7 @@ class IndexReader final : public JsonEvents {
         return "expected the object of weight_map";
       case Place::shard:
         return "expected the name of a file in the same folder for tensor " +
-               quoted(weight_map_.back().first);
+               in_quotes(weight_map_.back().first);
       default:
         return "expected an object {metadata, weight_map}";
     }
@@ -107,7 +107,7 @@ class IndexReader final : public JsonEvents {
 
   void part(const std::string& text) {
     if (text != "metadata" && text != "weight_map")
-      fail(ErrorCode::format, "expected metadata and weight_map, got " + quoted(text));
+      fail(ErrorCode::format, "expected metadata and weight_map, got " + in_quotes(text));
     bool& seen = text == "metadata" ? seen_metadata_ : seen_map_;
     if (seen) twice("'" + text + "'");
     seen = true;
@@ -117,7 +117,7 @@ class IndexReader final : public JsonEvents {
   void name(std::string& text) {
     if (std::ssize(text) > kMaxSafetensorsName)
       fail(ErrorCode::format, "expected names of at most " + std::to_string(kMaxSafetensorsName) +
-                                  " bytes, got " + quoted(text));
+                                  " bytes, got " + in_quotes(text));
     if (std::ssize(weight_map_) == kMaxSafetensorsTensors)
       fail(ErrorCode::format,
            "expected at most " + std::to_string(kMaxSafetensorsTensors) + " tensors, got more");
@@ -174,8 +174,8 @@ TensorFile open_safetensors_index(std::shared_ptr<const InputFile> index) {
       shard = shards.emplace(shard_name, open_shard(folder + shard_name, name)).first;
     const auto found = shard->second.tensors.find(tensor);
     if (found == shard->second.tensors.end())
-      throw Error(ErrorCode::format, path_text(name) + ": expected tensor " + quoted(tensor) +
-                                         " in " + quoted(shard_name) +
+      throw Error(ErrorCode::format, path_text(name) + ": expected tensor " + in_quotes(tensor) +
+                                         " in " + in_quotes(shard_name) +
                                          ", which has none of this name; write the index again");
     result.tensors.push_back(*found->second);
   }

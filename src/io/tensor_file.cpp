@@ -17,7 +17,8 @@ namespace {
 
 [[noreturn]] void fail(ErrorCode code, const StoredTensor& tensor, const std::string& what) {
   const std::string name = path_text(tensor.file->name());
-  throw Error(code, name + (tensor.name.empty() ? "" : ": " + quoted(tensor.name)) + ": " + what);
+  throw Error(code,
+              name + (tensor.name.empty() ? "" : ": " + in_quotes(tensor.name)) + ": " + what);
 }
 
 bool in_native_order(const StoredTensor& tensor) {
@@ -67,7 +68,7 @@ constexpr size_t kTellingBytes = 16;
   // What people have tensors in, too.
   constexpr std::pair<std::string_view, const char*> kOthers[] = {
       {"\x89HDF\r\n\x1a\n", "an HDF5 file"}, {"GGUF", "a GGUF file"}, {"\x80", "a Python pickle"}};
-  std::string got = start.empty() ? "an empty file" : "one that begins with " + quoted(start);
+  std::string got = start.empty() ? "an empty file" : "one that begins with " + in_quotes(start);
   for (const auto& [magic, what] : kOthers)
     if (start.starts_with(magic)) got = what;
   throw Error(
@@ -118,7 +119,7 @@ LoadedTensor load(const StoredTensor& tensor) {
   if (!tensor.dtype && tensor.name.empty()) refuse_npy_type(tensor.type, tensor.file->name());
   if (!tensor.dtype)
     fail(ErrorCode::dtype, tensor,
-         "element type " + quoted(tensor.type) +
+         "element type " + in_quotes(tensor.type) +
              " is not read; convert it to one that is: f32, f64, bf16, f16, i64, i32, u8 or bool");
   if (readable_where_it_lies(tensor)) {
     const std::byte* data = tensor.file->map().data() + tensor.offset;

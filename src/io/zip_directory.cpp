@@ -14,8 +14,6 @@
 namespace rapt {
 namespace {
 
-constexpr const char* kDamaged = "; the archive is damaged, copy or write it again";
-
 std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
 // A member as the directory has it.
@@ -70,7 +68,7 @@ class DirectoryReader {
     throw Error(ErrorCode::format, path_text(file_.name()) + ": " + what);
   }
   [[noreturn]] void fail(std::string_view name, const std::string& what) const {
-    fail(quoted(name) + ": " + what);
+    fail(in_quotes(name) + ": " + what);
   }
 
   // A window after the other, and room for entries when they come: both numbers of the directory

@@ -15,8 +15,6 @@ namespace {
   throw Error(ErrorCode::format, path_text(file.name()) + ": " + what);
 }
 
-constexpr const char* kDamaged = "; the archive is damaged, copy or write it again";
-
 // As the record says it, neither checked nor extended by ZIP64.
 struct End {
   int64_t at = 0;  // of the record, in the file

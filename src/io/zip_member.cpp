@@ -11,14 +11,14 @@ namespace rapt {
 namespace {
 
 // A system call per chunk costs nothing beside inflating it.
-constexpr int64_t kChunkBytes = int64_t{1} << 16;
+constexpr int64_t kPackedChunkBytes = int64_t{1} << 16;
 // zlib counts what is left of its output in 32 bits.
 constexpr int64_t kMostOutput = int64_t{1} << 30;
 
 [[noreturn]] void fail_member(const InputFile& file, const ZipMember& member,
                               const std::string& what) {
-  throw Error(ErrorCode::format, path_text(file.name()) + ": " + quoted(member.name) + ": " + what +
-                                     "; the archive is damaged, copy or write it again");
+  throw Error(ErrorCode::format, path_text(file.name()) + ": " + in_quotes(member.name) + ": " +
+                                     what + "; the archive is damaged, copy or write it again");
 }
 
 std::string hexadecimal(uint32_t value) {
@@ -38,7 +38,7 @@ void check_crc(const InputFile& file, const ZipMember& member, uint32_t crc) {
 ZipMemberReader::ZipMemberReader(const InputFile& file, const ZipMember& member)
     : file_(file), member_(member) {
   if (!member.deflated) return;
-  chunk_.resize(static_cast<size_t>(std::min(kChunkBytes, member.stored_bytes)));
+  chunk_.resize(static_cast<size_t>(std::min(kPackedChunkBytes, member.stored_bytes)));
   constexpr int kRawWindow = -15;  // neither zlib's header nor gzip's
   if (inflateInit2(&inflate_, kRawWindow) != Z_OK) throw std::bad_alloc();
 }

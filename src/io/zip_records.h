@@ -21,6 +21,9 @@ inline constexpr int64_t kZip64EndBytes = 56;
 inline constexpr int64_t kZip64LocatorBytes = 20;
 inline constexpr int64_t kEndBytes = 22;
 
+// What to do about records that contradict each other.
+inline constexpr const char* kDamaged = "; the archive is damaged, copy or write it again";
+
 // A field of this value has its true one in a ZIP64 record.
 inline constexpr uint16_t kIn64From16 = 0xFFFF;
 inline constexpr uint32_t kIn64From32 = 0xFFFFFFFF;

@@ -40,7 +40,7 @@ constexpr Mark kMarks[] = {
     {0x331, Place::below, "M-1.4 -0.6L1.4 -0.6"},
 };
 
-constexpr double kUnit = 0.1;
+constexpr double kMarkUnit = 0.1;
 constexpr double kGap = 1;  // between letter and mark, in tenths, for strokes as wide as half of it
 
 const Mark* find_mark(char32_t character) {
@@ -80,14 +80,14 @@ void add_accent(Glyph& letter, char32_t character) {
     top = std::max({top, s.y1, s.y2});
     bottom = std::min({bottom, s.y1, s.y2});
   }
-  const double y = mark.place == Place::above          ? top + kGap * kUnit
-                   : mark.place == Place::below        ? bottom - kGap * kUnit
+  const double y = mark.place == Place::above          ? top + kGap * kMarkUnit
+                   : mark.place == Place::below        ? bottom - kGap * kMarkUnit
                    : mark.place == Place::touching_top ? top
                                                        : bottom;
   const double x = letter.advance / 2;
   for (const Segment& s : draw_path(mark.path))
     letter.segments.push_back(
-        {x + s.x1 * kUnit, y + s.y1 * kUnit, x + s.x2 * kUnit, y + s.y2 * kUnit});
+        {x + s.x1 * kMarkUnit, y + s.y1 * kMarkUnit, x + s.x2 * kMarkUnit, y + s.y2 * kMarkUnit});
 }
 
 }  // namespace rapt::viz

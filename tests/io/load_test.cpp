@@ -1,14 +1,13 @@
 // Elements in memory: looked at where they lie where the machine can read them, else copied.
 #include <cstring>
 
+#include "golden.h"
 #include "in_memory.h"
 #include "rapt/io/npy.h"
 #include "scratch_folder.h"
 
 namespace rapt::test {
 namespace {
-
-std::string golden(const std::string& name) { return std::string(RAPT_TEST_DATA) + "/" + name; }
 
 TEST(Load, AlignedNativeElementsAreLookedAtWhereTheFileIsMapped) {
   const auto file = std::make_shared<const InputFile>(golden("f4_2x3.npy"));

@@ -7,14 +7,13 @@
 
 #include <random>
 
+#include "golden.h"
 #include "in_memory.h"
 #include "rapt/io/npy.h"
 #include "scratch_folder.h"
 
 namespace rapt::test {
 namespace {
-
-std::string golden(const std::string& name) { return std::string(RAPT_TEST_DATA) + "/" + name; }
 
 template <class... Parts>
 void refused(ErrorCode code, const std::string& bytes, const Parts&... parts) {

@@ -1,5 +1,6 @@
 // .npy files that are right: NumPy's own files read and written byte for byte, strided views.
 #include "rapt/io/npy.h"
+#include "golden.h"
 
 #include <numeric>
 
@@ -8,8 +9,6 @@
 
 namespace rapt::test {
 namespace {
-
-std::string golden(const std::string& name) { return std::string(RAPT_TEST_DATA) + "/" + name; }
 
 // 0, 1, 2, ... in row-major order, halved for floats: make_golden.py's ramp().
 template <class T>

@@ -3,6 +3,7 @@
 //
 // Sources of the cases: cnpy #106 (header length beyond the member, 77 bytes), D. Fifield's "A
 // better zip bomb" (overlapping members, 2019), directory traversal by names ("zip slip").
+#include "golden.h"
 #include "in_memory.h"
 #include "rapt/io/npz.h"
 #include "scratch_folder.h"
@@ -11,30 +12,26 @@
 namespace rapt::test {
 namespace {
 
-std::string golden(const std::string& name) {
-  return file_bytes(std::string(RAPT_TEST_DATA) + "/" + name);
-}
-
-TensorFile opened(const std::string& zip) { return open_npz(in_memory(zip, "evil.npz")); }
+TensorFile opened_npz(const std::string& zip) { return open_npz(in_memory(zip, "evil.npz")); }
 
 // Refused by open_npz.
 template <class... Parts>
 void refused(const std::string& zip, const Parts&... parts) {
   expect_error(
-      ErrorCode::format, [&] { opened(zip); }, "evil.npz: ", parts...);
+      ErrorCode::format, [&] { opened_npz(zip); }, "evil.npz: ", parts...);
 }
 
 // Opened, but its only tensor is refused by load().
 template <class... Parts>
 void not_loaded(const std::string& zip, const Parts&... parts) {
-  const TensorFile file = opened(zip);
+  const TensorFile file = opened_npz(zip);
   ASSERT_EQ(file.tensors.size(), 1u);
   expect_error(
       ErrorCode::format, [&] { load(file.tensors[0]); }, "evil.npz: 'a': ", parts...,
       "the archive is damaged");
 }
 
-const std::string kArray = golden("f4_2x3.npy");
+const std::string kArray = golden_bytes("f4_2x3.npy");
 
 TEST(RegNpzOverread, SeventySevenBytes) {
   // A deflated member of ten bytes whose header says that it has 65,535.
@@ -109,8 +106,8 @@ TEST(RegNpzBomb, ShapesBeyondTheMember) {
     expect_error(
         ErrorCode::overflow,
         [&] {
-          opened(zip_of({zip_part("a.npy", npy_file(npy_dict("'<f4'", "(4294967296, 4294967296)")),
-                                  compress)}));
+          opened_npz(zip_of({zip_part(
+              "a.npy", npy_file(npy_dict("'<f4'", "(4294967296, 4294967296)")), compress)}));
         },
         "'a.npy'", "64 bits");
   }
@@ -121,7 +118,7 @@ TEST(RegNpzBomb, LongTypesAreNotKept) {
   const std::string fields = "[" + std::string(60000, ' ') + "('a', '<f4')]";
   const std::string zip = zip_of({compressed("a.npy", npy_file(npy_dict(fields, "(1,)"), 4))});
   ASSERT_LT(zip.size(), 400u);
-  const TensorFile file = opened(zip);
+  const TensorFile file = opened_npz(zip);
   EXPECT_LE(file.tensors[0].type.capacity(), 256u);
   EXPECT_FALSE(file.tensors[0].dtype.has_value());
 }
@@ -164,7 +161,7 @@ TEST(NpzAttack, WrongCrc) {
     part.local.crc = part.central.crc ^= 1;
     not_loaded(zip_of({part}), "expected CRC-32 ", ", got ");
     // In memory of its own, too, and where one byte of the data is another.
-    part = zip_part("a.npy", golden("big_f4_2x3.npy"), compress);
+    part = zip_part("a.npy", golden_bytes("big_f4_2x3.npy"), compress);
     part.local.crc = part.central.crc ^= 0x80000000;
     not_loaded(zip_of({part}), "expected CRC-32 ");
   }
@@ -203,7 +200,7 @@ TEST(NpzAttack, DescriptorsThatDifferFromTheDirectory) {
   for (const bool signature : {false, true}) {
     for (const int size_bytes : {4, 8}) {
       const ZipPart good = streamed(compressed("a.npy", kArray), signature, size_bytes);
-      ASSERT_NO_THROW(opened(zip_of({good})));
+      ASSERT_NO_THROW(opened_npz(zip_of({good})));
       for (size_t i = 0; i < good.descriptor.size(); ++i) {
         ZipPart part = good;
         part.descriptor[i] ^= 0x40;
@@ -285,7 +282,7 @@ TEST(NpzAttack, LastRecordsThatLie) {
       end.zip64 = true;
       end.entries = kIn64From16;
       end.bytes = end.offset = kIn64From32;
-      ASSERT_NO_THROW(opened(zip_of(parts, end)));
+      ASSERT_NO_THROW(opened_npz(zip_of(parts, end)));
     }
     change(end);
     SCOPED_TRACE(says);

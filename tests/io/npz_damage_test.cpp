@@ -2,6 +2,7 @@
 #include <optional>
 #include <random>
 
+#include "golden.h"
 #include "in_memory.h"
 #include "rapt/io/npz.h"
 #include "scratch_folder.h"
@@ -10,13 +11,9 @@
 namespace rapt::test {
 namespace {
 
-std::string golden(const std::string& name) {
-  return file_bytes(std::string(RAPT_TEST_DATA) + "/" + name);
-}
-
 // Archives with everything that the reader looks at.
 std::vector<std::string> small_archives() {
-  ZipPart zip64 = stored("z.npy", golden("b1_4.npy"));
+  ZipPart zip64 = stored("z.npy", golden_bytes("b1_4.npy"));
   zip64.local.extra = zip64_extra({zip64.local.bytes, zip64.local.stored_bytes});
   zip64.central.extra = zip64_extra({zip64.central.bytes, zip64.central.stored_bytes});
   zip64.local.bytes = zip64.local.stored_bytes = kIn64From32;
@@ -26,9 +23,10 @@ std::vector<std::string> small_archives() {
   end.entries = kIn64From16;
   end.bytes = end.offset = kIn64From32;
   end.comment = "c";
-  return {zip_of({stored("a.npy", golden("i4_5.npy")), compressed("b.npy", golden("f4_2x3.npy"))}),
-          zip_of({streamed(compressed("a.npy", golden("i8_scalar.npy")), true, 4)}),
-          zip_of({zip64, streamed(compressed("b.npy", golden("f4_2x3.npy")), true, 8)}, end)};
+  return {zip_of({stored("a.npy", golden_bytes("i4_5.npy")),
+                  compressed("b.npy", golden_bytes("f4_2x3.npy"))}),
+          zip_of({streamed(compressed("a.npy", golden_bytes("i8_scalar.npy")), true, 4)}),
+          zip_of({zip64, streamed(compressed("b.npy", golden_bytes("f4_2x3.npy")), true, 8)}, end)};
 }
 
 // The bytes of every tensor, as far as they can be had; nullopt: an Error.

@@ -1,5 +1,6 @@
 // .npz files that are right: what writers leave in them, and what rapt writes.
 #include "rapt/io/npz.h"
+#include "golden.h"
 
 #include <cstring>
 
@@ -9,10 +10,6 @@
 
 namespace rapt::test {
 namespace {
-
-std::string golden(const std::string& name) {
-  return file_bytes(std::string(RAPT_TEST_DATA) + "/" + name);
-}
 
 TensorFile opened(const std::string& zip, NpyV2 v2 = NpyV2::refuse) {
   return open_tensor_file(in_memory(zip, "memory.npz"), v2);
@@ -52,14 +49,14 @@ void expect_two_arrays(const std::string& zip) {
 }
 
 TEST(Npz, ReadsStoredAndDeflatedMembers) {
-  const std::string halves = golden("f4_2x3.npy"), count = golden("i4_5.npy");
+  const std::string halves = golden_bytes("f4_2x3.npy"), count = golden_bytes("i4_5.npy");
   expect_two_arrays(zip_of({stored("halves.npy", halves), stored("count.npy", count)}));
   expect_two_arrays(zip_of({compressed("halves.npy", halves), compressed("count.npy", count)}));
   expect_two_arrays(zip_of({stored("halves.npy", halves), compressed("count.npy", count)}));
 }
 
 TEST(Npz, ReadsMembersThatWereStreamed) {
-  const std::string halves = golden("f4_2x3.npy"), count = golden("i4_5.npy");
+  const std::string halves = golden_bytes("f4_2x3.npy"), count = golden_bytes("i4_5.npy");
   for (const bool signature : {false, true}) {
     for (const int size_bytes : {4, 8}) {
       SCOPED_TRACE(std::to_string(signature) + " " + std::to_string(size_bytes));
@@ -78,12 +75,12 @@ TEST(Npz, ReadsMembersThatWereStreamed) {
 }
 
 TEST(Npz, ReadsZip64) {
-  const std::string halves = golden("f4_2x3.npy");
+  const std::string halves = golden_bytes("f4_2x3.npy");
   ZipEnd end;
   end.zip64 = true;
   end.entries = kIn64From16;
   end.bytes = end.offset = kIn64From32;
-  const ZipPart count = stored("count.npy", golden("i4_5.npy"));
+  const ZipPart count = stored("count.npy", golden_bytes("i4_5.npy"));
   for (const bool compress : {false, true}) {
     // numpy.savez writes the ZIP64 field into local headers of any size.
     ZipPart part = zip_part("halves.npy", halves, compress);
@@ -109,22 +106,22 @@ TEST(Npz, CommentsAreAllowed) {
   for (const size_t bytes : {size_t{1}, size_t{1000}, size_t{65535}}) {
     ZipEnd end;
     end.comment = std::string(bytes, 'P');
-    expect_two_arrays(zip_of(
-        {stored("halves.npy", golden("f4_2x3.npy")), stored("count.npy", golden("i4_5.npy"))},
-        end));
+    expect_two_arrays(zip_of({stored("halves.npy", golden_bytes("f4_2x3.npy")),
+                              stored("count.npy", golden_bytes("i4_5.npy"))},
+                             end));
   }
 }
 
 TEST(Npz, OtherExtraFieldsAreSkipped) {
-  ZipPart part = stored("halves.npy", golden("f4_2x3.npy"));
+  ZipPart part = stored("halves.npy", golden_bytes("f4_2x3.npy"));
   part.local.extra = std::string("UT\x05\x00\x01....", 9);
   part.central.extra = std::string("ux\x00\x00UT\x01\x00x", 9);
-  expect_two_arrays(zip_of({part, stored("count.npy", golden("i4_5.npy"))}));
+  expect_two_arrays(zip_of({part, stored("count.npy", golden_bytes("i4_5.npy"))}));
 }
 
 // The order of the directory is the order of the tensors, wherever they lie.
 TEST(Npz, TheDirectoryMayHaveAnotherOrder) {
-  const std::string halves = golden("f4_2x3.npy"), count = golden("i4_5.npy");
+  const std::string halves = golden_bytes("f4_2x3.npy"), count = golden_bytes("i4_5.npy");
   const std::string straight = zip_of({stored("halves.npy", halves), stored("count.npy", count)});
   const size_t directory = straight.find("PK\x01\x02");
   const size_t first = kCentralBytes + std::strlen("halves.npy"),
@@ -144,7 +141,7 @@ TEST(Npz, AnArchiveWithoutMembersIsEmpty) {
 }
 
 TEST(Npz, NamesLoseOneEnding) {
-  const std::string array = golden("i4_5.npy");
+  const std::string array = golden_bytes("i4_5.npy");
   const TensorFile file = opened(zip_of({stored("a.npy.npy", array), stored("b", array),
                                          stored("x/y.npy", array), stored("\xC3\xA4.npy", array)}));
   ASSERT_EQ(file.tensors.size(), 4u);
@@ -155,12 +152,13 @@ TEST(Npz, NamesLoseOneEnding) {
 }
 
 TEST(Npz, TypesThatAreNotReadAreListedAndRefusedByName) {
-  const TensorFile file = opened(zip_of({stored("text.npy", golden("refused_text.npy")),
-                                         compressed("short.npy", golden("refused_i2.npy")),
-                                         stored("pickle.npy", golden("refused_object.npy")),
-                                         compressed("fields.npy", golden("refused_fields.npy")),
-                                         stored("v2.npy", golden("refused_v2.npy")),
-                                         stored("count.npy", golden("i4_5.npy"))}));
+  const TensorFile file =
+      opened(zip_of({stored("text.npy", golden_bytes("refused_text.npy")),
+                     compressed("short.npy", golden_bytes("refused_i2.npy")),
+                     stored("pickle.npy", golden_bytes("refused_object.npy")),
+                     compressed("fields.npy", golden_bytes("refused_fields.npy")),
+                     stored("v2.npy", golden_bytes("refused_v2.npy")),
+                     stored("count.npy", golden_bytes("i4_5.npy"))}));
   ASSERT_EQ(file.tensors.size(), 6u);
   const struct {
     const char *type, *says;
@@ -184,15 +182,16 @@ TEST(Npz, TypesThatAreNotReadAreListedAndRefusedByName) {
 }
 
 TEST(Npz, TwoBytesWithoutATypeAreBfloat16WhenAsked) {
-  const std::string zip = zip_of({compressed("a.npy", golden("refused_v2.npy"))});
+  const std::string zip = zip_of({compressed("a.npy", golden_bytes("refused_v2.npy"))});
   const TensorFile file = opened(zip, NpyV2::bf16);
   EXPECT_EQ(file.tensors[0].dtype, DType::bf16);
   EXPECT_EQ(load(file.tensors[0]).view().dtype, DType::bf16);
 }
 
 TEST(Npz, OtherOrdersAreReadToo) {
-  const TensorFile file = opened(zip_of({compressed("f.npy", golden("fortran_big_f8_2x3x4.npy")),
-                                         stored("s.npy", golden("fortran_big_f8_2x3x4.npy"))}));
+  const TensorFile file =
+      opened(zip_of({compressed("f.npy", golden_bytes("fortran_big_f8_2x3x4.npy")),
+                     stored("s.npy", golden_bytes("fortran_big_f8_2x3x4.npy"))}));
   for (const StoredTensor& tensor : file.tensors) {
     EXPECT_EQ(memory_of(tensor), 2 * 3 * 4 * 8);
     const auto values = values_of<double>(tensor);

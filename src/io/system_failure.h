@@ -1,0 +1,18 @@
+#pragma once
+// Why the system did not open, read or write a file, as an Error of one line.
+#include <string>
+#include <system_error>
+
+#include "quoted.h"
+#include "rapt/error.h"
+
+namespace rapt {
+
+[[noreturn]] inline void fail_on(const std::string& path, const std::string& what) {
+  throw Error(ErrorCode::io, path_text(path) + ": " + what);
+}
+
+// errno in words.
+inline std::string system_reason(int error) { return std::generic_category().message(error); }
+
+}  // namespace rapt
