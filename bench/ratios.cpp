@@ -70,6 +70,13 @@ std::string random_rows(int64_t n, size_t count) {
   return check::to_string(rows);
 }
 
+// Relative positions, each with the tables of its paper (rapt/relative.h).
+constexpr const char* kShaw = ":relative=keys+values(129)";
+constexpr const char* kDeberta = ":relative=keys+queries(512,log=128..512)";  // v3: 256 buckets
+std::string transformer_xl(int64_t n) {
+  return ":relative=keys+content+position(" + std::to_string(2 * n - 1) + ")";
+}
+
 std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
   std::vector<RatioCase> cases;
   for (const int64_t n : lengths) {
@@ -88,7 +95,10 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
         {"t5_bias", ":score=t5_bias(32,128)", {1.10, 1.10}, 4096},
         {"softmax_with_sink", ":norm=softmax_with_sink(1)", {1.10, 1.10}, 4096},
         {"sigmoid", ":norm=sigmoid", {1.10, 1.10}, 8192},
-        {"relu", ":norm=relu", {}, 8192}};
+        {"relu", ":norm=relu", {}, 8192},
+        {"Shaw, k = 64", kShaw, {}, 8192},
+        {"Transformer-XL", transformer_xl(n), {}, 8192},
+        {"DeBERTa", kDeberta, {}, 8192}};
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
     for (const Option& option : options) {
       if (n > option.longest) continue;
@@ -116,6 +126,9 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
          {1.15, 1.15}},
         {"sigmoid", ":norm=sigmoid", rapt::BackwardPasses::one, {}},
         {"relu", ":norm=relu", rapt::BackwardPasses::one, {}},
+        {"Shaw, k = 64", kShaw, rapt::BackwardPasses::one, {}},
+        {"Transformer-XL", transformer_xl(n), rapt::BackwardPasses::one, {}},
+        {"DeBERTa", kDeberta, rapt::BackwardPasses::one, {}},
     };
     for (const auto& option : of_backward) {
       if (n > kLongestBackward) continue;

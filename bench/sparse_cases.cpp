@@ -92,7 +92,9 @@ std::vector<RatioCase> sparse_cases(std::initializer_list<int64_t> lengths) {
       {"entmax(1.5)", "1", false, {1.8, 1.8}}, {"entmax(2)", "1", false, {1.8, 1.8}},
       {"sparsemax", "1", true, {1.1, 1.1}},    {"sparsemax", "4", true, {0.8, 0.8}},
       {"entmax15", "1", true, {1.1, 1.1}},     {"entmax15", "4", true, {0.8, 0.8}},
-      {"entmax15", "0.1", true, {}},
+      {"entmax15", "0.1", true, {}},           {"top_k_softmax(32)", "1", false, {}},
+      {"top_k_softmax(32)", "1", true, {}},    {"top_k_softmax(256)", "1", false, {}},
+      {"top_k_softmax(256)", "1", true, {}},
   };
   std::vector<RatioCase> cases;
   for (const int64_t n : lengths)

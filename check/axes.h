@@ -19,6 +19,7 @@ enum AxisIndex : uint8_t {
   kCaptureAxis,
   kBiasAxis,
   kScoreAxis,
+  kBiasOrderAxis,
   kNormalizerAxis,
   kScaleAxis,
   kSizesAxis,
@@ -26,11 +27,13 @@ enum AxisIndex : uint8_t {
   kInvariantAxis,
   kPackedAxis,
   kDropoutAxis,
+  kRelativeAxis,
 };
 
 struct Axis {
   std::string_view name;
   std::span<const std::string_view> values;
+  double at_rest = 0;  // how often its first value is taken without asking: other code runs then
 };
 
 namespace axis_values {
@@ -52,10 +55,11 @@ inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", 
                                              "column", "with -inf", "f32"};
 inline constexpr std::string_view kScore[] = {"none",  "softcap", "head_scale", "log_n",
                                               "alibi", "t5_bias", "two"};
+inline constexpr std::string_view kBiasOrder[] = {"after", "before"};
 inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // behind "none", before "two"
 inline constexpr std::string_view kNormalizer[] = {
-    "softmax",           "softmax_plus_one", "sigmoid",  "relu",
-    "softmax_with_sink", "sparsemax",        "entmax15", "entmax"};
+    "softmax",   "softmax_plus_one", "sigmoid", "relu",         "softmax_with_sink",
+    "sparsemax", "entmax15",         "entmax",  "top_k_softmax"};
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
 inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
                                               "long query", "wide",  "narrow value", "empty"};
@@ -63,17 +67,28 @@ inline constexpr std::string_view kPrecision[] = {"automatic", "fma"};
 inline constexpr std::string_view kInvariant[] = {"no", "yes"};
 inline constexpr std::string_view kPacked[] = {"no", "packed"};
 inline constexpr std::string_view kDropout[] = {"none", "some"};
+inline constexpr std::string_view kRelative[] = {"none", "shaw", "transformer-xl", "deberta",
+                                                 "log"};
 }  // namespace axis_values
 
 // In the order of AxisIndex.
 inline constexpr Axis kAxes[] = {
-    {"mask", axis_values::kMask},           {"dtype", axis_values::kDType},
-    {"heads", axis_values::kHeads},         {"layout", axis_values::kLayout},
-    {"capture", axis_values::kCapture},     {"bias", axis_values::kBias},
-    {"score", axis_values::kScore},         {"normalizer", axis_values::kNormalizer},
-    {"scale", axis_values::kScale},         {"sizes", axis_values::kSizes},
-    {"precision", axis_values::kPrecision}, {"invariant", axis_values::kInvariant},
-    {"packed", axis_values::kPacked},       {"dropout", axis_values::kDropout},
+    {"mask", axis_values::kMask},
+    {"dtype", axis_values::kDType},
+    {"heads", axis_values::kHeads},
+    {"layout", axis_values::kLayout},
+    {"capture", axis_values::kCapture},
+    {"bias", axis_values::kBias},
+    {"score", axis_values::kScore},
+    {"bias order", axis_values::kBiasOrder},
+    {"normalizer", axis_values::kNormalizer},
+    {"scale", axis_values::kScale},
+    {"sizes", axis_values::kSizes},
+    {"precision", axis_values::kPrecision},
+    {"invariant", axis_values::kInvariant},
+    {"packed", axis_values::kPacked},
+    {"dropout", axis_values::kDropout},
+    {"relative", axis_values::kRelative, 0.5},
 };
 inline constexpr size_t kAxisCount = std::size(kAxes);
 
@@ -105,6 +120,9 @@ inline constexpr Conflict kConflicts[] = {
     {{kPackedAxis, "packed"}, {kBiasAxis, "column"}, "positions are each sequence's own"},
     {{kPackedAxis, "packed"}, {kBiasAxis, "with -inf"}, "positions are each sequence's own"},
     {{kPackedAxis, "packed"}, {kBiasAxis, "f32"}, "positions are each sequence's own"},
+    {{kPackedAxis, "packed"}, {kBiasOrderAxis, "before"}, "there is no bias"},
+    {{kBiasOrderAxis, "before"}, {kBiasAxis, "none"}, "there is nothing to add"},
+    {{kBiasOrderAxis, "before"}, {kScoreAxis, "none"}, "there is nothing that it is before"},
     {{kPackedAxis, "packed"}, {kCaptureAxis, "weights"}, "rows have keys of different sequences"},
     {{kPackedAxis, "packed"}, {kCaptureAxis, "weights of rows"}, "as weights"},
     {{kPackedAxis, "packed"}, {kCaptureAxis, "weights chosen"}, "as weights"},
@@ -129,6 +147,8 @@ inline constexpr Conflict kConflicts[] = {
     {{kNormalizerAxis, "entmax15"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kNormalizerAxis, "entmax"}, {kCaptureAxis, "entropy"}, "the library refuses it"},
     {{kNormalizerAxis, "entmax"}, {kCaptureAxis, "all"}, "entropy is among all"},
+    {{kNormalizerAxis, "top_k_softmax"}, {kCaptureAxis, "entropy"}, "the library refuses it"},
+    {{kNormalizerAxis, "top_k_softmax"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kHeadsAxis, "none"}, {kLayoutAxis, "interleaved"}, "there is nothing to interleave"},
     {{kDTypeAxis, "f32"}, {kBiasAxis, "f32"}, "that is \"matrix\""},
     {{kDTypeAxis, "f64"}, {kBiasAxis, "f32"}, "f32 is for 16-bit inputs"},

@@ -4,6 +4,7 @@
 
 #include "check/philox.h"
 #include "check/reference_matrix.h"
+#include "check/sum_of_products.h"
 
 namespace check {
 namespace {
@@ -38,18 +39,6 @@ int64_t count_of(const TensorView& t) {
   return count;
 }
 
-// Sum of products, and |sum| + sqrt(sum of squares).
-template <class Real>
-struct Dot {
-  Real sum = 0, squares = 0;
-  void add(Real a, Real b) {
-    const Real product = a * b;
-    sum += product;
-    squares += product * product;
-  }
-  Real terms() const { return std::abs(sum) + std::sqrt(squares); }
-};
-
 template <class Real>
 HeadInputs<Real> inputs_of(const Problem& p, const Incoming& in, const Sizes& sizes, int64_t head) {
   const Index leading = leading_index(head, sizes.leading);
@@ -61,7 +50,8 @@ HeadInputs<Real> inputs_of(const Problem& p, const Incoming& in, const Sizes& si
           values(p.query, sizes.q_len, sizes.head_dim),
           values(p.key, sizes.k_len, sizes.head_dim),
           values(p.value, sizes.k_len, sizes.value_dim),
-          values(in.d_output, sizes.q_len, sizes.value_dim)};
+          values(in.d_output, sizes.q_len, sizes.value_dim),
+          RelativeRows<Real>(p.relative, p.query.dtype, leading, sizes.leading)};
 }
 
 // Adds the gradients of the returned weights of one row; a row that was returned twice has two.
@@ -146,12 +136,13 @@ class RowOfGradients {
   // What there is per key; the memory stays for the next row.
   void clear() {
     g_.keys.clear();
+    g_.rows.clear();
+    g_.products.clear();
     g_.slopes.clear();
     g_.number_slopes.clear();
     g_.number_at.clear();
-    for (std::vector<Real>* of_keys :
-         {&g_.dots, &g_.scores, &g_.weights, &g_.kept, &g_.d_weights, &g_.d_scores, &g_.d_products,
-          &g_.dot_terms, &g_.value_terms})
+    for (std::vector<Real>* of_keys : {&g_.dots, &g_.scores, &g_.weights, &g_.kept, &g_.d_weights,
+                                       &g_.d_scores, &g_.d_products, &g_.value_terms})
       of_keys->clear();
   }
 
@@ -165,23 +156,24 @@ class RowOfGradients {
 
   // The weight of key j from its score and the row's statistic, with what the score is made of.
   Real weigh(const Row<Real>& row, int64_t j) {
-    const Real *query = inputs_.query_row(row.index), *key = inputs_.key_row(j);
-    Dot<Real> dot;
-    for (int64_t d = 0; d < sizes_.head_dim; ++d) dot.add(query[d], key[d]);
-    const auto chain =
-        chain_of(p_.scores, product_of(scale_, dot.sum, dot.terms(), sizes_.head_dim),
-                 place_of(p_, sizes_, leading_, row.index, j));
-    Real score = chain.score.value;
+    const PairPlace place = place_of(p_, sizes_, leading_, row.index, j);
+    const PairProduct<Real> product = inputs_.relative.product(
+        inputs_.query_row(row.index), inputs_.key_row(j), sizes_.head_dim, place);
+    const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(row.index, j)) : 0;
+    Moving<Real> scaled = product_of(scale_, product, sizes_.head_dim);
+    if (p_.bias_first) scaled = scaled + Moving<Real>(bias);
+    const auto chain = chain_of(p_.scores, scaled, place);
+    const Real score = p_.bias_first ? chain.score.value : chain.score.value + bias;
     g_.number_slopes.insert(g_.number_slopes.end(), chain.by_number.begin(), chain.by_number.end());
     g_.number_at.insert(g_.number_at.end(), chain.number_at.begin(), chain.number_at.end());
-    if (p_.bias.defined()) score += static_cast<Real>(bias_(row.index, j));
     g_.keys.push_back(j);
-    g_.dots.push_back(dot.sum);
-    g_.dot_terms.push_back(dot.terms());
+    if (p_.relative.distances > 0) g_.rows.push_back(p_.relative.row(place));
+    g_.dots.push_back(product.sum);
+    g_.products.push_back(product);
     g_.slopes.push_back(chain.slope);
     g_.scores.push_back(score);
-    g_.weights.push_back(
-        std::visit([&](const auto& n) { return n.weight(score, row.statistic); }, row.normalizer));
+    g_.weights.push_back(std::visit(
+        [&](const auto& n) { return n.weight(score, row.statistic, row.cut); }, row.normalizer));
     return g_.weights.back();
   }
 
@@ -190,9 +182,14 @@ class RowOfGradients {
     const Real *d_output = inputs_.d_output_row(row.index), *value = inputs_.value_row(j);
     Dot<Real> dot;
     for (int64_t c = 0; c < sizes_.value_dim; ++c) dot.add(d_output[c], value[c]);
+    Dot<Real> added;
+    if (inputs_.relative.has(RelativeSpec::values)) {
+      const Real* row_of_values = inputs_.relative.row(RelativeSpec::values, g_.rows.back());
+      for (int64_t c = 0; c < sizes_.value_dim; ++c) added.add(d_output[c], row_of_values[c]);
+    }
     g_.kept.push_back(keep * p);
-    g_.d_weights.push_back(keep * dot.sum + given);
-    g_.value_terms.push_back(keep * dot.terms());
+    g_.d_weights.push_back(keep * (dot.sum + added.sum) + given);
+    g_.value_terms.push_back(keep * (dot.terms() + added.terms()));
   }
 
   const Problem& p_;
@@ -222,27 +219,37 @@ class Sums {
     sums_.value = zeros(p.value);
     if (p.bias.defined()) sums_.bias = zeros(p.bias);
     sums_.numbers.assign(size_t(count_of_numbers(p.scores)), 0);
+    for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+      if (p.relative.tables[part].there)
+        sums_.relative[part] = zeros(p.relative.tables[part].numbers);
   }
 
   void add(const GradientRow<Real>& row) {
     if (row.forward->head != head_) enter(row.forward->head);
     const int64_t i = row.forward->index;
     const Real *query = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
-    sums_.normalizer +=
-        std::visit([&](const auto& n) { return n.d_number(row.forward->statistic, row.delta); },
-                   row.forward->normalizer);
+    sums_.normalizer += std::visit(
+        [&](const auto& n) {
+          return n.d_number(
+              RowToPassBack<Real>{row.weights, row.d_weights, row.d_statistic, row.delta},
+              row.forward->statistic, row.delta);
+        },
+        row.forward->normalizer);
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Real* key = row.inputs->key_row(j);
+      const RelativeRows<Real>& relative = row.inputs->relative;
       const Real dz = in_products(row.d_products[x]),
                  kept = row.forward->kept[static_cast<size_t>(j)] * in_products(row.weights[x]);
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         sums_.query[query_(i, d)] += dz * key[d];
-        sums_.key[key_(j, d)] += dz * query[d];
+        sums_.key[key_(j, d)] += dz * relative.query_of_keys(query, d);
       }
+      if (p_.relative.any()) add_relative(row, x, dz, kept);
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         sums_.value[value_(j, c)] += kept * d_output[c];
-      if (p_.bias.defined()) sums_.bias[bias_(i, j)] += row.d_scores[x];
+      if (p_.bias.defined())
+        sums_.bias[bias_(i, j)] += p_.bias_first ? row.d_products[x] : row.d_scores[x];
       sums_.scale += dz * row.dots[x];
       const size_t scores = p_.scores.size();
       for (size_t at = x * scores; at < (x + 1) * scores; ++at)
@@ -256,6 +263,9 @@ class Sums {
     const DType dtype = in_.gradient_dtype.value_or(p_.query.dtype);
     for (std::vector<Real>* scaled : {&sums_.query, &sums_.key})
       for (Real& x : *scaled) x *= scale_;
+    for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+      for (Real& x : sums_.relative[part])
+        if (part != RelativeSpec::values) x *= scale_;
     if (std::is_same_v<Real, float>)
       for (std::vector<Real>* stored : {&sums_.query, &sums_.key, &sums_.value})
         for (Real& x : *stored) x = rounded(dtype, x);
@@ -268,12 +278,35 @@ class Sums {
     return std::is_same_v<Real, float> && rounds_products(p_) ? rounded(p_.query.dtype, x) : x;
   }
 
+  // What pair x of the row adds through the tables, and to them.
+  void add_relative(const GradientRow<Real>& row, size_t x, Real dz, Real kept) {
+    const RelativeRows<Real>& tables = row.inputs->relative;
+    const int64_t i = row.forward->index, j = row.keys[x], r = row.row_of(x);
+    const Real *query = row.inputs->query_row(i), *key = row.inputs->key_row(j);
+    const auto add = [&](RelativeSpec::Part part, int64_t at, int64_t d, Real term) {
+      if (tables.has(part)) sums_.relative[part][relative_[part](at, d)] += term;
+    };
+    for (int64_t d = 0; d < sizes_.head_dim; ++d) {
+      const Real key_row = tables.number(RelativeSpec::keys, r, d);
+      sums_.query[query_(i, d)] += dz * key_row;
+      sums_.key[key_(j, d)] += dz * tables.number(RelativeSpec::queries, r, d);
+      add(RelativeSpec::keys, r, d, dz * tables.query_of_rows(query, d));
+      add(RelativeSpec::queries, r, d, dz * key[d]);
+      add(RelativeSpec::content, 0, d, dz * key[d]);
+      add(RelativeSpec::position, 0, d, dz * key_row);
+    }
+    const Real* d_output = row.inputs->d_output_row(i);
+    for (int64_t c = 0; c < sizes_.value_dim; ++c)
+      add(RelativeSpec::values, r, c, kept * d_output[c]);
+  }
+
   void enter(int64_t head) {
     head_ = head;
     query_ = places_of(p_.query, head, sizes_);
     key_ = places_of(p_.key, head, sizes_);
     value_ = places_of(p_.value, head, sizes_);
     if (p_.bias.defined()) bias_ = places_of(p_.bias, head, sizes_);
+    relative_ = relative_places_of(p_.relative, head, sizes_);
   }
 
   const Problem& p_;
@@ -282,6 +315,7 @@ class Sums {
   const Real scale_;
   int64_t head_ = -1;
   Places query_, key_, value_, bias_;
+  RelativePlaces relative_;
   Gradients<Real> sums_;
 };
 
@@ -291,6 +325,13 @@ Places places_of(const TensorView& t, int64_t head, const Sizes& sizes) {
   const TensorView dense = dense_like(t);
   const Matrix m = matrix_of(dense, leading_index(head, sizes.leading), sizes.leading);
   return {m.start, m.row_stride, m.column_stride};
+}
+
+RelativePlaces relative_places_of(const RelativeSpec& relative, int64_t head, const Sizes& sizes) {
+  RelativePlaces places;
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+    if (relative.tables[part].there) places[part] = places_of(relative.as_rows(part), head, sizes);
+  return places;
 }
 
 template <class Real>

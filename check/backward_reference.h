@@ -12,10 +12,21 @@
 //   dS(i, j)    = p (dP - delta)
 //   dZ(i, j)    = dS f'(z)                    f: the scores of the list (score_spec.h)
 //   d_query(i)  = scale sum_j dZ key(j)       d_key(j) = scale sum_i dZ query(i)
-//   d_value(j)  = sum_i k p d_output(i)       d_bias   = sum dS over what shares the element
+//   d_value(j)  = sum_i k p d_output(i)       d_bias   = sum dS over what shares the element, or dZ
+//                                                        if z = scale query . key + bias
 //   d_scale     = sum dZ query . key
 //   d_number    = sum dS df/dnumber           of every number of a score
-//   d_sink      = - sum_i e^(sink - lse) delta
+//   d_sink      = - sum_i e^(sink - lse) delta       d_alpha: reference_entmax.h
+//
+// With relative positions, c the row of the pair, u and v the biases (relative_rows.h):
+//
+//   z            = scale ((query + u) . key + (query + v) . key_rows(c) + key . query_rows(c))
+//   dP           = k d_output(i) . (value(j) + value_rows(c)) + d_weights(i, j)
+//   d_query(i)   = scale sum_j dZ (key(j) + key_rows(c))
+//   d_key(j)     = scale sum_i dZ (query(i) + u + query_rows(c))
+//   d_key_rows   = scale sum dZ (query(i) + v)    over the pairs that have the row, of all heads
+//   d_query_rows = scale sum dZ key(j)            that read it; d_value_rows = sum k p d_output(i)
+//   d_content_bias = scale sum dZ key(j)          d_position_bias = scale sum dZ key_rows(c)
 //
 // These are p, delta and dS of softmax; other normalisers have their own (reference_normalizer.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
@@ -58,6 +69,7 @@ struct HeadInputs {
   int64_t head_dim = 0, value_dim = 0;
   std::vector<Real> query, key;       // [q_len, head_dim], [k_len, head_dim]
   std::vector<Real> value, d_output;  // [k_len, value_dim], [q_len, value_dim]
+  RelativeRows<Real> relative;
   const Real* query_row(int64_t i) const { return &query[static_cast<size_t>(i * head_dim)]; }
   const Real* key_row(int64_t j) const { return &key[static_cast<size_t>(j * head_dim)]; }
   const Real* value_row(int64_t j) const { return value.data() + j * value_dim; }
@@ -70,8 +82,9 @@ struct GradientRow {
   const Row<Real>* forward = nullptr;  // its result, and which query of which head
   const HeadInputs<Real>* inputs = nullptr;
   std::vector<int64_t> keys;                // which these are, rising
+  std::vector<int64_t> rows;                // of tables for relative positions; empty without
   std::vector<Real> scores;                 // s
-  std::vector<Real> dots;                   // query . key
+  std::vector<Real> dots;                   // z / scale: query . key
   std::vector<Real> weights;                // p
   std::vector<Real> kept;                   // k p
   std::vector<Real> d_weights;              // dP
@@ -81,12 +94,13 @@ struct GradientRow {
   std::vector<Moving<Real>> number_slopes;  // [keys][scores] df/dnumber, likewise
   std::vector<int64_t> number_at;           // [keys][scores] of which number of all; -1: none
   Real delta = 0, d_statistic = 0;
+  int64_t row_of(size_t x) const { return rows.empty() ? 0 : rows[x]; }
   // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
-  std::vector<Real> dot_terms;    // of query . key
-  std::vector<Real> value_terms;  // of k d_output . value
-  Real output_terms = 0;          // of d_output . output
-  Real output_squares = 0;        // sqrt(sum_c (d_output output)^2)
-  Real given_terms = 0;           // sum_j p |d_weights| + |d_lse|
+  std::vector<PairProduct<Real>> products;  // of query . key
+  std::vector<Real> value_terms;            // of k d_output . value
+  Real output_terms = 0;                    // of d_output . output
+  Real output_squares = 0;                  // sqrt(sum_c (d_output output)^2)
+  Real given_terms = 0;                     // sum_j p |d_weights| + |d_lse|
 };
 
 // Where a matrix of one head lies in the dense gradient of `t`.
@@ -97,6 +111,9 @@ struct Places {
   }
 };
 Places places_of(const rapt::TensorView& t, int64_t head, const Sizes& sizes);
+// Likewise of the tables for relative positions; a bias has row 0 alone.
+using RelativePlaces = std::array<Places, RelativeSpec::kParts>;
+RelativePlaces relative_places_of(const RelativeSpec& relative, int64_t head, const Sizes& sizes);
 
 // Calls visit(row) for the rows of the sample, also those that see no key.
 template <class Real>
@@ -113,6 +130,7 @@ struct Gradients {
   Real scale = 0;
   std::vector<Real> numbers;  // of all scores, in their order, as d_score_parameters
   Real normalizer = 0;        // of the normaliser's parameter, as d_normalizer_parameters
+  std::array<std::vector<Real>, RelativeSpec::kParts> relative;  // as the tables; empty without
 };
 // Calls also(row), if it is there, as for_each_gradient_row() does.
 template <class Real>

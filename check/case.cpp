@@ -48,6 +48,12 @@ rapt::MadeNormalizer made(Normalizer normalizer, std::vector<Tensor>& numbers) {
   });
 }
 
+TensorView& table_of(rapt::RelativePositions& relative, size_t part) {
+  TensorView* const tables[] = {&relative.key_rows, &relative.query_rows, &relative.value_rows,
+                                &relative.content_bias, &relative.position_bias};
+  return *tables[part];
+}
+
 }  // namespace
 
 Case::Case(Descriptor drawn)
@@ -72,6 +78,8 @@ Case::Case(Descriptor drawn)
     scores.push_back(made(score));
   }
   options.scores = refs_of(scores);
+  if (descriptor.bias_first) options.bias_order = rapt::BiasOrder::before_scores;
+  draw_relative(random);
 }
 
 void Case::draw_inputs(Random& random) {
@@ -102,6 +110,22 @@ void Case::draw_packing(Random& random) {
   options.packed = {query_starts, key_starts};
 }
 
+void Case::draw_relative(Random& random) {
+  const Descriptor& d = descriptor;
+  RelativeSpec& spec = descriptor.relative;
+  spec.draw(random, d.dtype, d.head_dim, d.value_dim, d.magnitude, relative_tables);
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
+    const TensorView& table = spec.tables[part].numbers;
+    table_of(options.relative, part) = table;
+    strided_relative[part] =
+        Strided(table, part == RelativeSpec::values ? d.value.layout : d.key.layout);
+  }
+  if (spec.center) options.relative.center = *spec.center;
+  options.relative.exact = spec.exact;
+  options.relative.max_distance = spec.max_distance;
+  options.relative.anchor = spec.anchor;
+}
+
 Case::Inputs Case::laid_out() const {
   const Descriptor& d = descriptor;
   return {with_stride_0(strided_query, d.query), with_stride_0(strided_key, d.key),
@@ -111,6 +135,8 @@ Case::Inputs Case::laid_out() const {
 rapt::AttentionOptions Case::wanted_options() const {
   rapt::AttentionOptions wanted = options;
   if (descriptor.has_bias) wanted.bias = laid_out().bias;
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+    table_of(wanted.relative, part) = strided_relative[part];
   const Captures& captures = descriptor.captures;
   if (const auto& w = captures.weights)
     wanted.weights = rapt::WeightsRequest{w->begin, w->end, w->heads, w->rows};
@@ -155,6 +181,8 @@ Problem Case::for_reference() const {
   p.scale = descriptor.scale;
   p.normalizer = descriptor.normalizer;
   p.scores = descriptor.scores;
+  p.bias_first = descriptor.bias_first;
+  p.relative = descriptor.relative;
   if (descriptor.packed > 0)
     p.placed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
       return *place_of(leading, i, j);
@@ -162,9 +190,10 @@ Problem Case::for_reference() const {
   p.dropout = descriptor.dropout;
   p.dropout_seed = descriptor.dropout_seed;
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
-  // f16 is computed in f32, and so is bf16 without its dot products (attention.h).
-  p.rounds_weights =
-      descriptor.dtype == DType::bf16 && descriptor.precision == rapt::Precision::automatic;
+  // f16 is computed in f32, and so is bf16 without its dot products (attention.h, relative.h).
+  p.rounds_weights = descriptor.dtype == DType::bf16 &&
+                     descriptor.precision == rapt::Precision::automatic &&
+                     !descriptor.relative.any();
   if (descriptor.packed > 0)
     p.k_len_of = [this](int64_t i) {
       const auto keys = key_starts.values<int64_t>();

@@ -23,6 +23,8 @@ class Case {
   Strided strided_query, strided_key, strided_value, strided_bias;
   Tensor query_starts, key_starts;  // [sequences + 1] of packed sequences
   std::vector<Tensor> mask_values, score_numbers;
+  std::vector<Tensor> relative_tables;  // of descriptor.relative, those that are there
+  std::array<Strided, RelativeSpec::kParts> strided_relative;
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> mask_pointers;
   std::vector<rapt::MadeScore> scores;
@@ -35,7 +37,7 @@ class Case {
     TensorView query, key, value, bias;
   };
   Inputs laid_out() const;
-  // Options over the bias as laid out, with the captures of the descriptor.
+  // Options over the bias and the tables as laid out, with the captures of the descriptor.
   rapt::AttentionOptions wanted_options() const;
 
   // Where a pair stands in its own sequence; nothing for one of different sequences.
@@ -48,6 +50,7 @@ class Case {
  private:
   void draw_inputs(Random& random);
   void draw_packing(Random& random);
+  void draw_relative(Random& random);
 };
 
 }  // namespace check

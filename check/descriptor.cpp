@@ -48,6 +48,7 @@ std::string bias_text(const Descriptor& d) {
   if (d.bias_dims != Dims{d.q_len, d.k_len}) items.push_back(to_string(d.bias_dims));
   if (d.excluded_by_bias != 0) items.push_back(number_text(d.excluded_by_bias));
   if (d.bias_dtype) items.push_back(rapt::name_of(*d.bias_dtype));
+  if (d.bias_first) items.push_back("before");
   std::string text = ":bias";
   for (size_t i = 0; i < items.size(); ++i) text += (i == 0 ? "=" : ",") + items[i];
   return text;
@@ -123,6 +124,7 @@ std::string to_string(const Descriptor& d) {
   if (d.scale) text += ":scale=" + number_text(*d.scale);
   for (size_t s = 0; s < d.scores.size(); ++s)
     text += (s == 0 ? ":score=" : ",") + to_string(d.scores[s], d.leading);
+  if (d.relative.any()) text += ":relative=" + to_string(d.relative, d.leading);
   if (d.normalizer != Normalizer()) text += ":norm=" + to_string(d.normalizer);
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
   if (d.invariant) text += ":invariant";

@@ -19,8 +19,13 @@
 //              | "mask=" masks
 //              | "bias" [ "=" item { "," item } ]
 //                                              items: dims (default [q,k]), the part that is -inf
-//                                              (default 0), a dtype (default: the query's)
+//                                              (default 0), a dtype (default: the query's), before:
+//                                              it is added before the scores, of which there are
+//                                              some
 //              | "scale=" X | "score=" score { "," score }
+//              | "relative=" table { "+" table } [ "(" N { "," item } ")" ]
+//                                              N distances; items: where they start, and how
+//                                              they are counted
 //              | "norm=" name [ "(" argument { "," argument } ")" ]
 //                                              the normaliser; argument: [ parameter "=" ] X
 //              | "precision=" ( "automatic" | "fma" ) | "invariant"
@@ -39,6 +44,13 @@
 //              | "alibi" [ "(" "signed", anchor, dims ")" ]   arguments in any order
 //              | "t5_bias(" N "," N [ "," "past", anchor, dims ] ")"     buckets, max_distance
 //                                              dims: of a number per head; default: the heads
+//   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
+//                                              of rows per distance, the first three, and biases:
+//                                              rapt/relative.h; dims: before those of the table,
+//                                              default: the heads; keys and values are laid out as
+//                                              those of the call, the others as keys
+//   item       = "center=" N                   the row of distance 0 (default: the middle)
+//              | "log=" N ".." N | anchor      exact distances, and the one of the last row
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
 //                                              a dimension of stride 0
 //   layout     = dense | padded | transposed | negative | strided | interleaved
@@ -71,6 +83,7 @@
 #include "check/captures.h"
 #include "check/mask_spec.h"
 #include "check/reference_normalizer.h"
+#include "check/relative_spec.h"
 #include "check/score_spec.h"
 #include "rapt/attention.h"
 
@@ -101,8 +114,10 @@ struct Descriptor {
   Dims bias_dims;                   // all dimensions
   double excluded_by_bias = 0;      // part of the bias that is -inf
   std::optional<DType> bias_dtype;  // default: dtype
+  bool bias_first = false;          // added before the scores
   std::optional<double> scale;
   std::vector<ScoreSpec> scores;  // in this order
+  RelativeSpec relative;
   Normalizer normalizer;
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;

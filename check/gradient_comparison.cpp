@@ -40,6 +40,17 @@ Comparison compare(const GradientCase& g, const rapt::Gradients& got) {
   const Dims one = {1};
   tensor("d_normalizer_parameters", got.d_normalizer_parameters, request.normalizer_parameters,
          DType::f64, one, expected.normalizer);
+  const struct {
+    const char* name;
+    const Tensor& of_table;
+  } relative[RelativeSpec::kParts] = {{"d_key_rows", got.d_key_rows},
+                                      {"d_query_rows", got.d_query_rows},
+                                      {"d_value_rows", got.d_value_rows},
+                                      {"d_content_bias", got.d_content_bias},
+                                      {"d_position_bias", got.d_position_bias}};
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+    tensor(relative[part].name, relative[part].of_table, d.relative.tables[part].there, summed,
+           d.relative.dims(part, d.head_dim, d.value_dim), expected.relative[part]);
   return comparison;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "check/relative_floors.h"
+
 namespace check {
 namespace {
 
@@ -16,7 +18,8 @@ long double square(long double x) { return x * x; }
 template <class Real, class Wide>
 class GradientFloors {
  public:
-  GradientFloors(const Problem& p, const Incoming& in) : p_(p), sizes_(sizes_of(p)) {
+  GradientFloors(const Problem& p, const Incoming& in)
+      : p_(p), sizes_(sizes_of(p)), relative_(p.relative, sizes_) {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
     if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
     output_roundoff_ = unit_roundoff(p.output_dtype.value_or(p.query.dtype));
@@ -42,6 +45,7 @@ class GradientFloors {
     errors_of(row);
     const int64_t i = row.forward->index;
     const Wide *q = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
+    const RelativeRows<Wide>& tables = row.inputs->relative;
     std::vector<double> linear(static_cast<size_t>(sizes_.head_dim), 0);
     std::vector<double> numbers_linear(numbers.size(), 0);
     double scale_linear = 0, bias_linear = 0;
@@ -52,9 +56,13 @@ class GradientFloors {
       const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
       const double dz_rounding = product_roundoff_ * dz;
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
-        linear[static_cast<size_t>(d)] += dz_error * number(k[d]);
-        query[query_(i, d)] += square(dz_rounding * number(k[d]));
-        key[key_(j, d)] += square((dz_error + dz_rounding) * number(q[d]));
+        const double of_key =
+            number(k[d]) + number(tables.number(RelativeSpec::keys, row.row_of(x), d));
+        linear[static_cast<size_t>(d)] += dz_error * of_key;
+        query[query_(i, d)] += square(dz_rounding * of_key);
+        const double of_query = number(tables.query_of_keys(q, d)),
+                     of_row = number(tables.number(RelativeSpec::queries, row.row_of(x), d));
+        key[key_(j, d)] += square((dz_error + dz_rounding) * (of_query + of_row));
       }
       const double kept = number(row.kept[x]);
       const double dropped = number(row.forward->kept[static_cast<size_t>(j)]);
@@ -62,9 +70,13 @@ class GradientFloors {
           dropped * weight_errors_[x] + (2 * kEpsilon + product_roundoff_) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         value[value_(j, c)] += square(kept_error * number(d_output[c]));
-      bias_linear += ds_error;
-      if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(ds_error);
-      scale_linear += dz_error * number(row.dots[x]) + dz * dot_ * number(row.dot_terms[x]);
+      if (p_.relative.any()) relative_.add_pair(row, x, dz_error + dz_rounding, kept_error);
+      const double bias_error = p_.bias_first ? dz_error : ds_error;
+      bias_linear += bias_error;
+      if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(bias_error);
+      const PairProduct<Wide>& product = row.products[x];
+      scale_linear += dz_error * number(row.dots[x]) +
+                      dz * (dot_ * number(product.terms) + kEpsilon * number(product.added));
       scale += square(dz_rounding * number(row.dots[x]));
       const size_t scores = p_.scores.size();
       for (size_t s = x * scores; s < (x + 1) * scores; ++s) {
@@ -74,6 +86,7 @@ class GradientFloors {
             ds_error * (number(row.number_slopes[s].value) + error) + ds * error;
       }
     }
+    relative_.end_row();
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);
     if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
@@ -82,7 +95,10 @@ class GradientFloors {
     const Row<Wide>& forward = *row.forward;
     normalizer += square(std::visit(
         [&](const auto& n) {
-          return n.d_number_error(static_cast<double>(forward.statistic), number(row.delta), delta_,
+          return n.d_number_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
+                                  {weight_errors_, d_weight_errors_, 0},
+                                  static_cast<double>(forward.statistic),
+                                  static_cast<double>(row.delta), delta_,
                                   Off{forward.score_error * kEpsilon, kEpsilon});
         },
         forward.normalizer));
@@ -97,8 +113,12 @@ class GradientFloors {
            unit_roundoff(gradient_dtype_) * number(truth) + smallest_denormal(gradient_dtype_) / 2 +
            kTiny;
   }
+  // Of one element of what is summed in f32 or f64 and stays there.
+  static double summed(long double squares, double factor) {
+    return factor * static_cast<double>(std::sqrt(squares)) + kTiny;
+  }
+  const std::vector<long double>& relative(size_t part) const { return relative_.squares[part]; }
   double scale_of_products() const { return scale_; }
-  static constexpr double tiny() { return kTiny; }
 
  private:
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
@@ -111,6 +131,7 @@ class GradientFloors {
     query_ = places_of(p_.query, head, sizes_);
     key_ = places_of(p_.key, head, sizes_);
     value_ = places_of(p_.value, head, sizes_);
+    relative_.enter(head);
     if (!p_.bias.defined()) return;
     bias_ = places_of(p_.bias, head, sizes_);
     bias_per_row_ = p_.bias.shape[p_.bias.rank - 1] == 1;
@@ -119,8 +140,11 @@ class GradientFloors {
   // Of every pair of the row: the errors of dS and dZ.
   void errors_of(const GradientRow<Wide>& row) {
     const Row<Wide>& forward = *row.forward;
-    const Off off{forward.score_error * kEpsilon, kEpsilon};
     const auto statistic = static_cast<double>(forward.statistic);
+    scores_.assign(row.scores.begin(), row.scores.end());
+    const Off off =
+        off_of_row(forward.normalizer, scores_, statistic,
+                   {forward.score_error * kEpsilon, kEpsilon, 0, static_cast<double>(forward.cut)});
     const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
     weight_errors_.clear();
     weights_.clear();
@@ -173,11 +197,12 @@ class GradientFloors {
   DType gradient_dtype_ = DType::f32;
   int64_t head_ = -1;
   Places query_, key_, value_, bias_;
+  RelativeFloors<Wide> relative_;
   bool bias_per_row_ = false;
   // Of the current row:
   double delta_ = 0;  // its error
   // Of the visible keys:
-  std::vector<double> weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
+  std::vector<double> scores_, weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
 };
 
 template <class Real, class Wide>
@@ -203,16 +228,21 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
   stored(e.key, truth.key, plain.key, floors.key, floors.scale_of_products());
   stored(e.value, truth.value, plain.value, floors.value, 1);
   fill(e.bias, truth.bias, plain.bias);
-  for (const long double squares : floors.bias)
-    e.bias.floor.push_back(static_cast<double>(std::sqrt(squares)) + floors.tiny());
+  for (const long double squares : floors.bias) e.bias.floor.push_back(floors.summed(squares, 1));
   fill(e.scale, {truth.scale}, {plain.scale});
-  e.scale.floor = {static_cast<double>(std::sqrt(floors.scale)) + floors.tiny()};
+  e.scale.floor = {floors.summed(floors.scale, 1)};
   fill(e.numbers, truth.numbers, plain.numbers);
   for (const long double squares : floors.numbers)
-    e.numbers.floor.push_back(static_cast<double>(std::sqrt(squares)) + floors.tiny());
+    e.numbers.floor.push_back(floors.summed(squares, 1));
   if (has_gradient(p.normalizer)) {
     fill(e.normalizer, {truth.normalizer}, {plain.normalizer});
-    e.normalizer.floor = {static_cast<double>(std::sqrt(floors.normalizer)) + floors.tiny()};
+    e.normalizer.floor = {floors.summed(floors.normalizer, 1)};
+  }
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
+    fill(e.relative[part], truth.relative[part], plain.relative[part]);
+    const double factor = part == RelativeSpec::values ? 1 : floors.scale_of_products();
+    for (const long double squares : floors.relative(part))
+      e.relative[part].floor.push_back(floors.summed(squares, factor));
   }
   return e;
 }

@@ -19,12 +19,14 @@
 //            flushed to zero;
 //   dZ     = dS f': the error of dS times f', and |dS| times that of f', which a running error
 //            analysis of its formula finds (moving.h), of the argument that has the score's error.
+// The gradient of a bias has the errors of dS, or, before the scores, of dZ.
 // The derivative by a number of a score has its error likewise; where it is small beside that, as
 // by the cap near 0, the error meets that of dS. Every product of them is rounded once (e) as it is
 // added up, after the factors k p and dZ may have been rounded to 16 bits: u_w of each (0 if
 // d_output has another dtype), independent, in quadrature. What one query adds to one element
 // otherwise is summed as it is, since its errors have causes in common: delta, lse. Those of
-// different queries do not, and add up in quadrature.
+// different queries do not, and add up in quadrature. So it is with the tables for relative
+// positions, where keys of one query may share a row.
 #include "check/backward_reference.h"
 #include "check/tolerance.h"
 
@@ -36,6 +38,7 @@ struct GradientExpectations {
   Expectation scale;              // [1]
   Expectation numbers;            // [numbers] of all scores; empty without
   Expectation normalizer;         // [1]; empty where its parameter has no gradient
+  std::array<Expectation, RelativeSpec::kParts> relative;  // as the tables; empty without
 };
 
 // Runs the reference in the problem's dtype and in the next larger type. With a sample: of the loss

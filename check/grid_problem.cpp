@@ -23,6 +23,7 @@ class GridProblem {
     layout();
     captures();
     scores();
+    d_.bias_first = at(kBiasOrderAxis) == "before";
     normalizer();
     scale();
     if (at(kPrecisionAxis) == "fma") d_.precision = rapt::Precision::fma;
@@ -30,6 +31,7 @@ class GridProblem {
     d_.magnitude = random_.pick({1.0, 1.0, 0.01, 4.0});
     d_.seed = random_.next() >> 32;
     dropout();
+    relative();
     return std::move(d_);
   }
 
@@ -45,7 +47,10 @@ class GridProblem {
     if (auto* with_sink = std::get_if<SoftmaxWithSinkReference>(&d_.normalizer))
       with_sink->sink = random_.pick({0.0, -3.0, 1.5, 20.0});
     if (auto* entmax = std::get_if<EntmaxReference>(&d_.normalizer); entmax && random_.chance(0.9))
-      entmax->alpha = random_.pick({1.05, 1.2, 1.25, 1.3, 1.5, 1.7, 1.9, 2.0});
+      (random_.chance(0.5) ? entmax->alpha : entmax->alphas) =
+          random_.pick({1.05, 1.2, 1.25, 1.3, 1.5, 1.7, 1.9, 2.0});
+    if (auto* top = std::get_if<TopKSoftmaxReference>(&d_.normalizer))
+      top->k = static_cast<double>(random_.pick({1, 2, 3, 5, 16, 100}));
     if (auto* relu = std::get_if<ReluReference>(&d_.normalizer)) {
       if (random_.chance(0.5)) relu->power = 2;
       if (random_.chance(0.5)) relu->divisor = random_.pick({1.0, 7.0, 0.25});
@@ -404,6 +409,41 @@ class GridProblem {
     if (at(kDropoutAxis) == "none") return;
     d_.dropout = random_.pick({0.01, 0.1, 0.5, 0.9});
     d_.dropout_seed = random_.next();
+  }
+
+  void relative() {
+    const std::string_view name = at(kRelativeAxis);
+    if (name == "none") return;
+    RelativeSpec& spec = d_.relative;
+    const auto take = [&](RelativeSpec::Part part, double probability) {
+      spec[part].there = random_.chance(probability);
+      if (spec[part].there) spec[part].leading = head_dims();
+    };
+    const bool xl = name == "transformer-xl", deberta = name == "deberta", log = name == "log";
+    take(RelativeSpec::keys, xl ? 1 : deberta ? 0.9 : log ? 0.5 : 0.8);
+    take(RelativeSpec::queries, xl ? 0 : deberta ? 1 : log ? 0.5 : 0);
+    take(RelativeSpec::values, xl || deberta ? 0.1 : log ? 0.5 : 0.8);
+    take(RelativeSpec::content, xl ? 0.9 : log ? 0.3 : 0);
+    take(RelativeSpec::position, !spec[RelativeSpec::keys].there ? 0 : xl ? 0.9 : log ? 0.3 : 0);
+    const auto there = [&](RelativeSpec::Part part) { return spec[part].there; };
+    if (!there(RelativeSpec::keys) && !there(RelativeSpec::queries) &&
+        !there(RelativeSpec::values)) {
+      // Biases alone have no distances.
+      if (there(RelativeSpec::content)) return;
+      spec[RelativeSpec::values].there = true;
+      spec[RelativeSpec::values].leading = head_dims();
+    }
+    spec.distances = random_.pick({1, 2, 3, 5, 8, 17, 33, 64});
+    if (xl) spec.distances = std::max<int64_t>(d_.k_len, 1);
+    if (xl || random_.chance(0.4)) {
+      spec.center = xl ? spec.distances - 1 : random_.between(0, spec.distances - 1);
+      if (spec.center == spec.distances / 2) spec.center.reset();
+    }
+    if (random_.chance(xl ? 0.8 : 0.3)) spec.anchor = rapt::Anchor::bottom_right;
+    if (!log) return;
+    // A prime ratio, so that no row begins where rounding decides.
+    spec.exact = random_.pick({2, 3, 4, 8});
+    spec.max_distance = random_.pick({31, 61, 127}) + 1;
   }
 
   const GridPoint& point_;

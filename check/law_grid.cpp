@@ -84,6 +84,11 @@ GridPoint LawGrid::draw_point() {
   for (const int64_t drawn_axis : random_.permutation(static_cast<int64_t>(kAxisCount))) {
     const auto axis = static_cast<size_t>(drawn_axis);
     if (chosen >> axis & 1) continue;
+    if (pairs_missing_ == 0 && kAxes[axis].at_rest > 0 && random_.chance(kAxes[axis].at_rest) &&
+        possible(point, chosen, axis, 0)) {
+      choose(axis, 0);
+      continue;
+    }
     std::vector<size_t> best;
     size_t most = 0;
     for (size_t value = 0; value < kAxes[axis].values.size(); ++value) {

@@ -4,6 +4,7 @@
 #include "check/descriptor.h"
 #include "check/parse_masks.h"
 #include "check/parse_normalizer.h"
+#include "check/parse_relative.h"
 #include "check/parse_scores.h"
 #include "check/scanner.h"
 
@@ -95,6 +96,9 @@ class DescriptorParser {
     } else if (name == "score") {
       in_.expect("=");
       d_.scores = parse_scores(in_, d_);
+    } else if (name == "relative") {
+      in_.expect("=");
+      d_.relative = parse_relative(in_, d_);
     } else if (name == "norm") {
       in_.expect("=");
       d_.normalizer = parse_normalizer(in_);
@@ -136,7 +140,8 @@ class DescriptorParser {
       if (has_dtype_ || !is_dtype(name))
         in_.fail(
             "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-            "score, norm, precision, invariant, packed, dropout, weights, map, top_k, entropy, "
+            "score, relative, norm, precision, invariant, packed, dropout, weights, map, top_k, "
+            "entropy, "
             "received, backward, magnitude or seed");
       dtypes();
     }
@@ -241,12 +246,15 @@ class DescriptorParser {
       } else if (in_.next_is_digit() && !has_part) {
         has_part = true;
         d_.excluded_by_bias = in_.real(0, 1, "the part that is -inf, from 0 to 1");
+      } else if (!d_.bias_first && in_.take("before")) {
+        d_.bias_first = true;
+        bias_first_at_ = begin;
       } else if (!has_dtype && !in_.next_is('[') && !in_.next_is_digit()) {
         has_dtype = true;
         bias_dtype_at_ = begin;
         d_.bias_dtype = parse_dtype(in_);
       } else {
-        in_.fail("expected dimensions, a part and a dtype, each once");
+        in_.fail("expected dimensions, a part, a dtype and before, each once");
       }
     } while (in_.take(","));
   }
@@ -360,6 +368,14 @@ class DescriptorParser {
       in_.go_back_to(bias_dtype_at_);
       in_.fail("expected the query's dtype, or f32 for bf16 and f16");
     }
+    if (d_.bias_first && d_.scores.empty()) {
+      in_.go_back_to(bias_first_at_);
+      in_.fail("expected no before without a score");
+    }
+    if (d_.backward.two_passes && d_.relative.any()) {
+      in_.go_back_to(backward_at_);
+      in_.fail("expected one pass beside relative");
+    }
     if (d_.backward.f32 && rapt::size_of(d_.dtype) != 2) {
       in_.go_back_to(backward_at_);
       in_.fail("expected f32 for bf16 and f16 alone");
@@ -391,13 +407,16 @@ class DescriptorParser {
     count(d_.value.leading, d_.k_len, d_.value_dim);
     count(d_.leading, d_.q_len, std::max({d_.value_dim, d_.k_len, d_.head_dim}));
     count(d_.leading, d_.k_len, 1);
+    for (const RelativeTable& table : d_.relative.tables)
+      count(table.leading, d_.relative.distances, std::max(d_.head_dim, d_.value_dim));
   }
 
   Scanner in_;
   Descriptor d_;
   std::vector<std::string> seen_;
   bool has_dtype_ = false;
-  size_t inputs_end_ = 0, bias_dtype_at_ = 0, layouts_at_ = 0, backward_at_ = 0;
+  size_t inputs_end_ = 0, bias_dtype_at_ = 0, bias_first_at_ = 0, layouts_at_ = 0;
+  size_t backward_at_ = 0;
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 namespace check {
 namespace {
 
-constexpr double kLargest = 1e30;  // of a cap: f32 holds its products
+constexpr double kLargestCap = 1e30;  // of a cap: f32 holds its products
 constexpr int64_t kMostBuckets = 32768;
 
 class ScoreParser {
@@ -27,7 +27,7 @@ class ScoreParser {
     ScoreSpec spec;
     if (name == "softcap") {
       in_.expect("(");
-      spec.cap = in_.real(1e-30, kLargest, "a softcap above 0");
+      spec.cap = in_.real(1e-30, kLargestCap, "a softcap above 0");
       in_.expect(")");
     } else if (name == "head_scale") {
       spec.kind = ScoreSpec::head_scale;

@@ -34,22 +34,25 @@ class Head {
             values_of<Real>(matrix_of(p.key, leading, sizes.leading), sizes.k_len, sizes.head_dim)),
         value_(values_of<Real>(matrix_of(p.value, leading, sizes.leading), sizes.k_len,
                                sizes.value_dim)),
+        relative_(p.relative, p.query.dtype, leading, sizes.leading),
         scale_(p.scale ? static_cast<Real>(*p.scale)
                        : 1 / std::sqrt(static_cast<Real>(sizes.head_dim))) {
     if (p.bias.defined()) bias_ = matrix_of(p.bias, leading, sizes.leading);
     // Only the dtype's own loop rounds as the dtype does; the truth does not.
     rounds_ = std::is_same_v<Real, float>;
+    for (const Real v : value_) value_sizes_.push_back(std::abs(v));
     for (int64_t c = 0; c < sizes.value_dim; ++c) {
       Real sum = 0;
       for (int64_t j = 0; j < sizes.k_len; ++j)
         if (const Real v = value_at(j, c); std::isfinite(v)) sum += std::abs(v);
       value_sum_.push_back(sum);
     }
+    sum_of_values_ = value_sum_;
   }
 
   void attend(int64_t i, Row<Real>& row) {
     row.index = i;
-    row.value = value_;
+    row.value_sizes = value_sizes_;
     row.value_sum = value_sum_;
     row.normalizer = of_length(p_.normalizer, p_.k_len_of ? p_.k_len_of(i) : sizes_.k_len);
     score(i, row);
@@ -65,7 +68,7 @@ class Head {
     weighed_ = std::visit([&](const auto& n) { return n.weigh(std::span<const Real>(score_)); },
                           row.normalizer);
     row.statistic = weighed_.statistic;
-    row.slopes = weighed_.slopes;
+    row.slopes = weighed_.slopes, row.cut = weighed_.cut;
     if (!visible_.empty()) weigh(row);
   }
 
@@ -88,25 +91,24 @@ class Head {
       if (p_.allowed && !p_.allowed(leading_, i, j)) continue;
       const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(i, j)) : 0;
       if (bias == -kInfinity) continue;
-      Real dot = 0, squares = 0;
       const Real* key = &key_[static_cast<size_t>(j * sizes_.head_dim)];
-      for (size_t d = 0; d < query_row_.size(); ++d) {
-        const Real product = query_row_[d] * key[d];
-        dot += product;
-        squares += product * product;
-      }
-      Moving<Real> s = product_of(scale_, dot, std::abs(dot) + std::sqrt(squares), sizes_.head_dim);
-      if (!p_.scores.empty())
-        s = chain_of(p_.scores, s, place_of(p_, sizes_, leading_, i, j)).score;
+      const PairPlace place = place_of(p_, sizes_, leading_, i, j);
+      Moving<Real> s =
+          product_of(scale_, relative_.product(query_row_.data(), key, sizes_.head_dim, place),
+                     sizes_.head_dim);
+      if (p_.bias_first) s = s + Moving<Real>(bias);
+      if (!p_.scores.empty()) s = chain_of(p_.scores, s, place).score;
+      const Real last = p_.bias_first ? 0 : bias;
       visible_.push_back(j);
-      score_.push_back(s.value + bias);
-      row.score_error = std::max(row.score_error, s.value_error + size(bias));
+      score_.push_back(s.value + last);
+      row.score_error = std::max(row.score_error, s.value_error + size(last));
     }
   }
 
-  void weigh(Row<Real>& row) const {
+  void weigh(Row<Real>& row) {
     const bool rounds_weights = rounds_ && p_.rounds_weights && !is_sparse(p_.normalizer);
     Real mean = 0;
+    if (relative_.has(RelativeSpec::values)) value_sum_ = sum_of_values_;
     for (size_t x = 0; x < visible_.size(); ++x) {
       const Real power = weighed_.powers[x], weight = power / weighed_.divisor;
       const auto j = static_cast<size_t>(visible_[x]);
@@ -127,6 +129,7 @@ class Head {
         row.output[static_cast<size_t>(c)] += factor * v;
         row.output_squares[static_cast<size_t>(c)] += kept * v * (kept * v);
       }
+      if (relative_.has(RelativeSpec::values)) add_value_row(visible_[x], factor, kept, row);
     }
     row.score_mean = std::abs(mean);
     for (Real& square : row.output_squares) square = std::sqrt(square);
@@ -136,15 +139,33 @@ class Head {
     }
   }
 
+  // What the pair's row of value_rows adds to the output, and to the sizes of what is added.
+  void add_value_row(int64_t j, Real factor, Real kept, Row<Real>& row) {
+    const Real* added = relative_.row(
+        RelativeSpec::values, p_.relative.row(place_of(p_, sizes_, leading_, row.index, j)));
+    for (int64_t c = 0; c < sizes_.value_dim; ++c) {
+      const auto at = static_cast<size_t>(c);
+      const Real v = added[c];
+      row.output[at] += factor * v;
+      row.output_squares[at] += kept * v * (kept * v);
+      value_sizes_[static_cast<size_t>(j * sizes_.value_dim + c)] =
+          std::abs(value_at(j, c)) + std::abs(v);
+      if (std::isfinite(v)) value_sum_[at] += std::abs(v);
+    }
+  }
+
   const Problem& p_;
   const Sizes& sizes_;
   int64_t flat_;  // the head's index in the leading dimensions
   const Index& leading_;
   Matrix query_, bias_;            // [q_len, head_dim], [q_len, k_len]
   std::vector<Real> key_, value_;  // [k_len, head_dim], [k_len, value_dim]
+  RelativeRows<Real> relative_;
   Real scale_;
   bool rounds_ = false;
-  std::vector<Real> value_sum_;  // [value_dim]
+  std::vector<Real> sum_of_values_;  // [value_dim]: sum_j |value|
+  // Of the current row, or of the head where there are no value_rows:
+  std::vector<Real> value_sizes_, value_sum_;  // [k_len, value_dim], [value_dim]
   // Of the current row:
   std::vector<Real> query_row_;  // [head_dim]
   std::vector<int64_t> visible_;

@@ -3,6 +3,9 @@
 //
 //   score(i, j)  = f(scale * sum_d query[i, d] key[j, d]) + bias[i, j]
 //                  f: the scores of the list, one after the other (score_spec.h)
+//               or f(scale * sum_d query[i, d] key[j, d] + bias[i, j]), if the bias comes first
+//                  Relative positions add products to the sum over d, and rows to the values
+//                  (relative_rows.h)
 //   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')         over the keys that i may see
 //   lse(i)       = ln sum_j e^score(i, j)
 //   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
@@ -30,6 +33,7 @@
 
 #include "check/captures.h"
 #include "check/reference_normalizer.h"
+#include "check/relative_rows.h"
 #include "check/score_spec.h"
 #include "rapt/tensor.h"
 
@@ -49,6 +53,8 @@ struct Problem {
   std::optional<double> scale;
   Allowed allowed;  // empty: all
   std::vector<ScoreSpec> scores = {};
+  bool bias_first = false;  // is the bias added before the scores of the list?
+  RelativeSpec relative = {};
   Placed placed = {};
   Normalizer normalizer = {};
   // The keys of the sequence that query i belongs to; empty: k_len.
@@ -83,20 +89,22 @@ struct Row {
   Normalizer normalizer;      // for the keys of its sequence
   Real statistic = 0;         // of the normaliser: lse
   Real slopes = 0;            // of a sparse normaliser: sum_j u_j
+  Real cut = 0;               // likewise: the least score that has a weight
   Real entropy = 0;
   std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (kept weight value)^2)
   double score_error = 0;            // max_j of what the score may be off, in units of e (moving.h)
   Real score_mean = 0;               // |sum_j weight score|
-  std::span<const Real> value;       // [k_len, value_dim]
-  std::span<const Real> value_sum;   // [value_dim]: sum_j |value|, over the finite ones
+  // What a weight meets: |value|, or |value| + |value_rows|.
+  std::span<const Real> value_sizes;  // [k_len, value_dim], where the pair is allowed
+  std::span<const Real> value_sum;    // [value_dim]: the sum over all keys, of the finite ones
 };
 
-// A scaled product as a kernel has it, with its error (tolerance.h): of the scale, and of a sum
-// over head_dim in any order. `terms`: |query . key| + sqrt(sum_d (query key)^2).
+// A scaled product as a kernel has it, with its error (tolerance.h): of the scale, and of sums
+// over head_dim in any order.
 template <class Real>
-Moving<Real> product_of(Real scale, Real dot, Real terms, int64_t head_dim) {
+Moving<Real> product_of(Real scale, const PairProduct<Real>& pair, int64_t head_dim) {
   const double grows = 1 + std::sqrt(static_cast<double>(head_dim)) / 4;
-  return {scale * dot, 0, size(scale * terms) * grows, 0};
+  return {scale * pair.sum, 0, size(scale * pair.terms) * grows + size(scale * pair.added), 0};
 }
 
 // The pair's place: that of the problem.

@@ -38,12 +38,6 @@ struct EntmaxFamily {
   bool operator==(const EntmaxFamily&) const = default;
 
   template <class T>
-  T d_number(const T&, const T&) const {
-    return T(0);
-  }
-  double d_number_error(double, double, double, const Off&) const { return 0; }
-
-  template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
     using Real = decltype(value_of(T()));
     Weighed<T> row;
@@ -83,7 +77,7 @@ struct EntmaxFamily {
     return row;
   }
   template <class T>
-  T weight(const T& score, const T& statistic) const {
+  T weight(const T& score, const T& statistic, decltype(value_of(T()))) const {
     return power(number<T>(steepness()) * score - statistic);
   }
   template <class T>
@@ -101,6 +95,31 @@ struct EntmaxFamily {
   T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
     const T u = slope(weight);
     return value_of(u) == 0 ? T(0) : u * (d_weight - delta);
+  }
+
+  // Of alpha: Correia, Niculae & Martins 2019, arXiv:1909.00015, proposition 1, and with it
+  //   d tau / d alpha = (tau + sum_j (p_j - (alpha - 1) p_j ln p_j) / sum u) / (alpha - 1)
+  template <class T>
+  T d_number(const RowToPassBack<T>& row, const T& statistic, const T&) const {
+    using std::log;
+    if (row.weights.empty()) return T(0);
+    T slopes(0), entropy(0);
+    for (const T& p : row.weights) {
+      slopes = slopes + slope(p);
+      if (value_of(p) > 0) entropy = entropy - p * log(p);
+    }
+    const T steep = number<T>(steepness()), by_steep = inverse(steep), by_slopes = inverse(slopes);
+    T sum(0), total(0);
+    for (size_t x = 0; x < row.weights.size(); ++x) {
+      const T& p = row.weights[x];
+      if (value_of(p) == 0) continue;
+      const T mean = slope(p) * by_slopes, own = -(p * log(p));
+      sum = sum + row.d_weights[x] *
+                      ((p - mean) * by_steep * by_steep + (own - mean * entropy) * by_steep);
+      total = total + p;
+    }
+    const T d_tau = (statistic + (total + steep * entropy) * by_slopes) * by_steep;
+    return sum + row.d_statistic * d_tau;
   }
 
   double weight_error(double score, double weight, double statistic, const Off& off) const {
@@ -144,6 +163,38 @@ struct EntmaxFamily {
     return (error + 2 * off.epsilon * std::abs(steepness() * row.d_statistic)) / least +
            2 * off.epsilon * std::abs(delta);
   }
+  // The library has sum_j c_j (dP_j - delta) + d_tau (tau + 1) / (alpha - 1), with c of the weight,
+  //   c(p) = p^(2 - alpha) (d - 1 - d ln d) / (alpha - 1)^2,   d = p^(alpha - 1)
+  // With x = -ln d, c'(p) = ((2 - alpha) (1 - e^x) + x) / (alpha - 1)^2, whose largest values on an
+  // interval are at its ends and where e^x = 1 / (2 - alpha); and |c| is at most u / (alpha - 1)^2.
+  // Of itself c is off by the (3 + 2 |ln u|) e of the slope, by 2 e d |ln d| of the logarithm and
+  // its product, by e of each difference, and by e of the last products.
+  double d_number_error(const RowToPassBack<double>& row, const RowErrors& of, double statistic,
+                        double delta, double delta_error, const Off& off) const {
+    if (row.weights.empty()) return 0;
+    const double steep = steepness(), square = steep * steep;
+    double error = 0, sum = 0, squares = 0;
+    for (size_t x = 0; x < row.weights.size(); ++x) {
+      const double weight = row.weights[x], most = weight + of.weights[x];
+      if (most == 0) continue;
+      const double u = slope(most), d = std::pow(weight, steep),
+                   x_d = weight > 0 ? -std::log(d) : 0;
+      const double c = weight > 0 ? slope(weight) * (d - 1 + d * x_d) / square : 0;
+      const double own = u * (2 * d * x_d + std::abs(1 - d) + std::abs(d - 1 + d * x_d)) / square +
+                         (5 + 2 * std::abs(std::log(u))) * std::abs(c);
+      const double moved = std::min(bend(weight, of.weights[x]) * of.weights[x], u / square);
+      const double difference = std::abs(row.d_weights[x] - delta);
+      error +=
+          (moved + off.epsilon * own) * difference + std::abs(c) * (of.d_weights[x] + delta_error);
+      const double term = std::abs(c) * (std::abs(row.d_weights[x]) + std::abs(delta));
+      sum += term, squares += term * term;
+    }
+    const double n = static_cast<double>(row.weights.size());
+    error += off.epsilon * ((0.5 + std::sqrt(n) / 4) * (sum + std::sqrt(squares)) + 2 * sum);
+    return error +
+           std::abs(row.d_statistic) / steep *
+               (statistic_error(statistic, off) + 3 * off.epsilon * (1 + std::abs(statistic)));
+  }
 
  private:
   static constexpr int kMostSteps = 200;
@@ -169,6 +220,19 @@ struct EntmaxFamily {
   T slope(const T& weight) const {
     if (value_of(weight) <= 0) return T(0);
     return alpha() == 2 ? T(1) : raised(weight, 2 - alpha());
+  }
+
+  // The largest |c'(p)| of weights from p - error to p + error.
+  double bend(double weight, double error) const {
+    const double steep = steepness();
+    const auto at = [&](double x) {
+      return std::abs((2 - alpha()) * (1 - std::exp(x)) + x) / (steep * steep);
+    };
+    const double least = weight - error;
+    if (least <= 0) return std::numeric_limits<double>::infinity();
+    const double most =
+        std::max(at(-steep * std::log(least)), at(-steep * std::log(weight + error)));
+    return alpha() < 2 ? std::max(most, at(-std::log(2 - alpha()))) : most;
   }
 
   double error_of_power(double score, double weight, double statistic, double of_d,
@@ -200,11 +264,12 @@ struct Entmax15Reference : EntmaxFamily<Entmax15Reference> {
 
 struct EntmaxReference : EntmaxFamily<EntmaxReference> {
   static constexpr std::string_view kName = "entmax";
-  std::optional<double> alpha = {};
-  static constexpr std::array<NormalizerParameter<EntmaxReference>, 1> kParameters = {
-      {{"alpha", &EntmaxReference::alpha, 1.01, 2, false}}};
+  std::optional<double> alpha = {}, alphas = {};  // of all heads, or of each: one of them
+  static constexpr std::array<NormalizerParameter<EntmaxReference>, 2> kParameters = {
+      {{"alpha", &EntmaxReference::alpha, 1.01, 2, false},
+       {"alphas", &EntmaxReference::alphas, 1.01, 2, false}}};
   bool operator==(const EntmaxReference&) const = default;
-  double alpha_of() const { return alpha.value_or(1.5); }
+  double alpha_of() const { return alphas.value_or(alpha.value_or(1.5)); }
   EntmaxReference of_length(int64_t) const { return *this; }
 };
 

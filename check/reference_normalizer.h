@@ -11,11 +11,12 @@
 //   of_length(n)         the same for rows over n keys, seen or not: what parameters that were not
 //                        given are there
 //   weigh(scores)        of the keys that a query sees, maybe none: see Weighed
-//   weight(score, statistic)   the weight of one key again, as the backward pass makes it
+//   weight(score, statistic, cut)   the weight of one key again, as the backward pass makes it
 //   delta(row)           what d_score() subtracts: see RowToPassBack
 //   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
 //
-//   d_number(statistic, delta)   what a row gives to the gradient of the parameter, if it has one
+//   d_number(row, statistic, delta)   what a row gives to the gradient of the parameter, if it has
+//   one
 //
 // over numbers T: a Real (float, double, long double), or one that knows how it moves (moving.h),
 // which has exp(), log(), inverse(), value_of(), positive_part() and is_positive(), too. And how
@@ -26,7 +27,8 @@
 //   weight_error_again(score, weight, statistic, off)   of weight(): the statistic was stored
 //   delta_error(row, delta, errors of the row, off)
 //   d_score_error(score, weight, difference, of, off)   difference = d_weight - delta
-//   d_number_error(statistic, delta, error of delta, off)
+//   d_number_error(row, errors of the row, statistic, delta, error of delta, off)
+//   doubt(scores, statistic, off)   if there is a cut: see Off
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -39,10 +41,11 @@
 
 namespace check {
 
-// How far every score may be off, and one operation of the dtype, relative to its result; and what
-// weigh() says of the row.
+// How far every score may be off, and one operation of the dtype, relative to its result; what
+// weigh() says of the row; and the share of the sum of its weights that may come or go as scores
+// pass the cut.
 struct Off {
-  double score, epsilon, slopes = 0;
+  double score, epsilon, slopes = 0, cut = 0, doubt = 0;
 };
 
 // What delta() is made of: of the keys that a query sees, and of the row.
@@ -75,6 +78,7 @@ struct Weighed {
   std::vector<T> powers;
   T divisor = T(1), statistic = T(0);
   decltype(value_of(T())) slopes = 0;  // of sparse normalisers: sum_j u_j
+  decltype(value_of(T())) cut = 0;     // the least score that has a weight, where that is needed
 };
 
 // A parameter of the normaliser N: a number in [least, most].
@@ -105,19 +109,33 @@ Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
 #include "check/reference_relu.h"
 #include "check/reference_sigmoid.h"
 #include "check/reference_softmax.h"
+#include "check/reference_top_k.h"
 
 namespace check {
 
-using Normalizer =
-    std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference, ReluReference,
-                 SoftmaxWithSinkReference, SparsemaxReference, Entmax15Reference, EntmaxReference>;
+using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference,
+                                ReluReference, SoftmaxWithSinkReference, SparsemaxReference,
+                                Entmax15Reference, EntmaxReference, TopKSoftmaxReference>;
 
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);
 }
 // Does a parameter have a gradient?
 inline bool has_gradient(const Normalizer& normalizer) {
-  return std::holds_alternative<SoftmaxWithSinkReference>(normalizer);
+  const auto* entmax = std::get_if<EntmaxReference>(&normalizer);
+  return std::holds_alternative<SoftmaxWithSinkReference>(normalizer) ||
+         (entmax && (entmax->alpha || entmax->alphas));
+}
+// What weigh() says of a row, and what follows from it, for its errors; `scores` that are seen.
+inline Off off_of_row(const Normalizer& normalizer, std::span<const double> scores,
+                      double statistic, Off off) {
+  std::visit(
+      [&](const auto& n) {
+        if constexpr (requires { n.doubt(scores, statistic, off); })
+          off.doubt = n.doubt(scores, statistic, off);
+      },
+      normalizer);
+  return off;
 }
 inline bool is_sparse(const Normalizer& normalizer) {
   return std::visit([](const auto& n) { return n.kSparse; }, normalizer);

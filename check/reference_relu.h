@@ -29,10 +29,13 @@ struct ReluReference {
   }
 
   template <class T>
-  T d_number(const T&, const T&) const {
+  T d_number(const RowToPassBack<T>&, const T&, const T&) const {
     return T(0);
   }
-  double d_number_error(double, double, double, const Off&) const { return 0; }
+  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double, double, double,
+                        const Off&) const {
+    return 0;
+  }
 
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
@@ -45,7 +48,7 @@ struct ReluReference {
     return row;
   }
   template <class T>
-  T weight(const T& score, const T&) const {
+  T weight(const T& score, const T&, decltype(value_of(T()))) const {
     const T part = positive_part(score);
     return (*power == 1 ? part : part * part) * inverse(number<T>(*divisor));
   }

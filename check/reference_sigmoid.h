@@ -26,19 +26,22 @@ struct SigmoidReference {
   }
 
   template <class T>
-  T d_number(const T&, const T&) const {
+  T d_number(const RowToPassBack<T>&, const T&, const T&) const {
     return T(0);
   }
-  double d_number_error(double, double, double, const Off&) const { return 0; }
+  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double, double, double,
+                        const Off&) const {
+    return 0;
+  }
 
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
     Weighed<T> row;
-    for (const T& score : scores) row.powers.push_back(weight(score, row.statistic));
+    for (const T& score : scores) row.powers.push_back(weight(score, row.statistic, row.cut));
     return row;
   }
   template <class T>
-  T weight(const T& score, const T&) const {
+  T weight(const T& score, const T&, decltype(value_of(T()))) const {
     return sigmoid(argument(score));
   }
   template <class T>

@@ -25,10 +25,13 @@ struct SoftmaxFamily {
 
   // No parameter has a gradient.
   template <class T>
-  T d_number(const T&, const T&) const {
+  T d_number(const RowToPassBack<T>&, const T&, const T&) const {
     return T(0);
   }
-  double d_number_error(double, double, double, const Off&) const { return 0; }
+  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double, double, double,
+                        const Off&) const {
+    return 0;
+  }
 
   Self of_length(int64_t) const { return self(); }
 
@@ -52,7 +55,7 @@ struct SoftmaxFamily {
     return row;
   }
   template <class T>
-  T weight(const T& score, const T& statistic) const {
+  T weight(const T& score, const T& statistic, decltype(value_of(T()))) const {
     using std::exp;
     return exp(score - statistic);
   }
@@ -117,16 +120,17 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
     return SoftmaxFamily::weight_error_again(score, weight, statistic, with_sink(off));
   }
   Off with_sink(const Off& off) const {
-    return {off.score + std::abs(null_score()) * off.epsilon, off.epsilon};
+    return {.score = off.score + std::abs(null_score()) * off.epsilon, .epsilon = off.epsilon};
   }
 
   // What a row gives to the gradient of the sink: - p delta, with p the sink's weight.
   template <class T>
-  T d_number(const T& statistic, const T& delta) const {
+  T d_number(const RowToPassBack<T>&, const T& statistic, const T& delta) const {
     using std::exp;
     return -(exp(T(static_cast<decltype(value_of(T()))>(null_score())) - statistic) * delta);
   }
-  double d_number_error(double statistic, double delta, double delta_error, const Off& off) const {
+  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double statistic,
+                        double delta, double delta_error, const Off& off) const {
     const double away = std::abs(null_score() - statistic), weight = std::exp(-away);
     const double relative = statistic_error(statistic, off) + (2 + away) * off.epsilon;
     return weight * (relative * std::abs(delta) + delta_error);

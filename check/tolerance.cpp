@@ -132,9 +132,14 @@ class Floors {
 
   void add(const Row<Wide>& row, Collector<Wide>& truth) {
     const double terms = row.score_error;
-    const Off off{terms * kEpsilon, kEpsilon, static_cast<double>(row.slopes)};
     const int64_t flat = row.head * sizes_.q_len + row.index;
     const auto statistic = static_cast<double>(row.statistic);
+    seen_scores_.clear();
+    for (size_t j = 0; j < row.scores.size(); ++j)
+      if (row.seen[j]) seen_scores_.push_back(static_cast<double>(row.scores[j]));
+    const Off off = off_of_row(row.normalizer, seen_scores_, statistic,
+                               {terms * kEpsilon, kEpsilon, static_cast<double>(row.slopes),
+                                static_cast<double>(row.cut)});
     into_.lse.floor.push_back(std::visit(
         [&](const auto& n) {
           find_errors(n, row, off);
@@ -189,7 +194,7 @@ class Floors {
   void find_errors(const N& normalizer, const Row<Wide>& row, const Off& off) {
     errors_.assign(row.weights.size(), 0);
     output_errors_.assign(row.output.size(), 0);
-    const Wide* value = row.value.data();
+    const Wide* value = row.value_sizes.data();
     for (size_t j = 0; j < errors_.size(); ++j, value += row.output.size()) {
       if (!row.seen[j]) continue;
       const auto weight = static_cast<double>(row.weights[j]);
@@ -198,7 +203,7 @@ class Floors {
       const auto kept = static_cast<double>(row.kept[j]);
       const double error = kept * (errors_[j] + dropout_roundings_ * weight);
       for (size_t c = 0; c < row.output.size(); ++c)
-        output_errors_[c] += error * static_cast<double>(std::abs(value[c]));
+        output_errors_[c] += error * static_cast<double>(value[c]);
     }
   }
 
@@ -228,7 +233,7 @@ class Floors {
   Expectations& into_;
   double weight_roundoff_ = 0, output_roundoff_ = 0, output_denormal_ = 0;
   double kept_factor_ = 1, dropout_roundings_ = 0;
-  std::vector<double> errors_, output_errors_;  // [k_len], [value_dim]
+  std::vector<double> errors_, output_errors_, seen_scores_;  // [k_len], [value_dim], [seen keys]
 };
 
 // Only the whole rows of `heads` heads, [heads, width], of all of them.

@@ -75,9 +75,12 @@ TensorOutputs open_outputs(const AttendArguments& a) {
   }
   if (!a.stats_file.empty()) {
     const TensorPlace place = place_of("--stats", a.stats_file);
-    if (!place.name.empty())
-      throw usage_error("--stats: its tensors have names of their own, got '" + a.stats_file + "'");
     for (const char* const what : kStatsTensors) outputs.add(what, "--stats", place);
+  }
+  if (!a.grad_relative.empty()) {
+    const TensorPlace place = place_of("--grad-relative", a.grad_relative);
+    for (const std::string& what : relative_names(a.relative))
+      outputs.add(what, "--grad-relative", place);
   }
   return outputs;
 }
@@ -146,6 +149,7 @@ Gradients differentiate(const Problem& problem, const GradientPlan& plan,
   gradients.key = result.d_key.view();
   gradients.value = result.d_value.view();
   gradients.bias = result.d_bias.view();
+  gradients.relative = relative_gradients(result);
   gradients.numbers = number_gradients(problem, result);
   return result;
 }
@@ -173,7 +177,9 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
   report.normalizer = problem.options.normalizer.declaration->name;
   if (options.cosine) report.cosine = options.cosine->epsilon;
   if (a.has_rotary) report.rotary = a.rotary.empty() ? "rotary" : "rotary(" + a.rotary + ")";
+  if (!a.relative.empty()) report.relative = "relative(" + a.relative + ")";
   report.bias = problem.bias_file;
+  report.bias_order = options.bias_order;
   report.packed = options.packed.defined();
   report.invariant = options.invariant;
   report.dropout = options.dropout;
@@ -259,6 +265,7 @@ void run_attend(const AttendArguments& a) {
   outputs->set("grad-key", gradients.d_key.view());
   outputs->set("grad-value", gradients.d_value.view());
   outputs->set("grad-bias", gradients.d_bias.view());
+  for (const auto& [name, gradient] : relative_gradients(gradients)) outputs->set(name, gradient);
   // All is written before any file appears under its name.
   outputs->write();
   if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "attend_gradients.h"
+#include "bias_order.h"
 #include "choices.h"
 #include "failure.h"
 #include "rapt/catalogue.h"
@@ -31,10 +32,19 @@ void check_outputs(const AttendArguments& a) {
       if (same_file(path, picture)) throw usage_error("'" + path + "' is named as two outputs");
     names.push_back(path);
   }
-  if (!a.stats_file.empty()) {
-    const std::string path = place_of("--stats", a.stats_file).path;
+  for (const auto& [option, file] :
+       {std::pair("--stats", &a.stats_file), std::pair("--grad-relative", &a.grad_relative)}) {
+    if (file->empty()) continue;
+    const TensorPlace place = place_of(option, *file);
+    if (!place.many())
+      throw usage_error(fmt::format(
+          "{}: several tensors go into a .npz or .safetensors file, got '{}'", option, *file));
+    if (!place.name.empty())
+      throw usage_error(
+          fmt::format("{}: its tensors have names of their own, got '{}'", option, *file));
     for (const std::string& picture : a.picture.targets)
-      if (same_file(path, picture)) throw usage_error("'" + path + "' is named as two outputs");
+      if (same_file(place.path, picture))
+        throw usage_error("'" + place.path + "' is named as two outputs");
   }
   for (size_t i = 0; i < a.picture.targets.size(); ++i)
     for (size_t j = 0; j < i; ++j)
@@ -70,12 +80,9 @@ void check_together(const AttendArguments& a) {
   if (a.packed.empty() && !a.packed_keys.empty()) {
     throw usage_error("--packed-keys needs --packed, where the queries of each sequence start");
   }
+  (void)bias_order_from(a.bias_order, !a.softcap.empty() || !a.scores.empty());
   if (!a.has_rotary && !a.query_start.empty()) throw usage_error("--query-start needs --rotary");
   if (a.dropout.empty() && !a.seed.empty()) throw usage_error("--seed needs --dropout");
-  if (!a.stats_file.empty() && !place_of("--stats", a.stats_file).many()) {
-    throw usage_error("--stats: several tensors go into a .npz or .safetensors file, got '" +
-                      a.stats_file + "'");
-  }
   check_gradient_options(a);
   (void)progress_style(a.progress);
   if (a.precision != "auto" && a.precision != "fma") {
@@ -135,10 +142,11 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, file:M.npy (true = may "
        "attend); \"causal|prefix(8)\", with ! & | and parentheses; repeatable, combined by 'and'");
   text("--bias", a.bias, "F", "Attention", "added to the scaled scores; -inf excludes");
+  text("--bias-order", a.bias_order, "NAME", "Attention", kBiasOrderDoc);
   text("--scale", a.scale, "X", "Attention",
        "of the dot products (default 1/sqrt(d); 5 times the heads for --text)");
   text("--softcap", a.softcap, "X", "Attention",
-       "keep scores within +-X by X tanh(score / X), before bias and masks");
+       "keep scores within +-X by X tanh(score / X), before masks and, by default, the bias");
   many("--score", a.scores, "SPEC", "Attention",
        "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
        "t5_bias:F.npy, log_n (repeatable)");
@@ -156,6 +164,10 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
       ->type_name("[EPSILON]")
       ->expected(0, 1)
       ->group("Attention");
+  text("--relative", a.relative, "SPEC", "Attention",
+       "rows for each distance of a key, within the products: key_rows=F.npy, query_rows=F, "
+       "value_rows=F, content_bias=F, position_bias=F, center=4, ... (rapt list products), joined "
+       "by commas");
   text("--query-start", a.query_start, "N", "Attention",
        "the position of the first query for --rotary (default 0)");
   text("--packed", a.packed, "F", "Attention",
@@ -219,6 +231,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--grad-value", a.grad_value, "F", "Gradients", "gradient of the value, of its shape");
   text("--grad-bias,--grad-mask", a.grad_bias, "F", "Gradients",
        "gradient of the bias, of its shape");
+  text("--grad-relative", a.grad_relative, "F", "Gradients",
+       "gradients of the tensors of --relative, by their names, into F.npz or F.safetensors");
   add_npy_v2_option(app, a.npy_v2);
   add_picture_options(app, a.picture);
   text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");
@@ -236,6 +250,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   offer(app.get_option("--score"), score_words());
   offer(app.get_option("--normalizer"), normalizer_words());
   offer(app.get_option("--precision"), {"auto", "fma"});
+  offer(app.get_option("--bias-order"), bias_order_words());
   add_unbuilt(app, kUnbuilt);
   app.footer(
       "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512 names the highest\n"

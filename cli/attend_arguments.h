@@ -11,17 +11,18 @@ namespace rapt::cli {
 
 struct AttendArguments {
   std::string query, key, value, text, dim, heads;
-  std::string bias, scale, dtype, normalizer = "softmax", memory_limit;
+  std::string bias, bias_order, scale, dtype, normalizer = "softmax", memory_limit;
   std::string rotary, query_start;  // the parameters of the embedding, the first position
   std::string cosine;               // epsilon
   bool has_rotary = false, has_cosine = false;
+  std::string relative;  // the parameters of relative positions
   std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys, dropout,
                                      seed;
   std::vector<std::string> masks, scores;
   std::string output, lse, weights, weights_rows, weights_pool, head;
   std::string stats_file, progress = "auto";
   std::string top_k, top_keys, top_weights, entropy, received;
-  std::string grad_output, grad_lse, grad_query, grad_key, grad_value, grad_bias;
+  std::string grad_output, grad_lse, grad_query, grad_key, grad_value, grad_bias, grad_relative;
   std::vector<std::string> weights_heads;
   std::string npy_v2;
   PictureArguments picture;

@@ -64,7 +64,7 @@ std::vector<Learned> learned_by_normalizer(const Problem& problem) {
   return all;
 }
 
-int64_t count_of(const std::vector<Learned>& all) {
+int64_t numbers_of(const std::vector<Learned>& all) {
   int64_t count = 0;
   for (const Learned& one : all) count += one.count;
   return count;
@@ -78,8 +78,12 @@ int64_t result_bytes(const BackwardRequest& request, const Problem& problem) {
   if (request.key) bytes += bytes_of(in.key, dtype);
   if (request.value) bytes += bytes_of(in.value, dtype);
   if (request.bias) bytes += bytes_of(problem.bias.view(), wide(dtype));
-  return bytes + size_of(DType::f64) * (1 + count_of(learned_by_scores(problem)) +
-                                        count_of(learned_by_normalizer(problem)));
+  if (request.relative)
+    for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
+      if (parameter.type == ParameterType::tensor)
+        bytes += bytes_of(parameter.get(&problem.options.relative).tensor, wide(dtype));
+  return bytes + size_of(DType::f64) * (1 + numbers_of(learned_by_scores(problem)) +
+                                        numbers_of(learned_by_normalizer(problem)));
 }
 
 }  // namespace
@@ -88,17 +92,27 @@ void check_gradient_options(const AttendArguments& a) {
   const struct {
     const char* option;
     const std::string& file;
-  } others[] = {{"--grad-lse", a.grad_lse},
-                {"--grad-query", a.grad_query},
-                {"--grad-key", a.grad_key},
-                {"--grad-value", a.grad_value},
-                {"--grad-bias", a.grad_bias}};
+  } others[] = {{"--grad-lse", a.grad_lse},   {"--grad-query", a.grad_query},
+                {"--grad-key", a.grad_key},   {"--grad-value", a.grad_value},
+                {"--grad-bias", a.grad_bias}, {"--grad-relative", a.grad_relative}};
   for (const auto& other : others) {
     if (!other.file.empty() && a.grad_output.empty()) {
       throw usage_error(std::string(other.option) +
                         " needs --grad-output, the gradient of the output");
     }
   }
+  if (!a.grad_relative.empty() && a.relative.empty())
+    throw usage_error("--grad-relative needs --relative, whose tensors have gradients");
+}
+
+std::vector<std::pair<std::string, TensorView>> relative_gradients(const Gradients& g) {
+  std::vector<std::pair<std::string, TensorView>> all;
+  for (const auto& [name, gradient] :
+       {std::pair("key_rows", &g.d_key_rows), std::pair("query_rows", &g.d_query_rows),
+        std::pair("value_rows", &g.d_value_rows), std::pair("content_bias", &g.d_content_bias),
+        std::pair("position_bias", &g.d_position_bias)})
+    if (gradient->defined()) all.emplace_back(name, gradient->view());
+  return all;
 }
 
 std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Problem& problem,
@@ -111,9 +125,10 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Probl
   request.key = !a.grad_key.empty();
   request.value = !a.grad_value.empty();
   request.bias = !a.grad_bias.empty();
+  request.relative = !a.grad_relative.empty();
   request.scale = true;
-  request.score_parameters = count_of(learned_by_scores(problem)) > 0;
-  request.normalizer_parameters = count_of(learned_by_normalizer(problem)) > 0;
+  request.score_parameters = numbers_of(learned_by_scores(problem)) > 0;
+  request.normalizer_parameters = numbers_of(learned_by_normalizer(problem)) > 0;
   if (request.bias && !problem.options.bias.defined()) {
     throw usage_error("--grad-bias: there is no bias; expected --bias, or a --mask file of floats");
   }
@@ -170,6 +185,8 @@ nlohmann::ordered_json gradients_json(const GradientReport& r) {
   document["key"] = type(r.key);
   document["value"] = type(r.value);
   document["bias"] = type(r.bias);
+  document["relative"] = r.relative.empty() ? Json() : Json::object();
+  for (const auto& [name, gradient] : r.relative) document["relative"][name] = type(gradient);
   document["numbers"] = Json::array();
   for (const NumberGradient& number : r.numbers)
     document["numbers"].push_back(Json{{"of", number.of}, {"value", json_number(number.value)}});

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend_arguments.h"
@@ -31,6 +32,7 @@ struct NumberGradient {
 struct GradientReport {
   bool computed = false;               // false: --plan, and all but the bytes is absent
   TensorView query, key, value, bias;  // absent if not asked for
+  std::vector<std::pair<std::string, TensorView>> relative;  // of --relative, if asked for
   std::vector<NumberGradient> numbers;
   double wall_seconds = 0, cpu_seconds = 0;
   int64_t result_bytes = 0, workspace_bytes = 0;
@@ -50,6 +52,9 @@ Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Co
 
 // `numbers` of a report: the scale's, then those of the scores.
 std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients);
+
+// Those of the tensors of --relative, by their names, in the order of the declaration.
+std::vector<std::pair<std::string, TensorView>> relative_gradients(const Gradients& gradients);
 
 nlohmann::ordered_json gradients_json(const GradientReport& report);  // docs/json.md
 

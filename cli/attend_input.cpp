@@ -43,7 +43,7 @@ TextShape text_shape(const AttendArguments& arguments) {
 
 // Words as rows; their numbers are dealt to the heads in contiguous parts, as multi-head attention
 // does: [words, dim] seen as [heads, words, dim / heads], without a copy.
-TensorView split_heads(const TensorView& features, int64_t heads) {
+TensorView heads_side_by_side(const TensorView& features, int64_t heads) {
   if (heads == 1) return features;
   const int64_t words = features.shape[0], dim = features.shape[1];
   const int64_t shape[] = {heads, words, dim / heads};
@@ -75,7 +75,7 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
               fmt::format("the features of {} words", words));
   inputs.query_memory = owned(text_features(inputs.words, dim));
   convert_input("--text", inputs.query_memory, dtype, budget);
-  inputs.query = inputs.key = inputs.value = split_heads(inputs.query_memory.view(), heads);
+  inputs.query = inputs.key = inputs.value = heads_side_by_side(inputs.query_memory.view(), heads);
   // A head has its share of the squared length of a row, which is about 1.
   inputs.scale = kTextScale * static_cast<double>(heads);
 }

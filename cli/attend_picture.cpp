@@ -53,6 +53,7 @@ std::string title_of(const Problem& problem, const CapturePlan& plan) {
   for (size_t i = 0; i < specs.size(); ++i) title += (i ? " and " : ", ") + specs[i];
   if (problem.options.cosine) title += ", cosine";
   if (problem.options.rotary.embedding) title += ", rotary";
+  if (problem.options.relative.any()) title += ", relative";
   for (const std::string& score : problem.scores.specs) title += ", " + score;
   if (problem.normalizer_spec != "softmax") title += ", " + problem.normalizer_spec;
   if (map.rows < problem.q_len || map.columns < problem.k_len) {

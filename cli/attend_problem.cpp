@@ -3,6 +3,7 @@
 #include "attend_problem.h"
 
 #include "arguments.h"
+#include "bias_order.h"
 #include "conversion.h"
 #include "failure.h"
 #include "interrupt.h"
@@ -41,6 +42,8 @@ void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
   const TensorView& bias = problem.bias.view();
   const bool as_it_is = bias.defined() && bias.dtype == dtype;
   if (!as_it_is) convert_input("the bias", problem.bias, half ? DType::f32 : dtype, files.budget());
+  require_bias(a.bias_order, problem.bias.view());
+  problem.options.bias_order = bias_order_from(a.bias_order, !problem.options.scores.empty());
 }
 
 // --softcap X is the score softcap(X), and the first one.
@@ -75,6 +78,13 @@ void read_row_changes(const AttendArguments& a, Problem& problem) {
   if (!a.query_start.empty()) {
     problem.options.rotary.query.start = parse_integer("--query-start", a.query_start);
   }
+}
+
+// What is within the products: without files, of which no element is looked at then.
+void read_relative(const AttendArguments& a, TensorInput* files, Problem& problem) {
+  if (a.relative.empty()) return;
+  const DType dtype = files != nullptr ? problem.inputs.query.dtype : DType::f32;
+  problem.options.relative = made_relative(a.relative, files, dtype, problem.scores.tensors);
 }
 
 Dropout dropout_from(const AttendArguments& a) {
@@ -118,6 +128,7 @@ void check_problem_options(const AttendArguments& a) {
   read_scores(a, nullptr, without_files);
   read_normalizer(a, nullptr, without_files);
   read_row_changes(a, without_files);
+  read_relative(a, nullptr, without_files);
   check_input_options(a);
   check_masks(a.masks);
 }
@@ -155,6 +166,8 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   check_option(problem, plain, "--output-dtype");
   read_row_changes(a, problem);
   check_option(problem, options, "--rotary");
+  read_relative(a, &files, problem);
+  check_option(problem, options, "--relative");
   options.packed = {problem.query_starts.view(), problem.key_starts.view()};
   check_option(problem, options, a.packed_keys.empty() ? "--packed" : "--packed-keys");
   options.masks = problem.masks.pointers;

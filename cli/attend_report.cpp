@@ -107,10 +107,13 @@ std::string summary_text(const AttendReport& r) {
   if (r.normalizer != Softmax::kDeclaration.name) line("norm", r.normalizer);
   if (r.cosine > 0) line("rows", fmt::format("cosine({:.6g})", r.cosine));
   if (!r.rotary.empty()) line("rows", r.rotary);
+  if (!r.relative.empty()) line("products", r.relative);
   std::string masks;
   for (const std::string& mask : r.masks) masks += (masks.empty() ? "" : " and ") + mask;
   if (!masks.empty()) line("mask", masks);
-  if (!r.bias.empty()) line("bias", r.bias);
+  if (!r.bias.empty()) {
+    line("bias", r.bias + (r.bias_order == BiasOrder::before_scores ? ", before the scores" : ""));
+  }
   if (r.dropout.probability > 0) {
     line("dropout", fmt::format("{:.6g}, seed {}", r.dropout.probability, r.dropout.seed));
   }
@@ -170,9 +173,12 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
   document["masks"] = r.masks;
   document["scores"] = r.scores;
   document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
+  document["bias_order"] =
+      r.bias.empty() ? Json() : Json(kBiasOrderNames[static_cast<int>(r.bias_order)]);
   document["normalizer"] = r.normalizer;
   document["cosine"] = r.cosine > 0 ? Json(r.cosine) : Json();
   document["rotary"] = r.rotary.empty() ? Json() : Json(r.rotary);
+  document["relative"] = r.relative.empty() ? Json() : Json(r.relative);
   document["packed"] = r.packed;
   document["precision"] = r.precision;
   document["invariant"] = r.invariant;

@@ -22,9 +22,11 @@ struct AttendReport {
   std::vector<std::string> masks;
   std::vector<std::string> scores;
   std::string normalizer;
-  double cosine = 0;   // epsilon; 0: rows are not divided by their lengths
-  std::string rotary;  // its spec; empty if there is none
-  std::string bias;    // its file; empty if there is none
+  double cosine = 0;     // epsilon; 0: rows are not divided by their lengths
+  std::string rotary;    // its spec; empty if there is none
+  std::string relative;  // likewise
+  std::string bias;      // its file; empty if there is none
+  BiasOrder bias_order = BiasOrder::after_scores;
   bool packed = false;
   bool invariant = false;
   Dropout dropout;

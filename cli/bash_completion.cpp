@@ -8,7 +8,7 @@ namespace {
 
 // Bash takes a word apart at '=' and ':', so that "--dtype=bf" and "lengths:pad" are three words
 // each: they are put together again, and what bash keeps of them is cut off the answers.
-constexpr const char* kBegin =
+constexpr const char* kBashBegin =
     R"bash(# Bash completion for rapt, written by `rapt completions bash`.
 _rapt() {
   local command='' option options='' words='' files='' value tail kept reply i
@@ -67,7 +67,7 @@ constexpr const char* kEnd = R"bash(
 complete -F _rapt rapt
 )bash";
 
-std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
+std::string bash_quoted(const std::string& text) { return "'" + text + "'"; }
 
 // What a command expects where no option wants a value: its options and its arguments.
 std::string line_of(const CommandUsage& command, const std::string& pattern) {
@@ -80,8 +80,8 @@ std::string line_of(const CommandUsage& command, const std::string& pattern) {
     words.insert(words.end(), argument.choices.begin(), argument.choices.end());
     files |= argument.file;
   }
-  std::string line = "    " + pattern + ")\n      options=" + in_quotes(joined(options)) + "\n";
-  if (!words.empty()) line += "      words=" + in_quotes(joined(words)) + "\n";
+  std::string line = "    " + pattern + ")\n      options=" + bash_quoted(joined(options)) + "\n";
+  if (!words.empty()) line += "      words=" + bash_quoted(joined(words)) + "\n";
   if (files) line += "      files=yes\n";
   return line + "      ;;\n";
 }
@@ -92,13 +92,13 @@ void add_values(std::map<std::string, std::string>& patterns, const CommandUsage
   for (const OptionUsage& option : command.options) {
     if (option.value.empty()) continue;
     std::string answer;
-    if (!option.choices.empty()) answer += "words=" + in_quotes(joined(option.choices)) + " ";
+    if (!option.choices.empty()) answer += "words=" + bash_quoted(joined(option.choices)) + " ";
     if (option.file) answer += "files=yes ";
     // Nobody knows the number that was meant; a name that begins with '-' is no option here.
     if (!option.value_optional()) answer += answer.empty() ? "return 0" : "options=''";
     for (const std::string& name : option.names) {
       std::string& pattern = patterns[answer];
-      pattern += (pattern.empty() ? "" : " | ") + in_quotes(word + " " + name);
+      pattern += (pattern.empty() ? "" : " | ") + bash_quoted(word + " " + name);
     }
   }
 }
@@ -106,7 +106,7 @@ void add_values(std::map<std::string, std::string>& patterns, const CommandUsage
 }  // namespace
 
 std::string bash_completion(const CommandUsage& program) {
-  std::string script = kBegin;
+  std::string script = kBashBegin;
   script += "  case $command in\n" + line_of(program, "''");
   for (const CommandUsage& command : program.commands) script += line_of(command, command.word());
   script += "  esac\n";

@@ -8,8 +8,6 @@
 namespace rapt::cli {
 namespace {
 
-using Json = nlohmann::json;
-
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Failure(Exit::data, "--compare: '" + path + "' " + what,
                 "it must be what 'rapt bench --format json' or jsonl wrote");
@@ -22,27 +20,29 @@ constexpr const char* kSchema = "rapt.bench/1";
 OlderResults::OlderResults(const std::string& path, MemoryBudget& budget) : path_(path) {
   const std::string text = read_text_file("--compare", path, budget);
   // What is done with a document goes as deep as it does, on the stack.
-  const Json::parser_callback_t shallow = [&](int depth, Json::parse_event_t, Json&) {
+  const nlohmann::json::parser_callback_t shallow = [&](int depth, nlohmann::json::parse_event_t,
+                                                        nlohmann::json&) {
     constexpr int kMostDepth = 8;  // a result has 4
     if (depth > kMostDepth) refuse(path, "is not a result of rapt bench: it is nested too deep");
     return true;
   };
   try {
     // One document, or one on each line.
-    std::vector<Json> documents;
-    Json whole = Json::parse(text, shallow, false);
+    std::vector<nlohmann::json> documents;
+    nlohmann::json whole = nlohmann::json::parse(text, shallow, false);
     if (!whole.is_discarded()) {
       documents.push_back(std::move(whole));
     } else {
       for (size_t begin = 0; begin < text.size();) {
         const size_t end = std::min(text.find('\n', begin), text.size());
         if (end > begin)
-          documents.push_back(Json::parse(text.begin() + static_cast<long>(begin),
-                                          text.begin() + static_cast<long>(end), shallow));
+          documents.push_back(nlohmann::json::parse(text.begin() + static_cast<long>(begin),
+                                                    text.begin() + static_cast<long>(end),
+                                                    shallow));
         begin = end + 1;
       }
     }
-    for (const Json& document : documents) {
+    for (const nlohmann::json& document : documents) {
       if (!document.is_object() || !document.contains("schema"))
         refuse(path, "is not a result of rapt bench");
       const std::string schema = document.at("schema");
@@ -53,9 +53,9 @@ OlderResults::OlderResults(const std::string& path, MemoryBudget& budget) : path
         add(document);
         continue;
       }
-      for (const Json& problem : document.at("problems")) add(problem);
+      for (const nlohmann::json& problem : document.at("problems")) add(problem);
     }
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     refuse(path, std::string("is not a result of rapt bench: ") + error.what());
   }
   if (cases_.empty()) refuse(path, "has no problems");

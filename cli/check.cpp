@@ -43,6 +43,9 @@ double bytes_of_gradients(const check::Descriptor& d) {
                   count_of(d.key.leading, d.k_len, d.head_dim) +
                   count_of(d.value.leading, d.k_len, d.value_dim);
   if (d.has_bias) inputs += count_of(d.bias_dims, 1, 1);
+  for (size_t part = 0; part < check::RelativeSpec::kParts; ++part)
+    if (d.relative.tables[part].there)
+      inputs += count_of(d.relative.dims(part, d.head_dim, d.value_dim), 1, 1);
   return 80 * inputs + count_of(d.leading, d.q_len, 1) * count_per_query(d) * 16 +
          3 * 8 * static_cast<double>(d.q_len) * static_cast<double>(d.head_dim);
 }
@@ -148,8 +151,9 @@ Command add_check(CLI::App& root) {
       "  FIELD   f32 f64 bf16 f16 bf16>f32 f16>f32\n"
       "          mask=causal(2)&!(window(4,0,bottom-right)|lengths), also prefix(5), "
       "boolean(0.5),\n"
-      "          documents(3); bias[=[dims],PART_OF_INF,DTYPE]; scale=X; packed=N\n"
+      "          documents(3); bias[=[dims],PART_OF_INF,DTYPE,before]; scale=X; packed=N\n"
       "          score=softcap(30),alibi, also head_scale, log_n(position), t5_bias(8,16)\n"
+      "          relative=keys+queries+values+content+position(33,center=16,log=4..64)\n"
       "          norm=softmax_plus_one, norm=sigmoid(-5), norm=relu(2,divisor=64)\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"

@@ -29,12 +29,8 @@ struct ConvertArguments {
   bool raw = false, lossy = false, compress = false, force = false;
 };
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
-}
-
 bool is_raw(const ConvertArguments& a, const std::string& path) {
-  return a.raw || ends_with(path, ".raw") || ends_with(path, ".bin");
+  return a.raw || path.ends_with(".raw") || path.ends_with(".bin");
 }
 
 // "weights/q.npy" -> "q", for a tensor that has no name of its own.
@@ -101,9 +97,9 @@ LoadedTensor reshaped(const LoadedTensor& tensor, const std::string& where,
 }
 
 // What IN... hold: listed at once, loaded later.
-class Inputs {
+class Sources {
  public:
-  Inputs(const ConvertArguments& a, const std::vector<std::string>& names)
+  Sources(const ConvertArguments& a, const std::vector<std::string>& names)
       : a_(a),
         budget_(parse_memory_limit(a.memory_limit)),
         input_(budget_, parse_npy_v2(a.npy_v2)) {
@@ -185,7 +181,7 @@ void run_convert(const ConvertArguments& a) {
   const TensorPlace place = place_of("OUT", a.files.back(), Endings::any);
   TensorOutputs outputs(a.force ? Overwrite::yes : Overwrite::no, parse_npy_v2(a.npy_v2),
                         a.compress ? Compression::deflated : Compression::stored);
-  Inputs inputs(a, names);
+  Sources inputs(a, names);
   std::vector<Item>& items = inputs.items();
   if (items.size() > 1 && (!place.many() || !place.name.empty())) {
     const std::string one = place.name.empty() ? place.path : place.path + ":" + place.name;

@@ -52,6 +52,9 @@ double bytes_of_inputs(const check::Descriptor& d) {
                  count_of(d.key.leading, d.k_len, d.head_dim) +
                  count_of(d.value.leading, d.k_len, d.value_dim);
   if (d.has_bias) count += count_of(d.bias_dims, 1, 1);
+  for (size_t part = 0; part < check::RelativeSpec::kParts; ++part)
+    if (d.relative.tables[part].there)
+      count += count_of(d.relative.dims(part, d.head_dim, d.value_dim), 1, 1);
   double bytes = count * static_cast<double>(size_of(d.dtype)) * 4;
   for (const check::MaskSpec& mask : d.masks) bytes += bytes_of(mask, d);
   return bytes;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "failure.h"
 #include "tensor_text.h"
 
 namespace rapt::cli {
@@ -21,8 +22,11 @@ bool take(const NormalizerRef& normalizer, check::Normalizer& into) {
       const Argument argument = given.get(normalizer.object);
       double number = static_cast<double>(argument.integer);
       if (given.type == ParameterType::real) number = argument.real;
-      if (given.type == ParameterType::tensor) number = element(argument.tensor, 0);  // one head
-      if (!std::isnan(number)) reference.*parameter.value = number;                   // kNotGiven
+      if (given.type == ParameterType::tensor) {
+        if (!argument.tensor.defined()) continue;
+        number = element(argument.tensor, 0);  // one head
+      }
+      if (!std::isnan(number)) reference.*parameter.value = number;  // kNotGiven
     }
   }
   into = reference;
@@ -48,6 +52,16 @@ Tensor product(const Tensor& a, const Tensor& b) {
     }
   }
   return c;
+}
+
+Tensor broadcast_bias(const Tensor& bias, int64_t q_len, int64_t k_len) {
+  if (bias.rank() != 2)
+    throw Failure(Exit::data, "the bias: expected a matrix, got " + type_text(bias));
+  Tensor wide(DType::f64, {q_len, k_len});
+  for (int64_t i = 0; i < q_len; ++i)
+    for (int64_t j = 0; j < k_len; ++j)
+      at(wide, i, j) = at(bias, bias.dim(0) == 1 ? 0 : i, bias.dim(1) == 1 ? 0 : j);
+  return wide;
 }
 
 Tensor unit_rows(const Tensor& rows, double epsilon) {
@@ -79,7 +93,7 @@ check::Normalizer reference_of(const NormalizerRef& normalizer, int64_t k_len) {
   return check::of_length(reference, k_len);
 }
 
-PlainResult plain_result(const Tensor& scores, const Tensor& value,
+PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor& added,
                          const std::vector<uint8_t>& allowed, const check::Normalizer& normalizer,
                          const Off& off) {
   const int64_t q_len = scores.dim(0), k_len = scores.dim(1), value_dim = value.dim(1);
@@ -98,22 +112,29 @@ PlainResult plain_result(const Tensor& scores, const Tensor& value,
     }
     const check::Weighed<double> row = std::visit(
         [&](const auto& n) { return n.weigh(std::span<const double>(seen)); }, normalizer);
+    const check::Off of_row = check::off_of_row(normalizer, seen, row.statistic,
+                                                {off.score, off.epsilon, row.slopes, row.cut});
     std::fill(errors.begin(), errors.end(), 0);
     for (size_t x = 0; x < keys.size(); ++x) {
       const double weight = row.powers[x] / row.divisor;
       result.weights.values<double>()[begin + keys[x]] = weight;
-      // A product and a sum over the keys on the way to the output; what falls below the smallest
-      // normal number may become 0.
+      // A product and a sum over the keys on the way to the output, and with values that are added
+      // sums over the keys of a distance, too; what falls below the smallest normal number may
+      // become 0.
+      const int64_t sums = added.defined() ? 2 * k_len : k_len;
       const double error =
           std::visit(
-              [&](const auto& n) { return n.weight_error(seen[x], weight, row.statistic, off); },
+              [&](const auto& n) { return n.weight_error(seen[x], weight, row.statistic, of_row); },
               normalizer) +
-          static_cast<double>(k_len + 2) * off.epsilon * weight + std::numeric_limits<float>::min();
+          static_cast<double>(sums + 2) * off.epsilon * weight + std::numeric_limits<float>::min();
       result.tolerance = std::max(result.tolerance, error);
       for (size_t c = 0; c < errors.size(); ++c) {
         const double v = value.values<double>()[keys[x] * errors.size() + c];
-        result.output.values<double>()[static_cast<size_t>(i) * errors.size() + c] += weight * v;
-        errors[c] += error * std::abs(v);
+        const double more =
+            added.defined() ? added.values<double>()[(begin + keys[x]) * errors.size() + c] : 0;
+        result.output.values<double>()[static_cast<size_t>(i) * errors.size() + c] +=
+            weight * (v + more);
+        errors[c] += error * (std::abs(v) + std::abs(more));
       }
     }
     for (const double error : errors) result.tolerance = std::max(result.tolerance, error);

@@ -23,6 +23,9 @@ Tensor product(const Tensor& a, const Tensor& b);  // f64 [m, n] [n, p] -> [m, p
 // Rows of f64 [m, n] divided by their lengths, or by epsilon where that is more.
 Tensor unit_rows(const Tensor& rows, double epsilon);
 
+// A bias of [q_len or 1, k_len or 1] as [q_len, k_len]. Throws Failure for another rank.
+Tensor broadcast_bias(const Tensor& bias, int64_t q_len, int64_t k_len);
+
 // The greatest difference of two matrices, where NaN equals NaN and an infinity itself.
 double difference_of(const Tensor& a, const Tensor& b);
 
@@ -38,9 +41,10 @@ struct PlainResult {
   double tolerance = 0;  // how far rounding may carry the library's from either
 };
 
-// scores f64 [q_len, k_len], value f64 [k_len, value_dim]; `allowed` a byte per pair. What stands
-// in excluded pairs and values counts for nothing.
-PlainResult plain_result(const Tensor& scores, const Tensor& value,
+// scores f64 [q_len, k_len], value f64 [k_len, value_dim], `added` f64 [q_len k_len, value_dim] to
+// the value of each pair, or absent; `allowed` a byte per pair. What stands in excluded pairs and
+// values counts for nothing.
+PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor& added,
                          const std::vector<uint8_t>& allowed, const check::Normalizer& normalizer,
                          const Off& off);
 

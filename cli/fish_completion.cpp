@@ -6,7 +6,7 @@
 namespace rapt::cli {
 namespace {
 
-std::string in_quotes(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') out += '\\';
@@ -16,7 +16,7 @@ std::string in_quotes(const std::string& text) {
 }
 
 std::string line_of(const std::string& condition, const OptionUsage& option) {
-  std::string line = "complete -c rapt -n " + in_quotes(condition);
+  std::string line = "complete -c rapt -n " + fish_quoted(condition);
   for (const std::string& name : option.names)
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   // Fish completes files behind the colon of "lengths:" by itself, where files may stand.
@@ -24,8 +24,8 @@ std::string line_of(const std::string& condition, const OptionUsage& option) {
                                                 [](auto& word) { return word.ends_with(':'); });
   // -r: wants a value; -f: no files for it; -F: files, also beside words.
   if (!option.value.empty() && !option.value_optional()) line += files ? " -r -F" : " -r -f";
-  if (!option.choices.empty()) line += " -a " + in_quotes(joined(option.choices));
-  return line + " -d " + in_quotes(option.help) + "\n";
+  if (!option.choices.empty()) line += " -a " + fish_quoted(joined(option.choices));
+  return line + " -d " + fish_quoted(option.help) + "\n";
 }
 
 void add_command(std::string& script, const CommandUsage& command, const std::string& condition) {
@@ -34,10 +34,10 @@ void add_command(std::string& script, const CommandUsage& command, const std::st
   for (const OptionUsage& argument : command.arguments) {
     files |= argument.file;
     if (!argument.choices.empty())
-      script += "complete -c rapt -n " + in_quotes(condition) + " -f -a " +
-                in_quotes(joined(argument.choices)) + " -d " + in_quotes(argument.value) + "\n";
+      script += "complete -c rapt -n " + fish_quoted(condition) + " -f -a " +
+                fish_quoted(joined(argument.choices)) + " -d " + fish_quoted(argument.value) + "\n";
   }
-  if (!files) script += "complete -c rapt -n " + in_quotes(condition) + " -f\n";
+  if (!files) script += "complete -c rapt -n " + fish_quoted(condition) + " -f\n";
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::string fish_completion(const CommandUsage& program) {
   for (const OptionUsage& option : program.options) script += line_of(first, option);
   for (const CommandUsage& command : program.commands)  // files stay: rapt FILE
     script += "complete -c rapt -n " + first + " -a " + command.word() + " -d " +
-              in_quotes(command.help) + "\n";
+              fish_quoted(command.help) + "\n";
   for (const CommandUsage& command : program.commands)
     add_command(script, command, "__fish_seen_subcommand_from " + command.word());
   return script;

@@ -30,7 +30,7 @@ struct InfoArguments {
 };
 
 // A tensor and what was found out about it.
-struct Line {
+struct TensorLine {
   const StoredTensor* tensor;
   std::optional<TensorStats> stats;  // absent: not asked for, or of a type that rapt does not read
 };
@@ -60,7 +60,7 @@ using Row = std::array<std::string, 11>;
 constexpr size_t kStatsFrom = 4;  // the first column that --no-stats leaves out
 constexpr size_t kStatsTo = 10;
 
-Row row_of(const Line& line) {
+Row row_of(const TensorLine& line) {
   const StoredTensor& tensor = *line.tensor;
   Row row{tensor.name.empty() ? "-" : shown(tensor.name), dtype_text(tensor),
           to_string(tensor.shape), bytes_text(static_cast<double>(tensor.bytes))};
@@ -82,10 +82,10 @@ Row row_of(const Line& line) {
 }
 
 // Columns of text to the left, of numbers to the right; the widest cell decides.
-std::string table_text(const std::vector<Line>& lines, bool stats) {
+std::string table_text(const std::vector<TensorLine>& lines, bool stats) {
   std::vector<Row> rows = {
       {"name", "dtype", "shape", "bytes", "min", "max", "mean", "std", "NaN/Inf", "zeros", ""}};
-  for (const Line& line : lines) rows.push_back(row_of(line));
+  for (const TensorLine& line : lines) rows.push_back(row_of(line));
   std::array<size_t, 11> widths = {};
   for (const Row& row : rows)
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
@@ -103,9 +103,9 @@ std::string table_text(const std::vector<Line>& lines, bool stats) {
 }
 
 std::string file_text(const std::string& path, const TensorFile& file,
-                      const std::vector<Line>& lines, bool stats) {
+                      const std::vector<TensorLine>& lines, bool stats) {
   int64_t bytes = 0;
-  for (const Line& line : lines) bytes += line.tensor->bytes;
+  for (const TensorLine& line : lines) bytes += line.tensor->bytes;
   const std::string name = path == "-" ? "standard input" : shown(path);
   std::string text =
       fmt::format("{}: {}, {} {}, {}\n", name, file.format, lines.size(),
@@ -116,7 +116,7 @@ std::string file_text(const std::string& path, const TensorFile& file,
   return text;
 }
 
-Json stats_json(const Line& line) {
+Json stats_json(const TensorLine& line) {
   if (!line.stats) return {};
   const TensorStats& s = *line.stats;
   const bool whole = is_whole(*line.tensor), any = s.finite > 0;
@@ -134,7 +134,7 @@ Json stats_json(const Line& line) {
   return json;
 }
 
-Json tensor_json(const Line& line) {
+Json tensor_json(const TensorLine& line) {
   const StoredTensor& tensor = *line.tensor;
   Json json;
   json["name"] = tensor.name.empty() ? Json() : Json(tensor.name);
@@ -149,14 +149,15 @@ Json tensor_json(const Line& line) {
   return json;
 }
 
-Json file_json(const std::string& path, const TensorFile& file, const std::vector<Line>& lines) {
+Json file_json(const std::string& path, const TensorFile& file,
+               const std::vector<TensorLine>& lines) {
   Json json;
   json["path"] = path;
   json["format"] = file.format;
   json["metadata"] = Json::object();
   for (const auto& [key, value] : file.metadata) json["metadata"][key] = value;
   json["tensors"] = Json::array();
-  for (const Line& line : lines) json["tensors"].push_back(tensor_json(line));
+  for (const TensorLine& line : lines) json["tensors"].push_back(tensor_json(line));
   return json;
 }
 
@@ -173,9 +174,9 @@ void run_info(const InfoArguments& a) {
     MemoryBudget budget(limit);  // each file's memory is given back
     TensorInput input(budget, parse_npy_v2(a.npy_v2));
     const TensorAddress address = address_of(text);
-    std::vector<Line> lines;
+    std::vector<TensorLine> lines;
     for (const StoredTensor* tensor : input.find("", address)) {
-      Line& line = lines.emplace_back(Line{tensor, {}});
+      TensorLine& line = lines.emplace_back(TensorLine{tensor, {}});
       if (a.no_stats || !tensor->dtype) continue;
       stop_if_interrupted();
       MemoryBudget for_one(budget.left());

@@ -1,5 +1,6 @@
 // rapt list: what can be named on the command line: masks, scores, normalisers, what happens to
-// rows before they are multiplied, formats, dtypes; and the dialects of rapt/dialect.h.
+// rows before they are multiplied, what products have beside them, formats, dtypes; and the
+// dialects of rapt/dialect.h.
 //
 // The variants are those of the catalogue, with the parameters that each declares.
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ struct Format {
   const char* ending;
   const char* doc;
 };
-constexpr Format kFormats[] = {
+constexpr Format kTensorFormats[] = {
     {"npy", ".npy",
      "one NumPy array; either byte order, either order of dimensions; read and written"},
     {"npz", ".npz", "NumPy arrays by name, FILE.npz:NAME; stored or deflated; read and written"},
@@ -72,7 +73,7 @@ size_t most_parts_among(TypeList<M...>, const Declaration& declaration) {
 // How many masks a mask is made of at most; 0: it is not made of masks.
 size_t most_parts(const Declaration& declaration) { return most_parts_among(Masks{}, declaration); }
 
-std::string number_text(double value) { return fmt::format("{}", value); }
+std::string shown_number(double value) { return fmt::format("{}", value); }
 
 const char* type_name(ParameterType type) {
   switch (type) {
@@ -92,8 +93,8 @@ const char* type_name(ParameterType type) {
 std::string range_text(const Parameter& p) {
   const Range open = p.type == ParameterType::integer ? kAnyInteger : kAnyNumber;
   std::string text;
-  if (p.range.min > open.min) text += " from " + number_text(p.range.min);
-  if (p.range.max < open.max) text += " to " + number_text(p.range.max);
+  if (p.range.min > open.min) text += " from " + shown_number(p.range.min);
+  if (p.range.max < open.max) text += " to " + shown_number(p.range.max);
   return text;
 }
 
@@ -106,7 +107,7 @@ std::string values_text(const Parameter& p) {
     case ParameterType::choice:
       return fmt::format("{}", fmt::join(p.choices, " | "));
     case ParameterType::tensor:
-      return "file";
+      return "file" + (range_text(p).empty() ? "" : " of numbers" + range_text(p));
   }
   return "";
 }
@@ -117,7 +118,7 @@ std::string default_text(const Parameter& p) {
     case ParameterType::integer:
       return std::to_string(initial.integer);
     case ParameterType::real:
-      return number_text(initial.real);
+      return shown_number(initial.real);
     case ParameterType::choice:
       return p.choices[static_cast<size_t>(initial.integer)];
     case ParameterType::tensor:
@@ -183,12 +184,12 @@ Json json_of_variants(std::span<const Declaration* const> declarations) {
 }
 
 void print_formats() {
-  for (const Format& format : kFormats) fmt::print("  {:<12} {}\n", format.name, format.doc);
+  for (const Format& format : kTensorFormats) fmt::print("  {:<12} {}\n", format.name, format.doc);
 }
 
 Json json_of_formats() {
   Json list = Json::array();
-  for (const Format& format : kFormats)
+  for (const Format& format : kTensorFormats)
     list.push_back(Json{{"name", format.name}, {"ending", format.ending}, {"doc", format.doc}});
   return list;
 }
@@ -257,6 +258,8 @@ constexpr Kind kKinds[] = {
      [] { return json_of_variants(normalizer_declarations()); }},
     {"row-changes", [] { print_variants(row_change_declarations()); },
      [] { return json_of_variants(row_change_declarations()); }},
+    {"products", [] { print_variants(product_declarations()); },
+     [] { return json_of_variants(product_declarations()); }},
     {"formats", print_formats, json_of_formats},
     {"dtypes", print_types, json_of_types},
     {"dialects", print_dialects, json_of_dialects},
@@ -304,11 +307,12 @@ struct ListArguments {
 
 Command add_list(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "list", "masks, scores, normalizers, row changes, formats, dtypes and dialects by name");
+      "list",
+      "masks, scores, normalizers, row changes, products, formats, dtypes and dialects by name");
   const auto a = arguments_of<ListArguments>(*app);
   offer(app->add_option("KIND", a->kinds,
-                        "masks, scores, normalizers, row-changes, formats, dtypes or dialects "
-                        "(default: all)")
+                        "masks, scores, normalizers, row-changes, products, formats, dtypes or "
+                        "dialects (default: all)")
             ->type_name(""),
         kind_names());
   app->add_flag("--json", a->json, "the same for programs (docs/json.md)");

@@ -23,11 +23,11 @@
 namespace rapt::cli {
 namespace {
 
-constexpr int64_t kLongest = int64_t{1} << 20;   // counting its tiles takes seconds
-constexpr int64_t kMostRows = int64_t{1} << 24;  // of all heads: the same
-constexpr int64_t kHeadDim = 64;                 // tile sizes follow from it and from f32
-constexpr int64_t kImageCells = 512;             // per side: a pixel or two each
-constexpr int64_t kJsonCells = 64;               // per side
+constexpr int64_t kLongest = int64_t{1} << 20;       // counting its tiles takes seconds
+constexpr int64_t kMostMaskRows = int64_t{1} << 24;  // of all heads: the same
+constexpr int64_t kPlannedHeadDim = 64;              // tile sizes follow from it and from f32
+constexpr int64_t kImageCells = 512;                 // per side: a pixel or two each
+constexpr int64_t kJsonCells = 64;                   // per side
 
 struct MaskArguments {
   std::string spec, q_len = "32", k_len, leading, head, npy_v2;
@@ -66,9 +66,9 @@ void read_leading(const MaskArguments& a, MaskedProblem& problem) {
       throw usage_error(fmt::format("--leading {}: expected 1 to {} each", a.leading, kLongest));
   int64_t rows = problem.q_len;
   for (const int64_t length : problem.leading) {
-    if (rows > kMostRows / length)
+    if (rows > kMostMaskRows / length)
       throw usage_error(fmt::format("--leading {}: expected at most {} queries of all heads",
-                                    a.leading, kMostRows));
+                                    a.leading, kMostMaskRows));
     rows *= length;
   }
   problem.head.assign(problem.leading.size(), 0);
@@ -85,7 +85,7 @@ void read_leading(const MaskArguments& a, MaskedProblem& problem) {
 Plan plan_of(const MaskedProblem& problem, const Mask& mask) {
   const auto without_numbers = [&](int64_t length) {
     std::vector<int64_t> shape = problem.leading;
-    shape.insert(shape.end(), {length, kHeadDim});
+    shape.insert(shape.end(), {length, kPlannedHeadDim});
     return TensorView(nullptr, DType::f32, shape, true);
   };
   AttentionOptions options;
@@ -161,7 +161,7 @@ void print_text(const MaskedProblem& problem) {
   fmt::print("tiles     {} whole, {} cut by the mask, {} skipped\n", plan.tiles_computed,
              plan.tiles_partial, plan.tiles_skipped);
   fmt::print("kernel    {}, {}, {} queries x {} keys at a time (f32, head_dim {})\n", plan.kernel,
-             plan.isa, plan.tile_queries, plan.block_keys, kHeadDim);
+             plan.isa, plan.tile_queries, plan.block_keys, kPlannedHeadDim);
 }
 
 void print_document(const MaskedProblem& problem, const Shares& shares) {

@@ -14,10 +14,6 @@
 namespace rapt::cli {
 namespace {
 
-bool ends_with(const std::string& text, std::string_view ending) {
-  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
-}
-
 viz::TerminalStyle terminal_style(const std::string& color) {
   viz::TerminalStyle style = viz::detect_terminal(STDOUT_FILENO);
   if (color == "never") style.color = viz::TerminalColor::ascii;
@@ -70,7 +66,7 @@ void check_picture_options(const PictureArguments& arguments) {
   if (color != "never" && color != "always" && color != "auto")
     throw usage_error("--color: expected auto, always or never, got '" + color + "'");
   for (const std::string& target : arguments.targets) {
-    if (target != "-" && !ends_with(target, ".svg") && !ends_with(target, ".png"))
+    if (target != "-" && !target.ends_with(".svg") && !target.ends_with(".png"))
       throw usage_error(
           "--heatmap: the format follows the ending; expected .svg, .png or -, got '" + target +
           "'");
@@ -97,7 +93,7 @@ void Pictures::draw(const std::function<viz::Heatmap(Canvas)>& map_for) {
   for (Output& output : outputs_) {
     viz::Heatmap map = map_for(output.to_stdout() ? Canvas::terminal : Canvas::file);
     map.colors = colors_;
-    if (ends_with(output.path(), ".png")) {
+    if (output.path().ends_with(".png")) {
       const std::vector<unsigned char> png = viz::to_png(map);
       if (const int64_t boxes = viz::boxed_characters(map); boxes > 0) {
         const std::string& path = output.path();

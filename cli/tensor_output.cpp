@@ -45,10 +45,6 @@ constexpr std::array<Ending, 7> kEndings = {{{".npy", FileFormat::npy},
                 "cannot write to standard output: " + std::generic_category().message(error));
 }
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() > ending.size() && text.substr(text.size() - ending.size()) == ending;
-}
-
 }  // namespace
 
 Output::Output(const std::string& option, const std::string& path, Overwrite overwrite)
@@ -87,7 +83,8 @@ TensorPlace place_of(const std::string& option, const std::string& text, Endings
     const bool tensors = ending.format <= FileFormat::safetensors;
     if (!tensors && endings == Endings::tensors) continue;
     expected += (expected.empty() ? "'" : ", '") + std::string(ending.text) + "'";
-    if (ends_with(text, ending.text)) return {text, "", ending.format};
+    if (text.size() > ending.text.size() && text.ends_with(ending.text))
+      return {text, "", ending.format};
     const size_t at = text.find(std::string(ending.text) + ":");
     if (at == std::string::npos || at == 0) continue;
     const size_t colon = at + ending.text.size();

@@ -1,10 +1,13 @@
-// Making scores, with the tensors that they look at, normalisers and changes of rows.
+// Making scores, with the tensors that they look at, normalisers, changes of rows and relative
+// positions.
 #include "variant_input.h"
 
 #include "arguments.h"
+#include "attend_input.h"
 #include "call_form.h"
 #include "conversion.h"
 #include "failure.h"
+#include "matrix_argument.h"
 
 namespace rapt::cli {
 
@@ -70,6 +73,42 @@ Rotary made_rotary(const std::string& parameters) {
   } catch (const Error& error) {
     throw usage_error("--rotary " + parameters + ": " + error.what());
   }
+}
+
+RelativePositions made_relative(const std::string& parameters, TensorInput* files, DType dtype,
+                                std::vector<LoadedTensor>& tensors) {
+  const TensorSource source = [&](std::string_view name) -> TensorView {
+    const std::string text(name);
+    if (is_matrix_text(text)) {
+      tensors.push_back(owned(converted(parse_matrix("--relative", text), dtype)));
+      const TensorView matrix = tensors.back().view();
+      if (matrix.shape[0] > 1) return matrix;
+      return {matrix.data, dtype, matrix.dims().subspan(1), true};
+    }
+    if (files == nullptr) {
+      constexpr int64_t kNothing[] = {0};
+      return {nullptr, dtype, kNothing, true};
+    }
+    LoadedTensor tensor = files->read("--relative", text);
+    convert_input("--relative " + text, tensor, dtype, files->budget());
+    tensors.push_back(std::move(tensor));
+    return tensors.back().view();
+  };
+  try {
+    return make_relative("relative(" + parameters + ")", source);
+  } catch (const Error& error) {
+    throw usage_error("--relative " + parameters + ": " + error.what());
+  }
+}
+
+std::vector<std::string> relative_names(const std::string& parameters) {
+  std::vector<LoadedTensor> none;
+  const RelativePositions relative = made_relative(parameters, nullptr, DType::f32, none);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
+    if (parameter.type == ParameterType::tensor && parameter.get(&relative).tensor.defined())
+      names.emplace_back(parameter.name);
+  return names;
 }
 
 }  // namespace rapt::cli

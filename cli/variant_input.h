@@ -1,10 +1,11 @@
 #pragma once
-// Scores, normalisers and changes of rows as the command line spells them.
+// Scores, normalisers, changes of rows and relative positions as the command line spells them.
 #include <string>
 #include <vector>
 
 #include "rapt/catalogue.h"
 #include "rapt/cosine.h"
+#include "rapt/relative.h"
 #include "rapt/rotary.h"
 #include "tensor_input.h"
 
@@ -33,5 +34,13 @@ MadeNormalizer made_normalizer(const std::string& spec, TensorInput* files,
 // Of --cosine and --rotary, with what stands behind them, if anything. Throw usage errors.
 Cosine made_cosine(const std::string& epsilon);
 Rotary made_rotary(const std::string& parameters);
+
+// Of --relative: its files, or matrices written as they are, "1 2; 3 4" (one row is [dims]), are
+// added to `tensors`, converted to `dtype`. Without files a tensor that is named is there and
+// empty. Throws as add_score().
+RelativePositions made_relative(const std::string& parameters, TensorInput* files, DType dtype,
+                                std::vector<LoadedTensor>& tensors);
+// The tensors that --relative names, in the order of the declaration.
+std::vector<std::string> relative_names(const std::string& parameters);
 
 }  // namespace rapt::cli

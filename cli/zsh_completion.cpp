@@ -6,7 +6,7 @@
 namespace rapt::cli {
 namespace {
 
-constexpr const char* kBegin = R"zsh(#compdef rapt
+constexpr const char* kZshBegin = R"zsh(#compdef rapt
 # Zsh completion for rapt, written by `rapt completions zsh`.
 
 # Words that end in a colon want more behind it; where it is not a word, it is a file.
@@ -35,7 +35,7 @@ std::string escaped(const std::string& text, const std::string& of) {
   return out;
 }
 
-std::string in_quotes(const std::string& text) {
+std::string zsh_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -61,24 +61,25 @@ void add_options(std::string& script, const CommandUsage& command, const std::st
       if (!option.value.empty() && name.starts_with("--")) spec += "=";
       spec += "[" + escaped(option.help, "[]\\") + "]";
       if (!option.value.empty()) spec += (option.value_optional() ? "::" : ":") + value_of(option);
-      script += " \\\n" + indent + in_quotes(spec);
+      script += " \\\n" + indent + zsh_quoted(spec);
     }
   }
   for (const OptionUsage& argument : command.arguments)
-    script += " \\\n" + indent + in_quotes((argument.repeatable ? "*:" : ":") + value_of(argument));
+    script +=
+        " \\\n" + indent + zsh_quoted((argument.repeatable ? "*:" : ":") + value_of(argument));
 }
 
 }  // namespace
 
 std::string zsh_completion(const CommandUsage& program) {
-  std::string script = kBegin;
+  std::string script = kZshBegin;
   script += "  _arguments -C";
   add_options(script, program, "    ");
   script +=
       " \\\n    '1: :->command' \\\n    '*:: :->argument'\n"
       "  case $state in\n    command)\n      commands=(\n";
   for (const CommandUsage& command : program.commands)
-    script += "        " + in_quotes(command.word() + ":" + command.help) + "\n";
+    script += "        " + zsh_quoted(command.word() + ":" + command.help) + "\n";
   script +=
       "      )\n      _describe -t commands command commands || _files  # rapt FILE\n      ;;\n"
       "    argument)\n      case $words[1] in\n";

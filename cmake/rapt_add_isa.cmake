@@ -2,6 +2,7 @@
 # rapt_core in the target rapt_isa_NAME.
 function(rapt_compile_for name source)
   add_library(rapt_isa_${name} OBJECT ${source})
+  set_target_properties(rapt_isa_${name} PROPERTIES UNITY_BUILD OFF)  # it is one file
   target_include_directories(rapt_isa_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   rapt_warnings(rapt_isa_${name})
   # Kernels throw nothing; without this clang emits a weak __clang_call_terminate compiled for the set.

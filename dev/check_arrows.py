@@ -24,8 +24,8 @@ ANY_SYSTEM = ["*"]
 
 # What the interfaces of variants are written in.
 VOCABULARY = ["include/rapt/%s.h" % name for name in
-              ("anchor", "declaration", "error", "head_numbers", "positions", "state", "tensor",
-               "tile")]
+              ("anchor", "declaration", "error", "head_numbers", "pair_functions", "positions",
+               "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/viz/*.h"]
@@ -46,6 +46,8 @@ TABLE = [
      "a score knows the interface of scores, no other score, mask or normaliser"),
     ("include/rapt/normalizer/*.h", VOCABULARY + ["include/rapt/normalizer/normalizer.h",
                                                   "include/rapt/normalizer/online_softmax.h",
+                                                  "include/rapt/normalizer/candidate_rows.h",
+                                                  "include/rapt/normalizer/weighted_pairs.h",
                                                   "include/rapt/normalizer/row_threshold.h"], STD,
      "a normaliser knows the interface of normalisers, no other normaliser, mask or score"),
     ("include/rapt/io/*.h", ["include/rapt/*.h", "include/rapt/io/*.h"], STD,
@@ -105,12 +107,24 @@ TABLE = [
     ("check/score_spec.h", ["include/rapt/anchor.h", "check/arrays.h", "check/moving.h",
                             "check/pair_place.h"], STD,
      "the formulas of scores share no code with what they judge"),
+    ("check/relative_spec.*", ["include/rapt/anchor.h", "include/rapt/tensor.h", "check/arrays.h",
+                               "check/pair_place.h", "check/random.h", "check/relative_spec.h",
+                               "check/score_spec.h"], STD,
+     "the reference's own account of distances and rows"),
+    ("check/relative_rows.h", ["include/rapt/tensor.h", "check/pair_place.h",
+                               "check/reference_matrix.h", "check/relative_spec.h",
+                               "check/sum_of_products.h"], STD,
+     "the reference shares no code with what it judges"),
+    ("check/relative_floors.h", ["check/*reference*.h", "check/relative_*.h"], STD,
+     "the tolerance comes from the reference alone"),
+    ("check/sum_of_products.h", [], STD, "a sum and the size of its terms"),
     ("check/*reference*", ["include/rapt/tensor.h", "check/captures.h", "check/moving.h",
-                           "check/pair_place.h", "check/philox.h", "check/score_spec.h",
+                           "check/pair_place.h", "check/relative_rows.h", "check/relative_spec.h",
+                           "check/sum_of_products.h", "check/philox.h", "check/score_spec.h",
                            "check/*reference*.h"], STD,
      "the reference shares no code with what it judges"),
     ("check/*tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
-                            "check/*reference.h", "check/*tolerance.h"], STD,
+                            "check/*reference.h", "check/relative_*.h", "check/*tolerance.h"], STD,
      "the tolerance comes from the reference alone"),
     ("check/philox.h", [], STD, "the reference's own random numbers"),
     ("check/moving.h", [], STD, "the numbers of formulas that know their errors"),

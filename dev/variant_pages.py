@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps docs/variants/NAME.md, a page per score, normaliser and change of rows, true.
+"""Keeps docs/variants/NAME.md, a page per score, normaliser, change of rows or products, true.
 
     dev/variant_pages.py RAPT            run the commands of every page, write what they printed and
                                          the pictures that they drew
@@ -20,7 +20,8 @@ from command_pages import Failed, first_difference
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "variants"
 # What `rapt list` calls them, and the option of `rapt attend` that takes one.
-KINDS = {"scores": "--score {0}", "normalizers": "--normalizer {0}", "row-changes": "--{0}"}
+KINDS = {"scores": "--score {0}", "normalizers": "--normalizer {0}", "row-changes": "--{0}",
+         "products": '--{0} "..."'}
 # Each begins a paragraph of every page.
 PARTS = ("**When.**", "**Source.**", "**Cost.**")
 

@@ -9,6 +9,7 @@ rapt::BackwardRequest request_of(const check::Case& problem, const rapt::Attenti
   request.normalizer_parameters = check::has_gradient(problem.descriptor.normalizer);
   request.score_parameters = check::count_of_numbers(problem.descriptor.scores) > 0;
   request.bias = options.bias.defined();
+  request.relative = options.relative.any();
   request.passes = passes;
   return request;
 }
@@ -38,7 +39,12 @@ BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::Back
                gradients_.d_bias,
                {},
                gradients_.d_score_parameters,
-               gradients_.d_normalizer_parameters},
+               gradients_.d_normalizer_parameters,
+               gradients_.d_key_rows,
+               gradients_.d_query_rows,
+               gradients_.d_value_rows,
+               gradients_.d_content_bias,
+               gradients_.d_position_bias},
       workspace_(rapt::backward_workspace_bytes(inputs_.query, inputs_.key, inputs_.value, options_,
                                                 request_, context_)) {}
 

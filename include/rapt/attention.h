@@ -19,8 +19,10 @@
 //   lse             natural logarithm
 //   rows            of query and key are divided by their lengths (cosine), then turned by their
 //                   positions (rotary), before they are multiplied
+//   relative        products with rows for each distance are part of the dot product, before scale
 //   scores          change the scaled product, in the order given (softcap), before the bias
-//   bias            added after the scores, before the masks; -inf excludes the pair
+//   bias            added after the scores, or before them (BiasOrder); -inf excludes the pair,
+//                   whatever the scores make of it
 //   scale           multiplies the dot product; any finite value, negative and zero included
 //
 // 16-bit inputs are accumulated in f32, and lse, weights and captures are f32. With
@@ -53,32 +55,67 @@
 #include "rapt/cosine.h"
 #include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
+#include "rapt/normalizer/custom_normalizer.h"
+#include "rapt/relative.h"
 #include "rapt/rotary.h"
+#include "rapt/score/custom_score.h"
 #include "rapt/state.h"
 #include "rapt/tensor.h"
 #include "rapt/variants.h"
 
 namespace rapt {
 
-// A normaliser by reference: `options.normalizer = my_softmax;`. One that is not in the catalogue
-// is refused by the call that gets it.
+// The hooks of a variant that is not in the catalogue, by the type in which a call computes; null:
+// it has none for that type.
+template <template <class> class Kernels>
+struct CustomKernels {
+  const Kernels<float>* f32 = nullptr;   // for f32, bf16 and f16
+  const Kernels<double>* f64 = nullptr;  // for f64
+
+  // Those for float or double.
+  template <class E>
+  const Kernels<E>* of() const noexcept {
+    if constexpr (std::is_same_v<E, double>)
+      return f64;
+    else
+      return f32;
+  }
+};
+
+// One of the catalogue, or of your own.
+template <class N>
+concept NormalizerType = requires {
+  N::kMergeable;
+}
+|| CustomNormalizerType<N>;
+
+// A normaliser by reference: `options.normalizer = my_softmax;`. One that is neither in the
+// catalogue nor has the hooks of custom_normalizer.h is refused by the call that gets it.
 struct NormalizerRef {
-  int index;           // its position in Normalizers; -1: not in the catalogue
+  int index = -1;      // its position in Normalizers; -1: not in the catalogue
   const void* object;  // must outlive the call
   const Declaration* declaration;
-  bool mergeable;
-  Statistic statistic;
+  bool mergeable = false;
+  Statistic statistic = Statistic::none;
+  CustomKernels<NormalizerKernels> custom;          // its hooks, if it is your own
+  void (*check)(const void* normalizer) = nullptr;  // throws, if its numbers do not go together
 
-  template <class N>
-  requires requires { N::kMergeable; }
+  template <NormalizerType N>
   NormalizerRef(const N& normalizer)
-      : index(index_in<N>(Normalizers{})),
-        object(&normalizer),
-        declaration(&N::kDeclaration),
-        mergeable(N::kMergeable),
-        statistic(N::kStatistic) {}
-  template <class N>
-  requires requires { N::kMergeable; }
+      : object(&normalizer), declaration(detail::declaration_of(normalizer)) {
+    if constexpr (CustomNormalizerType<N>) {
+      mergeable = detail::mergeable_of<N>();
+      statistic = detail::statistic_of<N>();
+      custom = {detail::custom_normalizer<N, float>(), detail::custom_normalizer<N, double>()};
+    } else {
+      index = index_in<N>(Normalizers{});
+      mergeable = N::kMergeable;
+      statistic = N::kStatistic;
+    }
+    if constexpr (requires { normalizer.check(); })
+      check = [](const void* n) { static_cast<const N*>(n)->check(); };
+  }
+  template <NormalizerType N>
   NormalizerRef(const N&& normalizer) = delete;  // would be gone before the call
 };
 
@@ -116,12 +153,9 @@ class MaskList {
   size_t size_ = 0;
 };
 
-// A normaliser has a cost, too, but is no score.
+// One of the catalogue, or of your own. A normaliser has a cost, too, but is no score.
 template <class S>
-concept ScoreType = !requires {
-  S::kMergeable;
-}
-&&requires { S::kCost; };
+concept ScoreType = !NormalizerType<S> && (requires { S::kCost; } || CustomScoreType<S>);
 
 // A score by reference, as a normaliser: it must outlive the call. Scores live in
 // include/rapt/score/.
@@ -130,13 +164,17 @@ struct ScoreRef {
   const void* object = nullptr;
   const Declaration* declaration = nullptr;
   void (*check)(const void* score) = nullptr;  // null: its declaration says it all
+  CustomKernels<ScoreKernels> custom = {};     // its hooks, if it is your own
 
   ScoreRef() = default;
   template <ScoreType S>
-  ScoreRef(const S& score)
-      : index(index_in<S>(Scores{})), object(&score), declaration(&S::kDeclaration) {
+  ScoreRef(const S& score) : object(&score), declaration(detail::declaration_of(score)) {
     if constexpr (requires { score.check(); })
       check = [](const void* s) { static_cast<const S*>(s)->check(); };
+    if constexpr (CustomScoreType<S>)
+      custom = {detail::custom_score<S, float>(), detail::custom_score<S, double>()};
+    else
+      index = index_in<S>(Scores{});
   }
   template <ScoreType S>
   ScoreRef(const S&& score) = delete;  // would be gone before the call
@@ -172,6 +210,13 @@ class ScoreList {
   ScoreRef scores_[kMost] = {};
   size_t size_ = 0;
 };
+
+// Where the bias is added: a cap that comes after it bounds it, too.
+enum class BiasOrder : uint8_t {
+  after_scores,   // softcap(scale qk) + bias: flash-attention, ONNX since 1.22, Hugging Face
+  before_scores,  // softcap(scale qk + bias): x-transformers, ONNX 1.18 to 1.21
+};
+inline constexpr const char* kBiasOrderNames[] = {"after-scores", "before-scores"};
 
 // In what arithmetic the products are done.
 enum class Precision : uint8_t {
@@ -261,6 +306,8 @@ struct AttentionOptions {            // how a call computes, and what it returns
   MaskList masks = {};
   TensorView bias = {};  // [..., q_len or 1, k_len or 1], query's dtype or f32
   ScoreList scores = {};
+  // Without a bias, or without scores, both orders are the same call, bit for bit.
+  BiasOrder bias_order = BiasOrder::after_scores;
   NormalizerRef normalizer = kSoftmax;
   std::optional<DType> output_dtype = {};  // default: the query's; f32 is possible for bf16 and f16
   Precision precision = Precision::automatic;
@@ -272,6 +319,7 @@ struct AttentionOptions {            // how a call computes, and what it returns
   Dropout dropout = {};               // of weights, before they meet the values: rapt/dropout.h
   std::optional<Cosine> cosine = {};  // rows of query and key divided by their lengths, first
   FusedRotary rotary = {};            // rows of query and key turned by their positions, then
+  RelativePositions relative = {};    // rows for each distance of a key: rapt/relative.h
 
   // What else to return, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none

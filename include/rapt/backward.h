@@ -10,7 +10,8 @@
 //   delta = rowsum(dO o O) + rowsum(P o dW) - dlse
 //   dS    = P o (dP - delta)
 //   dbias = dS, summed over the dimensions that the bias is broadcast along
-//   dZ    = dS through the score functions, Z = scale Q K^T
+//   dZ    = dS through the score functions, Z = scale Q K^T; or, with BiasOrder::before_scores,
+//           Z = scale Q K^T + bias, and dbias is the sum of dZ
 //   dQ    = scale dZ K,   dK = scale dZ^T Q,   dscale = sum(dZ o (Q K^T))
 //
 // dS is that of softmax; normalisers whose weights depend on their own score alone have no delta,
@@ -60,6 +61,7 @@ struct BackwardRequest {
   std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
   BackwardPasses passes = BackwardPasses::one;
   bool normalizer_parameters = false;  // those of options.normalizer: the logits of sinks
+  bool relative = false;               // of all tensors of options.relative; only in one pass
 };
 
 // What the forward pass left and what comes from behind it. `state.output` and `state.statistic`
@@ -84,6 +86,13 @@ struct GradientOutputs {
   // tensors with numbers per head (head_numbers.h), these row-major
   TensorView d_score_parameters = {};
   TensorView d_normalizer_parameters = {};  // [parameters] f64, likewise of options.normalizer
+  // The shapes of the tensors of options.relative, each wanted where the tensor is there; f32, or
+  // f64 for f64
+  TensorView d_key_rows = {};
+  TensorView d_query_rows = {};
+  TensorView d_value_rows = {};
+  TensorView d_content_bias = {};
+  TensorView d_position_bias = {};
 };
 
 // What the simple call returns; those that were not asked for are absent.
@@ -91,6 +100,8 @@ struct Gradients {
   Tensor d_query, d_key, d_value, d_bias, d_scale;  // as GradientOutputs; if wanted
   Tensor d_score_parameters;                        // as GradientOutputs; if wanted
   Tensor d_normalizer_parameters;                   // as GradientOutputs; if wanted
+  Tensor d_key_rows, d_query_rows, d_value_rows;    // as GradientOutputs; if wanted
+  Tensor d_content_bias, d_position_bias;           // as GradientOutputs; if wanted
 };
 
 // Bytes of workspace that the backward pass takes. Throws as plan() and as the call.

@@ -17,6 +17,8 @@ std::span<const Declaration* const> score_declarations();       // likewise
 std::span<const Declaration* const> normalizer_declarations();  // likewise
 // What can happen to rows of query and key before they are multiplied.
 std::span<const Declaration* const> row_change_declarations();
+// What the products have beside query, key and value.
+std::span<const Declaration* const> product_declarations();
 
 // Reads a tensor parameter: the core opens no file, so the caller says what a name means. The view
 // must outlive the variant.
@@ -63,6 +65,11 @@ MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensor
 // rotary(scaling=yarn, factor=4, original_length=4096). Several axes have no text. Throws
 // Error(unknown_name) with a suggestion, Error(argument).
 Rotary make_rotary(std::string_view spec, const TensorSource& tensors = {});
+
+// Makes relative positions from the same forms, whose tensors go by their names:
+// relative(key_rows=F.npy, value_rows=G.npy, center=4, anchor=bottom-right). Throws
+// Error(unknown_name) with a suggestion, Error(argument), also where no tensor is named.
+RelativePositions make_relative(std::string_view spec, const TensorSource& tensors);
 
 // The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
 std::string nearest(std::string_view name, std::span<const std::string_view> known);

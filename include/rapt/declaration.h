@@ -39,7 +39,7 @@ struct Parameter {  // of a variant; made by parameter()
   const char* name;
   ParameterType type;
   const char* doc;
-  Range range;                           // integer and real
+  Range range;                           // integer, real, and numbers of heads
   std::span<const char* const> choices;  // choice: the words, in the order of the enum
   bool required;                         // false: the variant's initialiser is the default
   void (*set)(void* variant, const Argument&);
@@ -61,6 +61,15 @@ struct Declaration {  // what a variant says about itself
 void check_parameters(const Declaration& declaration, const void* variant);
 
 namespace detail {
+// That of a type, or of an object that has one of its own.
+template <class Variant>
+const Declaration* declaration_of(const Variant& variant) noexcept {
+  if constexpr (requires { variant.declaration(); })
+    return &variant.declaration();
+  else
+    return &Variant::kDeclaration;
+}
+
 template <class M>
 struct TypeOfMember;
 template <class C, class T>
@@ -116,11 +125,11 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = k
           [] { return detail::read<Variant, Member>(Variant{}); }};
 }
 
-// Declares a tensor with numbers for each head (head_numbers.h).
+// Declares a tensor with numbers for each head (head_numbers.h), each within the range.
 template <class Variant, auto Member>
 constexpr Parameter head_parameter(const char* name, const char* doc, int own_rank,
-                                   bool required = false) {
-  Parameter p = parameter<Variant, Member>(name, doc, kAnyNumber, {}, required);
+                                   bool required = false, Range range = kAnyNumber) {
+  Parameter p = parameter<Variant, Member>(name, doc, range, {}, required);
   p.own_rank = own_rank;
   return p;
 }

@@ -46,8 +46,13 @@ enum class WindowCount : uint8_t {
 inline constexpr const char* kWindowCountNames[] = {"none", "neighbours", "with itself"};
 
 // Where a softcap stands.
-enum class SoftcapPlace : uint8_t { none, before_bias_and_masks };
-inline constexpr const char* kSoftcapPlaceNames[] = {"none", "before bias and masks"};
+enum class SoftcapPlace : uint8_t {
+  none,
+  before_bias_and_masks,
+  between_bias_and_masks,  // it bounds the bias, too
+};
+inline constexpr const char* kSoftcapPlaceNames[] = {"none", "before bias and masks",
+                                                     "between bias and masks"};
 
 // What becomes of a query that may attend to nothing.
 enum class EmptyRow : uint8_t { zero, nan, mean_of_values };
@@ -83,7 +88,7 @@ struct Dialect {           // what one project means
   DialectAnchor anchor;    // of causal and window
   WindowCount window;      // what its left bound counts
   bool window_right;       // has it a right bound? Always of neighbours
-  SoftcapPlace softcap;    // before what a softcap is applied
+  SoftcapPlace softcap;    // where a softcap is applied
   DialectLengths lengths;  // what lengths of keys do
   LseBase lse;             // of which logarithm
   double empty_lse;        // lse of a query that may attend to nothing

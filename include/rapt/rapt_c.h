@@ -98,6 +98,7 @@ typedef struct rapt_named_tensor {  // what a spec calls a tensor; does not grow
 //   "softcap(30)"
 //   "softmax"
 //   "rotary(theta=500000, interleaved)"
+//   "relative(key_rows=k, value_rows=v)"      with tensors named k and v below
 // Boolean: true = may attend. The headers in include/rapt/mask/, score/ and normalizer/ say what
 // each means.
 typedef struct rapt_variant {
@@ -113,6 +114,13 @@ enum {
   RAPT_PRECISION_AUTOMATIC = 0,  // f32 and f64 by FMA; bf16 by the 16-bit dot product where that is
                                  // faster
   RAPT_PRECISION_FMA = 1         // every dtype by FMA in f32 (f64: f64)
+};
+
+// Where the bias is added. Without a bias, or without scores, both are the same.
+typedef int32_t rapt_bias_order;
+enum {
+  RAPT_BIAS_AFTER_SCORES = 0,  // softcap(scale qk) + bias
+  RAPT_BIAS_BEFORE_SCORES = 1  // softcap(scale qk + bias)
 };
 
 // How the pairs of a cell of a map become one number.
@@ -161,7 +169,7 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   const rapt_variant* normalizer;       // NULL: softmax
   const rapt_weights_request* weights;  // NULL: none are wanted
   size_t score_count;
-  const rapt_variant* const* scores;  // [score_count], applied in this order, before the bias
+  const rapt_variant* const* scores;  // [score_count], applied in this order
   rapt_dtype output_dtype;            // 0: the query's; RAPT_F32 is possible for bf16 and f16
   rapt_precision precision;           // RAPT_PRECISION_AUTOMATIC
   // Several sequences in one tensor, one after the other: sequence s has the queries
@@ -186,6 +194,11 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int64_t rotary_key_start;                   // the same of keys
   double cosine_epsilon;  // above 0: rows of query and key are divided by their lengths, at least
                           // by this, before all else (1e-12); 0: they are not
+  // "relative(key_rows=k, value_rows=v)", with tensors named k and v: rows for each distance of a
+  // key from a query, within the products (relative.h). Not beside rotary or cosine. NULL: none
+  const rapt_variant* relative;
+  rapt_bias_order bias_order;  // RAPT_BIAS_AFTER_SCORES
+  int32_t reserved_end;        // 0
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and
@@ -239,6 +252,13 @@ typedef struct rapt_gradients {
   int32_t reserved;             // 0
   // [parameters] f64: of the parameters of the options' normaliser
   const rapt_tensor* d_normalizer_parameters;
+  // The shapes of the tensors of the options' relative; f32, or f64 for f64. In one pass only; all
+  // those whose tensor there is, or none
+  const rapt_tensor* d_key_rows;
+  const rapt_tensor* d_query_rows;
+  const rapt_tensor* d_value_rows;
+  const rapt_tensor* d_content_bias;
+  const rapt_tensor* d_position_bias;
 } rapt_gradients;
 
 // Stops a running call from another thread or from a signal handler.

@@ -7,6 +7,7 @@
 //
 //   Z'   = scale (Q' K^T + Q K'^T) + scale' Q K^T
 //   S'   = dS/dZ o Z' + sum over parameters of dS/dparameter parameter' + bias'
+//          (BiasOrder::before_scores: bias' is part of Z' instead)
 //   lse' = rowsum(P o S'),   P' = P o (S' - lse')
 //   O'   = (P' o keep / (1 - p)) V + (P o keep / (1 - p)) V'
 //
@@ -24,7 +25,7 @@
 //   dQ'     = scale (dZ' K + dZ K') + scale' dZ K
 //   dK'     = scale (dZ'^T Q + dZ^T Q') + scale' dZ^T Q
 //   dscale' = sum(dZ' o (Q K^T) + dZ o (Q' K^T + Q K'^T))
-//   dbias'  = dS', and the parameters' likewise: summed as their gradients are
+//   dbias'  = dS' (before the scores: dZ'), and the parameters' likewise: summed as their gradients
 //
 // For a loss whose d_output depends on the output, d_output' is the loss's own Hessian times the O'
 // that attention_jvp gives; d_output' = 0 leaves the second derivative of the attention alone.

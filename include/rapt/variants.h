@@ -11,6 +11,7 @@
 #include "rapt/normalizer/softmax_plus_one.h"
 #include "rapt/normalizer/softmax_with_sink.h"
 #include "rapt/normalizer/sparsemax.h"
+#include "rapt/normalizer/top_k_softmax.h"
 #include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
 #include "rapt/score/log_n.h"
@@ -39,7 +40,7 @@ using Masks =
 using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
-using Normalizers =
-    TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax, Entmax15, Entmax>;
+using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,
+                             Entmax15, Entmax, TopKSoftmax>;
 
 }  // namespace rapt

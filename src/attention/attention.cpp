@@ -5,6 +5,7 @@
 
 #include "attention/forward.h"
 #include "attention/resources.h"
+#include "attention/variant_kernels.h"
 #include "attention/visible.h"
 
 namespace rapt {
@@ -12,7 +13,7 @@ namespace {
 
 const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
                                     const AttentionOptions& options) {
-  if (p.dtype == DType::bf16 && options.precision == Precision::automatic)
+  if (p.dtype == DType::bf16 && options.precision == Precision::automatic && !p.relative.any())
     if (const RouteKernels<float>* dot = bf16_dot_route()) return *dot;
   return *table.fma[static_cast<int>(p.dtype)];
 }
@@ -26,7 +27,7 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   const KernelTable<E>& table = kernels<E>();
   const RouteKernels<E>& route = route_of(p, table, options);
   const NormalizerKernels<E>& normalizer =
-      (route.normalizers ? route.normalizers : table.normalizers)[options.normalizer.index];
+      hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (options.entropy && !normalizer.entropy)
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +

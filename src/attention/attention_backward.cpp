@@ -5,6 +5,8 @@
 #include "attention/backward.h"
 #include "attention/resources.h"
 #include "attention/score_tiles.h"
+#include "attention/variant_kernels.h"
+#include "attention/variant_numbers.h"
 #include "attention/visible.h"
 
 namespace rapt {
@@ -18,7 +20,7 @@ constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
 const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
                                     const AttentionOptions& options) {
   if (p.dtype == DType::bf16 && p.output_dtype == DType::bf16 &&
-      options.precision == Precision::automatic)
+      options.precision == Precision::automatic && !p.relative.any())
     if (const RouteKernels<float>* dot = bf16_dot_route()) return *dot;
   return *table.fma[static_cast<int>(p.dtype)];
 }
@@ -33,17 +35,21 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
   const KernelTable<E>& table = kernels<E>();
   const RouteKernels<E>& route = route_of(p, table, options);
   const NormalizerKernels<E>& normalizer =
-      (route.normalizers ? route.normalizers : table.normalizers)[options.normalizer.index];
+      hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (!normalizer.backward)
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
                                             " has no backward pass");
-  if (wants_normalizer && !normalizer.backward_rows)
+  if (wants_normalizer && !normalizer.learned)
     throw Error(ErrorCode::unsupported, std::string("the parameters of normalizer ") +
                                             options.normalizer.declaration->name +
                                             " have no gradients");
+  if (wants_normalizer && count_of_numbers(options.normalizer) == 0)
+    throw Error(ErrorCode::argument, std::string("gradients of the parameters of normalizer ") +
+                                         options.normalizer.declaration->name +
+                                         ", of which none is given");
   for (const ScoreRef& score : options.scores)
-    if (!table.scores[score.index].backward)
+    if (!hooks_of(score, table).backward)
       throw Error(ErrorCode::unsupported,
                   std::string("score ") + score.declaration->name + " has no backward pass");
   return {table, route, normalizer};

@@ -83,9 +83,10 @@ struct NaturalKernels {
   Kernels<E> kernels;
 
   NaturalKernels(const Problem& p, const AttentionOptions& options)
-      : normalizer(rapt::kernels<E>().normalizers[options.normalizer.index]),
+      : normalizer(hooks_of(options.normalizer, rapt::kernels<E>().normalizers)),
         kernels{rapt::kernels<E>(), *rapt::kernels<E>().fma[static_cast<int>(p.dtype)],
                 normalizer} {
+    if (p.relative.any()) fail(ErrorCode::unsupported, "tangents of options.relative");
     if (p.rows.any())
       fail(ErrorCode::unsupported,
            "tangents of options.rotary and options.cosine; rotate query, key and their tangents by "
@@ -94,7 +95,7 @@ struct NaturalKernels {
       fail(ErrorCode::unsupported,
            std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");
     for (const ScoreRef& score : options.scores)
-      if (!kernels.table.scores[score.index].tangent)
+      if (!hooks_of(score, kernels.table).tangent)
         fail(ErrorCode::unsupported,
              std::string("score ") + score.declaration->name + " has no tangents");
     normalizer.takes_log2 = false;

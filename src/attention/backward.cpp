@@ -37,8 +37,11 @@ void run_item(const BackwardCall<E>& call, BackwardWorker<E>& worker, const Item
     worker.begin_head(item.component, item.sequence, nth);
     const int64_t parts = worker.parts().count;
     for (int64_t part = 0; part < parts; ++part) worker.prepare(part);
-    for (int64_t s = 0; s < parts; ++s)
+    for (int64_t s = 0; s < parts; ++s) {
       for (int64_t chunk = 0; chunk < parts; ++chunk) worker.step(chunk, (chunk + s) % parts);
+      for (int64_t slice = 0; call.wanted.tables() && slice < parts; ++slice)
+        worker.add_windows(s, slice);
+    }
     for (int64_t part = 0; part < parts; ++part) worker.finish(part);
   }
 }
@@ -60,17 +63,22 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
     return;
   }
   // All workers at one head after the other.
-  const int64_t steps = plan.cells_per_head * (plan.most_parts + 2);
+  const int64_t steps = plan.cells_per_head * (plan.most_parts * (1 + call.wanted.tables()) + 2);
   TaskRun run(context, plan.components * plan.component_heads * steps);
   for (int64_t i = 0; i < items; ++i) {
     const Item item = item_of(call, i);
     const Sequence sequence = call.problem().sequence(item.sequence);
     const int64_t parts = parts_of(plan.tiling, sequence.q_len, sequence.k_len).count;
     for (int64_t nth = 0; nth < plan.component_heads; ++nth)
-      for (int64_t s = -1; s <= parts; ++s)
-        run.run(parts, workers, to_executor, [&](int64_t part, int worker) {
-          BackwardWorker<E> w(call, context.cancel, worker, 0);
-          w.begin_head(item.component, item.sequence, nth);
+      for (int64_t s = -1; s <= parts; ++s) {
+        const auto each_part = [&](const auto& work) {
+          run.run(parts, workers, to_executor, [&](int64_t part, int worker) {
+            BackwardWorker<E> w(call, context.cancel, worker, 0);
+            w.begin_head(item.component, item.sequence, nth);
+            work(w, part);
+          });
+        };
+        each_part([&](BackwardWorker<E>& w, int64_t part) {
           if (s < 0)
             w.prepare(part);
           else if (s < parts)
@@ -78,6 +86,9 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
           else
             w.finish(part);
         });
+        if (call.wanted.tables() && s >= 0 && s < parts)
+          each_part([&](BackwardWorker<E>& w, int64_t part) { w.add_windows(s, part); });
+      }
   }
 }
 
@@ -123,6 +134,53 @@ void run_two_passes(const BackwardCall<E>& call, const Context& context) {
     });
 }
 
+// Gradients of options.relative, to which heads and parts add.
+template <class E>
+void clear_relative(const BackwardCall<E>& call) {
+  const Problem& p = call.problem();
+  const GradientTargets& t = call.targets;
+  const auto clear = [&](const Operand& target, int64_t rows, int64_t dims) {
+    int64_t index[kMaxRank];
+    for (int64_t head = 0; target.data && head < p.heads; ++head) {
+      p.index_of(head, index);
+      const int64_t matrix = target.offset_of(index, p.leading_rank);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t d = 0; d < dims; ++d)
+          *reinterpret_cast<E*>(
+              target.at(matrix + row * target.row_stride + d * target.dim_stride)) = 0;
+    }
+  };
+  clear(t.key_rows, p.relative.distances, p.head_dim);
+  clear(t.query_rows, p.relative.distances, p.head_dim);
+  clear(t.value_rows, p.relative.distances, p.value_dim);
+  clear(t.content_bias, 1, p.head_dim);
+  clear(t.position_bias, 1, p.head_dim);
+}
+
+// What the queries of a head give to the biases that are added to them.
+template <class E>
+void add_shifts(const BackwardCall<E>& call) {
+  const Problem& p = call.problem();
+  const int64_t cells = call.plan.cells_per_head;
+  int64_t index[kMaxRank];
+  for (int64_t head = 0; head < p.heads; ++head) {
+    p.index_of(head, index);
+    const double* sums =
+        call.template at<double>(call.layout.shift_sums) + head * cells * 2 * p.head_dim;
+    const auto add = [&](int64_t which, const Operand& target) {
+      for (int64_t d = 0; d < p.head_dim; ++d) {
+        double sum = 0;
+        for (int64_t c = 0; c < cells; ++c) sum += sums[(2 * c + which) * p.head_dim + d];
+        if (target.data)
+          *reinterpret_cast<E*>(target.at(target.offset_of(index, p.leading_rank) +
+                                          d * target.dim_stride)) += static_cast<E>(p.scale * sum);
+      }
+    };
+    add(0, call.targets.content_bias);
+    add(1, call.targets.position_bias);
+  }
+}
+
 // Sums of doubles that each cell has made: of the scale, of the scores' parameters, of a bias with
 // one number per head.
 template <class E>
@@ -146,6 +204,7 @@ void add_cells(const BackwardCall<E>& call) {
   if (call.targets.normalizer)
     add_normalizer_numbers(p, call.options.normalizer, call.wanted, plan.cells_per_head,
                            call.template at<double>(call.layout.normalizer_sums), call.targets);
+  if (call.layout.shift_sums) add_shifts(call);
   const Operand& bias = call.targets.bias;
   if (!call.layout.bias_sums || !bias.data) return;
   int64_t index[kMaxRank];
@@ -189,6 +248,9 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
   clear(layout.score_sums, call.wanted.head_numbers);
   clear(layout.normalizer_sums, call.wanted.normalizer_head_numbers);
   clear(layout.bias_sums, 1);
+  clear(layout.shift_sums, 2 * p.head_dim);
+  clear_relative(call);
+  write_relative(call.scores);
   change_keys(call.scores, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);

@@ -114,6 +114,12 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   plan.sharing[kOfKey] = sharing_of(p, key, wanted.key);
   plan.sharing[kOfValue] = sharing_of(p, value, wanted.value);
   plan.sharing[kOfBias] = sharing_of(p, wanted.bias ? options.bias : query, wanted.bias);
+  const RelativePositions& r = options.relative;
+  plan.sharing[kOfKeyRows] = sharing_of(p, wanted.key_rows ? r.key_rows : query, wanted.key_rows);
+  plan.sharing[kOfQueryRows] =
+      sharing_of(p, wanted.query_rows ? r.query_rows : query, wanted.query_rows);
+  plan.sharing[kOfValueRows] =
+      sharing_of(p, wanted.value_rows ? r.value_rows : query, wanted.value_rows);
   plan.components = 1;
   for (int i = 0; i < p.leading_rank; ++i) {
     plan.block[i] = 1;
@@ -137,11 +143,16 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
     const Parts parts = parts_of(t, sequence.q_len, sequence.k_len);
     plan.longest_query = std::max(plan.longest_query, round_up(sequence.q_len, t.lanes));
     plan.longest_key = std::max(plan.longest_key, sequence.k_len);
-    for (int64_t chunk = 0; chunk < parts.count; ++chunk)
-      plan.longest_chunk = std::max(plan.longest_chunk, parts.chunk(chunk).count);
+    int64_t longest_segment = 0;
+    for (int64_t part = 0; part < parts.count; ++part) {
+      plan.longest_chunk = std::max(plan.longest_chunk, parts.chunk(part).count);
+      longest_segment = std::max(longest_segment, parts.segment(part).count);
+    }
+    plan.window_rows = std::max(plan.window_rows, round_up(longest_segment, t.lanes));
     plan.cells_per_head += parts.count;
     plan.most_parts = std::max(plan.most_parts, parts.count);
   }
+  plan.window_rows = std::min(p.relative.distances, plan.window_rows + plan.longest_chunk);
   // The dot route has K twice: for the scores and, in pairs, for d_query.
   const int64_t element = kernels.route.element_size;
   const int64_t key_bytes =
@@ -160,6 +171,7 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   const int64_t tasks = wanted.two_passes ? plan.components * plan.cells_per_head : items;
   plan.together = !wanted.two_passes && plan.workers > 1 && plan.most_parts > 1 &&
                   items < kItemsPerWorker * plan.workers && items % plan.workers != 0;
+  plan.together |= wanted.tables() && p.sequences > 1;  // they add to the same tables
   plan.workers = static_cast<int>(
       std::clamp<int64_t>(plan.together ? plan.most_parts : tasks, 1, plan.workers));
   if (!available.can_be_fewer) plan.workers = t.to_executor ? available.most : 1;
@@ -247,17 +259,22 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.heads = place(true, {plan.component_heads}, sizeof(ComponentHead));
   layout.head_scratch = place(true, {plan.component_heads}, sizeof(int64_t));
   layout.cell_starts = place(p.query_starts, {p.sequences + 1}, sizeof(int64_t));
-  layout.deltas = place(two, {p.heads, p.q_len}, sizeof(E));
+  const int64_t delta_rows = kernels.normalizer.delta_rows;
+  layout.deltas = place(two, {p.heads, delta_rows, p.q_len}, sizeof(E));
   layout.scale_sums = place(wanted.scale, {p.heads, plan.cells_per_head}, sizeof(double));
   layout.score_sums =
       place(wanted.scores, {p.heads, plan.cells_per_head, wanted.head_numbers}, sizeof(double));
   layout.normalizer_sums =
       place(wanted.normalizer, {p.heads, plan.cells_per_head, wanted.normalizer_head_numbers},
             sizeof(double));
+  layout.shift_sums =
+      place(wanted.shifts(), {p.heads, plan.cells_per_head, 2, p.head_dim}, sizeof(double));
   layout.bias_sums = place(bias_number, {p.heads, plan.cells_per_head}, sizeof(double));
 
   const auto stored = static_cast<size_t>(size_of(p.dtype));
   layout.scores.angles = place(p.rows.any(), {static_cast<int64_t>(row_change_bytes(p.rows))}, 1);
+  layout.scores.relative_starts =
+      place(p.relative.log_scale(), {p.relative.distances}, sizeof(int64_t));
   layout.scores.changed_key =
       place(p.rows.changes_key, {p.rows.copied_matrices, p.k_len, p.head_dim}, stored);
 
@@ -265,10 +282,14 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   const auto place_sums = [&](int64_t queries, int64_t keys) {
     layout.query_t = place(true, {queries, head_stride}, element);
     layout.changed_query = place(p.rows.any(), {queries, p.head_dim}, stored);
+    layout.position_t = place(p.rows.shifted, {queries, head_stride}, element);
+    layout.position_query = place(p.rows.shifted, {queries, p.head_dim}, stored);
     layout.d_output_t = place(true, {queries, value_stride}, element);
     layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
+    layout.query_dots =
+        place(wanted.scale && p.rows.shifted, {plan.slots[kOfQuery], queries}, sizeof(E));
     layout.statistic = place(true, {queries}, sizeof(E));
-    layout.delta = place(true, {queries}, sizeof(E));
+    layout.delta = place(true, {delta_rows, queries}, sizeof(E));
     layout.d_key = place(wanted.key && narrower, {plan.slots[kOfKey], keys, p.head_dim}, sizeof(E));
     layout.d_value =
         place(wanted.value && narrower, {plan.slots[kOfValue], keys, p.value_dim}, sizeof(E));
@@ -277,6 +298,12 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   if (!two) {
     places.restart();
     place_sums(plan.longest_query, plan.longest_key);
+    const auto windows = [&](bool needed, int64_t dims) {
+      return place(needed, {plan.most_parts, plan.window_rows, dims}, sizeof(E));
+    };
+    layout.key_windows = windows(wanted.key_rows, p.head_dim);
+    layout.query_windows = windows(wanted.query_rows_sums, p.head_dim);
+    layout.value_windows = windows(wanted.value_rows, p.value_dim);
     layout.slot_bytes = places.bytes();
     places.repeat(plan.together ? 1 : plan.workers, layout.slots);
   }
@@ -310,13 +337,26 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.staged_key = place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
   layout.staged_value =
       place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));
-  layout.query_rows = place(wanted.key, {unit, head_stride}, element);
-  layout.d_output_rows =
-      place(wanted.value || kernels.normalizer.settle, {unit, value_stride}, element);
+  layout.query_rows = place(wanted.key || wanted.key_rows, {unit, head_stride}, element);
+  layout.position_rows = place(wanted.key_rows && p.rows.shifted, {unit, head_stride}, element);
+  layout.d_output_rows = place(wanted.value || wanted.value_rows || kernels.normalizer.settle,
+                               {unit, value_stride}, element);
+  const bool apart = query_sums && p.rows.shifted;
+  layout.content_sums = place(apart, {unit, p.head_dim}, sizeof(E));
+  layout.position_sums = place(apart, {unit, p.head_dim}, sizeof(E));
+  layout.scores.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
   layout.scores.row_change =
       place(p.rows.any(),
             {static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, p.rows, p.head_dim))}, 1);
-  layout.slope_sums = place(kernels.normalizer.settle, {2, tile}, sizeof(E));
+  layout.slope_sums = place(kernels.normalizer.add_slopes, {4, tile}, sizeof(E));
+  if (kernels.normalizer.find_cut) {
+    layout.cut_capacity =
+        kernels.normalizer.cut_capacity(options.normalizer.object, plan.longest_key, t.block_keys);
+    const int64_t stride = list_stride(layout.cut_capacity, t.lanes);
+    layout.cut_scores = place(true, {tile, stride}, sizeof(E));
+    layout.cut_keys = place(true, {tile, stride}, sizeof(int32_t));
+    layout.cut_counts = place(true, {2, tile}, sizeof(int32_t));
+  }
   layout.pairs = place(kernels.normalizer.settle, {tile_scores}, sizeof(SparsePair<E>));
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));

@@ -13,12 +13,26 @@
 //   d_query of segment s         over the chunks s, s - 1, ..., 0, parts - 1, ..., s + 1
 //
 // In two passes the same sums are made in the same order by chunk first, then by segment.
+//
+// Gradients of rows for distances are sums over all chunks and segments. A chunk and a segment have
+// few distances, so each chunk has a *window* of sums for a step, and after it the windows are
+// added to the table in the order of the chunks. Heads that share a table are one component; so are
+// its sequences worked on one after the other. Only in one pass.
 #include "attention/gradients.h"
 #include "attention/tiling.h"
 
 namespace rapt {
 
-enum GradientOf : uint8_t { kOfQuery, kOfKey, kOfValue, kOfBias, kGradientOperands };
+enum GradientOf : uint8_t {
+  kOfQuery,
+  kOfKey,
+  kOfValue,
+  kOfBias,
+  kOfKeyRows,
+  kOfQueryRows,
+  kOfValueRows,
+  kGradientOperands
+};
 
 // Along which leading dimensions an input is shared: `divisor` neighbours read the same matrix. One
 // whose gradient nobody wants counts as not shared.
@@ -43,6 +57,7 @@ struct BackwardPlan {
   int64_t slots[kGradientOperands];            // matrices of sums that a component needs at once
   int64_t longest_query = 0, longest_key = 0;  // of the sequences, padded to vectors
   int64_t longest_chunk = 0;
+  int64_t window_rows = 0;     // of a table, that a chunk and a segment meet at most
   int64_t cells_per_head = 0;  // parts of all sequences together
   int64_t most_parts = 1;      // of a sequence
   int64_t pass_keys = 0;       // whole blocks, which share a walk over the queries
@@ -84,21 +99,28 @@ struct BackwardLayout {
   size_t heads;            // [component_heads] ComponentHead
   size_t head_scratch;     // [component_heads] int64
   size_t cell_starts;      // [sequences + 1] int64: cells of a head before each sequence
-  size_t deltas;           // [heads][q_len] E, of two passes
+  size_t deltas;           // [heads][delta rows][q_len] E, of two passes
   size_t scale_sums;       // [heads][cells] double
   size_t score_sums;       // [heads][cells][parameters] double
   size_t normalizer_sums;  // [heads][cells][normaliser's numbers] double
+  size_t shift_sums;       // [heads][cells][2][head_dim] double: of d_query by keys and by key_rows
   size_t bias_sums;        // [heads][cells] double: of a bias with one number per head
   size_t slots;            // of components at work; the next is slot_bytes further
   // Once per component at work, in one pass. A matrix of sums per slot of the plan.
-  size_t query_t;        // tiles [head_dim][queries] of the route's elements
-  size_t changed_query;  // [queries][head_dim] of the inputs' dtype, where rows change
-  size_t d_output_t;     // tiles [value_dim][queries] of the route's elements
-  size_t d_query_t;      // [slots] tiles [head_dim][queries] E
-  size_t statistic;      // [queries] E
-  size_t delta;          // [queries] E
-  size_t d_key;          // [slots][keys][head_dim] E, where the result is narrower
-  size_t d_value;        // [slots][keys][value_dim] E, likewise
+  size_t query_t;         // tiles [head_dim][queries] of the route's elements
+  size_t changed_query;   // [queries][head_dim] of the inputs' dtype, where rows change
+  size_t position_t;      // as query_t, of queries that meet key_rows, where these are others
+  size_t position_query;  // as changed_query, likewise
+  size_t d_output_t;      // tiles [value_dim][queries] of the route's elements
+  size_t d_query_t;       // [slots] tiles [head_dim][queries] E
+  size_t query_dots;      // [slots][queries] E: d_query . query, where biases are added to queries
+  size_t statistic;       // [queries] E
+  size_t delta;           // tiles [delta rows][queries] E
+  size_t d_key;           // [slots][keys][head_dim] E, where the result is narrower
+  size_t d_value;         // [slots][keys][value_dim] E, likewise
+  size_t key_windows;     // [parts][window_rows][head_dim] E
+  size_t query_windows;   // the same
+  size_t value_windows;   // [parts][window_rows][value_dim] E
   size_t slot_bytes;
   // Once per worker. In two passes it has the arrays above, too, for a unit and a chunk.
   size_t tiles;            // [tiles] QueryTile
@@ -108,8 +130,12 @@ struct BackwardLayout {
   size_t before;           // [scores + 1][block_keys][queries] E: ScoreTiles::compute_scores()
   size_t parameter_sums;   // [parameters of a score][queries] E
   size_t other_weights;    // [block_keys][queries] E: d_weights of the caller
-  size_t slope_sums;       // [2][queries] E: what the delta of a sparse normaliser is made of
+  size_t slope_sums;       // [4][queries] E: what the delta of a sparse normaliser is made of
   size_t pairs;            // [block_keys * queries] SparsePair, of sparse normalisers
+  size_t cut_scores;       // [queries][stride] E: lists of sparse normalisers with a cut
+  size_t cut_keys;         // the same, int32
+  size_t cut_counts;       // [2][queries] int32
+  int64_t cut_capacity;    // of a list; 0: none
   size_t rows_t;           // [largest head size][queries] E: a tile of output or query
   size_t d_output_rows_t;  // the same of d_output, for delta, if the route rounds
   size_t key;              // [pass_keys][head_dim] of the route's elements, if packed
@@ -118,7 +144,10 @@ struct BackwardLayout {
                            // result's rows are not dense
   size_t staged_value;     // [chunk][value_dim] E, likewise
   size_t query_rows;       // [unit queries][head_dim] of the route's elements, if packed
+  size_t position_rows;    // the same of queries that meet key_rows, where these are others
   size_t d_output_rows;    // [unit queries][value_dim], likewise
+  size_t content_sums;     // [head_dim][unit queries] E: d_query of a walk by keys alone
+  size_t position_sums;    // the same by key_rows
   // Of a route that rounds, in its elements:
   size_t summed_key;         // [pass_keys][head_dim]: keys as the sums over them take them
   size_t rounded_weights;    // [tiles][block_keys][queries]

@@ -40,10 +40,7 @@ class BackwardWorker {
     begin_chunk(part);
     clear_bias_rows(part);
     for_each_unit(part, [&](Positions unit) {
-      const int64_t at = unit.start;
-      tiles_.pack_unit(unit, query_t(at), changed_query(at), d_output_t(at),
-                       array(layout_.statistic) + at, array(layout_.delta) + at, true,
-                       normalizer_sums(part));
+      tiles_.pack_unit(unit, unit_arrays(unit.start), true, normalizer_sums(part));
       if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
     });
   }
@@ -52,11 +49,35 @@ class BackwardWorker {
   void step(int64_t chunk, int64_t segment) noexcept {
     const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
     meet(chunk, segment, sides, [&](Positions unit) {
-      const int64_t at = unit.start;
-      return tiles_.begin_unit(unit, query_t(at), changed_query(at), d_output_t(at),
-                               has_query_sums() ? query_sums(unit) : nullptr,
-                               array(layout_.statistic) + at, array(layout_.delta) + at, sides);
+      QueryUnit<E> begun = tiles_.begin_unit(unit, unit_arrays(unit.start),
+                                             has_query_sums() ? query_sums(unit) : nullptr, sides);
+      if (layout_.shift_sums)
+        begun.shift_sums = call_.template at<double>(layout_.shift_sums) +
+                           (first_cell_ + segment) * 2 * p_.head_dim;
+      begun.query_dots = query_dots(unit);
+      return begun;
     });
+  }
+
+  // One pass, behind step `s` of all chunks: a slice of the tables of rows for distances gets what
+  // the chunks have summed up, in their order.
+  void add_windows(int64_t s, int64_t slice) noexcept {
+    const int64_t distances = p_.relative.distances;
+    const int64_t begin = slice * distances / parts_.count;
+    const int64_t end = (slice + 1) * distances / parts_.count;
+    for (int64_t chunk = 0; chunk < parts_.count; ++chunk) {
+      if (empty(chunk, (chunk + s) % parts_.count)) continue;
+      const DistanceSpan span = span_of(chunk, (chunk + s) % parts_.count);
+      const DistanceWindows<E> windows = windows_of(chunk, span);
+      const int64_t first = std::max(begin, span.low), last = std::min(end, span.low + span.rows);
+      add_window(windows.key, first, last, static_cast<E>(p_.scale), call_.targets.key_rows);
+      add_window(windows.query, first, last, static_cast<E>(p_.scale), call_.targets.query_rows);
+      if (wanted_.scale && windows.query.data)
+        call_.template at<double>(layout_.scale_sums)[first_cell_ + slice] +=
+            tiles_.dots_with_query_rows(windows.query, first, last);
+      add_window(windows.value, first, last, static_cast<E>(p_.kept_factor()),
+                 call_.targets.value_rows);
+    }
   }
 
   // One pass: after the last step.
@@ -93,6 +114,7 @@ class BackwardWorker {
       const int64_t nth = (segment - s + parts_.count) % parts_.count;
       for_each_walk(parts_.chunk(nth), kQueries, [&] {
         QueryUnit<E> one = begin_packed(unit, sums, kQueries);
+        one.query_dots = query_dots(unit);
         tiles_.walk(one, {}, kQueries);
       });
     }
@@ -122,20 +144,26 @@ class BackwardWorker {
   using KeySums = typename GradientTiles<E>::KeySums;
 
   E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
-  // Of the queries from position `at` on, as they are multiplied.
-  std::byte* query_t(int64_t at) const noexcept {
-    return arrays_ + layout_.query_t + at * tiles_.query_bytes();
+  // Of the queries from position `at` on.
+  UnitArrays<E> unit_arrays(int64_t at) const noexcept {
+    const size_t positions = p_.rows.shifted ? layout_.position_t : layout_.query_t;
+    return {arrays_ + layout_.query_t + at * tiles_.query_bytes(),
+            changed_query(at),
+            arrays_ + positions + at * tiles_.query_bytes(),
+            arrays_ + layout_.position_query + at * tiles_.changed_bytes(),
+            arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes(),
+            array(layout_.statistic) + at,
+            delta(at)};
   }
-  // The same as rows of the inputs' dtype, where rows change.
+  E* delta(int64_t at) const noexcept {
+    return array(layout_.delta) + at * call_.scores.kernels.normalizer.delta_rows;
+  }
   std::byte* changed_query(int64_t at) const noexcept {
     return arrays_ + layout_.changed_query + at * tiles_.changed_bytes();
   }
-  std::byte* d_output_t(int64_t at) const noexcept {
-    return arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes();
-  }
   bool has_query_sums() const noexcept { return wanted_.query_sums(); }
   bool has_key_sums() const noexcept {
-    return wanted_.key || wanted_.value || wanted_.bias || wanted_.scores;
+    return wanted_.key || wanted_.value || wanted_.bias || wanted_.scores || wanted_.tables();
   }
 
   // Sums of d_query of a unit. In one pass the array holds all units, else one.
@@ -146,13 +174,20 @@ class BackwardWorker {
     return array(layout_.d_query_t) +
            (entry_.slot[kOfQuery] * queries + (wanted_.two_passes ? 0 : unit.start)) * p_.head_dim;
   }
+  // What walks add to d_scale, likewise; null: nothing.
+  E* query_dots(Positions unit) const noexcept {
+    if (!layout_.query_dots) return nullptr;
+    const int64_t sums = query_sums(unit) - array(layout_.d_query_t);
+    return array(layout_.query_dots) + sums / p_.head_dim;
+  }
   void clear_queries(Positions unit, E* sums) const noexcept {
-    const int64_t lanes = plan_.tiling.lanes;
-    std::fill_n(sums, ceil_div(unit.count, lanes) * lanes * p_.head_dim, E(0));
+    const int64_t lanes = plan_.tiling.lanes, padded = ceil_div(unit.count, lanes) * lanes;
+    std::fill_n(sums, padded * p_.head_dim, E(0));
+    if (E* const dots = query_dots(unit)) std::fill_n(dots, padded, E(0));
   }
   void store_queries(int64_t segment, Positions unit, E* sums) noexcept {
     std::byte* const changed = changed_query(wanted_.two_passes ? 0 : unit.start);
-    const double dots = tiles_.store_queries(unit, sums, changed, wanted_.scale);
+    const double dots = tiles_.store_queries(unit, sums, changed, wanted_.scale, query_dots(unit));
     if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
   }
 
@@ -165,20 +200,24 @@ class BackwardWorker {
   // Two passes: the arrays of one unit.
   void pack_for(Positions unit, double* of_normalizer, bool with_delta) noexcept {
     E* const delta = array(layout_.delta);
-    E* const known = call_.template at<E>(layout_.deltas) + head_ * p_.q_len +
+    tiles_.pack_unit(unit, unit_arrays(0), with_delta, of_normalizer);
+    const int rows = call_.scores.kernels.normalizer.delta_rows;
+    E* const known = call_.template at<E>(layout_.deltas) + head_ * rows * p_.q_len +
                      tiles_.sequence().query_begin + unit.start;
-    tiles_.pack_unit(unit, query_t(0), changed_query(0), d_output_t(0), array(layout_.statistic),
-                     delta, with_delta, of_normalizer);
-    if (with_delta) {
-      std::copy_n(delta, unit.count, known);
-    } else {
-      std::fill_n(std::copy_n(known, unit.count, delta), -unit.count & (plan_.tiling.lanes - 1),
-                  E(0));
-    }
+    tiles_.for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
+      const int64_t count = tile.positions.count;
+      for (int r = 0; r < rows; ++r) {
+        E* const of_tile = delta + offset * rows + r * tile.queries;
+        E* const saved = known + r * p_.q_len + offset;
+        if (with_delta)
+          std::copy_n(of_tile, count, saved);
+        else
+          std::fill_n(std::copy_n(saved, count, of_tile), tile.queries - count, E(0));
+      }
+    });
   }
   QueryUnit<E> begin_packed(Positions unit, E* sums, Sides sides) noexcept {
-    return tiles_.begin_unit(unit, query_t(0), changed_query(0), d_output_t(0), sums,
-                             array(layout_.statistic), array(layout_.delta), sides);
+    return tiles_.begin_unit(unit, unit_arrays(0), sums, sides);
   }
 
   // Calls visit() with as many keys of a chunk loaded as share a walk over queries.
@@ -193,7 +232,14 @@ class BackwardWorker {
   template <class Begin>
   void meet(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
     const Positions keys = parts_.chunk(chunk);
-    const KeySums sums = sides.keys ? open_sums(chunk, keys) : KeySums{};
+    KeySums sums = sides.keys ? open_sums(chunk, keys) : KeySums{};
+    if (wanted_.tables() && !empty(chunk, segment)) {
+      const DistanceSpan span = span_of(chunk, segment);
+      sums.windows = windows_of(chunk, span);
+      for (const DistanceWindow<E>& window :
+           {sums.windows.key, sums.windows.query, sums.windows.value})
+        if (window.data) std::fill_n(window.data, span.rows * window.dims, E(0));
+    }
     for_each_walk(keys, sides, [&] {
       for_each_unit(segment, [&](Positions positions) {
         QueryUnit<E> unit = begin_unit(positions);
@@ -201,6 +247,37 @@ class BackwardWorker {
       });
     });
     if (sides.keys) close_sums(keys, sums);
+  }
+
+  // Rows for distances that a chunk and a segment have, and where the chunk sums them up.
+  bool empty(int64_t chunk, int64_t segment) const noexcept {
+    return parts_.chunk(chunk).count == 0 || parts_.segment(segment).count == 0;
+  }
+  DistanceSpan span_of(int64_t chunk, int64_t segment) const noexcept {
+    const Positions queries = parts_.segment(segment);
+    const int64_t lanes = plan_.tiling.lanes;
+    return tiles_.span_of(parts_.chunk(chunk), queries, ceil_div(queries.count, lanes) * lanes);
+  }
+  DistanceWindows<E> windows_of(int64_t chunk, const DistanceSpan& span) const noexcept {
+    const auto window = [&](bool wanted, size_t windows, int64_t dims) {
+      E* const data = wanted ? array(windows) + chunk * plan_.window_rows * dims : nullptr;
+      return DistanceWindow<E>{data, span.low, dims};
+    };
+    return {window(wanted_.key_rows, layout_.key_windows, p_.head_dim),
+            window(wanted_.query_rows_sums, layout_.query_windows, p_.head_dim),
+            window(wanted_.value_rows, layout_.value_windows, p_.value_dim)};
+  }
+  void add_window(const DistanceWindow<E>& window, int64_t begin, int64_t end, E factor,
+                  const Operand& target) const noexcept {
+    if (!window.data || !target.data) return;
+    int64_t index[kMaxRank];
+    p_.index_of(head_, index);
+    const int64_t matrix = target.offset_of(index, p_.leading_rank);
+    for (int64_t row = begin; row < end; ++row) {
+      const E* const from = window.row(row);
+      auto* const to = reinterpret_cast<E*>(target.at(matrix + row * target.row_stride));
+      for (int64_t d = 0; d < window.dims; ++d) to[d * target.dim_stride] += factor * from[d];
+    }
   }
 
   // Sums of d_key or d_value: where the result goes; or in scratch, if the result is narrower, or

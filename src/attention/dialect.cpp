@@ -3,7 +3,8 @@
 // Sources: PyTorch 2.13 (functional.scaled_dot_product_attention, nn.MultiheadAttention);
 // flash-attention 2.8, docstrings of flash_attn_interface.py; jax.nn.dot_product_attention 0.10;
 // ONNX Attention, opsets 23 to 25; transformers 5, masking_utils.py and eager_attention_forward;
-// cudnn-frontend 1.14, docs/operations/Attention.md; FlashInfer 0.3, flashinfer.prefill.
+// cudnn-frontend 1.14, docs/operations/Attention.md; FlashInfer 0.3, flashinfer.prefill;
+// x-transformers 2, attend.py (Attend without flash, which has no softclamp).
 #include "rapt/dialect.h"
 
 #include <cmath>
@@ -25,7 +26,8 @@ using M = MaskPolarity;
 using W = WindowCount;
 constexpr DialectLayout kHeads = DialectLayout::heads_first, kLength = DialectLayout::length_first;
 constexpr DialectScale kRoot = DialectScale::inverse_root, kOne = DialectScale::one;
-constexpr SoftcapPlace kNoCap = SoftcapPlace::none, kCap = SoftcapPlace::before_bias_and_masks;
+constexpr SoftcapPlace kNoCap = SoftcapPlace::none, kCap = SoftcapPlace::before_bias_and_masks,
+                       kCapBias = SoftcapPlace::between_bias_and_masks;
 
 // clang-format off
 constexpr Dialect kDialects[] = {
@@ -43,6 +45,7 @@ constexpr Dialect kDialects[] = {
   {"cudnn",         "Graph::sdpa, cudnn-frontend 1.14",     kHeads,  kOne,  M::none,           true,  A::named,        W::with_self,  true,  kNoCap, L::anchors, LseBase::e,    kNone,     E::zero},
   {"flashinfer",    "single_prefill_with_kv_cache, FlashInfer 0.3",
                                                             kLength, kRoot, M::true_attends,   false, A::bottom_right, W::neighbours, false, kCap,   L::none,    LseBase::two,  kNone,     E::zero},
+  {"x-transformers", "x_transformers.attend.Attend, 2",     kHeads,  kRoot, M::true_attends,   true,  A::bottom_right, W::none,       false, kCapBias, L::none,  LseBase::none, kNone,     E::zero},
 };
 // clang-format on
 

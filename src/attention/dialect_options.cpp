@@ -59,6 +59,8 @@ DialectOptions::DialectOptions(const Dialect& d, const DialectArguments& a) {
   if (a.softcap) {
     softcap_.cap = *a.softcap;
     options_.scores = {softcap_};
+    if (d.softcap == SoftcapPlace::between_bias_and_masks)
+      options_.bias_order = BiasOrder::before_scores;
   }
 
   std::vector<const Mask*> masks;

@@ -124,9 +124,16 @@ class Forward {
     keep_top(tile);
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
+    // Of the catalogue we know that it makes -inf 0.
+    if (n_.custom && tiles_.partial())
+      call_.kernels.table.dropout.keep(tile.hooks.scores, tiles_.bits(), tile.hooks.keys,
+                                       tile.queries, E(1));
     if (tile.hooks.zero && !tile.hooks.rescale) return;
     if (p_.drop_below > 0) drop(tile);
     add_values(tile, block, first, tile.hooks.scores, output_t(tile));
+    tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions,
+                                 tile.hooks.key_positions,
+                                 tiles_.partial() ? tiles_.bits() : nullptr, output_t(tile));
     if (n_.extra) add_values(tile, block, first, tile.hooks.second_weights, extra_t(tile));
   }
 
@@ -287,6 +294,7 @@ template size_t tile_size<double>();
 template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context) {
   write_starts(call);
+  write_relative(call);
   change_keys(call, context);
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())

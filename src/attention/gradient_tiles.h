@@ -3,28 +3,11 @@
 // Formulas: rapt/backward.h; order of sums: backward_plan.h.
 #include <new>
 
+#include "attention/distance_sums.h"
+#include "attention/query_sums.h"
 #include "attention/row_deltas.h"
 
 namespace rapt {
-
-// Of which operands a walk makes gradients: d_query (and what is summed per query) or d_key,
-// d_value (and what is summed per key), or both at once.
-struct Sides {
-  bool queries, keys;
-};
-
-// Queries with all that the walk needs of them.
-template <class E>
-struct QueryUnit {
-  Positions positions;
-  int64_t tile_count = 0;
-  KeyRange range = {0, 0};         // no key outside is visible
-  const std::byte* d_output_t;     // tiles [value_dim][queries] of the route's elements
-  E* d_query_t;                    // tiles [head_dim][queries]; null: not wanted
-  const E *statistic, *delta;      // [queries]
-  Rows query_rows, d_output_rows;  // [queries, dims], as they are summed; null: not wanted
-  Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
-};
 
 template <class E>
 class GradientTiles {
@@ -40,15 +23,32 @@ class GradientTiles {
         keys_(call, tiles_),
         given_(p_, call.inputs),
         rows_(call, tiles_),
+        sums_(call, tiles_, rows_),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
         sparse_(call, tiles_),
-        deltas_(call, tiles_, keys_, given_, rows_, sparse_) {}
+        deltas_(call, tiles_, keys_, given_, rows_, sparse_),
+        distances_(call, tiles_) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     tiles_.begin_head(head, sequence);
     given_.begin_head(head);
   }
   const Sequence& sequence() const noexcept { return tiles_.sequence(); }
+  // Sum over some rows of a window of sums o query_rows. A row without a pair counts nothing.
+  double dots_with_query_rows(const DistanceWindow<E>& window, int64_t begin,
+                              int64_t end) noexcept {
+    double sum = 0;
+    for (int64_t row = begin; row < end; ++row) {
+      const E* const of_row = tiles_.relative().query_rows(row, 1).data;
+      for (int64_t d = 0; d < window.dims; ++d)
+        if (window.row(row)[d] != 0)
+          sum += static_cast<double>(window.row(row)[d]) * static_cast<double>(of_row[d]);
+    }
+    return sum;
+  }
+  DistanceSpan span_of(Positions keys, Positions queries, int64_t width) const noexcept {
+    return tiles_.relative().span_of(keys, queries, width);
+  }
   bool stopped() const noexcept { return tiles_.stopped(); }
 
   template <class T>
@@ -80,50 +80,60 @@ class GradientTiles {
   // Bytes per query of a tile of queries, or d_output, as they are multiplied.
   int64_t query_bytes() const noexcept { return rows_.bytes_of_packed(p_.head_dim); }
   int64_t d_output_bytes() const noexcept { return rows_.bytes_of_packed(p_.value_dim); }
-  // Bytes of a changed query.
-  int64_t changed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
+  int64_t changed_bytes() const noexcept { return sums_.changed_bytes(); }
 
-  // Makes what a unit needs from the inputs: query_t, where rows change the `changed` ones,
-  // d_output_t, statistic and, if `with_delta`, delta; then also what rows give to the gradients of
-  // the normaliser's numbers, added to normalizer_sums [normalizer_head_numbers].
-  void pack_unit(Positions unit, std::byte* query_t, std::byte* changed, std::byte* d_output_t,
-                 E* statistic, E* delta, bool with_delta, double* normalizer_sums) noexcept {
+  // Makes what a unit needs from the inputs, delta only if `with_delta`; then also what rows give
+  // to the gradients of the normaliser's numbers, added to normalizer_sums
+  // [normalizer_head_numbers].
+  void pack_unit(Positions unit, const UnitArrays<E>& a, bool with_delta,
+                 double* normalizer_sums) noexcept {
+    E *const statistic = a.statistic, *const delta = a.delta;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
-      tile.query_t = query_t + offset * query_bytes();
-      tiles_.pack_queries(tile, changed + offset * changed_bytes());
-      std::byte* const tile_t = d_output_t + offset * d_output_bytes();
+      tile.query_t = a.query_t + offset * query_bytes();
+      tile.position_t = a.position_t + offset * query_bytes();
+      tiles_.pack_queries(tile, a.changed + offset * changed_bytes(),
+                          a.position_query + offset * changed_bytes());
+      std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
       pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
       read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (!with_delta) return;
-      deltas_.make(tile, tile_t, statistic + offset, delta + offset);
+      E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
+      deltas_.make(tile, tile_t, statistic + offset, of_tile);
       if (wanted_.normalizer)
-        deltas_.add_normalizer(tile, statistic + offset, delta + offset, normalizer_sums);
+        deltas_.add_normalizer(tile, statistic + offset, of_tile, normalizer_sums);
     });
   }
 
-  // A unit whose arrays are made; the pointers are those of its first query.
-  QueryUnit<E> begin_unit(Positions positions, std::byte* query_t, std::byte* changed,
-                          const std::byte* d_output_t, E* d_query_t, const E* statistic,
-                          const E* delta, Sides sides) noexcept {
+  // A unit whose arrays are made.
+  QueryUnit<E> begin_unit(Positions positions, const UnitArrays<E>& a, E* d_query_t,
+                          Sides sides) noexcept {
     QueryUnit<E> unit;
     unit.positions = positions;
     unit.range = {sequence().k_len, 0};
     for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
-      tile.query_t = query_t + offset * query_bytes();
+      tile.query_t = a.query_t + offset * query_bytes();
+      tile.position_t = a.position_t + offset * query_bytes();
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
         unit.range = {std::min(unit.range.begin, tile.range.begin),
                       std::max(unit.range.end, tile.range.end)};
     });
-    unit.d_output_t = d_output_t;
+    unit.d_output_t = a.d_output_t;
+    unit.changed = a.changed, unit.position_query = a.position_query;
     unit.d_query_t = sides.queries ? d_query_t : nullptr;
-    unit.statistic = statistic, unit.delta = delta;
+    unit.statistic = a.statistic, unit.delta = a.delta;
     if (unit.range.begin >= unit.range.end) return unit;
-    if (wanted_.key && sides.keys)
-      unit.query_rows = rows_.summed_rows(rows_.route_of(p_.query), query_rows(positions, changed),
-                                          positions.count, p_.head_dim, call_.layout.query_rows);
-    if ((wanted_.value && sides.keys) || sparse_.possible())
+    const auto summed = [&](std::byte* changed, size_t place) {
+      return rows_.summed_rows(rows_.route_of(p_.query), sums_.query_rows(positions, changed),
+                               positions.count, p_.head_dim, place);
+    };
+    if ((wanted_.key || wanted_.key_rows) && sides.keys)
+      unit.query_rows = summed(a.changed, call_.layout.query_rows);
+    if (wanted_.key_rows && sides.keys)
+      unit.position_rows =
+          p_.rows.shifted ? summed(a.position_query, call_.layout.position_rows) : unit.query_rows;
+    if (((wanted_.value || wanted_.value_rows) && sides.keys) || sparse_.possible())
       unit.d_output_rows = rows_.d_output_rows(positions);
     return unit;
   }
@@ -139,20 +149,48 @@ class GradientTiles {
     int64_t d_key_stride = 0, d_value_stride = 0;
     int64_t begin = 0;
     double *bias_sum = nullptr, *score_sums = nullptr;  // of the cell
+    DistanceWindows<E> windows;                         // of the chunk
   };
 
   // Adds what the unit and the loaded keys have to do with each other.
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
+    E* const whole = unit.d_query_t;
+    const int64_t count =
+        ceil_div(unit.positions.count, plan_.tiling.lanes) * plan_.tiling.lanes * p_.head_dim;
+    const bool apart = whole && p_.rows.shifted;
+    if (apart) {
+      unit.content_sums = scratch<E>(call_.layout.content_sums);
+      unit.position_sums = scratch<E>(call_.layout.position_sums);
+      std::fill_n(unit.content_sums, count, E(0));
+      std::fill_n(unit.position_sums, count, E(0));
+    } else {
+      unit.content_sums = unit.position_sums = whole;
+    }
     keys_.for_each_block(unit.range, [&](Positions keys) { walk_block(unit, keys, sums, sides); });
+    if (!apart) return;
+    if (unit.shift_sums) sums_.add_shifts(unit);
+    if (unit.query_dots) sums_.add_dots(unit);
+    for (int64_t x = 0; x < count; ++x) whole[x] += unit.content_sums[x] + unit.position_sums[x];
   }
 
-  // d_query of a unit, whose sum is complete and is lost; returns the sum of d_query o query, not
-  // yet scaled.
-  double store_queries(Positions unit, E* d_query_t, std::byte* changed, bool with_dots) noexcept {
-    double dots = 0;
+  // d_query of a unit, whose sum is complete and is lost. with_dots: returns the sum of d_query o
+  // query, not yet scaled; `dots` [queries] are those of each query, if walks have found them.
+  double store_queries(Positions unit, E* d_query_t, std::byte* changed, bool with_dots,
+                       const E* dots) noexcept {
+    double sum = 0;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
       E* const sums = d_query_t + offset * p_.head_dim;
-      if (with_dots) dots += dots_with_query(tile, changed + offset * changed_bytes(), sums);
+      if (with_dots) {
+        E* const found = tiles_.row(3);
+        if (dots) {
+          std::copy_n(dots + offset, tile.queries, found);
+        } else {
+          std::fill_n(found, tile.queries, E(0));
+          sums_.add_dots(tile, sums_.query_rows(tile.positions, changed + offset * changed_bytes()),
+                         sums, found);
+        }
+        for (int64_t i = 0; i < tile.positions.count; ++i) sum += static_cast<double>(found[i]);
+      }
       if (call_.targets.query.data) {
         const Operand& out = call_.targets.query;
         if (p_.rows.any())
@@ -165,7 +203,7 @@ class GradientTiles {
             query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
       }
     });
-    return dots;
+    return sum;
   }
 
   // d_key of keys whose sums are complete, rows `stride` apart; they may be the result's.
@@ -195,10 +233,8 @@ class GradientTiles {
                              plan_.tiling.max_vectors * plan_.tiling.lanes);
   }
 
-  // Queries as they are multiplied: where the caller has them, or changed.
-  RowsAt query_rows(Positions at, std::byte* changed) const noexcept {
-    if (!p_.rows.any()) return tiles_.given_queries(at);
-    return {changed, p_.dtype, p_.head_dim, 1};
+  const E* delta_of(const QueryUnit<E>& unit, const QueryTile<E>& tile) const noexcept {
+    return unit.delta + tile.offset * kernels_.normalizer.delta_rows;
   }
 
   // All gradients that come of a tile's pairs.
@@ -210,7 +246,7 @@ class GradientTiles {
     g.d_output = dense(unit.d_output_rows, tile.offset);
     g.key = dense(keys_.summed_keys(keys.start), 0);
     g.value = dense(keys_.values(keys.start), 0);
-    g.delta = unit.delta + tile.offset;
+    g.delta = delta_of(unit, tile);
     if (unit.d_query_t) g.d_query_t = unit.d_query_t + tile.offset * p_.head_dim;
     if (wanted_.key && sides.keys) {
       g.query = dense(unit.query_rows, tile.offset);
@@ -247,6 +283,7 @@ class GradientTiles {
       partial |= some;
       const uint64_t* const allowed = some ? bits : nullptr;
       if (unit.d_query_t) add_to_queries(unit, one, keys, d, allowed);
+      if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
       if (!sides.keys) continue;
       const auto span_of = [&](const E* tile_weights, size_t rounded, const Rows& rows) {
         return GradientSpan<E>{as_multiplied(one, keys, tile_weights, rounded, i),
@@ -281,6 +318,30 @@ class GradientTiles {
     }
   }
 
+  // What the pairs of a tile give to d_query by key_rows, and to rows for distances.
+  void add_distances(QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys, const E* w,
+                     const E* d, const uint64_t* allowed, const KeySums& sums,
+                     Sides sides) noexcept {
+    DistanceTile<E> of{tile.positions, keys, tile.vectors, allowed};
+    if (p_.relative.key && (unit.d_query_t || (wanted_.key_rows && sides.keys))) {
+      const DistanceSpan span = distances_.take(of, d);
+      if (unit.d_query_t)
+        tiles_.relative().add_key_rows(span, tile.vectors, tile.positions, keys, allowed,
+                                       unit.position_sums + tile.offset * p_.head_dim);
+      if (wanted_.key_rows && sides.keys)
+        distances_.add_rows(of, span, sums.windows.key, unit.position_rows, tile.offset);
+    }
+    if (p_.relative.query && sides.keys && (wanted_.key || wanted_.query_rows_sums))
+      distances_.add_of_keys(
+          of, d, keys_.summed_keys(keys.start), sums.windows.query,
+          wanted_.key ? sums.d_key + (keys.start - sums.begin) * sums.d_key_stride : nullptr,
+          sums.d_key_stride, p_.head_dim);
+    if (wanted_.value_rows && sides.keys) {
+      const DistanceSpan span = distances_.take(of, w);
+      distances_.add_rows(of, span, sums.windows.value, unit.d_output_rows, tile.offset);
+    }
+  }
+
   // Weights or d_scores of the unit's tile `nth` as the sums over queries take them.
   const void* as_multiplied(const QueryTile<E>& tile, Positions keys, const E* tile_weights,
                             size_t place, int64_t nth) noexcept {
@@ -303,7 +364,7 @@ class GradientTiles {
     using Keep = typename ScoreTiles<E>::Keep;
     tiles_.compute_scores(tile, block, keys, w, before,
                           before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing);
-    if (sparse_.find(tile, unit.statistic + tile.offset, bits)) {
+    if (sparse_.find(tile, unit.statistic + tile.offset, delta_of(unit, tile), bits)) {
       add_pairs(unit, tile, keys, sums, sides);
       return false;
     }
@@ -312,7 +373,7 @@ class GradientTiles {
     else
       std::fill_n(d, keys.count * tile.queries, E(0));
     kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
-                                 unit.statistic + tile.offset, unit.delta + tile.offset);
+                                 unit.statistic + tile.offset, delta_of(unit, tile));
     // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN, and sums
     // over queries may take all lanes.
     const bool lanes_left = tile.positions.count < tile.queries;
@@ -324,8 +385,9 @@ class GradientTiles {
     }
     // The factor of what is kept waits for the end of the sum.
     if (p_.drop_below > 0) keep(w, tiles_.kept(tile), keys.count, tile.queries, E(1));
-    if (wanted_.bias) add_bias(tile, keys, d, sums, sides);
+    if (wanted_.bias && !p_.bias_first) add_bias(tile, keys, d, sums, sides);
     if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
+    if (wanted_.bias && p_.bias_first) add_bias(tile, keys, d, sums, sides);
     return true;
   }
 
@@ -355,7 +417,7 @@ class GradientTiles {
     gradients.scores = d;
     E* const lanes = scratch<E>(call_.layout.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
-      const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
+      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       const int64_t count_of_score = wanted_.numbers_of[s];
       std::fill_n(lanes, count_of_score * tile.queries, E(0));
       const E* const found = before + static_cast<int64_t>(s) * count;
@@ -371,7 +433,7 @@ class GradientTiles {
   void add_to_queries(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                       const E* d, const uint64_t* bits) noexcept {
     const RouteKernels<E>& route = kernels_.route;
-    E* const sums = unit.d_query_t + tile.offset * p_.head_dim;
+    E* const sums = unit.content_sums + tile.offset * p_.head_dim;
     const void* d_scores = d;
     if (kernels_.route.rounds()) {
       auto* const rounded = scratch<std::byte>(call_.layout.d_scores_of_query);
@@ -387,27 +449,6 @@ class GradientTiles {
                                               p_.head_dim, nullptr, sums);
   }
 
-  // The sum over the tile's queries of d_query . query. A query without keys has a d_query of 0,
-  // whatever its numbers.
-  double dots_with_query(const QueryTile<E>& tile, std::byte* changed,
-                         const E* d_query_t) noexcept {
-    E* const query_t = scratch<E>(call_.layout.rows_t);
-    E* const dots = tiles_.row(2);
-    const RowsAt rows = query_rows(tile.positions, changed);
-    rows_.widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
-                                          tile.positions.count, p_.head_dim, E(1), tile.queries,
-                                          query_t);
-    std::fill_n(dots, tile.queries, E(0));
-    gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, dots);
-    double sum = 0;
-    for (int64_t i = 0; i < tile.positions.count; ++i) {
-      bool zero = dots[i] - dots[i] != 0;  // not finite
-      for (int64_t d = 0; zero && d < p_.head_dim; ++d) zero = d_query_t[d * tile.queries + i] == 0;
-      if (!zero) sum += static_cast<double>(dots[i]);
-    }
-    return sum;
-  }
-
   // Tiles of a unit: of one vector of 4 lanes or more.
   static constexpr int kMostTiles = 16;
 
@@ -421,9 +462,11 @@ class GradientTiles {
   GradientKeys<E> keys_;
   GivenWeights<E> given_;
   GradientRows<E> rows_;
+  QuerySums<E> sums_;
   int64_t block_tile_;
   SparsePairs<E> sparse_;
   RowDeltas<E> deltas_;
+  DistanceSums<E> distances_;
 };
 
 }  // namespace rapt

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "attention/relative.h"
 #include "attention/variant_numbers.h"
 #include "attention/written.h"
 #include "kernels/kernel_table.h"
@@ -60,6 +61,26 @@ void take_rows(const char* name, const TensorView& view, const RowShape& shape, 
   if (view.empty()) operand.data = nullptr;
 }
 
+namespace {
+
+void want_relative(const RelativePositions& relative, bool two_passes, WantedGradients& w) {
+  if (!relative.any())
+    fail(ErrorCode::argument,
+         "gradients of relative positions, but options.relative has no tensor");
+  if (two_passes)
+    fail(
+        ErrorCode::unsupported,
+        "gradients of relative positions in two passes: their sums over pairs of the same distance "
+        "take workspace; expected one pass");
+  w.key_rows = relative.key_rows.defined();
+  w.query_rows = relative.query_rows.defined();
+  w.value_rows = relative.value_rows.defined();
+  w.content_bias = relative.content_bias.defined();
+  w.position_bias = relative.position_bias.defined();
+}
+
+}  // namespace
+
 void count_numbers(std::span<const ScoreRef> scores, WantedGradients& w) {
   for (size_t s = 0; s < scores.size(); ++s) {
     w.score_numbers += count_of_numbers(scores[s]);
@@ -84,6 +105,11 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
   if (w.bias && !p.has_bias)
     fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
   count_numbers(options.scores, w);
+  if (request.relative) want_relative(options.relative, w.two_passes, w);
+  w.query_rows_sums = w.query_rows || (w.scale && p.relative.query);
+  if (w.query_rows_sums && w.two_passes)
+    fail(ErrorCode::unsupported,
+         "the gradient of the scale with relative.query_rows in two passes; expected one pass");
   w.normalizer = request.normalizer_parameters;
   if (w.normalizer) {
     w.normalizer_numbers = count_of_numbers(options.normalizer);
@@ -153,6 +179,17 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
   const int64_t of_normalizer[] = {w.normalizer_numbers};
   put(6, "d_normalizer_parameters", &GradientOutputs::d_normalizer_parameters,
       &Gradients::d_normalizer_parameters, w.normalizer, DType::f64, of_normalizer);
+  const RelativePositions& r = options.relative;
+  put(7, "d_key_rows", &GradientOutputs::d_key_rows, &Gradients::d_key_rows, w.key_rows,
+      p.result_dtype, r.key_rows.dims());
+  put(8, "d_query_rows", &GradientOutputs::d_query_rows, &Gradients::d_query_rows, w.query_rows,
+      p.result_dtype, r.query_rows.dims());
+  put(9, "d_value_rows", &GradientOutputs::d_value_rows, &Gradients::d_value_rows, w.value_rows,
+      p.result_dtype, r.value_rows.dims());
+  put(10, "d_content_bias", &GradientOutputs::d_content_bias, &Gradients::d_content_bias,
+      w.content_bias, p.result_dtype, r.content_bias.dims());
+  put(11, "d_position_bias", &GradientOutputs::d_position_bias, &Gradients::d_position_bias,
+      w.position_bias, p.result_dtype, r.position_bias.dims());
 }
 
 void require_statistic(const char* name, const NormalizerRef& normalizer) {
@@ -243,6 +280,15 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
     targets.normalizer = static_cast<double*>(given.d_normalizer_parameters.data);
     targets.normalizer_stride = given.d_normalizer_parameters.strides[0];
   }
+  const auto take_table = [&](const GradientSpec& spec, int own_rank, Operand& operand) {
+    const TensorView& view = given.*spec.view;
+    if (spec.wanted && !view.empty()) take_relative_operand(view, own_rank, p, operand);
+  };
+  take_table(specs[7], 2, targets.key_rows);
+  take_table(specs[8], 2, targets.query_rows);
+  take_table(specs[9], 2, targets.value_rows);
+  take_table(specs[10], 1, targets.content_bias);
+  take_table(specs[11], 1, targets.position_bias);
   return targets;
 }
 

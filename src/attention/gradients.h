@@ -19,11 +19,20 @@ struct WantedGradients {
   int64_t numbers_of[ScoreList::kMost] = {};  // [scores] the same of each score
   int64_t normalizer_numbers = 0;             // of the normaliser and all heads
   int64_t normalizer_head_numbers = 0;        // of the normaliser, those that one head uses
+  // Of options.relative.
+  bool key_rows = false, query_rows = false, value_rows = false;
+  bool content_bias = false, position_bias = false;
+  bool query_rows_sums = false;  // d_scale is found by them, too
 
   // Are the products needed that lead to the gradients of scores?
-  bool d_scores() const noexcept { return query || key || bias || scale || scores; }
-  // Sums of d_query? d_scale is found by them.
-  bool query_sums() const noexcept { return query || scale; }
+  bool d_scores() const noexcept {
+    return query || key || bias || scale || scores || key_rows || query_rows || shifts();
+  }
+  // Sums of d_query? d_scale is found by them, and what biases of queries get.
+  bool query_sums() const noexcept { return query || scale || shifts(); }
+  bool shifts() const noexcept { return content_bias || position_bias; }
+  // Sums over pairs of the same distance?
+  bool tables() const noexcept { return key_rows || query_rows_sums || value_rows; }
 };
 
 // Throws Error(argument, dtype, unsupported).
@@ -51,6 +60,8 @@ struct GradientTargets {
   int64_t scores_stride = 0;
   double* normalizer = nullptr;
   int64_t normalizer_stride = 0;
+  Operand key_rows, query_rows, value_rows;  // row = distance, dim = dimension
+  Operand content_bias, position_bias;       // dim = dimension
 };
 
 // d_score_parameters: set to 0; then, of one head, `cells` sums [head_numbers] are added. Likewise
@@ -65,7 +76,7 @@ void add_numbers_of_head(const Problem& problem, std::span<const ScoreRef> score
                          const double* sums /* [cells][head_numbers] */,
                          const GradientTargets& targets);
 
-// Shapes of the gradients: [0] d_query to [6] d_normalizer_parameters, in the order of
+// Shapes of the gradients: [0] d_query to [11] d_position_bias, in the order of
 // GradientOutputs.
 struct GradientSpec {
   const char* name;
@@ -78,7 +89,7 @@ struct GradientSpec {
 
   Shape dims() const { return {shape, static_cast<size_t>(rank)}; }
 };
-inline constexpr int kGradients = 7;
+inline constexpr int kGradients = 12;
 void describe_gradients(const Problem& problem, const WantedGradients& wanted,
                         const TensorView& query, const TensorView& key, const TensorView& value,
                         const AttentionOptions& options, GradientSpec (&specs)[kGradients]);

@@ -181,8 +181,6 @@ void Problem::index_of(int64_t flat, int64_t* index) const noexcept {
   }
 }
 
-namespace {}  // namespace
-
 bool take_bias_operand(const TensorView& bias, const Problem& p, Operand& o) {
   std::fill_n(o.lead_strides, p.leading_rank, 0);
   o.heads_per_group = 1;
@@ -227,17 +225,32 @@ void take_bias(const TensorView& bias, Problem& p) {
   p.has_bias = true;
 }
 
+// Is it of the catalogue, or of the caller's own with hooks for what the call computes in?
+template <class Ref>
+void check_hooks(const char* kind, const Ref& variant, const Problem& p, const char* header) {
+  if (variant.index >= 0) return;
+  const std::string named_variant =
+      std::string(kind) + " " + (variant.declaration ? variant.declaration->name : "(none)");
+  const bool f64 = p.result_dtype == DType::f64;
+  if (f64 ? variant.custom.f64 != nullptr : variant.custom.f32 != nullptr) return;
+  if (variant.custom.f32 || variant.custom.f64)
+    fail(ErrorCode::unsupported,
+         named_variant + " has no hooks for " +
+             (f64 ? "double, in which f64" : "float, in which f32, bf16 and f16") +
+             " is computed; write them for any element type (" + header + ")");
+  fail(ErrorCode::unsupported, named_variant +
+                                   " is not in this build's catalogue (rapt/variants.h), and has "
+                                   "not the hooks of one of your own (" +
+                                   header + ")");
+}
+
 void check_variants(const AttentionOptions& options, const Problem& p) {
-  if (options.normalizer.index < 0)
-    fail(ErrorCode::unsupported, std::string("normalizer ") + options.normalizer.declaration->name +
-                                     " is not in this build's catalogue (rapt/variants.h)");
+  check_hooks("normalizer", options.normalizer, p, "rapt/normalizer/custom_normalizer.h");
   check_parameters(*options.normalizer.declaration, options.normalizer.object);
   check_variant_tensors(options.normalizer, p);
+  if (options.normalizer.check) options.normalizer.check(options.normalizer.object);
   for (const ScoreRef& score : options.scores) {
-    if (score.index < 0)
-      fail(ErrorCode::unsupported, std::string("score ") +
-                                       (score.declaration ? score.declaration->name : "(none)") +
-                                       " is not in this build's catalogue (rapt/variants.h)");
+    check_hooks("score", score, p, "rapt/score/custom_score.h");
     check_parameters(*score.declaration, score.object);
     check_variant_tensors(score, p);
     if (score.check) score.check(score.object);
@@ -318,6 +331,9 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
                                (p.dtype == p.result_dtype ? "" : " or f32"));
   if (options.precision != Precision::automatic && options.precision != Precision::fma)
     fail(ErrorCode::argument, "unknown precision; expected automatic or fma");
+  if (options.bias_order != BiasOrder::after_scores &&
+      options.bias_order != BiasOrder::before_scores)
+    fail(ErrorCode::argument, "unknown bias_order; expected after_scores or before_scores");
   check_matrix("key", key, p.dtype);
   check_matrix("value", value, p.dtype);
 
@@ -378,6 +394,8 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     p.dropout_seed = options.dropout.seed;
   }
   if (options.bias.defined()) take_bias(options.bias, p);
+  p.bias_first =
+      p.has_bias && !options.scores.empty() && options.bias_order == BiasOrder::before_scores;
   check_variants(options, p);
   if (options.packed.defined())
     take_packed(options, p);
@@ -385,6 +403,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::argument,
          "packed.key_starts without packed.query_starts; expected both, or query_starts");
   take_row_change(options, p);
+  if (options.relative.any()) take_relative(options, p);
   return p;
 }
 
@@ -400,6 +419,7 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   require("value", value);
   if (options.bias.defined()) require("bias", options.bias);
   for_each_variant_tensor(options, require);
+  for_each_relative_tensor(options.relative, require);
 }
 
 }  // namespace rapt

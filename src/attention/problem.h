@@ -57,10 +57,25 @@ struct RowChange {
   int64_t copies[kMaxRank];  // [leading rank] of the matrices of changed keys
   int64_t copied_matrices = 0;
 
-  bool any() const noexcept { return cosine || rotary != nullptr; }
+  bool shifted = false;                   // is a bias added to queries?
+  Operand content_shift, position_shift;  // dim = dimension; only if `shifted`; null: none
+
+  bool any() const noexcept { return cosine || rotary != nullptr || shifted; }
   // By what rows turn; null: they do not.
   const RowPositions* query_turns() const noexcept { return rotary ? &query : nullptr; }
   const RowPositions* key_turns() const noexcept { return turns_key ? &key : nullptr; }
+};
+
+// Rows for each distance of a key from a query (rapt/relative.h).
+struct Relative {
+  const RelativePositions* given = nullptr;        // null: none, and then nothing else is set
+  int64_t distances = 0;                           // rows of a table; 0: biases of queries alone
+  bool key = false, query = false, value = false;  // which tables are there?
+  Operand key_rows, query_rows, value_rows;        // row = distance; those that are there
+
+  bool any() const noexcept { return given != nullptr; }
+  bool tables() const noexcept { return key || query || value; }
+  bool log_scale() const noexcept { return tables() && given->exact > 0; }
 };
 
 struct Problem {
@@ -74,9 +89,11 @@ struct Problem {
   double scale = 1;
   uint64_t dropout_seed = 0, drop_below = 0;  // drop_below = p 2^32; 0: no dropout
   bool has_bias = false;
+  bool bias_first = false;  // is the bias added before the scores of the list? Only with both
   Operand query, key, value, bias;                        // bias: row = query, dim = key
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // all that the views reach
   RowChange rows;  // if any, `key` has dense rows of the workspace, null until there is one
+  Relative relative;
 
   int64_t sequences = 1;                  // packed in the tensors, one after the other
   const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence
@@ -106,6 +123,18 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
 
 // Checks what happens to rows of queries and keys, the last of make_problem(). Throws Error.
 void take_row_change(const AttentionOptions& options, Problem& problem);
+
+// Checks options.relative, and what does not go with it; behind take_row_change(). Throws Error.
+void take_relative(const AttentionOptions& options, Problem& problem);
+
+// Calls visit(name, tensor) for the tensors of options.relative that are there.
+template <class Visit>
+void for_each_relative_tensor(const RelativePositions& relative, const Visit& visit) {
+  for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
+    if (parameter.type == ParameterType::tensor)
+      if (const TensorView tensor = parameter.get(&relative).tensor; tensor.defined())
+        visit(parameter.name, tensor);
+}
 
 // Fills in the strides of a view of [..., rows, dims] along the leading dimensions of the problem,
 // to which it broadcasts. In place, because a copy would wait for the stores of the parts.

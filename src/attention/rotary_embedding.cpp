@@ -62,7 +62,8 @@ void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
     std::byte* const source = from.at(from.offset_of(index, p.leading_rank));
     std::byte* const target = to.at(to.offset_of(index, p.leading_rank));
     for (int64_t row = 0; row < length; row += changer.width()) {
-      const RowPlace place{index, row, {row, 1, std::min(changer.width(), length - row)}};
+      const RowPlace place{
+          index, p.leading_rank, row, {row, 1, std::min(changer.width(), length - row)}};
       const RowsAt before{source + row * from.row_stride * size_of(from.dtype), from.dtype,
                           from.row_stride, from.dim_stride};
       const RowsAt after{target + row * to.row_stride * size_of(to.dtype), to.dtype, to.row_stride,
@@ -70,7 +71,7 @@ void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
       if (inverse)
         changer.change_back(before, {}, &change.query, place, nullptr, after);
       else
-        changer.change(before, &change.query, place, after);
+        changer.change(before, &change.query, {}, place, after);
     }
   }
 }

@@ -91,7 +91,7 @@ void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix,
     const int64_t count = std::min({changer.width(), end - row, s.key_begin + s.k_len - row});
     changer.change(
         {source + row * from.row_stride * size, from.dtype, from.row_stride, from.dim_stride},
-        c.key_turns(), {index, row, {row - s.key_begin, 1, count}},
+        c.key_turns(), {}, {index, p.leading_rank, row, {row - s.key_begin, 1, count}},
         {target + row * p.head_dim * size, from.dtype, p.head_dim, 1});
     row += count;
   }

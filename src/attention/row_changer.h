@@ -20,6 +20,7 @@ struct RowsAt {
 // sequence.
 struct RowPlace {
   const int64_t* index;
+  int rank;  // of `index`
   int64_t first_row;
   Positions at;
 };
@@ -40,6 +41,7 @@ class RowChanger {
     size_t rows_t;          // [head_dim][width]
     size_t given_t;         // the same, of rows as they were, for a gradient by their lengths
     size_t inverse, along;  // [width]: 1 / length, and what a gradient loses along its row
+    size_t shift;           // [head_dim]: what is added to a row
     size_t bytes;
 
     Layout(int64_t head_dim, const RowChange& change, int64_t width) {
@@ -50,6 +52,7 @@ class RowChanger {
       given_t = places.place(change.cosine, {head_dim, width}, sizeof(E));
       inverse = places.place(change.cosine, {width}, sizeof(E));
       along = places.place(change.cosine, {width}, sizeof(E));
+      shift = places.place(change.shifted, {head_dim}, sizeof(E));
       bytes = places.bytes();
     }
   };
@@ -72,13 +75,15 @@ class RowChanger {
   // Rows that change() takes, at most.
   int64_t width() const noexcept { return int64_t{table_.max_vectors} * table_.lanes; }
 
-  // `turns`: by what rows turn; null: they do not. `from` and `to` may be the same.
-  void change(const RowsAt& from, const RowPositions* turns, const RowPlace& place,
-              const RowsAt& to) const noexcept {
+  // `turns`: by what rows turn; null: they do not. `shift`: what is added to them, if it has data.
+  // `from` and `to` may be the same.
+  void change(const RowsAt& from, const RowPositions* turns, const Operand& shift,
+              const RowPlace& place, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
     const int64_t padded = load(from, place, rows_t);
     if (change_.cosine) find_lengths(rows_t, padded);
     rotate(rows_t, turns, place, false, padded);
+    if (shift.data) add_shift(rows_t, shift, place, padded);
     save(place, padded, change_.cosine ? part(layout_.inverse) : nullptr, to);
   }
 
@@ -121,6 +126,16 @@ class RowChanger {
     E *const cos_t = part(layout_.cos_t), *const sin_t = part(layout_.sin_t);
     angles_.fill(*turns, place.index, place.first_row, place.at, inverse, padded, cos_t, sin_t);
     table_.row_changes.rotate(rows_t, angles_.dims(), angles_.pairs(), cos_t, sin_t, padded);
+  }
+
+  void add_shift(E* rows_t, const Operand& shift, const RowPlace& place,
+                 int64_t padded) const noexcept {
+    E* const numbers = part(layout_.shift);
+    const int rank = place.rank;
+    table_.fma[static_cast<int>(shift.dtype)]->pack_keys(
+        shift.at(shift.offset_of(place.index, rank)), 0, shift.dim_stride, 1, head_dim_, numbers);
+    for (int64_t d = 0; d < head_dim_; ++d)
+      for (int64_t x = 0; x < padded; ++x) rows_t[d * padded + x] += numbers[d];
   }
 
   // inverse = 1 / max(length, epsilon); NaN for a row with a NaN.

@@ -29,10 +29,11 @@ class RowDeltas {
   // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
   void make(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
             E* delta) noexcept {
-    if (kernels_.normalizer.settle) {
+    if (kernels_.normalizer.add_slopes) {
       make_sparse(tile, d_output_t, statistic, delta);
       return;
     }
+    if (kernels_.normalizer.find_cut) find_cut(tile, delta + tile.queries);
     const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
     E* const output_t = scratch<E>(call_.layout.rows_t);
     pack_rows_t(rows_.widening(output), tiles_, output, tile, p_.value_dim, output_t);
@@ -56,9 +57,11 @@ class RowDeltas {
                       double* sums) noexcept {
     E* const lanes = scratch<E>(call_.layout.parameter_sums);
     const int64_t count = call_.wanted.normalizer_head_numbers;
-    std::fill_n(lanes, count * tile.queries, E(0));
-    kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic, delta,
-                                      lanes);
+    if (kernels_.normalizer.backward_rows) {  // else make_sparse() has made them
+      std::fill_n(lanes, count * tile.queries, E(0));
+      kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic,
+                                        delta, lanes);
+    }
     for (int64_t n = 0; n < count; ++n)
       for (int64_t i = 0; i < tile.positions.count; ++i)
         sums[n] += static_cast<double>(lanes[n * tile.queries + i]);
@@ -70,6 +73,7 @@ class RowDeltas {
     const Rows values = keys_.values(keys.start);
     kernels_.route.products[tile.vectors - 1].scores(
         d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+    tiles_.relative().add_d_weights(d_output_t, tile.vectors, tile.positions, keys, d);
     if (p_.drop_below > 0)
       kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
     if (!given_.any(tile.positions)) return;
@@ -87,25 +91,19 @@ class RowDeltas {
     E* const unused = scratch<E>(call_.layout.d_weights);
     E* const other = scratch<E>(call_.layout.other_weights);
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
-    const int64_t length = plan_.tiling.block_keys;
-    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
-         begin += plan_.pass_keys) {
-      keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
-      keys_.for_each_block(tile.range, [&](Positions keys) {
-        if (tiles_.stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
-        tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
-                              ScoreTiles<E>::Keep::nothing);
-        std::fill_n(unused, keys.count * tile.queries, E(0));
-        kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
-                                     statistic);
-        given_.read(tile.positions, keys, tile.queries, other);
-        if (tiles_.partial()) {
-          keep(weights, bits, keys.count, tile.queries, E(1));
-          keep(other, bits, keys.count, tile.queries, E(1));
-        }
-        gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
-      });
-    }
+    for_each_block(tile, bits, [&](Positions keys) {
+      tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
+                            ScoreTiles<E>::Keep::nothing);
+      std::fill_n(unused, keys.count * tile.queries, E(0));
+      kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
+                                   delta);
+      given_.read(tile.positions, keys, tile.queries, other);
+      if (tiles_.partial()) {
+        keep(weights, bits, keys.count, tile.queries, E(1));
+        keep(other, bits, keys.count, tile.queries, E(1));
+      }
+      gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
+    });
   }
 
   // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
@@ -114,35 +112,69 @@ class RowDeltas {
     const NormalizerKernels<E>& n = kernels_.normalizer;
     E* const scores = scratch<E>(call_.layout.weights);
     E* const d = scratch<E>(call_.layout.d_weights);
-    E* const sums = scratch<E>(call_.layout.slope_sums);  // [2][queries]
+    E* const sums = scratch<E>(call_.layout.slope_sums);  // [4][queries]
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
-    std::fill_n(sums, 2 * tile.queries, E(0));
+    const bool numbers = call_.wanted.normalizer;
+    std::fill_n(sums, 4 * tile.queries, E(0));
     SparseGradients<E> pairs = {};
-    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries;
+    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = numbers;
     if (sparse_.possible())
       pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
+    for_each_block(tile, bits, [&](Positions keys) {
+      tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+                            ScoreTiles<E>::Keep::nothing);
+      if (sparse_.find(tile, statistic, nullptr, bits, numbers)) {
+        pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
+        sparse_.add_slopes(pairs, sums);
+        return;
+      }
+      if (tiles_.partial())
+        kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+      make_d_weights(tile, d_output_t, keys, d);
+      n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, numbers, sums);
+    });
+    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
+    if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
+    n.delta(call_.scores.normalizer_object, tile.hooks, sums, statistic, d_statistic, delta,
+            numbers ? scratch<E>(call_.layout.parameter_sums) : nullptr);
+  }
+
+  // Sparse normalisers with a cut: its search, by a walk of its own over the keys.
+  void find_cut(QueryTile<E>& tile, E* cut) noexcept {
+    const NormalizerKernels<E>& n = kernels_.normalizer;
+    E* const scores = scratch<E>(call_.layout.weights);
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    Candidates<E>& kept = tile.hooks.kept;
+    kept.scores = scratch<E>(call_.layout.cut_scores);
+    kept.keys = scratch<int32_t>(call_.layout.cut_keys);
+    kept.counts = scratch<int32_t>(call_.layout.cut_counts);
+    kept.enough = kept.counts + tile.queries;
+    kept.capacity = call_.layout.cut_capacity;
+    kept.stride = list_stride(kept.capacity, plan_.tiling.lanes);
+    kept.open = low_bits(tile.positions.count);
+    std::fill_n(kept.counts, tile.queries, 0);
+    std::fill_n(cut, tile.queries, -E(__builtin_inf()));
+    for_each_block(tile, bits, [&](Positions keys) {
+      tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+                            ScoreTiles<E>::Keep::nothing);
+      if (tiles_.partial())
+        kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+      n.find_cut(call_.scores.normalizer_object, tile.hooks, cut);
+    });
+    n.settle_cut(call_.scores.normalizer_object, tile.hooks, cut);
+  }
+
+  // Calls visit(keys) for the blocks that the tile sees, whose bits are found.
+  template <class Visit>
+  void for_each_block(const QueryTile<E>& tile, uint64_t* bits, const Visit& visit) noexcept {
     const int64_t length = plan_.tiling.block_keys;
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {
       keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
       keys_.for_each_block(tile.range, [&](Positions keys) {
-        if (tiles_.stopped() || tiles_.see(tile, keys, bits) == Cover::none) return;
-        tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
-                              ScoreTiles<E>::Keep::nothing);
-        if (sparse_.find(tile, statistic, bits)) {
-          pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
-          sparse_.add_slopes(pairs, sums);
-          return;
-        }
-        if (tiles_.partial())
-          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
-        make_d_weights(tile, d_output_t, keys, d);
-        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, sums);
+        if (!tiles_.stopped() && tiles_.see(tile, keys, bits) != Cover::none) visit(keys);
       });
     }
-    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
-    if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
-    n.delta(call_.scores.normalizer_object, tile.queries, sums, d_statistic, delta);
   }
 
   template <class T>

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/relative_tiles.h"
 #include "attention/row_change.h"
+#include "attention/variant_kernels.h"
 #include "attention/visible.h"
 
 namespace rapt {
@@ -13,12 +15,13 @@ namespace rapt {
 template <class E>
 struct QueryTile {
   int vectors = 1;
-  int64_t queries = 0;      // padded to whole vectors
-  int64_t offset = 0;       // where its queries begin in the unit's scratch
-  Positions positions;      // of the real ones, within their sequence
-  KeyRange range = {0, 0};  // no key outside is visible
-  uint64_t seen = 0;        // bit i: query i has seen a key
-  void* query_t = nullptr;  // [head_dim][queries] of the route's elements
+  int64_t queries = 0;         // padded to whole vectors
+  int64_t offset = 0;          // where its queries begin in the unit's scratch
+  Positions positions;         // of the real ones, within their sequence
+  KeyRange range = {0, 0};     // no key outside is visible
+  uint64_t seen = 0;           // bit i: query i has seen a key
+  void* query_t = nullptr;     // [head_dim][queries] of the route's elements
+  void* position_t = nullptr;  // the same of queries that meet key_rows; often query_t
   Tile<E> hooks;
 };
 
@@ -46,7 +49,8 @@ class ScoreTiles {
         n_(call.kernels.normalizer),
         cancel_(cancel),
         scratch_(call.workspace + call.layout.workers +
-                 static_cast<size_t>(worker) * call.layout.worker_bytes) {
+                 static_cast<size_t>(worker) * call.layout.worker_bytes),
+        relative_(call, scratch_) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
     constexpr double kLog2E = 1.4426950408889634074;
     factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
@@ -66,6 +70,7 @@ class ScoreTiles {
     key_ = begin_of(p_.key, sequence_.key_begin);
     value_ = begin_of(p_.value, sequence_.key_begin);
     if (p_.has_bias) bias_ = begin_of(p_.bias, 0);
+    relative_.begin_head(index_, place_);
   }
 
   // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
@@ -73,7 +78,12 @@ class ScoreTiles {
     place_tile(tile, positions, vectors, offset);
     tile.query_t = scratch_ + call_.layout.query_t +
                    offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
-    pack_queries(tile);
+    tile.position_t = tile.query_t;
+    if (p_.rows.shifted)
+      tile.position_t = scratch_ + call_.layout.position_t +
+                        offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
+    std::byte* const changed = scratch_ + call_.layout.changed_query;
+    pack_queries(tile, changed, changed);
   }
 
   // The same without the queries themselves.
@@ -96,21 +106,28 @@ class ScoreTiles {
     hooks.head = &place_;
   }
 
-  // The tile's queries, times what scores are multiplied by, to tile.query_t.
-  void pack_queries(const QueryTile<E>& tile) const noexcept {
-    pack_queries(tile, scratch_ + call_.layout.changed_query);
-  }
-  // The same; where rows change, `changed` [count, head_dim] of the queries' dtype keeps them.
-  void pack_queries(const QueryTile<E>& tile, std::byte* changed) const noexcept {
+  // The tile's queries, times what scores are multiplied by, to tile.query_t and tile.position_t.
+  // Where rows change, `changed` [count, head_dim] of the queries' dtype keeps them, and
+  // `positions` those that meet key_rows; it may be the same.
+  void pack_queries(const QueryTile<E>& tile, std::byte* changed,
+                    std::byte* positions) const noexcept {
     const Positions& at = tile.positions;
-    RowsAt rows = given_queries(at);
-    if (p_.rows.any()) {
-      const RowsAt dense{changed, rows.dtype, p_.head_dim, 1};
-      changer().change(rows, p_.rows.query_turns(), place_of_queries(at), dense);
-      rows = dense;
+    const RowsAt given = given_queries(at);
+    const auto pack = [&](const RowsAt& rows, void* to) {
+      route_.pack_queries(rows.data, rows.row_stride, rows.dim_stride, at.count, p_.head_dim,
+                          factor_, tile.queries, to);
+    };
+    if (!p_.rows.any()) {
+      pack(given, tile.query_t);
+      return;
     }
-    route_.pack_queries(rows.data, rows.row_stride, rows.dim_stride, at.count, p_.head_dim, factor_,
-                        tile.queries, tile.query_t);
+    const auto change = [&](const Operand& shift, std::byte* kept, void* to) {
+      const RowsAt dense{kept, given.dtype, p_.head_dim, 1};
+      changer().change(given, p_.rows.query_turns(), shift, place_of_queries(at), dense);
+      pack(dense, to);
+    };
+    change(p_.rows.content_shift, changed, tile.query_t);
+    if (tile.position_t != tile.query_t) change(p_.rows.position_shift, positions, tile.position_t);
   }
   // Queries as the caller gave them.
   RowsAt given_queries(Positions at) const noexcept {
@@ -128,10 +145,10 @@ class ScoreTiles {
   // What changes rows, and where rows of the head and sequence at work stand, for it.
   RowChanger<E> changer() const noexcept { return changer_of(call_, scratch_); }
   RowPlace place_of_queries(Positions at) const noexcept {
-    return {index_, sequence_.query_begin + at.start, at};
+    return {index_, p_.leading_rank, sequence_.query_begin + at.start, at};
   }
   RowPlace place_of_keys(Positions at) const noexcept {
-    return {index_, sequence_.key_begin + at.start, at};
+    return {index_, p_.leading_rank, sequence_.key_begin + at.start, at};
   }
 
   // Calls step(tile, block, first) with the masked scores of every tile and block of keys that see
@@ -230,7 +247,8 @@ class ScoreTiles {
       table_.exclude(scores, bits_, keys.count, tile.queries, row(0));
       seen = 0;
       for (int64_t j = 0; j < keys.count; ++j) seen |= bits_[j];
-    } else if (!call_.scores.empty() && !bias_) {  // they leave the maximum stale
+    } else if (!call_.scores.empty() && (!bias_ || p_.bias_first)) {
+      // Scores leave the maximum stale; a bias that comes after them finds it.
       table_.find_max(scores, keys.count, tile.queries, row(0));
     }
     tile.seen |= seen;
@@ -258,6 +276,11 @@ class ScoreTiles {
     route_.products[tile.vectors - 1].scores(
         tile.query_t, block.key + first * block.key_stride * route_.element_size, block.key_stride,
         keys.count, p_.head_dim, factor_, scores, row(0));
+    if (p_.relative.tables())
+      relative_.add_scores(
+          tile.position_t,
+          {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
+          factor_, tile.vectors, tile.positions, keys, scores, row(0));
     tile.hooks.scores = scores;
     tile.hooks.keys = keys.count;
     tile.hooks.key_positions = keys;
@@ -323,6 +346,9 @@ class ScoreTiles {
     return row_of(o, sequence_.key_begin + position);
   }
 
+  RelativeTiles<E>& relative() noexcept { return relative_; }
+  const RelativeTiles<E>& relative() const noexcept { return relative_; }
+
   bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
   bool partial() const noexcept { return partial_; }
   const uint64_t* bits() const noexcept { return bits_; }  // of the first key that the tile sees
@@ -346,12 +372,19 @@ class ScoreTiles {
     return o.at(offset_of(o) + row * o.row_stride);
   }
 
-  // Score hooks and bias, in natural units.
+  // Score hooks and bias, in natural units. Who is excluded says the bias itself, not what scores
+  // make of it: a cap makes numbers of -inf.
   void change_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
+    if (p_.bias_first) add_bias(tile, keys);
+    apply_scores(tile, keys, before, keep);
+    if (p_.has_bias && !p_.bias_first) add_bias(tile, keys);
+  }
+
+  void apply_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
     const int64_t count = keys.count * tile.queries;
     bool left = false;  // does the score before want what it has left?
     for (const ScoreRef& score : call_.scores) {
-      const ScoreKernels<E>& kernel = table_.scores[score.index];
+      const ScoreKernels<E>& kernel = hooks_of(score, table_);
       if (keep == Keep::found || (keep == Keep::for_backward && (left || kernel.uses_before)))
         std::copy_n(tile.hooks.scores, count, before);
       kernel.apply(score.object, tile.hooks);
@@ -359,7 +392,9 @@ class ScoreTiles {
       before += keep == Keep::nothing ? 0 : count;
     }
     if (keep == Keep::for_backward && left) std::copy_n(tile.hooks.scores, count, before);
-    if (!bias_) return;
+  }
+
+  void add_bias(QueryTile<E>& tile, Positions keys) noexcept {
     if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
     const Operand& b = p_.bias;
     partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
@@ -380,6 +415,7 @@ class ScoreTiles {
   const NormalizerKernels<E>& n_;
   const CancelToken* cancel_;
   std::byte* scratch_;
+  RelativeTiles<E> relative_;
   bool natural_ = false;
   E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
   int64_t head_ = 0;

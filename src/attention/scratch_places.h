@@ -11,6 +11,9 @@ namespace rapt {
 
 class ScratchPlaces {
  public:
+  ScratchPlaces() = default;
+  explicit ScratchPlaces(size_t begin) : bytes_(begin) {}
+
   // Where an array of this shape begins; 0, and no place, if it is not needed.
   size_t place(bool needed, std::initializer_list<int64_t> shape, size_t element) {
     if (!needed) return 0;

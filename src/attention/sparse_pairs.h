@@ -16,15 +16,18 @@ class SparsePairs {
   bool possible() const noexcept { return possible_; }
 
   // Finds the pairs of a tile of scores; false: too many to be worth it, or not possible.
-  bool find(const QueryTile<E>& tile, const E* statistic, const uint64_t* bits) noexcept {
+  // `numbers`: is what they give to the gradients of the normaliser's wanted?
+  bool find(const QueryTile<E>& tile, const E* statistic, const E* delta, const uint64_t* bits,
+            bool numbers = false) noexcept {
     if (!possible_) return false;
     count_ = kernels().normalizer.pairs(call_.scores.normalizer_object, tile.hooks, statistic,
-                                        tiles_.partial() ? bits : nullptr,
-                                        tile.hooks.keys * tile.queries / kScoresPerPair, pairs());
+                                        delta, tiles_.partial() ? bits : nullptr,
+                                        tile.hooks.keys * tile.queries / kScoresPerPair, numbers,
+                                        pairs());
     return count_ >= 0;
   }
 
-  // Of the pairs that were found: sums [2][queries] for the normaliser's delta(), and all
+  // Of the pairs that were found: sums [4][queries] for the normaliser's delta(), and all
   // gradients.
   void add_slopes(const SparseGradients<E>& of, E* sums) const noexcept {
     kernels().table.sparse.add_slopes(pairs(), count_, of, sums);
@@ -44,7 +47,8 @@ class SparsePairs {
   static bool is_possible(const BackwardCall<E>& call) noexcept {
     return call.scores.kernels.normalizer.settle && !call.scores.kernels.route.rounds() &&
            call.problem().drop_below == 0 && call.scores.scores.empty() &&
-           !call.problem().has_bias && !call.inputs.d_weights.data;
+           !call.problem().has_bias && !call.problem().relative.any() &&
+           !call.inputs.d_weights.data;
   }
   const Kernels<E>& kernels() const noexcept { return call_.scores.kernels; }
   SparsePair<E>* pairs() const noexcept {

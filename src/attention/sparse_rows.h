@@ -56,6 +56,7 @@ class SparseRows {
         for (int64_t c = 0; c < count; ++c)
           if (!tiles_.kept(tile.positions[i], keys[c])) weights[c] = 0;
       add_values(keys, weights, count, output_t + i, step);
+      tiles_.relative().add_output_of(tile.positions[i], keys, weights, count, output_t + i, step);
     }
   }
 

@@ -69,24 +69,19 @@ class TangentPairs {
     multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.moves_query(), Keys::kKey,
                    in_.key.data, a.tangents);
 
+    if (p_.bias_first) add_bias_tangents(tile, keys, a);
     E* before_tangents = scratch<E>(layout_.before_tangents);
     Tile<E> tangents = tile.hooks;
     tangents.scores = a.tangents;
     const double* parameters = in_.numbers_of_head(tiles_.head());
     for (size_t s = 0; s < scores.size(); ++s) {
-      const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
+      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       before_tangents = std::copy_n(a.tangents, count, before_tangents);
       kernel.tangent(scores[s].object, before + static_cast<int64_t>(s) * count, tangents,
                      parameters);
       parameters += call_.wanted.numbers_of[s];
     }
-    if (in_.bias.data)  // its tangent excludes nobody
-      kernels_.table.add_bias[static_cast<int>(in_.bias.dtype)](
-          a.tangents,
-          tiles_.query_row(in_.bias, tile.positions.start) +
-              keys.start * in_.bias.dim_stride * size_of(in_.bias.dtype),
-          nullptr, in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count,
-          tile.queries, scratch<uint64_t>(layout_.other_bits), tiles_.row(0));
+    if (!p_.bias_first) add_bias_tangents(tile, keys, a);
     return true;
   }
 
@@ -132,8 +127,9 @@ class TangentPairs {
          number(Unit::kLseTangent), number(Unit::kDeltaTangent)});
     keep_allowed(tile, keys, a, {a.scores, a.tangents, a.d_weights, a.d_weights_tangents});
     if (kept) keep(tile, keys, kept, E(1), {a.scores, a.tangents});
-    if (call_.wanted.bias) add_bias(tile, keys, a, sums);
+    if (call_.wanted.bias && !p_.bias_first) add_bias(tile, keys, a, sums);
     undo_scores(tile, keys, a, sums);
+    if (call_.wanted.bias && p_.bias_first) add_bias(tile, keys, a, sums);
   }
 
   // Excluded pairs become 0, be they NaN.
@@ -146,6 +142,17 @@ class TangentPairs {
   template <class T>
   T* scratch(size_t offset) const noexcept {
     return tiles_.template scratch<T>(offset);
+  }
+
+  // Adds the tangents of the bias, which exclude nobody, to those of the scores.
+  void add_bias_tangents(const QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+    if (!in_.bias.data) return;
+    kernels_.table.add_bias[static_cast<int>(in_.bias.dtype)](
+        a.tangents,
+        tiles_.query_row(in_.bias, tile.positions.start) +
+            keys.start * in_.bias.dim_stride * size_of(in_.bias.dtype),
+        nullptr, in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count,
+        tile.queries, scratch<uint64_t>(layout_.other_bits), tiles_.row(0));
   }
 
   // Pairs without a bit become 0, the others are multiplied.
@@ -197,7 +204,7 @@ class TangentPairs {
     gradients.scores = a.d_weights;
     E* const lanes = scratch<E>(layout_.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
-      const ScoreKernels<E>& kernel = kernels_.table.scores[scores[s].index];
+      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       const int64_t at = static_cast<int64_t>(s) * keys.count * tile.queries;
       const int64_t count_of_score = call_.wanted.numbers_of[s];
       number -= count_of_score;

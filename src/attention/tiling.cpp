@@ -134,6 +134,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.angles = place_if(change.any(), static_cast<int64_t>(row_change_bytes(change)), 1);
   layout.changed_key = place_if(change.changes_key, change.copied_matrices * p.k_len,
                                 static_cast<size_t>(p.head_dim * size_of(p.dtype)));
+  layout.relative_starts = place_if(p.relative.log_scale(), p.relative.distances, sizeof(int64_t));
   layout.workers = at;
 
   at = 0;
@@ -145,6 +146,8 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
   layout.tiles = place(t.cut(unit).tiles, tile_size);
   layout.query_t = place(packed_stride(p.head_dim, t.step) * unit, route_size);
+  layout.position_t =
+      place_if(change.shifted, packed_stride(p.head_dim, t.step) * unit, route_size);
   layout.output_t = place(p.value_dim * unit, sizeof(E));
   const int64_t tile_scores = t.block_keys * tile + t.lanes;
   layout.scores = place(tile_scores, sizeof(E));
@@ -169,6 +172,9 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
       static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, change, p.head_dim)), 1);
   layout.changed_query =
       place_if(change.any(), tile * p.head_dim, static_cast<size_t>(size_of(p.dtype)));
+  ScratchPlaces places(at);
+  layout.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
+  at = places.bytes();
   layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));
   layout.cells =

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "attention/captures.h"
+#include "attention/relative.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt {
@@ -94,15 +95,17 @@ Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
 // Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
 struct ScratchLayout {
   // Once per call.
-  size_t unit_starts;   // [sequences + 1] int64: units of a head before each sequence
-  size_t block_starts;  // [sequences + 1] int64: blocks of keys before each sequence
-  size_t saved_state;   // [heads][state_rows][q_len] E, for a second pass over the scores
-  size_t angles;        // tables of what happens to rows before they are multiplied
-  size_t changed_key;   // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
-  size_t workers;       // the scratch of worker 0; that of the next is `worker_bytes` further
+  size_t unit_starts;      // [sequences + 1] int64: units of a head before each sequence
+  size_t block_starts;     // [sequences + 1] int64: blocks of keys before each sequence
+  size_t saved_state;      // [heads][state_rows][q_len] E, for a second pass over the scores
+  size_t angles;           // tables of what happens to rows before they are multiplied
+  size_t relative_starts;  // [distances] int64: where rows of a log scale begin
+  size_t changed_key;      // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
+  size_t workers;          // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
   size_t tiles;          // [tiles] QueryTile
   size_t query_t;        // [tiles][head_dim][queries] of the route's elements
+  size_t position_t;     // the same of queries that meet key_rows, where these are others
   size_t output_t;       // [tiles][value_dim][queries] E
   size_t extra_t;        // the same, for a normaliser with an extra output
   size_t scores;         // [block_keys][tile queries] E, and a vector to read beyond
@@ -121,9 +124,10 @@ struct ScratchLayout {
   size_t value;          // [block_keys][value_dim] of the route's elements, if packed
   size_t row_change;     // of a RowChanger, if there is a change
   size_t changed_query;  // [tile queries][head_dim] of the inputs' dtype, likewise
-  size_t sums;           // [block_keys][lanes] E: attention received by the keys of a block
-  size_t totals;         // [block_keys] double: the same, of many tiles
-  size_t cells;          // [map rows of a task][columns] double
+  RelativeScratch relative;
+  size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
+  size_t totals;  // [block_keys] double: the same, of many tiles
+  size_t cells;   // [map rows of a task][columns] double
   // Of sparse normalisers; the long lists are those of one vector of queries.
   int64_t short_list;  // scores of a list
   size_t lists;        // [tiles][queries][list_stride] E

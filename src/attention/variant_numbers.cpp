@@ -1,12 +1,15 @@
 #include "attention/variant_numbers.h"
 
+#include <cmath>
 #include <string>
+
+#include "rapt/head_numbers.h"
 
 namespace rapt {
 namespace {
 
 bool has_numbers(const Parameter& parameter, const void* object) {
-  return parameter.type == ParameterType::real ||
+  return (parameter.type == ParameterType::real && !std::isnan(parameter.get(object).real)) ||
          (parameter.own_rank >= 0 && parameter.get(object).tensor.defined());
 }
 
@@ -25,6 +28,23 @@ int64_t own_count(const Parameter& parameter, const void* object) {
 
 [[noreturn]] void fail(ErrorCode code, const Variant& variant, const std::string& message) {
   throw Error(code, std::string(variant.kind) + " " + variant.declaration->name + ": " + message);
+}
+
+// Numbers without bounds are taken as they come, be they NaN.
+void check_range(const Parameter& parameter, const TensorView& tensor, const Variant& variant) {
+  const auto [min, max] = parameter.range;
+  if (min == kAnyNumber.min && max == kAnyNumber.max) return;
+  for (int64_t nth = 0, count = tensor.count(); nth < count; ++nth) {
+    int64_t offset = 0, rest = nth;
+    for (int d = tensor.rank; d-- > 0; rest /= tensor.shape[d])
+      offset += rest % tensor.shape[d] * tensor.strides[d];
+    const double number = number_at(tensor, offset);
+    if (!(number >= min && number <= max))
+      fail(ErrorCode::argument, variant,
+           std::string(parameter.name) + " " + to_string(tensor.dims()) + " has " +
+               std::to_string(number) + " at " + std::to_string(nth) + "; expected numbers from " +
+               std::to_string(min) + " to " + std::to_string(max));
+  }
 }
 
 }  // namespace
@@ -100,6 +120,7 @@ void check_variant_tensors(const Variant& variant, const Problem& p) {
                to_string(p.leading_dims()) +
                (parameter.own_rank > 0 ? ", before its last " + std::to_string(parameter.own_rank)
                                        : std::string()));
+    if (tensor.data) check_range(parameter, tensor, variant);
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The numbers of scores and normalisers that have gradients: real parameters, and all elements of
-// the tensors that have some for each head (rapt/head_numbers.h), in the order of the declaration;
-// a tensor row-major.
+// The numbers of scores and normalisers that have gradients: real parameters that are given, and
+// all elements of the tensors that have some for each head (rapt/head_numbers.h), in the order of
+// the declaration; a tensor row-major.
 #include "attention/problem.h"
 
 namespace rapt {
@@ -38,7 +38,8 @@ void for_each_variant_tensor(const AttentionOptions& options, const Visit& visit
   look_at(options.normalizer);
 }
 
-// Do the tensors fit the heads? Throws Error(argument, shape, dtype, overflow).
+// Do the tensors fit the heads, and their numbers the range? Throws Error(argument, shape, dtype,
+// overflow).
 void check_variant_tensors(const Variant& variant, const Problem& problem);
 
 }  // namespace rapt

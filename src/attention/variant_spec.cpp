@@ -1,4 +1,5 @@
-// A score or a normaliser from text: `name`, `name(arguments)` or `name:arguments`.
+// A score, a normaliser or what happens beside them from text: `name`, `name(arguments)` or
+// `name:arguments`.
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ std::span<const Declaration* const> declarations_of(TypeList<T...>) {
   static constexpr const Declaration* all[] = {&T::kDeclaration...};
   return all;
 }
+
+// A variant that goes by its value.
+template <class T>
+struct MadeValue {
+  std::shared_ptr<T> object;
+  const T& value;
+};
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(' ');
@@ -97,6 +105,11 @@ Made made_of(const std::string& what, std::span<const Maker<Made>> makers, std::
                   (guess.empty() ? "." : "; did you mean " + guess + "?") + " Known: " + known);
 }
 
+template <class T>
+T value_of(const std::string& what, std::string_view spec, const TensorSource& tensors) {
+  return made_of(what, makers_of<MadeValue<T>>(TypeList<T>{}), spec, tensors).value;
+}
+
 }  // namespace
 
 std::span<const Declaration* const> score_declarations() { return declarations_of(Scores{}); }
@@ -107,6 +120,9 @@ std::span<const Declaration* const> normalizer_declarations() {
 std::span<const Declaration* const> row_change_declarations() {
   return declarations_of(TypeList<Cosine, Rotary>{});
 }
+std::span<const Declaration* const> product_declarations() {
+  return declarations_of(TypeList<RelativePositions>{});
+}
 
 MadeScore make_score(std::string_view spec, const TensorSource& tensors) {
   return made_of("score", makers_of<MadeScore>(Scores{}), spec, tensors);
@@ -116,11 +132,21 @@ MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensor
 }
 
 Rotary make_rotary(std::string_view spec, const TensorSource& tensors) {
-  struct MadeRotary {
-    std::shared_ptr<Rotary> object;
-    const Rotary& rotary;
+  return value_of<Rotary>("row change", spec, tensors);
+}
+
+RelativePositions make_relative(std::string_view spec, const TensorSource& tensors) {
+  bool named = false;  // a tensor that is read later is not defined yet
+  const TensorSource source = [&](std::string_view name) {
+    named = true;
+    return tensors ? tensors(name) : TensorView{};
   };
-  return made_of("row change", makers_of<MadeRotary>(TypeList<Rotary>{}), spec, tensors).rotary;
+  const auto made = value_of<RelativePositions>("change of products", spec, source);
+  if (!named)
+    throw Error(ErrorCode::argument,
+                "relative: no tensor is named; expected one or more of key_rows, query_rows, "
+                "value_rows, content_bias and position_bias, as in relative(key_rows=F.npy)");
+  return made;
 }
 
 }  // namespace rapt

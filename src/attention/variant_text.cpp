@@ -62,6 +62,15 @@ std::string describe(const Declaration& declaration) {
   return text + ")";
 }
 
+// For a name that no parameter has.
+std::string name_meant(const Declaration& declaration, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Parameter& parameter : declaration.parameters) known.emplace_back(parameter.name);
+  if (name.empty() || std::ranges::find(known, name) != known.end()) return "";
+  const std::string guess = nearest(name, known);
+  return guess.empty() ? "" : " (did you mean " + guess + "?)";
+}
+
 bool is_initial(const Parameter& parameter, const Argument& value) {
   const Argument initial = parameter.initial();
   switch (parameter.type) {
@@ -135,7 +144,8 @@ void set_parameters(const Declaration& declaration, void* variant,
     if (!done)
       throw RefusedArgument{at, ErrorCode::argument,
                             std::string(declaration.name) + ": no use for \"" +
-                                std::string(argument) + "\"; expected " + describe(declaration)};
+                                std::string(argument) + "\"" + name_meant(declaration, name) +
+                                "; expected " + describe(declaration)};
   }
   for (size_t i = 0; i < taken.size(); ++i)
     if (declaration.parameters[i].required && !taken[i])

@@ -103,6 +103,9 @@ void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& 
   for_each_variant_tensor(options, [&](const char* name, const TensorView& tensor) {
     check_apart("a tensor of a score or normaliser", extent_of(name, tensor));
   });
+  for_each_relative_tensor(options.relative, [&](const char* name, const TensorView& tensor) {
+    check_apart(name, extent_of(name, tensor));
+  });
   if (const Rotary* rotary = options.rotary.embedding) {
     check_apart_from_rotary(*rotary, options.rotary.query);
     check_apart_from_rotary(*rotary, options.rotary.key);

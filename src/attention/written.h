@@ -17,6 +17,8 @@ void take_written(const TensorView& view, bool matrix, Operand& operand);
 
 // What is written, to be told apart from each other and from what is read.
 class Written {
+  static constexpr int kMostWritten = 12;  // tensors of a call: kOutputs, kGradients
+
  public:
   void add(const char* name, Bytes bytes) {
     if (bytes.begin != bytes.end) tenants_[count_++] = {name, bytes};
@@ -34,7 +36,7 @@ class Written {
     const char* name;
     Bytes bytes;
   };
-  Tenant tenants_[kOutputs + 1];  // and the workspace
+  Tenant tenants_[kMostWritten + 1];  // and the workspace
   int count_ = 0;
 };
 

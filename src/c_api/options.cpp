@@ -11,7 +11,7 @@
 namespace rapt::c_api {
 namespace {
 
-// `role`: "mask", "score" or "normaliser", for messages.
+// `role`: "mask", "score", "normaliser" and so on, for messages.
 rapt_variant variant_of(const char* role, const char* example, const rapt_variant* given) {
   const Known<rapt_variant> v(given);
   if (!v->spec)
@@ -63,6 +63,11 @@ Rotary rotary_of(const rapt_variant* given) {
   return make_rotary(rotary.spec, tensors_of("rotary embedding", rotary));
 }
 
+RelativePositions relative_of(const rapt_variant* given) {
+  const rapt_variant relative = variant_of("relative positions", "relative(key_rows=k)", given);
+  return make_relative(relative.spec, tensors_of("relative positions", relative));
+}
+
 // `of`: "weights: `heads`", for messages.
 std::span<const int64_t> list_of(const char* of, const int64_t* first, size_t count, Lists lists,
                                  std::vector<int64_t>& kept) {
@@ -83,6 +88,18 @@ Precision precision_of(rapt_precision given) {
     default:
       bad_argument("precision is " + std::to_string(given) +
                    "; expected RAPT_PRECISION_AUTOMATIC or RAPT_PRECISION_FMA");
+  }
+}
+
+BiasOrder bias_order_of(rapt_bias_order given) {
+  switch (given) {
+    case RAPT_BIAS_AFTER_SCORES:
+      return BiasOrder::after_scores;
+    case RAPT_BIAS_BEFORE_SCORES:
+      return BiasOrder::before_scores;
+    default:
+      bad_argument("bias_order is " + std::to_string(given) +
+                   "; expected RAPT_BIAS_AFTER_SCORES or RAPT_BIAS_BEFORE_SCORES");
   }
 }
 
@@ -118,6 +135,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   if (!given) return;
   const Known<rapt_options> o(given);
   check_reserved("rapt_options", o->reserved);
+  check_reserved("rapt_options", o->reserved_end);
   if (o->scale) options_.scale = *o->scale;
 
   if (o->mask_count > 0 && !o->masks) bad_argument("options have masks but a null pointer to them");
@@ -134,6 +152,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   options_.scores = ScoreList(refs);
 
   read_if_given("bias", o->bias, options_.bias);
+  options_.bias_order = bias_order_of(o->bias_order);
   if (o->normalizer && (normalizer_ = normalizer_of(o->normalizer)))
     options_.normalizer = *normalizer_;
   if (o->output_dtype != 0) options_.output_dtype = dtype_of("output_dtype", o->output_dtype);
@@ -154,6 +173,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   rotary.query.start = o->rotary_query_start, rotary.key.start = o->rotary_key_start;
   read_if_given("rotary_query_positions", o->rotary_query_positions, rotary.query.values);
   read_if_given("rotary_key_positions", o->rotary_key_positions, rotary.key.values);
+  if (o->relative) options_.relative = relative_of(o->relative);
 
   if (o->weights) options_.weights = weights_of(o->weights, lists);
   if (o->map) options_.map = map_of(o->map, lists);

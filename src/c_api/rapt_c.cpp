@@ -158,6 +158,11 @@ void read_gradients(const rapt_gradients* given, BackwardRequest& request,
   read_if_given("d_score_parameters", g->d_score_parameters, outputs.d_score_parameters);
   read_if_given("d_normalizer_parameters", g->d_normalizer_parameters,
                 outputs.d_normalizer_parameters);
+  read_if_given("d_key_rows", g->d_key_rows, outputs.d_key_rows);
+  read_if_given("d_query_rows", g->d_query_rows, outputs.d_query_rows);
+  read_if_given("d_value_rows", g->d_value_rows, outputs.d_value_rows);
+  read_if_given("d_content_bias", g->d_content_bias, outputs.d_content_bias);
+  read_if_given("d_position_bias", g->d_position_bias, outputs.d_position_bias);
   request.query = g->d_query != nullptr;
   request.key = g->d_key != nullptr;
   request.value = g->d_value != nullptr;
@@ -165,6 +170,8 @@ void read_gradients(const rapt_gradients* given, BackwardRequest& request,
   request.scale = g->d_scale != nullptr;
   request.score_parameters = g->d_score_parameters != nullptr;
   request.normalizer_parameters = g->d_normalizer_parameters != nullptr;
+  request.relative = g->d_key_rows || g->d_query_rows || g->d_value_rows || g->d_content_bias ||
+                     g->d_position_bias;
   if (request.query)
     request.dtype = outputs.d_query.dtype;
   else if (request.key)

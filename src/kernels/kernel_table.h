@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "rapt/normalizer/normalizer.h"
+#include "rapt/score/score.h"
 #include "rapt/state.h"
 #include "rapt/tile.h"
 
@@ -29,36 +30,6 @@ struct ProductKernels {
                  int64_t value_dim, const E* rescale, E* output_t) noexcept;
 };
 
-// A normaliser's hooks (include/rapt/normalizer/normalizer.h) for one vector type.
-template <class E>
-struct NormalizerKernels {
-  Statistic statistic;
-  bool whole_row, extra, takes_log2, entropy;
-  int state_rows, candidates;
-  using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;
-  Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
-  bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
-  // Null for a normaliser without a backward pass.
-  void (*backward)(const void* normalizer, Tile<E>& tile, E* d_weights, const E* statistic,
-                   const E* delta) noexcept;
-  // Null where the parameters have no gradients.
-  void (*backward_rows)(const void* normalizer, Tile<E>& tile, const E* statistic, const E* delta,
-                        E* sums) noexcept;
-  // Null for a normaliser without tangents and second derivatives.
-  void (*tangent)(const void* normalizer, Tile<E>& tile, E* tangents, const E* statistic) noexcept;
-  void (*backward_tangent)(const void* normalizer, Tile<E>& tile,
-                           const SecondTile<E>& second) noexcept;
-  void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
-  // Null for all but sparse normalisers, which have `collect`, too, and no `apply`.
-  int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;
-  void (*add_slopes)(const void* normalizer, Tile<E>& tile, const E* d_weights, const E* statistic,
-                     E* sums) noexcept;
-  void (*delta)(const void* normalizer, int64_t queries, const E* sums, const E* d_statistic,
-                E* delta) noexcept;
-  int64_t (*pairs)(const void* normalizer, const Tile<E>& tile, const E* statistic,
-                   const uint64_t* bits, int64_t most, SparsePair<E>* pairs) noexcept;
-};
-
 // Rows of E, dense along their dimensions.
 template <class E>
 struct DenseRows {
@@ -74,6 +45,7 @@ struct SparseGradients {
   DenseRows<E> key, value;       // of the tile's first key
   int64_t head_dim, value_dim, queries;
   const E* delta;      // [queries]
+  bool numbers;        // is what they give to the gradients of numbers wanted?
   E *d_key, *d_value;  // of the tile's first key
   int64_t d_key_stride, d_value_stride;
   E* d_query_t;  // [head_dim][queries]
@@ -85,7 +57,8 @@ struct SparseKernels {
   // column[d * step] += sum_c weights[c] * rows[keys[c]][d].
   void (*add_rows)(const DenseRows<E>& rows, const int32_t* keys, const E* weights, int64_t count,
                    int64_t dims, E* column, int64_t step) noexcept;
-  // sums [2][queries] += sum u and sum u dP of the pairs.
+  // sums [4][queries] += sum u and sum u dP of the pairs and, if numbers are wanted, sum c and sum
+  // c dP.
   void (*add_slopes)(const SparsePair<E>* pairs, int64_t count, const SparseGradients<E>& of,
                      E* sums) noexcept;
   void (*add_gradients)(const SparsePair<E>* pairs, int64_t count,
@@ -162,22 +135,6 @@ struct RouteKernels {
   bool rounds() const noexcept { return round_weights != nullptr; }
 };
 
-// A score's hook (DESIGN.md, "Variants"): scores in natural units, in place.
-template <class E>
-struct ScoreKernels {
-  void (*apply)(const void* score, Tile<E>& tile) noexcept;
-  bool uses_before, uses_after;  // does backward() read them?
-  // Null for a score without a backward pass.
-  void (*backward)(const void* score, const E* before, const E* after, Tile<E>& tile,
-                   E* sums) noexcept;
-  // Null for a score without tangents and second derivatives.
-  void (*tangent)(const void* score, const E* before, Tile<E>& tile,
-                  const double* parameters) noexcept;
-  void (*backward_tangent)(const void* score, const E* before, const E* before_tangents,
-                           Tile<E>& tile, E* d_tangents, const double* parameters,
-                           E* sums) noexcept;
-};
-
 // What the backward pass does with a tile (kernels/gradients.simd.h).
 template <class E>
 struct GradientKernels {
@@ -246,6 +203,21 @@ struct DropoutKernels {
                E factor) noexcept;
 };
 
+// Tiles by key and tiles by distance (kernels/relative.simd.h).
+template <class E>
+struct RelativeKernels {
+  // scores [keys][queries] += the numbers of the pairs; block_max = their maximum. The pair of key
+  // j and query i stands in row j + queries - 1 - i; `lanes` rows more can be read.
+  void (*add_by_distance)(const E* by_distance /* [keys + queries - 1][queries] */, int64_t keys,
+                          int64_t queries, E* scores, E* block_max) noexcept;
+  // The other way; 0 where there is no pair.
+  void (*take_by_distance)(const E* tile /* [keys][queries] */, int64_t keys, int64_t queries,
+                           E* by_distance) noexcept;
+  // scores += row, where all distances share one; block_max += row.
+  void (*add_row)(const E* row /* [queries] */, int64_t keys, int64_t queries, E* scores,
+                  E* block_max) noexcept;
+};
+
 template <class E>
 struct KernelTable {
   const char* isa;
@@ -259,6 +231,7 @@ struct KernelTable {
   DropoutKernels<E> dropout;
   RowChangeKernels<E> row_changes;
   SparseKernels<E> sparse;
+  RelativeKernels<E> relative;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,

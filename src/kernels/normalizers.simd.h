@@ -16,6 +16,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   k.entropy = N::kEntropy;
   k.state_rows = N::kStateRows;
   k.candidates = N::kCandidates;
+  k.delta_rows = 1;
   k.begin = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template begin<V>(t);
   };
@@ -28,18 +29,33 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
     k.settle = [](const void* n, Tile<E>& t, int64_t query) noexcept {
       return static_cast<const N*>(n)->template settle<V>(t, query);
     };
-    k.add_slopes = [](const void* n, Tile<E>& t, const E* d_weights, const E* statistic,
-                      E* sums) noexcept {
-      static_cast<const N*>(n)->template add_slopes<V>(t, d_weights, statistic, sums);
+    k.pairs = [](const void* n, const Tile<E>& t, const E* statistic, const E* delta,
+                 const uint64_t* bits, int64_t most, bool numbers, SparsePair<E>* pairs) noexcept {
+      return static_cast<const N*>(n)->template pairs<V>(t, statistic, delta, bits, most, numbers,
+                                                         pairs);
     };
-    k.delta = [](const void* n, int64_t queries, const E* sums, const E* d_statistic,
-                 E* delta) noexcept {
-      static_cast<const N*>(n)->template delta<V>(queries, sums, d_statistic, delta);
-    };
-    k.pairs = [](const void* n, const Tile<E>& t, const E* statistic, const uint64_t* bits,
-                 int64_t most, SparsePair<E>* pairs) noexcept {
-      return static_cast<const N*>(n)->template pairs<V>(t, statistic, bits, most, pairs);
-    };
+    if constexpr (requires { N::kDeltaRows; }) {
+      k.delta_rows = N::kDeltaRows;
+      k.cut_capacity = [](const void* n, int64_t k_len, int64_t block) noexcept {
+        return static_cast<const N*>(n)->template cut_capacity<V>(k_len, block);
+      };
+      k.find_cut = [](const void* n, Tile<E>& t, E* cut) noexcept {
+        static_cast<const N*>(n)->template find_cut<V>(t, cut);
+      };
+      k.settle_cut = [](const void* n, Tile<E>& t, E* cut) noexcept {
+        static_cast<const N*>(n)->template settle_cut<V>(t, cut);
+      };
+    } else {
+      k.add_slopes = [](const void* n, Tile<E>& t, const E* d_weights, const E* statistic,
+                        bool numbers, E* sums) noexcept {
+        static_cast<const N*>(n)->template add_slopes<V>(t, d_weights, statistic, numbers, sums);
+      };
+      k.delta = [](const void* n, const Tile<E>& t, const E* sums, const E* statistic,
+                   const E* d_statistic, E* delta, E* number_sums) noexcept {
+        static_cast<const N*>(n)->template delta<V>(t, sums, statistic, d_statistic, delta,
+                                                    number_sums);
+      };
+    }
   } else {
     k.apply = [](const void* n, Tile<E>& t) noexcept {
       static_cast<const N*>(n)->template apply<V>(t);
@@ -71,6 +87,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
       static_cast<const N*>(n)->template backward_tangent<V>(t, second);
     };
   }
+  k.learned = k.backward_rows || requires { N::kLearned; };
   k.weights = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template weights<V>(t);
   };

@@ -95,8 +95,13 @@ RAPT_NOINLINE void add_pair_slopes(const SparsePair<E>* pairs, int64_t count,
   const SparseGradients<E> g = of;
   for (int64_t c = 0; c < count; ++c) {
     const SparsePair<E> pair = pairs[c];
-    sums[pair.query] += pair.slope;
-    sums[g.queries + pair.query] += pair.slope * d_weight<V>(pair, g);
+    const E d = d_weight<V>(pair, g);
+    E* const sum = sums + pair.query;
+    sum[0] += pair.slope;
+    sum[g.queries] += pair.slope * d;
+    if (!g.numbers) continue;
+    sum[2 * g.queries] += pair.number;
+    sum[3 * g.queries] += pair.number * d;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/gradients.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
+#include "kernels/relative.simd.h"
 #include "kernels/row_changes.simd.h"
 #include "kernels/rows.simd.h"
 #include "kernels/scores.simd.h"
@@ -127,6 +128,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.dropout = {draw, keep<V>};
     t.row_changes = {rotate<V>, combine<V>};
     t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
+    t.relative = {add_by_distance<V>, take_by_distance<V>, add_row<V>};
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;

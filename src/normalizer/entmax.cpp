@@ -5,14 +5,27 @@ namespace rapt {
 namespace {
 
 constexpr Range kAlphas{1.01, 2};
-constexpr Parameter kParameters[] = {parameter<Entmax, &Entmax::alpha>(
-    "alpha", "how sparse: near 1 as softmax, which is alpha = 1; 1.5 entmax15, 2 sparsemax",
-    kAlphas)};
+constexpr Parameter kParameters[] = {
+    parameter<Entmax, &Entmax::alpha>(
+        "alpha",
+        "how sparse: near 1 as softmax, which is alpha = 1; 1.5 entmax15, 2 sparsemax; not given: "
+        "alphas, or 1.5",
+        kAlphas),
+    head_parameter<Entmax, &Entmax::alphas>(
+        "alphas", "an alpha per head [..., heads], f32 or f64, instead of alpha", 0, false,
+        kAlphas)};
 
 }  // namespace
 
 const Declaration Entmax::kDeclaration = {
     "entmax", "weights max(0, (alpha - 1) score - tau)^(1 / (alpha - 1)), which sum to 1",
     "Peters, Niculae & Martins 2019, arXiv:1905.05702, equation 11", kParameters};
+
+void Entmax::check() const {
+  if (alphas.defined() && alpha == alpha)
+    throw Error(ErrorCode::argument,
+                "normalizer entmax has an alpha for all heads and one for each; expected one of "
+                "them");
+}
 
 }  // namespace rapt

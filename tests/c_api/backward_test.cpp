@@ -33,6 +33,11 @@ constexpr struct {
     {"d_scale", &rapt::Gradients::d_scale, &rapt_gradients::d_scale},
     {"d_score_parameters", &rapt::Gradients::d_score_parameters,
      &rapt_gradients::d_score_parameters},
+    {"d_key_rows", &rapt::Gradients::d_key_rows, &rapt_gradients::d_key_rows},
+    {"d_query_rows", &rapt::Gradients::d_query_rows, &rapt_gradients::d_query_rows},
+    {"d_value_rows", &rapt::Gradients::d_value_rows, &rapt_gradients::d_value_rows},
+    {"d_content_bias", &rapt::Gradients::d_content_bias, &rapt_gradients::d_content_bias},
+    {"d_position_bias", &rapt::Gradients::d_position_bias, &rapt_gradients::d_position_bias},
 };
 
 // Calls both and compares all gradients and the size of the workspace.
@@ -187,6 +192,32 @@ TEST_P(BackwardInC, PackedSequences) {
   compare(query_, key_, value_, cpp_options, c_options, inputs_of(cpp_options), {});
 }
 
+TEST_P(BackwardInC, RelativePositions) {
+  const Tensor key_rows = numbers(GetParam(), {4, 9, 24}, 21);
+  const Tensor query_rows = numbers(GetParam(), {9, 24}, 22);
+  const Tensor value_rows = numbers(GetParam(), {2, 1, 9, 17}, 23);
+  const Tensor content_bias = numbers(GetParam(), {24}, 24);
+  const Tensor position_bias = numbers(GetParam(), {4, 24}, 25);
+  rapt::AttentionOptions cpp_options;
+  cpp_options.relative.key_rows = key_rows;
+  cpp_options.relative.query_rows = query_rows;
+  cpp_options.relative.value_rows = value_rows;
+  cpp_options.relative.content_bias = content_bias;
+  cpp_options.relative.position_bias = position_bias;
+  const rapt_tensor k = c_view(key_rows), q = c_view(query_rows), v = c_view(value_rows);
+  const rapt_tensor c = c_view(content_bias), p = c_view(position_bias);
+  const rapt_named_tensor tensors[] = {{"k", &k}, {"q", &q}, {"v", &v}, {"c", &c}, {"p", &p}};
+  const rapt_variant relative = {
+      sizeof relative,
+      "relative(key_rows=k, query_rows=q, value_rows=v, content_bias=c, position_bias=p)", 5,
+      tensors};
+  rapt_options c_options = no_options();
+  c_options.relative = &relative;
+  rapt::BackwardRequest request;
+  request.relative = true;
+  compare(query_, key_, value_, cpp_options, c_options, inputs_of(cpp_options), request);
+}
+
 constexpr float kUntouched = 77;  // what the gradients hold before a call
 
 // One valid call, of which each test spoils one thing.
@@ -275,6 +306,7 @@ TEST(BackwardMistakesInC, Mistakes) {
       {RAPT_ERROR_ARGUMENT, "bias", [](Spoiled& c) { c.gradients.d_bias = &c.d_scale; }},
       {RAPT_ERROR_ARGUMENT, "scores",
        [](Spoiled& c) { c.gradients.d_score_parameters = &c.d_scale; }},
+      {RAPT_ERROR_ARGUMENT, "relative", [](Spoiled& c) { c.gradients.d_key_rows = &c.d_scale; }},
       {RAPT_ERROR_ARGUMENT, "weights", [](Spoiled& c) { c.inputs.d_weights = &c.key; }},
       {RAPT_ERROR_ARGUMENT, "workspace of 1 ", [](Spoiled& c) { c.workspace.resize(1); }},
       {RAPT_ERROR_ARGUMENT, "read-only", [](Spoiled& c) { c.d_key.read_only = 1; }},

@@ -213,6 +213,27 @@ TEST_P(SameBits, RowChanges) {
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
+TEST_P(SameBits, RelativePositions) {
+  const Tensor key_rows = numbers(GetParam(), {4, 9, query_.dim(3)}, 21);
+  const Tensor value_rows = numbers(GetParam(), {9, value_.dim(3)}, 22);
+  const Tensor bias = numbers(GetParam(), {query_.dim(3)}, 23);
+  rapt::AttentionOptions cpp_options;
+  cpp_options.relative.key_rows = key_rows;
+  cpp_options.relative.value_rows = value_rows;
+  cpp_options.relative.content_bias = bias;
+  cpp_options.relative.center = 3;
+  cpp_options.relative.anchor = rapt::Anchor::bottom_right;
+  const rapt_tensor k = c_view(key_rows), v = c_view(value_rows), b = c_view(bias);
+  const rapt_named_tensor tensors[] = {{"k", &k}, {"v", &v}, {"b", &b}};
+  const rapt_variant c_relative = {
+      sizeof c_relative,
+      "relative(key_rows=k, value_rows=v, content_bias=b, center=3, anchor=bottom-right)", 3,
+      tensors};
+  rapt_options c_options = no_options();
+  c_options.relative = &c_relative;
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
 TEST_P(SameBits, Captures) {
   const int64_t rows[] = {69, 3, 3, 0}, map_heads[] = {5, 2};
   rapt::AttentionOptions cpp_options;
@@ -242,6 +263,24 @@ TEST_P(SameBits, Captures) {
   }
   map.head_count = 0;
   cpp_options.map->heads = {};
+  compare(query_, key_, value_, cpp_options, c_options);
+}
+
+TEST_P(SameBits, BiasBeforeScores) {
+  const Tensor bias = numbers(GetParam(), {70, 133}, 6);
+  const rapt::Softcap cap(0.5);
+  rapt::AttentionOptions cpp_options;
+  cpp_options.bias = bias;
+  cpp_options.scores = {cap};
+  cpp_options.bias_order = rapt::BiasOrder::before_scores;
+  const rapt_tensor c_bias = c_view(bias);
+  const rapt_variant c_cap = {sizeof c_cap, "softcap(0.5)", 0, nullptr};
+  const rapt_variant* c_scores[] = {&c_cap};
+  rapt_options c_options = no_options();
+  c_options.bias = &c_bias;
+  c_options.score_count = 1;
+  c_options.scores = c_scores;
+  c_options.bias_order = RAPT_BIAS_BEFORE_SCORES;
   compare(query_, key_, value_, cpp_options, c_options);
 }
 

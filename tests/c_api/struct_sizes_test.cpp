@@ -89,6 +89,16 @@ TEST(CApi, OptionsBeforeDropoutHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
+// A caller built against the version before relative positions has none, whatever lies behind.
+TEST(CApi, OptionsBeforeRelativePositionsHaveNone) {
+  Call c;
+  const rapt_variant relative = {sizeof relative, nullptr, 0, nullptr};
+  c.options.relative = &relative;  // refused where it is seen
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "relative positions without spec"));
+  c.options.size = SIZE_UP_TO(rapt_options, cosine_epsilon);
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
 // A caller built against a later version, whose structs are larger.
 TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   struct LaterOptions {

@@ -94,6 +94,36 @@ TEST_F(GradientsTest, OfBiasScaleAndScoresBesideTheOutput) {
   EXPECT_EQ(json.at("files").size(), 5u);
 }
 
+TEST_F(GradientsTest, OfRelativePositionsByTheirNames) {
+  save("kr.npy", filled(DType::f32, {4, 5, 8}, 41));
+  save("vr.npy", filled(DType::f32, {5, 8}, 42));
+  save("u.npy", filled(DType::f32, {8}, 43));
+  const Tensor key_rows = load("kr.npy"), value_rows = load("vr.npy"), bias = load("u.npy");
+  AttentionOptions options;
+  options.relative.key_rows = key_rows;
+  options.relative.value_rows = value_rows;
+  options.relative.position_bias = bias;
+  BackwardRequest request;
+  request.relative = true;
+  request.query = request.key = request.value = false;
+  const Gradients want = expected(options, request);
+  const std::vector<std::string> call = {
+      "--relative",      "key_rows=kr.npy, value_rows=vr.npy, position_bias=u.npy",
+      "--grad-output",   "do.npy",
+      "--grad-relative", "g.npz"};
+  const Ran done = ran(together(call, {"--json"}));
+  expect_same(load("g.npz", "key_rows"), want.d_key_rows);
+  expect_same(load("g.npz", "value_rows"), want.d_value_rows);
+  expect_same(load("g.npz", "position_bias"), want.d_position_bias);
+  const Json json = Json::parse(done.out);
+  const Json& relative = json.at("gradients").at("relative");
+  EXPECT_EQ(relative.size(), 3u);
+  EXPECT_EQ(relative.at("key_rows").at("shape"), Json({4, 5, 8}));
+  EXPECT_EQ(json.at("files").at(0).at("name"), "key_rows");
+  // 4 x 5 x 8, 5 x 8 and 8 numbers of f32, and one of f64, of the scale.
+  EXPECT_EQ(json.at("gradients").at("result_bytes"), 4 * (160 + 40 + 8) + 8);
+}
+
 TEST_F(GradientsTest, OnlyNumbersAreInTheSummary) {
   BackwardRequest request;
   request.query = request.key = request.value = false;
@@ -137,11 +167,19 @@ TEST_F(GradientsTest, APlanTellsTheMemory) {
 }
 
 TEST_F(GradientsTest, Refusals) {
-  for (const char* option :
-       {"--grad-lse", "--grad-query", "--grad-key", "--grad-value", "--grad-bias"})
+  for (const char* option : {"--grad-lse", "--grad-query", "--grad-key", "--grad-value",
+                             "--grad-bias", "--grad-relative"})
     expect_refused({option, "x.npy"}, 2, "needs --grad-output");
   expect_refused({"--grad-output", "do.npy", "--grad-bias", "b.npy"}, 2,
                  "--grad-bias: there is no bias");
+  expect_refused({"--grad-output", "do.npy", "--grad-relative", "g.npz"}, 2,
+                 "--grad-relative needs --relative");
+  expect_refused({"--grad-output", "do.npy", "--relative", "content_bias=1 1 1 1 1 1 1 1",
+                  "--grad-relative", "g.npy"},
+                 2, "--grad-relative: several tensors go into a .npz or .safetensors file");
+  expect_refused({"--grad-output", "do.npy", "--relative", "content_bias=1 1 1 1 1 1 1 1",
+                  "--grad-relative", "g.npz:name"},
+                 2, "--grad-relative: its tensors have names of their own");
   expect_refused({"--grad-output", "q.npy", "--grad-lse", "q.npy"}, 3,
                  "--grad-lse: expected shape [2, 4, 6], got [2, 4, 6, 8]");
   expect_refused({"--grad-output", "dl.npy"}, 3,

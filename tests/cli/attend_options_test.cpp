@@ -111,6 +111,77 @@ TEST_F(OptionsTest, RowsAreTurnedAndDividedByTheirLengths) {
   EXPECT_EQ(Json::parse(json.out).at("cosine"), 1e-12);
 }
 
+TEST_F(OptionsTest, RowsOfDistancesAreWithinTheProducts) {
+  for (const char* name : {"kr.npy", "qr.npy", "vr.npy"})
+    save(name, filled(DType::f32, {4, 5, 8}, static_cast<uint64_t>(name[0])));
+  save("u.npy", filled(DType::f32, {4, 8}, 31));
+  const Tensor query = load("q.npy"), key = load("k.npy"), value = load("v.npy");
+  const Tensor key_rows = load("kr.npy"), query_rows = load("qr.npy"), bias = load("u.npy");
+  AttentionOptions options;
+  options.relative.key_rows = key_rows;
+  const auto expected = [&] {
+    return scaled_dot_product_attention(query, key, value, options).output;
+  };
+  expect_same(output_of({"--relative", "key_rows=kr.npy"}), expected());
+  const Tensor value_rows = load("vr.npy");
+  options.relative.query_rows = query_rows;
+  options.relative.value_rows = value_rows;
+  options.relative.content_bias = options.relative.position_bias = bias;
+  options.relative.center = 1;
+  options.relative.exact = 2, options.relative.max_distance = 7;
+  options.relative.anchor = Anchor::bottom_right;
+  const std::string all =
+      "key_rows=kr.npy, query_rows=qr.npy,value_rows=vr.npy, content_bias=u.npy, "
+      "position_bias=u.npy, center=1, exact=2, max_distance=7, anchor=bottom-right";
+  expect_same(output_of({"--relative", all}), expected());
+  // In 16 bits the tables are, too; and small ones can stand on the command line.
+  const Tensor halves = as("kr.npy", DType::f16);
+  Tensor ones(DType::f16, {8});
+  for (Float16& one : ones.values<Float16>()) one = Float16::from(1);
+  AttentionOptions small;
+  small.relative.key_rows = halves;
+  small.relative.content_bias = ones;
+  expect_same(
+      output_of({"--dtype", "f16", "--relative", "key_rows=kr.npy, content_bias=1 1 1 1 1 1 1 1"}),
+      scaled_dot_product_attention(as("q.npy", DType::f16), as("k.npy", DType::f16),
+                                   as("v.npy", DType::f16), small)
+          .output);
+  const Ran summary = rapt(attend({"--relative", "key_rows=kr.npy"}));
+  EXPECT_TRUE(contains(summary.out, "products  relative(key_rows=kr.npy)")) << summary.out;
+  const Ran json = rapt(attend({"--relative", "key_rows=kr.npy", "--json"}));
+  EXPECT_EQ(Json::parse(json.out).at("relative"), "relative(key_rows=kr.npy)");
+  EXPECT_TRUE(Json::parse(rapt(attend({"--json"})).out).at("relative").is_null());
+}
+
+TEST_F(OptionsTest, RowsOfDistancesThatDoNotFit) {
+  save("kr.npy", filled(DType::f32, {5, 8}, 1));
+  save("short.npy", filled(DType::f32, {5, 7}, 1));
+  save("heads.npy", filled(DType::f32, {3, 5, 8}, 1));
+  save("other.npy", filled(DType::f32, {6, 8}, 1));
+  const struct {
+    std::vector<std::string> more;
+    int exit;
+    const char* says;
+  } cases[] = {
+      {{"--relative", "key_rows=short.npy"}, 3, "expected a last dimension of 8"},
+      {{"--relative", "key_rows=heads.npy"}, 3, "does not broadcast to [2, 4]"},
+      {{"--relative", "key_rows=kr.npy, query_rows=other.npy"}, 3, "has 6 rows, but another"},
+      {{"--relative", "key_rows=kr.npy, center=5"}, 3, "--relative: relative: center 5"},
+      {{"--relative", "content_bias=kr.npy"}, 3, "does not broadcast"},
+      {{"--relative", "value_rows=kr.npy, position_bias=1 1 1 1 1 1 1 1"}, 3, "without key_rows"},
+      {{"--relative", "key_rows=absent.npy"}, 4, "absent.npy"},
+      {{"--relative", "key_row=kr.npy"}, 2, "did you mean key_rows?"},
+      {{"--relative", "kr.npy"}, 2, "no use for \"kr.npy\""},
+      {{"--relative", "center=3"}, 2, "no tensor is named"},
+      {{"--relative", "key_rows=kr.npy, anchor=sideways"}, 2, "no use for \"anchor=sideways\""},
+      {{"--relative", "key_rows=kr.npy, exact=-2"}, 2, "exact = -2 is out of range"},
+      {{"--relative", "key_rows=kr.npy, exact=4, max_distance=5"}, 3, "max_distance above 3 exact"},
+      {{"--relative", "key_rows=kr.npy", "--rotary"}, 2, "together with rotary or cosine"},
+      {{"--relatve", "key_rows=kr.npy"}, 2, "did you mean '--relative'?"},
+  };
+  for (const auto& c : cases) expect_refused(c.more, c.exit, c.says);
+}
+
 TEST_F(OptionsTest, OutputDtypesThatTheInputsDoNotHave) {
   expect_refused({"--output-dtype", "bf16"}, 3, "--output-dtype: output_dtype bf16 for f32");
   expect_refused({"--output-dtype", "i64"}, 2, "--output-dtype: expected f32, bf16, f16 or f64");
@@ -177,6 +248,26 @@ TEST_F(OptionsTest, SoftcapIsAScoreOfTheCatalogue) {
       scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options).output);
   const Ran json = rapt(attend({"--softcap", "0.25", "--json"}));
   EXPECT_EQ(Json::parse(json.out).at("scores"), Json({"softcap(0.25)"}));
+}
+
+TEST_F(OptionsTest, ABiasComesAfterTheScoresOrBeforeThem) {
+  const Tensor bias = filled(DType::f32, {6, 9}, 5);
+  save("b.npy", bias);
+  const Softcap cap(0.25);
+  AttentionOptions options;
+  options.scores = {cap};
+  options.bias = bias.view();
+  for (const BiasOrder order : {BiasOrder::after_scores, BiasOrder::before_scores}) {
+    options.bias_order = order;
+    const char* const name = kBiasOrderNames[static_cast<int>(order)];
+    expect_same(
+        output_of({"--softcap", "0.25", "--bias", "b.npy", "--bias-order", name}),
+        scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options).output);
+    const Ran json =
+        rapt(attend({"--softcap", "0.25", "--mask", "file:b.npy", "--bias-order", name, "--json"}));
+    EXPECT_EQ(Json::parse(json.out).at("bias_order"), name);
+  }
+  EXPECT_TRUE(Json::parse(rapt(attend({"--json"})).out).at("bias_order").is_null());
 }
 
 TEST_F(OptionsTest, PackedSequencesAreCallsOfTheirOwn) {

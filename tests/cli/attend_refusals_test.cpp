@@ -38,10 +38,11 @@ class RefusalsTest : public RaptTest {
 TEST_F(RefusalsTest, OptionsOfTheContractThatAreNotBuilt) {
   expect_refused(attend({"--method", "1"}), 2, "--method (");
   expect_refused(attend({"--method=x"}), 2, "is not built yet");
-  expect_all_refused({{{"--normalizer", "hardmax"},
-                       "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one, "
-                       "sigmoid, relu, softmax_with_sink, sparsemax, entmax15, entmax"}},
-                     2);
+  expect_all_refused(
+      {{{"--normalizer", "hardmax"},
+        "there is no normaliser \"hardmax\". Known: softmax, softmax_plus_one, "
+        "sigmoid, relu, softmax_with_sink, sparsemax, entmax15, entmax, top_k_softmax"}},
+      2);
 }
 
 TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
@@ -62,6 +63,9 @@ TEST_F(RefusalsTest, CommandLinesThatCannotBeMeant) {
        {{"--rotary", "scaling=yarm"}, "--rotary scaling=yarm: "},
        {{"--query-start", "3"}, "--query-start needs --rotary"},
        {{"--cosine", "0"}, "--cosine: cosine: epsilon = 0 is out of range"},
+       {{"--bias-order", "first", "--softcap", "2"}, "after-scores or before-scores, got 'first'"},
+       {{"--bias-order", "before-scores"}, "--bias-order needs --softcap or --score"},
+       {{"--bias-order", "before-scores", "--softcap", "2"}, "--bias-order: there is no bias"},
        {{"--mask", ""}, "--mask"},
        {{"--mask", "window:1,2,3,4"}, "--mask window:1,2,3,4"},
        {{"--mask", "window:-2,0"}, "window"},

@@ -14,8 +14,6 @@
 namespace rapt::cli_test {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
-
 #ifdef SYS_rename
 constexpr int kRename = SYS_rename, kLink = SYS_link;
 #else  // systems younger than openat(2)

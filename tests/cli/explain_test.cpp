@@ -111,6 +111,28 @@ TEST_F(ExplainTest, ScaleIsTheUsers) {
   EXPECT_TRUE(contains(squeezed(ran.out), "[[-0.1664 -0.4076] [-0.4112 -1.0088]]")) << ran.out;
 }
 
+TEST_F(ExplainTest, ABiasBeforeTheScoresIsCapped) {
+  const std::vector<std::string> arguments = {
+      "explain",      "--query", "1; 2",    "--key",      "1; 1",   "--value",    "1; 1",
+      "--scale",      "1",       "--score", "softcap(1)", "--bias", "0 1; 0 0.5", "--bias-order",
+      "before-scores"};
+  const Ran ran = rapt(arguments);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string text = squeezed(ran.out);
+  const char* const steps[] = {"scaled_scores",
+                               "[[1.0000 1.0000] [2.0000 2.0000]]",
+                               "bias [2, 2]",
+                               "[[0.0000 1.0000] [0.0000 0.5000]]",
+                               "scores_1 = softcap(1) [2, 2]",
+                               "[[0.7616 0.9640] [0.9640 0.9866]]",  // tanh 1, 2 and 2.5
+                               "masked_scores = scores_1, masked"};
+  size_t at = 0;
+  for (const char* step : steps) {
+    at = text.find(step, at);
+    ASSERT_NE(at, std::string::npos) << step << "\n" << text;
+  }
+}
+
 TEST_F(ExplainTest, ShowsScoreAfterScore) {
   const Ran ran =
       rapt({"explain", "--query", "1; 2", "--key", "1; 1", "--value", "1; 1", "--scale", "1",
@@ -139,6 +161,7 @@ TEST_F(ExplainTest, ShowsAnyNormalizer) {
         save("sink.npy", filled(DType::f32, {1}, 5));
         name += ":sink.npy";
       }
+      if (name == "top_k_softmax") name += ":2";
       const Ran ran = rapt({"explain", "--normalizer", name, "--dtype", dtype, "--scale", "9"});
       EXPECT_EQ(ran.exit, 0) << name << ": " << ran.err;
     }
@@ -167,6 +190,39 @@ TEST_F(ExplainTest, ShowsRowsAsTheyAreMultiplied) {
                                "rotated_query", "[[ 0.6000 0.8000] [-0.3490 0.9371]]",
                                "unit_key",      "[[1.0000 0.0000] [1.0000 0.0000]]",
                                "rotated_key",   "[[1.0000 0.0000] [0.5403 0.8415]]"};
+  size_t at = 0;
+  for (const char* step : steps) {
+    at = text.find(step, at);
+    ASSERT_NE(at, std::string::npos) << step << "\n" << text;
+  }
+}
+
+// Numbers of the rows are chosen such that every product can be seen.
+TEST_F(ExplainTest, ShowsWhatRowsOfDistancesAdd) {
+  const Ran ran = rapt({"explain", "--query", "1 0; 0 1", "--key", "1 1; 2 2", "--value", "1; 2",
+                        "--scale", "1", "--mask", "causal", "--relative",
+                        "key_rows=10 20; 30 40; 50 60, query_rows=0 1; 1 0; 1 1, "
+                        "value_rows=5; 7; 9, content_bias=1 1, position_bias=0 1"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const std::string text = squeezed(ran.out);
+  // Distance 0 has row 1, a key behind row 2, one before row 0.
+  const char* const steps[] = {
+      "content_query = query + content_bias",
+      "[[2.0000 1.0000] [1.0000 2.0000]]",
+      "position_query = query + position_bias",
+      "[[1.0000 1.0000] [0.0000 2.0000]]",
+      "distance_rows",
+      "[[1.0000 2.0000] [0.0000 1.0000]]",
+      "scores = content_query key^T",
+      "[[3.0000 6.0000] [3.0000 6.0000]]",
+      "relative_scores = position_query key_rows[distance_rows] + key query_rows[distance_rows]",
+      "[[ 71.0000 114.0000] [ 41.0000 82.0000]]",
+      "scaled_scores = (scores + relative_scores) * scale",
+      "[[ 74.0000 120.0000] [ 44.0000 88.0000]]",
+      "relative_values",
+      "[[7.0000] [7.0000]]",
+      "output = weights value + relative_values",
+      "[[8.0000] [9.0000]]"};
   size_t at = 0;
   for (const char* step : steps) {
     at = text.find(step, at);
@@ -233,9 +289,12 @@ TEST_F(ExplainTest, RefusesWhatCannotBeMeant) {
       {{"--mask", "casual"}, 2, "causal"},
       {{"--normalizer", "softmux"}, 2, "did you mean softmax"},
       {{"--score", "softcap(0)"}, 2, "--score softcap(0)"},
+      {{"--bias-order", "before-scores"}, 2, "--bias-order needs"},
       {{"--score", "head_scale(none.npy)"}, 4, "no such file"},
       {{"--cosine", "0"}, 2, "--cosine"},
       {{"--rotary", "theta=-1"}, 2, "--rotary"},
+      {{"--relative", "key_rowz=1 2; 3 4"}, 2, "did you mean key_rows?"},
+      {{"--relative", "key_rows=1 2 3; 4 5 6"}, 3, "expected a last dimension of 2"},
       {{"--embedding", "1"}, 2, "did you mean '--embeddings'?"},
       {{"--json", "--heatmap", "-"}, 2, "standard output"},
   };

@@ -10,11 +10,11 @@
 namespace rapt::cli_test {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Names = std::set<std::string>;
 
 // The members of the objects below "metadata" are the user's.
-void add_names(const Json& value, Names& names) {
+void add_names(const OrderedJson& value, Names& names) {
   if (value.is_object()) {
     for (const auto& [name, member] : value.items()) {
       names.insert(name);
@@ -22,7 +22,7 @@ void add_names(const Json& value, Names& names) {
     }
   }
   if (value.is_array())
-    for (const Json& member : value) add_names(member, names);
+    for (const OrderedJson& member : value) add_names(member, names);
 }
 
 // The names of a piece of code: `plan.isa`, `stats[].head`, `{"name": "o", "bytes": 1}`.
@@ -75,7 +75,7 @@ class JsonDocumentsTest : public RaptTest {
     for (const std::vector<std::string>& arguments : commands) {
       const Ran ran = rapt(arguments);
       ASSERT_EQ(ran.exit, 0) << ran.err;
-      const Json document = Json::parse(ran.out);
+      const OrderedJson document = OrderedJson::parse(ran.out);
       EXPECT_EQ(document.at("schema"), schema);
       EXPECT_FALSE(document.at("build").get<std::string>().empty());
       add_names(document, printed);

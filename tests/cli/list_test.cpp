@@ -44,6 +44,7 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(document.at("scores").size(), score_declarations().size());
   EXPECT_EQ(document.at("normalizers").size(), normalizer_declarations().size());
   EXPECT_EQ(document.at("row-changes").size(), row_change_declarations().size());
+  EXPECT_EQ(document.at("products").size(), product_declarations().size());
   EXPECT_EQ(document.at("dialects").size(), dialects().size());
   EXPECT_EQ(document.at("dialects").at(2).at("name"), "flash-attn");
   EXPECT_EQ(document.at("dialects").at(2).at("causal_anchor"), "bottom-right");

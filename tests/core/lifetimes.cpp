@@ -36,6 +36,20 @@ static_assert(!takes<DocumentsByStarts, Tensor&, Tensor>);
 static_assert(takes<ScoreRef, Softcap&> && !takes<ScoreRef, Softcap>);
 static_assert(takes<NormalizerRef, Softmax&> && !takes<NormalizerRef, Softmax>);
 static_assert(!takes<ScoreRef, Softmax&> && !takes<NormalizerRef, Softcap&>);
+// Those of one's own likewise.
+struct Half {
+  template <class E>
+  E operator()(E s, const auto&) const {
+    return s / 2;
+  }
+};
+using OwnScore = CustomScore<Half, Half>;
+using OwnWeights = CustomWeights<Half>;
+using OwnShares = CustomShares<Half, Half>;
+static_assert(takes<ScoreRef, OwnScore&> && !takes<ScoreRef, OwnScore>);
+static_assert(takes<NormalizerRef, OwnWeights&> && !takes<NormalizerRef, OwnWeights>);
+static_assert(takes<NormalizerRef, OwnShares&> && !takes<NormalizerRef, const OwnShares>);
+static_assert(!takes<ScoreRef, OwnShares&> && !takes<NormalizerRef, OwnScore&>);
 static_assert(std::is_convertible_v<const MadeScore&, ScoreRef>);
 static_assert(std::is_convertible_v<MadeScore&, ScoreRef>);
 static_assert(!std::is_convertible_v<MadeScore, ScoreRef>);

@@ -108,7 +108,7 @@ TEST(MaskSpec, TensorsKeepTheirNames) {
   EXPECT_EQ(tensors.asked, std::vector<std::string>{"a(1.npy"});
 }
 
-void expect_refused(const std::string& spec, ErrorCode code, std::string_view fragment) {
+void expect_fault(const std::string& spec, ErrorCode code, std::string_view fragment) {
   SCOPED_TRACE(spec.substr(0, 100));
   Tensors tensors;
   try {
@@ -124,47 +124,45 @@ void expect_refused(const std::string& spec, ErrorCode code, std::string_view fr
 
 TEST(MaskSpec, FaultsAreShownWhereTheyAre) {
   const auto argument = ErrorCode::argument;
-  expect_refused("causal & windw(4,0)", ErrorCode::unknown_name, "did you mean window?");
-  expect_refused("causal & windw(4,0)", ErrorCode::unknown_name, "column 10: \"windw(4,0)\"");
-  expect_refused("causal & window(4,middle) | prefix(1)", argument,
-                 "column 19: \"middle) | prefix");
-  expect_refused("causal & window(-2,0)", argument, "column 10: \"window(-2,0)\"");
-  expect_refused("causal &", ErrorCode::unknown_name, "column 9 (the end of \"causal &\")");
-  expect_refused("causal & & window", ErrorCode::unknown_name, "column 10: \"& window\"");
-  expect_refused("causal && window", argument, "one & is enough; column 9: \"& window\"");
-  expect_refused("causal window", argument, "expected &, | or the end of the masks; column 8");
-  expect_refused("(causal", argument, "parenthesis is missing for the one; column 1");
-  expect_refused("causal & (window | prefix(1)", argument, "column 10: \"(window");
-  expect_refused("causal)", argument, "column 7: \")\"");
-  expect_refused("or(causal, window(4,0)", argument, "missing for the one; column 3: \"(causal");
-  expect_refused("or(causal; window)", ErrorCode::unknown_name, "did you mean causal?");
-  expect_refused("()", ErrorCode::unknown_name, "a mask's name is missing");
-  expect_refused("!", ErrorCode::unknown_name, "a mask's name is missing");
-  expect_refused("or(causal,)", ErrorCode::unknown_name, "column 11: \")\"");
-  expect_refused("lengths(lenghts=f.npy)", argument, "no use for \"lenghts=f.npy\"");
+  expect_fault("causal & windw(4,0)", ErrorCode::unknown_name, "did you mean window?");
+  expect_fault("causal & windw(4,0)", ErrorCode::unknown_name, "column 10: \"windw(4,0)\"");
+  expect_fault("causal & window(4,middle) | prefix(1)", argument, "column 19: \"middle) | prefix");
+  expect_fault("causal & window(-2,0)", argument, "column 10: \"window(-2,0)\"");
+  expect_fault("causal &", ErrorCode::unknown_name, "column 9 (the end of \"causal &\")");
+  expect_fault("causal & & window", ErrorCode::unknown_name, "column 10: \"& window\"");
+  expect_fault("causal && window", argument, "one & is enough; column 9: \"& window\"");
+  expect_fault("causal window", argument, "expected &, | or the end of the masks; column 8");
+  expect_fault("(causal", argument, "parenthesis is missing for the one; column 1");
+  expect_fault("causal & (window | prefix(1)", argument, "column 10: \"(window");
+  expect_fault("causal)", argument, "column 7: \")\"");
+  expect_fault("or(causal, window(4,0)", argument, "missing for the one; column 3: \"(causal");
+  expect_fault("or(causal; window)", ErrorCode::unknown_name, "did you mean causal?");
+  expect_fault("()", ErrorCode::unknown_name, "a mask's name is missing");
+  expect_fault("!", ErrorCode::unknown_name, "a mask's name is missing");
+  expect_fault("or(causal,)", ErrorCode::unknown_name, "column 11: \")\"");
+  expect_fault("lengths(lenghts=f.npy)", argument, "no use for \"lenghts=f.npy\"");
 }
 
 TEST(MaskSpec, PartsAreMasksAndCounted) {
   const auto argument = ErrorCode::argument;
-  expect_refused("and", argument, "and(mask, mask)");
-  expect_refused("or()", argument, "or(mask, mask)");
-  expect_refused("not", argument, "not(mask)");
-  expect_refused("not(causal,window)", argument, "more than 1 part");
-  expect_refused("or:causal", argument, "or(mask, mask)");
+  expect_fault("and", argument, "and(mask, mask)");
+  expect_fault("or()", argument, "or(mask, mask)");
+  expect_fault("not", argument, "not(mask)");
+  expect_fault("not(causal,window)", argument, "more than 1 part");
+  expect_fault("or:causal", argument, "or(mask, mask)");
   std::string many = "causal";
   for (int i = 1; i < 16; ++i) many += "|causal";
   EXPECT_EQ(reprinted(many), many);
-  expect_refused(many + "|causal", argument, "more than 16 parts");
+  expect_fault(many + "|causal", argument, "more than 16 parts");
   EXPECT_EQ(reprinted("(" + many + ")|causal"), "(" + many + ")|causal");
 }
 
 TEST(MaskSpec, TheColonFormStandsAlone) {
   EXPECT_EQ(reprinted("window:4,0:bottom-right"), "window(4,0,bottom-right)");
-  expect_refused("window:4,0 & causal", ErrorCode::argument, "in a combination write window(...)");
-  expect_refused("causal & window:4,0", ErrorCode::argument, "in a combination write window(...)");
-  expect_refused("lengths:f.npy&causal", ErrorCode::argument,
-                 "in a combination write lengths(...)");
-  expect_refused("!prefix:4", ErrorCode::argument, "in a combination write prefix(...)");
+  expect_fault("window:4,0 & causal", ErrorCode::argument, "in a combination write window(...)");
+  expect_fault("causal & window:4,0", ErrorCode::argument, "in a combination write window(...)");
+  expect_fault("lengths:f.npy&causal", ErrorCode::argument, "in a combination write lengths(...)");
+  expect_fault("!prefix:4", ErrorCode::argument, "in a combination write prefix(...)");
 }
 
 // A text from anywhere takes neither the stack nor minutes.
@@ -174,12 +172,12 @@ TEST(MaskSpec, DepthAndLengthAreBounded) {
     for (const char* open : {"(", "!", "not(", "or(causal,"}) {
       std::string spec;
       while (spec.size() < n * std::string(open).size()) spec += open;
-      expect_refused(spec + "causal", argument, spec.size() < 60000 ? "nested deeper" : "");
+      expect_fault(spec + "causal", argument, spec.size() < 60000 ? "nested deeper" : "");
     }
   EXPECT_EQ(reprinted(std::string(10, '(') + "causal" + std::string(10, ')')), "causal");
   const std::string fifteen(15, '!');
   EXPECT_EQ(reprinted(fifteen + "causal"), fifteen + "causal");
-  expect_refused(fifteen + "!causal", argument, "nested deeper than 16 levels");
+  expect_fault(fifteen + "!causal", argument, "nested deeper than 16 levels");
   // 16 * 16 * 16 masks are more than 1024.
   std::string spec = "causal";
   for (const char* op : {"|", "&", "|"}) {
@@ -187,7 +185,7 @@ TEST(MaskSpec, DepthAndLengthAreBounded) {
     for (int i = 1; i < 16; ++i) longer += op + ("(" + spec + ")");
     spec = longer;
   }
-  expect_refused(spec, argument, "more than 1024 masks");
+  expect_fault(spec, argument, "more than 1024 masks");
 }
 
 // A few masks that point at each other can make a tree beyond any memory; that is refused, not

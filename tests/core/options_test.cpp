@@ -53,6 +53,10 @@ TEST(Options, AnUnknownPrecisionIsRefused) {
   expect_refused({.precision = static_cast<rapt::Precision>(7)}, {}, "unknown precision");
 }
 
+TEST(Options, AnUnknownBiasOrderIsRefused) {
+  expect_refused({.bias_order = static_cast<rapt::BiasOrder>(2)}, {}, "unknown bias_order");
+}
+
 // A plan reads no element, so that shapes may be those of any machine.
 TEST(Options, PairsBeyondInt64AreNotNegative) {
   float* const nothing = nullptr;

@@ -71,7 +71,7 @@ TEST(Reference, Softcap) {
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(1 + std::exp(2.0)), 1e-14);
 }
 
-// The bias comes after the cap.
+// The bias comes after the cap, or before it.
 TEST(Reference, SoftcapThenBias) {
   Scored s(1, {0, 5});
   const Tensor bias = filled(DType::f64, {1, 2}, 7);
@@ -80,6 +80,67 @@ TEST(Reference, SoftcapThenBias) {
   s.problem.bias = bias;
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0],
               7 + std::log(1 + std::exp(std::tanh(5.0))), 1e-14);
+  s.problem.bias_first = true;
+  EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0],
+              std::log(std::exp(std::tanh(7.0)) + std::exp(std::tanh(12.0))), 1e-14);
+}
+
+RelativeTable table_of(const Tensor& numbers) { return {true, {}, numbers}; }
+
+// Weights 1/4 and 3/4 again, by a row for each distance; values 1 and 2, and 10 and 20 by rows.
+TEST(Reference, RelativePositions) {
+  Scored s(1, {0, 0});
+  Tensor rows(DType::f64, {3, 1}), value_rows(DType::f64, {3, 1});
+  const double logs[] = {99, 0, std::log(3.0)}, added[] = {99, 10, 20};
+  for (int64_t r = 0; r < 3; ++r) {
+    set(rows, Dims{r, 0}, logs[r]);
+    set(value_rows, Dims{r, 0}, added[r]);
+  }
+  s.problem.relative.distances = 3;
+  s.problem.relative[RelativeSpec::keys] = table_of(rows);
+  s.problem.relative[RelativeSpec::values] = table_of(value_rows);
+  const Expectations e = expectations(s.problem);
+  EXPECT_NEAR(doubles(e.lse.truth)[0], std::log(4.0), 1e-15);
+  EXPECT_NEAR(doubles(e.output.truth)[0], 0.25 * 11 + 0.75 * 22, 1e-14);
+  // Biases: (1 + u) . key + (1 + v) . row.
+  const Tensor u = filled(DType::f64, {1}, 4), v = filled(DType::f64, {1}, 1);
+  s.problem.relative[RelativeSpec::content] = table_of(u);
+  s.problem.relative[RelativeSpec::position] = table_of(v);
+  set(s.key, Dims{0, 0}, 0.5);
+  EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(std::exp(2.5) + 9), 1e-14);
+  // key . row: row 1 of key 0.
+  Tensor query_rows = filled(DType::f64, {3, 1}, 7);
+  set(query_rows, Dims{1, 0}, 3);
+  s.problem.relative[RelativeSpec::queries] = table_of(query_rows);
+  EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(std::exp(4.0) + 9), 1e-14);
+}
+
+TEST(Reference, RowsOfDistances) {
+  RelativeSpec spec;
+  spec.distances = 7;
+  const auto row = [&](int64_t i, int64_t j) { return spec.row({{}, {}, i, j, 10, 12}); };
+  EXPECT_EQ(row(4, 4), 3);
+  EXPECT_EQ(row(4, 6), 5);
+  EXPECT_EQ(row(4, 11), 6);
+  EXPECT_EQ(row(9, 0), 0);
+  spec.anchor = rapt::Anchor::bottom_right;  // two keys before query 0
+  EXPECT_EQ(row(4, 4), 1);
+  EXPECT_EQ(row(4, 6), 3);
+  spec.anchor = rapt::Anchor::top_left;
+  spec.distances = 100;
+  spec.center = 20;
+  spec.exact = 4;
+  spec.max_distance = 32;  // DeBERTa v2's function gives 5 for 5 to 7, 6 from 8, 7 from 16 to 31
+  const std::pair<int64_t, int64_t> scale[] = {{4, 4},  {5, 5},  {7, 5},  {8, 6},  {15, 6},
+                                               {16, 7}, {31, 7}, {32, 8}, {63, 9}, {200, 10}};
+  for (const auto& [distance, place] : scale) {
+    EXPECT_EQ(row(0, distance), 20 + place) << distance;
+    EXPECT_EQ(row(distance, 0), 20 - place) << distance;
+  }
+  spec.exact = 8;  // max_distance - 1 ends a row whatever its logarithm rounds to
+  spec.max_distance = 128;
+  EXPECT_EQ(row(0, 127), 20 + 15);
+  EXPECT_EQ(row(0, 128), 20 + 16);
 }
 
 // A value counts twice or not at all; the rest is as without dropout.

@@ -176,6 +176,30 @@ TEST(Dialects, Cudnn) {
   EXPECT_FALSE(DialectOptions(dialect("pytorch"), {}).options().scale.has_value());
 }
 
+// By the lines of Attend.forward: bias, then softclamp, then masks; create_causal_mask(i, j) is
+// triu(j - i + 1), and a row that a mask forbids entirely is filled with 0.
+TEST(Dialects, XTransformers) {
+  float expected[kQueries * kKeys] = {};
+  for (size_t i = 0; i < kQueries; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < kKeys; ++j) {
+      if (!recorded::allowed[i * kKeys + j]) continue;
+      double score = 0;
+      for (size_t d = 0; d < kDim; ++d)
+        score += 0.5 * recorded::query[i * kDim + d] * recorded::key[j * kDim + d];
+      score = recorded::cap * std::tanh((score + recorded::bias[i * kKeys + j]) / recorded::cap);
+      expected[i * kKeys + j] = static_cast<float>(std::exp(score));
+      sum += std::exp(score);
+    }
+    for (size_t j = 0; sum > 0 && j < kKeys; ++j)
+      expected[i * kKeys + j] = static_cast<float>(expected[i * kKeys + j] / sum);
+  }
+  expect_weights("x-transformers", {.mask = kMask, .bias = kBias, .softcap = recorded::cap},
+                 expected);
+  expect_weights("x-transformers", {.mask = kMask}, recorded::onnx_mask);
+  EXPECT_EQ(pairs("x-transformers", {.causal = true}, 2, 5), "11110 11111 ");
+}
+
 // The lse in base 2; window_left counts neighbours, from the bottom-right corner.
 TEST(Dialects, FlashInfer) {
   EXPECT_EQ(pairs("flashinfer", {.causal = true, .window_left = 1}, 2, 4), "0110 0011 ");

@@ -51,6 +51,8 @@ struct Loss {
     for (const ScoreSpec& score : problem.scores)
       for (int64_t n = 0; n < score.numbers.count(); ++n)
         all.push_back(static_cast<double*>(score.numbers.data) + n);
+    for (Tensor& table : c.relative_tables)
+      for (double& x : table.values<double>()) all.push_back(&x);
     return all;
   }
 
@@ -62,6 +64,7 @@ struct Loss {
       all.insert(all.end(), t->begin(), t->end());
     all.push_back(g.scale);
     all.insert(all.end(), g.numbers.begin(), g.numbers.end());
+    for (const auto& table : g.relative) all.insert(all.end(), table.begin(), table.end());
     return all;
   }
 
@@ -163,6 +166,8 @@ const char* const kProblems[] = {
     "[2,1]h4/2q2k3d2:f64:mask=boolean(0.6):seed=7",
     "h2q4k5d3:f64:score=softcap(1.5):seed=8",
     "h2q4k5d3:f64:score=softcap(0.7):bias:scale=2:seed=9",
+    "h2q4k5d3:f64:bias=0.3,before:score=softcap(0.7),head_scale:seed=22",
+    "b2h2q3k4d2:f64:bias=[1,4],before:score=softcap(2):mask=causal(1):seed=23",
     "b2h2q3k4d2:f64:bias=[2,3,4]:seed=10",
     "b2h2q3k4d2:f64:bias=[2,1,3,4]:seed=11",
     "b2h2q3k4d2:f64:bias=[3,1]:seed=12",
@@ -175,6 +180,15 @@ const char* const kProblems[] = {
     "h2q4k4d2:f64:weights(1..3):seed=19",
     "h3q4k4d2:f64:weights([3,0,3],heads=[2,2,0]):seed=20",
     "h2q4k5d2:f64:mask=documents(2)&!causal(-1):seed=21",
+    "h2q4k5d2v3:f64:relative=keys+values(3):seed=22",
+    "b2h4/2q3k5d2:f64:mask=causal(1):relative=keys[1]+queries[]+values[2,1](4):seed=23",
+    "h2q4k4d2:f64:relative=keys+content+position[](4,center=3,bottom-right):seed=24",
+    "b2h2q3k2d2:f64:relative=keys[2,2]+queries+values+content[]+position[2,1](5):score=softcap(2):"
+    "seed=25",
+    "h2q9k11d2:f64:mask=causal(bottom-right):packed=3:relative=keys+values(4,bottom-right):seed=26",
+    "q9k12d2:f64:relative=keys+queries(9,log=2..12):seed=27",
+    "h2q4k5d2:f64:relative=content:bias:seed=28",
+    "h2q4k4d2:f64:weights(1..3):relative=keys+values+content(3,center=0):seed=29",
 };
 
 TEST(FiniteDifferences, OfEveryInputAndOption) {

@@ -10,6 +10,7 @@ namespace laws {
 namespace {
 
 bool any(Descriptor&) { return true; }
+bool without_relative(Descriptor& d) { return !d.relative.any(); }  // whose tables one pass is for
 
 // PyTorch #88718, FlashAttention #384: gradients that depended on threads, or changed between runs.
 TEST(GradientBits, reg_thread_count_bits) {
@@ -38,6 +39,9 @@ const char* const kLong[] = {
     "q1031k1057d16v5:bf16:mask=causal(bottom-right):dropout=0.1,7:score=softcap(20):bias=[1,1057]:"
     "seed=8",
     "h4/2q1537k1793d2v3:bf16:mask=window(201,40):backward=lse:seed=9",
+    "h4/2q500k700d8:relative=keys[]+values(33):mask=causal(bottom-right):seed=10",
+    "h1q1100k1301d16:bf16:relative=keys+content[]+position(1301,center=1300,bottom-right):seed=11",
+    "b2h2q600k500d4v3:f16:packed=3:relative=keys[2]+queries[]+values(64,log=8..128):seed=12",
 };
 
 TEST(GradientBits, OfAllNumbersOfThreads) {
@@ -63,6 +67,7 @@ TEST(GradientBits, OfAllNumbersOfThreads) {
     context = {};  // the library's own threads
     EXPECT_TRUE(same_gradients(backward(f, g, context), alone));
 
+    if (c.descriptor.relative.any()) continue;
     BackwardRequest request = g.request();
     request.passes = BackwardPasses::two;
     EXPECT_TRUE(same_gradients(backward(f, g.inputs(f.result.state()), request), alone))
@@ -75,7 +80,7 @@ TEST(GradientBits, OfAllNumbersOfThreads) {
 }
 
 TEST(GradientBits, OfTwoPassesAreThoseOfOne) {
-  for_gradient_problems(300, any, [](const Case& c, const GradientCase& g, Random&) {
+  for_gradient_problems(300, without_relative, [](const Case& c, const GradientCase& g, Random&) {
     Forward f(c);
     BackwardRequest request = g.request();
     request.passes = BackwardPasses::one;
@@ -92,8 +97,9 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
     const BackwardInputs inputs = g.inputs(f.result.state());
     rapt::Gradients all = backward(f, g);
     BackwardRequest request = g.request();
-    for (bool* wanted : {&request.query, &request.key, &request.value, &request.bias,
-                         &request.scale, &request.score_parameters, &request.normalizer_parameters})
+    for (bool* wanted :
+         {&request.query, &request.key, &request.value, &request.bias, &request.scale,
+          &request.score_parameters, &request.normalizer_parameters, &request.relative})
       *wanted = *wanted && random.chance(0.5);
     const rapt::Gradients some = backward(f, inputs, request);
     const auto same = [](const char* name, const Tensor& got, const Tensor& of_all, bool wanted) {
@@ -111,6 +117,8 @@ TEST(GradientBits, OfSomeAreThoseOfAll) {
          request.score_parameters);
     same("d_normalizer_parameters", some.d_normalizer_parameters, all.d_normalizer_parameters,
          request.normalizer_parameters);
+    for (const auto& [name, tensor, output] : std::span(kGradientTensors).last<5>())
+      same(name, some.*tensor, all.*tensor, request.relative && (all.*tensor).defined());
   });
 }
 
@@ -160,7 +168,7 @@ TEST(GradientBits, StridedIsContiguous) {
     inputs.state.output = output;
     inputs.state.statistic = lse;
     inputs.d_output = d_output;
-    AttentionOptions options = c.options;  // over the dense bias
+    AttentionOptions options = c.options;  // over the dense bias and tables
     options.weights = f.options.weights;
     EXPECT_TRUE(same_gradients(scaled_dot_product_attention_backward(c.query, c.key, c.value,
                                                                      options, inputs, g.request()),
@@ -201,6 +209,7 @@ TEST(GradientBits, AloneOrInABatch) {
     d.excluded_by_bias = 0;
     d.bias_dtype.reset();
     d.captures.weights.reset();
+    for (RelativeTable& table : d.relative.tables) table.leading.clear();  // one for all heads
     for (Side* side : {&d.query, &d.key, &d.value}) side->repeated = -1;
     return whole && std::ranges::none_of(d.masks, &MaskSpec::holds_tensor);
   };
@@ -210,7 +219,7 @@ TEST(GradientBits, AloneOrInABatch) {
     const Dims one{random.between(0, d.leading[static_cast<size_t>(dim)] - 1)};
     Forward f(c);
     BackwardRequest request = g.request();
-    request.scale = request.score_parameters = request.normalizer_parameters =
+    request.scale = request.score_parameters = request.normalizer_parameters = request.relative =
         false;  // sums over the batch
     const BackwardInputs inputs = g.inputs(f.result.state());
     const rapt::Gradients whole = backward(f, inputs, request);
@@ -253,8 +262,8 @@ TEST(GradientBits, AloneOrInABatch) {
 TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
   const auto far_from_limits = [](Descriptor& d) {
     // What is denormal, as weights far below the largest are, does not scale bit by bit.
-    if (std::ranges::any_of(
-            d.scores, [](const ScoreSpec& score) { return score.kind == ScoreSpec::alibi; }))
+    if (std::ranges::any_of(d.scores,
+                            [](const ScoreSpec& score) { return score.kind == ScoreSpec::alibi; }))
       return false;  // far from the diagonal all weights are
     return d.dtype != DType::f16 && d.magnitude <= 1 && std::abs(d.scale.value_or(1)) <= 1;
   };
@@ -279,13 +288,10 @@ TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
                              : Tensor{};
         };
         const auto normal = [&](const rapt::Gradients& all, double by) {
-          return rapt::Gradients{positive(all.d_query, by),
-                                 positive(all.d_key, by),
-                                 positive(all.d_value, by),
-                                 positive(all.d_bias, by),
-                                 positive(all.d_scale, by),
-                                 positive(all.d_score_parameters, by),
-                                 positive(all.d_normalizer_parameters, by)};
+          rapt::Gradients mapped_all;
+          for (const auto& [name, tensor, output] : kGradientTensors)
+            mapped_all.*tensor = positive(all.*tensor, by);
+          return mapped_all;
         };
         EXPECT_TRUE(same_gradients(normal(got, 1), normal(once, factor)));
       });

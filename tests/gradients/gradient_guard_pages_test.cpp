@@ -37,6 +37,10 @@ void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   options.masks = pointers;
   const TensorView query = guarded(c.query), key = guarded(c.key), value = guarded(c.value);
   options.bias = guarded(options.bias);
+  rapt::RelativePositions& relative = options.relative;
+  for (TensorView* t : {&relative.key_rows, &relative.query_rows, &relative.value_rows,
+                        &relative.content_bias, &relative.position_bias})
+    *t = guarded(*t);
   BackwardInputs inputs;
   inputs.state.output = guarded(forward.output);
   inputs.state.statistic = guarded(forward.statistic);
@@ -45,24 +49,16 @@ void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   inputs.d_weights = guarded(g.d_weights);
   rapt::Gradients spoilt = spoilt_like(expected);
   GradientOutputs outputs = outputs_of(spoilt);
-  for (TensorView* t :
-       {&outputs.d_query, &outputs.d_key, &outputs.d_value, &outputs.d_bias, &outputs.d_scale,
-        &outputs.d_score_parameters, &outputs.d_normalizer_parameters})
-    *t = guarded(*t);
+  for (const auto& [name, tensor, output] : kGradientTensors)
+    outputs.*output = guarded(outputs.*output);
   const size_t bytes = rapt::backward_workspace_bytes(query, key, value, options, g.request());
   const Guarded workspace(bytes, edge);
   scaled_dot_product_attention_backward(query, key, value, options, inputs, g.request(), outputs,
                                         {workspace.data(), bytes});
-  const auto same = [](const TensorView& got, const Tensor& wanted) {
-    return !wanted.defined() || same_bits(got, wanted);
-  };
-  EXPECT_TRUE(same(outputs.d_query, expected.d_query));
-  EXPECT_TRUE(same(outputs.d_key, expected.d_key));
-  EXPECT_TRUE(same(outputs.d_value, expected.d_value));
-  EXPECT_TRUE(same(outputs.d_bias, expected.d_bias));
-  EXPECT_TRUE(same(outputs.d_scale, expected.d_scale));
-  EXPECT_TRUE(same(outputs.d_score_parameters, expected.d_score_parameters));
-  EXPECT_TRUE(same(outputs.d_normalizer_parameters, expected.d_normalizer_parameters));
+  for (const auto& [name, tensor, output] : kGradientTensors)
+    if ((expected.*tensor).defined()) {
+      EXPECT_TRUE(same_bits(outputs.*output, expected.*tensor)) << name;
+    }
 }
 
 void expect_guarded(const std::string& line) {
@@ -89,6 +85,16 @@ TEST(GradientGuardPages, reg_bwd_bf16_oob) {
   for (const char* dtype : {"bf16", "f16", "f32", "f64"})
     for (const char* rest : {"", ":backward=two", ":mask=causal:dropout=0.2,3"})
       expect_guarded(std::string("h3q1030k17d8:") + dtype + rest);
+}
+
+TEST(GradientGuardPages, RelativePositions) {
+  for (int64_t d = 1; d <= 20; d += 3)
+    for (const int64_t n : {1, 7, 33, 65})
+      for (const char* relative : {"keys+values(9)", "keys+queries(6,center=1)",
+                                   "keys+content+position(40,center=39,bottom-right)"})
+        expect_guarded("h2q" + std::to_string(n) + "k" + std::to_string(70 - n) + "d" +
+                       std::to_string(d) + "v" + std::to_string(21 - d) + ":relative=" + relative +
+                       (n % 2 == 1 ? "" : ":bf16"));
 }
 
 TEST(GradientGuardPages, EveryRemainder) {

@@ -53,26 +53,53 @@ bool without_overflow(Descriptor& d) {
   return true;
 }
 
-// <d_query, query> = <d_key, key> = scale d_scale: whatever the options.
+// <d_query, query> = <d_key, key> = scale d_scale: whatever the options; with relative positions
+// the products of tables count, too.
 TEST(GradientIdentities, QueryKeyAndScale) {
-  for_gradient_problems(300, without_overflow, [](const Case& c, const GradientCase& of, Random&) {
+  const auto fits = [](Descriptor& d) {
+    // The sum of a query and its bias is rounded to their dtype: in 16 bits by more than gradients.
+    const auto& relative = d.relative;
+    if (rapt::size_of(d.dtype) == 2 &&
+        (relative[RelativeSpec::content].there || relative[RelativeSpec::position].there))
+      return false;
+    return without_overflow(d);
+  };
+  for_gradient_problems(300, fits, [](const Case& c, const GradientCase& of, Random&) {
     const Solved s(c, of);
-    const double of_query = dot(s.g.d_query, c.query), of_key = dot(s.g.d_key, c.key);
+    // What a table adds to <d, t>; 0 without it.
+    double by_tables = 0;
+    const auto of_table = [&](RelativeSpec::Part part, Tensor rapt::Gradients::*gradient) {
+      const RelativeTable& table = c.descriptor.relative[part];
+      if (!table.there) return 0.0;
+      by_tables += norm(table.numbers) * error_of(s.e.relative[part]);
+      return dot(s.g.*gradient, table.numbers);
+    };
+    const double key_rows = of_table(RelativeSpec::keys, &rapt::Gradients::d_key_rows),
+                 query_rows = of_table(RelativeSpec::queries, &rapt::Gradients::d_query_rows),
+                 content = of_table(RelativeSpec::content, &rapt::Gradients::d_content_bias),
+                 position = of_table(RelativeSpec::position, &rapt::Gradients::d_position_bias);
+    // Every term of a product has two factors, each with a gradient.
     const double by_query = norm(c.query) * error_of(s.e.query),
                  by_key = norm(c.key) * error_of(s.e.key);
-    EXPECT_NEAR(of_query, of_key, by_query + by_key);
-    EXPECT_NEAR(of_query, s.scale * get(s.g.d_scale, {}),
-                by_query + std::abs(s.scale) * s.e.scale.budget().max);
+    const double all = dot(s.g.d_query, c.query) + content + position + query_rows;
+    EXPECT_NEAR(all, dot(s.g.d_key, c.key) + key_rows, by_query + by_key + by_tables);
+    EXPECT_NEAR(all, s.scale * get(s.g.d_scale, {}),
+                by_query + by_tables + std::abs(s.scale) * s.e.scale.budget().max);
   });
 }
 
-// <d_value, value> = <d_output, output>: whatever the options.
+// <d_value, value> + <d_value_rows, value_rows> = <d_output, output>: whatever the options.
 TEST(GradientIdentities, ValueAndOutput) {
   for_gradient_problems(200, without_overflow, [](const Case& c, const GradientCase& of, Random&) {
     const Solved s(c, of);
     const Expectations forward = expectations(c.for_reference());
-    EXPECT_NEAR(dot(s.g.d_value, c.value), dot(of.d_output, s.f.result.output),
-                norm(c.value) * error_of(s.e.value) + norm(of.d_output) * error_of(forward.output));
+    double of_values = dot(s.g.d_value, c.value), by_values = norm(c.value) * error_of(s.e.value);
+    if (const RelativeTable& rows = c.descriptor.relative[RelativeSpec::values]; rows.there) {
+      of_values += dot(s.g.d_value_rows, rows.numbers);
+      by_values += norm(rows.numbers) * error_of(s.e.relative[RelativeSpec::values]);
+    }
+    EXPECT_NEAR(of_values, dot(of.d_output, s.f.result.output),
+                by_values + norm(of.d_output) * error_of(forward.output));
   });
 }
 
@@ -103,6 +130,7 @@ TEST(GradientIdentities, SumOfValues) {
 bool with_bias_of_all_pairs(Descriptor& d) {
   if (d.packed > 0) return false;
   d.has_bias = true;
+  d.bias_first = false;  // else it has the gradients of what the scores get
   d.bias_dims = d.leading;
   d.bias_dims.insert(d.bias_dims.end(), {d.q_len, d.k_len});
   d.bias.repeated = -1;
@@ -127,13 +155,14 @@ TEST(GradientIdentities, SumOfScores) {
   });
 }
 
-// sum_j d_key_j = 0: without a gradient of lse and without softcap, for weights that sum to 1.
+// sum_j d_key_j = 0: without a gradient of lse, softcap and rows of queries, for weights that sum
+// to 1.
 TEST(GradientIdentities, SumOfKeys) {
   const auto fits = [](Descriptor& d) {
     d.backward.d_lse = false;
     d.scores.clear();
     d.normalizer = {};
-    return true;
+    return !d.relative[RelativeSpec::queries].there;
   };
   for_gradient_problems(150, fits, [](const Case& c, const GradientCase& of, Random&) {
     const Solved s(c, of);

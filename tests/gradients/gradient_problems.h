@@ -24,12 +24,12 @@ struct Cell {
 };
 
 inline bool can_be(const GridPoint& point) {
-  return std::ranges::none_of(kConflicts, [&](const Conflict& c) {
-    const auto holds = [&](const AxisValue& v) {
-      return kAxes[v.axis].values[point[v.axis]] == v.value;
-    };
-    return holds(c.a) && holds(c.b);
-  });
+  const auto holds = [&](const AxisValue& v) {
+    return kAxes[v.axis].values[point[v.axis]] == v.value;
+  };
+  return std::ranges::none_of(kNotBuilt, holds) &&
+         std::ranges::none_of(kConflicts,
+                              [&](const Conflict& c) { return holds(c.a) && holds(c.b); });
 }
 
 // A point with the cell's values; of captures those that have gradients.
@@ -50,7 +50,8 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
         static_cast<uint8_t>(random.chance(0.5) ? 0 : random.between(0, kWithGradients - 1));
     // Packed sequences have neither biases nor weights, and would hardly ever be drawn.
     point[kPackedAxis] = random.chance(0.25);
-    if (point[kPackedAxis]) point[kBiasAxis] = point[kCaptureAxis] = 0;
+    if (point[kPackedAxis]) point[kBiasAxis] = point[kBiasOrderAxis] = point[kCaptureAxis] = 0;
+    if (random.chance(0.5)) point[kRelativeAxis] = 0;
   } while (!can_be(point));
   return point;
 }
@@ -60,7 +61,7 @@ inline Descriptor gradient_problem(const Cell& cell, Random& random) {
   d.dropout = kDropouts[cell.dropout];
   d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
   d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer);
-  d.backward.two_passes = random.chance(0.3);
+  d.backward.two_passes = random.chance(0.3) && !d.relative.any();
   d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
   return d;
 }
@@ -94,17 +95,31 @@ inline void for_gradient_problems(
   }
 }
 
+// Every gradient: its name, where it is returned, and where a caller's memory for it is named.
+struct GradientTensor {
+  const char* name;
+  Tensor rapt::Gradients::*tensor;
+  TensorView GradientOutputs::*output;
+};
+inline constexpr GradientTensor kGradientTensors[] = {
+    {"d_query", &rapt::Gradients::d_query, &GradientOutputs::d_query},
+    {"d_key", &rapt::Gradients::d_key, &GradientOutputs::d_key},
+    {"d_value", &rapt::Gradients::d_value, &GradientOutputs::d_value},
+    {"d_bias", &rapt::Gradients::d_bias, &GradientOutputs::d_bias},
+    {"d_scale", &rapt::Gradients::d_scale, &GradientOutputs::d_scale},
+    {"d_score_parameters", &rapt::Gradients::d_score_parameters,
+     &GradientOutputs::d_score_parameters},
+    {"d_normalizer_parameters", &rapt::Gradients::d_normalizer_parameters,
+     &GradientOutputs::d_normalizer_parameters},
+    {"d_key_rows", &rapt::Gradients::d_key_rows, &GradientOutputs::d_key_rows},
+    {"d_query_rows", &rapt::Gradients::d_query_rows, &GradientOutputs::d_query_rows},
+    {"d_value_rows", &rapt::Gradients::d_value_rows, &GradientOutputs::d_value_rows},
+    {"d_content_bias", &rapt::Gradients::d_content_bias, &GradientOutputs::d_content_bias},
+    {"d_position_bias", &rapt::Gradients::d_position_bias, &GradientOutputs::d_position_bias}};
+
 inline testing::AssertionResult same_gradients(const rapt::Gradients& got,
                                                const rapt::Gradients& expected) {
-  constexpr std::pair<const char*, Tensor rapt::Gradients::*> kTensors[] = {
-      {"d_query", &rapt::Gradients::d_query},
-      {"d_key", &rapt::Gradients::d_key},
-      {"d_value", &rapt::Gradients::d_value},
-      {"d_bias", &rapt::Gradients::d_bias},
-      {"d_scale", &rapt::Gradients::d_scale},
-      {"d_score_parameters", &rapt::Gradients::d_score_parameters},
-      {"d_normalizer_parameters", &rapt::Gradients::d_normalizer_parameters}};
-  for (const auto& [name, tensor] : kTensors) {
+  for (const auto& [name, tensor, output] : kGradientTensors) {
     if ((got.*tensor).defined() != (expected.*tensor).defined())
       return testing::AssertionFailure() << name << " is there only once";
     if (!(got.*tensor).defined()) continue;
@@ -137,32 +152,23 @@ inline rapt::Gradients backward(Forward& f, const GradientCase& g, const Context
 
 // Views of those that are there.
 inline GradientOutputs outputs_of(rapt::Gradients& g) {
-  const auto view = [](Tensor& t) { return t.defined() ? t.view() : TensorView{}; };
-  return {view(g.d_query),
-          view(g.d_key),
-          view(g.d_value),
-          view(g.d_bias),
-          view(g.d_scale),
-          view(g.d_score_parameters),
-          view(g.d_normalizer_parameters)};
+  GradientOutputs outputs;
+  for (const auto& [name, tensor, output] : kGradientTensors)
+    if ((g.*tensor).defined()) outputs.*output = (g.*tensor).view();
+  return outputs;
 }
 
 // Tensors like those of `g`, every byte 0xff: NaN.
 inline rapt::Gradients spoilt_like(const rapt::Gradients& g) {
-  const auto like = [](const Tensor& t) {
-    if (!t.defined()) return Tensor{};
-    Tensor spoilt(t.dtype(), t.dims());
+  rapt::Gradients all;
+  for (const auto& [name, tensor, output] : kGradientTensors) {
+    const Tensor& t = g.*tensor;
+    if (!t.defined()) continue;
+    Tensor& spoilt = all.*tensor = Tensor(t.dtype(), t.dims());
     const auto bytes = static_cast<size_t>(t.count() * rapt::size_of(t.dtype()));
     if (bytes > 0) std::memset(spoilt.data(), 0xff, bytes);
-    return spoilt;
-  };
-  return {like(g.d_query),
-          like(g.d_key),
-          like(g.d_value),
-          like(g.d_bias),
-          like(g.d_scale),
-          like(g.d_score_parameters),
-          like(g.d_normalizer_parameters)};
+  }
+  return all;
 }
 
 }  // namespace laws

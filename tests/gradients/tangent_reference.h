@@ -23,7 +23,9 @@ namespace laws {
 using namespace check;
 
 // The library refuses the tangents of sparse normalisers.
-inline bool has_tangents(const Descriptor& d) { return !is_sparse(d.normalizer); }
+inline bool has_tangents(const Descriptor& d) {
+  return !is_sparse(d.normalizer) && !d.relative.any();
+}
 
 // Everything but the normaliser's parameters, which stand still.
 inline rapt::BackwardRequest request_of(const GradientCase& g) {
@@ -162,13 +164,14 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
             !(p.bias.defined() && std::isinf(bias.values()(i, j))))
           keys.push_back(j);
       const auto count = static_cast<int64_t>(keys.size());
-      std::vector<N> dots, products, scores, weights, kept;
+      std::vector<N> dots, arguments, scores, weights, kept;  // arguments: of the first score
       for (const int64_t j : keys) {
         dots.push_back(
             sum_over(sizes.head_dim, [&](int64_t d) { return query(i, d) * key(j, d); }));
-        products.push_back(scale * dots.back());
-        const N s = chain(products.back(), leading, i, j).score;
-        scores.push_back(p.bias.defined() ? s + bias(i, j) : s);
+        const N product = scale * dots.back();
+        arguments.push_back(p.bias_first ? product + bias(i, j) : product);
+        const N s = chain(arguments.back(), leading, i, j).score;
+        scores.push_back(p.bias.defined() && !p.bias_first ? s + bias(i, j) : s);
       }
       lse = std::visit([&](const auto& n) { return n.weigh(std::span<const N>(scores)).statistic; },
                        normalizer);
@@ -178,7 +181,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
       }
       for (int64_t x = 0; x < count; ++x) {
         weights.push_back(
-            std::visit([&](const auto& n) { return n.weight(scores[at(x)], lse); }, normalizer));
+            std::visit([&](const auto& n) { return n.weight(scores[at(x)], lse, 0); }, normalizer));
         kept.push_back(weights.back() *
                        N(dropout_factor<Real>(p.dropout, p.dropout_seed, head, i, keys[at(x)])));
       }
@@ -223,9 +226,9 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
         const auto add = [](N& to, const N& term) { to = to + term; };
         for (int64_t v = 0; v < sizes.value_dim; ++v)
           add(m.value[to_value(j, v)], kept[at(x)] * d_output(i, v));
-        if (p.bias.defined()) add(m.bias[to_bias(i, j)], d_score);
-        const auto passed = chain(products[at(x)], leading, i, j);
+        const auto passed = chain(arguments[at(x)], leading, i, j);
         const N d_product = d_score * passed.slope;
+        if (p.bias.defined()) add(m.bias[to_bias(i, j)], p.bias_first ? d_product : d_score);
         for (size_t s = 0; s < passed.by_number.size(); ++s)
           if (passed.number_at[s] >= 0)
             add(m.numbers[at(passed.number_at[s])], d_score * passed.by_number[s]);

@@ -75,6 +75,8 @@ TEST(Tangents, AgreeOverManyBlocks) {
         "b2h2q66k100d4:f32:key=[1,1]:value=[2,1]:query=[1,2]:bias=[2,1,100]:seed=3",
         "b2h2q40k30d4:f64:bias=[2,40,1]:key=[2,1]:seed=4", "h2q65k97d4:f32:bias=[1,1]:seed=5",
         "h2q70k50d4:f32:scale=0:bias=[70,50],0.3:seed=6",
+        "h2q70k150d4:f64:bias=0.3,before:score=softcap(2),head_scale:seed=8",
+        "b2h2q66k100d4:f32:bias=[2,1,1,1],before:score=softcap(3):mask=causal:seed=9",
         "b2h4/2q30k40d8:bf16:mask=window(3,2):seed=7"}) {
     SCOPED_TRACE(line);
     Descriptor d = parse_descriptor(line);
@@ -155,6 +157,7 @@ TEST(Tangents, AreFiniteDifferences) {
   for (const char* line :
        {"h4/2q5k6d3:f64:mask=causal:seed=1", "b2h2q4k5d3v2:f64:bias=[2,4,5],0.2:seed=2",
         "b2h2q4k5d3:f64:score=softcap(1.5):bias=[4,1]:dropout=0.3:seed=3",
+        "b2h2q4k5d3:f64:bias=0.2,before:score=softcap(1.5),head_scale:seed=7",
         "h2q9k11d3:f64:mask=causal:packed=3:seed=4", "[2]h2q3k4d3:f64:query=[1,1]:key=[2]:seed=5",
         "h2q5k3d2:f64:mask=causal(-2):scale=-0.8:seed=6"}) {
     SCOPED_TRACE(line);

@@ -46,6 +46,25 @@ TEST(Allocation, NothingWithTheCallersMemory) {
   });
 }
 
+TEST(Allocation, NothingWithRelativePositions) {
+  if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
+  for (const char* line :
+       {"h2q70k150d8:relative=keys+values(17)",
+        "h4/2q70k150d8:bf16:mask=causal:relative=keys[]+queries+values[1](9,center=2,log=2..12)",
+        "h2q30k33d16:packed=3:relative=keys+content[]+position(33,center=32,bottom-right)"}) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    Reversed reversed;
+    Context context;
+    context.executor = &reversed;
+    Buffers b = buffers_for(c, c.options, context);
+    start_counting();
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, {b.state}, b.workspace,
+                                 context);
+    EXPECT_EQ(stop_counting().made, 0);
+  }
+}
+
 // The hooks see what they must: otherwise the test above proves nothing.
 TEST(Allocation, TheSimpleCallIsSeen) {
   if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";

@@ -59,10 +59,10 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return largest;
 }
 
-struct Inputs {
+struct CosineInputs {
   Tensor query, key, value, d_output;
 
-  Inputs(Random& random, int64_t q_len, int64_t k_len, int64_t head_dim)
+  CosineInputs(Random& random, int64_t q_len, int64_t k_len, int64_t head_dim)
       : query(random_normal(random, DType::f64, {4, q_len, head_dim})),
         key(random_normal(random, DType::f64, {2, k_len, head_dim})),
         value(random_normal(random, DType::f64, {2, k_len, 5})),
@@ -76,7 +76,7 @@ struct Inputs {
   }
 };
 
-rapt::Gradients gradients_of(const Inputs& in, const Tensor& query, const Tensor& key,
+rapt::Gradients gradients_of(const CosineInputs& in, const Tensor& query, const Tensor& key,
                              const AttentionOptions& options, BackwardPasses passes) {
   AttentionResult forward = scaled_dot_product_attention(query, key, in.value, options);
   BackwardInputs inputs;
@@ -92,8 +92,8 @@ TEST(Cosine, is_attention_over_rows_of_length_1) {
   for (const double epsilon : {1e-12, 0.5})
     for (const bool turns : {false, true})
       for (int n = 0; n < (RAPT_SANITIZED ? 2 : 10); ++n) {
-        const Inputs in(random, random.between(1, 150), random.between(2, 150),
-                        2 * random.between(1, 20));
+        const CosineInputs in(random, random.between(1, 150), random.between(2, 150),
+                              2 * random.between(1, 20));
         Rotary rotary;
         rotary.scaling = rapt::RotaryScaling::yarn, rotary.factor = 4;  // its magnitude stays
         const rapt::Causal causal(rapt::Anchor::bottom_right);
@@ -141,7 +141,7 @@ TEST(Cosine, is_attention_over_rows_of_length_1) {
 // Gradients against differences of the forward pass, on the formula alone.
 TEST(Cosine, has_the_gradients_of_finite_differences) {
   Random random(2);
-  Inputs in(random, 5, 6, 4);
+  CosineInputs in(random, 5, 6, 4);
   AttentionOptions options;
   options.scale = kScale, options.cosine = Cosine{1e-3};
   const auto loss = [&] {
@@ -191,7 +191,7 @@ TEST(Cosine, works_in_every_dtype) {
 // A query that sees no key has no gradient, be its numbers NaN.
 TEST(Cosine, gives_unseen_rows_a_gradient_of_zero) {
   Random random(4);
-  Inputs in(random, 6, 3, 4);
+  CosineInputs in(random, 6, 3, 4);
   set(in.query, Dims{2, 1, 0}, std::nan(""));
   set(in.query, Dims{2, 2, 0}, HUGE_VAL);
   const rapt::Causal causal(rapt::Anchor::bottom_right);  // the first three see nothing
@@ -206,7 +206,7 @@ TEST(Cosine, gives_unseen_rows_a_gradient_of_zero) {
 
 TEST(Cosine, refuses_lengths_that_are_none) {
   Random random(5);
-  const Inputs in(random, 3, 3, 4);
+  const CosineInputs in(random, 3, 3, 4);
   for (const double epsilon : {0.0, -1.0, std::nan("")}) {
     AttentionOptions options;
     options.cosine = Cosine{epsilon};

@@ -40,10 +40,10 @@ Rotary drawn_rotary(Random& random, int64_t head_dim) {
   return rotary;
 }
 
-struct Inputs {
+struct RotaryInputs {
   Tensor query, key, value;
 
-  Inputs(Random& random, DType dtype, const Dims& query_dims, const Dims& key_dims)
+  RotaryInputs(Random& random, DType dtype, const Dims& query_dims, const Dims& key_dims)
       : query(random_normal(random, dtype, query_dims)),
         key(random_normal(random, dtype, key_dims)),
         value(random_normal(random, dtype, key_dims)) {}
@@ -65,7 +65,8 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows) {
       for (int layout = 0; layout < check::kLayouts; ++layout) {
         const int64_t head_dim = 2 * random.between(1, 40), kv_heads = random.between(1, 2);
         const int64_t q_len = random.between(1, kLongest), k_len = random.between(1, kLongest);
-        const Inputs in(random, dtype, {2, 4, q_len, head_dim}, {2, kv_heads, k_len, head_dim});
+        const RotaryInputs in(random, dtype, {2, 4, q_len, head_dim},
+                              {2, kv_heads, k_len, head_dim});
         const Strided query(in.query, static_cast<Layout>(layout));
         const Strided key(in.key, static_cast<Layout>(layout));
         const Rotary rotary = drawn_rotary(random, head_dim);
@@ -133,7 +134,7 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows_in_any_problem) {
 // Positions per batch, though the batches share their keys, and several axes.
 TEST(FusedRotary, takes_positions_per_batch) {
   Random random(2);
-  const Inputs in(random, DType::f32, {3, 4, 50, 12}, {2, 70, 12});
+  const RotaryInputs in(random, DType::f32, {3, 4, 50, 12}, {2, 70, 12});
   Rotary rotary;
   rotary.sections[0] = 8, rotary.sections[1] = 4;
   const Tensor of_queries = integers({3, 50, 2}, [&](auto) { return random.between(0, 1000); });
@@ -167,7 +168,7 @@ TEST(FusedRotary, counts_packed_sequences_from_their_own_starts) {
   const int64_t starts_of[] = {0, 5, 5, 105, 300};
   const Tensor starts = integers({5}, [&](auto i) { return starts_of[i[0]]; });
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Inputs in(random, dtype, {2, 300, 16}, {2, 300, 16});
+    const RotaryInputs in(random, dtype, {2, 300, 16}, {2, 300, 16});
     const Rotary rotary;
     AttentionOptions options;
     options.rotary.embedding = &rotary;
@@ -198,7 +199,7 @@ TEST(FusedRotary, counts_packed_sequences_from_their_own_starts) {
 // Bits do not depend on who works, in memory of the caller's.
 TEST(FusedRotary, has_the_same_bits_for_any_number_of_threads) {
   Random random(4);
-  const Inputs in(random, DType::f32, {2, 1, 1500, 32}, {2, 1, 1500, 32});
+  const RotaryInputs in(random, DType::f32, {2, 1, 1500, 32}, {2, 1, 1500, 32});
   const Rotary rotary;
   AttentionOptions options;
   options.rotary.embedding = &rotary;
@@ -246,7 +247,7 @@ TEST(FusedRotary, has_the_gradients_of_rotated_rows_turned_back) {
         const int64_t head_dim = 2 * random.between(1, 40);
         const int64_t q_len = random.between(1, 4 * kLongest);
         const int64_t k_len = random.between(1, 4 * kLongest);
-        const Inputs in(random, dtype, {4, q_len, head_dim}, {2, k_len, head_dim});
+        const RotaryInputs in(random, dtype, {4, q_len, head_dim}, {2, k_len, head_dim});
         const Strided query(in.query, static_cast<Layout>(layout));
         const Strided key(in.key, static_cast<Layout>(layout));
         const Rotary rotary = drawn_rotary(random, head_dim);
@@ -297,7 +298,7 @@ TEST(FusedRotary, has_the_gradients_of_rotated_rows_turned_back) {
 
 TEST(FusedRotary, has_the_same_gradients_for_any_number_of_threads_and_packed) {
   Random random(6);
-  const Inputs in(random, DType::f32, {1, 2500, 16}, {1, 2500, 16});
+  const RotaryInputs in(random, DType::f32, {1, 2500, 16}, {1, 2500, 16});
   const Tensor starts = integers({4}, [](auto i) { return std::vector{0, 40, 1500, 2500}[i[0]]; });
   const Rotary rotary;
   AttentionOptions options;
@@ -339,7 +340,7 @@ TEST(FusedRotary, has_the_same_gradients_for_any_number_of_threads_and_packed) {
 
 TEST(FusedRotary, refuses_what_has_no_meaning) {
   Random random(7);
-  const Inputs in(random, DType::f32, {2, 8, 6}, {2, 9, 6});
+  const RotaryInputs in(random, DType::f32, {2, 8, 6}, {2, 9, 6});
   Rotary rotary;
   const auto refused = [&](ErrorCode code, const std::vector<std::string>& words,
                            const FusedRotary& fused) {
@@ -378,7 +379,7 @@ TEST(FusedRotary, refuses_what_has_no_meaning) {
   });
   options.rotary.query = {};
   // Nothing to do is done.
-  const Inputs none(random, DType::f32, {2, 0, 6}, {2, 0, 6});
+  const RotaryInputs none(random, DType::f32, {2, 0, 6}, {2, 0, 6});
   EXPECT_NO_THROW(scaled_dot_product_attention(none.query, none.key, none.value, options));
   EXPECT_NO_THROW(scaled_dot_product_attention(in.query, none.key, none.value, options));
 }

@@ -25,6 +25,14 @@ void expect_guarded(const Case& c, Edge edge) {
     bias = std::make_unique<GuardedTensor>(c.bias, edge);
     options.bias = *bias;
   }
+  std::vector<std::unique_ptr<GuardedTensor>> tables;
+  rapt::RelativePositions& relative = options.relative;
+  for (TensorView* table : {&relative.key_rows, &relative.query_rows, &relative.value_rows,
+                            &relative.content_bias, &relative.position_bias})
+    if (table->defined()) {
+      tables.push_back(std::make_unique<GuardedTensor>(*table, edge));
+      *table = *tables.back();
+    }
   std::vector<std::unique_ptr<GuardedTensor>> mask_values;
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> pointers;
@@ -87,6 +95,22 @@ TEST(GuardPages, EveryRemainder) {
       expect_guarded(c, Edge::front);
       expect_guarded(c, Edge::back);
     }
+}
+
+TEST(GuardPages, RelativePositions) {
+  for (int64_t d = 1; d <= 20; ++d)
+    for (const int64_t n : {1, 7, 17, 33, 130})
+      for (const char* relative :
+           {"keys+values(9)", "keys+queries(6,center=1)", "keys+queries+values(2,bottom-right)",
+            "keys+content+position(40,center=39,bottom-right)", "content"}) {
+        const std::string line = "h2q" + std::to_string(n) + "k" + std::to_string(150 - n) + "d" +
+                                 std::to_string(d) + "v" + std::to_string(21 - d) +
+                                 ":relative=" + relative;
+        SCOPED_TRACE(line);
+        const Case c(parse_descriptor(line));
+        expect_guarded(c, Edge::front);
+        expect_guarded(c, Edge::back);
+      }
 }
 
 // PyTorch #156022: 1030 queries, 17 keys, 3 heads of 8 wrote out of bounds.

@@ -11,8 +11,6 @@
 namespace laws {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 AttentionResult copy_of(const AttentionResult& r) {
   AttentionResult copy;
   copy.output = Tensor::copy_of(r.output);
@@ -125,7 +123,7 @@ TEST(Merge, MaskedRowsAreEmptyRows) {
   options.masks = masks;
   const AttentionResult some = scaled_dot_product_attention(q, k, k, options);
   const AttentionResult all = scaled_dot_product_attention(q, k, k);
-  EXPECT_EQ(get(some.statistic, Dims{1}), -kInfinity);
+  EXPECT_EQ(get(some.statistic, Dims{1}), -std::numeric_limits<double>::infinity());
   const AttentionResult got = merged(some, all);
   const Dims first{0, 1};
   EXPECT_TRUE(same_bits(taken(got.output, 0, first), taken(all.output, 0, first)));

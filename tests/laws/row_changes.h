@@ -8,6 +8,7 @@ namespace laws {
 // Lets rows of some problems turn, be divided by their lengths, or both; the same for the same
 // problem.
 inline void change_rows(const check::Descriptor& problem, rapt::AttentionOptions& options) {
+  if (problem.relative.any()) return;  // which rotary and cosine are refused beside
   static const rapt::Rotary halves, some = [] {
     rapt::Rotary rotary;
     rotary.dims = 2, rotary.pairs = rapt::RotaryPairs::interleaved;

@@ -19,7 +19,7 @@ AttentionResult with_weights(const Case& c, const Context& context = {}) {
   return scaled_dot_product_attention(c.query, c.key, c.value, options, context);
 }
 
-double epsilon_of(const Case& c) {
+double unit_of(const Case& c) {
   return c.descriptor.dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
                                           : std::numeric_limits<float>::epsilon();
 }
@@ -38,7 +38,7 @@ TEST(Weights, RowsSumToOne) {
         sum += weights[row * k_len + j];
       }
       const bool empty = lse[row] == -std::numeric_limits<double>::infinity();
-      ASSERT_NEAR(sum, empty ? 0 : 1, epsilon_of(c) * (4 + static_cast<double>(k_len)));
+      ASSERT_NEAR(sum, empty ? 0 : 1, unit_of(c) * (4 + static_cast<double>(k_len)));
     }
   });
 }
@@ -133,7 +133,7 @@ TEST(Weights, ScoresAreWhatTheNormaliserGets) {
           continue;
         }
         const double expected = static_cast<double>(row.scores[at]);
-        const double error = epsilon_of(c) * (2 * row.score_error + 2 * std::abs(expected));
+        const double error = unit_of(c) * (2 * row.score_error + 2 * std::abs(expected));
         ASSERT_NEAR(score, expected, error + std::numeric_limits<float>::min())
             << row.index << ", " << j;
       }

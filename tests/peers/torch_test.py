@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""torch_test.py RAPT: masks, biases and ALiBi, values and gradients, with PyTorch in float64."""
+"""torch_test.py RAPT: masks, biases, ALiBi and top-k softmax, values and gradients, with PyTorch in
+float64."""
 import sys
 
 from rapt_by_files import Comparison, Rapt, np, skip
@@ -54,4 +55,19 @@ problem("bias of a row", bias=generator.standard_normal((B, 1, 1, M)))
 slopes = 2.0 ** (-8 * np.arange(1, H + 1) / H)
 problem("ALiBi by bias", "--mask", "causal", bias=-slopes[None, :, None, None] * np.abs(i - j),
         torch_mask=torch.tensor(j <= i))
+
+# Top-k softmax, by its formula: what is below the k-th largest score is masked.
+for k in (1, 7, M):
+    query = generator.standard_normal((B, H, N, D))
+    key, value = generator.standard_normal((2, B, H, M, D))
+    d_output = generator.standard_normal((B, H, N, D))
+    ours = rapt.attend(query, key, value, "--normalizer", f"top_k_softmax({k})", d_output=d_output)
+    leaves = [torch.tensor(x, requires_grad=True) for x in (query, key, value)]
+    scores = leaves[0] @ leaves[1].mT / D ** 0.5
+    scores = scores.masked_fill(scores < scores.topk(k).values[..., -1:], -torch.inf)
+    output = scores.softmax(-1) @ leaves[2]
+    output.backward(torch.tensor(d_output))
+    compare.close(f"top_k_softmax({k}): output", ours["output"], output.detach(), 1e-12)
+    for member, leaf in zip(("d_query", "d_key", "d_value"), leaves):
+        compare.close(f"top_k_softmax({k}): {member}", ours[member], leaf.grad, 1e-11)
 compare.exit()

@@ -3,34 +3,45 @@
 //
 //   weight_j = [(alpha - 1) s_j - tau]_+^(1 / (alpha - 1))     with tau such that they sum to 1
 //
-// The larger alpha, the fewer weights are not 0 (row_threshold.h). At 1 the formula has no meaning:
-// that is softmax, by its own name. Near 1 the power magnifies roundings by 1 / (alpha - 1); so
-// alpha is at least 1.01. Beyond 2 a weight rises infinitely fast where it begins, and gradients
-// have no bound; so it is at most 2.
-// Source: Peters, Niculae & Martins 2019, arXiv:1905.05702, equation 11.
+//   alphas  [..., heads], f32 or f64 (head_numbers.h): each head's own, which can be learned, too
+//
+// The larger alpha, the fewer weights are not 0 (row_threshold.h, also for the gradient of alpha).
+// At 1 the formula has no meaning: that is softmax, by its own name. Near 1 the power magnifies
+// roundings by 1 / (alpha - 1); so alpha is at least 1.01. Beyond 2 a weight rises infinitely fast
+// where it begins, and gradients have no bound; so it is at most 2.
+// Source: Peters, Niculae & Martins 2019, arXiv:1905.05702, equation 11; alphas: Correia, Niculae &
+// Martins 2019, arXiv:1909.00015.
+#include "rapt/head_numbers.h"
 #include "rapt/normalizer/row_threshold.h"
 
 namespace rapt {
 
 struct Entmax : RowThreshold<Entmax> {
-  double alpha = 1.5;  // 1.01 to 2
+  double alpha = kNotGiven;  // 1.01 to 2; not given: alphas, or 1.5
+  TensorView alphas = {};    // likewise; not beside alpha
 
   static const Declaration kDeclaration;
+  static constexpr bool kLearned = true;
 
   Entmax() = default;
-  explicit Entmax(double a) : alpha(a) {}
+  explicit Entmax(double of_all_heads) : alpha(of_all_heads) {}
+  explicit Entmax(const TensorView& of_heads) : alphas(of_heads) {}
+
+  // Are alpha and alphas not both given? Throws Error(argument).
+  void check() const;
 
   template <class V>
-  double alpha_as() const noexcept {
-    return alpha;
+  double alpha_of(const Head& head) const noexcept {
+    if (alphas.defined()) return number_of_head(alphas, head);
+    return alpha == alpha ? alpha : 1.5;
   }
   template <class V, class Visit>
-  void power(const Visit& visit) const noexcept {
-    const double q = 1 / (alpha - 1);
+  void power(const Head& head, const Visit& visit) const noexcept {
+    const double a = alpha_of<V>(head), q = 1 / (a - 1);
     const int whole = static_cast<int>(q + 0.5);
-    if (alpha == 2)
+    if (a == 2)
       visit(LinearWeights<V>{});
-    else if (alpha == 1.5)
+    else if (a == 1.5)
       visit(SquareWeights<V>{});
     else if (whole <= kWholePowers && q - whole < kRounding && whole - q < kRounding)
       visit(WholePowerWeights<V>{whole});

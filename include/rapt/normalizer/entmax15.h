@@ -13,11 +13,11 @@ struct Entmax15 : RowThreshold<Entmax15> {
   static const Declaration kDeclaration;
 
   template <class V>
-  static double alpha_as() noexcept {
+  static double alpha_of(const Head&) noexcept {
     return 1.5;
   }
   template <class V, class Visit>
-  static void power(const Visit& visit) noexcept {
+  static void power(const Head&, const Visit& visit) noexcept {
     visit(SquareWeights<V>{});
   }
 };

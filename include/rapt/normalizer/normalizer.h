@@ -50,20 +50,38 @@
 // apply<V>(tile) for all blocks. Candidates are kept per query as [kCandidates][queries]; a row
 // with more of them than fit is solved by further passes instead (DESIGN.md, "The tile").
 //
-// A sparse normaliser, of whose weights most are exactly 0, has other hooks (row_threshold.h):
-// collect<V>(tile) for all blocks appends what may get a weight to tile.kept and closes a row that
-// has more than fit; settle<V>(tile, query) makes weights of a row's candidates, drops the zeros,
-// and returns how many are left. The output is a sum over those alone; there is no apply(). A
-// closed row is collected once more with room for all keys. For gradients beside backward():
+// A sparse normaliser, of whose weights most are exactly 0, has other hooks (row_threshold.h,
+// top_k_softmax.h): collect<V>(tile) for all blocks appends what may get a weight to tile.kept and
+// closes a row that has more than fit; settle<V>(tile, query) makes weights of a row's candidates,
+// drops the zeros, and returns how many are left. The output is a sum over those alone; there is no
+// apply(). A closed row is collected once more with room for all keys. For gradients beside
+// backward():
 //
-//   add_slopes<V>(tile, d_weights, statistic, sums)   sums [2][queries] += sum_j u_j, sum_j u_j
-//   dP_j
-//                       of the tile, u as in its formula for backward(). Excluded pairs are -inf
-//   delta<V>(queries, sums, d_statistic, delta)   what backward() takes as delta; d_statistic may
-//                       be null
-//   pairs<V>(tile, statistic, bits, most, pairs)   the pairs of the tile that have a weight, key by
-//                       key, as far as bits [keys] (null: all) allow them; returns how many, or -1
-//                       where there are more than `most`
+//   pairs<V>(tile, statistic, delta, bits, most, numbers, pairs)   the pairs of the tile that have
+//                       a weight, key by key, as far as bits [keys] (null: all) allow them; returns
+//                       how many, or -1 where there are more than `most`
+//
+// and, where delta is not that of the output, but one with the slopes u of its own formula for
+// backward(),
+//
+//   add_slopes<V>(tile, d_weights, statistic, numbers, sums)   sums [4][queries] += the tile's
+//                       sum_j u_j, sum_j u_j dP_j and, if numbers are wanted, sum_j c_j, sum_j c_j
+//                       dP_j, c as in its formula for the gradient of its number. Excluded pairs
+//                       are -inf
+//   delta<V>(tile, sums, statistic, d_statistic, delta, number_sums)   what backward() takes as
+//                       delta; and what each query gives to the gradient of the number that the
+//                       head has, [queries]. d_statistic may be null, number_sums is where that is
+//                       not wanted. kLearned says that there is such a number
+//
+// or, where the statistic does not tell which pairs have a weight, kDeltaRows = 2: behind delta
+// [queries] then stands the cut [queries], at or below which a score has none, found by
+//
+//   cut_capacity<V>(k_len, block)   numbers per query that tile.kept must hold for it
+//   find_cut<V>(tile, cut), settle_cut<V>(tile, cut)   for all blocks, then once; excluded pairs
+//                       are -inf, and so are the cuts at first
+//
+// A normaliser of a project that calls rapt has the same hooks over the element type:
+// custom_normalizer.h.
 #include <type_traits>
 
 #include "rapt/declaration.h"
@@ -94,11 +112,52 @@ struct SecondTile {
   const E* delta_tangent;      // [queries]
 };
 
-// A pair with a weight P, of a tile; dS = slope (dP - delta).
+// A pair with a weight P, of a tile; dS = slope (dP - delta). `number`: c, see add_slopes().
 template <class E>
 struct SparsePair {
-  E weight, slope;
+  E weight, slope, number;
   int32_t key, query;  // counted within the tile
+};
+
+// The hooks of a normaliser as a call finds them: of the catalogue for one vector type, or of a
+// normaliser of your own. `normalizer` is the struct.
+template <class E>
+struct NormalizerKernels {
+  using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;  // one without arguments
+
+  Statistic statistic;
+  bool whole_row, extra, takes_log2, entropy;  // kWholeRow, kExtra, kTakesLog2, kEntropy
+  bool custom;                 // of your own: excluded pairs get weight 0 whatever it makes of them
+  int state_rows, candidates;  // kStateRows, kCandidates
+  Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
+  // Null for all but whole-row normalisers.
+  bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
+  // Null for a normaliser without a backward pass.
+  void (*backward)(const void* normalizer, Tile<E>& tile, E* d_weights, const E* statistic,
+                   const E* delta) noexcept;
+  // Null where the parameters have no gradients, or delta() makes them.
+  void (*backward_rows)(const void* normalizer, Tile<E>& tile, const E* statistic, const E* delta,
+                        E* sums) noexcept;
+  // Both null for a normaliser without tangents and second derivatives.
+  void (*tangent)(const void* normalizer, Tile<E>& tile, E* tangents, const E* statistic) noexcept;
+  void (*backward_tangent)(const void* normalizer, Tile<E>& tile,
+                           const SecondTile<E>& second) noexcept;
+  void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
+  bool learned;    // have the parameters gradients?
+  int delta_rows;  // numbers per query that backward() takes as delta
+  // Null for all but sparse normalisers, which have `collect`, too, and no `apply`.
+  int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;
+  int64_t (*pairs)(const void* normalizer, const Tile<E>& tile, const E* statistic, const E* delta,
+                   const uint64_t* bits, int64_t most, bool numbers, SparsePair<E>* pairs) noexcept;
+  // Of sparse normalisers with slopes of their own.
+  void (*add_slopes)(const void* normalizer, Tile<E>& tile, const E* d_weights, const E* statistic,
+                     bool numbers, E* sums) noexcept;
+  void (*delta)(const void* normalizer, const Tile<E>& tile, const E* sums, const E* statistic,
+                const E* d_statistic, E* delta, E* number_sums) noexcept;
+  // Of those with a cut.
+  int64_t (*cut_capacity)(const void* normalizer, int64_t k_len, int64_t block) noexcept;
+  void (*find_cut)(const void* normalizer, Tile<E>& tile, E* cut) noexcept;
+  void (*settle_cut)(const void* normalizer, Tile<E>& tile, E* cut) noexcept;
 };
 
 template <class... T>

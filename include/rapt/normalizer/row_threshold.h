@@ -3,7 +3,8 @@
 //
 //   weight_j = [(alpha - 1) s_j - tau]_+^(1 / (alpha - 1))     with tau such that they sum to 1
 //
-// What differs is alpha, in (1, 2]. The statistic is tau, -inf for a row without keys.
+// What differs is alpha, in (1, 2], one for all heads or each its own. The statistic is tau, -inf
+// for a row without keys.
 //
 // One look at the scores is enough. With m the largest score of a row, tau >= (alpha - 1) m - 1, so
 // scores at or below m - 1 / (alpha - 1) get no weight, whatever else the row has; and the tau of
@@ -20,9 +21,20 @@
 // sum_j u_j; and d tau / d s_j = (alpha - 1) u_j / sum u. A pair of weight 0 has no part in
 // anything, even where its value is not finite.
 //
+// The gradient of alpha (Correia et al. 2019, proposition 1), with d_j = x_j - t:
+//
+//   d_alpha = sum_j c_j (dP_j - delta) + d_tau (tau + 1) / (alpha - 1)
+//   c_j = u_j (d_j - 1 - d_j ln d_j) / (alpha - 1)^2
+//
+// Their (p - u / sum u) / (alpha - 1)^2 and -p ln p / (alpha - 1) nearly cancel where alpha is near
+// 1. As sum u (dP - delta) = -(alpha - 1) d_tau whatever p is, any multiple of u may be taken off
+// each, and c is what is left when u is: near d = 1 it is u (ln p)^2 / 2, and as exact as ln d.
+//
 // Source: Martins & Astudillo 2016, arXiv:1602.02068; Peters, Niculae & Martins 2019,
-// arXiv:1905.05702; gradients as in Goncalves et al. 2025 (AdaSplash), arXiv:2502.12082.
-#include "rapt/normalizer/normalizer.h"
+// arXiv:1905.05702; gradients as in Goncalves et al. 2025 (AdaSplash), arXiv:2502.12082; that of
+// alpha: Correia, Niculae & Martins 2019, arXiv:1909.00015.
+#include "rapt/normalizer/candidate_rows.h"
+#include "rapt/normalizer/weighted_pairs.h"
 
 namespace rapt {
 
@@ -60,9 +72,9 @@ struct PowerWeights {  // any other alpha = 1 + 1 / q
   double step(double f, double s) const noexcept { return (f - __builtin_pow(f, 1 - 1 / q)) / s; }
 };
 
-// N has power<V>(visit), which calls visit with one of the above, and alpha_as<V>().
+// N has alpha_of<V>(head), and power<V>(head, visit), which calls visit with one of the above.
 template <class N>
-struct RowThreshold {
+struct RowThreshold : CandidateRows, WeightedPairs {
   static constexpr Statistic kStatistic = Statistic::threshold;
   static constexpr bool kMergeable = false;  // a threshold over parts says nothing of the whole
   static constexpr bool kWholeRow = false;
@@ -84,13 +96,13 @@ struct RowThreshold {
       store(row<V>(t, kThreshold) + x, V::set(0));
       store(row<V>(t, kInverse) + x, V::set(0));
     }
-    for (int64_t i = 0; i < t.queries; ++i) t.kept.counts[i] = 0, t.kept.enough[i] = kEnough;
+    empty_lists<V>(t);
   }
 
   template <class V>
   void collect(Tile<typename V::Element>& t) const noexcept {
     using E = typename V::Element;
-    const V width = V::set(1 / steepness<V>()), guard = V::set(kGuard<E>);
+    const V width = V::set(1 / steepness<V>(t)), guard = V::set(kGuard<E>);
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
       // A NaN among the maxima is forgotten; the score itself will be kept.
       const V largest = max(V::load(t.block_max + x), V::load(row<V>(t, kMax) + x));
@@ -98,12 +110,9 @@ struct RowThreshold {
       const V bound = sub(sub(largest, width), mul(abs(largest), guard));
       store(row<V>(t, kBound) + x, max(bound, V::load(row<V>(t, kBound) + x)));
     }
-    for (uint64_t left = t.kept.open; left; left &= left - 1) {
-      const int64_t i = __builtin_ctzll(left);
-      const int64_t count = t.kept.counts[i];
-      if (count > t.kept.enough[i] || count + t.keys > t.kept.capacity) tighten<V>(t, i);
-    }
-    append<V>(t);
+    for (uint64_t left = t.kept.open; left; left &= left - 1)
+      if (const int64_t i = __builtin_ctzll(left); is_full<V>(t, i)) tighten<V>(t, i);
+    append<V>(t, row<V>(t, kBound));
   }
 
   template <class V>
@@ -118,10 +127,10 @@ struct RowThreshold {
     threshold = inverse = static_cast<E>(__builtin_nan(""));
     if (!(largest - largest == 0)) return 0;  // no score, or none that a number can be made of
     int64_t left = 0;
-    self<V>().template power<V>([&](const auto& power) {
+    self<V>().template power<V>(*t.head, [&](const auto& power) {
       threshold = root<V>(t, i, power, kMostSteps);
       if (threshold != threshold) return;  // a NaN among the scores
-      const V top = V::splat(largest), tau = V::splat(threshold), steep = V::set(steepness<V>());
+      const V top = V::splat(largest), tau = V::splat(threshold), steep = V::set(steepness<V>(t));
       V sum = V::set(0);
       for (int64_t c = 0; c < count; c += V::kLanes) {
         const V weight = power.weight(above(V::load(scores + c), top, steep, tau));
@@ -136,7 +145,7 @@ struct RowThreshold {
 
   template <class V>
   void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
-    const V steep = V::set(steepness<V>()), none = V::set(-__builtin_inf());
+    const V steep = V::set(steepness<V>(t)), none = V::set(-__builtin_inf());
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
       store(out.inverse + x, V::load(row<V>(t, kInverse) + x));
       if (!out.statistic) continue;
@@ -148,9 +157,9 @@ struct RowThreshold {
 
   template <class V>
   void weights(Tile<typename V::Element>& t) const noexcept {
-    const V steep = V::set(steepness<V>());
+    const V steep = V::set(steepness<V>(t));
     const int64_t keys = t.keys, step = t.queries;
-    self<V>().template power<V>([&](const auto& power) {
+    self<V>().template power<V>(*t.head, [&](const auto& power) {
       for (int64_t x = 0; x < step; x += V::kLanes) {
         const V top = V::load(row<V>(t, kMax) + x), tau = V::load(row<V>(t, kThreshold) + x);
         const V inverse = V::load(row<V>(t, kInverse) + x);
@@ -166,7 +175,7 @@ struct RowThreshold {
                 const typename V::Element* statistic,
                 const typename V::Element* delta) const noexcept {
     typename V::Element* const scores = t.scores;
-    for_each_slope<V>(t, statistic, [&](int64_t at, int64_t x, V weight, V slope) {
+    for_each_slope<V>(t, statistic, [&](int64_t at, int64_t x, V, V weight, V slope) {
       const V change = sub(V::load(d_weights + at), V::load(delta + x));
       store(scores + at, weight);
       store(d_weights + at, product(slope, change));
@@ -175,73 +184,69 @@ struct RowThreshold {
 
   template <class V>
   void add_slopes(Tile<typename V::Element>& t, const typename V::Element* d_weights,
-                  const typename V::Element* statistic, typename V::Element* sums) const noexcept {
+                  const typename V::Element* statistic, bool numbers,
+                  typename V::Element* sums) const noexcept {
+    using E = typename V::Element;
     const int64_t queries = t.queries;
-    for_each_slope<V>(t, statistic, [&](int64_t at, int64_t x, V, V slope) {
-      store(sums + x, add(V::load(sums + x), slope));
-      store(sums + queries + x,
-            add(V::load(sums + queries + x), product(slope, V::load(d_weights + at))));
+    const V inverse_square = inverse_square_of_steepness<V>(t);
+    const auto add_to = [](E* first, E* second, V factor, V d_weight) {
+      store(first, add(V::load(first), factor));
+      store(second, add(V::load(second), product(factor, d_weight)));
+    };
+    for_each_slope<V>(t, statistic, [&](int64_t at, int64_t x, V d, V, V slope) {
+      E* const sum = sums + x;
+      const V d_weight = V::load(d_weights + at);
+      add_to(sum, sum + queries, slope, d_weight);
+      if (numbers)
+        add_to(sum + 2 * queries, sum + 3 * queries, by_alpha(slope, d, inverse_square), d_weight);
     });
   }
 
   // With d_tau the gradient of the statistic, sum u (delta' - delta) = -(alpha - 1) d_tau.
   template <class V>
-  void delta(int64_t queries, const typename V::Element* sums,
-             const typename V::Element* d_statistic, typename V::Element* delta) const noexcept {
+  void delta(const Tile<typename V::Element>& t, const typename V::Element* sums,
+             const typename V::Element* statistic, const typename V::Element* d_statistic,
+             typename V::Element* delta, typename V::Element* number_sums) const noexcept {
+    const int64_t queries = t.queries;
+    const V none = V::set(-__builtin_inf()), steep = V::set(-steepness<V>(t));
     for (int64_t x = 0; x < queries; x += V::kLanes) {
-      const V slopes = V::load(sums + x), steep = V::set(-steepness<V>());
+      const V slopes = V::load(sums + x);
       V moved = V::load(sums + queries + x);
       if (d_statistic) moved = fma(steep, V::load(d_statistic + x), moved);
-      store(delta + x, select(equal(slopes, V::set(0)), V::set(0), div(moved, slopes)));
+      const V found = select(equal(slopes, V::set(0)), V::set(0), div(moved, slopes));
+      store(delta + x, found);
+      if (!number_sums) continue;
+      V d_alpha = sub(V::load(sums + 3 * queries + x), mul(found, V::load(sums + 2 * queries + x)));
+      if (d_statistic) {
+        const V tau = V::load(statistic + x);
+        const V of_tau = div(mul(V::load(d_statistic + x), add(tau, V::set(1))), steep);
+        d_alpha = sub(d_alpha, select(equal(tau, none), V::set(0), of_tau));
+      }
+      store(number_sums + x, d_alpha);
     }
   }
 
   template <class V>
   int64_t pairs(const Tile<typename V::Element>& t, const typename V::Element* statistic,
-                const uint64_t* bits, int64_t most,
+                const typename V::Element*, const uint64_t* bits, int64_t most, bool numbers,
                 SparsePair<typename V::Element>* pairs) const noexcept {
     using E = typename V::Element;
-    const V steep = V::set(steepness<V>());
-    const int64_t keys = t.keys, step = t.queries;
-    const int64_t queries = t.query_positions.count;
-    const uint64_t present = queries < 64 ? (uint64_t{1} << queries) - 1 : ~uint64_t{0};
-    const E* s = t.scores;
-    int64_t count = 0;
-    for (int64_t j = 0; j < keys; ++j, s += step) {
-      for (int64_t x = 0; x < step; x += V::kLanes) {
-        const V d = sub(mul(V::load(s + x), steep), shift_of(V::load(statistic + x)));
-        uint64_t found = bits_of(not_at_most(d, V::set(0)));
-        if (found == 0) continue;
-        found &= (bits ? bits[j] & present : present) >> x;
-        if (count + V::kLanes > most) return -1;
-        E above_tau[V::kLanes];
-        store(above_tau, d);
-        for (; found; found &= found - 1) {
-          const int64_t i = __builtin_ctzll(found);
-          pairs[count++] = {above_tau[i], 0, static_cast<int32_t>(j), static_cast<int32_t>(x + i)};
-        }
-      }
-    }
-    self<V>().template power<V>([&](const auto& power) {
-      for (int64_t c = 0; c < count; c += V::kLanes) {
-        const int64_t some = count - c < V::kLanes ? count - c : V::kLanes;
-        E d[V::kLanes] = {}, slope[V::kLanes];
-        for (int64_t i = 0; i < some; ++i) d[i] = pairs[c + i].weight;
-        const V v = V::load(d);
-        store(slope, power.slope(v));
-        store(d, power.weight(v));
-        for (int64_t i = 0; i < some; ++i)
-          pairs[c + i].weight = d[i], pairs[c + i].slope = slope[i];
-      }
+    const V steep = V::set(steepness<V>(t)), inverse_square = inverse_square_of_steepness<V>(t);
+    const int64_t count = list_pairs<V>(t, bits, most, pairs, [&](V score, int64_t x) {
+      return sub(mul(score, steep), shift_of(V::load(statistic + x)));
+    });
+    self<V>().template power<V>(*t.head, [&](const auto& power) {
+      weigh_pairs<V>(pairs, count, [&](V d, E* weight, E* slope, E* number) {
+        const V u = power.slope(d);
+        store(weight, power.weight(d));
+        store(slope, u);
+        store(number, numbers ? by_alpha(u, d, inverse_square) : V::set(0));
+      });
     });
     return count;
   }
 
  private:
-  // Keys that are looked at together, and of which share of the scores it pays to compress rows.
-  static constexpr int64_t kMostKeys = 128, kFewInMany = 16;
-  // Fewer candidates than this are not worth a search for what can be dropped.
-  static constexpr int32_t kEnough = 64;
   // Newton's steps: any number of them gives a bound; ten are many for tau itself.
   static constexpr int kStepsOfBound = 2, kMostSteps = 100;
   // A bound is lowered by some roundings of the score itself: what is dropped is below tau.
@@ -257,8 +262,8 @@ struct RowThreshold {
     return static_cast<const N&>(*this);
   }
   template <class V>
-  double steepness() const noexcept {
-    return self<V>().template alpha_as<V>() - 1;
+  double steepness(const Tile<typename V::Element>& t) const noexcept {
+    return self<V>().template alpha_of<V>(*t.head) - 1;
   }
   template <class V>
   static typename V::Element* row(const Tile<typename V::Element>& t, State which) noexcept {
@@ -280,24 +285,27 @@ struct RowThreshold {
   static V shift_of(V statistic) noexcept {
     return select(equal(statistic, V::set(-__builtin_inf())), V::set(__builtin_inf()), statistic);
   }
-  template <class V, class E = typename V::Element>
-  static E total(V v) noexcept {
-    E lane[V::kLanes];
-    store(lane, v);
-    for (int64_t n = V::kLanes / 2; n > 0; n /= 2)
-      for (int64_t i = 0; i < n; ++i) lane[i] += lane[i + n];
-    return lane[0];
+
+  // c of the header, of slope and distance from the threshold.
+  template <class V>
+  static V by_alpha(V slope, V d, V inverse_square) noexcept {
+    const V rest = sub(sub(d, V::set(1)), mul(d, log(d)));
+    return select(equal(slope, V::set(0)), V::set(0), mul(mul(slope, rest), inverse_square));
+  }
+  template <class V>
+  V inverse_square_of_steepness(const Tile<typename V::Element>& t) const noexcept {
+    const double steep = steepness<V>(t);
+    return V::set(1 / (steep * steep));
   }
 
   // The tau of the candidates of a row, from m on, or a bound of it; what they are padded with has
   // no weight.
   template <class V, class P, class E = typename V::Element>
   E root(Tile<E>& t, int64_t i, const P& power, int most) const noexcept {
-    E* const scores = t.kept.scores + i * t.kept.stride;
-    const int64_t count = t.kept.counts[i];
-    store(scores + count, V::set(-__builtin_inf()));
-    const V top = V::splat(row<V>(t, kMax)[i]), steep = V::set(steepness<V>());
-    E tau = static_cast<E>(steepness<V>()) * (row<V>(t, kBound)[i] - row<V>(t, kMax)[i]);
+    const E* const scores = t.kept.scores + i * t.kept.stride;
+    const int64_t count = pad<V>(t, i);
+    const V top = V::splat(row<V>(t, kMax)[i]), steep = V::set(steepness<V>(t));
+    E tau = static_cast<E>(steepness<V>(t)) * (row<V>(t, kBound)[i] - row<V>(t, kMax)[i]);
     if (!(tau > -1)) tau = -1;
     for (int step = 0; step < most; ++step) {
       const V tau_v = V::splat(tau);
@@ -335,107 +343,30 @@ struct RowThreshold {
     using E = typename V::Element;
     const E largest = row<V>(t, kMax)[i];
     E& bound = row<V>(t, kBound)[i];
-    self<V>().template power<V>([&](const auto& power) {
+    self<V>().template power<V>(*t.head, [&](const auto& power) {
       const E tau = root<V>(t, i, power, steps);
       const E magnitude = largest < 0 ? -largest : largest;
-      const E raised = largest + tau / static_cast<E>(steepness<V>()) -
+      const E raised = largest + tau / static_cast<E>(steepness<V>(t)) -
                        (magnitude + 1) * static_cast<E>(kGuard<E>);
       if (raised > bound) bound = raised;
     });
-    E* const scores = t.kept.scores + i * t.kept.stride;
-    int32_t* const keys = t.kept.keys + i * t.kept.stride;
-    const V limit = V::splat(bound);
-    int64_t left = 0;
-    for (int64_t c = 0, count = t.kept.counts[i]; c < count; c += V::kLanes) {
-      const V score = V::load(scores + c);
-      left +=
-          compress(bits_of(not_at_most(score, limit)), score, keys + c, scores + left, keys + left);
-    }
-    t.kept.counts[i] = static_cast<int32_t>(left);
-    return left;
+    return keep_above<V>(t, i, bound);
   }
 
-  // The scores of a block above the bounds of their rows. Few are taken one by one; of many, a
-  // square of keys and queries is transposed, and each row compressed.
-  template <class V>
-  static void append(Tile<typename V::Element>& t) noexcept {
-    const int64_t keys = t.keys, step = t.queries;
-    uint64_t found[kMostKeys];
-    for (int64_t x = 0; x < step; x += V::kLanes) {
-      const uint64_t open = t.kept.open >> x;
-      const V bound = V::load(row<V>(t, kBound) + x);
-      const typename V::Element* const scores = t.scores + x;
-      for (int64_t first = 0; first < keys; first += kMostKeys) {
-        const int64_t some = keys - first < kMostKeys ? keys - first : kMostKeys;
-        int64_t count = 0;
-        for (int64_t j = 0; j < some; ++j) {
-          const V score = V::load(scores + (first + j) * step);
-          found[j] = bits_of(not_at_most(score, bound)) & open;
-          count += __builtin_popcountll(found[j]);
-        }
-        if (count == 0) continue;
-        if (count < some * V::kLanes / kFewInMany)
-          append_few<V>(t, x, first, some, found);
-        else
-          append_many<V>(t, x, first, some, open);
-      }
-    }
-  }
-
-  template <class V>
-  static void append_few(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,
-                         const uint64_t* found) noexcept {
-    const Candidates<typename V::Element> kept = t.kept;
-    const auto first_key = static_cast<int32_t>(t.key_positions.start + first);
-    const typename V::Element* s = t.scores + first * t.queries + x;
-    for (int64_t j = 0; j < keys; ++j, s += t.queries)
-      for (uint64_t left = found[j]; left; left &= left - 1) {
-        const int64_t i = __builtin_ctzll(left);
-        const int64_t at = (x + i) * kept.stride + kept.counts[x + i]++;
-        kept.scores[at] = s[i];
-        kept.keys[at] = first_key + static_cast<int32_t>(j);
-      }
-  }
-
-  template <class V>
-  static void append_many(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,
-                          uint64_t open) noexcept {
-    using E = typename V::Element;
-    const Candidates<E> kept = t.kept;
-    const E* const bound = row<V>(t, kBound) + x;
-    for (int64_t j = 0; j < keys; j += V::kLanes) {
-      const E* const s = t.scores + (first + j) * t.queries + x;
-      int32_t numbers[V::kLanes];
-      V square[V::kLanes];  // of the keys, then of the queries
-      for (int64_t y = 0; y < V::kLanes; ++y) {
-        numbers[y] = static_cast<int32_t>(t.key_positions.start + first + j + y);
-        square[y] = j + y < keys ? V::load(s + y * t.queries) : V::set(-__builtin_inf());
-      }
-      transpose(square);
-      for (int64_t i = 0; i < V::kLanes; ++i) {
-        if (!(open >> i & 1)) continue;
-        int32_t& count = kept.counts[x + i];
-        const int64_t at = (x + i) * kept.stride + count;
-        const uint64_t above_bound = bits_of(not_at_most(square[i], V::splat(bound[i])));
-        count += static_cast<int32_t>(
-            compress(above_bound, square[i], numbers, kept.scores + at, kept.keys + at));
-      }
-    }
-  }
-
-  // Scores -> visit(place in the tile, first query, weight, slope), one vector after the other.
+  // Scores -> visit(place in the tile, first query, distance from the threshold, weight, slope),
+  // one vector after the other.
   template <class V, class Visit>
   void for_each_slope(const Tile<typename V::Element>& t, const typename V::Element* statistic,
                       const Visit& visit) const noexcept {
-    const V steep = V::set(steepness<V>());
+    const V steep = V::set(steepness<V>(t));
     const int64_t keys = t.keys, step = t.queries;
     const typename V::Element* const scores = t.scores;
-    self<V>().template power<V>([&](const auto& power) {
+    self<V>().template power<V>(*t.head, [&](const auto& power) {
       for (int64_t x = 0; x < step; x += V::kLanes) {
         const V shift = shift_of(V::load(statistic + x));
         for (int64_t at = x; at < keys * step; at += step) {
           const V d = max(V::set(0), sub(mul(V::load(scores + at), steep), shift));
-          visit(at, x, power.weight(d), power.slope(d));
+          visit(at, x, d, power.weight(d), power.slope(d));
         }
       }
     });

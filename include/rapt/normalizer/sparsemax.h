@@ -13,11 +13,11 @@ struct Sparsemax : RowThreshold<Sparsemax> {
   static const Declaration kDeclaration;
 
   template <class V>
-  static double alpha_as() noexcept {
+  static double alpha_of(const Head&) noexcept {
     return 2;
   }
   template <class V, class Visit>
-  static void power(const Visit& visit) noexcept {
+  static void power(const Head&, const Visit& visit) noexcept {
     visit(LinearWeights<V>{});
   }
 };

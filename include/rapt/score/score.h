@@ -1,6 +1,6 @@
 #pragma once
-// The interface of a score: what happens to a scaled product before the bias, the masks and the
-// normaliser.
+// The interface of a score: what happens to a scaled product before the masks and the normaliser,
+// and before the bias unless BiasOrder says otherwise.
 //
 // A score S is a struct whose members are its parameters, with
 //
@@ -47,5 +47,29 @@
 // A template over the vector type V of src/kernels/simd/; it names no instruction set. Scores are
 // applied in the order in which they are given. They see every pair of the tile, also those that a
 // mask excludes afterwards.
+//
+// A score of a project that calls rapt has the same hooks over the element type: custom_score.h.
 #include "rapt/declaration.h"
 #include "rapt/tile.h"
+
+namespace rapt {
+
+// The hooks of a score as a call finds them: of the catalogue for one vector type, or of a score of
+// your own. `score` is the struct.
+template <class E>
+struct ScoreKernels {
+  void (*apply)(const void* score, Tile<E>& tile) noexcept;
+  bool uses_before;  // does backward() read what the score found?
+  bool uses_after;   // and what it left?
+  // Null for a score without a backward pass.
+  void (*backward)(const void* score, const E* before, const E* after, Tile<E>& tile,
+                   E* sums) noexcept;
+  // Both null for a score without tangents and second derivatives.
+  void (*tangent)(const void* score, const E* before, Tile<E>& tile,
+                  const double* parameters) noexcept;
+  void (*backward_tangent)(const void* score, const E* before, const E* before_tangents,
+                           Tile<E>& tile, E* d_tangents, const double* parameters,
+                           E* sums) noexcept;
+};
+
+}  // namespace rapt

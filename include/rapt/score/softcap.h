@@ -1,6 +1,7 @@
 #pragma once
 // Soft cap: s' = cap tanh(s / cap), which leaves small scores alone and keeps all within +-cap.
-// Before bias and masks, as in flash-attention, Hugging Face and ONNX since 1.22.
+// Before bias and masks, as in flash-attention, Hugging Face and ONNX since 1.22; on request after
+// the bias (BiasOrder), as in x-transformers.
 // Source: Gemma Team 2024 (Gemma 2), arXiv:2408.00118, section 2; Bello et al. 2017,
 // arXiv:1611.09940, appendix ("clipping").
 #include "rapt/score/score.h"

@@ -1,0 +1,22 @@
+#pragma once
+// --bias-order, where the bias is added.
+#include <string>
+#include <vector>
+
+#include "rapt/attention.h"
+
+namespace rapt::cli {
+
+inline constexpr const char* kBiasOrderDoc =
+    "the bias is added after-scores (default) or before-scores, those of --softcap and --score";
+
+std::vector<std::string> bias_order_words();
+
+// The order that `given` names; empty: the default. Throws usage errors for other words, and for
+// one beside which nothing can come before or after: without a score.
+BiasOrder bias_order_from(const std::string& given, bool has_scores);
+
+// Beside a given order there must be a bias. Throws usage errors.
+void require_bias(const std::string& given, const TensorView& bias);
+
+}  // namespace rapt::cli
