@@ -66,7 +66,7 @@ def ran(command, folder, environment, expected=(0,)):
     return done.stdout
 
 
-def filled(body, folder, environment, varies):
+def filled(body, folder, environment, varies=False):
     """The block with what its commands print."""
     text = ""
     for command in commands_of(body):
