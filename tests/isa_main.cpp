@@ -1,5 +1,6 @@
 // The main() of tests that run once per instruction set: RAPT_ISA names it. Skips (77) where this
-// machine lacks it, and refuses to run if another set than the forced one would do the work.
+// machine lacks it, and, with RAPT_WIDEST_ONLY=1, where it has a better one; refuses to run if
+// another set than the forced one would do the work.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -17,6 +18,13 @@ constexpr int kSkipped = 77;  // what CMake's SKIP_RETURN_CODE says
 std::string planned(rapt::DType dtype) {
   const rapt::Tensor t(dtype, {1, 4, 8});
   return rapt::plan(t, t, t).isa;
+}
+
+std::string widest() {
+  std::string best;
+  for (const rapt::InstructionSet& set : rapt::instruction_sets())
+    if (set.available) best = set.name;
+  return best;
 }
 
 }  // namespace
@@ -44,6 +52,10 @@ int main(int argc, char** argv) {
           return 1;
         }
       }
+    }
+    if (forced && std::getenv("RAPT_WIDEST_ONLY") && widest() != forced) {
+      std::printf("skipped: this machine has %s\n", widest().c_str());
+      return kSkipped;
     }
   } catch (const rapt::Error& error) {
     if (error.code() != rapt::ErrorCode::unsupported) {
