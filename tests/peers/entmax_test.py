@@ -3,7 +3,6 @@
 with the package entmax."""
 import sys
 import tempfile
-from pathlib import Path
 
 from rapt_by_files import Comparison, Rapt, np, skip
 
@@ -15,7 +14,7 @@ except ImportError as error:
 
 rapt, compare = Rapt(sys.argv[1]), Comparison()
 generator = np.random.default_rng(7)
-B, H, N, M, D = 1, 2, 19, 150, 8
+B, H, N, M, D = 2, 2, 19, 150, 8
 
 # The package's bisection halves an interval 50 times by default: exact to 1e-15 of it.
 PEERS = {
@@ -41,27 +40,39 @@ for name in known:
                 scores = scores.masked_fill(torch.ones(N, M, dtype=torch.bool).triu(1), -1e9)
             output = weights_of(scores) @ v
             output.backward(torch.tensor(d_output))
-            what = f"{spec}, deviation {deviation}{', causal' * causal}: "
-            compare.close(what + "output", ours["output"], output.detach(), 1e-10)
-            for member, leaf in (("d_query", q), ("d_key", k), ("d_value", v)):
-                compare.close(what + member, ours[member], leaf.grad, 1e-8)
+            what = f"{spec}, deviation {deviation}{', causal' * causal}"
+            compare.close(what + ": output", ours["output"], output.detach(), 1e-10)
+            compare.gradients(what, ours, 1e-8, d_query=q, d_key=k, d_value=v)
 
-# An alpha for each head, and its gradient.
-alphas = np.array([1.2, 1.7])
-query = generator.standard_normal((B, H, N, D)) * 2
-key, value = generator.standard_normal((2, B, H, M, D))
-d_output = generator.standard_normal((B, H, N, D))
-with tempfile.TemporaryDirectory() as folder:
-    np.save(Path(folder) / "alphas.npy", alphas)
-    ours = rapt.attend(query, key, value, "--normalizer", f"entmax:{folder}/alphas.npy",
-                       d_output=d_output)
-q, k, v, a = (torch.tensor(x, requires_grad=True) for x in (query, key, value, alphas))
-output = entmax.entmax_bisect(q @ k.mT / D ** 0.5, a[None, :, None, None], dim=-1, n_iter=100) @ v
-output.backward(torch.tensor(d_output))
-compare.close("alphas: output", ours["output"], output.detach(), 1e-10)
-compare.close("alphas: d_query", ours["d_query"], q.grad, 1e-8)
-numbers = {one["of"]: one["value"] for one in ours["summary"]["gradients"]["numbers"]}
-for head in range(H):
-    compare.close(f"alphas: gradient of head {head}", numbers[f"entmax: alphas[{head}]"],
-                  a.grad[head], 1e-8)
+
+def learned(alphas, deviation, causal=False):
+    """alphas [H], [B, H] or [1] for all heads, and their gradients."""
+    query = generator.standard_normal((B, H, N, D)) * deviation
+    key, value = generator.standard_normal((2, B, H, M, D))
+    d_output = generator.standard_normal((B, H, N, D))
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/alphas.npy", alphas)
+        spec = f"entmax:{folder}/alphas.npy"
+        ours = rapt.attend(query, key, value, "--normalizer", spec,
+                           *(["--mask", "causal"] if causal else []), d_output=d_output)
+    q, k, v, a = (torch.tensor(x, requires_grad=True) for x in (query, key, value, alphas))
+    scores = q @ k.mT / D ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(N, M, dtype=torch.bool).triu(1), -1e9)
+    output = entmax.entmax_bisect(scores, a[..., None, None], dim=-1, n_iter=100) @ v
+    output.backward(torch.tensor(d_output))
+    what = f"alphas {alphas.tolist()}, deviation {deviation}{', causal' * causal}"
+    compare.close(f"{what}: output", ours["output"], output.detach(), 1e-10)
+    compare.gradients(what, ours, 1e-8, d_query=q, d_key=k, d_value=v)
+    numbers = [gradient for of, gradient in ours["numbers"].items() if ": alphas[" in of]
+    # Their formula divides differences of numbers of size 1 by (alpha - 1)^2, 400 times them for
+    # 1.05, and sums them over 2 x 19 x 150 pairs: 400 x 5700 x 1e-15 = 2e-9.
+    compare.close(f"{what}: gradient", numbers, a.grad.flatten(), 1e-8)
+
+
+for deviation in (0.3, 1, 4):
+    for causal in (False, True):
+        learned(np.array([1.2, 1.7]), deviation, causal)
+learned(np.array([[1.05, 1.5], [1.9, 2.0]]), 2)
+learned(np.array([1.35]), 2)
 compare.exit()

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 SKIPPED = 77  # what CMake's SKIP_RETURN_CODE says
 
@@ -38,14 +37,19 @@ class Rapt:
         """What `rapt list` knows: normalizers, scores, masks."""
         return [one["name"] for one in json.loads(self.run("list", kind, "--json"))[kind]]
 
-    def attend(self, query, key, value, *options, bias=None, mask=None, d_output=None):
-        """output, lse and, with d_output, the gradients d_query, d_key, d_value, d_bias; the
-        summary in numbers as "summary"."""
+    def attend(self, query, key, value, *options, bias=None, mask=None, relative=None,
+               d_output=None, has_lse=None):
+        """output, lse and, with d_output, the gradients d_query, d_key, d_value, d_bias, and those
+        of single numbers by what they are of as "numbers".
+
+        relative: the tensors and numbers of --relative by their names; d_key_rows and so on.
+        has_lse: whether there is one to ask for; of softmax there is."""
         inputs = {"query": query, "key": key, "value": value}
         outputs = {"output": "output"}
-        if "--normalizer" not in options:
+        if has_lse or (has_lse is None and "--normalizer" not in options):
             outputs["lse"] = "lse"
         with tempfile.TemporaryDirectory() as folder:
+            file = lambda name: f"{folder}/{name}.npy"
             arguments = ["attend", "--json", *options]
             if bias is not None:
                 inputs["bias"] = bias
@@ -55,17 +59,30 @@ class Rapt:
                 if bias is not None:
                     outputs["d_bias"] = "grad-bias"
             for name, array in inputs.items():
-                np.save(Path(folder) / f"{name}.npy", np.ascontiguousarray(array))
-                arguments += [f"--{name}", Path(folder) / f"{name}.npy"]
+                np.save(file(name), np.ascontiguousarray(array))
+                arguments += [f"--{name}", file(name)]
             if mask is not None:
-                np.save(Path(folder) / "mask.npy", mask)
-                arguments += ["--mask", f"file:{folder}/mask.npy"]
+                np.save(file("mask"), mask)
+                arguments += ["--mask", f"file:{file('mask')}"]
+            if relative is not None:
+                given = dict(relative)
+                for name in (name for name in given if isinstance(given[name], np.ndarray)):
+                    np.save(file(name), np.ascontiguousarray(given[name]))
+                    given[name] = file(name)
+                arguments += ["--relative", ",".join(f"{n}={what}" for n, what in given.items())]
+                if d_output is not None:
+                    arguments += ["--grad-relative", f"{folder}/relative-out.npz"]
             for name in outputs.values():
-                arguments += [f"--{name}", Path(folder) / f"{name}-out.npy"]
+                arguments += [f"--{name}", file(name + "-out")]
             summary = json.loads(self.run(*arguments))
-            result = {member: np.load(Path(folder) / f"{name}-out.npy")
-                      for member, name in outputs.items()}
-            return result | {"summary": summary}
+            result = {member: np.load(file(name + "-out")) for member, name in outputs.items()}
+            if d_output is not None:
+                numbers = summary["gradients"]["numbers"]
+                result["numbers"] = {one["of"]: one["value"] for one in numbers}
+                if relative is not None:
+                    with np.load(f"{folder}/relative-out.npz") as tables:
+                        result |= {"d_" + name: tables[name] for name in tables}
+            return result
 
 
 class Comparison:
@@ -75,13 +92,21 @@ class Comparison:
         self.compared = self.failed = 0
 
     def close(self, what, got, wanted, tolerance):
-        """|got - wanted| <= tolerance, for numbers of size 1."""
+        """|got - wanted| <= tolerance, for numbers of size 1; -inf agrees with itself."""
         got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
         self.compared += 1
-        error = np.abs(got - wanted).max(initial=0) if got.shape == wanted.shape else np.inf
+        error = np.inf
+        if got.shape == wanted.shape:
+            differs = got != wanted
+            error = np.abs(got[differs] - wanted[differs]).max(initial=0)
         if not error <= tolerance:
             self.failed += 1
             print(f"FAILED {what}: {got.shape} and {wanted.shape}, largest difference {error}")
+
+    def gradients(self, what, ours, tolerance, **leaves):
+        """Those of leaves of PyTorch, by what they are called here: d_query=q."""
+        for member, leaf in leaves.items():
+            self.close(f"{what}: {member}", ours[member], leaf.grad, tolerance)
 
     def exit(self):
         print(f"{self.compared - self.failed} of {self.compared} agree")
