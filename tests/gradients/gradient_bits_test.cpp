@@ -42,6 +42,7 @@ const char* const kLong[] = {
     "h4/2q500k700d8:relative=keys[]+values(33):mask=causal(bottom-right):seed=10",
     "h1q1100k1301d16:bf16:relative=keys+content[]+position(1301,center=1300,bottom-right):seed=11",
     "b2h2q600k500d4v3:f16:packed=3:relative=keys[2]+queries[]+values(64,log=8..128):seed=12",
+    "q1100k1102d8:mask=window(9,9):relative=keys+queries(2201):seed=13",
 };
 
 TEST(GradientBits, OfAllNumbersOfThreads) {
@@ -154,6 +155,31 @@ TEST(GradientBits, IntoTheCallersMemory) {
         ASSERT_EQ(memory[i], std::byte{0xff}) << "byte " << i << " of " << bytes;
       }
   });
+}
+
+// Sums are made of what the call has written: an addition would make the signalling NaNs that the
+// workspace is full of quiet ones. So a sum that runs over the end of its place shows, whatever
+// lies there.
+TEST(GradientBits, NothingIsAddedToWhatNobodyWrote) {
+  constexpr uint32_t kSignalling = 0x7fa00000, kQuiet = 0x7fe00000;  // f32
+  for (const char* line : {"q8k10d64:relative=keys+queries(33):seed=1",
+                           "h2q70k101d8:relative=keys+queries+values(200):mask=causal:seed=2",
+                           "q13k3d5:bf16:relative=queries(64,center=20,bottom-right):seed=3"}) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    const GradientCase g(c);
+    Forward f(c);
+    rapt::Gradients got = spoilt_like(backward(f, g));
+    std::vector<uint32_t> workspace(
+        rapt::backward_workspace_bytes(f.in.query, f.in.key, f.in.value, f.options, g.request()) /
+                sizeof(uint32_t) +
+            1,
+        kSignalling);
+    scaled_dot_product_attention_backward(f.in.query, f.in.key, f.in.value, f.options,
+                                          g.inputs(f.result.state()), g.request(), outputs_of(got),
+                                          std::as_writable_bytes(std::span(workspace)));
+    EXPECT_EQ(std::ranges::count(workspace, kQuiet), 0);
+  }
 }
 
 // Inputs of any strides, and gradients, state and d_output too.
