@@ -85,7 +85,9 @@ class DistanceProducts {
     const auto add = [&](int64_t from, int64_t to) {
       for (int64_t i = 0; i < lanes; ++i) out[to * lanes + i] += out[from * lanes + i];
     };
-    for (int64_t x = 0; x < span.clamped; ++x) add(x, span.clamped);
+    // In the order of the keys, as every other row's sum: how many of these distances a tile has
+    // depends on its other queries.
+    for (int64_t x = 0; x < span.clamped; ++x) add(x, x + 1);
     // From the front: a distance's row never lies behind it.
     int64_t at = span.clamped, row = span.low;
     for (int64_t x = span.clamped + 1; x < span.count; ++x) {

@@ -428,6 +428,8 @@ const char* const kLines[] = {
     "seed="
     "5",
     "q65k257d4:norm=entmax15:relative=keys+values(5):bias:seed=6",
+    "q256k700d64:relative=values(9,log=2..28):seed=7",
+    "h2q304k700d32:relative=values(3,bottom-right):seed=8",
 };
 
 TEST(Relative, bits_do_not_depend_on_threads_or_strides) {
