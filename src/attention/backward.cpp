@@ -14,10 +14,12 @@ namespace {
 struct Item {
   int64_t component, sequence, part;
 };
-template <class E>
-Item item_of(const BackwardCall<E>& call, int64_t item) {
+// Calls visit(item) for a component and a sequence, or for all its sequences, in order.
+template <class E, class Visit>
+void for_each_of_item(const BackwardCall<E>& call, int64_t item, const Visit& visit) {
   const int64_t sequences = call.problem().sequences;
-  return {item / sequences, item % sequences, 0};
+  if (!call.wanted.tables()) return visit(Item{item / sequences, item % sequences, 0});
+  for (int64_t s = 0; s < sequences; ++s) visit(Item{item, s, 0});
 }
 template <class E>
 Item part_item_of(const BackwardCall<E>& call, int64_t item) {
@@ -49,7 +51,7 @@ void run_item(const BackwardCall<E>& call, BackwardWorker<E>& worker, const Item
 template <class E>
 void run_one_pass(const BackwardCall<E>& call, const Context& context) {
   const BackwardPlan& plan = call.plan;
-  const int64_t items = plan.items(call.problem());
+  const int64_t items = plan.items;
   const auto workers = plan.workers;
   const bool to_executor = plan.tiling.to_executor;
   if (!plan.together) {
@@ -58,15 +60,14 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
     run.run(ceil_div(items, per_task), workers, to_executor, [&](int64_t task, int worker) {
       BackwardWorker<E> w(call, context.cancel, worker, worker);
       for (int64_t i = task * per_task; i < std::min((task + 1) * per_task, items); ++i)
-        run_item(call, w, item_of(call, i));
+        for_each_of_item(call, i, [&](const Item& item) { run_item(call, w, item); });
     });
     return;
   }
   // All workers at one head after the other.
   const int64_t steps = plan.cells_per_head * (plan.most_parts * (1 + call.wanted.tables()) + 2);
   TaskRun run(context, plan.components * plan.component_heads * steps);
-  for (int64_t i = 0; i < items; ++i) {
-    const Item item = item_of(call, i);
+  const auto run_together = [&](const Item& item) {
     const Sequence sequence = call.problem().sequence(item.sequence);
     const int64_t parts = parts_of(plan.tiling, sequence.q_len, sequence.k_len).count;
     for (int64_t nth = 0; nth < plan.component_heads; ++nth)
@@ -89,7 +90,8 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
         if (call.wanted.tables() && s >= 0 && s < parts)
           each_part([&](BackwardWorker<E>& w, int64_t part) { w.add_windows(s, part); });
       }
-  }
+  };
+  for (int64_t i = 0; i < items; ++i) for_each_of_item(call, i, run_together);
 }
 
 template <class E>

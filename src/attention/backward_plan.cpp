@@ -167,11 +167,11 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   const double worth = worthwhile_workers(work);
   plan.workers = worth < available.most ? static_cast<int>(worth) : available.most;
   t.to_executor = worth >= 2;
-  const int64_t items = plan.items(p);
-  const int64_t tasks = wanted.two_passes ? plan.components * plan.cells_per_head : items;
+  // Sequences add to the same tables.
+  plan.items = wanted.tables() ? plan.components : plan.components * p.sequences;
+  const int64_t tasks = wanted.two_passes ? plan.components * plan.cells_per_head : plan.items;
   plan.together = !wanted.two_passes && plan.workers > 1 && plan.most_parts > 1 &&
-                  items < kItemsPerWorker * plan.workers && items % plan.workers != 0;
-  plan.together |= wanted.tables() && p.sequences > 1;  // they add to the same tables
+                  plan.items < kItemsPerWorker * plan.workers && plan.items % plan.workers != 0;
   plan.workers = static_cast<int>(
       std::clamp<int64_t>(plan.together ? plan.most_parts : tasks, 1, plan.workers));
   if (!available.can_be_fewer) plan.workers = t.to_executor ? available.most : 1;

@@ -16,8 +16,8 @@
 //
 // Gradients of rows for distances are sums over all chunks and segments. A chunk and a segment have
 // few distances, so each chunk has a *window* of sums for a step, and after it the windows are
-// added to the table in the order of the chunks. Heads that share a table are one component; so are
-// its sequences worked on one after the other. Only in one pass.
+// added to the table in the order of the chunks. Heads that share a table are one component, whose
+// sequences then come one after the other, too. Only in one pass.
 #include "attention/gradients.h"
 #include "attention/tiling.h"
 
@@ -62,10 +62,9 @@ struct BackwardPlan {
   int64_t most_parts = 1;      // of a sequence
   int64_t pass_keys = 0;       // whole blocks, which share a walk over the queries
   bool together = false;       // do all workers share one component at a time?
-  int64_t items_per_task = 1;  // components times sequences
+  int64_t items = 0;           // components times sequences; with tables, components
+  int64_t items_per_task = 1;
   int workers = 1;
-
-  int64_t items(const Problem& p) const { return components * p.sequences; }
 };
 
 // Of a sequence: of one length, but for a vector of queries or a few keys.

@@ -21,7 +21,7 @@ struct DistanceTable {
   const Operand* rows = nullptr;
   std::byte* begin = nullptr;  // null: there are none
   int64_t dims = 0;
-  int finite = 0;  // 0: not known, 1: all rows are, 2: not all
+  int64_t finite_begin = 0, finite_end = 0;  // rows of which it is known that all are finite
 };
 
 template <class E>
@@ -29,20 +29,20 @@ class DistanceProducts {
  public:
   DistanceProducts(const ForwardCall<E>& call, std::byte* worker_scratch) noexcept
       : p_(call.problem),
-        relative_(call.problem.relative),
         kernels_(call.kernels),
         layout_(call.layout.relative),
         scratch_(worker_scratch) {
-    if (relative_.tables())
+    const Relative& relative = call.problem.relative;
+    if (relative.tables())
       rows_ = DistanceRows(
-          *relative_.given, relative_.distances,
+          *relative.given, relative.distances,
           reinterpret_cast<const int64_t*>(call.workspace + call.layout.relative_starts));
   }
 
   // The table of a head; without data, if `there` is false.
   DistanceTable table(bool there, const Operand& rows, int64_t dims,
                       const int64_t* index) const noexcept {
-    return {&rows, there ? rows.at(rows.offset_of(index, p_.leading_rank)) : nullptr, dims, 0};
+    return {&rows, there ? rows.at(rows.offset_of(index, p_.leading_rank)) : nullptr, dims};
   }
   const DistanceRows& rows() const noexcept { return rows_; }
   int64_t width_of(int vectors) const noexcept { return vectors * kernels_.table.lanes; }
@@ -85,7 +85,9 @@ class DistanceProducts {
     const auto add = [&](int64_t from, int64_t to) {
       for (int64_t i = 0; i < lanes; ++i) out[to * lanes + i] += out[from * lanes + i];
     };
-    for (int64_t x = 0; x < span.clamped; ++x) add(x, span.clamped);
+    // In the order of the keys, as every other row's sum: how many of these distances a tile has
+    // depends on its other queries.
+    for (int64_t x = 0; x < span.clamped; ++x) add(x, x + 1);
     // From the front: a distance's row never lies behind it.
     int64_t at = span.clamped, row = span.low;
     for (int64_t x = span.clamped + 1; x < span.count; ++x) {
@@ -105,7 +107,7 @@ class DistanceProducts {
                 E* sums_t) const noexcept {
     const int64_t lanes = width_of(vectors);
     // 0 * NaN is NaN, and where a row has no pair, its weight is 0.
-    const bool finite = all_finite(table);
+    const bool finite = all_finite(table, span);
     const DenseRows<E> rows = rows_at(table, span.low, span.rows);
     if (finite)
       kernels_.route.products[vectors - 1].output(by_row(span, lanes), rows.data, rows.stride,
@@ -134,23 +136,25 @@ class DistanceProducts {
   }
 
  private:
-  // Is every row of the head's table?
-  bool all_finite(DistanceTable& table) const noexcept {
-    for (int64_t row = 0; table.finite == 0;) {
-      const int64_t some = std::min<int64_t>(relative_.distances - row, kRowsLookedAt);
-      const DenseRows<E> rows = rows_at(table, row, some);
-      row += some;
-      if (!kernels_.route.all_finite(rows.data, rows.stride, some, table.dims))
-        table.finite = 2;
-      else if (row == relative_.distances)
-        table.finite = 1;
-    }
-    return table.finite == 1;
+  // Is every row of a span? Each is looked at once where tiles follow one another.
+  bool all_finite(DistanceTable& table, const DistanceSpan& span) const noexcept {
+    const int64_t begin = span.low, end = span.low + span.rows;
+    const auto finite = [&](int64_t from, int64_t to) {
+      if (from >= to) return true;
+      const DenseRows<E> rows = rows_at(table, from, to - from);
+      return kernels_.route.all_finite(rows.data, rows.stride, to - from, table.dims);
+    };
+    const bool touches = begin <= table.finite_end && end >= table.finite_begin;
+    if (!touches) table.finite_begin = table.finite_end = begin;
+    if (!finite(begin, std::min(end, table.finite_begin)) ||
+        !finite(std::max(begin, table.finite_end), end))
+      return false;
+    table.finite_begin = std::min(begin, table.finite_begin);
+    table.finite_end = std::max(end, table.finite_end);
+    return true;
   }
-  static constexpr int64_t kRowsLookedAt = 64;  // fewer than the distances of any tile
 
   const Problem& p_;
-  const Relative& relative_;
   const Kernels<E>& kernels_;
   const RelativeScratch& layout_;
   std::byte* scratch_;

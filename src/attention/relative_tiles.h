@@ -126,8 +126,9 @@ class RelativeTiles {
     kernels_.table.store_rows[static_cast<int>(p_.result_dtype)](
         tile, group.count, width, nullptr, ~uint64_t{0}, queries.count, rows, lanes, 1);
     kernels_.table.relative.take_by_distance(rows, queries.count, lanes, turned);
+    const int64_t last = queries.count + lanes - 2;  // in `turned` keys count as whole vectors do
     for (int64_t x = 0; x < span.count; ++x)
-      std::copy_n(turned + (span.count - 1 - x) * lanes, lanes, out + x * lanes);
+      std::copy_n(turned + (last - x) * lanes, lanes, out + x * lanes);
     products_.gather(span, lanes);
     return span;
   }
@@ -152,9 +153,10 @@ class RelativeTiles {
   }
 
  private:
+  // Of the keys that there are: windows of sums have no rows for more (distance_sums.h).
   DistanceSpan span_of_keys(Positions group, Positions queries) const noexcept {
     return {products_.rows(), group.start - (queries.last() + offset_),
-            queries.count + kernels_.table.lanes - 1};
+            queries.count + group.count - 1};
   }
 
   void add_products(const DistanceTable& table, const void* tile_t, int vectors, Positions queries,

@@ -95,6 +95,38 @@ TEST(RelativeGradients, agree_over_many_blocks) {
   }
 }
 
+// One thread, which keeps how many tasks a run has had at most.
+class Counting final : public rapt::Executor {
+ public:
+  int concurrency() const noexcept override { return 8; }
+  void run(int64_t tasks, Task task, void* argument) override {
+    most = std::max(most, tasks);
+    for (int64_t t = 0; t < tasks; ++t) task(argument, t, static_cast<int>(t % 8));
+  }
+  int64_t most = 0;
+};
+
+// Sequences add to the same tables, one after the other; heads with tables of their own are worked
+// on side by side all the same.
+TEST(RelativeGradients, of_packed_sequences_keep_workers_busy) {
+  for (const auto& [line, tasks] :
+       {std::pair("h32q300k300d16:packed=9:relative=keys+queries+values(17):seed=1", 8),
+        std::pair("h2q3000k3000d16:packed=2:relative=keys+values(17):seed=2", 2),
+        std::pair("h4/2q900k900d16:packed=5:relative=keys[1]+values(17):seed=3", 1)}) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    const GradientCase g(c);
+    Forward f(c);
+    Counting counting;
+    Context context;
+    context.executor = &counting;
+    Context one;
+    one.threads = 1;
+    EXPECT_TRUE(same_gradients(backward(f, g, context), backward(f, g, one)));
+    EXPECT_GE(counting.most, tasks);
+  }
+}
+
 // Rows that no allowed pair reads have gradients of exactly 0, and may be NaN.
 TEST(RelativeGradients, of_rows_that_nobody_reads) {
   for (const char* dtype : {"f32", "bf16"}) {

@@ -306,6 +306,45 @@ TEST(Bitwise, ChunkedWindowIsOneShot) {
     }
 }
 
+// Distances on a log scale, or beyond the ends of a table, share rows. How many others a tile has
+// beside these depends on its other queries, and the sum over those that share one must not.
+TEST(Bitwise, ValueRowsOfSomeQueries) {
+  Random random(base_seed());
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const int64_t exact : {0, 2}) {
+      SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << exact);
+      const int64_t n = 300;
+      const Tensor x = random_normal(random, dtype, {n, 4}),
+                   rows = random_normal(random, dtype, {exact > 0 ? 9 : 3, 4});
+      const auto queries = [&](int64_t begin, int64_t end) {
+        return x.view().slice(0, begin, end);
+      };
+      AttentionOptions options;
+      options.relative.value_rows = rows;
+      options.relative.exact = exact, options.relative.max_distance = 14 * exact;
+      const AttentionResult whole = call(x, x, x, options);
+      for (const int64_t count : {1, 5, 24, 37, 64, 150})
+        EXPECT_TRUE(same_results(call(queries(0, count), x, x, options), first_rows(whole, count)))
+            << "the first " << count;
+      options.relative.anchor = rapt::Anchor::bottom_right;
+      for (const int64_t count : {1, 5, 24, 37, 64, 150})
+        EXPECT_TRUE(same_results(call(queries(n - count, n), x, x, options),
+                                 rows_of(whole, counted(n - count, n))))
+            << "the last " << count;
+      const rapt::Causal mask(rapt::Anchor::bottom_right);
+      const rapt::Mask* masks[] = {&mask};
+      options.masks = masks;
+      const AttentionResult causal = call(x, x, x, options);
+      for (int64_t begin = 0, end; begin < n; begin = end) {
+        end = std::min(n, begin + random.between(1, 40));
+        EXPECT_TRUE(
+            same_results(call(queries(begin, end), queries(0, end), queries(0, end), options),
+                         rows_of(causal, counted(begin, end))))
+            << begin << " " << end;
+      }
+    }
+}
+
 // Excluded keys in front and in the middle matter no more than those at the end, as far as their
 // values go: whatever they hold, the bits are the same.
 TEST(Bitwise, ValuesOfExcludedKeysDoNotMatter) {

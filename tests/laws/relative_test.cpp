@@ -428,6 +428,8 @@ const char* const kLines[] = {
     "seed="
     "5",
     "q65k257d4:norm=entmax15:relative=keys+values(5):bias:seed=6",
+    "q256k700d64:relative=values(9,log=2..28):seed=7",
+    "h2q304k700d32:relative=values(3,bottom-right):seed=8",
 };
 
 TEST(Relative, bits_do_not_depend_on_threads_or_strides) {
@@ -573,6 +575,43 @@ TEST(Relative, nan_in_rows) {
       options.relative.*member = bad;
       const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
       for (int64_t i = 0; i < kLen; ++i) EXPECT_EQ(std::isnan(at(got.output, i, 0)), i >= 2) << i;
+    }
+  }
+}
+
+// A NaN in any row shows where that row is read, and nowhere else, bit by bit: of the rows of a
+// table only those that a tile meets are looked at.
+TEST(Relative, nan_in_each_row) {
+  Random random(12);
+  constexpr int64_t kQueries = 70, kKeys = 210, kDims = 8, kDistances = 101, kCenter = 20;
+  const Tensor query = random_normal(random, DType::f32, {kQueries, kDims}),
+               key = random_normal(random, DType::f32, {kKeys, kDims}),
+               value = random_normal(random, DType::f32, {kKeys, kDims}),
+               rows = random_normal(random, DType::f32, {kDistances, kDims});
+  const rapt::Window near(30, 12);
+  for (const bool some : {false, true}) {
+    AttentionOptions options;
+    if (some) options.masks = {&near};
+    options.relative.center = kCenter;
+    options.relative.value_rows = rows;
+    const AttentionResult clean = scaled_dot_product_attention(query, key, value, options);
+    for (int64_t bad = 0; bad < kDistances; ++bad) {
+      const Tensor spoilt =
+          mapped(rows, [&](double x, auto i) { return i[0] == bad ? std::nan("") : x; });
+      options.relative.value_rows = spoilt;
+      const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
+      for (int64_t i = 0; i < kQueries; ++i) {
+        bool read = false;
+        for (int64_t j = 0; j < kKeys; ++j)
+          read |= (!some || (j - i >= -30 && j - i <= 12)) &&
+                  std::clamp<int64_t>(kCenter + j - i, 0, kDistances - 1) == bad;
+        if (read)
+          EXPECT_TRUE(std::isnan(at(got.output, i, 0))) << bad << " " << i;
+        else
+          EXPECT_TRUE(same_bits(got.output.view().slice(0, i, i + 1),
+                                clean.output.view().slice(0, i, i + 1)))
+              << bad << " " << i;
+      }
     }
   }
 }
