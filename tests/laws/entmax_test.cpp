@@ -96,6 +96,9 @@ TEST(Entmax, KnownWeights) {
   expect("sparsemax", {-2, 0, 0.5}, {0, 0.25, 0.75});
   expect("entmax15", {-2, 0, 0.5}, {0, 0.3260073637, 0.6739926363});
   expect("entmax(1.25)", {-2, 0, 0.5}, {0.0053394178, 0.3521097860, 0.6425507962});
+  // Squares of two numbers that differ by 1 / 2 and sum to 1.
+  expect("entmax(1.5000000000000004)", {0, 1},
+         {(4 - std::sqrt(7.0)) / 8, (4 + std::sqrt(7.0)) / 8});
   expect("sparsemax", {0.1, 0.2, 0.3}, {0.7 / 3, 1.0 / 3, 1.3 / 3});
   expect("entmax15", {0.1, 0.2, 0.3}, {0.2765761582, 0.3316666667, 0.3917571751});
   expect("sparsemax", {5, 5, -1}, {0.5, 0.5, 0});
