@@ -83,6 +83,49 @@ TEST(Entmax, GradientsInF32) {
     }
 }
 
+// Is every gradient of a row of scores NaN, and that of no other row? Rows are those of d_query,
+// and of d_bias, where there is one.
+void expect_nan_in_row(const rapt::Gradients& g, int64_t row) {
+  for (const Tensor* t : {&g.d_query, &g.d_bias})
+    if (t->defined())
+      for_each_index(t->dims(), [&](auto i) {
+        ASSERT_EQ(std::isnan(get(*t, i)), i[0] == row) << i[0] << ", " << i[1];
+      });
+}
+
+rapt::Gradients gradients_with_bias(const Problem& p, const char* normalizer, const Tensor& bias) {
+  const rapt::MadeNormalizer made = rapt::make_normalizer(normalizer);
+  AttentionOptions options;
+  options.normalizer = made.ref;
+  options.scale = p.scale;
+  options.bias = bias;
+  AttentionResult forward = scaled_dot_product_attention(p.query, p.key, p.value, options);
+  BackwardInputs inputs;
+  inputs.state = forward.state();
+  inputs.d_output = p.d_output;
+  BackwardRequest request;
+  request.bias = true;
+  return scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
+}
+
+// A NaN in a query or in the bias shows in the gradients of its row of scores, whatever the keys.
+TEST(Entmax, NaNsShowInGradients) {
+  Random random(base_seed());
+  for (const Member& member : kMembers)
+    for (const int64_t k_len : {1, 7, 200}) {
+      SCOPED_TRACE(testing::Message() << member.text << ", " << k_len << " keys");
+      Problem p(random, DType::f32, 21, k_len, 2, 1);
+      Tensor bias = random_normal(random, DType::f32, {p.q_len, k_len});
+      set(bias, Dims{4, k_len / 2}, kNaN);
+      expect_nan_in_row(gradients_with_bias(p, member.text, bias), 4);
+      set(bias, Dims{4, k_len / 2}, 0);
+      set(p.query, Dims{13, 0}, kNaN);
+      expect_nan_in_row(gradients_with_bias(p, member.text, bias), 13);
+      expect_nan_in_row(results_of(p, member.text).gradients, 13);
+      ASSERT_FALSE(testing::Test::HasFailure());
+    }
+}
+
 TEST(Entmax, DropoutDropsWeights) {
   Random random(base_seed());
   for (const char* text : {"sparsemax", "entmax15"}) {

@@ -43,7 +43,9 @@ namespace rapt {
 template <class V>
 struct LinearWeights {  // alpha = 2
   static V weight(V d) noexcept { return d; }
-  static V slope(V d) noexcept { return select(not_at_most(d, V::set(0)), V::set(1), V::set(0)); }
+  static V slope(V d) noexcept {  // a NaN stays one
+    return select(not_at_most(d, V::set(0)), select(equal(d, d), V::set(1), d), V::set(0));
+  }
   static double step(double f, double s) noexcept { return (f - 1) / s; }
 };
 template <class V>
