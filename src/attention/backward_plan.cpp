@@ -348,7 +348,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.row_change =
       place(p.rows.any(),
             {static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, p.rows, p.head_dim))}, 1);
-  layout.slope_sums = place(kernels.normalizer.add_slopes, {4, tile}, sizeof(E));
+  layout.slope_sums = place(kernels.normalizer.add_slopes, {2, 4, tile}, sizeof(E));
   if (kernels.normalizer.find_cut) {
     layout.cut_capacity =
         kernels.normalizer.cut_capacity(options.normalizer.object, plan.longest_key, t.block_keys);

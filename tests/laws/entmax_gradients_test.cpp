@@ -178,6 +178,32 @@ TEST(Entmax, DropoutDropsWeights) {
   }
 }
 
+// The mean of equal gradients is that number: each rounding of a sum over a block of keys, and of
+// those of the blocks, 2^-24. With one sum over all keys it is off by a percent.
+TEST(Entmax, GradientsOfLongRows) {
+  constexpr int64_t kKeys = 1 << 20;
+  const rapt::MadeNormalizer made = rapt::make_normalizer("sparsemax");
+  const Tensor one = filled(DType::f32, {1, 1}, 1), tenth = filled(DType::f32, {1, 1}, 0.1),
+               no_bias = filled(DType::f32, {1, 1}, 0);
+  TensorView key = one, value = tenth;
+  key.shape[0] = value.shape[0] = kKeys;
+  key.strides[0] = value.strides[0] = 0;
+  for (const TensorView& bias : {TensorView(), no_bias.view()}) {  // by pairs, by whole tiles
+    AttentionOptions options;
+    options.normalizer = made.ref;
+    options.bias = bias;
+    AttentionResult forward = scaled_dot_product_attention(one, key, value, options);
+    BackwardInputs inputs;
+    inputs.state = forward.state();
+    inputs.d_output = one;
+    const rapt::Gradients g =
+        scaled_dot_product_attention_backward(one, key, value, options, inputs);
+    constexpr double kAllowed = 0.1 * (96 + kKeys / 96.0 + 2) * 0x1p-24;
+    for (const int64_t j : {int64_t{0}, kKeys - 1})
+      EXPECT_NEAR(get(g.d_key, Dims{j, 0}), 0, kAllowed) << "with a bias: " << bias.defined();
+  }
+}
+
 // What asks for whole tiles (a bias, gradients of it, of scores and of returned weights) finds the
 // gradients that pairs alone give.
 TEST(Entmax, WholeTilesGiveTheSameGradients) {

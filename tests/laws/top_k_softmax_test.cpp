@@ -128,6 +128,28 @@ TEST(TopKSoftmax, FewKeysAreSoftmax) {
   }
 }
 
+// A row of many keys whose sum takes as few roundings one after the other as that of softmax does:
+// parts of 128 keys, and the parts.
+TEST(TopKSoftmax, LongSums) {
+  constexpr int64_t kKeys = 131072;
+  const TopKSoftmax normalizer(kKeys);
+  AttentionOptions top_k, softmax;
+  top_k.normalizer = normalizer;
+  Tensor key(DType::f32, {kKeys, 1});
+  const Tensor one = filled(DType::f32, {1, 1}, 1), value = filled(DType::f32, {kKeys, 1}, 0);
+  for (const double score : {-0.1875, -0.25, -0.875}) {
+    for (int64_t j = 0; j < kKeys; ++j) set(key, Dims{j, 0}, score);
+    set(key, Dims{5, 0}, 0);
+    const double expected = std::log1p(std::exp(score) * (kKeys - 1));
+    // The logarithm of the sum, and both again of e^s and the result.
+    const double allowed = (128 + kKeys / 128 + 8) * 0x1p-24 + 4 * 0x1p-21;
+    for (const AttentionOptions* options : {&top_k, &softmax})
+      EXPECT_NEAR(get(scaled_dot_product_attention(one, key, value, *options).statistic, Dims{0}),
+                  expected, allowed)
+          << score;
+  }
+}
+
 // A bias, scores, dropout and gradients of the weights ask for whole tiles, which find the
 // gradients that pairs alone give: by differences.
 TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {

@@ -81,12 +81,16 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const V top = V::splat(largest);
     V sum = V::set(0);
     int64_t left = 0;
-    for (int64_t c = 0; c < count; c += V::kLanes) {
-      const V weight = exponential(V::load(scores + c), top);
-      sum = add(sum, weight);
-      left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
-                       keys + left);
-    }
+    for_each_part<V>(count, [&](int64_t begin, int64_t end) {
+      V of_part = V::set(0);
+      for (int64_t c = begin; c < end; c += V::kLanes) {
+        const V weight = exponential(V::load(scores + c), top);
+        of_part = add(of_part, weight);
+        left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
+                         keys + left);
+      }
+      sum = add(sum, of_part);
+    });
     row<V>(t, kMax)[i] = largest;
     row<V>(t, kSum)[i] = total(sum);
     return left;
