@@ -146,6 +146,8 @@ class RowDeltas {
 
   // Sparse normalisers with a cut: its search, by a walk of its own over the keys.
   void find_cut(QueryTile<E>& tile, E* cut) noexcept {
+    std::fill_n(cut, tile.queries, -E(__builtin_inf()));
+    if (call_.layout.cut_capacity == 0) return;
     const NormalizerKernels<E>& n = kernels_.normalizer;
     E* const scores = scratch<E>(call_.layout.weights);
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
@@ -158,7 +160,6 @@ class RowDeltas {
     kept.stride = list_stride(kept.capacity, plan_.tiling.lanes);
     kept.open = low_bits(tile.positions.count);
     std::fill_n(kept.counts, tile.queries, 0);
-    std::fill_n(cut, tile.queries, -E(__builtin_inf()));
     for_each_block(tile, bits, [&](Positions keys) {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing);

@@ -210,6 +210,24 @@ TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
   }
 }
 
+// The backward pass finds the cut in no more memory than all keys take, and without any where all
+// keys have a weight.
+TEST(TopKSoftmax, WorkspaceOfTheCut) {
+  constexpr int64_t kKeys = 5000;
+  const Tensor query = filled(DType::f32, {40, 8}, 1), key = filled(DType::f32, {kKeys, 8}, 1);
+  const auto bytes = [&](int64_t k) {
+    const TopKSoftmax normalizer(k);
+    AttentionOptions options;
+    options.normalizer = normalizer;
+    return rapt::backward_workspace_bytes(query, key, key, options);
+  };
+  EXPECT_LT(bytes(1), bytes(1000));
+  EXPECT_LT(bytes(1000), bytes(kKeys / 2));
+  EXPECT_EQ(bytes(kKeys / 2), bytes(kKeys - 1));
+  EXPECT_LT(bytes(kKeys), bytes(1));
+  EXPECT_EQ(bytes(kKeys), bytes(int64_t{1} << 53));
+}
+
 // A row's bits are its own, whatever its neighbours need: alone, in a batch, by more threads.
 TEST(TopKSoftmax, BitsAreTheRowsOwn) {
   Random random(base_seed());

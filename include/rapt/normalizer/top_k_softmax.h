@@ -118,10 +118,12 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     }
   }
 
-  // Numbers per query that find_cut() keeps while blocks of `block` keys go by.
+  // Numbers per query that find_cut() keeps while blocks of `block` keys go by; 0: a row of at most
+  // k keys has no cut.
   template <class V>
   int64_t cut_capacity(int64_t k_len, int64_t block) const noexcept {
-    return 2 * (k < k_len ? k : k_len) + block;
+    if (k >= k_len) return 0;
+    return 2 * k + block < k_len ? 2 * k + block : k_len;
   }
 
   // The cuts [queries], -inf at first, of the keys so far; lists begin empty. Of scores that equal
