@@ -207,6 +207,34 @@ TEST(CustomScore, NaNs) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(std::isnan(output[i * 3]), i >= 2) << i;
 }
 
+// A score of -inf has the weight 0 and hides nothing: what stands there shows if it is NaN, and a
+// row of nothing else is no row without keys.
+TEST(CustomScore, MinusInfinityIsNoMask) {
+  Random random(base_seed());
+  Inputs in(random, 1, 6, 8);
+  const CustomScore below(
+      "below",
+      [](auto s, const rapt::PairPlace& at) {
+        return at.key == 2 || at.query == 5 ? decltype(s)(-INFINITY) : s;
+      },
+      [](auto s, const auto&) { return decltype(s)(1); });
+  AttentionOptions options;
+  options.scores = {below};
+  options.weights.emplace();
+  AttentionResult r = in.attend(options);
+  for (int64_t i = 0; i < 6; ++i)
+    for (int64_t j = 0; j < 8; ++j)
+      if (i == 5)
+        EXPECT_TRUE(std::isnan(get(r.weights, Dims{0, i, j})));
+      else
+        EXPECT_EQ(get(r.weights, Dims{0, i, j}) == 0, j == 2);
+  EXPECT_TRUE(std::isfinite(get(r.output, Dims{0, 0, 0})));
+  EXPECT_TRUE(std::isnan(get(r.output, Dims{0, 5, 0})));
+  EXPECT_TRUE(std::isnan(get(in.gradients(options).d_query, Dims{0, 5, 0})));
+  set(in.value, Dims{0, 2, 0}, NAN);
+  EXPECT_TRUE(std::isnan(get(in.attend(options).output, Dims{0, 0, 0})));
+}
+
 // A row without keys is one, whatever its scores.
 TEST(CustomScore, RowsWithoutKeys) {
   Random random(base_seed());
