@@ -126,6 +126,33 @@ TEST(Entmax, NaNsShowInGradients) {
     }
 }
 
+// Scores that have all overflowed to -inf are no row without keys: it is NaN, with its gradients.
+TEST(Entmax, RowsOfOverflow) {
+  Random random(base_seed());
+  std::vector<const char*> texts = {"top_k_softmax(3)", "top_k_softmax(300)"};
+  for (const Member& member : kMembers) texts.push_back(member.text);
+  for (const char* text : texts) {
+    SCOPED_TRACE(text);
+    Problem p(random, DType::f32, 21, 200, 2, 1);
+    for (int64_t i = 0; i < p.q_len; ++i) set(p.query, Dims{i, 1}, i == 4 ? 1e30 : 0);
+    for (int64_t j = 0; j < p.k_len; ++j)
+      set(p.key, Dims{j, 1}, -1e30), set(p.allowed, Dims{9, j}, 0);
+    const Results got = results_of(p, text);
+    for_each_index(got.forward.weights.dims(), [&](auto i) {
+      ASSERT_EQ(std::isnan(get(got.forward.weights, i)), i[0] == 4) << i[0];
+    });
+    for (int64_t i = 0; i < p.q_len; ++i) {
+      EXPECT_EQ(std::isnan(get(got.forward.output, Dims{i, 0})), i == 4) << i;
+      EXPECT_EQ(std::isnan(get(got.forward.statistic, Dims{i})), i == 4) << i;
+    }
+    EXPECT_EQ(get(got.forward.statistic, Dims{9}), -kInfinity);
+    expect_nan_in_row(got.gradients, 4);
+    const Tensor bias = filled(DType::f32, {p.q_len, p.k_len}, 0);
+    expect_nan_in_row(gradients_with_bias(p, text, bias), 4);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
 TEST(Entmax, DropoutDropsWeights) {
   Random random(base_seed());
   for (const char* text : {"sparsemax", "entmax15"}) {

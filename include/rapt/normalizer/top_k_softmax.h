@@ -93,6 +93,8 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     });
     row<V>(t, kMax)[i] = largest;
     row<V>(t, kSum)[i] = total(sum);
+    // Without a score, or with -inf alone: nothing of it has a weight that is a number.
+    if (left == 0) row<V>(t, kCut)[i] = static_cast<E>(__builtin_nan(""));
     return left;
   }
 
@@ -158,7 +160,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const int64_t keys = t.keys, step = t.queries;
     for (int64_t x = 0; x < step; x += V::kLanes) {
       const V lse = shift_of(V::load(statistic + x)), centre = V::load(delta + x);
-      const V cut = V::load(delta + step + x);
+      const V cut = cut_of(V::load(delta + step + x), lse);
       typename V::Element* s = t.scores + x;
       typename V::Element* d = d_weights + x;
       for (int64_t j = 0; j < keys; ++j, s += step, d += step) {
@@ -178,7 +180,8 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const E* const cuts = delta + t.queries;
     // Listed with their weights: one that underflows is none.
     const int64_t count = list_pairs<V>(t, bits, most, pairs, [&](V score, int64_t x) {
-      return weight_above(score, V::load(cuts + x), shift_of(V::load(statistic + x)));
+      const V lse = shift_of(V::load(statistic + x));
+      return weight_above(score, cut_of(V::load(cuts + x), lse), lse);
     });
     for (int64_t c = 0; c < count; ++c) pairs[c].slope = pairs[c].weight;
     return count;
@@ -205,6 +208,12 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
   template <class V>
   static V shift_of(V lse) noexcept {
     return select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()), lse);
+  }
+
+  // The cut of a row; of one that is NaN, NaN: everything is above it, also -inf.
+  template <class V>
+  static V cut_of(V cut, V lse) noexcept {
+    return select(equal(lse, lse), cut, lse);
   }
 
   // Of a padded list; -inf of an empty one.
