@@ -156,6 +156,21 @@ TEST(CustomScore, ALiBiAgain) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 0x1p-52 * (70 + std::abs(y[i])));
 }
 
+// What a function returns may be an element of the caller's own.
+TEST(CustomScore, FunctionsMayReturnReferences) {
+  Random random(base_seed());
+  const Inputs in(random, 2, 5, 7);
+  const Tensor table = random_normal(random, DType::f64, {5, 7});
+  const std::span<const double> numbers = table.values<double>();
+  const CustomScore given("given", [&](auto, const rapt::PairPlace& at) -> const double& {
+    return numbers[static_cast<size_t>(at.query * 7 + at.key)];
+  });
+  AttentionOptions options;
+  options.scores = {given};
+  const std::vector<double> s = scores_of(in, options);
+  for (size_t x = 0; x < s.size(); ++x) EXPECT_EQ(s[x], numbers[x % 35]);
+}
+
 // The same bits for any executor, and with all threads in one object.
 TEST(CustomScore, ThreadsChangeNoBit) {
   Random random(base_seed());

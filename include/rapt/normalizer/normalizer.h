@@ -81,8 +81,8 @@
 //   find_cut<V>(tile, cut), settle_cut<V>(tile, cut)   for all blocks, then once; excluded pairs
 //                       are -inf, and so are the cuts at first
 //
-// A normaliser of a project that calls rapt has the same hooks over the element type:
-// custom_normalizer.h.
+// A normaliser of a project that calls rapt has the same hooks over the element type, but for those
+// of sparse normalisers: custom_normalizer.h.
 #include <type_traits>
 
 #include "rapt/declaration.h"
