@@ -301,6 +301,13 @@ TEST(TopKSoftmax, BadInput) {
   expect_error(ErrorCode::argument, {"top_k_softmax", "k = 0"},
                [&] { scaled_dot_product_attention(t, t, t, options); });
   options.normalizer = two;
+  TensorView far = t;  // lists count keys in 32 bits
+  far.shape[0] = int64_t{1} << 31;
+  far.strides[0] = 0;
+  expect_error(ErrorCode::unsupported, {"top_k_softmax", "2147483648 keys"},
+               [&] { rapt::plan(t, far, far, options); });
+  expect_error(ErrorCode::unsupported, {"top_k_softmax", "2147483648 keys"},
+               [&] { (void)rapt::backward_workspace_bytes(t, far, far, options); });
   AttentionResult one = scaled_dot_product_attention(t, t, t, options),
                   other = scaled_dot_product_attention(t, t, t, options);
   expect_error(ErrorCode::unsupported, {"top_k_softmax"},
