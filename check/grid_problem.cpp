@@ -48,7 +48,8 @@ class GridProblem {
       with_sink->sink = random_.pick({0.0, -3.0, 1.5, 20.0});
     if (auto* entmax = std::get_if<EntmaxReference>(&d_.normalizer); entmax && random_.chance(0.9))
       (random_.chance(0.5) ? entmax->alpha : entmax->alphas) =
-          random_.pick({1.05, 1.2, 1.25, 1.3, 1.5, 1.7, 1.9, 2.0});
+          random_.pick({1.05, 1.2, 1.25, 1.3, 0x1.5555555555555p0, 0x1.7ffffffffffffp0, 1.5,
+                        0x1.8000000000001p0, 1.7, 1.9, 0x1.fffffffffffffp0, 2.0});
     if (auto* top = std::get_if<TopKSoftmaxReference>(&d_.normalizer))
       top->k = static_cast<double>(random_.pick({1, 2, 3, 5, 16, 100}));
     if (auto* relu = std::get_if<ReluReference>(&d_.normalizer)) {

@@ -112,6 +112,7 @@ struct NormalizerRef {
       mergeable = N::kMergeable;
       statistic = N::kStatistic;
     }
+    static_assert(detail::checked_while_const<N>, "check() of a normaliser must be const");
     if constexpr (requires { normalizer.check(); })
       check = [](const void* n) { static_cast<const N*>(n)->check(); };
   }
@@ -169,6 +170,7 @@ struct ScoreRef {
   ScoreRef() = default;
   template <ScoreType S>
   ScoreRef(const S& score) : object(&score), declaration(detail::declaration_of(score)) {
+    static_assert(detail::checked_while_const<S>, "check() of a score must be const");
     if constexpr (requires { score.check(); })
       check = [](const void* s) { static_cast<const S*>(s)->check(); };
     if constexpr (CustomScoreType<S>)

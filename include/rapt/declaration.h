@@ -70,6 +70,13 @@ const Declaration* declaration_of(const Variant& variant) noexcept {
     return &Variant::kDeclaration;
 }
 
+// May its check(), if it has one, be called? A call knows variants as const objects.
+template <class Variant>
+inline constexpr bool checked_while_const = !requires(Variant & variant) {
+  variant.check();
+}
+|| requires(const Variant& variant) { variant.check(); };
+
 template <class M>
 struct TypeOfMember;
 template <class C, class T>

@@ -32,7 +32,7 @@ namespace detail {
 template <class F, class E, class Place>
 constexpr bool pair_function() {
   if constexpr (std::is_invocable_v<const F&, E, const Place&>) {
-    using Result = std::invoke_result_t<const F&, E, const Place&>;
+    using Result = std::remove_cvref_t<std::invoke_result_t<const F&, E, const Place&>>;
     return std::is_floating_point_v<Result> && sizeof(Result) >= sizeof(E);
   } else {
     return false;

@@ -32,11 +32,7 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
                                             " does not find the entropy of its weights");
-  constexpr int64_t kMostKeys = (int64_t{1} << 31) - 1;  // a row's list counts them in 32 bits
-  if (normalizer.settle && p.k_len > kMostKeys)
-    throw Error(ErrorCode::unsupported, std::string("normalizer ") +
-                                            options.normalizer.declaration->name + " with " +
-                                            std::to_string(p.k_len) + " keys; at most 2^31 - 1");
+  check_list(options.normalizer, normalizer, p.k_len);
   return {table, route, normalizer};
 }
 

@@ -40,6 +40,7 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
     throw Error(ErrorCode::unsupported, std::string("normalizer ") +
                                             options.normalizer.declaration->name +
                                             " has no backward pass");
+  check_list(options.normalizer, normalizer, p.k_len);
   if (wants_normalizer && !normalizer.learned)
     throw Error(ErrorCode::unsupported, std::string("the parameters of normalizer ") +
                                             options.normalizer.declaration->name +

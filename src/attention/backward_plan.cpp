@@ -348,15 +348,15 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.row_change =
       place(p.rows.any(),
             {static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, p.rows, p.head_dim))}, 1);
-  layout.slope_sums = place(kernels.normalizer.add_slopes, {4, tile}, sizeof(E));
-  if (kernels.normalizer.find_cut) {
+  layout.slope_sums = place(kernels.normalizer.add_slopes, {2, 4, tile}, sizeof(E));
+  if (kernels.normalizer.find_cut)
     layout.cut_capacity =
         kernels.normalizer.cut_capacity(options.normalizer.object, plan.longest_key, t.block_keys);
-    const int64_t stride = list_stride(layout.cut_capacity, t.lanes);
-    layout.cut_scores = place(true, {tile, stride}, sizeof(E));
-    layout.cut_keys = place(true, {tile, stride}, sizeof(int32_t));
-    layout.cut_counts = place(true, {2, tile}, sizeof(int32_t));
-  }
+  const bool cuts = layout.cut_capacity > 0;
+  const int64_t stride = list_stride(layout.cut_capacity, t.lanes);
+  layout.cut_scores = place(cuts, {tile, stride}, sizeof(E));
+  layout.cut_keys = place(cuts, {tile, stride}, sizeof(int32_t));
+  layout.cut_counts = place(cuts, {2, tile}, sizeof(int32_t));
   layout.pairs = place(kernels.normalizer.settle, {tile_scores}, sizeof(SparsePair<E>));
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));

@@ -129,7 +129,7 @@ struct BackwardLayout {
   size_t before;           // [scores + 1][block_keys][queries] E: ScoreTiles::compute_scores()
   size_t parameter_sums;   // [parameters of a score][queries] E
   size_t other_weights;    // [block_keys][queries] E: d_weights of the caller
-  size_t slope_sums;       // [4][queries] E: what the delta of a sparse normaliser is made of
+  size_t slope_sums;       // [2][4][queries] E: what the delta of a sparse normaliser is made of
   size_t pairs;            // [block_keys * queries] SparsePair, of sparse normalisers
   size_t cut_scores;       // [queries][stride] E: lists of sparse normalisers with a cut
   size_t cut_keys;         // the same, int32

@@ -175,6 +175,12 @@ class Forward {
     const Finish<E> result{tiles_.row(2), tiles_.row(3), o.statistic.data ? tiles_.row(4) : nullptr,
                            o.entropy.data ? tiles_.row(5) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
+    // No list has a score of -inf. A row that sees no other is NaN, and its statistic says so: -inf
+    // is that of a row without keys, which has no gradients.
+    if (n_.settle && result.statistic)
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        if ((tile.seen >> i & 1) && result.statistic[i] == -E(__builtin_inf()))
+          result.statistic[i] = static_cast<E>(__builtin_nan(""));
     if (p_.drop_below > 0) {
       const auto factor = static_cast<E>(p_.kept_factor());
       for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;

@@ -112,10 +112,13 @@ class RowDeltas {
     const NormalizerKernels<E>& n = kernels_.normalizer;
     E* const scores = scratch<E>(call_.layout.weights);
     E* const d = scratch<E>(call_.layout.d_weights);
-    E* const sums = scratch<E>(call_.layout.slope_sums);  // [4][queries]
+    // [4][queries], and those of a block, so that roundings grow with blocks, not keys.
+    E* const sums = scratch<E>(call_.layout.slope_sums);
+    const int64_t count = 4 * tile.queries;
+    E* const of_block = sums + count;
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
     const bool numbers = call_.wanted.normalizer;
-    std::fill_n(sums, 4 * tile.queries, E(0));
+    std::fill_n(sums, count, E(0));
     SparseGradients<E> pairs = {};
     pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = numbers;
     if (sparse_.possible())
@@ -123,15 +126,17 @@ class RowDeltas {
     for_each_block(tile, bits, [&](Positions keys) {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing);
+      std::fill_n(of_block, count, E(0));
       if (sparse_.find(tile, statistic, nullptr, bits, numbers)) {
         pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
-        sparse_.add_slopes(pairs, sums);
-        return;
+        sparse_.add_slopes(pairs, of_block);
+      } else {
+        if (tiles_.partial())
+          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+        make_d_weights(tile, d_output_t, keys, d);
+        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, numbers, of_block);
       }
-      if (tiles_.partial())
-        kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
-      make_d_weights(tile, d_output_t, keys, d);
-      n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, numbers, sums);
+      for (int64_t x = 0; x < count; ++x) sums[x] += of_block[x];
     });
     E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
     if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
@@ -141,6 +146,8 @@ class RowDeltas {
 
   // Sparse normalisers with a cut: its search, by a walk of its own over the keys.
   void find_cut(QueryTile<E>& tile, E* cut) noexcept {
+    std::fill_n(cut, tile.queries, -E(__builtin_inf()));
+    if (call_.layout.cut_capacity == 0) return;
     const NormalizerKernels<E>& n = kernels_.normalizer;
     E* const scores = scratch<E>(call_.layout.weights);
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
@@ -153,7 +160,6 @@ class RowDeltas {
     kept.stride = list_stride(kept.capacity, plan_.tiling.lanes);
     kept.open = low_bits(tile.positions.count);
     std::fill_n(kept.counts, tile.queries, 0);
-    std::fill_n(cut, tile.queries, -E(__builtin_inf()));
     for_each_block(tile, bits, [&](Positions keys) {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing);

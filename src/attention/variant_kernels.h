@@ -1,6 +1,8 @@
 #pragma once
 // The hooks of the scores and the normaliser of a call: those of the catalogue, compiled for the
 // instruction set, or the caller's own, compiled with the program.
+#include <string>
+
 #include "kernels/kernel_table.h"
 #include "rapt/attention.h"
 
@@ -18,6 +20,16 @@ const NormalizerKernels<E>& hooks_of(const NormalizerRef& normalizer,
                                      const NormalizerKernels<E>* catalogue) noexcept {
   const NormalizerKernels<E>* const custom = normalizer.custom.template of<E>();
   return custom ? *custom : catalogue[normalizer.index];
+}
+
+// Throws Error(unsupported) if a row has more keys than the list of a sparse normaliser counts.
+template <class E>
+void check_list(const NormalizerRef& normalizer, const NormalizerKernels<E>& hooks, int64_t k_len) {
+  constexpr int64_t kMostKeys = (int64_t{1} << 31) - 1;  // in 32 bits
+  if (hooks.settle && k_len > kMostKeys)
+    throw Error(ErrorCode::unsupported, std::string("normalizer ") + normalizer.declaration->name +
+                                            " with " + std::to_string(k_len) +
+                                            " keys; at most 2^31 - 1");
 }
 
 }  // namespace rapt

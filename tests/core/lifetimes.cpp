@@ -50,6 +50,15 @@ static_assert(takes<ScoreRef, OwnScore&> && !takes<ScoreRef, OwnScore>);
 static_assert(takes<NormalizerRef, OwnWeights&> && !takes<NormalizerRef, OwnWeights>);
 static_assert(takes<NormalizerRef, OwnShares&> && !takes<NormalizerRef, const OwnShares>);
 static_assert(!takes<ScoreRef, OwnShares&> && !takes<NormalizerRef, OwnScore&>);
+// Objects are const to a call: a check() that is not would never be called.
+struct ChecksItself {
+  void check() const {}
+};
+struct ChangesItself {
+  void check() {}
+};
+static_assert(detail::checked_while_const<ChecksItself> && detail::checked_while_const<Softmax>);
+static_assert(!detail::checked_while_const<ChangesItself>);
 static_assert(std::is_convertible_v<const MadeScore&, ScoreRef>);
 static_assert(std::is_convertible_v<MadeScore&, ScoreRef>);
 static_assert(!std::is_convertible_v<MadeScore, ScoreRef>);

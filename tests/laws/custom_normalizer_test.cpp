@@ -333,14 +333,29 @@ TEST(CustomNormalizers, RowsWithoutKeys) {
   }
 }
 
-// A row whose weights are all 0 although it has keys is 0 / 0.
+// A row whose weights are all 0 although it has keys is 0 / 0; beside other keys, and for its
+// gradients, it is nothing.
 TEST(CustomShares, NothingToShareShows) {
-  const CustomShares positive("positive", [](auto s, const auto&) { return s > 0 ? s : 0 * s; });
+  const CustomShares positive(
+      "positive", [](auto s, const auto&) { return s > 0 ? s : 0 * s; },
+      [](auto s, const auto&) { return decltype(s)(s > 0); });
   const Tensor query = filled(DType::f64, {1, 2}, 1), key = filled(DType::f64, {3, 2}, -1);
   AttentionOptions options;
   options.normalizer = positive;
-  EXPECT_TRUE(
-      std::isnan(values_of(scaled_dot_product_attention(query, key, key, options).output)[0]));
+  AttentionResult nothing = scaled_dot_product_attention(query, key, key, options);
+  EXPECT_TRUE(std::isnan(values_of(nothing.output)[0]));
+  EXPECT_EQ(values_of(nothing.statistic)[0], -INFINITY);
+  rapt::BackwardInputs inputs;
+  inputs.state = nothing.state();
+  inputs.d_output = query;
+  const rapt::Gradients g = scaled_dot_product_attention_backward(query, key, key, options, inputs);
+  for (const double x : values_of(g.d_query)) EXPECT_EQ(x, 0);
+  AttentionResult some = scaled_dot_product_attention(query, query, query, options);
+  const AttentionResult whole = scaled_dot_product_attention(query, query, query, options);
+  rapt::merge(some.state(), nothing.state(), positive);
+  EXPECT_TRUE(same_results(some, whole));
+  rapt::merge(nothing.state(), some.state(), positive);
+  EXPECT_TRUE(same_results(nothing, whole));
 }
 
 // Scores above the mean of their row, in shares: needs the row before the first weight.

@@ -156,6 +156,21 @@ TEST(CustomScore, ALiBiAgain) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 0x1p-52 * (70 + std::abs(y[i])));
 }
 
+// What a function returns may be an element of the caller's own.
+TEST(CustomScore, FunctionsMayReturnReferences) {
+  Random random(base_seed());
+  const Inputs in(random, 2, 5, 7);
+  const Tensor table = random_normal(random, DType::f64, {5, 7});
+  const std::span<const double> numbers = table.values<double>();
+  const CustomScore given("given", [&](auto, const rapt::PairPlace& at) -> const double& {
+    return numbers[static_cast<size_t>(at.query * 7 + at.key)];
+  });
+  AttentionOptions options;
+  options.scores = {given};
+  const std::vector<double> s = scores_of(in, options);
+  for (size_t x = 0; x < s.size(); ++x) EXPECT_EQ(s[x], numbers[x % 35]);
+}
+
 // The same bits for any executor, and with all threads in one object.
 TEST(CustomScore, ThreadsChangeNoBit) {
   Random random(base_seed());
@@ -205,6 +220,34 @@ TEST(CustomScore, NaNs) {
   options.scores = {spoilt};
   const std::vector<double> output = values_of(in.attend(options).output);
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(std::isnan(output[i * 3]), i >= 2) << i;
+}
+
+// A score of -inf has the weight 0 and hides nothing: what stands there shows if it is NaN, and a
+// row of nothing else is no row without keys.
+TEST(CustomScore, MinusInfinityIsNoMask) {
+  Random random(base_seed());
+  Inputs in(random, 1, 6, 8);
+  const CustomScore below(
+      "below",
+      [](auto s, const rapt::PairPlace& at) {
+        return at.key == 2 || at.query == 5 ? decltype(s)(-INFINITY) : s;
+      },
+      [](auto s, const auto&) { return decltype(s)(1); });
+  AttentionOptions options;
+  options.scores = {below};
+  options.weights.emplace();
+  AttentionResult r = in.attend(options);
+  for (int64_t i = 0; i < 6; ++i)
+    for (int64_t j = 0; j < 8; ++j)
+      if (i == 5)
+        EXPECT_TRUE(std::isnan(get(r.weights, Dims{0, i, j})));
+      else
+        EXPECT_EQ(get(r.weights, Dims{0, i, j}) == 0, j == 2);
+  EXPECT_TRUE(std::isfinite(get(r.output, Dims{0, 0, 0})));
+  EXPECT_TRUE(std::isnan(get(r.output, Dims{0, 5, 0})));
+  EXPECT_TRUE(std::isnan(get(in.gradients(options).d_query, Dims{0, 5, 0})));
+  set(in.value, Dims{0, 2, 0}, NAN);
+  EXPECT_TRUE(std::isnan(get(in.attend(options).output, Dims{0, 0, 0})));
 }
 
 // A row without keys is one, whatever its scores.

@@ -83,6 +83,76 @@ TEST(Entmax, GradientsInF32) {
     }
 }
 
+// Is every gradient of a row of scores NaN, and that of no other row? Rows are those of d_query,
+// and of d_bias, where there is one.
+void expect_nan_in_row(const rapt::Gradients& g, int64_t row) {
+  for (const Tensor* t : {&g.d_query, &g.d_bias})
+    if (t->defined())
+      for_each_index(t->dims(), [&](auto i) {
+        ASSERT_EQ(std::isnan(get(*t, i)), i[0] == row) << i[0] << ", " << i[1];
+      });
+}
+
+rapt::Gradients gradients_with_bias(const Problem& p, const char* normalizer, const Tensor& bias) {
+  const rapt::MadeNormalizer made = rapt::make_normalizer(normalizer);
+  AttentionOptions options;
+  options.normalizer = made.ref;
+  options.scale = p.scale;
+  options.bias = bias;
+  AttentionResult forward = scaled_dot_product_attention(p.query, p.key, p.value, options);
+  BackwardInputs inputs;
+  inputs.state = forward.state();
+  inputs.d_output = p.d_output;
+  BackwardRequest request;
+  request.bias = true;
+  return scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
+}
+
+// A NaN in a query or in the bias shows in the gradients of its row of scores, whatever the keys.
+TEST(Entmax, NaNsShowInGradients) {
+  Random random(base_seed());
+  for (const Member& member : kMembers)
+    for (const int64_t k_len : {1, 7, 200}) {
+      SCOPED_TRACE(testing::Message() << member.text << ", " << k_len << " keys");
+      Problem p(random, DType::f32, 21, k_len, 2, 1);
+      Tensor bias = random_normal(random, DType::f32, {p.q_len, k_len});
+      set(bias, Dims{4, k_len / 2}, kNaN);
+      expect_nan_in_row(gradients_with_bias(p, member.text, bias), 4);
+      set(bias, Dims{4, k_len / 2}, 0);
+      set(p.query, Dims{13, 0}, kNaN);
+      expect_nan_in_row(gradients_with_bias(p, member.text, bias), 13);
+      expect_nan_in_row(results_of(p, member.text).gradients, 13);
+      ASSERT_FALSE(testing::Test::HasFailure());
+    }
+}
+
+// Scores that have all overflowed to -inf are no row without keys: it is NaN, with its gradients.
+TEST(Entmax, RowsOfOverflow) {
+  Random random(base_seed());
+  std::vector<const char*> texts = {"top_k_softmax(3)", "top_k_softmax(300)"};
+  for (const Member& member : kMembers) texts.push_back(member.text);
+  for (const char* text : texts) {
+    SCOPED_TRACE(text);
+    Problem p(random, DType::f32, 21, 200, 2, 1);
+    for (int64_t i = 0; i < p.q_len; ++i) set(p.query, Dims{i, 1}, i == 4 ? 1e30 : 0);
+    for (int64_t j = 0; j < p.k_len; ++j)
+      set(p.key, Dims{j, 1}, -1e30), set(p.allowed, Dims{9, j}, 0);
+    const Results got = results_of(p, text);
+    for_each_index(got.forward.weights.dims(), [&](auto i) {
+      ASSERT_EQ(std::isnan(get(got.forward.weights, i)), i[0] == 4) << i[0];
+    });
+    for (int64_t i = 0; i < p.q_len; ++i) {
+      EXPECT_EQ(std::isnan(get(got.forward.output, Dims{i, 0})), i == 4) << i;
+      EXPECT_EQ(std::isnan(get(got.forward.statistic, Dims{i})), i == 4) << i;
+    }
+    EXPECT_EQ(get(got.forward.statistic, Dims{9}), -kInfinity);
+    expect_nan_in_row(got.gradients, 4);
+    const Tensor bias = filled(DType::f32, {p.q_len, p.k_len}, 0);
+    expect_nan_in_row(gradients_with_bias(p, text, bias), 4);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
 TEST(Entmax, DropoutDropsWeights) {
   Random random(base_seed());
   for (const char* text : {"sparsemax", "entmax15"}) {
@@ -132,6 +202,32 @@ TEST(Entmax, DropoutDropsWeights) {
         set(*input, at, before);
         EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 2e-5);
       }
+  }
+}
+
+// The mean of equal gradients is that number: each rounding of a sum over a block of keys, and of
+// those of the blocks, 2^-24. With one sum over all keys it is off by a percent.
+TEST(Entmax, GradientsOfLongRows) {
+  constexpr int64_t kKeys = 1 << 20;
+  const rapt::MadeNormalizer made = rapt::make_normalizer("sparsemax");
+  const Tensor one = filled(DType::f32, {1, 1}, 1), tenth = filled(DType::f32, {1, 1}, 0.1),
+               no_bias = filled(DType::f32, {1, 1}, 0);
+  TensorView key = one, value = tenth;
+  key.shape[0] = value.shape[0] = kKeys;
+  key.strides[0] = value.strides[0] = 0;
+  for (const TensorView& bias : {TensorView(), no_bias.view()}) {  // by pairs, by whole tiles
+    AttentionOptions options;
+    options.normalizer = made.ref;
+    options.bias = bias;
+    AttentionResult forward = scaled_dot_product_attention(one, key, value, options);
+    BackwardInputs inputs;
+    inputs.state = forward.state();
+    inputs.d_output = one;
+    const rapt::Gradients g =
+        scaled_dot_product_attention_backward(one, key, value, options, inputs);
+    constexpr double kAllowed = 0.1 * (96 + kKeys / 96.0 + 2) * 0x1p-24;
+    for (const int64_t j : {int64_t{0}, kKeys - 1})
+      EXPECT_NEAR(get(g.d_key, Dims{j, 0}), 0, kAllowed) << "with a bias: " << bias.defined();
   }
 }
 

@@ -26,9 +26,19 @@ struct Member {  // of the family
   const char* text;
   double alpha;
 };
-inline constexpr Member kMembers[] = {
-    {"sparsemax", 2},       {"entmax15", 1.5},    {"entmax(2)", 2},      {"entmax", 1.5},
-    {"entmax(1.25)", 1.25}, {"entmax(1.7)", 1.7}, {"entmax(1.05)", 1.05}};
+inline constexpr Member kMembers[] = {{"sparsemax", 2},
+                                      {"entmax15", 1.5},
+                                      {"entmax(2)", 2},
+                                      {"entmax", 1.5},
+                                      {"entmax(1.25)", 1.25},
+                                      {"entmax(1.7)", 1.7},
+                                      {"entmax(1.05)", 1.05},
+                                      // Roundings beside alphas whose powers are products.
+                                      {"entmax(1.4999999999999998)", 0x1.7ffffffffffffp0},
+                                      {"entmax(1.5000000000000002)", 0x1.8000000000001p0},
+                                      {"entmax(1.9999999999999998)", 0x1.fffffffffffffp0},
+                                      {"entmax(1.3333333333333333)", 0x1.5555555555555p0},
+                                      {"entmax(1.3333333333333335)", 0x1.5555555555556p0}};
 
 // tau of x in descending order: of all k, the largest for which the tau of the first k is at most
 // x_k (Martins & Astudillo 2016, algorithm 1; Peters et al. 2019, algorithm 2).

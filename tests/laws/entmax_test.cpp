@@ -48,6 +48,25 @@ TEST(Entmax, LongRows) {
       }
 }
 
+// All scores are equal, and so are the weights: the rounding of their sum, of which a part of 128
+// has a sum of its own and the parts are added, shows in each.
+TEST(Entmax, LongSums) {
+  const rapt::MadeNormalizer made = rapt::make_normalizer("sparsemax");
+  AttentionOptions options;
+  options.normalizer = made.ref;
+  options.weights.emplace();
+  const Tensor one = filled(DType::f32, {1, 1}, 1);
+  for (const int64_t k_len : {120000, 125000, 130000}) {
+    TensorView key = one;
+    key.shape[0] = k_len, key.strides[0] = 0;
+    const AttentionResult r = scaled_dot_product_attention(one, key, key, options);
+    // Four or more lanes: 32 additions, those of the parts, of the lanes, and the last division.
+    const double roundings = 32 + static_cast<double>(k_len) / 128 + 8;
+    const double expected = 1 / static_cast<double>(k_len);
+    EXPECT_NEAR(get(r.weights, Dims{0, 77}), expected, expected * roundings * 0x1p-24) << k_len;
+  }
+}
+
 // A row's bits are its own, whatever its neighbours need: alone, in a batch, by more threads.
 TEST(Entmax, BitsAreTheRowsOwn) {
   Random random(base_seed());
@@ -96,6 +115,9 @@ TEST(Entmax, KnownWeights) {
   expect("sparsemax", {-2, 0, 0.5}, {0, 0.25, 0.75});
   expect("entmax15", {-2, 0, 0.5}, {0, 0.3260073637, 0.6739926363});
   expect("entmax(1.25)", {-2, 0, 0.5}, {0.0053394178, 0.3521097860, 0.6425507962});
+  // Squares of two numbers that differ by 1 / 2 and sum to 1.
+  expect("entmax(1.5000000000000004)", {0, 1},
+         {(4 - std::sqrt(7.0)) / 8, (4 + std::sqrt(7.0)) / 8});
   expect("sparsemax", {0.1, 0.2, 0.3}, {0.7 / 3, 1.0 / 3, 1.3 / 3});
   expect("entmax15", {0.1, 0.2, 0.3}, {0.2765761582, 0.3316666667, 0.3917571751});
   expect("sparsemax", {5, 5, -1}, {0.5, 0.5, 0});

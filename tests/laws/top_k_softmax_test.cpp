@@ -128,6 +128,28 @@ TEST(TopKSoftmax, FewKeysAreSoftmax) {
   }
 }
 
+// A row of many keys whose sum takes as few roundings one after the other as that of softmax does:
+// parts of 128 keys, and the parts.
+TEST(TopKSoftmax, LongSums) {
+  constexpr int64_t kKeys = 131072;
+  const TopKSoftmax normalizer(kKeys);
+  AttentionOptions top_k, softmax;
+  top_k.normalizer = normalizer;
+  Tensor key(DType::f32, {kKeys, 1});
+  const Tensor one = filled(DType::f32, {1, 1}, 1), value = filled(DType::f32, {kKeys, 1}, 0);
+  for (const double score : {-0.1875, -0.25, -0.875}) {
+    for (int64_t j = 0; j < kKeys; ++j) set(key, Dims{j, 0}, score);
+    set(key, Dims{5, 0}, 0);
+    const double expected = std::log1p(std::exp(score) * (kKeys - 1));
+    // The logarithm of the sum, and both again of e^s and the result.
+    const double allowed = (128 + kKeys / 128 + 8) * 0x1p-24 + 4 * 0x1p-21;
+    for (const AttentionOptions* options : {&top_k, &softmax})
+      EXPECT_NEAR(get(scaled_dot_product_attention(one, key, value, *options).statistic, Dims{0}),
+                  expected, allowed)
+          << score;
+  }
+}
+
 // A bias, scores, dropout and gradients of the weights ask for whole tiles, which find the
 // gradients that pairs alone give: by differences.
 TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
@@ -186,6 +208,24 @@ TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
     compare(p.value, g.d_value);
     compare(bias, g.d_bias);
   }
+}
+
+// The backward pass finds the cut in no more memory than all keys take, and without any where all
+// keys have a weight.
+TEST(TopKSoftmax, WorkspaceOfTheCut) {
+  constexpr int64_t kKeys = 5000;
+  const Tensor query = filled(DType::f32, {40, 8}, 1), key = filled(DType::f32, {kKeys, 8}, 1);
+  const auto bytes = [&](int64_t k) {
+    const TopKSoftmax normalizer(k);
+    AttentionOptions options;
+    options.normalizer = normalizer;
+    return rapt::backward_workspace_bytes(query, key, key, options);
+  };
+  EXPECT_LT(bytes(1), bytes(1000));
+  EXPECT_LT(bytes(1000), bytes(kKeys / 2));
+  EXPECT_EQ(bytes(kKeys / 2), bytes(kKeys - 1));
+  EXPECT_LT(bytes(kKeys), bytes(1));
+  EXPECT_EQ(bytes(kKeys), bytes(int64_t{1} << 53));
 }
 
 // A row's bits are its own, whatever its neighbours need: alone, in a batch, by more threads.
@@ -261,6 +301,13 @@ TEST(TopKSoftmax, BadInput) {
   expect_error(ErrorCode::argument, {"top_k_softmax", "k = 0"},
                [&] { scaled_dot_product_attention(t, t, t, options); });
   options.normalizer = two;
+  TensorView far = t;  // lists count keys in 32 bits
+  far.shape[0] = int64_t{1} << 31;
+  far.strides[0] = 0;
+  expect_error(ErrorCode::unsupported, {"top_k_softmax", "2147483648 keys"},
+               [&] { rapt::plan(t, far, far, options); });
+  expect_error(ErrorCode::unsupported, {"top_k_softmax", "2147483648 keys"},
+               [&] { (void)rapt::backward_workspace_bytes(t, far, far, options); });
   AttentionResult one = scaled_dot_product_attention(t, t, t, options),
                   other = scaled_dot_product_attention(t, t, t, options);
   expect_error(ErrorCode::unsupported, {"top_k_softmax"},

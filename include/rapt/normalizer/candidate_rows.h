@@ -54,6 +54,14 @@ struct CandidateRows {
     return left;
   }
 
+  // Calls visit(begin, end) for the parts of a list, whose sums are added to that of the list:
+  // errors grow with the length of a part and the number of parts, not with their product.
+  template <class V, class Visit>
+  static void for_each_part(int64_t count, const Visit& visit) noexcept {
+    for (int64_t begin = 0; begin < count; begin += kSummedScores)
+      visit(begin, count - begin < kSummedScores ? count : begin + kSummedScores);
+  }
+
   // The sum of the lanes, by halves.
   template <class V, class E = typename V::Element>
   static E total(V v) noexcept {
@@ -92,6 +100,7 @@ struct CandidateRows {
   }
 
  private:
+  static constexpr int64_t kSummedScores = 128;  // as a block of keys: a sum of its own
   // Keys that are looked at together, and of which share of the scores it pays to compress rows.
   static constexpr int64_t kMostKeys = 128, kFewInMany = 16;
 

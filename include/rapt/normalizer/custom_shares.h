@@ -10,7 +10,9 @@
 //
 // The statistic is ln Z, as softmax's lse, where u_j = e^s_j: -inf for a row without keys; and
 // results over parts of the keys are merged by it. A row whose u are all 0 although it has keys is
-// 0 / 0: NaN. A score of -inf is an excluded pair: its weight is 0, and the function is not asked.
+// 0 / 0: its output is NaN; but its lse is -inf, which merge() and gradients, then 0, take for a
+// row without keys. A score of -inf is an excluded pair: its weight is 0, and the function is not
+// asked.
 //
 // Gradient: dS = slope(s) / Z (dP - delta), slope = du/ds.
 #include <cmath>

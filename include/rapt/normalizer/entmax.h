@@ -37,22 +37,24 @@ struct Entmax : RowThreshold<Entmax> {
   }
   template <class V, class Visit>
   void power(const Head& head, const Visit& visit) const noexcept {
-    const double a = alpha_of<V>(head), q = 1 / (a - 1);
+    const double q = 1 / (alpha_of<V>(head) - 1);
     const int whole = static_cast<int>(q + 0.5);
-    if (a == 2)
-      visit(LinearWeights<V>{});
-    else if (a == 1.5)
-      visit(SquareWeights<V>{});
-    else if (whole <= kWholePowers && q - whole < kRounding && whole - q < kRounding)
-      visit(WholePowerWeights<V>{whole});
-    else
+    const bool is_whole = q - whole < kRounding && whole - q < kRounding;
+    if (!is_whole || whole > kWholePowers)
       visit(PowerWeights<V>{q});
+    else if (whole == 1)
+      visit(LinearWeights<V>{});
+    else if (whole == 2)
+      visit(SquareWeights<V>{});
+    else
+      visit(WholePowerWeights<V>{whole});
   }
 
  private:
-  // Powers that are made by products; and what the division that gives them may be off.
+  // Powers that are made by products; and what roundings of alpha, 2^-53, and of the division make
+  // of them at most: (q^2 + q) 2^-53.
   static constexpr int kWholePowers = 8;
-  static constexpr double kRounding = 1e-12;
+  static constexpr double kRounding = kWholePowers * (kWholePowers + 1) * 0x1p-53;
 };
 
 }  // namespace rapt

@@ -76,12 +76,13 @@
 // or, where the statistic does not tell which pairs have a weight, kDeltaRows = 2: behind delta
 // [queries] then stands the cut [queries], at or below which a score has none, found by
 //
-//   cut_capacity<V>(k_len, block)   numbers per query that tile.kept must hold for it
+//   cut_capacity<V>(k_len, block)   numbers per query that tile.kept must hold for it; 0: no row
+//                       of so many keys has a cut, which stays -inf
 //   find_cut<V>(tile, cut), settle_cut<V>(tile, cut)   for all blocks, then once; excluded pairs
 //                       are -inf, and so are the cuts at first
 //
-// A normaliser of a project that calls rapt has the same hooks over the element type:
-// custom_normalizer.h.
+// A normaliser of a project that calls rapt has the same hooks over the element type, but for those
+// of sparse normalisers: custom_normalizer.h.
 #include <type_traits>
 
 #include "rapt/declaration.h"

@@ -43,7 +43,9 @@ namespace rapt {
 template <class V>
 struct LinearWeights {  // alpha = 2
   static V weight(V d) noexcept { return d; }
-  static V slope(V d) noexcept { return select(not_at_most(d, V::set(0)), V::set(1), V::set(0)); }
+  static V slope(V d) noexcept {  // a NaN stays one
+    return select(not_at_most(d, V::set(0)), select(equal(d, d), V::set(1), d), V::set(0));
+  }
   static double step(double f, double s) noexcept { return (f - 1) / s; }
 };
 template <class V>
@@ -132,12 +134,16 @@ struct RowThreshold : CandidateRows, WeightedPairs {
       if (threshold != threshold) return;  // a NaN among the scores
       const V top = V::splat(largest), tau = V::splat(threshold), steep = V::set(steepness<V>(t));
       V sum = V::set(0);
-      for (int64_t c = 0; c < count; c += V::kLanes) {
-        const V weight = power.weight(above(V::load(scores + c), top, steep, tau));
-        sum = add(sum, weight);
-        left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
-                         keys + left);
-      }
+      for_each_part<V>(count, [&](int64_t begin, int64_t end) {
+        V of_part = V::set(0);
+        for (int64_t c = begin; c < end; c += V::kLanes) {
+          const V weight = power.weight(above(V::load(scores + c), top, steep, tau));
+          of_part = add(of_part, weight);
+          left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
+                           keys + left);
+        }
+        sum = add(sum, of_part);
+      });
       inverse = 1 / total(sum);
     });
     return left;
@@ -310,11 +316,16 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     for (int step = 0; step < most; ++step) {
       const V tau_v = V::splat(tau);
       V weights = V::set(0), slopes = V::set(0);
-      for (int64_t c = 0; c < count; c += V::kLanes) {
-        const V d = above(V::load(scores + c), top, steep, tau_v);
-        weights = add(weights, power.weight(d));
-        slopes = add(slopes, power.slope(d));
-      }
+      for_each_part<V>(count, [&](int64_t begin, int64_t end) {
+        V some_weights = V::set(0), some_slopes = V::set(0);
+        for (int64_t c = begin; c < end; c += V::kLanes) {
+          const V d = above(V::load(scores + c), top, steep, tau_v);
+          some_weights = add(some_weights, power.weight(d));
+          some_slopes = add(some_slopes, power.slope(d));
+        }
+        weights = add(weights, some_weights);
+        slopes = add(slopes, some_slopes);
+      });
       const double move =
           power.step(static_cast<double>(total(weights)), static_cast<double>(total(slopes)));
       tau += static_cast<E>(move);

@@ -81,14 +81,20 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const V top = V::splat(largest);
     V sum = V::set(0);
     int64_t left = 0;
-    for (int64_t c = 0; c < count; c += V::kLanes) {
-      const V weight = exponential(V::load(scores + c), top);
-      sum = add(sum, weight);
-      left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
-                       keys + left);
-    }
+    for_each_part<V>(count, [&](int64_t begin, int64_t end) {
+      V of_part = V::set(0);
+      for (int64_t c = begin; c < end; c += V::kLanes) {
+        const V weight = exponential(V::load(scores + c), top);
+        of_part = add(of_part, weight);
+        left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
+                         keys + left);
+      }
+      sum = add(sum, of_part);
+    });
     row<V>(t, kMax)[i] = largest;
     row<V>(t, kSum)[i] = total(sum);
+    // Without a score, or with -inf alone: nothing of it has a weight that is a number.
+    if (left == 0) row<V>(t, kCut)[i] = static_cast<E>(__builtin_nan(""));
     return left;
   }
 
@@ -114,10 +120,12 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     }
   }
 
-  // Numbers per query that find_cut() keeps while blocks of `block` keys go by.
+  // Numbers per query that find_cut() keeps while blocks of `block` keys go by; 0: a row of at most
+  // k keys has no cut.
   template <class V>
   int64_t cut_capacity(int64_t k_len, int64_t block) const noexcept {
-    return 2 * (k < k_len ? k : k_len) + block;
+    if (k >= k_len) return 0;
+    return 2 * k + block < k_len ? 2 * k + block : k_len;
   }
 
   // The cuts [queries], -inf at first, of the keys so far; lists begin empty. Of scores that equal
@@ -152,7 +160,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const int64_t keys = t.keys, step = t.queries;
     for (int64_t x = 0; x < step; x += V::kLanes) {
       const V lse = shift_of(V::load(statistic + x)), centre = V::load(delta + x);
-      const V cut = V::load(delta + step + x);
+      const V cut = cut_of(V::load(delta + step + x), lse);
       typename V::Element* s = t.scores + x;
       typename V::Element* d = d_weights + x;
       for (int64_t j = 0; j < keys; ++j, s += step, d += step) {
@@ -172,7 +180,8 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const E* const cuts = delta + t.queries;
     // Listed with their weights: one that underflows is none.
     const int64_t count = list_pairs<V>(t, bits, most, pairs, [&](V score, int64_t x) {
-      return weight_above(score, V::load(cuts + x), shift_of(V::load(statistic + x)));
+      const V lse = shift_of(V::load(statistic + x));
+      return weight_above(score, cut_of(V::load(cuts + x), lse), lse);
     });
     for (int64_t c = 0; c < count; ++c) pairs[c].slope = pairs[c].weight;
     return count;
@@ -199,6 +208,12 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
   template <class V>
   static V shift_of(V lse) noexcept {
     return select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()), lse);
+  }
+
+  // The cut of a row; of one that is NaN, NaN: everything is above it, also -inf.
+  template <class V>
+  static V cut_of(V cut, V lse) noexcept {
+    return select(equal(lse, lse), cut, lse);
   }
 
   // Of a padded list; -inf of an empty one.
