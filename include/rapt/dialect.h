@@ -84,6 +84,7 @@ struct Dialect {           // what one project means
   DialectLayout layout;    // of query, key, value and output
   DialectScale scale;      // of a call that gives none
   MaskPolarity mask;       // what true says
+  bool mask_and_causal;    // do both apply where a call has both?
   bool bias;               // does it take numbers that are added to the scores?
   DialectAnchor anchor;    // of causal and window
   WindowCount window;      // what its left bound counts

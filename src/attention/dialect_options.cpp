@@ -30,6 +30,11 @@ void check(const Dialect& d, const DialectArguments& a) {
   refuse(d, a.anchor.has_value() && d.anchor != DialectAnchor::named, "choice of the anchor");
   if (a.past < 0) fail(d, "past is " + std::to_string(a.past) + "; expected 0 or more");
   const int64_t least = d.window == WindowCount::with_self ? 1 : 0;
+  if (a.mask.defined() && a.causal && !d.mask_and_causal)
+    throw Error(ErrorCode::unsupported,
+                std::string("dialect ") + d.name + " (" + d.function +
+                    ") has a mask beside causal, which then means nothing there; expected one of "
+                    "them, or rapt's own options, where both apply");
   if (a.window_left && *a.window_left < least)
     fail(d, "window_left is " + std::to_string(*a.window_left) + "; expected " +
                 std::to_string(least) + " or more, absent for no bound");

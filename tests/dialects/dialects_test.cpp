@@ -246,6 +246,7 @@ TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
   };
   refused("flash-attn", {.mask = kMask}, "boolean mask");
   refused("flash-attn", {.bias = kBias}, "bias");
+  refused("flashinfer", {.causal = true, .mask = kMask}, "a mask beside causal");
   refused("pytorch", {.window_left = 1}, "window");
   refused("huggingface", {.window_right = 1}, "right bound");
   refused("jax", {.softcap = 30}, "softcap");
