@@ -106,7 +106,7 @@ const Dialect& dialect(std::string_view name);
 struct DialectArguments {
   std::optional<double> scale = {};  // multiplies the dot products
   bool causal = false;               // no key behind the query's own position
-  // Bounds of a window; absent: none on that side, what others say as -1 or None.
+  // Bounds of a window, at most 2^53; absent: none on that side, what others say as -1 or None.
   std::optional<int64_t> window_left = {};
   std::optional<int64_t> window_right = {};  // likewise
   TensorView mask = {};                      // boolean, broadcast to [..., q_len, k_len]
