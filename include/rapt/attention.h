@@ -246,7 +246,7 @@ struct FusedRotary {
   // Of packed sequences each counts from its own start, and a tensor has the whole length.
   RotaryPositions query = {};
   RotaryPositions key = {};  // likewise
-  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them
+  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them; no `key` then
 };
 
 // Lists of indices: those that somebody owns or looks at, and those that end with the statement.

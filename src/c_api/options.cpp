@@ -167,8 +167,6 @@ Options::Options(const rapt_options* given, Lists lists) {
 
   if (o->cosine_epsilon != 0) options_.cosine = Cosine{o->cosine_epsilon};
   if (o->rotary) options_.rotary.embedding = &rotary_.emplace(rotary_of(o->rotary));
-  if (!o->rotary && (o->rotary_query_start != 0 || o->rotary_key_start != 0))
-    bad_argument("a start of positions without a rotary embedding; expected both, or none");
   FusedRotary& rotary = options_.rotary;
   rotary.query.start = o->rotary_query_start, rotary.key.start = o->rotary_key_start;
   read_if_given("rotary_query_positions", o->rotary_query_positions, rotary.query.values);
