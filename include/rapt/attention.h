@@ -163,14 +163,18 @@ struct ScoreRef {
   int index = -1;  // its position in Scores; -1: not in the catalogue
   const void* object = nullptr;
   const Declaration* declaration = nullptr;
-  void (*check)(const void* score) = nullptr;  // null: its declaration says it all
-  CustomKernels<ScoreKernels> custom = {};     // its hooks, if it is your own
+  // Throws, if its numbers go together neither with each other nor with the leading dimensions of
+  // the output; null: its declaration says it all.
+  void (*check)(const void* score, Shape leading) = nullptr;
+  CustomKernels<ScoreKernels> custom = {};  // its hooks, if it is your own
 
   ScoreRef() = default;
   template <ScoreType S>
   ScoreRef(const S& score) : object(&score), declaration(detail::declaration_of(score)) {
-    if constexpr (requires { score.check(); })
-      check = [](const void* s) { static_cast<const S*>(s)->check(); };
+    if constexpr (requires { score.check(Shape()); })
+      check = [](const void* s, Shape leading) { static_cast<const S*>(s)->check(leading); };
+    else if constexpr (requires { score.check(); })
+      check = [](const void* s, Shape) { static_cast<const S*>(s)->check(); };
     if constexpr (CustomScoreType<S>)
       custom = {detail::custom_score<S, float>(), detail::custom_score<S, double>()};
     else
