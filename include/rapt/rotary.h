@@ -93,7 +93,7 @@ struct RotaryPositions {
 };
 
 // Rows [..., n, head_dim] (f32, f64, bf16, f16; any strides), rotated. Throws Error(shape, dtype,
-// argument, overflow), std::bad_alloc.
+// argument, overflow, unsupported: caches beside sections), std::bad_alloc.
 Tensor rotary_embedding(const TensorView& rows, const Rotary& rotary,
                         const RotaryPositions& positions = {});
 

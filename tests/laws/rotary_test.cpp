@@ -395,6 +395,8 @@ TEST(Rotary, refuses_what_has_no_meaning) {
   rotary.sin_cache = cache;
   EXPECT_NO_THROW(rotary_embedding(rows, rotary, positions));
   refused(ErrorCode::argument, {"position 7"}, rotary);
+  rotary.sections[0] = 6;
+  refused(ErrorCode::unsupported, {"caches of several axes"}, rotary, positions);
 
   Tensor output = filled(DType::f32, {3, 8, 6}, 0);
   expect_error(ErrorCode::shape, {"output [3, 8, 6]", "[2, 3, 8, 6]"},
