@@ -367,8 +367,10 @@ struct AttentionResult {
   AttentionState state() && = delete;
 };
 
-// What a call would do and take. Nothing is read through the views but the tensors of masks, the
-// starts of packed sequences and, where rows turn by caches, their positions.
+// What a call would do and take. The data of query, key, value and bias may be null, and those of
+// numbers per head and of rows of distances; nothing is read but the tensors of masks, the starts
+// of packed sequences, positions where rows turn by caches, and numbers per head that have a range,
+// if they are there.
 struct Plan {
   const char* isa = "";                   // the instruction set, as lscpu spells it
   const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"
