@@ -1,6 +1,7 @@
 // A problem at a point of the grid of axes.h: what the point leaves open is drawn, so small that
 // library and reference together take less than a millisecond.
 #include <algorithm>
+#include <limits>
 
 #include "check/law_grid.h"
 #include "check/parse_normalizer.h"
@@ -45,7 +46,8 @@ class GridProblem {
         sigmoid && random_.chance(0.6))
       sigmoid->bias = random_.pick({0.0, -1.5, -7.0, 3.0});
     if (auto* with_sink = std::get_if<SoftmaxWithSinkReference>(&d_.normalizer))
-      with_sink->sink = random_.pick({0.0, -3.0, 1.5, 20.0});
+      with_sink->sink =
+          random_.pick({0.0, -3.0, 1.5, 20.0, -std::numeric_limits<double>::infinity()});
     if (auto* entmax = std::get_if<EntmaxReference>(&d_.normalizer); entmax && random_.chance(0.9))
       (random_.chance(0.5) ? entmax->alpha : entmax->alphas) =
           random_.pick({1.05, 1.2, 1.25, 1.3, 0x1.5555555555555p0, 0x1.7ffffffffffffp0, 1.5,

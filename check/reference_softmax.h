@@ -99,12 +99,13 @@ struct SoftmaxPlusOneReference : SoftmaxFamily<SoftmaxPlusOneReference> {
   static double null_score() { return 0; }
 };
 
-// The null score is a parameter: one sink for all heads, which has a gradient.
+// The null score is a parameter: one sink for all heads, which has a gradient; -inf: no such key.
 struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
   static constexpr std::string_view kName = "softmax_with_sink";
   std::optional<double> sink;
   static constexpr std::array<NormalizerParameter<SoftmaxWithSinkReference>, 1> kParameters = {
-      {{"sinks", &SoftmaxWithSinkReference::sink, -1e30, 1e30, false}}};
+      {{"sinks", &SoftmaxWithSinkReference::sink, -std::numeric_limits<double>::infinity(), 1e30,
+        false}}};
   bool operator==(const SoftmaxWithSinkReference&) const = default;
   double null_score() const { return sink.value_or(0); }
   SoftmaxWithSinkReference of_length(int64_t) const { return {{}, null_score()}; }
@@ -120,17 +121,21 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
     return SoftmaxFamily::weight_error_again(score, weight, statistic, with_sink(off));
   }
   Off with_sink(const Off& off) const {
+    if (!has_sink()) return off;
     return {.score = off.score + std::abs(null_score()) * off.epsilon, .epsilon = off.epsilon};
   }
+  bool has_sink() const { return null_score() != -std::numeric_limits<double>::infinity(); }
 
   // What a row gives to the gradient of the sink: - p delta, with p the sink's weight.
   template <class T>
   T d_number(const RowToPassBack<T>&, const T& statistic, const T& delta) const {
     using std::exp;
+    if (!has_sink()) return T(0);
     return -(exp(T(static_cast<decltype(value_of(T()))>(null_score())) - statistic) * delta);
   }
   double d_number_error(const RowToPassBack<double>&, const RowErrors&, double statistic,
                         double delta, double delta_error, const Off& off) const {
+    if (!has_sink()) return 0;
     const double away = std::abs(null_score() - statistic), weight = std::exp(-away);
     const double relative = statistic_error(statistic, off) + (2 + away) * off.epsilon;
     return weight * (relative * std::abs(delta) + delta_error);

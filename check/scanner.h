@@ -55,7 +55,7 @@ class Scanner {
     return value;
   }
 
-  // A finite number.
+  // A number of this range.
   double real(double least, double most, const std::string& what) {
     double value = 0;
     const auto read = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);

@@ -164,15 +164,19 @@ struct ScoreRef {
   int index = -1;  // its position in Scores; -1: not in the catalogue
   const void* object = nullptr;
   const Declaration* declaration = nullptr;
-  void (*check)(const void* score) = nullptr;  // null: its declaration says it all
-  CustomKernels<ScoreKernels> custom = {};     // its hooks, if it is your own
+  // Throws, if its numbers go together neither with each other nor with the leading dimensions of
+  // the output; null: its declaration says it all.
+  void (*check)(const void* score, Shape leading) = nullptr;
+  CustomKernels<ScoreKernels> custom = {};  // its hooks, if it is your own
 
   ScoreRef() = default;
   template <ScoreType S>
   ScoreRef(const S& score) : object(&score), declaration(detail::declaration_of(score)) {
     static_assert(detail::checked_while_const<S>, "check() of a score must be const");
-    if constexpr (requires { score.check(); })
-      check = [](const void* s) { static_cast<const S*>(s)->check(); };
+    if constexpr (requires { score.check(Shape()); })
+      check = [](const void* s, Shape leading) { static_cast<const S*>(s)->check(leading); };
+    else if constexpr (requires { score.check(); })
+      check = [](const void* s, Shape) { static_cast<const S*>(s)->check(); };
     if constexpr (CustomScoreType<S>)
       custom = {detail::custom_score<S, float>(), detail::custom_score<S, double>()};
     else
@@ -248,7 +252,7 @@ struct FusedRotary {
   // Of packed sequences each counts from its own start, and a tensor has the whole length.
   RotaryPositions query = {};
   RotaryPositions key = {};  // likewise
-  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them
+  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them; no `key` then
 };
 
 // Lists of indices: those that somebody owns or looks at, and those that end with the statement.
@@ -365,8 +369,10 @@ struct AttentionResult {
   AttentionState state() && = delete;
 };
 
-// What a call would do and take. Nothing is read through the views but the tensors of masks, the
-// starts of packed sequences and, where rows turn by caches, their positions.
+// What a call would do and take. The data of query, key, value and bias may be null, and those of
+// numbers per head and of rows of distances; nothing is read but the tensors of masks, the starts
+// of packed sequences, positions where rows turn by caches, and numbers per head that have a range,
+// if they are there.
 struct Plan {
   const char* isa = "";                   // the instruction set, as lscpu spells it
   const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"

@@ -5,6 +5,8 @@
 //   y = x / max(|x|, epsilon)
 //   dx = (dy - y (y . dy)) / |x|,   dy / epsilon where |x| is not above epsilon
 //
+// Rows that are finite have their cosine, be their squares too large or too small for the dtype.
+//
 // A cosine times the default scale, 1 / sqrt(head_dim), is nearly the same for all keys: give a
 // scale of the size of 10, whose gradient is that of a learned temperature.
 //

@@ -84,6 +84,7 @@ struct Dialect {           // what one project means
   DialectLayout layout;    // of query, key, value and output
   DialectScale scale;      // of a call that gives none
   MaskPolarity mask;       // what true says
+  bool mask_and_causal;    // do both apply where a call has both?
   bool bias;               // does it take numbers that are added to the scores?
   DialectAnchor anchor;    // of causal and window
   WindowCount window;      // what its left bound counts
@@ -105,7 +106,7 @@ const Dialect& dialect(std::string_view name);
 struct DialectArguments {
   std::optional<double> scale = {};  // multiplies the dot products
   bool causal = false;               // no key behind the query's own position
-  // Bounds of a window; absent: none on that side, what others say as -1 or None.
+  // Bounds of a window, at most 2^53; absent: none on that side, what others say as -1 or None.
   std::optional<int64_t> window_left = {};
   std::optional<int64_t> window_right = {};  // likewise
   TensorView mask = {};                      // boolean, broadcast to [..., q_len, k_len]

@@ -197,8 +197,13 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   // "relative(key_rows=k, value_rows=v)", with tensors named k and v: rows for each distance of a
   // key from a query, within the products (relative.h). Not beside rotary or cosine. NULL: none
   const rapt_variant* relative;
-  rapt_bias_order bias_order;  // RAPT_BIAS_AFTER_SCORES
-  int32_t reserved_end;        // 0
+  rapt_bias_order bias_order;       // RAPT_BIAS_AFTER_SCORES
+  int32_t reserved_end;             // 0
+  int64_t rotary_query_step;        // from one counted position to the next; 0: 1
+  int64_t rotary_key_step;          // the same of keys
+  int32_t rotary_keys_are_rotated;  // not 0: keys come turned, as a cache keeps them, and have
+                                    // neither positions nor a start nor a step here
+  int32_t reserved_rotary;          // 0
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and
@@ -246,11 +251,12 @@ typedef struct rapt_gradients {
   const rapt_tensor* d_value;  // the shape of value, the dtype of d_query
   const rapt_tensor* d_bias;   // the shape of the bias; f32, or f64 for f64
   const rapt_tensor* d_scale;  // [] f64, also where the scale is the default one
-  // [parameters] f64: of the real parameters of the options' scores, in their order
+  // [parameters] f64: of the options' scores, in their order; of each the real parameters and every
+  // element of tensors with numbers per head, row-major (backward.h)
   const rapt_tensor* d_score_parameters;
   rapt_backward_passes passes;  // RAPT_BACKWARD_ONE_PASS
   int32_t reserved;             // 0
-  // [parameters] f64: of the parameters of the options' normaliser
+  // [parameters] f64: likewise of the options' normaliser
   const rapt_tensor* d_normalizer_parameters;
   // The shapes of the tensors of the options' relative; f32, or f64 for f64. In one pass only; all
   // those whose tensor there is, or none
@@ -329,8 +335,9 @@ const char* rapt_status_name(rapt_status status);
 // cut after 1,023 bytes.
 const char* rapt_last_error(void);
 
-// Says what rapt_attention_forward would do. Reads no element but those of masks' tensors and of
-// starts: the data of the others may be NULL. `options` and `context` may be NULL.
+// Says what rapt_attention_forward would do. The data of query, key, value and bias may be NULL;
+// all other tensors need theirs: masks' tensors and starts are read, positions where rows turn by
+// caches, and numbers per head that have a range. `options` and `context` may be NULL.
 // Errors: shape, dtype, argument, overflow, unknown_name, unsupported.
 rapt_status rapt_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_tensor* value,
                       const rapt_options* options, const rapt_context* context,
@@ -343,9 +350,9 @@ rapt_status rapt_workspace_bytes(const rapt_tensor* query, const rapt_tensor* ke
 
 // Computes attention into the caller's memory. `workspace`: plan.workspace_bytes or more, at any
 // alignment, one call at a time; NULL with a size of 0: allocated inside, and freed. With a
-// workspace only masks and scores allocate, which are made anew from their texts (rapt_prepare
-// makes them once). `options` and `context` may be NULL. Errors: those of rapt_plan, overlap,
-// memory_limit, cancelled, executor, out_of_memory.
+// workspace only that allocates which is made anew from texts (rapt_prepare makes it once): masks,
+// scores, a normaliser other than softmax, rotary and relative. `options` and `context` may be
+// NULL. Errors: those of rapt_plan, overlap, memory_limit, cancelled, executor, out_of_memory.
 rapt_status rapt_attention_forward(const rapt_tensor* query, const rapt_tensor* key,
                                    const rapt_tensor* value, const rapt_options* options,
                                    const rapt_results* results, void* workspace,
@@ -363,10 +370,11 @@ rapt_status rapt_backward_workspace_bytes(const rapt_tensor* query, const rapt_t
                                           const rapt_gradients* gradients,
                                           const rapt_context* context, size_t* workspace_bytes);
 
-// Computes gradients into the caller's memory: of query, key, value, and, if wanted, of bias, scale
-// and scores (backward.h). `options` are those of the forward call; what they ask to be returned is
-// not computed again. `workspace`: rapt_backward_workspace_bytes or more, at any alignment; NULL
-// with a size of 0: allocated inside, and freed. Errors: those of rapt_attention_forward.
+// Computes gradients into the caller's memory: of query, key, value, and, if wanted, of bias,
+// scale, scores, normaliser and relative (backward.h). `options` are those of the forward call;
+// what they ask to be returned is not computed again. `workspace`: rapt_backward_workspace_bytes or
+// more, at any alignment; NULL with a size of 0: allocated inside, and freed. Errors: those of
+// rapt_attention_forward.
 rapt_status rapt_attention_backward(const rapt_tensor* query, const rapt_tensor* key,
                                     const rapt_tensor* value, const rapt_options* options,
                                     const rapt_backward_inputs* inputs,
@@ -378,8 +386,9 @@ rapt_status rapt_attention_backward(const rapt_tensor* query, const rapt_tensor*
 // of keys grows.
 //
 // Copied: all descriptors, texts and lists of rows and heads. To stay where they are: the elements
-// of tensors (those of masks, bias and starts; every call reads them anew, so they may change in
-// between), the cancel token, and whatever `user` points to.
+// of all tensors of the options, as masks, bias, starts, positions and those that texts name (every
+// call reads them anew, so they may change in between), the cancel token, and whatever `user`
+// points to.
 // One rapt_prepared serves any number of threads at once, each with a workspace of its own.
 typedef struct rapt_prepared rapt_prepared;
 

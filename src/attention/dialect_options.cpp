@@ -18,9 +18,23 @@ void refuse(const Dialect& d, bool asked, const char* what) {
   throw Error(ErrorCode::argument, std::string("dialect ") + d.name + ": " + message);
 }
 
+// Numbers of keys, small enough to be added up.
+void check_count(const Dialect& d, const char* what, int64_t count, int64_t least,
+                 const char* absent) {
+  constexpr int64_t kMost = int64_t{1} << 53;  // as for the offsets of masks
+  if (count < least || count > kMost)
+    fail(d, std::string(what) + " is " + std::to_string(count) + "; expected " +
+                std::to_string(least) + " or more, at most 2^53" + absent);
+}
+
 void check(const Dialect& d, const DialectArguments& a) {
   const bool window = a.window_left || a.window_right;
   refuse(d, a.mask.defined() && d.mask == MaskPolarity::none, "boolean mask");
+  if (a.mask.defined() && a.causal && !d.mask_and_causal)
+    throw Error(ErrorCode::unsupported,
+                std::string("dialect ") + d.name + " (" + d.function +
+                    ") has a mask beside causal, which then means nothing there; expected one of "
+                    "them, or rapt's own options, where both apply");
   refuse(d, a.bias.defined() && !d.bias, "bias");
   refuse(d, window && d.window == WindowCount::none, "window");
   refuse(d, a.window_right && !d.window_right, "right bound of a window");
@@ -28,14 +42,10 @@ void check(const Dialect& d, const DialectArguments& a) {
   refuse(d, a.lengths.defined() && d.lengths == DialectLengths::none, "lengths of keys");
   refuse(d, a.past != 0 && d.anchor != DialectAnchor::past, "number of past keys");
   refuse(d, a.anchor.has_value() && d.anchor != DialectAnchor::named, "choice of the anchor");
-  if (a.past < 0) fail(d, "past is " + std::to_string(a.past) + "; expected 0 or more");
+  check_count(d, "past", a.past, 0, "");
   const int64_t least = d.window == WindowCount::with_self ? 1 : 0;
-  if (a.window_left && *a.window_left < least)
-    fail(d, "window_left is " + std::to_string(*a.window_left) + "; expected " +
-                std::to_string(least) + " or more, absent for no bound");
-  if (a.window_right && *a.window_right < 0)
-    fail(d, "window_right is " + std::to_string(*a.window_right) +
-                "; expected 0 or more, absent for no bound");
+  if (a.window_left) check_count(d, "window_left", *a.window_left, least, ", absent for no bound");
+  if (a.window_right) check_count(d, "window_right", *a.window_right, 0, ", absent for no bound");
   if (a.past != 0 && a.lengths.defined()) fail(d, "past keys beside lengths; expected one of them");
 }
 

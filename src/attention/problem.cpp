@@ -253,7 +253,7 @@ void check_variants(const AttentionOptions& options, const Problem& p) {
     check_hooks("score", score, p, "rapt/score/custom_score.h");
     check_parameters(*score.declaration, score.object);
     check_variant_tensors(score, p);
-    if (score.check) score.check(score.object);
+    if (score.check) score.check(score.object, p.leading_dims());
   }
   for (const Mask* mask : options.masks)
     if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");

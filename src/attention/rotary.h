@@ -8,7 +8,7 @@
 
 namespace rapt {
 
-// How many pairs of dimensions of a row turn. Throws Error(argument, shape).
+// How many pairs of dimensions of a row turn. Throws Error(argument, unsupported).
 int64_t check_rotary(const Rotary& rotary, int64_t head_dim);
 
 // Two dimensions, on which axis their position counts, and the angle of position 1.

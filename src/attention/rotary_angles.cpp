@@ -54,7 +54,9 @@ struct RotaryAngles::Run {
         return k < count && positions[k] >> kLowBits == run.high;
       };
       if (near(i + 1)) run.step = positions[i + 1] - positions[i];
-      while (near(i + run.count) && positions[i + run.count] == positions[i] + run.step * run.count)
+      // From one to the next: positions that are near are less than 64 apart, and a difference of
+      // others might overflow.
+      for (int64_t k = i + 1; near(k) && positions[k] - positions[k - 1] == run.step; ++k)
         ++run.count;
       i += run.count;
       runs[found++] = run;

@@ -14,6 +14,22 @@ namespace {
 // Rows of a task: some 50 us of work at head_dim 64.
 constexpr int64_t kTaskRows = 1024;
 
+bool any(const RotaryPositions& positions) noexcept {
+  return positions.values.defined() || positions.start != 0 || positions.step != 1;
+}
+
+// What nobody would look at is a mistake.
+void check_use(const FusedRotary& fused) {
+  if (!fused.embedding && (any(fused.query) || any(fused.key) || !fused.rotate_key))
+    throw Error(ErrorCode::argument,
+                "rotary: positions or rotated keys without an embedding; expected one in "
+                "options.rotary");
+  if (!fused.rotate_key && any(fused.key))
+    throw Error(ErrorCode::argument,
+                "rotary of keys: positions of keys that come rotated; expected none, nobody looks "
+                "at them");
+}
+
 void take_rotary(const FusedRotary& fused, Problem& p) {
   RowChange& c = p.rows;
   c.rotary = fused.embedding;
@@ -106,13 +122,8 @@ void take_row_change(const AttentionOptions& options, Problem& p) {
     c.cosine = c.changes_key = true;
     c.epsilon = options.cosine->epsilon;
   }
-  const FusedRotary& fused = options.rotary;
-  if (fused.embedding) {
-    take_rotary(fused, p);
-  } else if (fused.query.values.defined() || fused.key.values.defined()) {
-    throw Error(ErrorCode::argument,
-                "rotary: positions without an embedding; expected options.rotary.embedding");
-  }
+  check_use(options.rotary);
+  if (options.rotary.embedding) take_rotary(options.rotary, p);
   if (!c.changes_key) return;
   take_copy(p);
   const int64_t copy[] = {c.copied_matrices, p.k_len, p.head_dim};

@@ -41,6 +41,7 @@ class RowChanger {
     size_t rows_t;          // [head_dim][width]
     size_t given_t;         // the same, of rows as they were, for a gradient by their lengths
     size_t inverse, along;  // [width]: 1 / length, and what a gradient loses along its row
+    size_t longer;          // [width]: 1, 0 for a row that is divided by epsilon
     size_t shift;           // [head_dim]: what is added to a row
     size_t bytes;
 
@@ -52,6 +53,7 @@ class RowChanger {
       given_t = places.place(change.cosine, {head_dim, width}, sizeof(E));
       inverse = places.place(change.cosine, {width}, sizeof(E));
       along = places.place(change.cosine, {width}, sizeof(E));
+      longer = places.place(change.cosine, {width}, sizeof(E));
       shift = places.place(change.shifted, {head_dim}, sizeof(E));
       bytes = places.bytes();
     }
@@ -81,7 +83,7 @@ class RowChanger {
               const RowPlace& place, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
     const int64_t padded = load(from, place, rows_t);
-    if (change_.cosine) find_lengths(rows_t, padded);
+    if (change_.cosine) find_lengths(rows_t, nullptr, padded);
     rotate(rows_t, turns, place, false, padded);
     if (shift.data) add_shift(rows_t, shift, place, padded);
     save(place, padded, change_.cosine ? part(layout_.inverse) : nullptr, to);
@@ -138,13 +140,47 @@ class RowChanger {
       for (int64_t x = 0; x < padded; ++x) rows_t[d * padded + x] += numbers[d];
   }
 
-  // inverse = 1 / max(length, epsilon); NaN for a row with a NaN.
-  void find_lengths(const E* rows_t, int64_t padded) const noexcept {
-    E* const inverse = part(layout_.inverse);
+  // inverse = 1 / max(length, epsilon); NaN for a row with a NaN. Rows of a length whose square, or
+  // the square of whose inverse, leaves little room may be scaled by a power of two, and inverse be
+  // of that; `gradient_t` (null: none) is scaled with them. Then y is what it was, and dx.
+  void find_lengths(E* rows_t, E* gradient_t, int64_t padded) const noexcept {
+    constexpr auto kMost = static_cast<E>(0x1p40), kLeast = 1 / kMost;
+    E *const inverse = part(layout_.inverse), *const longer = part(layout_.longer);
     const auto epsilon = static_cast<E>(change_.epsilon);
     std::fill_n(inverse, padded, E(0));
     table_.gradients.add_dots(rows_t, rows_t, head_dim_, padded, inverse);
-    for (int64_t x = 0; x < padded; ++x) inverse[x] = 1 / std::max(std::sqrt(inverse[x]), epsilon);
+    for (int64_t x = 0; x < padded; ++x) {
+      if ((inverse[x] > kMost || (inverse[x] < kLeast && inverse[x] > 0)) &&
+          scale_row(rows_t + x, gradient_t ? gradient_t + x : nullptr, padded, inverse[x])) {
+        longer[x] = 1;
+        inverse[x] = 1 / std::sqrt(inverse[x]);
+        continue;
+      }
+      const E length = std::sqrt(inverse[x]);
+      longer[x] = length > epsilon ? E(1) : E(0);
+      inverse[x] = 1 / std::max(length, epsilon);
+    }
+  }
+
+  // Scales a row, and its gradient, so that its largest element is between 1 and 2, and finds the
+  // sum of its squares. False, with nothing done, if it is not finite or not longer than epsilon.
+  bool scale_row(E* row, E* gradient, int64_t step, E& squares) const noexcept {
+    E most = 0;
+    for (int64_t d = 0; d < head_dim_; ++d) most = std::max(most, std::abs(row[d * step]));
+    if (most - most != 0) return false;
+    const int exponent = std::ilogb(most);
+    E sum = 0;
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      const E scaled = std::scalbn(row[d * step], -exponent);
+      sum += scaled * scaled;
+    }
+    if (!(std::scalbn(std::sqrt(sum), exponent) > static_cast<E>(change_.epsilon))) return false;
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      row[d * step] = std::scalbn(row[d * step], -exponent);
+      if (gradient) gradient[d * step] = std::scalbn(gradient[d * step], -exponent);
+    }
+    squares = sum;
+    return true;
   }
 
   // dx = dy / |x| - x (x . dy) / |x|^3, or dy / epsilon.
@@ -152,14 +188,13 @@ class RowChanger {
                            int64_t padded) const noexcept {
     E* const given_t = part(layout_.given_t);
     E *const inverse = part(layout_.inverse), *const along = part(layout_.along);
+    const E* const longer = part(layout_.longer);
     load(given, place, given_t);
-    find_lengths(given_t, padded);
+    find_lengths(given_t, gradient_t, padded);
     std::fill_n(along, padded, E(0));
     table_.gradients.add_dots(given_t, gradient_t, head_dim_, padded, along);
-    const E most = 1 / static_cast<E>(change_.epsilon);
     for (int64_t x = 0; x < padded; ++x) {
-      // Factor by factor: the cube of an inverse length may not fit.
-      along[x] = inverse[x] == most ? E(0) : -(along[x] * inverse[x]) * inverse[x] * inverse[x];
+      along[x] = longer[x] == 0 ? E(0) : -(along[x] * inverse[x]) * inverse[x] * inverse[x];
       if (along[x] - along[x] != 0 || inverse[x] - inverse[x] != 0)
         keep_zero(gradient_t + x, given_t + x, inverse[x], along[x], padded);
     }

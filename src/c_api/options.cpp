@@ -136,6 +136,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   const Known<rapt_options> o(given);
   check_reserved("rapt_options", o->reserved);
   check_reserved("rapt_options", o->reserved_end);
+  check_reserved("rapt_options", o->reserved_rotary);
   if (o->scale) options_.scale = *o->scale;
 
   if (o->mask_count > 0 && !o->masks) bad_argument("options have masks but a null pointer to them");
@@ -167,10 +168,11 @@ Options::Options(const rapt_options* given, Lists lists) {
 
   if (o->cosine_epsilon != 0) options_.cosine = Cosine{o->cosine_epsilon};
   if (o->rotary) options_.rotary.embedding = &rotary_.emplace(rotary_of(o->rotary));
-  if (!o->rotary && (o->rotary_query_start != 0 || o->rotary_key_start != 0))
-    bad_argument("a start of positions without a rotary embedding; expected both, or none");
   FusedRotary& rotary = options_.rotary;
   rotary.query.start = o->rotary_query_start, rotary.key.start = o->rotary_key_start;
+  if (o->rotary_query_step != 0) rotary.query.step = o->rotary_query_step;
+  if (o->rotary_key_step != 0) rotary.key.step = o->rotary_key_step;
+  rotary.rotate_key = o->rotary_keys_are_rotated == 0;
   read_if_given("rotary_query_positions", o->rotary_query_positions, rotary.query.values);
   read_if_given("rotary_key_positions", o->rotary_key_positions, rotary.key.values);
   if (o->relative) options_.relative = relative_of(o->relative);

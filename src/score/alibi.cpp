@@ -1,6 +1,8 @@
 // The declaration of alibi; the formula is in the header.
 #include "rapt/score/alibi.h"
 
+#include <string>
+
 namespace rapt {
 namespace {
 
@@ -21,11 +23,17 @@ const Declaration Alibi::kDeclaration = {"alibi",
                                          "a penalty per head for the distance of query and key",
                                          "Press et al. 2021, arXiv:2108.12409", kParameters};
 
-void Alibi::check() const {
+void Alibi::check(Shape leading) const {
   if (slopes.defined() && heads != 0)
     throw Error(
         ErrorCode::argument,
         "score alibi has slopes and a number of heads for the paper's; expected one of them");
+  const int64_t there = leading.empty() ? 1 : leading.back();
+  if (heads != 0 && heads < there)
+    throw Error(ErrorCode::argument,
+                "score alibi: the paper's slopes for " + std::to_string(heads) +
+                    " heads, of which there are " + std::to_string(there) + "; expected heads = " +
+                    std::to_string(there) + " or more, or 0 for as many as there are");
 }
 
 }  // namespace rapt

@@ -73,10 +73,17 @@ TEST(CApi, NullPointers) {
       {"normaliser softmax has tensors but", [](Call& c) { c.normalizer.tensor_count = 1; }},
       {"a null pointer to them", [](Call& c) { c.mask.tensor_count = 1; }},
       {"a rotary embedding without spec", [](Call& c) { c.options.rotary = &c.score; }},
-      {"a start of positions without a rotary embedding",
-       [](Call& c) { c.options.rotary_key_start = 1; }},
-      {"positions without an embedding",
-       [](Call& c) { c.options.rotary_key_positions = &c.statistic; }},
+      {"without an embedding", [](Call& c) { c.options.rotary_key_start = 1; }},
+      {"without an embedding", [](Call& c) { c.options.rotary_query_step = 2; }},
+      {"without an embedding", [](Call& c) { c.options.rotary_key_positions = &c.statistic; }},
+      {"without an embedding", [](Call& c) { c.options.rotary_keys_are_rotated = 1; }},
+      {"positions of keys that come rotated",
+       [](Call& c) {
+         c.score.spec = "rotary";
+         c.options.rotary = &c.score;
+         c.options.rotary_keys_are_rotated = 1;
+         c.options.rotary_key_step = -1;
+       }},
       {"cosine: epsilon = -1 is out of range", [](Call& c) { c.options.cosine_epsilon = -1; }},
       {"both functions", [](Call& c) { c.executor.run = nullptr; }},
       {"both functions", [](Call& c) { c.executor.concurrency = nullptr; }},
@@ -172,6 +179,7 @@ TEST(CApi, EveryStatus) {
       {RAPT_ERROR_ARGUMENT, "precision is 2", [](Call& c) { c.options.precision = 2; }},
       {RAPT_ERROR_ARGUMENT, "bias_order is 2", [](Call& c) { c.options.bias_order = 2; }},
       {RAPT_ERROR_ARGUMENT, "reserved", [](Call& c) { c.options.reserved_end = 1; }},
+      {RAPT_ERROR_ARGUMENT, "reserved", [](Call& c) { c.options.reserved_rotary = 1; }},
       {RAPT_ERROR_ARGUMENT, "dropout.probability is 1", [](Call& c) { c.options.dropout = 1; }},
       {RAPT_ERROR_ARGUMENT, "top_k is 7", [](Call& c) { c.options.top_k = 7; }},
       {RAPT_ERROR_ARGUMENT, "top_keys", [](Call& c) { c.options.top_k = 2; }},

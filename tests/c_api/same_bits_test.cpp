@@ -205,6 +205,14 @@ TEST_P(SameBits, RowChanges) {
   c_options.rotary = &c_rotary;
   c_options.rotary_key_start = 5;
   compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.rotary.query.step = -2, cpp_options.rotary.key.step = 3;
+  c_options.rotary_query_step = -2, c_options.rotary_key_step = 3;
+  compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.rotary.key = {}, cpp_options.rotary.rotate_key = false;
+  c_options.rotary_key_start = c_options.rotary_key_step = 0;
+  c_options.rotary_keys_are_rotated = 1;
+  compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.rotary.query.step = 1, c_options.rotary_query_step = 0;
   const rapt_tensor c_positions = c_view(of_queries);
   cpp_options.rotary.query.values = of_queries;
   cpp_options.cosine = rapt::Cosine{1e-6};

@@ -99,6 +99,19 @@ TEST(CApi, OptionsBeforeRelativePositionsHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
+// A caller built against the version before keys could come rotated, whatever lies behind.
+TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
+  Call c;
+  c.options.rotary_keys_are_rotated = 1;  // refused where they are seen
+  c.options.rotary_query_step = c.options.rotary_key_step = 2;
+  c.options.reserved_rotary = 1;
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "reserved"));
+  c.options.reserved_rotary = 0;
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "without an embedding"));
+  c.options.size = SIZE_UP_TO(rapt_options, reserved_end);
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
 // A caller built against a later version, whose structs are larger.
 TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   struct LaterOptions {

@@ -246,6 +246,7 @@ TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
   };
   refused("flash-attn", {.mask = kMask}, "boolean mask");
   refused("flash-attn", {.bias = kBias}, "bias");
+  refused("flashinfer", {.causal = true, .mask = kMask}, "a mask beside causal");
   refused("pytorch", {.window_left = 1}, "window");
   refused("huggingface", {.window_right = 1}, "right bound");
   refused("jax", {.softcap = 30}, "softcap");
@@ -255,6 +256,11 @@ TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
   refused("onnx", {.lengths = kLengths, .past = 1}, "one of them", ErrorCode::argument);
   refused("onnx", {.past = -1}, "past is -1", ErrorCode::argument);
   refused("huggingface", {.window_left = 0}, "1 or more", ErrorCode::argument);
+  // Sums of these would overflow.
+  constexpr int64_t kHuge = INT64_MAX;
+  refused("onnx", {.window_right = 1, .past = kHuge}, "past is 9", ErrorCode::argument);
+  refused("onnx", {.window_right = kHuge, .past = 1}, "window_right is 9", ErrorCode::argument);
+  refused("flash-attn", {.window_left = kHuge}, "window_left is 9", ErrorCode::argument);
   refused("jax", {.window_left = -1}, "absent for no bound", ErrorCode::argument);
   refused("jax", {.window_right = -1}, "absent for no bound", ErrorCode::argument);
   expect_error(ErrorCode::unknown_name, {"did you mean flash-attn", "Known: pytorch"},

@@ -188,6 +188,83 @@ TEST(Cosine, works_in_every_dtype) {
   }
 }
 
+// Rows whose squares, or those of their inverse lengths, no f32 holds: the cosines of the same rows
+// of middle length, of which they are multiples by powers of two, and their gradients.
+TEST(Cosine, of_long_and_short_rows) {
+  Random random(6);
+  const Tensor query = random_normal(random, DType::f32, {2, 9, 6});
+  const Tensor key = random_normal(random, DType::f32, {2, 11, 6});
+  const Tensor value = random_normal(random, DType::f32, {2, 11, 5});
+  constexpr double kLoud = 0x1p20;  // gradients from behind, so that cubes of inverses matter
+  const Tensor d_output = random_normal(random, DType::f32, {2, 9, 5}, kLoud);
+  AttentionOptions options;
+  options.scale = kScale, options.cosine = Cosine{1e-18};
+  struct Results {
+    AttentionResult forward;
+    rapt::Gradients gradients;
+  };
+  const auto results_of = [&](double of_queries, double of_keys) {
+    const Tensor q = mapped(query, [&](double x, auto) { return x * of_queries; });
+    const Tensor k = mapped(key, [&](double x, auto) { return x * of_keys; });
+    Results r{scaled_dot_product_attention(q, k, value, options), {}};
+    BackwardInputs inputs;
+    inputs.state = r.forward.state();
+    inputs.d_output = d_output;
+    r.gradients = scaled_dot_product_attention_backward(q, k, value, options, inputs);
+    const auto times = [](const Tensor& t, double factor) {  // in f64
+      Tensor product(DType::f64, t.dims());
+      check::for_each_index(t.dims(), [&](auto i) { set(product, i, get(t, i) * factor); });
+      return product;
+    };
+    r.gradients.d_query = times(r.gradients.d_query, of_queries);
+    r.gradients.d_key = times(r.gradients.d_key, of_keys);
+    return r;
+  };
+  const Results expected = results_of(1, 1);
+  double shortest = 1;
+  for (const Tensor* rows : {&query, &key})
+    check::for_each_index(rows->dims(), [&](auto i) {
+      shortest = std::min(shortest, 1 / inverse_length(*rows, i, 1e-18));
+    });
+  // As in the first test: a sum of 6 squares, a root, a division and a product; sums of 11 of them.
+  const double u = 0x1p-24, of_scores = 4 * kScale * 16 * u;
+  for (const double factor : {0x1p30, 0x1p63, 0x1p66, 0x1p120, 0x1p-30, 0x1p-56}) {
+    SCOPED_TRACE(factor);
+    const Results got = results_of(factor, 1 / factor < 1e-17 ? 1 : 1 / factor);
+    EXPECT_LE(largest_difference(got.forward.output, expected.forward.output), 8 * of_scores);
+    EXPECT_LE(largest_difference(got.forward.statistic, expected.forward.statistic),
+              of_scores + 8 * u);
+    const double budget = kLoud * 11 * 10 * of_scores / shortest;
+    EXPECT_LE(largest_difference(got.gradients.d_query, expected.gradients.d_query), budget);
+    EXPECT_LE(largest_difference(got.gradients.d_key, expected.gradients.d_key), budget);
+  }
+  // The longest rows that there are: cosines of 1 with themselves.
+  const Tensor longest = filled(DType::f32, {1, 300}, 3.4e38);
+  const AttentionResult one =
+      scaled_dot_product_attention(longest, longest, filled(DType::f32, {1, 1}, 1), options);
+  // Sums of 300 equal numbers, each rounded.
+  EXPECT_NEAR(get(one.statistic, Dims{0}), kScale, kScale * 300 * u);
+}
+
+// Rows that are not finite show; those that are shorter than epsilon are divided by it.
+TEST(Cosine, of_rows_that_are_not_divided_by_their_lengths) {
+  const Tensor value = filled(DType::f32, {1, 1}, 1), key = filled(DType::f32, {1, 4}, 1);
+  AttentionOptions options;
+  options.scale = kScale, options.cosine = Cosine{1e-3};
+  const auto lse_of = [&](double x) {
+    const Tensor query = filled(DType::f32, {1, 4}, x);
+    return get(scaled_dot_product_attention(query, key, value, options).statistic, Dims{0});
+  };
+  EXPECT_TRUE(std::isnan(lse_of(HUGE_VAL)));
+  EXPECT_TRUE(std::isnan(lse_of(std::nan(""))));
+  EXPECT_EQ(lse_of(0), 0);
+  // Divided by epsilon, not by the length, whatever its square is.
+  for (const float x : {1e-5f, 1e-12f, 1e-25f, 1e-37f}) {
+    const double expected = kScale * 2 * double{x} / 1e-3;
+    EXPECT_NEAR(lse_of(double{x}), expected, 1e-6 * expected);
+  }
+}
+
 // A query that sees no key has no gradient, be its numbers NaN.
 TEST(Cosine, gives_unseen_rows_a_gradient_of_zero) {
   Random random(4);

@@ -23,8 +23,11 @@ struct CopyOfScore {
 
   static constexpr bool kUsesBefore = S::kUsesBefore, kUsesAfter = S::kUsesAfter;
   const rapt::Declaration& declaration() const noexcept { return S::kDeclaration; }
-  void check() const {
-    if constexpr (requires { score.check(); }) score.check();
+  void check(rapt::Shape leading) const {
+    if constexpr (requires { score.check(leading); })
+      score.check(leading);
+    else if constexpr (requires { score.check(); })
+      score.check();
   }
   template <class E>
   void apply(rapt::Tile<E>& t) const noexcept {

@@ -91,7 +91,7 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows) {
         EXPECT_TRUE(same_results(got, expected));
         EXPECT_TRUE(same_bits(got.received, expected.received));
         // Keys that come rotated.
-        options.rotary.rotate_key = false;
+        options.rotary.rotate_key = false, options.rotary.key = {};
         EXPECT_TRUE(same_results(scaled_dot_product_attention(query, key_after, in.value, options),
                                  expected));
       }
@@ -353,7 +353,22 @@ TEST(FusedRotary, refuses_what_has_no_meaning) {
   FusedRotary fused;
   const Tensor eight = integers({8}, [](auto i) { return i[0]; });
   fused.query.values = eight;
-  refused(ErrorCode::argument, {"positions without an embedding"}, fused);
+  refused(ErrorCode::argument, {"positions", "without an embedding"}, fused);
+  fused.query = {}, fused.key.start = 512;
+  refused(ErrorCode::argument, {"positions", "without an embedding"}, fused);
+  fused.key.start = 0, fused.query.step = 2;
+  refused(ErrorCode::argument, {"positions", "without an embedding"}, fused);
+  fused.query.step = 1, fused.rotate_key = false;
+  refused(ErrorCode::argument, {"rotated keys without an embedding"}, fused);
+  // Positions of keys that do not turn.
+  fused.embedding = &rotary, fused.key.step = 2;
+  refused(ErrorCode::argument, {"rotary of keys", "keys that come rotated"}, fused);
+  fused.key.step = 1, fused.key.start = -1;
+  refused(ErrorCode::argument, {"rotary of keys", "keys that come rotated"}, fused);
+  fused.key.start = 0, fused.key.values = eight;
+  refused(ErrorCode::argument, {"rotary of keys", "keys that come rotated"}, fused);
+  fused = {};
+  fused.query.values = eight;
   fused.embedding = &rotary, fused.key.values = eight;
   refused(ErrorCode::shape, {"rotary of keys", "[8]", "[..., 9]"}, fused);
   rotary.dims = 5;

@@ -268,6 +268,28 @@ TEST(Rotary, turns_by_positions_on_several_axes) {
   }
 }
 
+// Positions of a tensor may be any: a row turns as it does alone, also where the next position
+// would be beyond all integers.
+TEST(Rotary, takes_positions_up_to_the_ends_of_int64) {
+  Random random(11);
+  constexpr int64_t kMost = INT64_MAX, kLeast = INT64_MIN;
+  const std::vector<int64_t> at = {kMost - 10, kMost,  kMost - 1, kLeast,     kLeast + 63,
+                                   kLeast + 1, kLeast, kMost,     kMost - 63, 0};
+  const auto count = static_cast<int64_t>(at.size());
+  const Tensor rows = random_normal(random, DType::f64, {count, 8});
+  Tensor all(DType::i64, {count});
+  std::ranges::copy(at, all.values<int64_t>().begin());
+  RotaryPositions positions;
+  positions.values = all;
+  const Tensor got = rotary_embedding(rows, {}, positions);
+  for (int64_t i = 0; i < count; ++i) {
+    positions.values = all.view().slice(0, i, i + 1);
+    EXPECT_TRUE(same_bits(got.view().slice(0, i, i + 1),
+                          rotary_embedding(rows.view().slice(0, i, i + 1), {}, positions)))
+        << i;
+  }
+}
+
 // As ONNX RotaryEmbedding takes them: [positions, pairs] with position_ids, else [batch, n, pairs].
 TEST(Rotary, takes_caches) {
   Random random(10);
@@ -373,6 +395,8 @@ TEST(Rotary, refuses_what_has_no_meaning) {
   rotary.sin_cache = cache;
   EXPECT_NO_THROW(rotary_embedding(rows, rotary, positions));
   refused(ErrorCode::argument, {"position 7"}, rotary);
+  rotary.sections[0] = 6;
+  refused(ErrorCode::unsupported, {"caches of several axes"}, rotary, positions);
 
   Tensor output = filled(DType::f32, {3, 8, 6}, 0);
   expect_error(ErrorCode::shape, {"output [3, 8, 6]", "[2, 3, 8, 6]"},

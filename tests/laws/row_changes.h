@@ -15,9 +15,10 @@ inline void change_rows(const check::Descriptor& problem, rapt::AttentionOptions
     return rotary;
   }();
   const uint64_t drawn = problem.seed % 6;
-  if (drawn > 0 && drawn < 5 && problem.head_dim % 2 == 0)
+  if (drawn > 0 && drawn < 5 && problem.head_dim % 2 == 0) {
     options.rotary.embedding = drawn < 3 ? &halves : &some;
-  options.rotary.query.start = 3;
+    options.rotary.query.start = 3;
+  }
   if (drawn % 2 == 1) options.cosine.emplace();
 }
 

@@ -149,6 +149,12 @@ TEST(Scores, BadInput) {
   rapt::Alibi both(slopes);
   both.heads = 3;
   refused(both, ErrorCode::argument, "slopes and a number of heads");
+  rapt::Alibi too_few_heads;  // of three
+  too_few_heads.heads = 2;
+  refused(too_few_heads, ErrorCode::argument, "slopes for 2 heads, of which there are 3");
+  too_few_heads.heads = 4;
+  options.scores = {too_few_heads};
+  EXPECT_NO_THROW(scaled_dot_product_attention(t, t, t, options));
   rapt::LogN one;
   one.length = 1;
   refused(one, ErrorCode::argument, "length is 1");

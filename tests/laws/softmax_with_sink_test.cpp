@@ -70,7 +70,7 @@ Results results_of(const Inputs& in, const rapt::NormalizerRef& normalizer,
   inputs.d_statistic = in.d_lse;
   rapt::BackwardRequest request;
   request.bias = bias.defined();
-  request.normalizer_parameters = !bias.defined();
+  request.normalizer_parameters = normalizer.declaration == &SoftmaxWithSink::kDeclaration;
   r.gradients =
       scaled_dot_product_attention_backward(in.query, in.key, in.value, options, inputs, request);
   return r;
@@ -149,6 +149,39 @@ TEST(SoftmaxWithSink, ItsEnds) {
   };
   EXPECT_TRUE(same_bits(output_by(at_zero), output_by(plus_one)));
   expect_near("far", output_by(far_away), output_by(rapt::kSoftmax));
+}
+
+// A sink of -inf is none: softmax, bit for bit within a block of keys (softmax_with_sink keeps its
+// maxima otherwise), and a gradient of 0, also beside a query without keys, whose lse is -inf, too.
+TEST(SoftmaxWithSink, OfMinusInfinityIsNone) {
+  Random random(base_seed());
+  const Tensor none = filled(DType::f64, {kHeads}, -HUGE_VAL);
+  const SoftmaxWithSink without_sink(none);
+  for (const int64_t k_len : {1, 5, 300}) {
+    SCOPED_TRACE(k_len);
+    const Inputs in(random, 7, k_len);
+    const Results got = results_of(in, without_sink), expected = results_of(in, rapt::kSoftmax);
+    const auto expect_same = [&](const char* name, const Tensor& a, const Tensor& b) {
+      if (k_len < 10)
+        EXPECT_TRUE(same_bits(a, b)) << name;
+      else
+        expect_near(name, a, b);
+    };
+    expect_same("output", got.forward.output, expected.forward.output);
+    expect_same("weights", got.forward.weights, expected.forward.weights);
+    expect_same("d_query", got.gradients.d_query, expected.gradients.d_query);
+    expect_same("d_key", got.gradients.d_key, expected.gradients.d_key);
+    expect_same("d_value", got.gradients.d_value, expected.gradients.d_value);
+    for_each_index(got.forward.statistic.dims(), [&](auto at) {
+      const double lse = get(got.forward.statistic, at);
+      const double wanted = get(expected.forward.statistic, at);
+      if (std::isinf(wanted))
+        EXPECT_EQ(lse, wanted);
+      else
+        EXPECT_NEAR(lse, wanted, 1e-13);
+    });
+    for (const double d : values_of(got.gradients.d_normalizer_parameters)) EXPECT_EQ(d, 0);
+  }
 }
 
 TEST(SoftmaxWithSink, BadInput) {

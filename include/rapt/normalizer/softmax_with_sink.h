@@ -17,7 +17,7 @@
 //   d_sink = - sum_i p_i delta_i,    p_i = e^(sink - lse_i) the sink's weight
 //
 // over the queries of all heads that share it, delta as in rapt/backward.h (which holds the
-// gradient of the lse, too).
+// gradient of the lse, too). A sink of -inf is none: softmax, and a gradient of 0.
 //
 // Source: OpenAI 2025, gpt-oss model card, arXiv:2508.10925, section 2.2; Xiao et al. 2023,
 // arXiv:2309.17453, section 3.3 (why).
@@ -52,6 +52,9 @@ struct SoftmaxWithSink : OnlineSoftmax {
   void backward_rows(Tile<typename V::Element>& t, const typename V::Element* statistic,
                      const typename V::Element* delta, typename V::Element* sums) const noexcept {
     const V sink = V::set(number_of_head(sinks, *t.head)), log2_e = V::set(kLog2E);
+    // Nobody attends to it; beside the lse of a query without keys the formula would have
+    // -inf - (-inf).
+    if (any(equal(sink, V::set(-__builtin_inf())))) return;
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
       const V weight = exp2(mul(sub(sink, V::load(statistic + x)), log2_e));
       store(sums + x, sub(V::load(sums + x), mul(weight, V::load(delta + x))));

@@ -8,9 +8,9 @@
 // Both are the same under a causal mask. The slopes m, one per head:
 //
 //   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned; absent: those of the paper
-//           for `heads` heads, or those of the last leading dimension if that is 0; m_h = 2^(-8 (h
-//           + 1) / heads) for a power of two, else those of the next lower power, then every second
-//           one of the next higher
+//           for `heads` heads, of which a call may have the first ones, or, if that is 0, for as
+//           many as its last leading dimension has; m_h = 2^(-8 (h + 1) / heads) for a power of
+//           two, else those of the next lower power, then every second one of the next higher
 //
 // Source: Press, Smith & Lewis 2021, arXiv:2108.12409, section 3 and its code (other numbers of
 // heads).
@@ -34,14 +34,14 @@ inline constexpr const char* kAlibiDistanceNames[] = {"absolute", "signed"};
 
 struct Alibi {
   TensorView slopes;  // absent: the paper's
-  int64_t heads = 0;  // of the paper's slopes; 0: as many as there are
+  int64_t heads = 0;  // of the paper's slopes, no less than there are; 0: as many
   AlibiDistance distance = AlibiDistance::absolute;
   Anchor anchor = Anchor::top_left;
 
   static const Declaration kDeclaration;
   static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
-  void check() const;
+  void check(Shape leading) const;
 
   Alibi() = default;
   explicit Alibi(const TensorView& given) : slopes(given) {}

@@ -21,11 +21,11 @@
 //                                    E* sums) const noexcept;
 //   static constexpr bool kUsesBefore, kUsesAfter;    true where they are missing
 //
-// and, as there, check(), tangent() and backward_tangent(). Without backward() a call that asks for
-// gradients is refused by name, without the last two one for tangents. Hooks need not be templates:
-// with those for Tile<float> alone, f64 is refused. They are const, because several threads call
-// those of one object at once, and what one throws ends the program. Lanes from
-// tile.query_positions.count on have no query: nobody reads what is made of them, but their
+// and, as there, check() of either form, tangent() and backward_tangent(). Without backward() a
+// call that asks for gradients is refused by name, without the last two one for tangents. Hooks
+// need not be templates: with those for Tile<float> alone, f64 is refused. They are const, because
+// several threads call those of one object at once, and what one throws ends the program. Lanes
+// from tile.query_positions.count on have no query: nobody reads what is made of them, but their
 // positions lie behind the end of whatever you have per query.
 //
 // Source: score_mod of FlexAttention (Dong et al. 2024, arXiv:2412.05496), with its derivative.

@@ -11,7 +11,8 @@
 //
 // and, if its parameters must fit each other in a way that their declaration does not say,
 //
-//   void check() const;       throws Error; called once per call, after tensors were looked at
+//   void check() const;       throws Error; called once per call, after tensors were looked at; or
+//   void check(Shape leading) const;    the same, of the leading dimensions of the output
 //
 // and, for gradients,
 //
