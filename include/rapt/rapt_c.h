@@ -198,12 +198,10 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   // key from a query, within the products (relative.h). Not beside rotary or cosine. NULL: none
   const rapt_variant* relative;
   rapt_bias_order bias_order;       // RAPT_BIAS_AFTER_SCORES
-  int32_t reserved_end;             // 0
-  int64_t rotary_query_step;        // from one counted position to the next; 0: 1
-  int64_t rotary_key_step;          // the same of keys
   int32_t rotary_keys_are_rotated;  // not 0: keys come turned, as a cache keeps them, and have
                                     // neither positions nor a start nor a step here
-  int32_t reserved_rotary;          // 0
+  int64_t rotary_query_step;        // from one counted position to the next; 0: 1
+  int64_t rotary_key_step;          // the same of keys
 } rapt_options;
 
 // Where results go. Outputs must not overlap an input, each other or themselves. All but output and

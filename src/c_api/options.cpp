@@ -135,8 +135,6 @@ Options::Options(const rapt_options* given, Lists lists) {
   if (!given) return;
   const Known<rapt_options> o(given);
   check_reserved("rapt_options", o->reserved);
-  check_reserved("rapt_options", o->reserved_end);
-  check_reserved("rapt_options", o->reserved_rotary);
   if (o->scale) options_.scale = *o->scale;
 
   if (o->mask_count > 0 && !o->masks) bad_argument("options have masks but a null pointer to them");

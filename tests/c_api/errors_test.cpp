@@ -178,8 +178,6 @@ TEST(CApi, EveryStatus) {
        }},
       {RAPT_ERROR_ARGUMENT, "precision is 2", [](Call& c) { c.options.precision = 2; }},
       {RAPT_ERROR_ARGUMENT, "bias_order is 2", [](Call& c) { c.options.bias_order = 2; }},
-      {RAPT_ERROR_ARGUMENT, "reserved", [](Call& c) { c.options.reserved_end = 1; }},
-      {RAPT_ERROR_ARGUMENT, "reserved", [](Call& c) { c.options.reserved_rotary = 1; }},
       {RAPT_ERROR_ARGUMENT, "dropout.probability is 1", [](Call& c) { c.options.dropout = 1; }},
       {RAPT_ERROR_ARGUMENT, "top_k is 7", [](Call& c) { c.options.top_k = 7; }},
       {RAPT_ERROR_ARGUMENT, "top_keys", [](Call& c) { c.options.top_k = 2; }},

@@ -104,11 +104,8 @@ TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
   Call c;
   c.options.rotary_keys_are_rotated = 1;  // refused where they are seen
   c.options.rotary_query_step = c.options.rotary_key_step = 2;
-  c.options.reserved_rotary = 1;
-  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "reserved"));
-  c.options.reserved_rotary = 0;
   EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "without an embedding"));
-  c.options.size = SIZE_UP_TO(rapt_options, reserved_end);
+  c.options.size = SIZE_UP_TO(rapt_options, relative);
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
