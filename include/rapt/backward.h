@@ -46,8 +46,11 @@ namespace rapt {
 // How the pairs are walked over. Both give the same bits.
 enum class BackwardPasses : uint8_t {
   one,  // five products per pair; q_len (2 head_dim + value_dim) numbers of workspace per head at
-        // work: one head of each thread, or one at which all work; narrower gradients of keys and
-        // values than f32 add k_len (head_dim + value_dim)
+        // work: one head of each thread, or one at which all work. With rotary or cosine it is
+        // q_len (3 head_dim + value_dim), with biases of options.relative about q_len (5 head_dim
+        // + value_dim). Narrower gradients of keys and values than f32 add k_len (head_dim +
+        // value_dim); those of a table of options.relative about min(parts distances, q_len +
+        // k_len) dims, where min(q_len, k_len) / 512 are the parts, 1 to 32
   two,  // seven products (1.4 times the work): no workspace that grows with the lengths, but one
         // number per query
 };
@@ -56,7 +59,8 @@ enum class BackwardPasses : uint8_t {
 struct BackwardRequest {
   bool query = true, key = true, value = true;
   bool bias = false;                // only with options.bias
-  bool scale = false;               // also where the scale is the default one
+  bool scale = false;               // also where the scale is the default one; beside query_rows
+                                    // of options.relative only in one pass
   bool score_parameters = false;    // of options.scores: softcap's cap, slopes of all heads
   std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
   BackwardPasses passes = BackwardPasses::one;
@@ -116,10 +120,13 @@ struct Gradients {
 // inputs.d_weights.
 //
 // Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output, lse or
-// d_output, for d_weights without options.weights, for a gradient of a bias or of score parameters
-// that the call does not have; Error(shape, dtype) for a state or gradients of another problem;
-// Error(overlap) for gradients that overlap what is read; Error(unsupported) for a normaliser
-// without a backward pass and for d_weights of returned scores.
+// d_output, for d_weights without options.weights, for a gradient of a bias, of score parameters,
+// of normaliser parameters or of relative positions that the call does not have; Error(shape,
+// dtype) for a state or gradients of another problem; Error(overlap) for gradients that overlap
+// what is read; Error(unsupported) for a normaliser or score without a backward pass, for
+// parameters of a normaliser that have no gradients, for d_weights of returned scores, for d_query
+// or d_key of rows that heads share where rotary embedding turns them by different positions, and
+// in two passes for request.relative and, beside query_rows, request.scale.
 Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
                                                 const TensorView& value,
                                                 const AttentionOptions& options,

@@ -223,7 +223,9 @@ typedef struct rapt_results {
 // How the backward pass walks over the pairs. Both give the same bits.
 typedef int32_t rapt_backward_passes;
 enum {
-  RAPT_BACKWARD_ONE_PASS = 0,   // scratch of about 3 q_len head_dim numbers per head in flight
+  // Scratch of about 3 q_len head_dim numbers per head in flight; 4 with rotary or cosine, 6 with
+  // biases of relative positions; gradients of their tables take more (backward.h).
+  RAPT_BACKWARD_ONE_PASS = 0,
   RAPT_BACKWARD_TWO_PASSES = 1  // 1.4 times the work; scratch of one number per query
 };
 
@@ -248,7 +250,8 @@ typedef struct rapt_gradients {
   const rapt_tensor* d_key;    // the shape of key, the dtype of d_query
   const rapt_tensor* d_value;  // the shape of value, the dtype of d_query
   const rapt_tensor* d_bias;   // the shape of the bias; f32, or f64 for f64
-  const rapt_tensor* d_scale;  // [] f64, also where the scale is the default one
+  const rapt_tensor* d_scale;  // [] f64, also where the scale is the default one; beside
+                                // query_rows of the options' relative in one pass only
   // [parameters] f64: of the options' scores, in their order; of each the real parameters and every
   // element of tensors with numbers per head, row-major (backward.h)
   const rapt_tensor* d_score_parameters;

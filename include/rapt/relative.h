@@ -38,7 +38,10 @@ inline constexpr int64_t kMiddleRow = -1;  // distances / 2, rounded down
 
 // Tables have query's dtype and as many distances each; their leading dimensions broadcast from the
 // right to those of the output: [heads, distances, dims], [distances, dims]. Calls throw Error
-// (dtype, shape, argument) for others; Error(unsupported) beside rotary or cosine, for tangents.
+// (dtype, shape, argument) for others; Error(argument) for null or misaligned data, for numbers
+// outside their range, and for center, exact, max_distance or anchor without a table; Error
+// (overflow) where a view's farthest element has no address; Error(unsupported) beside rotary or
+// cosine, for tangents.
 struct RelativePositions {
   TensorView key_rows = {};       // [..., distances, head_dim]
   TensorView query_rows = {};     // [..., distances, head_dim]

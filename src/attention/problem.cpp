@@ -403,7 +403,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::argument,
          "packed.key_starts without packed.query_starts; expected both, or query_starts");
   take_row_change(options, p);
-  if (options.relative.any()) take_relative(options, p);
+  take_relative(options, p);
   return p;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace rapt {
 namespace {
@@ -77,6 +78,19 @@ void check_scale(const RelativePositions& r) {
                                   "; expected exact of at least 2 and max_distance above 3 exact");
 }
 
+// Without tables nothing asks for a pair's row, and what says which one it is would be ignored.
+void check_no_rows_named(const RelativePositions& r) {
+  const std::pair<const char*, bool> named[] = {{"center", r.center != kMiddleRow},
+                                                {"exact", r.exact != 0},
+                                                {"max_distance", r.max_distance != 0},
+                                                {"anchor", r.anchor != Anchor::top_left}};
+  for (const auto& [name, given] : named)
+    if (given)
+      fail(ErrorCode::argument, std::string(name) +
+                                    " without a table whose rows it would choose; expected "
+                                    "key_rows, query_rows or value_rows beside it");
+}
+
 }  // namespace
 
 const Declaration RelativePositions::kDeclaration = {
@@ -109,6 +123,7 @@ bool take_relative_operand(const TensorView& view, int own_rank, const Problem& 
 
 void take_relative(const AttentionOptions& options, Problem& p) {
   const RelativePositions& given = options.relative;
+  if (!given.any()) return check_no_rows_named(given);
   Relative& r = p.relative;
   check_parameters(RelativePositions::kDeclaration, &given);
   if (p.rows.any())
@@ -133,6 +148,7 @@ void take_relative(const AttentionOptions& options, Problem& p) {
   table("value_rows", given.value_rows, p.value_dim, r.value, r.value_rows);
   if (given.position_bias.defined() && !r.key)
     fail(ErrorCode::argument, "position_bias without key_rows, which it would meet");
+  if (!r.tables()) check_no_rows_named(given);
   if (r.tables() && given.center >= r.distances)
     fail(ErrorCode::argument, "center " + std::to_string(given.center) + " of tables with " +
                                   std::to_string(r.distances) + " rows; expected 0 to " +

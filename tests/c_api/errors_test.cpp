@@ -275,6 +275,17 @@ TEST(CApi, ATensorOfAMaskWithoutDataIsRefused) {
   EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "null data pointer"));
 }
 
+TEST(CApi, ARowOfDistanceWithoutATableIsRefused) {
+  Call c;
+  const int64_t shape[] = {8};
+  const rapt_tensor bias = Call::tensor(c.query_data, shape, 1, 1);
+  const rapt_named_tensor named[] = {{"b", &bias}};
+  c.score = {sizeof c.score, "relative(content_bias=b, center=3)", 1, named};
+  c.options.relative = &c.score;
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "center without a table"));
+  EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "center without a table"));
+}
+
 TEST(CApi, Cancelled) {
   Call c;
   rapt_cancel_token* token = rapt_cancel_token_create();

@@ -141,6 +141,7 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:relative=keys(3,log=1..9)", 28, "expected distances that have a row each from 2"},
       {"q4k5d6:relative=keys(3,log=4..5)", 31, "expected the distance of the last row from 13"},
       {"q4k5d6:relative=values+position(3)", 17, "expected keys beside position"},
+      {"q4k5d6:relative=content(5,center=2)", 24, "expected ':'"},  // it has no rows
       {"h2q4k5d6:relative=keys[3](3)", 23, "expected the last leading dimensions of [2]"},
       {"q4k5d6:backward=two:relative=content", 17, "expected one pass beside relative"},
       {"q4k5d6:norm=hardmax", 13,

@@ -144,6 +144,31 @@ TEST(BadRelative, Numbers) {
                  [](Call& c) { c.options.relative.key_rows = {}; });
 }
 
+// What says which row a pair meets would be ignored where there are no rows.
+TEST(BadRelative, NumbersWithoutTables) {
+  const struct {
+    const char* name;
+    std::function<void(RelativePositions&)> set;
+  } numbers[] = {{"center", [](RelativePositions& r) { r.center = 0; }},
+                 {"exact", [](RelativePositions& r) { r.exact = 4, r.max_distance = 32; }},
+                 {"max_distance", [](RelativePositions& r) { r.max_distance = 32; }},
+                 {"anchor", [](RelativePositions& r) { r.anchor = rapt::Anchor::bottom_right; }}};
+  for (const auto& [name, set] : numbers) {
+    SCOPED_TRACE(name);
+    const auto& given = set;
+    expect_refused("with a bias alone", ErrorCode::argument, {name, "key_rows"}, [&](Call& c) {
+      RelativePositions alone;
+      alone.content_bias = c.content;
+      given(alone);
+      c.options.relative = alone;
+    });
+    expect_refused("alone", ErrorCode::argument, {name, "key_rows"}, [&](Call& c) {
+      c.options.relative = {};
+      given(c.options.relative);
+    });
+  }
+}
+
 TEST(BadRelative, BesideWhatChangesRows) {
   const rapt::Rotary rotary;
   expect_refused("rotary", ErrorCode::unsupported, {"rotary"},
