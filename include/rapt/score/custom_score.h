@@ -8,8 +8,8 @@
 //       [](auto, const auto&) { return 1.0; });                                  // ds'/ds
 //   options.scores = {softcap, graph};
 //
-// A score of -inf gives the weight 0, but hides nothing: what stands there is read and shows if it
-// is NaN, and a row of only -inf is NaN. To exclude, use a mask (rapt/mask/mask.h).
+// A score of -inf gives the weight 0, but hides nothing: the value is read and shows if it is NaN,
+// and a row of only -inf is NaN. To exclude, use a mask (rapt/mask/mask.h).
 //
 // What has parameters, with ranges, gradients, numbers per head, is a struct as those of score.h,
 // with the element type E in place of the vector type V, for a tile at a time:
