@@ -10,7 +10,8 @@ namespace rapt {
 // What the one number per row means. The normaliser declares it.
 enum class Statistic : uint8_t {
   none,       // rows need none (sigmoid, relu): 0
-  lse,        // natural logarithm of the sum of e^score over the keys; -inf for a row without keys
+  lse,        // natural logarithm of the sum over the keys that weights are divided by (softmax: of
+              // e^score); -inf for a row without keys
   threshold,  // tau of sparsemax and entmax
 };
 

@@ -119,7 +119,7 @@ TEST(MakeMask, RefusesValuesThatDoNotFit) {
 
 TEST(Catalogue, EveryVariantDeclaresItself) {
   ASSERT_GE(rapt::mask_declarations().size(), 10u);
-  ASSERT_EQ(rapt::normalizer_declarations().size(), 9u);
+  ASSERT_GE(rapt::normalizer_declarations().size(), 9u);
   EXPECT_STREQ(rapt::normalizer_declarations()[0]->name, "softmax");
   for (const rapt::Declaration* declaration : rapt::mask_declarations()) {
     EXPECT_GT(std::string(declaration->doc).size(), 10u) << declaration->name;

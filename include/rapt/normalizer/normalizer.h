@@ -19,7 +19,8 @@
 // and these hooks, const, noexcept, templates over the vector type V:
 //
 //   begin<V>(tile)      before the first block of keys: initialise tile.state
-//   apply<V>(tile)      scores -> weights up to a factor per query; sets tile.factor, tile.rescale
+//   apply<V>(tile)      scores -> weights up to a factor per query; sets tile.factor, tile.rescale,
+//                       or leaves both as they are, rescale being false
 //   finish<V>(tile, result)   after the last block, per query: what the output is multiplied by,
 //                       and the statistic, also for a query that has seen no key
 //   weights<V>(tile)    scores -> final weights, after finish(); for returned weights
