@@ -39,7 +39,7 @@ class RelativeParser {
 
   Dims leading() {
     const size_t begin = in_.position();
-    const Dims dims = in_.list(kMaxLeading, kMaxLength, "leading dimensions");
+    Dims dims = in_.list(kMaxLeading, kMaxLength, "leading dimensions");
     const Dims& full = problem_.leading;
     bool fits = dims.size() <= full.size();
     for (size_t d = 0; fits && d < dims.size(); ++d)

@@ -251,7 +251,7 @@ typedef struct rapt_gradients {
   const rapt_tensor* d_value;  // the shape of value, the dtype of d_query
   const rapt_tensor* d_bias;   // the shape of the bias; f32, or f64 for f64
   const rapt_tensor* d_scale;  // [] f64, also where the scale is the default one; beside
-                                // query_rows of the options' relative in one pass only
+                               // query_rows of the options' relative in one pass only
   // [parameters] f64: of the options' scores, in their order; of each the real parameters and every
   // element of tensors with numbers per head, row-major (backward.h)
   const rapt_tensor* d_score_parameters;

@@ -104,7 +104,7 @@ TYPED_TEST(VectorTest, ConditionsAndSelections) {
   for (int trial = 0; trial < 5000; ++trial) {
     E a[kMostLanes], b[kMostLanes], yes[kMostLanes], no[kMostLanes], y[kMostLanes];
     // Later trials take few values, so that a condition holds in no lane now and then.
-    const uint32_t choices = trial < 2500 ? std::size(kValues) : 3;
+    const uint32_t choices = trial < 2500 ? uint32_t{std::size(kValues)} : 3;
     uint64_t equal = 0, above = 0;
     for (int64_t i = 0; i < w.lanes; ++i) {
       a[i] = kValues[random() % choices], b[i] = kValues[random() % choices];

@@ -38,7 +38,7 @@ struct Entmax : RowThreshold<Entmax> {
   template <class V, class Visit>
   void power(const Head& head, const Visit& visit) const noexcept {
     const double q = 1 / (alpha_of<V>(head) - 1);
-    const int whole = static_cast<int>(q + 0.5);
+    const int whole = static_cast<int>(__builtin_floor(q + 0.5));
     const bool is_whole = q - whole < kRounding && whole - q < kRounding;
     if (!is_whole || whole > kWholePowers)
       visit(PowerWeights<V>{q});
