@@ -54,7 +54,7 @@ inline constexpr std::string_view kCapture[] = {
 inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", "row",
                                              "column", "with -inf", "f32"};
 inline constexpr std::string_view kScore[] = {"none",  "softcap", "head_scale", "log_n",
-                                              "alibi", "t5_bias", "two"};
+                                              "alibi", "t5_bias", "kerple_log", "two"};
 inline constexpr std::string_view kBiasOrder[] = {"after", "before"};
 inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // behind "none", before "two"
 inline constexpr std::string_view kNormalizer[] = {

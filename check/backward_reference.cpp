@@ -251,8 +251,7 @@ class Sums {
       if (p_.bias.defined())
         sums_.bias[bias_(i, j)] += p_.bias_first ? row.d_products[x] : row.d_scores[x];
       sums_.scale += dz * row.dots[x];
-      const size_t scores = p_.scores.size();
-      for (size_t at = x * scores; at < (x + 1) * scores; ++at)
+      for (size_t at = row.first_number_of(x); at < row.first_number_of(x + 1); ++at)
         if (row.number_at[at] >= 0)
           sums_.numbers[size_t(row.number_at[at])] += row.d_scores[x] * row.number_slopes[at].value;
     }

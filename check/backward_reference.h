@@ -91,9 +91,11 @@ struct GradientRow {
   std::vector<Real> d_scores;               // dS
   std::vector<Real> d_products;             // dZ
   std::vector<Moving<Real>> slopes;         // f'(z), with its error
-  std::vector<Moving<Real>> number_slopes;  // [keys][scores] df/dnumber, likewise
-  std::vector<int64_t> number_at;           // [keys][scores] of which number of all; -1: none
+  std::vector<Moving<Real>> number_slopes;  // [keys, per pair] df/dnumber, likewise
+  std::vector<int64_t> number_at;           // [keys, per pair] of which number of all; -1: none
   Real delta = 0, d_statistic = 0;
+  // Where the numbers of pair x begin there.
+  size_t first_number_of(size_t x) const { return x * (number_at.size() / keys.size()); }
   int64_t row_of(size_t x) const { return rows.empty() ? 0 : rows[x]; }
   // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
   std::vector<PairProduct<Real>> products;  // of query . key

@@ -43,6 +43,7 @@
 //              | "log_n" [ "(" "position", N ")" ]            N: the length of training
 //              | "alibi" [ "(" "signed", anchor, dims ")" ]   arguments in any order
 //              | "t5_bias(" N "," N [ "," "past", anchor, dims ] ")"     buckets, max_distance
+//              | "kerple_log" [ "(" anchor, dims ")" ]
 //                                              dims: of a number per head; default: the heads
 //   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
 //                                              of rows per distance, the first three, and biases:

@@ -78,8 +78,7 @@ class GradientFloors {
       scale_linear += dz_error * number(row.dots[x]) +
                       dz * (dot_ * number(product.terms) + kEpsilon * number(product.added));
       scale += square(dz_rounding * number(row.dots[x]));
-      const size_t scores = p_.scores.size();
-      for (size_t s = x * scores; s < (x + 1) * scores; ++s) {
+      for (size_t s = row.first_number_of(x); s < row.first_number_of(x + 1); ++s) {
         if (row.number_at[s] < 0) continue;
         const double error = kEpsilon * row.number_slopes[s].value_error;
         numbers_linear[static_cast<size_t>(row.number_at[s])] +=

@@ -373,6 +373,8 @@ class GridProblem {
     } else if (name == "alibi") {
       spec.kind = ScoreSpec::alibi;
       spec.is_signed = random_.chance(0.3);
+    } else if (name == "kerple_log") {
+      spec.kind = ScoreSpec::kerple_log;
     } else {
       spec.kind = ScoreSpec::t5_bias;
       spec.past = random_.chance(0.5);

@@ -31,6 +31,10 @@ rapt::MadeScore made(const ScoreSpec& spec) {
                                   "," + (spec.past ? "past" : "both") + "," +
                                   anchor_name(spec.anchor) + ")",
                               given);
+    case ScoreSpec::kerple_log:
+      return rapt::make_score(
+          std::string("kerple_log(amplitudes=first,rates=second,") + anchor_name(spec.anchor) + ")",
+          [&spec](std::string_view name) { return spec.part(name == "first" ? 0 : 1); });
   }
   return {};
 }

@@ -60,9 +60,12 @@ class ScoreParser {
         in_.fail(
             "expected at least two buckets of a direction, and a distance beyond half of them");
       }
+    } else if (name == "kerple_log") {
+      spec.kind = ScoreSpec::kerple_log;
+      arguments(spec, [&] { return take_anchor(spec); });
     } else {
       in_.go_back_to(begin);
-      in_.fail("expected a score: softcap, head_scale, log_n, alibi or t5_bias");
+      in_.fail("expected a score: softcap, head_scale, log_n, alibi, t5_bias or kerple_log");
     }
     return spec;
   }

@@ -44,20 +44,30 @@ void ScoreSpec::draw(Random& random, DType dtype, std::vector<Tensor>& owner) {
       owner.push_back(random_normal(random, stored, table));
       break;
     }
+    case kerple_log: {  // [2, dims]: what multiplies the logarithm, and what the distance
+      Dims both = dims;
+      both.insert(both.begin(), 2);
+      owner.push_back(mapped(
+          random_normal(random, stored, both),
+          [](double x, std::span<const int64_t> at) { return at[0] == 1 ? std::abs(x) : x; }));
+      break;
+    }
   }
   numbers = owner.back();
 }
 
-int64_t ScoreSpec::number_at(const PairPlace& place) const {
-  if (kind == softcap) return 0;
-  if (kind == log_n) return -1;
+ScoreSpec::Which ScoreSpec::numbers_at(const PairPlace& place) const {
+  if (kind == softcap) return {0, -1};
+  if (kind == log_n) return {-1, -1};
   // Row-major, over the last of the leading dimensions; 1 where they repeat.
   int64_t at = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int64_t index = place.index[place.index.size() - dims.size() + d];
     at = at * dims[d] + (dims[d] == 1 ? 0 : index);
   }
-  return kind == t5_bias ? at * buckets + bucket(ahead(place)) : at;
+  if (kind == t5_bias) return {at * buckets + bucket(ahead(place)), -1};
+  if (kind == kerple_log) return {at, numbers.count() / 2 + at};
+  return {at, -1};
 }
 
 int64_t ScoreSpec::ahead(const PairPlace& place) const {
@@ -91,6 +101,10 @@ int64_t ScoreSpec::bucket(int64_t ahead) const {
 
 double ScoreSpec::number(int64_t at) const { return element(numbers, at); }
 
+TensorView ScoreSpec::part(int64_t nth) const {
+  return {numbers.slice(0, nth, nth + 1).data, numbers.dtype, dims, true};
+}
+
 int64_t count_of_numbers(std::span<const ScoreSpec> scores) {
   int64_t count = 0;
   for (const ScoreSpec& score : scores) count += score.numbers.count();
@@ -115,6 +129,8 @@ std::string to_string(const ScoreSpec& score, const Dims& leading) {
       return "t5_bias" + in_brackets("," + std::to_string(score.buckets) + "," +
                                      std::to_string(score.max_distance) +
                                      (score.past ? ",past" : "") + anchored + dims);
+    case ScoreSpec::kerple_log:
+      return "kerple_log" + in_brackets(anchored + dims);
   }
   return {};
 }

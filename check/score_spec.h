@@ -1,10 +1,11 @@
 #pragma once
 // A score as plain data: what happens to a scaled product, as a formula for one pair.
 //
-// A formula uses at most one number of the score's own per pair (the cap, the slope of the head),
-// from `numbers`, which are drawn from the case's seed and owned by the case. It is a template over
-// the type of its numbers (moving.h), so that derivatives, tangents and errors come from what
-// stands here. Shares no code with the library.
+// A formula uses up to kMostPerPair numbers of the score's own per pair (the cap, the slope of the
+// head), from `numbers`, which are drawn from the case's seed and owned by the case. It is a
+// template over the type of its numbers (moving.h), so that derivatives, tangents and errors come
+// from what stands here. Shares no code with the library.
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -19,12 +20,19 @@
 namespace check {
 
 struct ScoreSpec {
+  static constexpr size_t kMostPerPair = 2;
+  // What a pair uses of the numbers: which, and their values.
+  using Which = std::array<int64_t, kMostPerPair>;  // -1: none
+  template <class N>
+  using Numbers = std::array<N, kMostPerPair>;
+
   enum Kind : uint8_t {
     softcap,     // cap tanh(s / cap)
     head_scale,  // scale s, a scale per head
     log_n,       // s ln n / ln length
     alibi,       // s - slope |i - j|, a slope per head
     t5_bias,     // s + table[bucket(j - i)], a table per head
+    kerple_log,  // s - a ln(1 + b |i - j|), both per head
   };
   Kind kind = softcap;
   double cap = 0;             // softcap
@@ -34,7 +42,7 @@ struct ScoreSpec {
   int64_t buckets = 8;        // t5_bias
   int64_t max_distance = 16;  // t5_bias
   bool past = false;          // t5_bias: keys behind the query share its bucket
-  rapt::Anchor anchor = rapt::Anchor::top_left;  // alibi, t5_bias
+  rapt::Anchor anchor = rapt::Anchor::top_left;  // alibi, t5_bias, kerple_log
   Dims dims;           // of `numbers`, but for a head's own; leading dimensions
   TensorView numbers;  // f32 or f64, made by draw()
 
@@ -43,57 +51,62 @@ struct ScoreSpec {
   int64_t bucket(int64_t ahead) const;              // t5_bias
   double log_factor(const PairPlace& place) const;  // log_n: what s is multiplied by
   int64_t ahead(const PairPlace& place) const;      // j - i, as the anchor counts it
-  double distance(const PairPlace& place) const;    // alibi: what the slope is multiplied by
+  double distance(const PairPlace& place) const;    // alibi, kerple_log: |i - j| or i - j
 
   // Draws the numbers; they are appended to `owner`. `dtype`: that of the problem.
   void draw(Random& random, DType dtype, std::vector<Tensor>& owner);
 
-  // Which of its numbers the pair uses; -1: it uses none.
-  int64_t number_at(const PairPlace& place) const;
+  Which numbers_at(const PairPlace& place) const;
   double number(int64_t at) const;
+  TensorView part(int64_t nth) const;  // kerple_log: [dims] of the amplitudes, of the rates
 
-  // The score after it, the derivative by the score, and by the number.
+  // The score after it, the derivative by the score, and by number `which` of the pair's.
   template <class N>
-  N value(const N& s, const N& number, const PairPlace& place) const {
+  N value(const N& s, const Numbers<N>& own, const PairPlace& place) const {
+    using std::log;
     using std::tanh;
     switch (kind) {
       case softcap:
-        return number * tanh(s / number);
+        return own[0] * tanh(s / own[0]);
       case head_scale:
-        return number * s;
+        return own[0] * s;
       case log_n:
         return of_double<N>(log_factor(place)) * s;
       case alibi:
-        return s - number * of_double<N>(distance(place));
+        return s - own[0] * of_double<N>(distance(place));
       case t5_bias:
-        return s + number;
+        return s + own[0];
+      case kerple_log:
+        return s - own[0] * log(N(1) + own[1] * of_double<N>(distance(place)));
     }
     return s;
   }
   template <class N>
-  N slope(const N& s, const N& number, const PairPlace& place) const {
+  N slope(const N& s, const Numbers<N>& own, const PairPlace& place) const {
     using std::tanh;
     switch (kind) {
       case softcap: {
-        const N t = tanh(s / number);
+        const N t = tanh(s / own[0]);
         return N(1) - t * t;
       }
       case head_scale:
-        return number;
+        return own[0];
       case log_n:
         return of_double<N>(log_factor(place));
       case alibi:
       case t5_bias:
+      case kerple_log:
         break;
     }
     return N(1);
   }
   template <class N>
-  N by_number(const N& s, const N& number, const PairPlace& place) const {
+  N by_number(size_t which, const N& s, const Numbers<N>& own, const PairPlace& place) const {
+    using std::log;
     using std::tanh;
     switch (kind) {
       case softcap: {
-        const N part = s / number, t = tanh(part);
+        const N part = s / own[0], t = tanh(part);
         return t - part * (N(1) - t * t);
       }
       case head_scale:
@@ -104,6 +117,10 @@ struct ScoreSpec {
         return -of_double<N>(distance(place));
       case t5_bias:
         break;
+      case kerple_log: {
+        const N d = of_double<N>(distance(place)), grown = N(1) + own[1] * d;
+        return which == 0 ? -log(grown) : -(own[0] * d) / grown;
+      }
     }
     return N(1);
   }
@@ -114,8 +131,8 @@ template <class N>
 struct ScoreChain {
   N score;                         // after all of them
   N slope = N(1);                  // its derivative by the scaled product
-  std::vector<N> by_number;        // [scores] and by the number that each uses
-  std::vector<int64_t> number_at;  // [scores] which that is, of all numbers; -1: none
+  std::vector<N> by_number;        // [scores, kMostPerPair] and by the numbers that each uses
+  std::vector<int64_t> number_at;  // [scores, kMostPerPair] which of all numbers; -1: none
 };
 
 // `number(spec, at)` gives a number of a score as an N; `of(s, f)` is f(s), computed as N asks for.
@@ -124,21 +141,28 @@ ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, cons
                        const Number& number, const Of& of) {
   ScoreChain<N> chain;
   chain.score = product;
-  std::vector<N> before, own;
+  std::vector<N> before;
+  std::vector<ScoreSpec::Numbers<N>> own;
   int64_t first = 0;
   for (const ScoreSpec& spec : scores) {
-    const int64_t at = spec.number_at(place);
     before.push_back(chain.score);
-    own.push_back(at < 0 ? N(0) : number(spec, at));
-    chain.score = of(before.back(), [&](const N& s) { return spec.value(s, own.back(), place); });
-    chain.number_at.push_back(at < 0 ? -1 : first + at);
+    ScoreSpec::Numbers<N>& numbers = own.emplace_back();
+    const ScoreSpec::Which which = spec.numbers_at(place);
+    for (size_t n = 0; n < which.size(); ++n) {
+      numbers[n] = which[n] < 0 ? N(0) : number(spec, which[n]);
+      chain.number_at.push_back(which[n] < 0 ? -1 : first + which[n]);
+    }
+    chain.score = of(before.back(), [&](const N& s) { return spec.value(s, numbers, place); });
     first += spec.numbers.count();
   }
-  chain.by_number.resize(scores.size());
+  chain.by_number.resize(chain.number_at.size(), N(0));
   for (size_t s = scores.size(); s-- > 0;) {
     const ScoreSpec& spec = scores[s];
-    chain.by_number[s] =
-        of(before[s], [&](const N& x) { return spec.by_number(x, own[s], place); }) * chain.slope;
+    for (size_t n = 0; n < ScoreSpec::kMostPerPair; ++n)
+      if (const size_t at = s * ScoreSpec::kMostPerPair + n; chain.number_at[at] >= 0)
+        chain.by_number[at] =
+            of(before[s], [&](const N& x) { return spec.by_number(n, x, own[s], place); }) *
+            chain.slope;
     chain.slope =
         of(before[s], [&](const N& x) { return spec.slope(x, own[s], place); }) * chain.slope;
   }

@@ -149,7 +149,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "keep scores within +-X by X tanh(score / X), before masks and, by default, the bias");
   many("--score", a.scores, "SPEC", "Attention",
        "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
-       "t5_bias:F.npy, log_n (repeatable)");
+       "t5_bias:F.npy, kerple_log:F.npy,G.npy, log_n (repeatable)");
   text("--normalizer", a.normalizer, "NAME", "Attention",
        fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", ")).c_str());
   app.add_option("--rotary", a.rotary,

@@ -29,6 +29,7 @@
 #include "rapt/score/alibi.h"
 #include "rapt/score/custom_score.h"
 #include "rapt/score/head_scale.h"
+#include "rapt/score/kerple_log.h"
 #include "rapt/score/log_n.h"
 #include "rapt/score/softcap.h"
 #include "rapt/score/t5_bias.h"

@@ -14,6 +14,7 @@
 #include "rapt/normalizer/top_k_softmax.h"
 #include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
+#include "rapt/score/kerple_log.h"
 #include "rapt/score/log_n.h"
 #include "rapt/score/softcap.h"
 #include "rapt/score/t5_bias.h"
@@ -37,7 +38,7 @@ using Masks =
 
 // What happens to a score before it is normalised: include/rapt/score/. The scaled dot product
 // itself and the additive bias are options of attention.h.
-using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias>;
+using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias, KerpleLog>;
 
 // How a row of scores becomes weights: include/rapt/normalizer/.
 using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,

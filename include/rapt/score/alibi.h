@@ -16,6 +16,7 @@
 // heads).
 #include "rapt/anchor.h"
 #include "rapt/head_numbers.h"
+#include "rapt/score/distances.h"
 #include "rapt/score/score.h"
 
 namespace rapt {
@@ -78,49 +79,18 @@ struct Alibi {
                                                                    : head.leading[last]);
   }
 
-  // Calls visit(at, distance) for the vectors of the tile, query vectors outermost.
   template <class V, class Begin, class Visit, class End>
-  [[gnu::always_inline]] void for_each_distance(const Tile<typename V::Element>& t,
-                                                const Begin& begin, const Visit& visit,
-                                                const End& end) const noexcept {
-    using E = typename V::Element;
-    const Positions queries = t.query_positions, keys = t.key_positions;
-    const int64_t o = offset_of(anchor, *t.head) - keys.start, width = t.queries, count = t.keys;
-    const bool absolute = distance == AlibiDistance::absolute;
-    const V step = V::set(static_cast<double>(keys.step)), zero = V::set(0);
-    const V twice = add(step, step);
-    for (int64_t x = 0; x < width; x += V::kLanes) {
-      E first[V::kLanes];
-      for (int64_t lane = 0; lane < V::kLanes; ++lane)
-        first[lane] = static_cast<E>(queries[x + lane] + o);
-      // Whole numbers, which f32 holds up to 2^24.
-      V ahead = V::load(first);
-      begin();
-      const auto visit_next = [&](int64_t at, V d) {
-        visit(at, absolute ? max(d, sub(zero, d)) : d);
-      };
-      // Four keys at a time: one subtraction would wait for the other.
-      int64_t at = x, left = count;
-      for (; left >= 4; left -= 4, at += 4 * width) {
-        visit_next(at, ahead);
-        visit_next(at + width, sub(ahead, step));
-        visit_next(at + 2 * width, sub(ahead, twice));
-        visit_next(at + 3 * width, sub(ahead, add(twice, step)));
-        ahead = sub(ahead, add(twice, twice));
-      }
-      for (; left > 0; --left, at += width) {
-        visit_next(at, ahead);
-        ahead = sub(ahead, step);
-      }
-      end(x);
-    }
+  [[gnu::always_inline]] void visit_distances(const Tile<typename V::Element>& t,
+                                              const Begin& begin, const Visit& visit,
+                                              const End& end) const noexcept {
+    for_each_distance<V>(t, anchor, distance == AlibiDistance::absolute, begin, visit, end);
   }
 
   template <class V>
   void add_penalty(Tile<typename V::Element>& t, double m) const noexcept {
     typename V::Element* const scores = t.scores;
     const V minus = V::set(-m);
-    for_each_distance<V>(
+    visit_distances<V>(
         t, [] {}, [&](int64_t at, V d) { store(scores + at, fma(minus, d, V::load(scores + at))); },
         [](int64_t) {});
   }
@@ -130,7 +100,7 @@ struct Alibi {
                     typename V::Element* sums) const noexcept {
     if (!slopes.defined()) return;
     V sum = V::set(0);
-    for_each_distance<V>(
+    visit_distances<V>(
         t, [&] { sum = V::set(0); },
         [&](int64_t at, V d) { sum = fma(V::load(gradients + at), d, sum); },
         [&](int64_t x) { store(sums + x, sub(V::load(sums + x), sum)); });

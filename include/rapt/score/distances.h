@@ -1,0 +1,96 @@
+#pragma once
+// The distances of the pairs of a tile, for scores that are a formula of them: i - j of query i and
+// key j, with i counted by the anchor (anchor.h), or |i - j|; and what is a formula of them alone.
+#include "rapt/anchor.h"
+#include "rapt/tile.h"
+
+namespace rapt {
+
+// Calls visit(at, distances) for the vectors of the tile, tile.scores + at; begin() before and
+// end(x) behind those of the queries from x on.
+template <class V, class Begin, class Visit, class End>
+[[gnu::always_inline]] inline void for_each_distance(const Tile<typename V::Element>& t,
+                                                     Anchor anchor, bool absolute,
+                                                     const Begin& begin, const Visit& visit,
+                                                     const End& end) noexcept {
+  using E = typename V::Element;
+  const Positions queries = t.query_positions, keys = t.key_positions;
+  const int64_t o = offset_of(anchor, *t.head) - keys.start, width = t.queries, count = t.keys;
+  const V step = V::set(static_cast<double>(keys.step)), zero = V::set(0);
+  const V twice = add(step, step);
+  for (int64_t x = 0; x < width; x += V::kLanes) {
+    E first[V::kLanes];
+    for (int64_t lane = 0; lane < V::kLanes; ++lane)
+      first[lane] = static_cast<E>(queries[x + lane] + o);
+    // Whole numbers, which f32 holds up to 2^24.
+    V behind = V::load(first);
+    begin();
+    const auto visit_next = [&](int64_t at, V d) {
+      visit(at, absolute ? max(d, sub(zero, d)) : d);
+    };
+    // Four keys at a time: one subtraction would wait for the other.
+    int64_t at = x, left = count;
+    for (; left >= 4; left -= 4, at += 4 * width) {
+      visit_next(at, behind);
+      visit_next(at + width, sub(behind, step));
+      visit_next(at + 2 * width, sub(behind, twice));
+      visit_next(at + 3 * width, sub(behind, add(twice, step)));
+      behind = sub(behind, add(twice, twice));
+    }
+    for (; left > 0; --left, at += width) {
+      visit_next(at, behind);
+      behind = sub(behind, step);
+    }
+    end(x);
+  }
+}
+
+// What `of(distance)` gives for a vector of distances: kCount numbers of each.
+template <class V, int kCount>
+struct OfDistances {
+  V of[kCount];  // each for all lanes
+};
+
+// Calls visit(at, of(|distances|)) likewise. Pairs of a tile share their distances: where these
+// rise by 1, `of` is computed once for each of them. begin() and end(x) come once for some of the
+// keys.
+template <int kCount, class V, class Of, class Begin, class Visit, class End>
+[[gnu::always_inline]] inline void for_each_of_distance(const Tile<typename V::Element>& t,
+                                                        Anchor anchor, const Of& of,
+                                                        const Begin& begin, const Visit& visit,
+                                                        const End& end) noexcept {
+  using E = typename V::Element;
+  constexpr int64_t kKeys = 64;     // that share a table
+  constexpr int64_t kQueries = 64;  // the widest tile
+  const Positions queries = t.query_positions, keys = t.key_positions;
+  const int64_t width = t.queries;
+  if (queries.step != 1 || keys.step != 1) {
+    for_each_distance<V>(
+        t, anchor, true, begin, [&](int64_t at, V d) { visit(at, of(d)); }, end);
+    return;
+  }
+  E numbers[kCount][kKeys + kQueries + V::kLanes];  // [distances] from the last key to it on
+  const V lanes = V::set(V::kLanes), zero = V::set(0);
+  for (int64_t first = 0; first < t.keys; first += kKeys) {
+    const int64_t last = (t.keys < first + kKeys ? t.keys : first + kKeys) - 1;
+    const int64_t least = queries[0] + offset_of(anchor, *t.head) - keys[last];
+    E start[V::kLanes];
+    for (int64_t lane = 0; lane < V::kLanes; ++lane) start[lane] = static_cast<E>(least + lane);
+    V d = V::load(start);
+    for (int64_t x = 0; x < width + last - first; x += V::kLanes, d = add(d, lanes)) {
+      const OfDistances<V, kCount> made = of(max(d, sub(zero, d)));
+      for (int n = 0; n < kCount; ++n) store(numbers[n] + x, made.of[n]);
+    }
+    for (int64_t x = 0; x < width; x += V::kLanes) {
+      begin();
+      for (int64_t j = first; j <= last; ++j) {
+        OfDistances<V, kCount> here;
+        for (int n = 0; n < kCount; ++n) here.of[n] = V::load(numbers[n] + last - j + x);
+        visit(j * width + x, here);
+      }
+      end(x);
+    }
+  }
+}
+
+}  // namespace rapt
