@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gradients/gradient_problems.h"
+#include "laws/differences.h"
 #include "laws/executors.h"
 #include "laws/expect_error.h"
 #include "laws/valid_inputs.h"
@@ -48,10 +49,7 @@ TEST(RelativeGradients, are_those_of_finite_differences) {
     const auto loss = [&] {
       const AttentionResult result =
           scaled_dot_product_attention(c.query, c.key, c.value, c.options);
-      const std::vector<double> a = values_of(result.output), b = values_of(g.d_output);
-      double sum = 0;
-      for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-      return sum;
+      return loss_of(result.output, g.d_output);
     };
     AttentionResult forward = scaled_dot_product_attention(c.query, c.key, c.value, c.options);
     BackwardInputs inputs;
@@ -61,18 +59,7 @@ TEST(RelativeGradients, are_those_of_finite_differences) {
         c.query, c.key, c.value, c.options, inputs, g.request());
     for (const auto& [tensor, gradient] : moved_of(c)) {
       ASSERT_TRUE((got.*gradient).defined());
-      const auto d = (got.*gradient).values<double>();
-      size_t n = 0;
-      for (double& x : tensor->values<double>()) {
-        const double at = x;
-        x = at + kStep;
-        const double up = loss();
-        x = at - kStep;
-        const double down = loss();
-        x = at;
-        EXPECT_NEAR(d[n], (up - down) / (2 * kStep), kAllowed) << n;
-        ++n;
-      }
+      expect_differences("element", *tensor, got.*gradient, loss, kStep, kAllowed);
     }
   }
 }

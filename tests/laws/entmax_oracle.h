@@ -21,6 +21,7 @@ using Row = std::vector<double>;
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kStep = 1e-6;  // of differences: hardly a weight begins within it
 
 struct Member {  // of the family
   const char* text;

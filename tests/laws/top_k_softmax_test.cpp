@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "laws/differences.h"
 #include "laws/entmax_oracle.h"
 #include "laws/expect_error.h"
 #include "laws/sanitizers.h"
@@ -154,7 +155,6 @@ TEST(TopKSoftmax, LongSums) {
 // gradients that pairs alone give: by differences.
 TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
   Random random(base_seed());
-  constexpr double kStep = 1e-6;
   for (const int64_t k : {3, 20}) {
     Problem p(random, DType::f64, 60, 150, 3, 0.9);
     const rapt::Boolean mask(p.allowed);
@@ -182,31 +182,13 @@ TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
         scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
     const auto loss = [&] {
       const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
-      double sum = 0;
-      const auto add = [&](const Tensor& gradient, const Tensor& result) {
-        for_each_index(result.dims(), [&](auto i) {
-          if (std::isfinite(get(result, i))) sum += get(gradient, i) * get(result, i);
-        });
-      };
-      add(p.d_output, at.output), add(p.d_statistic, at.statistic), add(d_weights, at.weights);
-      return sum;
+      return loss_of(at.output, p.d_output) + loss_of(at.statistic, p.d_statistic) +
+             loss_of(at.weights, d_weights);
     };
-    const auto compare = [&](Tensor& input, const Tensor& gradient) {
-      for (int64_t n = 0; n < 6; ++n) {
-        const Dims at = {(7 * n) % input.dim(0), (5 * n) % input.dim(1)};
-        const double before = get(input, at);
-        set(input, at, before + kStep);
-        const double up = loss();
-        set(input, at, before - kStep);
-        const double down = loss();
-        set(input, at, before);
-        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 1e-4);
-      }
-    };
-    compare(p.query, g.d_query);
-    compare(p.key, g.d_key);
-    compare(p.value, g.d_value);
-    compare(bias, g.d_bias);
+    expect_differences("d_query", p.query, g.d_query, loss, kStep, 1e-4, 8);
+    expect_differences("d_key", p.key, g.d_key, loss, kStep, 1e-4, 8);
+    expect_differences("d_value", p.value, g.d_value, loss, kStep, 1e-4, 8);
+    expect_differences("d_bias", bias, g.d_bias, loss, kStep, 1e-4, 8);
   }
 }
 
