@@ -150,16 +150,17 @@ TEST(Cosine, has_the_gradients_of_finite_differences) {
     return loss_of(result.output, in.d_output);
   };
   const rapt::Gradients got = gradients_of(in, in.query, in.key, options, BackwardPasses::one);
-  for (const auto& [tensor, gradient] :
-       {std::pair<Tensor*, const Tensor*>{&in.query, &got.d_query}, {&in.key, &got.d_key}}) {
+  const auto compare = [&](Tensor& rows, const Tensor& gradient) {
     size_t n = 0;
-    check::for_each_index(tensor->dims(), [&](auto i) {
-      double& x = tensor->values<double>()[n++];
-      if (inverse_length(*tensor, i, 1e-3) > 50) return;  // as short as the step
+    check::for_each_index(rows.dims(), [&](auto i) {
+      double& x = rows.values<double>()[n++];
+      if (inverse_length(rows, i, 1e-3) > 50) return;  // as short as the step
       // step^2 of a third derivative, and the roundings of the sums over it.
-      EXPECT_NEAR(get(*gradient, i), central_difference(x, 1e-5, loss), 1e-6);
+      EXPECT_NEAR(get(gradient, i), central_difference(x, 1e-5, loss), 1e-6);
     });
-  }
+  };
+  compare(in.query, got.d_query);
+  compare(in.key, got.d_key);
 }
 
 TEST(Cosine, works_in_every_dtype) {
