@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 
-#include "laws/differences.h"
 #include "laws/entmax_oracle.h"
 #include "laws/expect_error.h"
 #include "laws/sanitizers.h"
@@ -180,15 +179,7 @@ TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
     request.bias = true;
     const rapt::Gradients g =
         scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
-    const auto loss = [&] {
-      const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
-      return loss_of(at.output, p.d_output) + loss_of(at.statistic, p.d_statistic) +
-             loss_of(at.weights, d_weights);
-    };
-    expect_differences("d_query", p.query, g.d_query, loss, kStep, 1e-4, 8);
-    expect_differences("d_key", p.key, g.d_key, loss, kStep, 1e-4, 8);
-    expect_differences("d_value", p.value, g.d_value, loss, kStep, 1e-4, 8);
-    expect_differences("d_bias", bias, g.d_bias, loss, kStep, 1e-4, 8);
+    expect_differences_with_bias(p, bias, d_weights, options, g);
   }
 }
 
