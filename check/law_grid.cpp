@@ -10,10 +10,6 @@ bool is(const AxisValue& v, size_t axis, size_t value) {
   return v.axis == axis && v.value == kAxes[axis].values[value];
 }
 
-bool built(size_t axis, size_t value) {
-  return std::ranges::none_of(kNotBuilt, [&](const AxisValue& v) { return is(v, axis, value); });
-}
-
 bool conflict(size_t axis_a, size_t value_a, size_t axis_b, size_t value_b) {
   return std::ranges::any_of(kConflicts, [&](const Conflict& c) {
     return (is(c.a, axis_a, value_a) && is(c.b, axis_b, value_b)) ||
@@ -31,7 +27,6 @@ LawGrid::LawGrid(uint64_t seed) : random_(seed) {
     values_ += axis.values.size();
   }
   pairs_.assign(values_ * values_, kImpossible);
-  counts_.assign(values_, 0);
   for (size_t a = 0; a < kAxisCount; ++a)
     for (size_t b = a + 1; b < kAxisCount; ++b)
       for (size_t x = 0; x < kAxes[a].values.size(); ++x)
@@ -104,8 +99,8 @@ GridPoint LawGrid::draw_point() {
 }
 
 void LawGrid::count(const GridPoint& point) {
-  for (size_t a = 0; a < kAxisCount; ++a) {
-    ++counts_[begin_[a] + point[a]];
+  tally_.count(point);
+  for (size_t a = 0; a < kAxisCount; ++a)
     for (size_t b = a + 1; b < kAxisCount; ++b) {
       uint8_t& state = drawn(a, point[a], b, point[b]);
       if (state == kMissing) {
@@ -113,7 +108,6 @@ void LawGrid::count(const GridPoint& point) {
         --pairs_missing_;
       }
     }
-  }
 }
 
 Descriptor LawGrid::next() {
@@ -143,18 +137,9 @@ std::vector<std::string> LawGrid::missing_pairs() const {
 }
 
 std::string LawGrid::table() const {
-  std::string text;
-  for (size_t axis = 0; axis < kAxisCount; ++axis) {
-    std::string line = std::string(kAxes[axis].name) + ": ";
-    for (size_t value = 0; value < kAxes[axis].values.size(); ++value) {
-      if (value > 0) line += " | ";
-      line += std::string(kAxes[axis].values[value]) + " " +
-              (built(axis, value) ? std::to_string(counts_[begin_[axis] + value]) : "not built");
-    }
-    text += line + "\n";
-  }
-  return text + "pairs of values: " + std::to_string(pairs_all_ - pairs_missing_) + " of " +
-         std::to_string(pairs_all_) + "\ndistinct problems: " + std::to_string(distinct()) + "\n";
+  return tally_.table() + "pairs of values: " + std::to_string(pairs_all_ - pairs_missing_) +
+         " of " + std::to_string(pairs_all_) +
+         "\ndistinct problems: " + std::to_string(distinct()) + "\n";
 }
 
 }  // namespace check

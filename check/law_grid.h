@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check/axes.h"
+#include "check/axis_tally.h"
 #include "check/descriptor.h"
 #include "check/random.h"
 
@@ -37,7 +38,7 @@ class LawGrid {
   size_t values_ = 0;           // of all axes
   std::vector<uint8_t> pairs_;  // [values, values]: 0 missing, 1 drawn, 2 impossible
   size_t pairs_missing_ = 0, pairs_all_ = 0;
-  std::vector<int64_t> counts_;        // [values]
+  AxisTally tally_;
   std::unordered_set<uint64_t> seen_;  // hashes of descriptors without their seed
 };
 

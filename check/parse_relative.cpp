@@ -34,19 +34,8 @@ class RelativeParser {
       in_.fail("expected keys, queries, values, content and position, each once");
     }
     spec_.tables[part] = {true, default_head_dims(problem_.leading), {}};
-    if (in_.next_is('[')) spec_.tables[part].leading = leading();
-  }
-
-  Dims leading() {
-    const size_t begin = in_.position();
-    Dims dims = in_.list(kMaxLeading, kMaxLength, "leading dimensions");
-    const Dims& full = problem_.leading;
-    bool fits = dims.size() <= full.size();
-    for (size_t d = 0; fits && d < dims.size(); ++d)
-      fits = dims[d] == 1 || dims[d] == full[full.size() - dims.size() + d];
-    if (fits) return dims;
-    in_.go_back_to(begin);
-    in_.fail("expected the last leading dimensions of " + to_string(full) + ", or 1 for each");
+    if (in_.next_is('['))
+      spec_.tables[part].leading = in_.last_of(problem_.leading, kMaxLeading, kMaxLength);
   }
 
   void distances() {

@@ -82,7 +82,7 @@ class ScoreParser {
   void list(ScoreSpec& spec, const TakeOther& take_other) {
     do {
       if (take_other()) continue;
-      spec.dims = head_dims();
+      spec.dims = in_.last_of(problem_.leading, kMaxLeading, kMaxLength);
     } while (in_.take(","));
   }
 
@@ -96,18 +96,6 @@ class ScoreParser {
     if (!in_.take("bottom-right")) return in_.take("top-left");
     spec.anchor = rapt::Anchor::bottom_right;
     return true;
-  }
-
-  Dims head_dims() {
-    const size_t begin = in_.position();
-    const Dims dims = in_.list(kMaxLeading, kMaxLength, "leading dimensions");
-    const Dims& full = problem_.leading;
-    bool fits = dims.size() <= full.size();
-    for (size_t d = 0; fits && d < dims.size(); ++d)
-      fits = dims[d] == 1 || dims[d] == full[full.size() - dims.size() + d];
-    if (fits) return dims;
-    in_.go_back_to(begin);
-    in_.fail("expected the last leading dimensions of " + to_string(full) + ", or 1 for each");
   }
 
   Scanner& in_;

@@ -1,13 +1,13 @@
 #pragma once
 // The normalisers as the references know them: how the scores of a row become weights, and how
 // gradients of weights become those of scores. One struct each, a file each, all of them in
-// `Normalizer` below; with
+// `Normalizer` below; what families share stands in reference_pointwise.h (each weight by its own
+// score), reference_softmax.h and reference_entmax.h. With
 //
 //   kName, kParameters   as the library calls them; a parameter that was not given is nullopt
 //   kHasStatistic        is there a number per row, which may have a gradient?
 //   kSparse              are most weights exactly 0? Then the forward pass adds up the few values
-//   that
-//                        have one, and rounds no weight to 16 bits; and there are no tangents
+//                        that have one, and rounds no weight to 16 bits; and there are no tangents
 //   of_length(n)         the same for rows over n keys, seen or not: what parameters that were not
 //                        given are there
 //   weigh(scores)        of the keys that a query sees, maybe none: see Weighed
@@ -15,8 +15,7 @@
 //   delta(row)           what d_score() subtracts: see RowToPassBack
 //   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
 //
-//   d_number(row, statistic, delta)   what a row gives to the gradient of the parameter, if it has
-//   one
+//   d_number(row, statistic, delta)   what a row gives to the gradient of the parameter; 0 without
 //
 // over numbers T: a Real (float, double, long double), or one that knows how it moves (moving.h),
 // which has exp(), log(), inverse(), value_of(), positive_part() and is_positive(), too. And how

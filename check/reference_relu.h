@@ -1,23 +1,20 @@
 #pragma once
 // ReLU-based attention (Wortsman et al. 2023, arXiv:2309.08586; squared: Hua et al. 2022,
-// arXiv:2202.10447): see reference_normalizer.h.
+// arXiv:2202.10447): see reference_pointwise.h.
 //
 //   weight_j = max(0, score_j)^power / divisor        divisor: n where it is not given, over n keys
 //
-// There is no number per row (0 stands there). Errors: weights and slopes grow with the score, so
-// that they are off by no more than from one end of what the score may be to the other; and 2 e or
-// 3 e of themselves, of the power, the inverse of the divisor and the product with it. Near 0 the
-// slope of power 1 may be there or not.
+// Errors: weights and slopes grow with the score, so that they are off by no more than from one end
+// of what the score may be to the other; and 2 e or 3 e of themselves, of the power, the inverse of
+// the divisor and the product with it. Near 0 the slope of power 1 may be there or not.
 #include <algorithm>
 
-#include "check/reference_normalizer.h"
+#include "check/reference_pointwise.h"
 
 namespace check {
 
-struct ReluReference {
+struct ReluReference : PointwiseFamily<ReluReference> {
   static constexpr std::string_view kName = "relu";
-  static constexpr bool kHasStatistic = false;
-  static constexpr bool kSparse = false;
   std::optional<double> power = {}, divisor = {};
   static constexpr NormalizerParameter<ReluReference> kParameters[] = {
       {"power", &ReluReference::power, 1, 2, true},
@@ -25,16 +22,10 @@ struct ReluReference {
   bool operator==(const ReluReference&) const = default;
 
   ReluReference of_length(int64_t n) const {
-    return {power.value_or(1), divisor.value_or(static_cast<double>(n))};
-  }
-
-  template <class T>
-  T d_number(const RowToPassBack<T>&, const T&, const T&) const {
-    return T(0);
-  }
-  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double, double, double,
-                        const Off&) const {
-    return 0;
+    ReluReference given;
+    given.power = power.value_or(1);
+    given.divisor = divisor.value_or(static_cast<double>(n));
+    return given;
   }
 
   template <class T>
@@ -53,10 +44,6 @@ struct ReluReference {
     return (*power == 1 ? part : part * part) * inverse(number<T>(*divisor));
   }
   template <class T>
-  T delta(const RowToPassBack<T>&) const {
-    return T(0);
-  }
-  template <class T>
   T d_score(const T& score, const T&, const T& d_weight, const T&) const {
     const T slope = *power == 1 ? is_positive(score) : T(2) * positive_part(score);
     return slope * inverse(number<T>(*divisor)) * d_weight;
@@ -65,13 +52,6 @@ struct ReluReference {
   double weight_error(double score, double weight, double, const Off& off) const {
     const double most = std::pow(std::max(0.0, score + off.score), *power) / *divisor;
     return most - weight + 2 * off.epsilon * most;
-  }
-  double statistic_error(double, const Off&) const { return 0; }
-  double weight_error_again(double score, double weight, double statistic, const Off& off) const {
-    return weight_error(score, weight, statistic, off);
-  }
-  double delta_error(const RowToPassBack<double>&, double, const RowErrors&, const Off&) const {
-    return 0;
   }
   double d_score_error(double score, double, double d_weight, const PairErrors& of,
                        const Off& off) const {

@@ -1,37 +1,27 @@
 #pragma once
-// Sigmoid attention (Ramapuram et al. 2024, arXiv:2409.04431): see reference_normalizer.h.
+// Sigmoid attention (Ramapuram et al. 2024, arXiv:2409.04431): see reference_pointwise.h.
 //
 //   weight_j = 1 / (1 + e^-x),  x = score_j + b,  b = -ln n where it is not given, over n keys
 //
-// There is no number per row (0 stands there). dS = p (1 - p) dP, where 1 - p is the weight of -x,
-// which does not cancel. Errors: x is off by the score's error and by e (|score| + |b|), of the
-// product with log2(e) and the sum; the weight by p (1 - p) times that and 2 e of itself, of 2^x,
-// the sum, the division and a product; p (1 - p) by itself times the error of x, as its derivative
-// is smaller, and 4 e of itself.
-#include "check/reference_normalizer.h"
+// dS = p (1 - p) dP, where 1 - p is the weight of -x, which does not cancel. Errors: x is off by
+// the score's error and by e (|score| + |b|), of the product with log2(e) and the sum; the weight
+// by p (1 - p) times that and 2 e of itself, of 2^x, the sum, the division and a product; p (1 - p)
+// by itself times the error of x, as its derivative is smaller, and 4 e of itself.
+#include "check/reference_pointwise.h"
 
 namespace check {
 
-struct SigmoidReference {
+struct SigmoidReference : PointwiseFamily<SigmoidReference> {
   static constexpr std::string_view kName = "sigmoid";
-  static constexpr bool kHasStatistic = false;
-  static constexpr bool kSparse = false;
   std::optional<double> bias = {};
   static constexpr NormalizerParameter<SigmoidReference> kParameters[] = {
       {"bias", &SigmoidReference::bias, -1e30, 1e30, false}};
   bool operator==(const SigmoidReference&) const = default;
 
   SigmoidReference of_length(int64_t n) const {
-    return {bias.value_or(-std::log(static_cast<double>(n)))};
-  }
-
-  template <class T>
-  T d_number(const RowToPassBack<T>&, const T&, const T&) const {
-    return T(0);
-  }
-  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double, double, double,
-                        const Off&) const {
-    return 0;
+    SigmoidReference given;
+    given.bias = bias.value_or(-std::log(static_cast<double>(n)));
+    return given;
   }
 
   template <class T>
@@ -45,23 +35,12 @@ struct SigmoidReference {
     return sigmoid(argument(score));
   }
   template <class T>
-  T delta(const RowToPassBack<T>&) const {
-    return T(0);
-  }
-  template <class T>
   T d_score(const T& score, const T& weight, const T& d_weight, const T&) const {
     return weight * sigmoid(-argument(score)) * d_weight;
   }
 
   double weight_error(double score, double weight, double, const Off& off) const {
     return slope(score) * argument_error(score, off) + 2 * off.epsilon * weight;
-  }
-  double statistic_error(double, const Off&) const { return 0; }
-  double weight_error_again(double score, double weight, double statistic, const Off& off) const {
-    return weight_error(score, weight, statistic, off);
-  }
-  double delta_error(const RowToPassBack<double>&, double, const RowErrors&, const Off&) const {
-    return 0;
   }
   double d_score_error(double score, double, double d_weight, const PairErrors& of,
                        const Off& off) const {

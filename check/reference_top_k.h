@@ -1,6 +1,6 @@
 #pragma once
 // Softmax over the k largest scores of a row (Gupta et al. 2021, arXiv:2106.06899; Zhao et al.
-// 2019, arXiv:1912.11637): see reference_normalizer.h.
+// 2019, arXiv:1912.11637): see reference_softmax.h; what differs from it stands here.
 //
 //   weight_j = e^(score_j - lse) where score_j >= cut, else 0      cut: the k-th largest score,
 //   lse = ln sum of e^score_j there                                the least of fewer than k
@@ -13,29 +13,17 @@
 #include <functional>
 #include <limits>
 
-#include "check/reference_normalizer.h"
+#include "check/reference_softmax.h"
 
 namespace check {
 
-struct TopKSoftmaxReference {
+struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
   static constexpr std::string_view kName = "top_k_softmax";
-  static constexpr bool kHasStatistic = true;
   static constexpr bool kSparse = true;
   std::optional<double> k = {};
   static constexpr std::array<NormalizerParameter<TopKSoftmaxReference>, 1> kParameters = {
       {{"k", &TopKSoftmaxReference::k, 1, 0x1p53, true}}};
   bool operator==(const TopKSoftmaxReference&) const = default;
-
-  TopKSoftmaxReference of_length(int64_t) const { return *this; }
-
-  template <class T>
-  T d_number(const RowToPassBack<T>&, const T&, const T&) const {
-    return T(0);
-  }
-  double d_number_error(const RowToPassBack<double>&, const RowErrors&, double, double, double,
-                        const Off&) const {
-    return 0;
-  }
 
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
@@ -67,10 +55,6 @@ struct TopKSoftmaxReference {
     return value_of(score) < cut ? T(0) : exp(score - statistic);
   }
   template <class T>
-  T delta(const RowToPassBack<T>& row) const {
-    return row.of_output;
-  }
-  template <class T>
   T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
     return value_of(weight) == 0 ? T(0) : weight * (d_weight - delta);
   }
@@ -98,13 +82,6 @@ struct TopKSoftmaxReference {
   double weight_error_again(double score, double weight, double statistic, const Off& off) const {
     const double most = is_near(score, off) ? std::exp(score - statistic) : weight;
     return weight_error(score, weight, statistic, off) + statistic_error(statistic, off) * most;
-  }
-  double delta_error(const RowToPassBack<double>&, double, const RowErrors& of, const Off&) const {
-    return of.of_output;
-  }
-  double d_score_error(double, double weight, double difference, const PairErrors& of,
-                       const Off&) const {
-    return of.weight * std::abs(difference) + weight * (of.d_weight + of.delta);
   }
 
  private:

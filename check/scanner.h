@@ -76,6 +76,18 @@ class Scanner {
     return values;
   }
 
+  // The same of the last dimensions of `leading`, or 1 where something repeats along one.
+  Dims last_of(const Dims& leading, size_t most, int64_t largest) {
+    const size_t begin = at_;
+    Dims dims = list(most, largest, "leading dimensions");
+    bool fits = dims.size() <= leading.size();
+    for (size_t d = 0; fits && d < dims.size(); ++d)
+      fits = dims[d] == 1 || dims[d] == leading[leading.size() - dims.size() + d];
+    if (fits) return dims;
+    go_back_to(begin);
+    fail("expected the last leading dimensions of " + to_string(leading) + ", or 1 for each");
+  }
+
   void go_back_to(size_t position) { at_ = position; }
 
   [[noreturn]] void fail(const std::string& expected) const {

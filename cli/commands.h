@@ -18,7 +18,7 @@ struct Command {
 // What the options of a command say: each time that a line is parsed, from the defaults on.
 template <class Arguments>
 std::shared_ptr<Arguments> arguments_of(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<Arguments>();
   command.preparse_callback([arguments](size_t) { *arguments = Arguments(); });
   return arguments;
 }

@@ -5,27 +5,17 @@
 
 #include "attention/forward.h"
 #include "attention/resources.h"
+#include "attention/route.h"
 #include "attention/variant_kernels.h"
 #include "attention/visible.h"
 
 namespace rapt {
 namespace {
 
-const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
-                                    const AttentionOptions& options) {
-  if (p.dtype == DType::bf16 && options.precision == Precision::automatic && !p.relative.any())
-    if (const RouteKernels<float>* dot = bf16_dot_route()) return *dot;
-  return *table.fma[static_cast<int>(p.dtype)];
-}
-const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>& table,
-                                     const AttentionOptions&) {
-  return *table.fma[static_cast<int>(p.dtype)];
-}
-
 template <class E>
 Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   const KernelTable<E>& table = kernels<E>();
-  const RouteKernels<E>& route = route_of(p, table, options);
+  const RouteKernels<E>& route = route_of(p, table, options.precision);
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (options.entropy && !normalizer.entropy)

@@ -4,6 +4,7 @@
 
 #include "attention/backward.h"
 #include "attention/resources.h"
+#include "attention/route.h"
 #include "attention/score_tiles.h"
 #include "attention/variant_kernels.h"
 #include "attention/variant_numbers.h"
@@ -15,25 +16,13 @@ namespace {
 // Products of the forward pass are two, those of the backward pass five or seven.
 constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
 
-// That of the forward pass, so that the scores are the same. d_output in f32 is not rounded to
-// bf16: then gradients are computed by FMA.
-const RouteKernels<float>& route_of(const Problem& p, const KernelTable<float>& table,
-                                    const AttentionOptions& options) {
-  if (p.dtype == DType::bf16 && p.output_dtype == DType::bf16 &&
-      options.precision == Precision::automatic && !p.relative.any())
-    if (const RouteKernels<float>* dot = bf16_dot_route()) return *dot;
-  return *table.fma[static_cast<int>(p.dtype)];
-}
-const RouteKernels<double>& route_of(const Problem& p, const KernelTable<double>& table,
-                                     const AttentionOptions&) {
-  return *table.fma[static_cast<int>(p.dtype)];
-}
-
 template <class E>
 Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
                             bool wants_normalizer) {
   const KernelTable<E>& table = kernels<E>();
-  const RouteKernels<E>& route = route_of(p, table, options);
+  // d_output in f32 is not rounded to bf16: then gradients are computed by FMA.
+  const Precision precision = p.output_dtype == p.dtype ? options.precision : Precision::fma;
+  const RouteKernels<E>& route = route_of(p, table, precision);
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (!normalizer.backward)

@@ -141,7 +141,7 @@ RelativePositions make_relative(std::string_view spec, const TensorSource& tenso
     named = true;
     return tensors ? tensors(name) : TensorView{};
   };
-  const auto made = value_of<RelativePositions>("change of products", spec, source);
+  auto made = value_of<RelativePositions>("change of products", spec, source);
   if (!named)
     throw Error(ErrorCode::argument,
                 "relative: no tensor is named; expected one or more of key_rows, query_rows, "

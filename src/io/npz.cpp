@@ -109,7 +109,7 @@ void check_to_write(std::span<const NamedTensor> tensors, NpyV2 v2) {
 
 }  // namespace
 
-TensorFile open_npz(std::shared_ptr<const InputFile> file, NpyV2 v2) {
+TensorFile open_npz(const std::shared_ptr<const InputFile>& file, NpyV2 v2) {
   const std::vector<ZipMember> members = read_zip_directory(*file);
   refuse_checkpoints(*file, members);
   TensorFile result;

@@ -155,7 +155,7 @@ std::vector<std::pair<std::string, std::string>> parse_safetensors_index(std::st
   return IndexReader(file).parse(json);
 }
 
-TensorFile open_safetensors_index(std::shared_ptr<const InputFile> index) {
+TensorFile open_safetensors_index(const std::shared_ptr<const InputFile>& index) {
   const std::string& name = index->name();
   if (index->bytes() > kMaxSafetensorsHeader)
     throw Error(ErrorCode::format, path_text(name) + ": expected an index of at most " +

@@ -104,8 +104,8 @@ TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
   if (object_behind_length && start.substr(4, 4) == std::string_view("\0\0\0\0", 4))
     return open_safetensors(std::move(file));
   if (start.starts_with("\x93NUMPY")) return open_npy(std::move(file), v2);
-  if (start.starts_with("PK")) return open_npz(std::move(file), v2);
-  if (start.starts_with('{')) return open_safetensors_index(std::move(file));
+  if (start.starts_with("PK")) return open_npz(file, v2);
+  if (start.starts_with('{')) return open_safetensors_index(file);
   if (object_behind_length) return open_safetensors(std::move(file));
   refuse_format(file->name(), start);
 }

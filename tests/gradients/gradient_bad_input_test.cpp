@@ -6,11 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "gradients/gradient_problems.h"
+#include "gradients/valid_gradient_call.h"
 #include "laws/allocation_hooks.h"
 #include "laws/executors.h"
 #include "laws/expect_error.h"
-#include "laws/valid_inputs.h"
 
 namespace laws {
 namespace {
@@ -18,47 +17,25 @@ namespace {
 using rapt::ErrorCode;
 
 // A valid call, which a test spoils.
-struct Call : ValidInputs {
-  Tensor d = filled(DType::f32, {2, 4, 5, 3}, 1), d_lse = filled(DType::f32, {2, 4, 5}, 1),
-         d_w = filled(DType::f32, {2, 4, 5, 7}, 1);
+struct Call : ValidGradientCall {
+  Tensor d_lse = filled(DType::f32, {2, 4, 5}, 1), d_w = filled(DType::f32, {2, 4, 5, 7}, 1);
   rapt::Softcap softcap{5};
-  AttentionResult forward;
-  BackwardInputs inputs;
-  BackwardRequest request;
-  rapt::Gradients memory;
-  GradientOutputs outputs;
 
   Call() {
     options.bias = b;
     options.scores = {softcap};
     options.weights.emplace();
-    forward = scaled_dot_product_attention(query, key, value, options);
-    inputs.state = forward.state();
-    inputs.d_output = d;
+    attend();
     inputs.d_statistic = d_lse;
     inputs.d_weights = d_w;
     request.bias = request.scale = request.score_parameters = true;
-    memory.d_query = filled(DType::f32, {2, 4, 5, 8}, 77);
-    memory.d_key = filled(DType::f32, {2, 2, 7, 8}, 77);
-    memory.d_value = filled(DType::f32, {2, 2, 7, 3}, 77);
     memory.d_bias = filled(DType::f32, {5, 7}, 77);
     memory.d_scale = filled(DType::f64, {}, 77);
     memory.d_score_parameters = filled(DType::f64, {1}, 77);
     outputs = outputs_of(memory);
   }
-  void run() {
-    scaled_dot_product_attention_backward(query, key, value, options, inputs, request, outputs,
-                                          workspace, context);
-  }
   void run_simply() const {
     scaled_dot_product_attention_backward(query, key, value, options, inputs, request, context);
-  }
-  bool untouched() const {
-    for (const Tensor* t : {&memory.d_query, &memory.d_key, &memory.d_value, &memory.d_bias,
-                            &memory.d_scale, &memory.d_score_parameters})
-      for (const double x : values_of(*t))
-        if (x != 77) return false;
-    return workspace_untouched();
   }
 };
 

@@ -36,19 +36,17 @@ TEST(GradientLaw, AgreesWithTheReference) {
   const Effort wanted = effort();
   const std::clock_t start = std::clock();
   std::map<std::string, int64_t> drawn;
+  AxisTally tally;
   int failures = 0;
   int64_t cells = 0, problems = 0;
   const auto compare_one = [&](const Cell& cell) {
-    const Descriptor descriptor = gradient_problem(cell, random);
+    const Descriptor descriptor = gradient_problem(cell, random, &tally);
     const std::string line = to_string(descriptor);
     ++problems;
     drawn["d_lse"] += descriptor.backward.d_lse;
     drawn["two passes"] += descriptor.backward.two_passes;
     drawn["gradients in f32"] += descriptor.backward.f32;
     drawn["d_weights"] += descriptor.captures.weights.has_value();
-    drawn["packed"] += descriptor.packed > 0;
-    drawn["bias"] += descriptor.has_bias;
-    drawn["softcap"] += !descriptor.scores.empty();
     try {
       const Case c(descriptor);
       const GradientCase g(c);
@@ -70,11 +68,16 @@ TEST(GradientLaw, AgreesWithTheReference) {
                          static_cast<uint8_t>(heads), static_cast<uint8_t>(dropout)});
         }
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  std::printf("%lld cells, %lld problems, %.3f ms of CPU time a problem\n",
+  std::printf("%s%lld cells, %lld problems, %.3f ms of CPU time a problem\n", tally.table().c_str(),
               static_cast<long long>(cells), static_cast<long long>(problems),
               1e3 * seconds / static_cast<double>(problems));
   for (const auto& [what, count] : drawn)
     std::printf("  %s: %lld\n", what.c_str(), static_cast<long long>(count));
+  if (failures > 0 || wanted.of_cells > 1) return;
+  for (const size_t axis : {kScoreAxis, kNormalizerAxis, kRelativeAxis})
+    for (size_t value = 0; value < kAxes[axis].values.size(); ++value)
+      EXPECT_TRUE(!built(axis, value) || tally.of(axis, value) > 0)
+          << "never drawn: " << kAxes[axis].name << "=" << kAxes[axis].values[value];
 }
 
 }  // namespace

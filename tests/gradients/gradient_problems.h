@@ -52,12 +52,15 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
     point[kPackedAxis] = random.chance(0.25);
     if (point[kPackedAxis]) point[kBiasAxis] = point[kBiasOrderAxis] = point[kCaptureAxis] = 0;
     if (random.chance(0.5)) point[kRelativeAxis] = 0;
+    point[kDropoutAxis] = cell.dropout;
   } while (!can_be(point));
   return point;
 }
 
-inline Descriptor gradient_problem(const Cell& cell, Random& random) {
-  Descriptor d = descriptor_at(drawn_point(cell, random), random);
+inline Descriptor gradient_problem(const Cell& cell, Random& random, AxisTally* tally = nullptr) {
+  const GridPoint point = drawn_point(cell, random);
+  if (tally) tally->count(point);
+  Descriptor d = descriptor_at(point, random);
   d.dropout = kDropouts[cell.dropout];
   d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
   d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer);

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "gradients/gradient_problems.h"
+#include "gradients/valid_gradient_call.h"
+#include "laws/differences.h"
 #include "laws/executors.h"
 #include "laws/expect_error.h"
-#include "laws/valid_inputs.h"
 #include "rapt/mask/causal.h"
 #include "rapt/tangents.h"
 
@@ -48,10 +48,7 @@ TEST(RelativeGradients, are_those_of_finite_differences) {
     const auto loss = [&] {
       const AttentionResult result =
           scaled_dot_product_attention(c.query, c.key, c.value, c.options);
-      const std::vector<double> a = values_of(result.output), b = values_of(g.d_output);
-      double sum = 0;
-      for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-      return sum;
+      return loss_of(result.output, g.d_output);
     };
     AttentionResult forward = scaled_dot_product_attention(c.query, c.key, c.value, c.options);
     BackwardInputs inputs;
@@ -61,18 +58,7 @@ TEST(RelativeGradients, are_those_of_finite_differences) {
         c.query, c.key, c.value, c.options, inputs, g.request());
     for (const auto& [tensor, gradient] : moved_of(c)) {
       ASSERT_TRUE((got.*gradient).defined());
-      const auto d = (got.*gradient).values<double>();
-      size_t n = 0;
-      for (double& x : tensor->values<double>()) {
-        const double at = x;
-        x = at + kStep;
-        const double up = loss();
-        x = at - kStep;
-        const double down = loss();
-        x = at;
-        EXPECT_NEAR(d[n], (up - down) / (2 * kStep), kAllowed) << n;
-        ++n;
-      }
+      expect_differences("element", *tensor, got.*gradient, loss, kStep, kAllowed);
     }
   }
 }
@@ -157,42 +143,21 @@ TEST(RelativeGradients, of_rows_that_nobody_reads) {
 }
 
 // A call with tables that fit, which a test spoils.
-struct Call : ValidInputs {
+struct Call : ValidGradientCall {
   Tensor rows = filled(DType::f32, {4, 9, 8}, 0.5), value_rows = filled(DType::f32, {9, 3}, 1),
-         bias = filled(DType::f32, {8}, 1), d = filled(DType::f32, {2, 4, 5, 3}, 1);
-  AttentionResult forward;
-  BackwardInputs inputs;
-  BackwardRequest request;
-  rapt::Gradients memory;
-  GradientOutputs outputs;
+         bias = filled(DType::f32, {8}, 1);
   Call() {
     rapt::RelativePositions& r = options.relative;
     r.key_rows = r.query_rows = rows, r.value_rows = value_rows;
     r.content_bias = r.position_bias = bias;
-    forward = scaled_dot_product_attention(query, key, value, options);
-    inputs.state = forward.state();
-    inputs.d_output = d;
+    attend();
     request.relative = true;
-    memory.d_query = filled(DType::f32, {2, 4, 5, 8}, 77);
-    memory.d_key = filled(DType::f32, {2, 2, 7, 8}, 77);
-    memory.d_value = filled(DType::f32, {2, 2, 7, 3}, 77);
     memory.d_key_rows = filled(DType::f32, {4, 9, 8}, 77);
     memory.d_query_rows = filled(DType::f32, {4, 9, 8}, 77);
     memory.d_value_rows = filled(DType::f32, {9, 3}, 77);
     memory.d_content_bias = filled(DType::f32, {8}, 77);
     memory.d_position_bias = filled(DType::f32, {8}, 77);
     outputs = outputs_of(memory);
-  }
-  void run() {
-    scaled_dot_product_attention_backward(query, key, value, options, inputs, request, outputs,
-                                          workspace, context);
-  }
-  bool untouched() const {
-    for (const auto& [name, tensor, output] : kGradientTensors)
-      if ((memory.*tensor).defined())
-        for (const double x : values_of(memory.*tensor))
-          if (x != 77) return false;
-    return workspace_untouched();
   }
 };
 

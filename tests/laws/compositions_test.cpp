@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "laws/call.h"
+#include "laws/differences.h"
 #include "rapt/backward.h"
 #include "rapt/mask/causal.h"
 #include "rapt/score/softcap.h"
@@ -179,13 +179,8 @@ void expect_differences(const Composition& c, Tensors inputs, Random& random) {
   for (size_t n = 0; n < inputs.size(); ++n) {
     Tensor expected = zeros(inputs[n].dim(0), inputs[n].dim(1), inputs[n].dim(2));
     for_each(expected, [&](auto... i) {
-      const double x = at(inputs[n], i...);
-      at(inputs[n], i...) = x + kStep;
-      const double up = dot(c.plain(inputs), d_output);
-      at(inputs[n], i...) = x - kStep;
-      const double down = dot(c.plain(inputs), d_output);
-      at(inputs[n], i...) = x;
-      at(expected, i...) = (up - down) / (2 * kStep);
+      at(expected, i...) = central_difference(at(inputs[n], i...), kStep,
+                                              [&] { return dot(c.plain(inputs), d_output); });
     });
     // step^2 / 6 = 2e-11 of a third derivative of at most some thousands, and 4,000 u of a loss of
     // about 10 over the step.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "laws/call.h"
+#include "laws/differences.h"
 #include "rapt/backward.h"
 
 namespace laws {
@@ -42,33 +42,12 @@ struct Inputs {
   // What the gradients are those of.
   double loss(const AttentionOptions& options) const {
     const AttentionResult r = attend(options);
-    double sum = 0;
-    const auto add = [&](const Tensor& result, const Tensor& factor) {
-      const std::vector<double> x = values_of(result), y = values_of(factor);
-      for (size_t i = 0; i < x.size(); ++i)
-        if (std::isfinite(x[i])) sum += x[i] * y[i];  // a row without keys has an lse of -inf
-    };
-    add(r.output, d_output);
-    if (options.normalizer.statistic != rapt::Statistic::none) add(r.statistic, d_statistic);
+    double sum = loss_of(r.output, d_output);
+    if (options.normalizer.statistic != rapt::Statistic::none)
+      sum += loss_of(r.statistic, d_statistic);
     return sum;
   }
 };
-
-// The derivative by x of f(), which reads it, by four points: with a step of 2^-10 the truncation
-// is some 2^-40 times the fifth derivative, and the rounding 2^-52 times the loss over the step,
-// 2^-42.
-template <class Function>
-double derivative_by(double& x, const Function& f) {
-  constexpr double kStep = 0x1p-10;
-  const double at = x;
-  const auto value = [&](double steps) {
-    x = at + steps * kStep;
-    return f();
-  };
-  const double slope = (8 * (value(1) - value(-1)) - (value(2) - value(-2))) / (12 * kStep);
-  x = at;
-  return slope;
-}
 
 // Query, key and value: every element. What 2^-40 leaves of losses and derivatives of some
 // hundreds.

@@ -1,5 +1,6 @@
 // An alpha of entmax for each head, and its gradient: by the package's number, by differences, and
 // by calls of one head each.
+#include "laws/differences.h"
 #include "laws/entmax_oracle.h"
 #include "laws/expect_error.h"
 
@@ -47,15 +48,6 @@ rapt::Gradients gradients_of(const Heads& in, const Entmax& normalizer, const Te
                                                request);
 }
 
-double loss_of(const Heads& in, const Entmax& normalizer, const TensorView& bias) {
-  const AttentionResult r = forward_of(in, normalizer, bias);
-  double sum = 0;
-  for_each_index(r.output.dims(), [&](auto i) { sum += get(in.d_output, i) * get(r.output, i); });
-  for_each_index(r.statistic.dims(),
-                 [&](auto i) { sum += get(in.d_tau, i) * get(r.statistic, i); });
-  return sum;
-}
-
 // d p_0 / d alpha of (-1, 0, 0.5) at 1.33, as the package entmax prints it; and what p_0 is there.
 TEST(EntmaxAlphas, KnownGradient) {
   const Tensor query = filled(DType::f64, {1, 1}, 1);
@@ -86,7 +78,6 @@ TEST(EntmaxAlphas, KnownGradient) {
 // pair and, with a bias, by whole tiles. A row gives a rounding of its loss over the step.
 TEST(EntmaxAlphas, GradientsAreDifferences) {
   Random random(base_seed());
-  constexpr double kStep = 1e-6;
   for (const auto& [q_len, k_len] : {std::pair{3, 5}, {20, 300}}) {
     const Heads in(random, DType::f64, q_len, k_len);
     const Tensor bias = random_normal(random, DType::f64, {q_len, k_len});
@@ -104,14 +95,13 @@ TEST(EntmaxAlphas, GradientsAreDifferences) {
           gradients_of(in, normalizer, of_call, rapt::BackwardPasses::one, false);
       EXPECT_TRUE(same_bits(others.d_query, g.d_query));
       EXPECT_TRUE(same_bits(others.d_key, g.d_key));
+      const auto loss = [&] {
+        const AttentionResult r = forward_of(in, normalizer, of_call);
+        return loss_of(r.output, in.d_output) + loss_of(r.statistic, in.d_tau);
+      };
       for (int64_t n = 0; n < 6; ++n) {
-        const Dims at = {n / kHeads, n % kHeads};
-        set(alphas, at, values[n] + kStep);
-        const double up = loss_of(in, normalizer, of_call);
-        set(alphas, at, values[n] - kStep);
-        const double down = loss_of(in, normalizer, of_call);
-        set(alphas, at, values[n]);
-        const double expected = (up - down) / (2 * kStep);
+        const double expected =
+            central_difference(alphas.values<double>()[static_cast<size_t>(n)], kStep, loss);
         EXPECT_NEAR(get(g.d_normalizer_parameters, Dims{n}), expected,
                     2e-5 * (1 + std::abs(expected)))
             << "alpha " << values[n] << ", " << q_len << " x " << k_len;

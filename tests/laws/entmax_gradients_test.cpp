@@ -1,4 +1,5 @@
 // Gradients of sparsemax, entmax15 and alpha-entmax: by the dense Jacobian and by differences.
+#include "laws/differences.h"
 #include "laws/entmax_oracle.h"
 
 namespace laws::entmax {
@@ -28,36 +29,19 @@ TEST(Entmax, GradientsAreThoseOfTheJacobian) {
 // The Jacobian of the oracle itself, and with it the library's: central differences in f64.
 TEST(Entmax, GradientsAreDifferences) {
   Random random(base_seed());
-  constexpr double kStep = 1e-6;
   for (const Member& member : kMembers) {
     SCOPED_TRACE(member.text);
     Problem p(random, DType::f64, 4, 23, 1.5, 0.8);
     const Results got = results_of(p, member.text);
     const auto loss = [&] {
       const Results r = results_of(p, member.text);
-      double sum = 0;
-      for_each_index(r.forward.output.dims(),
-                     [&](auto i) { sum += get(p.d_output, i) * get(r.forward.output, i); });
-      for (int64_t i = 0; i < p.q_len; ++i)
-        sum += get(p.d_statistic, Dims{i}) * get(r.forward.statistic, Dims{i});
-      return sum;
+      return loss_of(r.forward.output, p.d_output) + loss_of(r.forward.statistic, p.d_statistic);
     };
-    const auto compare = [&](const char* name, Tensor& input, const Tensor& gradient) {
-      for_each_index(input.dims(), [&](auto at) {
-        const double before = get(input, at);
-        set(input, at, before + kStep);
-        const double up = loss();
-        set(input, at, before - kStep);
-        const double down = loss();
-        set(input, at, before);
-        // Roundings of two losses over the step; the second differences are of the order of it.
-        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 2e-5)
-            << name << " " << at[0] << ", " << at[1];
-      });
-    };
-    compare("d_query", p.query, got.gradients.d_query);
-    compare("d_key", p.key, got.gradients.d_key);
-    compare("d_value", p.value, got.gradients.d_value);
+    // Roundings of two losses over the step; the second differences are of the order of it.
+    constexpr double kAllowed = 2e-5;
+    expect_differences("d_query", p.query, got.gradients.d_query, loss, kStep, kAllowed);
+    expect_differences("d_key", p.key, got.gradients.d_key, loss, kStep, kAllowed);
+    expect_differences("d_value", p.value, got.gradients.d_value, loss, kStep, kAllowed);
   }
 }
 
@@ -182,26 +166,11 @@ TEST(Entmax, DropoutDropsWeights) {
         scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs);
     const auto loss = [&] {
       const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
-      double sum = 0;
-      for_each_index(at.output.dims(),
-                     [&](auto i) { sum += get(p.d_output, i) * get(at.output, i); });
-      return sum;
+      return loss_of(at.output, p.d_output);
     };
-    constexpr double kStep = 1e-6;
-    for (Tensor* input : {&p.query, &p.key, &p.value})
-      for (int64_t n = 0; n < 8; ++n) {
-        const Dims at = {n % input->dim(0), n % input->dim(1)};
-        const Tensor& gradient = input == &p.query ? g.d_query
-                                 : input == &p.key ? g.d_key
-                                                   : g.d_value;
-        const double before = get(*input, at);
-        set(*input, at, before + kStep);
-        const double up = loss();
-        set(*input, at, before - kStep);
-        const double down = loss();
-        set(*input, at, before);
-        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 2e-5);
-      }
+    expect_differences("d_query", p.query, g.d_query, loss, kStep, 2e-5, 8);
+    expect_differences("d_key", p.key, g.d_key, loss, kStep, 2e-5, 8);
+    expect_differences("d_value", p.value, g.d_value, loss, kStep, 2e-5, 8);
   }
 }
 
@@ -235,7 +204,6 @@ TEST(Entmax, GradientsOfLongRows) {
 // gradients that pairs alone give.
 TEST(Entmax, WholeTilesGiveTheSameGradients) {
   Random random(base_seed());
-  constexpr double kStep = 1e-6;
   for (const Member& member : kMembers) {
     SCOPED_TRACE(member.text);
     Problem p(random, DType::f64, 60, 150, 3, 0.9);
@@ -279,34 +247,7 @@ TEST(Entmax, WholeTilesGiveTheSameGradients) {
     inputs.d_weights = d_weights;
     const rapt::Gradients g =
         scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
-    const auto loss = [&] {
-      const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
-      double sum = 0;
-      const auto add = [&](const Tensor& gradient, const Tensor& result) {
-        for_each_index(result.dims(), [&](auto i) {
-          if (get(gradient, i) != 0 && std::isfinite(get(result, i)))
-            sum += get(gradient, i) * get(result, i);
-        });
-      };
-      add(p.d_output, at.output), add(p.d_statistic, at.statistic), add(d_weights, at.weights);
-      return sum;
-    };
-    const auto compare = [&](Tensor& input, const Tensor& gradient) {
-      for (int64_t n = 0; n < 6; ++n) {
-        const Dims at = {(7 * n) % input.dim(0), (5 * n) % input.dim(1)};
-        const double before = get(input, at);
-        set(input, at, before + kStep);
-        const double up = loss();
-        set(input, at, before - kStep);
-        const double down = loss();
-        set(input, at, before);
-        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 1e-4);
-      }
-    };
-    compare(p.query, g.d_query);
-    compare(p.key, g.d_key);
-    compare(p.value, g.d_value);
-    compare(bias, g.d_bias);
+    expect_differences_with_bias(p, bias, d_weights, options, g);
   }
 }
 

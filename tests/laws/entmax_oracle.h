@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "laws/call.h"
+#include "laws/differences.h"
 #include "rapt/backward.h"
 #include "rapt/catalogue.h"
 #include "rapt/mask/boolean.h"
@@ -21,6 +21,7 @@ using Row = std::vector<double>;
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kStep = 1e-6;  // of differences: hardly a weight begins within it
 
 struct Member {  // of the family
   const char* text;
@@ -271,6 +272,21 @@ inline void expect_gradients(const Problem& p, const Member& member, const rapt:
   compare("d_value", got.d_value, d_value);
   ASSERT_NEAR(got.d_scale.values<double>()[0], d_scale,
               tolerance * static_cast<double>(p.q_len) * (1 + std::abs(d_scale)));
+}
+
+// By differences, some elements of each input: of a call with a bias that returns its weights.
+inline void expect_differences_with_bias(Problem& p, Tensor& bias, const Tensor& d_weights,
+                                         const AttentionOptions& options,
+                                         const rapt::Gradients& g) {
+  const auto loss = [&] {
+    const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
+    return loss_of(at.output, p.d_output) + loss_of(at.statistic, p.d_statistic) +
+           loss_of(at.weights, d_weights);
+  };
+  expect_differences("d_query", p.query, g.d_query, loss, kStep, 1e-4, 8);
+  expect_differences("d_key", p.key, g.d_key, loss, kStep, 1e-4, 8);
+  expect_differences("d_value", p.value, g.d_value, loss, kStep, 1e-4, 8);
+  expect_differences("d_bias", bias, g.d_bias, loss, kStep, 1e-4, 8);
 }
 
 }  // namespace laws::entmax

@@ -42,7 +42,7 @@ class Shuffled final : public rapt::Executor {
   }
 
  private:
-  Random random_;
+  check::Random random_;
   int workers_;
 };
 
@@ -57,7 +57,7 @@ class Reversed final : public rapt::Executor {
 
 // Calls visit(context) with one after the other.
 template <class Visit>
-void for_each_executor(Random& random, const Visit& visit) {
+void for_each_executor(check::Random& random, const Visit& visit) {
   Reversed reversed;
   Shuffled shuffled(random.next(), 5);
   Threads two(2), three(3), nine(9);

@@ -7,6 +7,7 @@
 
 #include "laws/call.h"
 #include "laws/mask_forest.h"
+#include "laws/random_positions.h"
 #include "rapt/catalogue.h"
 
 namespace laws {
@@ -16,15 +17,6 @@ using rapt::BoundMask;
 using rapt::Cover;
 using rapt::KeyRange;
 using rapt::Positions;
-
-// Positions start, start + step, ... below `length`, at most `most` of them.
-Positions random_positions(Random& random, int64_t length, int64_t most) {
-  Positions p;
-  p.start = random.between(0, length - 1);
-  p.step = random.chance(0.6) ? 1 : random.between(2, 5);
-  p.count = random.between(1, std::min((length - 1 - p.start) / p.step + 1, most));
-  return p;
-}
 
 struct Bound {
   Bound(const rapt::Mask& mask, Index leading, int64_t q_len, int64_t k_len)

@@ -1,11 +1,10 @@
 // What a mask says about tiles agrees with its predicate, pair by pair, for any positions.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "check/random_descriptor.h"
 #include "laws/assertions.h"
 #include "laws/problem_count.h"
+#include "laws/random_positions.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/window.h"
@@ -16,16 +15,6 @@ namespace {
 using rapt::BoundMask;
 using rapt::Cover;
 using rapt::Positions;
-
-// Positions start, start + step, ... below `length`, at most `most` of them.
-Positions random_positions(Random& random, int64_t length, int64_t most) {
-  Positions p;
-  p.start = random.between(0, length - 1);
-  p.step = random.chance(0.6) ? 1 : random.between(2, 5);
-  const int64_t fit = (length - 1 - p.start) / p.step + 1;
-  p.count = random.between(1, std::min(fit, most));
-  return p;
-}
 
 void expect_agreement(const Case& c, const MaskSpec& spec, const rapt::Mask& mask, Random& random) {
   const Descriptor& p = c.descriptor;

@@ -154,7 +154,6 @@ TEST(TopKSoftmax, LongSums) {
 // gradients that pairs alone give: by differences.
 TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
   Random random(base_seed());
-  constexpr double kStep = 1e-6;
   for (const int64_t k : {3, 20}) {
     Problem p(random, DType::f64, 60, 150, 3, 0.9);
     const rapt::Boolean mask(p.allowed);
@@ -180,33 +179,7 @@ TEST(TopKSoftmax, WholeTilesGiveTheSameGradients) {
     request.bias = true;
     const rapt::Gradients g =
         scaled_dot_product_attention_backward(p.query, p.key, p.value, options, inputs, request);
-    const auto loss = [&] {
-      const AttentionResult at = scaled_dot_product_attention(p.query, p.key, p.value, options);
-      double sum = 0;
-      const auto add = [&](const Tensor& gradient, const Tensor& result) {
-        for_each_index(result.dims(), [&](auto i) {
-          if (std::isfinite(get(result, i))) sum += get(gradient, i) * get(result, i);
-        });
-      };
-      add(p.d_output, at.output), add(p.d_statistic, at.statistic), add(d_weights, at.weights);
-      return sum;
-    };
-    const auto compare = [&](Tensor& input, const Tensor& gradient) {
-      for (int64_t n = 0; n < 6; ++n) {
-        const Dims at = {(7 * n) % input.dim(0), (5 * n) % input.dim(1)};
-        const double before = get(input, at);
-        set(input, at, before + kStep);
-        const double up = loss();
-        set(input, at, before - kStep);
-        const double down = loss();
-        set(input, at, before);
-        EXPECT_NEAR(get(gradient, at), (up - down) / (2 * kStep), 1e-4);
-      }
-    };
-    compare(p.query, g.d_query);
-    compare(p.key, g.d_key);
-    compare(p.value, g.d_value);
-    compare(bias, g.d_bias);
+    expect_differences_with_bias(p, bias, d_weights, options, g);
   }
 }
 

@@ -18,7 +18,7 @@
 namespace rapt {
 
 // Throws Error as rapt/io/tensor_file.h says.
-TensorFile open_npz(std::shared_ptr<const InputFile> file, NpyV2 v2 = NpyV2::refuse);
+TensorFile open_npz(const std::shared_ptr<const InputFile>& file, NpyV2 v2 = NpyV2::refuse);
 
 enum class Compression : uint8_t { stored, deflated };  // of the elements of a tensor
 

@@ -30,7 +30,7 @@ TensorFile open_safetensors(std::shared_ptr<const InputFile> file);
 // ...}. The tensors that it names, in its order, from shards in its folder; a tensor of a shard
 // that it does not name is left out. Throws as above, and Error(format) for a tensor that its shard
 // lacks.
-TensorFile open_safetensors_index(std::shared_ptr<const InputFile> index);
+TensorFile open_safetensors_index(const std::shared_ptr<const InputFile>& index);
 
 // Row-major whatever the views' strides, in the reference's order: types of larger alignment first
 // (I64, F64, F32, I32, BF16, F16, U8, BOOL), then names by their bytes. Elements begin at a
