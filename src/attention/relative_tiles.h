@@ -202,8 +202,8 @@ class RelativeTiles {
     const E* const rows = multiply_keys(key_t, queries, group);
     // As a bias: rows of queries, the last first.
     kernels_.table.add_bias[static_cast<int>(p_.result_dtype)](
-        scores, rows + (queries.count - 1) * lanes, nullptr, -lanes, 1, group.count, queries.count,
-        width, products_.template scratch<uint64_t>(layout_.bits),
+        scores, rows + (queries.count - 1) * lanes, -lanes, 1, group.count, queries.count, width,
+        products_.template scratch<uint64_t>(layout_.bits),
         products_.template scratch<E>(layout_.unused_max));
   }
   void add_products_of_query(const E* key_t, Positions query, Positions group, int64_t width,

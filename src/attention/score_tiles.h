@@ -167,13 +167,6 @@ class ScoreTiles {
       if (stopped()) return;
       KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
       for (int64_t i = 0; i < count; ++i) {
-        if (bias_) {  // what the next tile will read
-          const bool last = i + 1 == count;
-          next_bias_ =
-              last && block.end >= range.end
-                  ? nullptr
-                  : bias_at(tiles[last ? 0 : i + 1].positions.start, last ? block.end : begin);
-        }
         const int64_t first = scores_of(tiles[i], block);
         if (tiles[i].hooks.keys > 0) step(tiles[i], block, first);
       }
@@ -273,9 +266,15 @@ class ScoreTiles {
   void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
                       E* before, Keep keep) noexcept {
     const int64_t first = keys.start - block.begin;
-    route_.products[tile.vectors - 1].scores(
-        tile.query_t, block.key + first * block.key_stride * route_.element_size, block.key_stride,
-        keys.count, p_.head_dim, factor_, scores, row(0));
+    // With a bias, which finds the maximum anew, some keys at a time.
+    const int64_t some = p_.has_bias ? kKeysPerFetch : keys.count;
+    for (int64_t j = 0; j < keys.count; j += some) {
+      if (p_.has_bias) fetch_bias(tile, keys, j);
+      route_.products[tile.vectors - 1].scores(
+          tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
+          block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
+          scores + j * tile.queries, row(0));
+    }
     if (p_.relative.tables())
       relative_.add_scores(
           tile.position_t,
@@ -398,15 +397,33 @@ class ScoreTiles {
     if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
     const Operand& b = p_.bias;
     partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
-        tile.hooks.scores, bias_at(tile.positions.start, keys.start), next_bias_,
+        tile.hooks.scores, bias_at(tile.positions.start, keys.start),
         tile.positions.step * b.row_stride, b.dim_stride, keys.count, tile.positions.count,
         tile.queries, bits_, row(0));
+  }
+
+  // Asks for the part of the tile's bias that is due before the scores of the keys from `done` on
+  // are multiplied, so that it arrives behind the products: add_bias() waits for memory half its
+  // time otherwise. Rows of the bias one after the other, each as it lies.
+  void fetch_bias(const QueryTile<E>& tile, Positions keys, int64_t done) noexcept {
+    const Operand& b = p_.bias;
+    if (b.row_stride == 0 || b.dim_stride != 1) return;
+    const int64_t rows = tile.positions.count, last = std::min(done + kKeysPerFetch, keys.count);
+    const int64_t line = kLine / size_of(b.dtype);
+    for (int64_t i = rows * done / keys.count; i < rows * last / keys.count; ++i) {
+      const std::byte* const row = bias_at(tile.positions[i], keys.start);
+      for (int64_t j = 0; j < keys.count; j += line) __builtin_prefetch(row + j * size_of(b.dtype));
+    }
   }
 
   const std::byte* bias_at(int64_t query, int64_t key) const noexcept {
     const Operand& b = p_.bias;
     return bias_ + (query * b.row_stride + key * b.dim_stride) * size_of(b.dtype);
   }
+
+  // A multiple of the keys of every register tile (products.simd.h).
+  static constexpr int64_t kKeysPerFetch = 24;
+  static constexpr int64_t kLine = 64;  // bytes
 
   const ForwardCall<E>& call_;
   const Problem& p_;
@@ -425,7 +442,6 @@ class ScoreTiles {
   Visible visible_;
   std::byte* query_ = nullptr;
   const std::byte *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
-  const std::byte* next_bias_ = nullptr;
   bool partial_ = false;
   uint64_t* bits_ = nullptr;
 };

@@ -151,8 +151,8 @@ class TangentPairs {
         a.tangents,
         tiles_.query_row(in_.bias, tile.positions.start) +
             keys.start * in_.bias.dim_stride * size_of(in_.bias.dtype),
-        nullptr, in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count,
-        tile.queries, scratch<uint64_t>(layout_.other_bits), tiles_.row(0));
+        in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count, tile.queries,
+        scratch<uint64_t>(layout_.other_bits), tiles_.row(0));
   }
 
   // Pairs without a bit become 0, the others are multiplied.

@@ -239,9 +239,8 @@ struct KernelTable {
   // block_max = the maximum of the scores over the keys.
   void (*find_max)(const E* scores, int64_t keys, int64_t queries, E* block_max) noexcept;
   // scores += bias^T; block_max becomes the maximum over the keys. A bias of -inf excludes the pair
-  // whatever its score: its bit is cleared, and the result is true. `next` is where the bias of the
-  // tile after this one begins, to be fetched ahead; null: nowhere. By the DType of the bias.
-  bool (*add_bias[kStorageTypes])(E* scores, const void* bias /* [rows, keys] */, const void* next,
+  // whatever its score: its bit is cleared, and the result is true. By the DType of the bias.
+  bool (*add_bias[kStorageTypes])(E* scores, const void* bias /* [rows, keys] */,
                                   int64_t row_stride, int64_t key_stride, int64_t keys,
                                   int64_t rows, int64_t queries, uint64_t* bits /* [keys] */,
                                   E* block_max) noexcept;

@@ -16,10 +16,7 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
                                  int64_t dim_stride, int64_t rows, int64_t dims,
                                  V (&r)[V::kLanes]) {
   if (dim_stride == 1 && rows >= V::kLanes && dims >= V::kLanes) {
-    UNROLL_FOR (int x = 0; x < V::kLanes; ++x) {
-      r[x] = S::load(matrix + x * row_stride);
-      prefetch(matrix + (V::kLanes + x) * row_stride);  // the next rows come from far away
-    }
+    UNROLL_FOR (int x = 0; x < V::kLanes; ++x) r[x] = S::load(matrix + x * row_stride);
     transpose(r);
   } else if (dim_stride == 1) {
     UNROLL_FOR (int x = 0; x < V::kLanes; ++x)
@@ -37,6 +34,13 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
       r[y] = S::load(column);
     }
   }
+}
+
+// Rows that will be read next, from far away. Beyond the last row this is harmless.
+template <class V, class Stored>
+RAPT_INLINE void prefetch_rows(const Stored* rows, int64_t row_stride, int64_t dim_stride) {
+  if (dim_stride == 1)
+    UNROLL_FOR (int x = 0; x < V::kLanes; ++x) prefetch(rows + x * row_stride);
 }
 
 // Tiny problems, decoding and the last tiles of long problems have so few rows that to transpose a
@@ -72,6 +76,7 @@ RAPT_NOINLINE void pack_vector_of_queries(const typename S::Stored* query, int64
   for (int64_t d = 0; d < head_dim; d += V::kLanes) {
     V r[V::kLanes];
     load_transposed<V, S>(query + d * dim_stride, row_stride, dim_stride, rows, head_dim - d, r);
+    prefetch_rows<V>(query + V::kLanes * row_stride + d * dim_stride, row_stride, dim_stride);
     auto* out = query_t + d * queries;
     if (head_dim - d >= V::kLanes) {
       UNROLL_FOR (int y = 0; y < V::kLanes; ++y) store(out + y * queries, mul(factor, r[y]));

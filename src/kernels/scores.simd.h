@@ -38,9 +38,9 @@ RAPT_NOINLINE void find_max(const E* scores, int64_t keys, int64_t queries, E* b
 }
 
 template <class V, class S, class E = typename V::Element>
-RAPT_NOINLINE bool add_bias(E* scores, const void* from, const void* next, int64_t row_stride,
-                            int64_t key_stride, int64_t keys, int64_t rows, int64_t queries,
-                            uint64_t* bits, E* block_max) noexcept {
+RAPT_NOINLINE bool add_bias(E* scores, const void* from, int64_t row_stride, int64_t key_stride,
+                            int64_t keys, int64_t rows, int64_t queries, uint64_t* bits,
+                            E* block_max) noexcept {
   const auto* bias = static_cast<const typename S::Stored*>(from);
   const V minus_inf = V::set(-__builtin_inf());
   bool excluded = false;
@@ -50,9 +50,6 @@ RAPT_NOINLINE bool add_bias(E* scores, const void* from, const void* next, int64
     V max_v = minus_inf;
     for (int64_t j = 0; j < keys; j += V::kLanes) {
       const int64_t columns = smaller(V::kLanes, keys - j);
-      if (next && key_stride == 1)
-        for (int64_t i = x; i < smaller(x + V::kLanes, rows); ++i)
-          prefetch(static_cast<const typename S::Stored*>(next) + i * row_stride + j);
       V r[V::kLanes];
       load_transposed<V, S>(bias + x * row_stride + j * key_stride, row_stride, key_stride,
                             rows - x, columns, r);
