@@ -1,6 +1,6 @@
 // Every gradient of every kind of call against the reference: every mask x dtype x heads x dropout,
 // and within a cell of that product layouts, sizes, biases, softcap, scale, packed sequences,
-// gradients of lse and of weights, passes and dtypes as they are drawn.
+// changed rows, gradients of lse and of weights, passes and dtypes as they are drawn.
 //
 // RAPT_GRADIENT_LAW_COUNT is how many problems a cell gets.
 #include <gtest/gtest.h>
@@ -48,6 +48,8 @@ TEST(GradientLaw, AgreesWithTheReference) {
     drawn["d_weights"] += descriptor.captures.weights.has_value();
     drawn["packed"] += descriptor.packed > 0;
     drawn["bias"] += descriptor.has_bias;
+    drawn["rotary"] += descriptor.rows.rotary.has_value();
+    drawn["cosine"] += descriptor.rows.cosine.has_value();
     drawn["softcap"] += !descriptor.scores.empty();
     try {
       const Case c(descriptor);
