@@ -22,7 +22,7 @@ class RowsParser {
     if (name == "cosine" && !spec_.any()) {
       spec_.cosine = RowSpec::kEpsilon;
       if (!in_.take("(")) return;
-      spec_.cosine = in_.real(1e-30, 1e30, "the least length, from 1e-30 to 1e30");
+      spec_.cosine = in_.real(1e-18, 1e18, "the least length, from 1e-18 to 1e18");
       in_.expect(")");
     } else if (name == "rotary" && !spec_.rotary) {
       rotary(spec_.rotary.emplace());

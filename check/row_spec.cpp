@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "check/arrays.h"
+#include "check/mask_spec.h"
 
 namespace check {
 namespace {

@@ -115,7 +115,7 @@ TABLE = [
                                "check/reference_matrix.h", "check/relative_spec.h",
                                "check/sum_of_products.h"], STD,
      "the reference shares no code with what it judges"),
-    ("check/row_spec.*", ["check/arrays.h", "check/row_spec.h"], STD,
+    ("check/row_spec.*", ["check/mask_spec.h", "check/row_spec.h"], STD,
      "the reference's own account of what happens to rows"),
     ("check/changed_rows.h", ["check/moving.h", "check/reference_matrix.h", "check/row_spec.h",
                               "check/sum_of_products.h"], STD,
