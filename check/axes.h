@@ -28,6 +28,7 @@ enum AxisIndex : uint8_t {
   kPackedAxis,
   kDropoutAxis,
   kRelativeAxis,
+  kRowsAxis,
 };
 
 struct Axis {
@@ -69,6 +70,7 @@ inline constexpr std::string_view kPacked[] = {"no", "packed"};
 inline constexpr std::string_view kDropout[] = {"none", "some"};
 inline constexpr std::string_view kRelative[] = {"none", "shaw", "transformer-xl", "deberta",
                                                  "log"};
+inline constexpr std::string_view kRows[] = {"none", "rotary", "cosine", "both"};
 }  // namespace axis_values
 
 // In the order of AxisIndex.
@@ -89,6 +91,7 @@ inline constexpr Axis kAxes[] = {
     {"packed", axis_values::kPacked},
     {"dropout", axis_values::kDropout},
     {"relative", axis_values::kRelative, 0.5},
+    {"rows", axis_values::kRows, 0.5},
 };
 inline constexpr size_t kAxisCount = std::size(kAxes);
 
@@ -149,6 +152,18 @@ inline constexpr Conflict kConflicts[] = {
     {{kNormalizerAxis, "entmax"}, {kCaptureAxis, "all"}, "entropy is among all"},
     {{kNormalizerAxis, "top_k_softmax"}, {kCaptureAxis, "entropy"}, "the library refuses it"},
     {{kNormalizerAxis, "top_k_softmax"}, {kCaptureAxis, "all"}, "entropy is among all"},
+    {{kRowsAxis, "rotary"}, {kRelativeAxis, "shaw"}, "the library refuses it"},
+    {{kRowsAxis, "rotary"}, {kRelativeAxis, "transformer-xl"}, "the library refuses it"},
+    {{kRowsAxis, "rotary"}, {kRelativeAxis, "deberta"}, "the library refuses it"},
+    {{kRowsAxis, "rotary"}, {kRelativeAxis, "log"}, "the library refuses it"},
+    {{kRowsAxis, "cosine"}, {kRelativeAxis, "shaw"}, "the library refuses it"},
+    {{kRowsAxis, "cosine"}, {kRelativeAxis, "transformer-xl"}, "the library refuses it"},
+    {{kRowsAxis, "cosine"}, {kRelativeAxis, "deberta"}, "the library refuses it"},
+    {{kRowsAxis, "cosine"}, {kRelativeAxis, "log"}, "the library refuses it"},
+    {{kRowsAxis, "both"}, {kRelativeAxis, "shaw"}, "the library refuses it"},
+    {{kRowsAxis, "both"}, {kRelativeAxis, "transformer-xl"}, "the library refuses it"},
+    {{kRowsAxis, "both"}, {kRelativeAxis, "deberta"}, "the library refuses it"},
+    {{kRowsAxis, "both"}, {kRelativeAxis, "log"}, "the library refuses it"},
     {{kHeadsAxis, "none"}, {kLayoutAxis, "interleaved"}, "there is nothing to interleave"},
     {{kDTypeAxis, "f32"}, {kBiasAxis, "f32"}, "that is \"matrix\""},
     {{kDTypeAxis, "f64"}, {kBiasAxis, "f32"}, "f32 is for 16-bit inputs"},

@@ -10,6 +10,7 @@ namespace check {
 namespace {
 
 using rapt::DType;
+using rapt::Shape;
 using rapt::TensorView;
 using Index = std::vector<int64_t>;
 
@@ -40,6 +41,17 @@ int64_t count_of(const TensorView& t) {
 }
 
 template <class Real>
+void change_all(const RowChange<Real>& change, int64_t rows, std::vector<Real>& values,
+                std::vector<double>& errors) {
+  errors.resize(values.size());
+  const size_t width = rows == 0 ? 0 : values.size() / static_cast<size_t>(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    const size_t begin = static_cast<size_t>(r) * width;
+    change.change(r, &values[begin], &errors[begin]);
+  }
+}
+
+template <class Real>
 HeadInputs<Real> inputs_of(const Problem& p, const Incoming& in, const Sizes& sizes, int64_t head) {
   const Index leading = leading_index(head, sizes.leading);
   const auto values = [&](const TensorView& t, int64_t rows, int64_t columns) {
@@ -51,7 +63,9 @@ HeadInputs<Real> inputs_of(const Problem& p, const Incoming& in, const Sizes& si
           values(p.key, sizes.k_len, sizes.head_dim),
           values(p.value, sizes.k_len, sizes.value_dim),
           values(in.d_output, sizes.q_len, sizes.value_dim),
-          RelativeRows<Real>(p.relative, p.query.dtype, leading, sizes.leading)};
+          RelativeRows<Real>(p.relative, p.query.dtype, leading, sizes.leading),
+          {},
+          {}};
 }
 
 // Adds the gradients of the returned weights of one row; a row that was returned twice has two.
@@ -90,7 +104,12 @@ template <class Real>
 class RowOfGradients {
  public:
   RowOfGradients(const Problem& p, const Incoming& in, const Sizes& sizes)
-      : p_(p), in_(in), sizes_(sizes), scale_(scale_of<Real>(p, sizes)) {
+      : p_(p),
+        in_(in),
+        sizes_(sizes),
+        scale_(scale_of<Real>(p, sizes)),
+        query_change_(query_change<Real>(p, sizes)),
+        key_change_(key_change<Real>(p, sizes)) {
     if (in.d_lse.defined()) d_lse_column_ = as_column(in.d_lse);
   }
 
@@ -149,16 +168,26 @@ class RowOfGradients {
   void enter(int64_t head) {
     head_ = head;
     inputs_ = inputs_of<Real>(p_, in_, sizes_, head);
+    if (p_.rows.any()) {
+      change_all(query_change_, sizes_.q_len, inputs_.query, inputs_.query_errors);
+      change_all(key_change_, sizes_.k_len, inputs_.key, inputs_.key_errors);
+    }
     leading_ = leading_index(head, sizes_.leading);
     if (p_.bias.defined()) bias_ = matrix_of(p_.bias, leading_, sizes_.leading);
     if (in_.d_lse.defined()) d_lse_ = matrix_of(d_lse_column_, leading_, sizes_.leading);
   }
 
+  size_t place_in_rows(int64_t row) const { return static_cast<size_t>(row * sizes_.head_dim); }
+
   // The weight of key j from its score and the row's statistic, with what the score is made of.
   Real weigh(const Row<Real>& row, int64_t j) {
     const PairPlace place = place_of(p_, sizes_, leading_, row.index, j);
-    const PairProduct<Real> product = inputs_.relative.product(
+    PairProduct<Real> product = inputs_.relative.product(
         inputs_.query_row(row.index), inputs_.key_row(j), sizes_.head_dim, place);
+    if (p_.rows.any())
+      product.added += static_cast<Real>(error_of_product(
+          inputs_.query_row(row.index), &inputs_.query_errors[place_in_rows(row.index)],
+          inputs_.key_row(j), &inputs_.key_errors[place_in_rows(j)], sizes_.head_dim));
     const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(row.index, j)) : 0;
     Moving<Real> scaled = product_of(scale_, product, sizes_.head_dim);
     if (p_.bias_first) scaled = scaled + Moving<Real>(bias);
@@ -196,6 +225,7 @@ class RowOfGradients {
   const Incoming& in_;
   const Sizes& sizes_;
   const Real scale_;
+  const RowChange<Real> query_change_, key_change_;
   TensorView d_lse_column_;
   int64_t head_ = -1;
   Index leading_;  // of the head
@@ -260,6 +290,7 @@ class Sums {
   // With the scale, and in the dtype of the gradients.
   Gradients<Real> finished() {
     const DType dtype = in_.gradient_dtype.value_or(p_.query.dtype);
+    if (p_.rows.any()) change_rows_back();
     for (std::vector<Real>* scaled : {&sums_.query, &sums_.key})
       for (Real& x : *scaled) x *= scale_;
     for (size_t part = 0; part < RelativeSpec::kParts; ++part)
@@ -272,6 +303,15 @@ class Sums {
   }
 
  private:
+  void change_rows_back() {
+    sums_.changed_query = sums_.query;
+    sums_.changed_key = sums_.key;
+    std::vector<double> errors(sums_.query.size(), 0);
+    change_back(query_change<Real>(p_, sizes_), p_.query, sums_.query, errors);
+    errors.assign(sums_.key.size(), 0);
+    change_back(key_change<Real>(p_, sizes_), p_.key, sums_.key, errors);
+  }
+
   // A weight, or the gradient of a score, as the sums over rows of the inputs take it.
   Real in_products(Real x) const {
     return std::is_same_v<Real, float> && rounds_products(p_) ? rounded(p_.query.dtype, x) : x;
@@ -334,6 +374,21 @@ RelativePlaces relative_places_of(const RelativeSpec& relative, int64_t head, co
 }
 
 template <class Real>
+void change_back(const RowChange<Real>& change, const TensorView& t, std::vector<Real>& gradients,
+                 std::vector<double>& errors) {
+  if (gradients.empty()) return;
+  const int64_t rows = t.shape[t.rank - 2], width = t.shape[t.rank - 1];
+  const Shape own(t.shape, static_cast<size_t>(t.rank - 2));
+  const int64_t matrices = count_of(t) / (rows * width);
+  size_t at = 0;
+  for (int64_t m = 0; m < matrices; ++m) {
+    const auto given = values_of<Real>(matrix_of(t, leading_index(m, own), own), rows, width);
+    for (int64_t r = 0; r < rows; ++r, at += static_cast<size_t>(width))
+      change.change_back(r, &given[static_cast<size_t>(r * width)], &gradients[at], &errors[at]);
+  }
+}
+
+template <class Real>
 void for_each_gradient_row(const Problem& p, const Incoming& in, const Sample& sample,
                            const std::function<void(const GradientRow<Real>&)>& visit) {
   const Sizes sizes = sizes_of(p);
@@ -353,6 +408,8 @@ Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sa
 }
 
 #define RAPT_CHECK_INSTANTIATE(Real)                                                               \
+  template void change_back(const RowChange<Real>&, const TensorView&, std::vector<Real>&,         \
+                            std::vector<double>&);                                                 \
   template void for_each_gradient_row<Real>(const Problem&, const Incoming&, const Sample&,        \
                                             const std::function<void(const GradientRow<Real>&)>&); \
   template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&,               \

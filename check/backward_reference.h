@@ -28,6 +28,10 @@
 //   d_query_rows = scale sum dZ key(j)            that read it; d_value_rows = sum k p d_output(i)
 //   d_content_bias = scale sum dZ key(j)          d_position_bias = scale sum dZ key_rows(c)
 //
+// Of rows that are changed before they are multiplied (changed_rows.h), d_query and d_key of the
+// changed ones go back through the change, before the scale. That they were rounded changes
+// nothing.
+//
 // These are p, delta and dS of softmax; other normalisers have their own (reference_normalizer.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
 // them. An excluded pair adds nothing, whatever its numbers are; a dropped one is multiplied by 0.
@@ -70,8 +74,15 @@ struct HeadInputs {
   std::vector<Real> query, key;       // [q_len, head_dim], [k_len, head_dim]
   std::vector<Real> value, d_output;  // [k_len, value_dim], [q_len, value_dim]
   RelativeRows<Real> relative;
+  std::vector<double> query_errors, key_errors;  // as query and key, of changed rows; else empty
   const Real* query_row(int64_t i) const { return &query[static_cast<size_t>(i * head_dim)]; }
   const Real* key_row(int64_t j) const { return &key[static_cast<size_t>(j * head_dim)]; }
+  // What element d of a row may be off, in units of e.
+  double query_error(int64_t i, int64_t d) const { return error(query_errors, i, d); }
+  double key_error(int64_t j, int64_t d) const { return error(key_errors, j, d); }
+  double error(const std::vector<double>& of, int64_t row, int64_t d) const {
+    return of.empty() ? 0 : of[static_cast<size_t>(row * head_dim + d)];
+  }
   const Real* value_row(int64_t j) const { return value.data() + j * value_dim; }
   const Real* d_output_row(int64_t i) const { return d_output.data() + i * value_dim; }
 };
@@ -133,7 +144,14 @@ struct Gradients {
   std::vector<Real> numbers;  // of all scores, in their order, as d_score_parameters
   Real normalizer = 0;        // of the normaliser's parameter, as d_normalizer_parameters
   std::array<std::vector<Real>, RelativeSpec::kParts> relative;  // as the tables; empty without
+  // Of changed rows, before the scale; empty if nothing happens to rows.
+  std::vector<Real> changed_query, changed_key;
 };
+// Gradients like `t`, [..., rows, head_dim], of changed rows become those of the given ones, `t`;
+// `errors`, in units of e, likewise.
+template <class Real>
+void change_back(const RowChange<Real>& change, const rapt::TensorView& t,
+                 std::vector<Real>& gradients, std::vector<double>& errors);
 // Calls also(row), if it is there, as for_each_gradient_row() does.
 template <class Real>
 Gradients<Real> gradients(const Problem& problem, const Incoming& incoming,

@@ -33,6 +33,11 @@ size_t sequence_of(std::span<const int64_t> starts, int64_t position) {
   return static_cast<size_t>(std::ranges::upper_bound(starts, position) - starts.begin()) - 1;
 }
 
+int64_t place_in_sequence(const Tensor& starts, int64_t position) {
+  const auto begin = starts.values<int64_t>();
+  return position - begin[sequence_of(begin, position)];
+}
+
 TensorView with_stride_0(TensorView view, const Side& side) {
   if (view.defined() && side.repeated >= 0) view.strides[side.repeated] = 0;
   return view;
@@ -80,6 +85,7 @@ Case::Case(Descriptor drawn)
   options.scores = refs_of(scores);
   if (descriptor.bias_first) options.bias_order = rapt::BiasOrder::before_scores;
   draw_relative(random);
+  change_rows();
 }
 
 void Case::draw_inputs(Random& random) {
@@ -124,6 +130,24 @@ void Case::draw_relative(Random& random) {
   options.relative.exact = spec.exact;
   options.relative.max_distance = spec.max_distance;
   options.relative.anchor = spec.anchor;
+}
+
+void Case::change_rows() {
+  const RowSpec& rows = descriptor.rows;
+  if (rows.cosine) options.cosine = rapt::Cosine{*rows.cosine};
+  if (!rows.rotary) return;
+  const RotarySpec& spec = *rows.rotary;
+  rotary.theta = spec.theta;
+  rotary.dims = spec.dims;
+  if (spec.interleaved) rotary.pairs = rapt::RotaryPairs::interleaved;
+  if (spec.magnitude != 1) {  // YaRN multiplies rows by a number; a factor of 1 is all else it does
+    rotary.scaling = rapt::RotaryScaling::yarn;
+    rotary.attention_factor = spec.magnitude;
+  }
+  options.rotary.embedding = &rotary;
+  options.rotary.rotate_key = spec.turns_key;
+  options.rotary.query.start = spec.query.start, options.rotary.query.step = spec.query.step;
+  options.rotary.key.start = spec.key.start, options.rotary.key.step = spec.key.step;
 }
 
 Case::Inputs Case::laid_out() const {
@@ -183,6 +207,7 @@ Problem Case::for_reference() const {
   p.scores = descriptor.scores;
   p.bias_first = descriptor.bias_first;
   p.relative = descriptor.relative;
+  p.rows = descriptor.rows;
   if (descriptor.packed > 0)
     p.placed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
       return *place_of(leading, i, j);
@@ -194,12 +219,15 @@ Problem Case::for_reference() const {
   p.rounds_weights = descriptor.dtype == DType::bf16 &&
                      descriptor.precision == rapt::Precision::automatic &&
                      !descriptor.relative.any();
-  if (descriptor.packed > 0)
+  if (descriptor.packed > 0) {
+    p.query_place = [this](int64_t i) { return place_in_sequence(query_starts, i); };
+    p.key_place = [this](int64_t j) { return place_in_sequence(key_starts, j); };
     p.k_len_of = [this](int64_t i) {
       const auto keys = key_starts.values<int64_t>();
       const size_t s = sequence_of(query_starts.values<int64_t>(), i);
       return keys[s + 1] - keys[s];
     };
+  }
   if (!masks.empty() || descriptor.packed > 0)
     p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
       return allowed(leading, i, j);

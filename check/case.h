@@ -30,6 +30,7 @@ class Case {
   std::vector<rapt::MadeScore> scores;
   std::vector<Tensor> normalizer_numbers;
   rapt::MadeNormalizer normalizer;
+  rapt::Rotary rotary;             // of descriptor.rows
   rapt::AttentionOptions options;  // over the dense tensors, without captures
 
   // The inputs as the descriptor lays them out: strides, and stride 0 where it says broadcast.
@@ -51,6 +52,7 @@ class Case {
   void draw_inputs(Random& random);
   void draw_packing(Random& random);
   void draw_relative(Random& random);
+  void change_rows();
 };
 
 }  // namespace check

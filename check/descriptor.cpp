@@ -124,6 +124,7 @@ std::string to_string(const Descriptor& d) {
   if (d.scale) text += ":scale=" + number_text(*d.scale);
   for (size_t s = 0; s < d.scores.size(); ++s)
     text += (s == 0 ? ":score=" : ",") + to_string(d.scores[s], d.leading);
+  if (d.rows.any()) text += ":rows=" + to_string(d.rows);
   if (d.relative.any()) text += ":relative=" + to_string(d.relative, d.leading);
   if (d.normalizer != Normalizer()) text += ":norm=" + to_string(d.normalizer);
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";

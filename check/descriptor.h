@@ -23,6 +23,7 @@
 //                                              it is added before the scores, of which there are
 //                                              some
 //              | "scale=" X | "score=" score { "," score }
+//              | "rows=" change { "+" change }   of query and key, before they are multiplied
 //              | "relative=" table { "+" table } [ "(" N { "," item } ")" ]
 //                                              N distances; items: where they start, and how
 //                                              they are counted
@@ -45,7 +46,12 @@
 //              | "t5_bias(" N "," N [ "," "past", anchor, dims ] ")"     buckets, max_distance
 //              | "kerple_log" [ "(" anchor, dims ")" ]
 //                                              dims: of a number per head; default: the heads
-//   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
+//   change     = "cosine" [ "(" X ")" ]        X: the least length (default 1e-12)
+//              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
+//   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted
+//              | "magnitude=" X | "query-only"     keys come turned
+//   counted    = N [ ( "+" | "-" ) N "i" ]     the position of row i (default 0+1i), N may be below
+//   0 table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
 //                                              of rows per distance, the first three, and biases:
 //                                              rapt/relative.h; dims: before those of the table,
 //                                              default: the heads; keys and values are laid out as
@@ -85,6 +91,7 @@
 #include "check/mask_spec.h"
 #include "check/reference_normalizer.h"
 #include "check/relative_spec.h"
+#include "check/row_spec.h"
 #include "check/score_spec.h"
 #include "rapt/attention.h"
 
@@ -118,6 +125,7 @@ struct Descriptor {
   bool bias_first = false;          // added before the scores
   std::optional<double> scale;
   std::vector<ScoreSpec> scores;  // in this order
+  RowSpec rows;
   RelativeSpec relative;
   Normalizer normalizer;
   rapt::Precision precision = rapt::Precision::automatic;

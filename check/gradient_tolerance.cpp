@@ -58,11 +58,13 @@ class GradientFloors {
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         const double of_key =
             number(k[d]) + number(tables.number(RelativeSpec::keys, row.row_of(x), d));
-        linear[static_cast<size_t>(d)] += dz_error * of_key;
+        linear[static_cast<size_t>(d)] +=
+            dz_error * of_key + dz * kEpsilon * row.inputs->key_error(j, d);
         query[query_(i, d)] += square(dz_rounding * of_key);
         const double of_query = number(tables.query_of_keys(q, d)),
                      of_row = number(tables.number(RelativeSpec::queries, row.row_of(x), d));
-        key[key_(j, d)] += square((dz_error + dz_rounding) * (of_query + of_row));
+        key[key_(j, d)] += square((dz_error + dz_rounding) * (of_query + of_row) +
+                                  dz * kEpsilon * row.inputs->query_error(i, d));
       }
       const double kept = number(row.kept[x]);
       const double dropped = number(row.forward->kept[static_cast<size_t>(j)]);
@@ -103,6 +105,14 @@ class GradientFloors {
         forward.normalizer));
   }
 
+  // After all rows: of changed rows, what errors of their gradients make of those of the given
+  // ones.
+  void change_rows_back(const Gradients<Wide>& truth) {
+    if (!p_.rows.any()) return;
+    change_back_errors(query_change<Wide>(p_, sizes_), p_.query, truth.changed_query, query);
+    change_back_errors(key_change<Wide>(p_, sizes_), p_.key, truth.changed_key, key);
+  }
+
   std::vector<long double> query, key, value, bias, numbers;  // squares of what rows add
   long double scale = 0, normalizer = 0;
 
@@ -134,6 +144,15 @@ class GradientFloors {
     if (!p_.bias.defined()) return;
     bias_ = places_of(p_.bias, head, sizes_);
     bias_per_row_ = p_.bias.shape[p_.bias.rank - 1] == 1;
+  }
+
+  static void change_back_errors(const RowChange<Wide>& change, const rapt::TensorView& t,
+                                 std::vector<Wide> changed, std::vector<long double>& squares) {
+    std::vector<double> errors;
+    for (const long double x : squares)
+      errors.push_back(static_cast<double>(std::sqrt(x)) / kEpsilon);
+    change_back(change, t, changed, errors);
+    for (size_t x = 0; x < errors.size(); ++x) squares[x] = square(errors[x] * kEpsilon);
   }
 
   // Of every pair of the row: the errors of dS and dZ.
@@ -209,6 +228,7 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
   GradientFloors<Real, Wide> floors(p, in);
   const Gradients<Wide> truth =
       gradients<Wide>(p, in, sample, [&](const GradientRow<Wide>& row) { floors.add(row); });
+  floors.change_rows_back(truth);
   const Gradients<Real> plain = gradients<Real>(p, in, sample);
   GradientExpectations e;
   const auto fill = [](Expectation& into, const std::vector<Wide>& wide,

@@ -27,6 +27,10 @@
 // otherwise is summed as it is, since its errors have causes in common: delta, lse. Those of
 // different queries do not, and add up in quadrature. So it is with the tables for relative
 // positions, where keys of one query may share a row.
+// Of changed rows (changed_rows.h) that are off by some err, dZ err is added to the error of dZ
+// times the row. What all queries give to a gradient of changed rows then goes back through the
+// change, as it is: a rotation or a length mixes the elements of a row, whose errors have causes in
+// common.
 #include "check/backward_reference.h"
 #include "check/tolerance.h"
 

@@ -1,6 +1,7 @@
 // A problem at a point of the grid of axes.h: what the point leaves open is drawn, so small that
 // library and reference together take less than a millisecond.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "check/law_grid.h"
@@ -33,6 +34,7 @@ class GridProblem {
     d_.seed = random_.next() >> 32;
     dropout();
     relative();
+    rows();
     return std::move(d_);
   }
 
@@ -449,6 +451,32 @@ class GridProblem {
     // A prime ratio, so that no row begins where rounding decides.
     spec.exact = random_.pick({2, 3, 4, 8});
     spec.max_distance = random_.pick({31, 61, 127}) + 1;
+  }
+
+  CountedRows counted() {
+    return {random_.pick({0, 0, 1, 3, -5, 61, 4096}), random_.pick({1, 1, 1, 2, -1, 0, 65})};
+  }
+
+  void rows() {
+    const std::string_view name = at(kRowsAxis);
+    const bool both = name == "both";
+    // Some rows are shorter than the least length, and some longer.
+    if (both || name == "cosine")
+      d_.rows.cosine = random_.chance(0.5)
+                           ? RowSpec::kEpsilon
+                           : 1.1 * d_.magnitude * std::sqrt(static_cast<double>(d_.head_dim));
+    if (!both && name != "rotary") return;
+    RotarySpec& rotary = d_.rows.rotary.emplace();
+    d_.head_dim = std::max<int64_t>(d_.head_dim, 2);
+    rotary.dims = 2 * random_.between(1, d_.head_dim / 2);
+    if (rotary.dims == d_.head_dim || (d_.head_dim % 2 == 0 && random_.chance(0.4)))
+      rotary.dims = 0;
+    rotary.interleaved = random_.chance(0.5);
+    rotary.theta = random_.pick({10000.0, 10000.0, 100.0, 500000.0});
+    rotary.magnitude = random_.pick({1.0, 1.0, 1.0, 1.2, 0.25});
+    rotary.query = counted();
+    rotary.turns_key = random_.chance(0.85);
+    if (rotary.turns_key) rotary.key = counted();
   }
 
   const GridPoint& point_;

@@ -5,6 +5,7 @@
 #include "check/parse_masks.h"
 #include "check/parse_normalizer.h"
 #include "check/parse_relative.h"
+#include "check/parse_rows.h"
 #include "check/parse_scores.h"
 #include "check/scanner.h"
 
@@ -96,7 +97,11 @@ class DescriptorParser {
     } else if (name == "score") {
       in_.expect("=");
       d_.scores = parse_scores(in_, d_);
+    } else if (name == "rows") {
+      in_.expect("=");
+      d_.rows = parse_rows(in_, d_);
     } else if (name == "relative") {
+      relative_at_ = begin;
       in_.expect("=");
       d_.relative = parse_relative(in_, d_);
     } else if (name == "norm") {
@@ -140,9 +145,8 @@ class DescriptorParser {
       if (has_dtype_ || !is_dtype(name))
         in_.fail(
             "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-            "score, relative, norm, precision, invariant, packed, dropout, weights, map, top_k, "
-            "entropy, "
-            "received, backward, magnitude or seed");
+            "score, rows, relative, norm, precision, invariant, packed, dropout, weights, map, "
+            "top_k, entropy, received, backward, magnitude or seed");
       dtypes();
     }
   }
@@ -372,6 +376,10 @@ class DescriptorParser {
       in_.go_back_to(bias_first_at_);
       in_.fail("expected no before without a score");
     }
+    if (d_.rows.any() && d_.relative.any()) {
+      in_.go_back_to(relative_at_);
+      in_.fail("expected no relative beside rows");
+    }
     if (d_.backward.two_passes && d_.relative.any()) {
       in_.go_back_to(backward_at_);
       in_.fail("expected one pass beside relative");
@@ -416,7 +424,7 @@ class DescriptorParser {
   std::vector<std::string> seen_;
   bool has_dtype_ = false;
   size_t inputs_end_ = 0, bias_dtype_at_ = 0, bias_first_at_ = 0, layouts_at_ = 0;
-  size_t backward_at_ = 0;
+  size_t backward_at_ = 0, relative_at_ = 0;
 };
 
 }  // namespace

@@ -176,6 +176,16 @@ Descriptor random_descriptor(Random& random, const Wanted& wanted) {
         side->repeated =
             static_cast<int>(random.between(0, static_cast<int64_t>(side->leading.size()) + 1));
   }
+  if (wanted.rows) {
+    if (random.chance(0.5)) p.rows.cosine = RowSpec::kEpsilon;
+    if (p.head_dim >= 2 && random.chance(0.6)) {
+      RotarySpec& rotary = p.rows.rotary.emplace();
+      rotary.dims = random.chance(0.5) && p.head_dim > 2 ? 2 : p.head_dim / 2 * 2;
+      if (rotary.dims == p.head_dim) rotary.dims = 0;
+      rotary.interleaved = random.chance(0.5);
+      rotary.query.start = 3;
+    }
+  }
   switch (random.between(0, 7)) {
     case 0:
       p.scale = 0.0;

@@ -18,6 +18,7 @@ struct Wanted {
   bool leading = true;  // leading dimensions and grouped heads
   bool layouts = true;  // strides other than dense
   bool empty = true;    // lengths of 0
+  bool rows = false;    // that change before they are multiplied
   std::optional<DType> dtype;
   double max_work = 1.5e6;
 };

@@ -24,9 +24,11 @@ int64_t leading_length(const TensorView& t, size_t from_right) {
 template <class Real>
 class Head {
  public:
-  Head(const Problem& p, const Sizes& sizes, int64_t flat, const Index& leading)
+  Head(const Problem& p, const Sizes& sizes, const RowChange<Real>& query_change,
+       const RowChange<Real>& key_change, int64_t flat, const Index& leading)
       : p_(p),
         sizes_(sizes),
+        query_change_(query_change),
         flat_(flat),
         leading_(leading),
         query_(matrix_of(p.query, leading, sizes.leading)),
@@ -38,6 +40,11 @@ class Head {
         scale_(p.scale ? static_cast<Real>(*p.scale)
                        : 1 / std::sqrt(static_cast<Real>(sizes.head_dim))) {
     if (p.bias.defined()) bias_ = matrix_of(p.bias, leading, sizes.leading);
+    if (p.rows.any()) {
+      key_errors_.resize(key_.size());
+      for (int64_t j = 0; j < sizes.k_len; ++j)
+        key_change.change(j, &key_[first_of(j)], &key_errors_[first_of(j)]);
+    }
     // Only the dtype's own loop rounds as the dtype does; the truth does not.
     rounds_ = std::is_same_v<Real, float>;
     for (const Real v : value_) value_sizes_.push_back(std::abs(v));
@@ -79,6 +86,8 @@ class Head {
     return value_[static_cast<size_t>(j * sizes_.value_dim + c)];
   }
 
+  size_t first_of(int64_t key) const { return static_cast<size_t>(key * sizes_.head_dim); }
+
   // The visible keys and their scores.
   void score(int64_t i, Row<Real>& row) {
     visible_.clear();
@@ -87,22 +96,51 @@ class Head {
     query_row_.clear();
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query_row_.push_back(static_cast<Real>(query_(i, d)));
+    if (p_.rows.any()) {
+      query_errors_.resize(query_row_.size());
+      query_change_.change(i, query_row_.data(), query_errors_.data());
+    }
     for (int64_t j = 0; j < sizes_.k_len; ++j) {
       if (p_.allowed && !p_.allowed(leading_, i, j)) continue;
       const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(i, j)) : 0;
       if (bias == -kInfinity) continue;
-      const Real* key = &key_[static_cast<size_t>(j * sizes_.head_dim)];
+      const Real* key = &key_[first_of(j)];
       const PairPlace place = place_of(p_, sizes_, leading_, i, j);
-      Moving<Real> s =
-          product_of(scale_, relative_.product(query_row_.data(), key, sizes_.head_dim, place),
-                     sizes_.head_dim);
-      if (p_.bias_first) s = s + Moving<Real>(bias);
-      if (!p_.scores.empty()) s = chain_of(p_.scores, s, place).score;
+      PairProduct<Real> product = relative_.product(query_row_.data(), key, sizes_.head_dim, place);
+      const double of_rows = p_.rows.any() ? row_error(key, &key_errors_[first_of(j)]) : 0;
+      const bool jumps = of_rows > 0 && rapt::size_of(p_.query.dtype) == 2;
+      if (!jumps) product.added += static_cast<Real>(of_rows);
+      const Moving<Real> z = product_of(scale_, product, sizes_.head_dim);
+      const Moving<Real> s = score_of(z, bias, place);
       const Real last = p_.bias_first ? 0 : bias;
       visible_.push_back(j);
       score_.push_back(s.value + last);
-      row.score_error = std::max(row.score_error, s.value_error + size(last));
+      double error = s.value_error + size(last);
+      if (jumps) error += jump_of(z, s, of_rows, bias, place);
+      row.score_error = std::max(row.score_error, error);
     }
+  }
+
+  Moving<Real> score_of(Moving<Real> z, Real bias, const PairPlace& place) const {
+    if (p_.bias_first) z = z + Moving<Real>(bias);
+    return p_.scores.empty() ? z : chain_of(p_.scores, z, place).score;
+  }
+
+  double row_error(const Real* key, const double* key_errors) const {
+    return error_of_product(query_row_.data(), query_errors_.data(), key, key_errors,
+                            sizes_.head_dim);
+  }
+
+  // What rows that were rounded to another number make of the score s = f(z): scores are monotone
+  // in z. It counts twice, and may be so large that a weight moves by e^x - 1 of itself and not x.
+  double jump_of(const Moving<Real>& z, const Moving<Real>& s, double of_rows, Real bias,
+                 const PairPlace& place) const {
+    constexpr double e = std::numeric_limits<float>::epsilon();
+    const Real way = scale_ * static_cast<Real>(of_rows / 2 * e);
+    double most = 0;
+    for (const Real to : {z.value - way, z.value + way})
+      most = std::max(most, size(score_of(to, bias, place).value - s.value));
+    return std::expm1(2 * most) / e;
   }
 
   void weigh(Row<Real>& row) {
@@ -156,10 +194,12 @@ class Head {
 
   const Problem& p_;
   const Sizes& sizes_;
+  const RowChange<Real>& query_change_;
   int64_t flat_;  // the head's index in the leading dimensions
   const Index& leading_;
-  Matrix query_, bias_;            // [q_len, head_dim], [q_len, k_len]
-  std::vector<Real> key_, value_;  // [k_len, head_dim], [k_len, value_dim]
+  Matrix query_, bias_;             // [q_len, head_dim], [q_len, k_len]
+  std::vector<Real> key_, value_;   // [k_len, head_dim], [k_len, value_dim]
+  std::vector<double> key_errors_;  // [k_len, head_dim], of changed keys
   RelativeRows<Real> relative_;
   Real scale_;
   bool rounds_ = false;
@@ -167,7 +207,8 @@ class Head {
   // Of the current row, or of the head where there are no value_rows:
   std::vector<Real> value_sizes_, value_sum_;  // [k_len, value_dim], [value_dim]
   // Of the current row:
-  std::vector<Real> query_row_;  // [head_dim]
+  std::vector<Real> query_row_;       // [head_dim]
+  std::vector<double> query_errors_;  // [head_dim], of a changed query
   std::vector<int64_t> visible_;
   std::vector<Real> score_;  // of the visible keys
   Weighed<Real> weighed_;    // likewise
@@ -212,11 +253,13 @@ void for_each_row(const Problem& p, const Sample& sample,
   const Sizes sizes = sizes_of(p);
   const auto heads = static_cast<int64_t>(sample.heads ? sample.heads->size() : sizes.heads);
   const auto rows = static_cast<int64_t>(sample.rows ? sample.rows->size() : sizes.q_len);
+  const RowChange<Real> of_query = query_change<Real>(p, sizes),
+                        of_key = key_change<Real>(p, sizes);
   Row<Real> row;
   for (int64_t h = 0; h < heads; ++h) {
     row.head = sample.heads ? (*sample.heads)[static_cast<size_t>(h)] : h;
     const Index leading = leading_index(row.head, sizes.leading);
-    Head<Real> head(p, sizes, row.head, leading);
+    Head<Real> head(p, sizes, of_query, of_key, row.head, leading);
     for (int64_t r = 0; r < rows; ++r) {
       head.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r, row);
       visit(row);

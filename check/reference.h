@@ -5,7 +5,7 @@
 //                  f: the scores of the list, one after the other (score_spec.h)
 //               or f(scale * sum_d query[i, d] key[j, d] + bias[i, j]), if the bias comes first
 //                  Relative positions add products to the sum over d, and rows to the values
-//                  (relative_rows.h)
+//                  (relative_rows.h); rows of query and key may be changed before (changed_rows.h)
 //   weight(i, j) = e^score(i, j) / sum_j' e^score(i, j')         over the keys that i may see
 //   lse(i)       = ln sum_j e^score(i, j)
 //   output(i)    = sum_j kept(i, j) / (1 - dropout) weight(i, j) value[j]      kept: philox.h
@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "check/captures.h"
+#include "check/changed_rows.h"
 #include "check/reference_normalizer.h"
 #include "check/relative_rows.h"
 #include "check/score_spec.h"
@@ -55,7 +56,10 @@ struct Problem {
   std::vector<ScoreSpec> scores = {};
   bool bias_first = false;  // is the bias added before the scores of the list?
   RelativeSpec relative = {};
+  RowSpec rows = {};
   Placed placed = {};
+  // Where query i and key j stand in their own sequence. Empty: at i and j.
+  std::function<int64_t(int64_t)> query_place = {}, key_place = {};
   Normalizer normalizer = {};
   // The keys of the sequence that query i belongs to; empty: k_len.
   std::function<int64_t(int64_t i)> k_len_of = {};
@@ -113,6 +117,20 @@ PairPlace place_of(const Problem& problem, const Sizes& sizes, std::span<const i
 
 // Throws std::logic_error for shapes that do not fit.
 Sizes sizes_of(const Problem& problem);
+
+// What happens to the rows of query and key.
+template <class Real>
+RowChange<Real> query_change(const Problem& p, const Sizes& sizes) {
+  const CountedRows* turns = p.rows.rotary ? &p.rows.rotary->query : nullptr;
+  return {p.rows, turns, p.query.dtype, sizes.head_dim, sizes.q_len, p.query_place};
+}
+template <class Real>
+RowChange<Real> key_change(const Problem& p, const Sizes& sizes) {
+  const bool turns = p.rows.rotary && p.rows.rotary->turns_key;
+  return {p.rows,      turns ? &p.rows.rotary->key : nullptr,
+          p.key.dtype, sizes.head_dim,
+          sizes.k_len, p.key_place};
+}
 
 // Calls visit(row) for the rows of the sample. Real: float, double, long double.
 template <class Real>

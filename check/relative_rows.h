@@ -26,7 +26,8 @@ template <class Real>
 struct PairProduct {
   Real sum = 0;
   Real terms = 0;  // |sum| + sqrt(sum of squares), of each sum of its own
-  Real added = 0;  // sum of |sums|, where there are several
+  Real added = 0;  // what else it may be off, in units of e: the sum of |sums|, where there are
+                   // several, and what changed rows are off
 };
 
 template <class Real>

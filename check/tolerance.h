@@ -18,7 +18,8 @@
 //     together, taken one and a half times, as a maximum is compared;
 //   what scores make of that error, and their own roundings, a running error analysis of their
 //     formulas finds (moving.h): F e instead of D (1 + sqrt(head_dim) / 4) e; a bias that is added
-//     before them is part of what they are made of, and B is 0;
+//     before them is part of what they are made of, and B is 0. Rows that are changed before they
+//     are multiplied add what their elements are off (changed_rows.h) times those of the other row;
 //   2^x is within one ulp (e), the sum's inverse and the product with it are two roundings (e).
 // With S = F + B:
 //   weight: (2 + S) e p      output: (2 + S) e sum_j p |value|      lse: (2 max(1, |lse|) + S) e

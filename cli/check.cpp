@@ -23,7 +23,8 @@ namespace rapt::cli {
 namespace {
 
 // The inputs, what a call returns, and the numbers that are compared: truth, plain loop, floor and
-// place, 16 + 16 + 8 + 8 bytes.
+// place, 16 + 16 + 8 + 8 bytes. Of changed rows their copy, and the angles by which they turn, in
+// the type of the truth: at most 16 bytes each, and 8 of errors.
 double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const double sampled =
@@ -33,7 +34,8 @@ double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   // A result, and the same as doubles.
   const double results = count_of(d.leading, d.q_len, 1) * count_per_query(d) * 16 +
                          count_of(d.leading, d.k_len, d.captures.received ? 60 : 0);
-  return bytes_of_inputs(d) + results + sampled * count_per_query(d) * 48 + pairs;
+  const double changed = d.rows.any() ? 40 * real(d.q_len + d.k_len) * real(d.head_dim) : 0;
+  return bytes_of_inputs(d) + changed + results + sampled * count_per_query(d) * 48 + pairs;
 }
 
 // What the backward pass takes beside that: gradients of the results and of the inputs, the latter
@@ -154,6 +156,7 @@ Command add_check(CLI::App& root) {
       "          documents(3); bias[=[dims],PART_OF_INF,DTYPE,before]; scale=X; packed=N\n"
       "          score=softcap(30),alibi, also head_scale, log_n(position), t5_bias(8,16),\n"
       "          kerple_log\n"
+      "          rows=cosine(1e-6)+rotary(interleaved,dims=32,theta=10000,query=512,key=0+2i)\n"
       "          relative=keys+queries+values+content+position(33,center=16,log=4..64)\n"
       "          norm=softmax_plus_one, norm=sigmoid(-5), norm=relu(2,divisor=64)\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"

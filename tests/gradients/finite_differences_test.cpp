@@ -189,6 +189,13 @@ const char* const kProblems[] = {
     "q9k12d2:f64:relative=keys+queries(9,log=2..12):seed=27",
     "h2q4k5d2:f64:relative=content:bias:seed=28",
     "h2q4k4d2:f64:weights(1..3):relative=keys+values+content(3,center=0):seed=29",
+    "h4/2q3k5d4:f64:rows=rotary(query=3):mask=causal(1):seed=30",
+    "b2h2q3k4d5:f64:rows=rotary(interleaved,dims=4,magnitude=1.5,key=-2+3i):seed=31",
+    "h2q4k3d4:f64:rows=rotary(query=2,query-only):bias:seed=32",
+    "h2q9k11d2:f64:rows=rotary(theta=3):mask=causal:packed=3:seed=33",
+    "b2h3/1q2k3d3:f64:rows=cosine:scale=3:seed=34",
+    "[2]h2q3k4d3:f64:query=[1,1]:rows=cosine(1.5):scale=3:score=softcap(2):seed=35",
+    "h2q3k4d5:f64:rows=cosine(1)+rotary(dims=2,key=4):scale=3:weights(1..3):seed=36",
 };
 
 TEST(FiniteDifferences, OfEveryInputAndOption) {

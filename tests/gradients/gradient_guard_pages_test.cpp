@@ -6,7 +6,6 @@
 
 #include "gradients/gradient_problems.h"
 #include "laws/guarded.h"
-#include "laws/row_changes.h"
 
 namespace laws {
 namespace {
@@ -15,7 +14,6 @@ namespace {
 void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   AttentionOptions options = c.options;
   options.weights = c.wanted_options().weights;
-  change_rows(c.descriptor, options);
   AttentionResult forward = scaled_dot_product_attention(c.query, c.key, c.value, options);
   const rapt::Gradients expected = scaled_dot_product_attention_backward(
       c.query, c.key, c.value, options, g.inputs(forward.state()), g.request());
@@ -95,6 +93,14 @@ TEST(GradientGuardPages, RelativePositions) {
         expect_guarded("h2q" + std::to_string(n) + "k" + std::to_string(70 - n) + "d" +
                        std::to_string(d) + "v" + std::to_string(21 - d) + ":relative=" + relative +
                        (n % 2 == 1 ? "" : ":bf16"));
+}
+
+TEST(GradientGuardPages, ChangedRows) {
+  for (int64_t d = 2; d <= 40; d += 6)
+    for (const int64_t n : {1, 17, 33, 65})
+      for (const char* rows : {"cosine", "rotary(dims=2,interleaved)", "cosine+rotary(query=3)"})
+        expect_guarded("h2q" + std::to_string(n) + "k" + std::to_string(70 - n) + "d" +
+                       std::to_string(d) + ":rows=" + rows + (n % 2 == 1 ? "" : ":bf16"));
 }
 
 TEST(GradientGuardPages, EveryRemainder) {

@@ -1,6 +1,6 @@
 // Every gradient of every kind of call against the reference: every mask x dtype x heads x dropout,
 // and within a cell of that product layouts, sizes, biases, softcap, scale, packed sequences,
-// gradients of lse and of weights, passes and dtypes as they are drawn.
+// changed rows, gradients of lse and of weights, passes and dtypes as they are drawn.
 //
 // RAPT_GRADIENT_LAW_COUNT is how many problems a cell gets.
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(GradientLaw, AgreesWithTheReference) {
   for (const auto& [what, count] : drawn)
     std::printf("  %s: %lld\n", what.c_str(), static_cast<long long>(count));
   if (failures > 0 || wanted.of_cells > 1) return;
-  for (const size_t axis : {kScoreAxis, kNormalizerAxis, kRelativeAxis})
+  for (const size_t axis : {kScoreAxis, kNormalizerAxis, kRelativeAxis, kRowsAxis})
     for (size_t value = 0; value < kAxes[axis].values.size(); ++value)
       EXPECT_TRUE(!built(axis, value) || tally.of(axis, value) > 0)
           << "never drawn: " << kAxes[axis].name << "=" << kAxes[axis].values[value];

@@ -52,6 +52,7 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
     point[kPackedAxis] = random.chance(0.25);
     if (point[kPackedAxis]) point[kBiasAxis] = point[kBiasOrderAxis] = point[kCaptureAxis] = 0;
     if (random.chance(0.5)) point[kRelativeAxis] = 0;
+    if (random.chance(0.5)) point[kRowsAxis] = 0;
     point[kDropoutAxis] = cell.dropout;
   } while (!can_be(point));
   return point;

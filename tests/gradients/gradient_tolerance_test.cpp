@@ -62,6 +62,12 @@ TEST(GradientTolerance, FindsWrongGradients) {
   expect_tight("h2q40k50d16:f64:seed=13:" + all, 1e-12);
   expect_tight("h2q12k30d8:f16:seed=13:" + all, 1e-2);
   expect_tight("h2q12k30d8:bf16:seed=13:" + all, 0.1);
+  const std::string rows = "scale=2:rows=cosine+rotary(query=5,magnitude=1.5)";
+  expect_tight("h2q12k30d8:seed=13:" + rows, 1e-3);
+  expect_tight("h2q40k50d16:f64:seed=13:" + rows, 1e-11);
+  // Of 16 bits a seed whose rows lie nowhere between two numbers.
+  expect_tight("h2q12k30d8:f16:seed=14:" + rows, 1e-2);
+  expect_tight("h2q12k30d8:bf16:seed=14:" + rows, 0.1);
 }
 
 // One query, two keys of weights 1/4 and 3/4, values 1 and 2, a gradient of 1: all by hand.

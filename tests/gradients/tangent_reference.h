@@ -22,9 +22,9 @@ namespace laws {
 
 using namespace check;
 
-// The library refuses the tangents of sparse normalisers.
+// The library refuses the tangents of sparse normalisers, relative positions and changed rows.
 inline bool has_tangents(const Descriptor& d) {
-  return !is_sparse(d.normalizer) && !d.relative.any();
+  return !is_sparse(d.normalizer) && !d.relative.any() && !d.rows.any();
 }
 
 // Everything but the normaliser's parameters, which stand still.

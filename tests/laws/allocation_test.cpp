@@ -7,7 +7,6 @@
 #include "laws/allocation_hooks.h"
 #include "laws/call.h"
 #include "laws/executors.h"
-#include "laws/row_changes.h"
 #include "rapt/mask/causal.h"
 
 namespace laws {
@@ -30,12 +29,13 @@ Buffers buffers_for(const Case& c, const AttentionOptions& options, const Contex
 
 TEST(Allocation, NothingWithTheCallersMemory) {
   if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
-  for_problems(150, {}, [](const Case& c, Random& random) {
+  Wanted wanted;
+  wanted.rows = true;
+  for_problems(150, wanted, [](const Case& c, Random& random) {
     Reversed reversed;
     Context context;
     if (random.chance(0.5)) context.executor = &reversed;
     AttentionOptions options = c.options;
-    change_rows(c.descriptor, options);
     if (random.chance(0.5)) options.weights.emplace();
     Buffers b = buffers_for(c, options, context);
     const TensorView weights = options.weights ? b.result.weights.view() : TensorView{};

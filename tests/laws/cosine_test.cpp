@@ -163,26 +163,6 @@ TEST(Cosine, has_the_gradients_of_finite_differences) {
   compare(in.key, got.d_key);
 }
 
-TEST(Cosine, works_in_every_dtype) {
-  Random random(3);
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    const Tensor query = random_normal(random, dtype, {2, 60, 24});
-    const Tensor key = random_normal(random, dtype, {2, 70, 24});
-    const Tensor value = random_normal(random, dtype, {2, 70, 8});
-    AttentionOptions options;
-    options.scale = kScale, options.output_dtype = DType::f32;
-    // The rows, rounded to their dtype, as they are in the call.
-    const AttentionResult expected = scaled_dot_product_attention(
-        unit_rows(query, 1e-12), unit_rows(key, 1e-12), value, options);
-    options.cosine.emplace();
-    const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
-    // An element that lies between two numbers of the dtype may become either.
-    const double u = dtype == DType::f32 ? 0x1p-23 : dtype == DType::bf16 ? 0x1p-7 : 0x1p-10;
-    EXPECT_LE(largest_difference(got.statistic, expected.statistic), 4 * kScale * u);
-    EXPECT_LE(largest_difference(got.output, expected.output), 4 * 4 * kScale * u);
-  }
-}
-
 // Rows whose squares, or those of their inverse lengths, no f32 holds: the cosines of the same rows
 // of middle length, of which they are multiples by powers of two, and their gradients.
 TEST(Cosine, of_long_and_short_rows) {

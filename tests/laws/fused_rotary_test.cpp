@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
+#include "check/law_grid.h"
 #include "laws/call.h"
 #include "laws/expect_error.h"
 #include "laws/sanitizers.h"
@@ -97,38 +99,49 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows) {
       }
 }
 
-// Row i of `starts`' sequence s is at i - starts[s].
-Tensor own_positions(const Tensor& starts, int64_t length) {
+// Row i of sequence s is row i - starts[s] of its own.
+Tensor own_positions(const Tensor& starts, const rapt::RotaryPositions& counted, int64_t length) {
   Tensor positions(DType::i64, {length});
   int64_t s = 0;
   for (int64_t i = 0; i < length; ++i) {
     while (i >= static_cast<int64_t>(get(starts, Dims{s + 1}))) ++s;
-    set(positions, Dims{i}, static_cast<double>(i) - get(starts, Dims{s}));
+    const double own = static_cast<double>(i) - get(starts, Dims{s});
+    set(positions, Dims{i},
+        static_cast<double>(counted.start) + static_cast<double>(counted.step) * own);
   }
   return positions;
 }
 
-// Any masks, bias, dropout, packing, grouped and broadcast heads.
+// Whatever else the call has.
 TEST(FusedRotary, has_the_bits_of_rotated_rows_in_any_problem) {
-  for_problems(300, {}, [](const Case& c, Random& random) {
-    if (c.descriptor.head_dim % 2 != 0) return;
-    const Rotary rotary = drawn_rotary(random, c.descriptor.head_dim);
-    AttentionOptions options = c.options;
-    rapt::RotaryPositions of_queries, of_keys;
+  check::LawGrid grid(base_seed() + 51);
+  int64_t turned = 0, packed = 0;
+  for (int n = 0; n < problem_count(2000) && !HasFailure(); ++n) {
+    const check::Descriptor drawn = grid.next();
+    if (!drawn.rows.rotary || drawn.rows.cosine) continue;
+    const Case c(drawn);
+    SCOPED_TRACE("rapt check '" + to_string(drawn) + "'");
+    ++turned;
+    AttentionOptions options = c.wanted_options();
+    const FusedRotary fused = std::exchange(options.rotary, {});
+    rapt::RotaryPositions of_queries = fused.query, of_keys = fused.key;
     Tensor query_positions, key_positions;
-    if (options.packed.defined()) {
-      const bool same = !options.packed.key_starts.defined();
-      query_positions = own_positions(c.query_starts, c.descriptor.q_len);
-      key_positions = own_positions(same ? c.query_starts : c.key_starts, c.descriptor.k_len);
-      of_queries.values = query_positions, of_keys.values = key_positions;
+    if (drawn.packed > 0) {
+      ++packed;
+      query_positions = own_positions(c.query_starts, of_queries, drawn.q_len);
+      key_positions = own_positions(c.key_starts, of_keys, drawn.k_len);
+      of_queries = {query_positions}, of_keys = {key_positions};
     }
-    const AttentionResult expected =
-        scaled_dot_product_attention(rotary_embedding(c.query, rotary, of_queries),
-                                     rotary_embedding(c.key, rotary, of_keys), c.value, options);
-    options.rotary.embedding = &rotary;
+    const Tensor query = rotary_embedding(c.query, *fused.embedding, of_queries),
+                 key = fused.rotate_key ? rotary_embedding(c.key, *fused.embedding, of_keys)
+                                        : Tensor::copy_of(c.key);
+    const AttentionResult expected = scaled_dot_product_attention(query, key, c.value, options);
+    options.rotary = fused;
     EXPECT_TRUE(
         same_results(scaled_dot_product_attention(c.query, c.key, c.value, options), expected));
-  });
+  }
+  EXPECT_GT(turned, 0);
+  EXPECT_GT(packed, 0);
 }
 
 // Positions per batch, though the batches share their keys, and several axes.
