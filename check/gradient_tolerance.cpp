@@ -99,8 +99,7 @@ class GradientFloors {
           return n.d_number_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
                                   {weight_errors_, d_weight_errors_, 0},
                                   static_cast<double>(forward.statistic),
-                                  static_cast<double>(row.delta), delta_,
-                                  Off{forward.score_error * kEpsilon, kEpsilon});
+                                  static_cast<double>(row.delta), delta_, off_);
         },
         forward.normalizer));
   }
@@ -160,7 +159,7 @@ class GradientFloors {
     const Row<Wide>& forward = *row.forward;
     const auto statistic = static_cast<double>(forward.statistic);
     scores_.assign(row.scores.begin(), row.scores.end());
-    const Off off =
+    off_ =
         off_of_row(forward.normalizer, scores_, statistic,
                    {forward.score_error * kEpsilon, kEpsilon, 0, static_cast<double>(forward.cut)});
     const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
@@ -172,7 +171,7 @@ class GradientFloors {
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double weight = number(row.weights[x]), d_weight = number(row.d_weights[x]);
       weight_errors_.push_back(std::visit(
-          [&](const auto& n) { return n.weight_error_again(score_of(x), weight, statistic, off); },
+          [&](const auto& n) { return n.weight_error_again(score_of(x), weight, statistic, off_); },
           forward.normalizer));
       weights_.push_back(weight);
       d_weights_.push_back(static_cast<double>(row.d_weights[x]));
@@ -187,7 +186,7 @@ class GradientFloors {
         [&](const auto& n) {
           return n.delta_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
                                static_cast<double>(row.delta),
-                               {weight_errors_, d_weight_errors_, of_output}, off);
+                               {weight_errors_, d_weight_errors_, of_output}, off_);
         },
         forward.normalizer);
     ds_.clear();
@@ -198,7 +197,7 @@ class GradientFloors {
       const double ds =
           std::visit(
               [&](const auto& n) {
-                return n.d_score_error(score_of(x), number(row.weights[x]), difference, of, off);
+                return n.d_score_error(score_of(x), number(row.weights[x]), difference, of, off_);
               },
               forward.normalizer) +
           kTiny * (1 + difference);
@@ -219,6 +218,7 @@ class GradientFloors {
   bool bias_per_row_ = false;
   // Of the current row:
   double delta_ = 0;  // its error
+  Off off_ = {};
   // Of the visible keys:
   std::vector<double> scores_, weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
 };

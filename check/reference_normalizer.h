@@ -41,10 +41,10 @@
 namespace check {
 
 // How far every score may be off, and one operation of the dtype, relative to its result; what
-// weigh() says of the row; and the share of the sum of its weights that may come or go as scores
-// pass the cut.
+// weigh() says of the row; the share of the sum of its weights that may come or go as scores pass
+// the cut; and how far adding up what its scores become is off, relative to the sum.
 struct Off {
-  double score, epsilon, slopes = 0, cut = 0, doubt = 0;
+  double score, epsilon, slopes = 0, cut = 0, doubt = 0, sum = 0;
 };
 
 // What delta() is made of: of the keys that a query sees, and of the row.
@@ -128,6 +128,7 @@ inline bool has_gradient(const Normalizer& normalizer) {
 // What weigh() says of a row, and what follows from it, for its errors; `scores` that are seen.
 inline Off off_of_row(const Normalizer& normalizer, std::span<const double> scores,
                       double statistic, Off off) {
+  off.sum = off.epsilon * std::sqrt(static_cast<double>(scores.size())) / 4;  // tolerance.h
   std::visit(
       [&](const auto& n) {
         if constexpr (requires { n.doubt(scores, statistic, off); })

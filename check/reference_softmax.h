@@ -5,9 +5,10 @@
 //   lse = ln (e^null_score + sum_j e^score_j)        weight_j = e^(score_j - lse)
 //
 // as if every query saw a key more, of this score and of value 0. Errors, with e and S of
-// tolerance.h and each score off by S e: a weight (2 + S) e of itself, 2^x, the sum's inverse and
-// the product with it being three roundings and S containing what the sum adds; the lse
-// (2 max(1, |lse|) + S) e; weights made again from it both together.
+// tolerance.h, each score off by S e and the sum by A e: a weight (2 + S + A) e of itself, 2^x, the
+// sum's inverse and the product with it being three roundings and S containing what the scores'
+// errors make of the sum; the lse (2 max(1, |lse|) + S + A) e; weights made again from it (2 + S) e
+// and what the lse is off.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -69,13 +70,13 @@ struct SoftmaxFamily {
   }
 
   double weight_error(double, double weight, double, const Off& off) const {
-    return (2 * off.epsilon + off.score) * weight;
+    return (2 * off.epsilon + off.score + off.sum) * weight;
   }
   double statistic_error(double statistic, const Off& off) const {
-    return 2 * std::max(1.0, std::abs(statistic)) * off.epsilon + off.score;
+    return 2 * std::max(1.0, std::abs(statistic)) * off.epsilon + off.score + off.sum;
   }
-  double weight_error_again(double score, double weight, double statistic, const Off& off) const {
-    return weight_error(score, weight, statistic, off) + statistic_error(statistic, off) * weight;
+  double weight_error_again(double, double weight, double statistic, const Off& off) const {
+    return (2 * off.epsilon + off.score + statistic_error(statistic, off)) * weight;
   }
   double delta_error(const RowToPassBack<double>&, double, const RowErrors& of, const Off&) const {
     return of.of_output;
@@ -121,8 +122,9 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
     return SoftmaxFamily::weight_error_again(score, weight, statistic, with_sink(off));
   }
   Off with_sink(const Off& off) const {
-    if (!has_sink()) return off;
-    return {.score = off.score + std::abs(null_score()) * off.epsilon, .epsilon = off.epsilon};
+    Off with = off;
+    if (has_sink()) with.score += std::abs(null_score()) * off.epsilon;
+    return with;
   }
   bool has_sink() const { return null_score() != -std::numeric_limits<double>::infinity(); }
 

@@ -20,8 +20,9 @@
 //     formulas finds (moving.h): F e instead of D (1 + sqrt(head_dim) / 4) e; a bias that is added
 //     before them is part of what they are made of, and B is 0. Rows that are changed before they
 //     are multiplied add what their elements are off (changed_rows.h) times those of the other row;
-//   2^x is within one ulp (e), the sum's inverse and the product with it are two roundings (e).
-// With S = F + B:
+//   2^x is within one ulp (e), the sum's inverse and the product with it are two roundings (e);
+//   the sum over n keys in another order than the plain loop's, as that over d: A = sqrt(n) / 4.
+// With S = F + B + A:
 //   weight: (2 + S) e p      output: (2 + S) e sum_j p |value|      lse: (2 max(1, |lse|) + S) e
 // of softmax; what a score's S e makes of the weights of other normalisers is said with their
 // formulas (reference_normalizer.h). The output's is that of weights with their values.
