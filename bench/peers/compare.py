@@ -3,8 +3,8 @@
 
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
-Before the clock runs, the outputs must agree, and so must the gradients (training.py). In each
-round every library computes the problem once, beginning with another one each time, so that
+Before the clock runs, the outputs must agree, and so must the gradients (training.py, sparse.py).
+In each round every library computes the problem once, beginning with another one each time, so that
 whatever happens to the machine happens to all. Time is CPU time of the thread, and it is checked
 that no other thread worked; a short problem is called several times in each turn. A ratio is the
 median over the rounds of (time of the other) / (time of rapt in the same round).
@@ -26,6 +26,7 @@ try:
     import onnxruntime
     import torch
     import opponents
+    import sparse
     import training
     import training_memory
 except ImportError as error:
@@ -148,8 +149,9 @@ def main():
     arguments = parser.parse_args()
     cases = [c for c in CASES if arguments.filter in c.name]
     training_cases = [c for c in training.CASES if arguments.filter in c.name]
+    sparse_cases = [c for c in sparse.CASES if arguments.filter in c.name]
     with_memory = arguments.filter in training_memory.CASE.name
-    if not (cases or training_cases or with_memory) or arguments.rounds < 1:
+    if not (cases or training_cases or sparse_cases or with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -186,6 +188,13 @@ def main():
         if not difference <= LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the gradients differ by {difference}")
         add(training.row(case, measure(calls, arguments.rounds), way, difference))
+    if sparse_cases:
+        add(*sparse.head(arguments.rounds))
+    for case in sparse_cases:
+        calls, difference = sparse.prepare(case, rapt)
+        if not difference <= LARGEST_DIFFERENCE:
+            sys.exit(f"{case.name}: the results differ by {difference}")
+        add(sparse.row(case, measure(calls, sparse.rounds(arguments.rounds)), difference))
     if with_memory:
         add(*training_memory.HEAD, training_memory.row(training_memory.measure(arguments.library)))
     if arguments.record:

@@ -112,9 +112,9 @@ class Rapt:
             name = self.library.rapt_status_name(status).decode()
             raise RaptError(f"{name}: {self.library.rapt_last_error().decode()}")
 
-    def _prepare(self, mask, mask_tensors, **more):
-        """A rapt_prepared of one thread. mask: as in rapt_variant.spec, or none; more: members of
-        rapt_options."""
+    def _prepare(self, mask, mask_tensors, normalizer, scale, **more):
+        """A rapt_prepared of one thread. mask and normalizer: as in rapt_variant.spec, or none, as
+        scale; more: members of rapt_options."""
         named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
                  for name, array in mask_tensors.items()]
         options = COptions(**more)
@@ -123,6 +123,10 @@ class Rapt:
                                tensors=(CNamedTensor * len(named))(*named))
             options.masks = (POINTER(CVariant) * 1)(ctypes.pointer(variant))
             options.mask_count = 1
+        if normalizer:
+            options.normalizer = ctypes.pointer(CVariant(spec=normalizer.encode()))
+        if scale is not None:
+            options.scale = ctypes.pointer(c_double(scale))
         # The thread whose time is taken does all the work.
         prepared = c_void_p()
         self.check(self.library.rapt_prepare(byref(options), byref(CContext(threads=1)),
@@ -136,8 +140,8 @@ class Rapt:
                                                   byref(describe(kept, read_only=False))))
         return kept
 
-    def gradients(self, query, key, value, bias=None, *, d_output, mask=None, dropout=0.0, seed=0,
-                  forward=False):
+    def gradients(self, query, key, value, bias=None, *, d_output, mask=None, normalizer=None,
+                  scale=None, dropout=0.0, seed=0, forward=False):
         """Prepares one problem; returns a function without arguments that computes the gradients of
         query, key, value and bias, if there is one, into new arrays, with a workspace that it
         keeps: from the state of a forward pass that it begins with, if `forward`, into new arrays
@@ -145,7 +149,8 @@ class Rapt:
         """
         views = [describe(x) for x in (query, key, value)]
         more = {"bias": ctypes.pointer(describe(bias))} if bias is not None else {}
-        prepared = self._prepare(mask, {}, dropout=dropout, dropout_seed=seed, **more)
+        prepared = self._prepare(mask, {}, normalizer, scale, dropout=dropout, dropout_seed=seed,
+                                 **more)
         inputs = [query, key, value] + ([bias] if bias is not None else [])
         shapes = [x.shape for x in inputs]
         places = [describe(np.empty(shape, query.dtype), read_only=False) for shape in shapes]
@@ -189,14 +194,15 @@ class Rapt:
         weakref.finalize(call, self.library.rapt_prepared_destroy, prepared)
         return call
 
-    def attention(self, query, key, value, mask=None, **mask_tensors):
+    def attention(self, query, key, value, mask=None, normalizer=None, scale=None, **mask_tensors):
         """Prepares one problem; returns a function without arguments that computes it into a new
         array [..., q_len, value_dim], with a workspace that it keeps.
 
-        mask: as in rapt_variant.spec, its tensors by keyword: mask="boolean(m)", m=array.
+        mask and normalizer: as in rapt_variant.spec, the mask's tensors by keyword:
+        mask="boolean(m)", m=array.
         """
         inputs = [describe(x) for x in (query, key, value)]
-        prepared = self._prepare(mask, mask_tensors)
+        prepared = self._prepare(mask, mask_tensors, normalizer, scale)
         workspace_bytes = c_size_t()
         self.check(self.library.rapt_prepared_workspace_bytes(prepared, *inputs,
                                                               byref(workspace_bytes)))
