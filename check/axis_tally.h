@@ -7,6 +7,7 @@
 
 namespace check {
 
+bool is(const AxisValue& v, size_t axis, size_t value);
 // Can the library do it, or does it stand in kNotBuilt?
 bool built(size_t axis, size_t value);
 

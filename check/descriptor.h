@@ -50,8 +50,8 @@
 //              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
 //   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted
 //              | "magnitude=" X | "query-only"     keys come turned
-//   counted    = N [ ( "+" | "-" ) N "i" ]     the position of row i (default 0+1i), N may be below
-//   0 table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
+//   counted    = N [ ( "+" | "-" ) N "i" ]     row i's position (default 0+1i)
+//   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
 //                                              of rows per distance, the first three, and biases:
 //                                              rapt/relative.h; dims: before those of the table,
 //                                              default: the heads; keys and values are laid out as

@@ -6,10 +6,6 @@
 namespace check {
 namespace {
 
-bool is(const AxisValue& v, size_t axis, size_t value) {
-  return v.axis == axis && v.value == kAxes[axis].values[value];
-}
-
 bool conflict(size_t axis_a, size_t value_a, size_t axis_b, size_t value_b) {
   return std::ranges::any_of(kConflicts, [&](const Conflict& c) {
     return (is(c.a, axis_a, value_a) && is(c.b, axis_b, value_b)) ||

@@ -88,6 +88,11 @@ Moving<Real> log(const Moving<Real>& a) {
   return function_of(a, std::log(a.value), 1 / a.value, -1 / (a.value * a.value), 2);
 }
 template <class Real>
+Moving<Real> log1p(const Moving<Real>& a) {
+  const Real grown = 1 + a.value;
+  return function_of(a, std::log1p(a.value), 1 / grown, -1 / (grown * grown), 3);
+}
+template <class Real>
 Moving<Real> inverse(const Moving<Real>& a) {
   const Real f = 1 / a.value;
   return function_of(a, f, -f * f, 2 * f * f * f, 2);

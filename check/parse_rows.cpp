@@ -3,7 +3,7 @@
 namespace check {
 namespace {
 
-constexpr int64_t kMostStep = int64_t{1} << 20;  // so that no position leaves what f64 counts in
+constexpr int64_t kMostStep = int64_t{1} << 20;  // times a length: an int64_t
 
 class RowsParser {
  public:

@@ -102,7 +102,7 @@ int64_t ScoreSpec::bucket(int64_t ahead) const {
 double ScoreSpec::number(int64_t at) const { return element(numbers, at); }
 
 TensorView ScoreSpec::part(int64_t nth) const {
-  return {numbers.slice(0, nth, nth + 1).data, numbers.dtype, dims, true};
+  return {numbers.slice(0, nth, nth + 1).data, numbers.dtype, numbers.dims().subspan(1), true};
 }
 
 int64_t count_of_numbers(std::span<const ScoreSpec> scores) {

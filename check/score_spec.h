@@ -59,11 +59,12 @@ struct ScoreSpec {
   Which numbers_at(const PairPlace& place) const;
   double number(int64_t at) const;
   TensorView part(int64_t nth) const;  // kerple_log: [dims] of the amplitudes, of the rates
+  int first_head_dim() const { return kind == kerple_log ? 1 : 0; }  // where `dims` begin in them
 
   // The score after it, the derivative by the score, and by number `which` of the pair's.
   template <class N>
   N value(const N& s, const Numbers<N>& own, const PairPlace& place) const {
-    using std::log;
+    using std::log1p;
     using std::tanh;
     switch (kind) {
       case softcap:
@@ -77,7 +78,7 @@ struct ScoreSpec {
       case t5_bias:
         return s + own[0];
       case kerple_log:
-        return s - own[0] * log(N(1) + own[1] * of_double<N>(distance(place)));
+        return s - own[0] * log1p(own[1] * of_double<N>(distance(place)));
     }
     return s;
   }
@@ -102,7 +103,7 @@ struct ScoreSpec {
   }
   template <class N>
   N by_number(size_t which, const N& s, const Numbers<N>& own, const PairPlace& place) const {
-    using std::log;
+    using std::log1p;
     using std::tanh;
     switch (kind) {
       case softcap: {
@@ -118,8 +119,8 @@ struct ScoreSpec {
       case t5_bias:
         break;
       case kerple_log: {
-        const N d = of_double<N>(distance(place)), grown = N(1) + own[1] * d;
-        return which == 0 ? -log(grown) : -(own[0] * d) / grown;
+        const N d = of_double<N>(distance(place));
+        return which == 0 ? -log1p(own[1] * d) : -(own[0] * d) / (N(1) + own[1] * d);
       }
     }
     return N(1);

@@ -1,6 +1,7 @@
 #pragma once
 // Which instructions multiply: FMA, or, where a call leaves that to the library, those that
-// multiply bf16 (bf16_dot_route()). Both passes ask here, so that their scores are the same.
+// multiply bf16 (bf16_dot_route()). Both passes ask here, so that their scores are the
+// same, but where d_output is wider than query and key, which those of bf16 do not multiply.
 #include "attention/problem.h"
 #include "kernels/kernel_table.h"
 

@@ -266,10 +266,12 @@ class ScoreTiles {
   void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
                       E* before, Keep keep) noexcept {
     const int64_t first = keys.start - block.begin;
-    // With a bias, which finds the maximum anew, some keys at a time.
-    const int64_t some = p_.has_bias ? kKeysPerFetch : keys.count;
+    // With a bias, which finds the maximum anew, some keys at a time. One that is the same for all
+    // queries is there already, and one whose rows are no lines is not asked for.
+    const bool fetches = p_.has_bias && p_.bias.row_stride != 0 && p_.bias.dim_stride == 1;
+    const int64_t some = fetches ? kKeysPerFetch : keys.count;
     for (int64_t j = 0; j < keys.count; j += some) {
-      if (p_.has_bias) fetch_bias(tile, keys, j);
+      if (fetches) fetch_bias(tile, keys, j);
       route_.products[tile.vectors - 1].scores(
           tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
           block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
@@ -403,16 +405,18 @@ class ScoreTiles {
   }
 
   // Asks for the part of the tile's bias that is due before the scores of the keys from `done` on
-  // are multiplied, so that it arrives behind the products: add_bias() waits for memory half its
-  // time otherwise. Rows of the bias one after the other, each as it lies.
+  // are multiplied, so that it arrives behind the products instead of being waited for. Rows of the
+  // bias one after the other, each as it lies, the first before the first product.
   void fetch_bias(const QueryTile<E>& tile, Positions keys, int64_t done) noexcept {
-    const Operand& b = p_.bias;
-    if (b.row_stride == 0 || b.dim_stride != 1) return;
-    const int64_t rows = tile.positions.count, last = std::min(done + kKeysPerFetch, keys.count);
-    const int64_t line = kLine / size_of(b.dtype);
-    for (int64_t i = rows * done / keys.count; i < rows * last / keys.count; ++i) {
+    const int64_t next = std::min(done + kKeysPerFetch, keys.count), rows = tile.positions.count;
+    const auto rows_before = [&](int64_t key) {
+      return (rows * key + keys.count - 1) / keys.count;
+    };
+    for (int64_t i = rows_before(done); i < rows_before(next); ++i) {
       const std::byte* const row = bias_at(tile.positions[i], keys.start);
-      for (int64_t j = 0; j < keys.count; j += line) __builtin_prefetch(row + j * size_of(b.dtype));
+      const int64_t bytes = keys.count * size_of(p_.bias.dtype);
+      for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
+      __builtin_prefetch(row + bytes - 1);  // a row may begin within a line
     }
   }
 
@@ -421,7 +425,8 @@ class ScoreTiles {
     return bias_ + (query * b.row_stride + key * b.dim_stride) * size_of(b.dtype);
   }
 
-  // A multiple of the keys of every register tile (products.simd.h).
+  // A multiple of the keys of every register tile (products.simd.h), so that no piece but the last
+  // leaves a rest, which is slow.
   static constexpr int64_t kKeysPerFetch = 24;
   static constexpr int64_t kLine = 64;  // bytes
 

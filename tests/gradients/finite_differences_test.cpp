@@ -166,6 +166,7 @@ const char* const kProblems[] = {
     "[2,1]h4/2q2k3d2:f64:mask=boolean(0.6):seed=7",
     "h2q4k5d3:f64:score=softcap(1.5):seed=8",
     "h2q4k5d3:f64:score=softcap(0.7):bias:scale=2:seed=9",
+    "b2h2q4k5d3:f64:score=kerple_log(bottom-right):seed=33",
     "h2q4k5d3:f64:bias=0.3,before:score=softcap(0.7),head_scale:seed=22",
     "b2h2q3k4d2:f64:bias=[1,4],before:score=softcap(2):mask=causal(1):seed=23",
     "b2h2q3k4d2:f64:bias=[2,3,4]:seed=10",

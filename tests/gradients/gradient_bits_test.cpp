@@ -279,7 +279,7 @@ TEST(GradientBits, AloneOrInABatch) {
     for (ScoreSpec& spec : specs) {
       const auto at = dim + static_cast<int>(spec.dims.size()) - static_cast<int>(d.leading.size());
       if (at >= 0 && spec.dims[static_cast<size_t>(at)] != 1) {
-        numbers.push_back(taken(spec.numbers, at, one));
+        numbers.push_back(taken(spec.numbers, spec.first_head_dim() + at, one));
         spec.numbers = numbers.back();
       }
       scores.push_back(made(spec));

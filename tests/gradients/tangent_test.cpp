@@ -158,6 +158,7 @@ TEST(Tangents, AreFiniteDifferences) {
        {"h4/2q5k6d3:f64:mask=causal:seed=1", "b2h2q4k5d3v2:f64:bias=[2,4,5],0.2:seed=2",
         "b2h2q4k5d3:f64:score=softcap(1.5):bias=[4,1]:dropout=0.3:seed=3",
         "b2h2q4k5d3:f64:bias=0.2,before:score=softcap(1.5),head_scale:seed=7",
+        "h2q4k6d3:f64:score=kerple_log,softcap(2):seed=8",
         "h2q9k11d3:f64:mask=causal:packed=3:seed=4", "[2]h2q3k4d3:f64:query=[1,1]:key=[2]:seed=5",
         "h2q5k3d2:f64:mask=causal(-2):scale=-0.8:seed=6"}) {
     SCOPED_TRACE(line);

@@ -25,7 +25,7 @@ template <class V, class Begin, class Visit, class End>
     // Whole numbers, which f32 holds up to 2^24.
     V behind = V::load(first);
     begin();
-    const auto visit_next = [&](int64_t at, V d) {
+    const auto visit_next = [&](int64_t at, V d) __attribute__((always_inline)) {
       visit(at, absolute ? max(d, sub(zero, d)) : d);
     };
     // Four keys at a time: one subtraction would wait for the other.
@@ -62,6 +62,7 @@ template <int kCount, class V, class Of, class Begin, class Visit, class End>
   using E = typename V::Element;
   constexpr int64_t kKeys = 64;     // that share a table
   constexpr int64_t kQueries = 64;  // the widest tile
+  static_assert(V::kMaxVectors * V::kLanes <= kQueries);
   const Positions queries = t.query_positions, keys = t.key_positions;
   const int64_t width = t.queries;
   if (queries.step != 1 || keys.step != 1) {
@@ -69,7 +70,7 @@ template <int kCount, class V, class Of, class Begin, class Visit, class End>
         t, anchor, true, begin, [&](int64_t at, V d) { visit(at, of(d)); }, end);
     return;
   }
-  E numbers[kCount][kKeys + kQueries + V::kLanes];  // [distances] from the last key to it on
+  E numbers[kCount][kKeys + kQueries + V::kLanes];  // [n][x]: of distance least + x
   const V lanes = V::set(V::kLanes), zero = V::set(0);
   for (int64_t first = 0; first < t.keys; first += kKeys) {
     const int64_t last = (t.keys < first + kKeys ? t.keys : first + kKeys) - 1;

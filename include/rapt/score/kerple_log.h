@@ -4,12 +4,11 @@
 //
 //   s' = s - a ln(1 + b |i - j|)       i counted by the anchor (anchor.h)
 //
-//   amplitudes  [..., heads], f32 or f64 (head_numbers.h): a; positive ones make it a penalty,
-//   which
-//               the paper asks for
+//   amplitudes  [..., heads], f32 or f64 (head_numbers.h): a; the paper asks for a > 0
 //   rates       the same: b, at least 0
 //
-// b -> 0 with a b = m gives ALiBi's m |i - j|.
+// b -> 0 with a b = m gives ALiBi's m |i - j|, also where 1 + b d rounds to 1: what that loses is
+// added to the logarithm.
 //
 // Source: Chi et al. 2022, "KERPLE: Kernelized Relative Positional Embedding for Length
 // Extrapolation", arXiv:2205.09921, equation 4 (logarithmic variant, r1 = a, r2 = b).
@@ -37,10 +36,10 @@ struct KerpleLog {
   void apply(Tile<typename V::Element>& t) const noexcept {
     const V minus_a = V::set(-number_of_head(amplitudes, *t.head));
     typename V::Element* const scores = t.scores;
-    const V rate = V::set(number_of_head(rates, *t.head)), one = V::set(1);
+    const V rate = V::set(number_of_head(rates, *t.head));
     for_each_of_distance<1, V>(
-        t, anchor, [&](V d) { return OfDistances<V, 1>{{mul(minus_a, log(fma(rate, d, one)))}}; },
-        [] {},
+        t, anchor,
+        [&](V d) { return OfDistances<V, 1>{{mul(minus_a, grown_by(rate, d).logarithm)}}; }, [] {},
         [&](int64_t at, const OfDistances<V, 1>& bias) {
           store(scores + at, add(V::load(scores + at), bias.of[0]));
         },
@@ -108,16 +107,27 @@ struct KerpleLog {
   }
 
  private:
+  // ln(1 + b d) and 1 / (1 + b d). With u = 1 + b d rounded, ln u + (1 + b d - u) / u.
+  template <class V>
+  struct Grown {
+    V logarithm, inverse;
+  };
+  template <class V>
+  [[gnu::always_inline]] static Grown<V> grown_by(V rate, V d) noexcept {
+    const V one = V::set(1), u = fma(rate, d, one), inverse = div(one, u);
+    return {fma(fma(rate, d, sub(one, u)), inverse, log(u)), inverse};
+  }
+
   // Calls visit(at, ln(1 + b d), q).
   template <class V, class Begin, class Pairs, class End>
   [[gnu::always_inline]] void visit(const Tile<typename V::Element>& t, const Begin& begin,
                                     const Pairs& pairs, const End& end) const noexcept {
-    const V rate = V::set(number_of_head(rates, *t.head)), one = V::set(1);
+    const V rate = V::set(number_of_head(rates, *t.head));
     for_each_of_distance<2, V>(
         t, anchor,
         [&](V d) {
-          const V grown = fma(rate, d, one);
-          return OfDistances<V, 2>{{log(grown), div(d, grown)}};
+          const Grown<V> grown = grown_by(rate, d);
+          return OfDistances<V, 2>{{grown.logarithm, mul(d, grown.inverse)}};
         },
         begin, [&](int64_t at, const OfDistances<V, 2>& d) { pairs(at, d.of[0], d.of[1]); }, end);
   }
