@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""rapt beside PyTorch and ONNX Runtime: the same problems, call by call in turn, one thread each.
+"""rapt beside PyTorch, ONNX Runtime and entmax: the same problems, call by call in turn.
 
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
-Before the clock runs, the outputs must agree, and so must the gradients (training.py, sparse.py).
-In each round every library computes the problem once, beginning with another one each time, so that
-whatever happens to the machine happens to all. Time is CPU time of the thread, and it is checked
-that no other thread worked; a short problem is called several times in each turn. A ratio is the
-median over the rounds of (time of the other) / (time of rapt in the same round).
+One thread each. Before the clock runs, the outputs must agree, and so must the gradients
+(training.py, sparse.py). In each round every library computes the problem once, beginning with
+another one each time, so that whatever happens to the machine happens to all. Time is CPU time of
+the thread, and it is checked that no other thread worked; a short problem is called several times in
+each turn. A ratio is the median over the rounds of (time of the other) / (time of rapt in the same
+round).
 """
 import argparse
 import datetime
@@ -200,7 +201,7 @@ def main():
     if arguments.record:
         path = ROOT / "bench/results" / f"{machine.file_stem()}-peers.md"
         path.parent.mkdir(exist_ok=True)
-        head = ("# Beside PyTorch and ONNX Runtime\n\n`bench/peers/compare.py --record`"
+        head = ("# Beside PyTorch, ONNX Runtime and entmax\n\n`bench/peers/compare.py --record`"
                 f" on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}:\n\n")
         path.write_text(head + "\n".join(lines) + "\n", encoding="ascii")
         print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)

@@ -8,7 +8,8 @@
 #include "laws/call.h"
 #include "laws/differences.h"
 #include "laws/expect_error.h"
-#include "rapt/catalogue.h"
+#include "laws/scores_alone.h"
+#include "rapt/backward.h"
 #include "rapt/score/alibi.h"
 
 namespace laws {
@@ -16,14 +17,8 @@ namespace {
 
 constexpr int64_t kHeads = 2, kLength = 7;
 
-// The scores themselves, [kHeads, kLength, kLength]: those of products of 0.
 std::vector<double> penalties_of(const rapt::ScoreRef& score, DType dtype = DType::f64) {
-  const Tensor rows = filled(dtype, {kHeads, kLength, 1}, 0);
-  AttentionOptions options;
-  options.scores = {score};
-  options.weights.emplace();
-  options.weights->stage = rapt::WeightsStage::scores;
-  return values_of(scaled_dot_product_attention(rows, rows, rows, options).weights);
+  return scores_of(kHeads, kLength, kLength, score, dtype);
 }
 
 // Chi et al. 2022, equation 4: -r1 ln(1 + r2 |m - n|), a pair (r1, r2) per head; numbers below 4,
@@ -94,9 +89,10 @@ TEST(KerpleLog, GradientsOfNumbersWithDifferentDimensions) {
 TEST(KerpleLog, RefusesRatesBelowZero) {
   const double amplitudes[kHeads] = {1, 1}, rates[kHeads] = {0.5, -0.5};
   const rapt::KerpleLog score({amplitudes, {kHeads}}, {rates, {kHeads}});
-  expect_error(ErrorCode::argument, {"kerple_log", "rates", "-0.5"}, [&] { penalties_of(score); });
+  expect_error(rapt::ErrorCode::argument, {"kerple_log", "rates", "-0.5"},
+               [&] { penalties_of(score); });
   const rapt::KerpleLog without({amplitudes, {kHeads}}, {});
-  expect_error(ErrorCode::argument, {"kerple_log", "rates"}, [&] { penalties_of(without); });
+  expect_error(rapt::ErrorCode::argument, {"kerple_log", "rates"}, [&] { penalties_of(without); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "laws/call.h"
 #include "laws/expect_error.h"
+#include "laws/scores_alone.h"
 #include "rapt/catalogue.h"
 #include "rapt/score/alibi.h"
 #include "rapt/score/head_scale.h"
@@ -16,18 +17,6 @@ namespace laws {
 namespace {
 
 using rapt::ErrorCode;
-
-// The scores themselves, [heads, q_len, k_len] of f64: those of products of 0.
-std::vector<double> scores_of(int64_t heads, int64_t q_len, int64_t k_len,
-                              const rapt::ScoreRef& score) {
-  const Tensor query = filled(DType::f64, {heads, q_len, 1}, 0),
-               rows = filled(DType::f64, {heads, k_len, 1}, 0);
-  AttentionOptions options;
-  options.scores = {score};
-  options.weights.emplace();
-  options.weights->stage = rapt::WeightsStage::scores;
-  return values_of(scaled_dot_product_attention(query, rows, rows, options).weights);
-}
 
 // Press et al. 2021, section 3: 1/2, 1/4, ..., 1/256 for 8 heads; their code for 12.
 TEST(Alibi, SlopesOfThePaper) {
