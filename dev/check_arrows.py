@@ -62,8 +62,8 @@ TABLE = [
 
     # The core.
     ("src/attention/**", PUBLIC_CORE + ["src/attention/*.h", "src/base/*.h",
-                                        "src/kernels/kernel_table.h"], STD,
-     "the conductor reaches kernels through their table only"),
+                                        "src/kernels/kernel_table.h", "src/kernels/sieve.h"], STD,
+     "the conductor reaches kernels through their tables only"),
     ("src/mask/boolean.cpp", VOCABULARY + ["include/rapt/mask/*.h", "src/mask/*.h", "src/base/*.h"],
      STD + ["emmintrin.h"],
      "masks are portable code without kernels; this one may use SSE2, which every x86-64 has"),
@@ -80,6 +80,9 @@ TABLE = [
      "compiled once per instruction set, in the words of simd/: no standard library function, "
      "no intrinsics, no concrete mask"),
     ("src/kernels/dot_bf16.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
+     NO_CODE + INTRINSICS,
+     "compiled for one instruction set: a standard library function would be linked for all"),
+    ("src/kernels/sieve_vnni.cpp", ["src/kernels/*.h", "src/kernels/simd/*.h"],
      NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
     ("src/kernels/isa_tu.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"], NO_CODE,
@@ -250,6 +253,8 @@ PLANTED = [
     ("src/kernels/simd/avx2.h", "#include <immintrin.h>", False),
     ("src/kernels/dot_bf16.cpp", "#include <immintrin.h>", False),
     ("src/kernels/dot_bf16.cpp", "#include <vector>", True),
+    ("src/kernels/sieve_vnni.cpp", "#include <immintrin.h>", False),
+    ("src/kernels/sieve_vnni.cpp", "#include <algorithm>", True),
     ("src/mask/boolean.cpp", "#include <emmintrin.h>", False),
     ("src/mask/boolean.cpp", "#include <immintrin.h>", True),
     ("src/mask/causal.cpp", "#include <emmintrin.h>", True),

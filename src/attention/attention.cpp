@@ -6,6 +6,7 @@
 #include "attention/forward.h"
 #include "attention/resources.h"
 #include "attention/route.h"
+#include "attention/sieve.h"
 #include "attention/variant_kernels.h"
 #include "attention/visible.h"
 
@@ -23,7 +24,9 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
                                             options.normalizer.declaration->name +
                                             " does not find the entropy of its weights");
   check_list(options.normalizer, normalizer, p.k_len);
-  return {table, route, normalizer};
+  Kernels<E> kernels{table, route, normalizer};
+  kernels.sieve = sieve_of(p, options, kernels);
+  return kernels;
 }
 
 template <class E>

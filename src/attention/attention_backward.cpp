@@ -6,6 +6,7 @@
 #include "attention/resources.h"
 #include "attention/route.h"
 #include "attention/score_tiles.h"
+#include "attention/sieve.h"
 #include "attention/variant_kernels.h"
 #include "attention/variant_numbers.h"
 #include "attention/visible.h"
@@ -42,7 +43,9 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
     if (!hooks_of(score, table).backward)
       throw Error(ErrorCode::unsupported,
                   std::string("score ") + score.declaration->name + " has no backward pass");
-  return {table, route, normalizer};
+  Kernels<E> kernels{table, route, normalizer};
+  kernels.sieve = sieve_of(p, options, kernels);
+  return kernels;
 }
 
 // A sum of gradients over heads whose rows turn by different angles cannot be turned back.

@@ -254,6 +254,7 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
   clear_relative(call);
   write_relative(call.scores);
   change_keys(call.scores, context);
+  round_keys(call.scores, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);
 }

@@ -6,6 +6,7 @@
 
 #include "attention/row_changer.h"
 #include "attention/scratch_places.h"
+#include "attention/sieve.h"
 #include "rapt/instruction_sets.h"
 
 namespace rapt {
@@ -278,14 +279,21 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.changed_key =
       place(p.rows.changes_key, {p.rows.copied_matrices, p.k_len, p.head_dim}, stored);
 
+  const int64_t key_rows = kernels.sieve ? KeyMatrices(p).count * sieve_rows(p.k_len) : 0;
+  layout.scores.sieve_keys = place(kernels.sieve, {key_rows, sieve_dims(p.head_dim)}, 1);
+  layout.scores.sieve_groups = place(kernels.sieve, {key_rows / kSieveGroup}, sizeof(KeyGroup));
+
   // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
   const auto place_sums = [&](int64_t queries, int64_t keys) {
     layout.query_t = place(true, {queries, head_stride}, element);
     layout.changed_query = place(p.rows.any(), {queries, p.head_dim}, stored);
     layout.position_t = place(p.rows.shifted, {queries, head_stride}, element);
     layout.position_query = place(p.rows.shifted, {queries, p.head_dim}, stored);
+    layout.sieve_queries = place(kernels.sieve, {queries, sieve_query_bytes(p.head_dim)}, 1);
     layout.d_output_t = place(true, {queries, value_stride}, element);
     layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
+    layout.d_query_pairs = place(query_sums && kernels.normalizer.settle,
+                                 {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
     layout.query_dots =
         place(wanted.scale && p.rows.shifted, {plan.slots[kOfQuery], queries}, sizeof(E));
     layout.statistic = place(true, {queries}, sizeof(E));
@@ -330,6 +338,8 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.key = place(!keys_in_place(p, route), {plan.pass_keys, head_stride}, element);
   layout.value =
       place(!rows_in_place(p.value, p.value_dim, route), {plan.pass_keys, value_stride}, element);
+  layout.scores.sieve_rows =
+      place(kernels.sieve && !keys_in_place(p, route), {kSieveGroup, p.head_dim}, sizeof(E));
   layout.summed_key = place(rounds && query_sums, {plan.pass_keys, head_stride}, element);
   layout.rounded_weights = place(rounds && wanted.value, {cut.tiles, tile_scores}, element);
   layout.rounded_d_scores = place(rounds && wanted.key, {cut.tiles, tile_scores}, element);

@@ -110,8 +110,10 @@ struct BackwardLayout {
   size_t changed_query;   // [queries][head_dim] of the inputs' dtype, where rows change
   size_t position_t;      // as query_t, of queries that meet key_rows, where these are others
   size_t position_query;  // as changed_query, likewise
+  size_t sieve_queries;   // tiles of rounded queries (sieve.h)
   size_t d_output_t;      // tiles [value_dim][queries] of the route's elements
   size_t d_query_t;       // [slots] tiles [head_dim][queries] E
+  size_t d_query_pairs;   // [slots][queries][head_dim] E: of sparse normalisers, pair by pair
   size_t query_dots;      // [slots][queries] E: d_query . query, where biases are added to queries
   size_t statistic;       // [queries] E
   size_t delta;           // tiles [delta rows][queries] E

@@ -55,6 +55,7 @@ class BackwardWorker {
         begun.shift_sums = call_.template at<double>(layout_.shift_sums) +
                            (first_cell_ + segment) * 2 * p_.head_dim;
       begun.query_dots = query_dots(unit);
+      begun.d_query_pairs = query_pairs(unit);
       return begun;
     });
   }
@@ -115,6 +116,7 @@ class BackwardWorker {
       for_each_walk(parts_.chunk(nth), kQueries, [&] {
         QueryUnit<E> one = begin_packed(unit, sums, kQueries);
         one.query_dots = query_dots(unit);
+        one.d_query_pairs = query_pairs(unit);
         tiles_.walk(one, {}, kQueries);
       });
     }
@@ -151,6 +153,7 @@ class BackwardWorker {
             changed_query(at),
             arrays_ + positions + at * tiles_.query_bytes(),
             arrays_ + layout_.position_query + at * tiles_.changed_bytes(),
+            arrays_ + layout_.sieve_queries + at * sieve_query_bytes(p_.head_dim),
             arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes(),
             array(layout_.statistic) + at,
             delta(at)};
@@ -180,14 +183,21 @@ class BackwardWorker {
     const int64_t sums = query_sums(unit) - array(layout_.d_query_t);
     return array(layout_.query_dots) + sums / p_.head_dim;
   }
+  // The part of the sums that comes pair by pair, likewise.
+  E* query_pairs(Positions unit) const noexcept {
+    if (!layout_.d_query_pairs) return nullptr;
+    return array(layout_.d_query_pairs) + (query_sums(unit) - array(layout_.d_query_t));
+  }
   void clear_queries(Positions unit, E* sums) const noexcept {
     const int64_t lanes = plan_.tiling.lanes, padded = ceil_div(unit.count, lanes) * lanes;
     std::fill_n(sums, padded * p_.head_dim, E(0));
+    if (E* const pairs = query_pairs(unit)) std::fill_n(pairs, padded * p_.head_dim, E(0));
     if (E* const dots = query_dots(unit)) std::fill_n(dots, padded, E(0));
   }
   void store_queries(int64_t segment, Positions unit, E* sums) noexcept {
     std::byte* const changed = changed_query(wanted_.two_passes ? 0 : unit.start);
-    const double dots = tiles_.store_queries(unit, sums, changed, wanted_.scale, query_dots(unit));
+    const double dots = tiles_.store_queries(unit, sums, query_pairs(unit), changed, wanted_.scale,
+                                             query_dots(unit));
     if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
   }
 

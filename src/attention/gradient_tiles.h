@@ -93,6 +93,7 @@ class GradientTiles {
       tile.position_t = a.position_t + offset * query_bytes();
       tiles_.pack_queries(tile, a.changed + offset * changed_bytes(),
                           a.position_query + offset * changed_bytes());
+      if (tiles_.sieved()) tiles_.use_sieve(tile, sieve_queries(a, offset));
       std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
       pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
@@ -114,6 +115,7 @@ class GradientTiles {
     for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
       tile.query_t = a.query_t + offset * query_bytes();
       tile.position_t = a.position_t + offset * query_bytes();
+      if (tiles_.sieved()) tile.sieve.rounded = sieve_queries(a, offset);
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
         unit.range = {std::min(unit.range.begin, tile.range.begin),
@@ -175,11 +177,15 @@ class GradientTiles {
 
   // d_query of a unit, whose sum is complete and is lost. with_dots: returns the sum of d_query o
   // query, not yet scaled; `dots` [queries] are those of each query, if walks have found them.
-  double store_queries(Positions unit, E* d_query_t, std::byte* changed, bool with_dots,
-                       const E* dots) noexcept {
+  // `pairs` [queries][head_dim]: a part of the sum, of pairs that came one by one; null: none did.
+  double store_queries(Positions unit, E* d_query_t, const E* pairs, std::byte* changed,
+                       bool with_dots, const E* dots) noexcept {
     double sum = 0;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
       E* const sums = d_query_t + offset * p_.head_dim;
+      for (int64_t i = 0; pairs && i < tile.positions.count; ++i)
+        for (int64_t d = 0; d < p_.head_dim; ++d)
+          sums[d * tile.queries + i] += pairs[(offset + i) * p_.head_dim + d];
       if (with_dots) {
         E* const found = tiles_.row(3);
         if (dots) {
@@ -228,6 +234,9 @@ class GradientTiles {
   }
 
  private:
+  std::byte* sieve_queries(const UnitArrays<E>& a, int64_t offset) const noexcept {
+    return a.sieve_queries + offset * sieve_query_bytes(p_.head_dim);
+  }
   int64_t widest_tile() const noexcept {
     return std::min<int64_t>(std::min(plan_.tiling.unit_queries, plan_.longest_query),
                              plan_.tiling.max_vectors * plan_.tiling.lanes);
@@ -247,7 +256,7 @@ class GradientTiles {
     g.key = dense(keys_.summed_keys(keys.start), 0);
     g.value = dense(keys_.values(keys.start), 0);
     g.delta = delta_of(unit, tile);
-    if (unit.d_query_t) g.d_query_t = unit.d_query_t + tile.offset * p_.head_dim;
+    if (unit.d_query_t) g.d_query = unit.d_query_pairs + tile.offset * p_.head_dim;
     if (wanted_.key && sides.keys) {
       g.query = dense(unit.query_rows, tile.offset);
       g.d_key = sums.d_key + (keys.start - sums.begin) * sums.d_key_stride;
@@ -362,8 +371,11 @@ class GradientTiles {
     const auto keep = kernels_.table.dropout.keep;
     E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
     using Keep = typename ScoreTiles<E>::Keep;
-    tiles_.compute_scores(tile, block, keys, w, before,
-                          before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing);
+    E bounds[64];
+    tiles_.compute_scores(
+        tile, block, keys, w, before,
+        before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing,
+        tiles_.bounds_of(tile, unit.statistic + tile.offset, delta_of(unit, tile), bounds));
     if (sparse_.find(tile, unit.statistic + tile.offset, delta_of(unit, tile), bits)) {
       add_pairs(unit, tile, keys, sums, sides);
       return false;

@@ -19,6 +19,7 @@ struct UnitArrays {
   std::byte*
       position_t;  // as query_t, of those that meet key_rows; the same where nothing is added
   std::byte* position_query;  // as `changed`, likewise
+  std::byte* sieve_queries;   // tiles of rounded queries (sieve.h); where there is a sieve
   std::byte* d_output_t;      // tiles [value_dim][queries] of the route's elements
   E *statistic, *delta;       // [queries], tiles [delta rows][queries]
 };
@@ -31,6 +32,7 @@ struct QueryUnit {
   KeyRange range = {0, 0};         // no key outside is visible
   const std::byte* d_output_t;     // tiles [value_dim][queries] of the route's elements
   E* d_query_t;                    // tiles [head_dim][queries]; null: not wanted
+  E* d_query_pairs = nullptr;      // [queries][head_dim]: the sums of what comes pair by pair
   const E *statistic, *delta;      // [queries], tiles [delta rows][queries]
   Rows query_rows, d_output_rows;  // [queries, dims], as they are summed; null: not wanted
   Rows position_rows;              // of queries that meet key_rows, likewise

@@ -123,9 +123,11 @@ class RowDeltas {
     pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = numbers;
     if (sparse_.possible())
       pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
+    E space[64];
+    const E* const bounds = tiles_.bounds_of(tile, statistic, nullptr, space);
     for_each_block(tile, bits, [&](Positions keys) {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
-                            ScoreTiles<E>::Keep::nothing);
+                            ScoreTiles<E>::Keep::nothing, bounds);
       std::fill_n(of_block, count, E(0));
       if (sparse_.find(tile, statistic, nullptr, bits, numbers)) {
         pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));

@@ -6,6 +6,7 @@
 
 #include "attention/relative_tiles.h"
 #include "attention/row_change.h"
+#include "attention/sieve.h"
 #include "attention/variant_kernels.h"
 #include "attention/visible.h"
 
@@ -22,6 +23,7 @@ struct QueryTile {
   uint64_t seen = 0;           // bit i: query i has seen a key
   void* query_t = nullptr;     // [head_dim][queries] of the route's elements
   void* position_t = nullptr;  // the same of queries that meet key_rows; often query_t
+  SieveTile sieve;
   Tile<E> hooks;
 };
 
@@ -50,7 +52,8 @@ class ScoreTiles {
         cancel_(cancel),
         scratch_(call.workspace + call.layout.workers +
                  static_cast<size_t>(worker) * call.layout.worker_bytes),
-        relative_(call, scratch_) {
+        relative_(call, scratch_),
+        sieve_(call) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
     constexpr double kLog2E = 1.4426950408889634074;
     factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
@@ -71,6 +74,7 @@ class ScoreTiles {
     value_ = begin_of(p_.value, sequence_.key_begin);
     if (p_.has_bias) bias_ = begin_of(p_.bias, 0);
     relative_.begin_head(index_, place_);
+    sieve_.begin_head(index_, sequence_.key_begin);
   }
 
   // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
@@ -234,7 +238,9 @@ class ScoreTiles {
     const Positions keys{begin, 1, end - begin};
     E* const scores = scratch<E>(call_.layout.scores);
     tile.hooks.second_weights = scratch<E>(call_.layout.second);
-    compute_scores(tile, block, keys, scores, nullptr, Keep::nothing);
+    E bounds[kMostQueries];
+    compute_scores(tile, block, keys, scores, nullptr, Keep::nothing,
+                   bounds_of(tile, nullptr, nullptr, bounds));
     uint64_t seen = low_bits(tile.positions.count);
     if (partial_) {
       table_.exclude(scores, bits_, keys.count, tile.queries, row(0));
@@ -246,6 +252,25 @@ class ScoreTiles {
     }
     tile.seen |= seen;
     return begin - block.begin;
+  }
+
+  // For a sieve: the queries of a tile, packed, are rounded to `to`, and used for it.
+  bool sieved() const noexcept { return sieve_.used(); }
+  void use_sieve(QueryTile<E>& tile, std::byte* to) const noexcept {
+    sieve_.round(tile.query_t, tile.queries, to, tile.sieve);
+  }
+  // The scores [queries] at or below which no pair of the tile gets a weight, to `bounds`; null:
+  // the tile has no sieve. Without a statistic, as far as the normaliser has seen the rows.
+  const E* bounds_of(const QueryTile<E>& tile, const E* statistic, const E* delta,
+                     E* bounds) const noexcept {
+    if (!tile.sieve.rounded) return nullptr;
+    n_.bounds(call_.normalizer_object, tile.hooks, statistic, delta, bounds);
+    // Of rows that nobody asks for, none gets one.
+    const uint64_t rows =
+        low_bits(tile.positions.count) & (statistic ? ~uint64_t{0} : tile.hooks.kept.open);
+    for (uint64_t left = low_bits(tile.queries) & ~rows; left; left &= left - 1)
+      bounds[__builtin_ctzll(left)] = static_cast<E>(__builtin_inf());
+    return bounds;
   }
 
   // How much of `keys` the tile sees; bits [keys.count] are filled in by compute_scores(), if not
@@ -263,9 +288,17 @@ class ScoreTiles {
   // Scores of a tile and keys of a block that see() or scores_of() has looked at; excluded pairs
   // have scores, too, and block_max is left to scores_of(). `before`: [scores of the call + 1]
   // [keys][queries]: what each score found, and what the last one left; those that are kept.
+  // `bounds` [queries]: what is not above them may be -inf; null: nothing may.
   void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
-                      E* before, Keep keep) noexcept {
+                      E* before, Keep keep, const E* bounds = nullptr) noexcept {
     const int64_t first = keys.start - block.begin;
+    tile.hooks.scores = scores;
+    tile.hooks.keys = keys.count;
+    tile.hooks.key_positions = keys;
+    if (bounds && sieve_.scores(tile.sieve, tile.vectors, tile.queries, keys, bounds, tile.query_t,
+                                block.key + first * block.key_stride * route_.element_size,
+                                block.key_stride, scores, row(0)))
+      return;
     // With a bias, which finds the maximum anew, some keys at a time. One that is the same for all
     // queries is there already, and one whose rows are no lines is not asked for.
     const bool fetches = p_.has_bias && p_.bias.row_stride != 0 && p_.bias.dim_stride == 1;
@@ -282,9 +315,6 @@ class ScoreTiles {
           tile.position_t,
           {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
           factor_, tile.vectors, tile.positions, keys, scores, row(0));
-    tile.hooks.scores = scores;
-    tile.hooks.keys = keys.count;
-    tile.hooks.key_positions = keys;
     if (natural_) change_scores(tile, keys, before, keep);
   }
 
@@ -428,7 +458,8 @@ class ScoreTiles {
   // A multiple of the keys of every register tile (products.simd.h), so that no piece but the last
   // leaves a rest, which is slow.
   static constexpr int64_t kKeysPerFetch = 24;
-  static constexpr int64_t kLine = 64;  // bytes
+  static constexpr int64_t kLine = 64;         // bytes
+  static constexpr int64_t kMostQueries = 64;  // of a tile: a mask word
 
   const ForwardCall<E>& call_;
   const Problem& p_;
@@ -438,6 +469,7 @@ class ScoreTiles {
   const CancelToken* cancel_;
   std::byte* scratch_;
   RelativeTiles<E> relative_;
+  Sieve<E> sieve_;
   bool natural_ = false;
   E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
   int64_t head_ = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/row_changer.h"
+#include "attention/sieve.h"
 
 namespace rapt {
 namespace {
@@ -135,6 +136,11 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.changed_key = place_if(change.changes_key, change.copied_matrices * p.k_len,
                                 static_cast<size_t>(p.head_dim * size_of(p.dtype)));
   layout.relative_starts = place_if(p.relative.log_scale(), p.relative.distances, sizeof(int64_t));
+  if (kernels.sieve) {
+    const int64_t rows = KeyMatrices(p).count * sieve_rows(p.k_len);
+    layout.sieve_keys = place(rows, static_cast<size_t>(sieve_dims(p.head_dim)));
+    layout.sieve_groups = place(rows / kSieveGroup, sizeof(KeyGroup));
+  }
   layout.workers = at;
 
   at = 0;
@@ -167,6 +173,10 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
                         route_size);
   layout.value = place_if(!values_in_place(p, route),
                           t.block_keys * packed_stride(p.value_dim, t.step), route_size);
+  if (kernels.sieve) {
+    layout.sieve_rows = place_if(!keys_in_place(p, route), kSieveGroup * p.head_dim, sizeof(E));
+    layout.sieve_queries = place(unit, static_cast<size_t>(sieve_query_bytes(p.head_dim)));
+  }
   layout.row_change = place_if(
       change.any(),
       static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, change, p.head_dim)), 1);

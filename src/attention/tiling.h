@@ -10,6 +10,7 @@
 #include "attention/captures.h"
 #include "attention/relative.h"
 #include "kernels/kernel_table.h"
+#include "kernels/sieve.h"
 
 namespace rapt {
 
@@ -19,6 +20,7 @@ struct Kernels {
   const KernelTable<E>& table;
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
+  const SieveKernels* sieve = nullptr;  // null: all scores are computed
 };
 
 // Rounded up. Most problems are small, and a division takes as long as ten additions.
@@ -101,6 +103,8 @@ struct ScratchLayout {
   size_t angles;           // tables of what happens to rows before they are multiplied
   size_t relative_starts;  // [distances] int64: where rows of a log scale begin
   size_t changed_key;      // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
+  size_t sieve_keys;       // [matrices of keys][rows][dims] uint8, padded: rounded keys (sieve.h)
+  size_t sieve_groups;     // [matrices of keys][rows / kSieveGroup] KeyGroup
   size_t workers;          // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
   size_t tiles;          // [tiles] QueryTile
@@ -122,6 +126,8 @@ struct ScratchLayout {
   size_t masks;          // [slots of the masks] BoundMask
   size_t key;            // [block_keys][head_dim] of the route's elements, if packed
   size_t value;          // [block_keys][value_dim] of the route's elements, if packed
+  size_t sieve_rows;     // [kSieveGroup][head_dim] E: keys of a group, if packed
+  size_t sieve_queries;  // tiles of rounded queries (sieve.h)
   size_t row_change;     // of a RowChanger, if there is a change
   size_t changed_query;  // [tile queries][head_dim] of the inputs' dtype, likewise
   RelativeScratch relative;

@@ -41,6 +41,8 @@ bool cpu_has(const char* isa) noexcept {
     return cpu_has("avx2") && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
+  if (!std::strcmp(isa, "avx512_vnni"))
+    return cpu_has("avx512") && __builtin_cpu_supports("avx512vnni");
   if (!std::strcmp(isa, "avx512_bf16")) return cpu_has("avx512") && has_avx512_bf16();
 #endif
   return false;

@@ -38,7 +38,7 @@ struct DenseRows {
 };
 
 // Where the gradients of a tile's pairs come from and go to. Null: not wanted. Without d_key and
-// d_query_t nothing is read but d_output.
+// d_query nothing is read but d_output.
 template <class E>
 struct SparseGradients {
   DenseRows<E> query, d_output;  // of the tile's first query
@@ -48,7 +48,7 @@ struct SparseGradients {
   bool numbers;        // is what they give to the gradients of numbers wanted?
   E *d_key, *d_value;  // of the tile's first key
   int64_t d_key_stride, d_value_stride;
-  E* d_query_t;  // [head_dim][queries]
+  E* d_query;  // [queries, head_dim], dense
 };
 
 // Products of which only few pairs have a part (kernels/sparse.simd.h).

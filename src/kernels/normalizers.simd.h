@@ -34,6 +34,10 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
       return static_cast<const N*>(n)->template pairs<V>(t, statistic, delta, bits, most, numbers,
                                                          pairs);
     };
+    k.bounds = [](const void* n, const Tile<E>& t, const E* statistic, const E* delta,
+                  E* bounds) noexcept {
+      static_cast<const N*>(n)->template bounds<V>(t, statistic, delta, bounds);
+    };
     if constexpr (requires { N::kDeltaRows; }) {
       k.delta_rows = N::kDeltaRows;
       k.cut_capacity = [](const void* n, int64_t k_len, int64_t block) noexcept {

@@ -114,15 +114,14 @@ RAPT_NOINLINE void add_pair_gradients(const SparsePair<E>* pairs, int64_t count,
     if (g.d_value)
       add_row<V>(pair.weight, g.d_output.data + pair.query * g.d_output.stride, g.value_dim,
                  g.d_value + pair.key * g.d_value_stride);
-    if (!g.d_key && !g.d_query_t) continue;
+    if (!g.d_key && !g.d_query) continue;
     const E d_score = pair.slope * (d_weight<V>(pair, g) - g.delta[pair.query]);
     if (g.d_key)
       add_row<V>(d_score, g.query.data + pair.query * g.query.stride, g.head_dim,
                  g.d_key + pair.key * g.d_key_stride);
-    if (!g.d_query_t) continue;
-    const E* const key = g.key.data + pair.key * g.key.stride;
-    E* const column = g.d_query_t + pair.query;
-    for (int64_t d = 0; d < g.head_dim; ++d) column[d * g.queries] += d_score * key[d];
+    if (g.d_query)
+      add_row<V>(d_score, g.key.data + pair.key * g.key.stride, g.head_dim,
+                 g.d_query + pair.query * g.head_dim);
   }
 }
 

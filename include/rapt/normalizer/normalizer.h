@@ -61,6 +61,9 @@
 //   pairs<V>(tile, statistic, delta, bits, most, numbers, pairs)   the pairs of the tile that have
 //                       a weight, key by key, as far as bits [keys] (null: all) allow them; returns
 //                       how many, or -1 where there are more than `most`
+//   bounds<V>(tile, statistic, delta, bounds)   numbers [queries], at or below which no score of
+//                       the row gets a weight; with null for a statistic, as far as collect() has
+//                       seen the row, so that what else it sees and is at or below may be -inf
 //
 // and, where delta is not that of the output, but one with the slopes u of its own formula for
 // backward(),
@@ -151,6 +154,8 @@ struct NormalizerKernels {
   int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;
   int64_t (*pairs)(const void* normalizer, const Tile<E>& tile, const E* statistic, const E* delta,
                    const uint64_t* bits, int64_t most, bool numbers, SparsePair<E>* pairs) noexcept;
+  void (*bounds)(const void* normalizer, const Tile<E>& tile, const E* statistic, const E* delta,
+                 E* bounds) noexcept;
   // Of sparse normalisers with slopes of their own.
   void (*add_slopes)(const void* normalizer, Tile<E>& tile, const E* d_weights, const E* statistic,
                      bool numbers, E* sums) noexcept;

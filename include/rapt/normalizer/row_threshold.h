@@ -233,6 +233,23 @@ struct RowThreshold : CandidateRows, WeightedPairs {
   }
 
   template <class V>
+  void bounds(const Tile<typename V::Element>& t, const typename V::Element* statistic,
+              const typename V::Element*, typename V::Element* bounds) const noexcept {
+    using E = typename V::Element;
+    const V steep = V::set(steepness<V>(t)), guard = V::set(kGuard<E>);
+    const V endless = V::set(__builtin_inf());
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      V bound = V::load(row<V>(t, kBound) + x);
+      if (statistic) {
+        const V tau = shift_of(V::load(statistic + x));
+        const V score = div(tau, steep);
+        bound = select(equal(tau, endless), tau, sub(score, mul(abs(score), guard)));
+      }
+      store(bounds + x, bound);
+    }
+  }
+
+  template <class V>
   int64_t pairs(const Tile<typename V::Element>& t, const typename V::Element* statistic,
                 const typename V::Element*, const uint64_t* bits, int64_t most, bool numbers,
                 SparsePair<typename V::Element>* pairs) const noexcept {

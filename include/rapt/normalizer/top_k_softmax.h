@@ -173,6 +173,20 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
   }
 
   template <class V>
+  void bounds(const Tile<typename V::Element>& t, const typename V::Element* statistic,
+              const typename V::Element* delta, typename V::Element* bounds) const noexcept {
+    const V endless = V::set(__builtin_inf());
+    for (int64_t x = 0; x < t.queries; x += V::kLanes) {
+      V bound = V::load(row<V>(t, kCut) + x);
+      if (statistic) {
+        const V lse = shift_of(V::load(statistic + x));
+        bound = select(equal(lse, endless), lse, cut_of(V::load(delta + t.queries + x), lse));
+      }
+      store(bounds + x, bound);
+    }
+  }
+
+  template <class V>
   int64_t pairs(const Tile<typename V::Element>& t, const typename V::Element* statistic,
                 const typename V::Element* delta, const uint64_t* bits, int64_t most, bool,
                 SparsePair<typename V::Element>* pairs) const noexcept {

@@ -1,0 +1,102 @@
+// Which calls have a sieve, and the pass over their keys.
+#include "attention/sieve.h"
+
+#include "attention/resources.h"
+#include "attention/task_run.h"
+
+namespace rapt {
+namespace {
+
+// Queries per matrix of keys, at least: rounding a key takes as long as some ten products with it.
+constexpr int64_t kLeastQueries = 64;
+// Fewer keys are hardly more than the first block, which has to be computed.
+constexpr int64_t kLeastKeys = 128;
+
+// Rows of a task: some 50 us of work at head_dim 64.
+constexpr int64_t kTaskRows = 4096;
+
+}  // namespace
+
+KeyMatrices::KeyMatrices(const Problem& p) noexcept : heads_per_group(p.key.heads_per_group) {
+  for (int i = p.leading_rank - 1; i >= 0; --i) {
+    const int64_t heads = i == p.leading_rank - 1 ? heads_per_group : 1;
+    const int64_t matrices =
+        p.key.lead_strides[i] == 0 ? std::min<int64_t>(p.leading[i], 1) : p.leading[i] / heads;
+    strides[i] = matrices > 1 ? count : 0;
+    count *= matrices;
+  }
+}
+
+int64_t KeyMatrices::of(const int64_t* index, int rank) const noexcept {
+  int64_t matrix = 0;
+  for (int i = 0; i + 1 < rank; ++i) matrix += index[i] * strides[i];
+  if (rank > 0) matrix += index[rank - 1] / heads_per_group * strides[rank - 1];
+  return matrix;
+}
+
+void KeyMatrices::first_head(const Problem& p, int64_t matrix, int64_t* index) const noexcept {
+  for (int i = 0; i < p.leading_rank; ++i) {
+    index[i] = strides[i] > 0 ? matrix / strides[i] : 0;
+    matrix -= index[i] * strides[i];
+    if (i == p.leading_rank - 1) index[i] *= heads_per_group;
+  }
+}
+
+const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
+                             const Kernels<float>& kernels) {
+  if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
+      !options.scores.empty() || p.relative.any() || p.head_dim == 0 ||
+      p.head_dim > kMostSieveDims || p.heads == 0)
+    return nullptr;
+  if (p.k_len / p.sequences < kLeastKeys ||
+      p.heads / KeyMatrices(p).count * (p.q_len / p.sequences) < kLeastQueries)
+    return nullptr;
+  return score_sieve();
+}
+
+template <class E>
+void round_keys(const ForwardCall<E>& call, const Context& context) {
+  if constexpr (sizeof(E) == sizeof(float)) {
+    const SieveKernels* const sieve = call.kernels.sieve;
+    if (!sieve) return;
+    const Problem& p = call.problem;
+    const RouteKernels<E>& route = call.kernels.route;
+    const KeyMatrices matrices(p);
+    const int64_t rows = sieve_rows(p.k_len), dims = sieve_dims(p.head_dim);
+    const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
+    auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.sieve_keys);
+    auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.sieve_groups);
+    Context quiet = context;
+    quiet.progress = {};  // the call's own tasks are told
+    TaskRun run(quiet, 0);
+    run.run(matrices.count * per_matrix, call.tiling.workers, call.tiling.to_executor,
+            [&](int64_t task, int worker) noexcept {
+              std::byte* const scratch = call.workspace + call.layout.workers +
+                                         static_cast<size_t>(worker) * call.layout.worker_bytes;
+              const int64_t matrix = task / per_matrix, begin = task % per_matrix * kTaskRows;
+              int64_t index[kMaxRank];
+              matrices.first_head(p, matrix, index);
+              const int64_t first = p.key.offset_of(index, p.leading_rank);
+              const int64_t end = std::min(begin + kTaskRows, p.k_len);
+              for (int64_t row = begin; row < end; row += kSieveGroup) {
+                const int64_t count = std::min(kSieveGroup, end - row);
+                const std::byte* from = p.key.at(first + row * p.key.row_stride);
+                int64_t stride = p.key.row_stride;
+                if (!keys_in_place(p, route)) {
+                  std::byte* const packed = scratch + call.layout.sieve_rows;
+                  route.pack_keys(from, p.key.row_stride, p.key.dim_stride, count, p.head_dim,
+                                  packed);
+                  from = packed, stride = p.head_dim;
+                }
+                const int64_t at = matrix * rows + row;
+                sieve->round_keys(reinterpret_cast<const float*>(from), stride, count, p.head_dim,
+                                  keys + at * dims, groups + at / kSieveGroup);
+              }
+            });
+  }
+}
+
+template void round_keys(const ForwardCall<float>&, const Context&);
+template void round_keys(const ForwardCall<double>&, const Context&);
+
+}  // namespace rapt
