@@ -7,6 +7,7 @@
 #include "attention/row_changer.h"
 #include "attention/scratch_places.h"
 #include "attention/sieve.h"
+#include "attention/sparse_pairs.h"
 #include "rapt/instruction_sets.h"
 
 namespace rapt {
@@ -283,6 +284,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.sieve_keys = place(kernels.sieve, {key_rows, sieve_dims(p.head_dim)}, 1);
   layout.scores.sieve_groups = place(kernels.sieve, {key_rows / kSieveGroup}, sizeof(KeyGroup));
 
+  const bool pairs = has_sparse_pairs(p, kernels, options);
   // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
   const auto place_sums = [&](int64_t queries, int64_t keys) {
     layout.query_t = place(true, {queries, head_stride}, element);
@@ -292,8 +294,10 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
     layout.sieve_queries = place(kernels.sieve, {queries, sieve_query_bytes(p.head_dim)}, 1);
     layout.d_output_t = place(true, {queries, value_stride}, element);
     layout.d_query_t = place(query_sums, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
-    layout.d_query_pairs = place(query_sums && kernels.normalizer.settle,
-                                 {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
+    layout.kept_pairs = place(pairs && !two, {queries, kKeptPairs}, sizeof(SparsePair<E>));
+    layout.kept_counts = place(pairs && !two, {queries}, sizeof(int64_t));
+    layout.d_query_pairs =
+        place(query_sums && pairs, {plan.slots[kOfQuery], queries, p.head_dim}, sizeof(E));
     layout.query_dots =
         place(wanted.scale && p.rows.shifted, {plan.slots[kOfQuery], queries}, sizeof(E));
     layout.statistic = place(true, {queries}, sizeof(E));
@@ -367,7 +371,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.cut_scores = place(cuts, {tile, stride}, sizeof(E));
   layout.cut_keys = place(cuts, {tile, stride}, sizeof(int32_t));
   layout.cut_counts = place(cuts, {2, tile}, sizeof(int32_t));
-  layout.pairs = place(kernels.normalizer.settle, {tile_scores}, sizeof(SparsePair<E>));
+  layout.pairs = place(pairs, {tile_scores}, sizeof(SparsePair<E>));
   layout.scores.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
   layout.scores.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.scores.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));

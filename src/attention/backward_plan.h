@@ -113,6 +113,8 @@ struct BackwardLayout {
   size_t sieve_queries;   // tiles of rounded queries (sieve.h)
   size_t d_output_t;      // tiles [value_dim][queries] of the route's elements
   size_t d_query_t;       // [slots] tiles [head_dim][queries] E
+  size_t kept_pairs;      // [queries][kKeptPairs] SparsePair, of sparse normalisers, in one pass
+  size_t kept_counts;     // [queries] int64, of which the first of each tile is used, likewise
   size_t d_query_pairs;   // [slots][queries][head_dim] E: of sparse normalisers, pair by pair
   size_t query_dots;      // [slots][queries] E: d_query . query, where biases are added to queries
   size_t statistic;       // [queries] E

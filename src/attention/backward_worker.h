@@ -153,10 +153,16 @@ class BackwardWorker {
             changed_query(at),
             arrays_ + positions + at * tiles_.query_bytes(),
             arrays_ + layout_.position_query + at * tiles_.changed_bytes(),
+            kept_pairs(at),
             arrays_ + layout_.sieve_queries + at * sieve_query_bytes(p_.head_dim),
             arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes(),
             array(layout_.statistic) + at,
             delta(at)};
+  }
+  KeptPairs<E> kept_pairs(int64_t at) const noexcept {
+    if (!layout_.kept_pairs) return {};
+    return {reinterpret_cast<SparsePair<E>*>(arrays_ + layout_.kept_pairs) + at * kKeptPairs,
+            reinterpret_cast<int64_t*>(arrays_ + layout_.kept_counts) + at};
   }
   E* delta(int64_t at) const noexcept {
     return array(layout_.delta) + at * call_.scores.kernels.normalizer.delta_rows;

@@ -100,7 +100,7 @@ class GradientTiles {
       read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (!with_delta) return;
       E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
-      deltas_.make(tile, tile_t, statistic + offset, of_tile);
+      deltas_.make(tile, tile_t, statistic + offset, of_tile, kept_of(a.kept, offset));
       if (wanted_.normalizer)
         deltas_.add_normalizer(tile, statistic + offset, of_tile, normalizer_sums);
     });
@@ -124,7 +124,7 @@ class GradientTiles {
     unit.d_output_t = a.d_output_t;
     unit.changed = a.changed, unit.position_query = a.position_query;
     unit.d_query_t = sides.queries ? d_query_t : nullptr;
-    unit.statistic = a.statistic, unit.delta = a.delta;
+    unit.statistic = a.statistic, unit.delta = a.delta, unit.kept = a.kept;
     if (unit.range.begin >= unit.range.end) return unit;
     const auto summed = [&](std::byte* changed, size_t place) {
       return rows_.summed_rows(rows_.route_of(p_.query), sums_.query_rows(positions, changed),
@@ -234,6 +234,10 @@ class GradientTiles {
   }
 
  private:
+  static KeptPairs<E> kept_of(const KeptPairs<E>& unit, int64_t offset) noexcept {
+    if (!unit.count) return {};
+    return {unit.pairs + offset * kKeptPairs, unit.count + offset};
+  }
   std::byte* sieve_queries(const UnitArrays<E>& a, int64_t offset) const noexcept {
     return a.sieve_queries + offset * sieve_query_bytes(p_.head_dim);
   }
@@ -367,11 +371,15 @@ class GradientTiles {
                  Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
                  Sides sides) noexcept {
     if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
+    if (sparse_.recall(kept_of(unit.kept, tile.offset), tile, keys)) {
+      add_pairs(unit, tile, keys, sums, sides);
+      return false;
+    }
     if (tiles_.see(tile, keys, bits) == Cover::none) return false;
     const auto keep = kernels_.table.dropout.keep;
     E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
     using Keep = typename ScoreTiles<E>::Keep;
-    E bounds[64];
+    E bounds[kMaxTileQueries];
     tiles_.compute_scores(
         tile, block, keys, w, before,
         before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing,

@@ -1,7 +1,7 @@
 #pragma once
 // Queries that the backward pass works on together: what they have in memory, and what a walk over
 // keys needs of them.
-#include "attention/gradient_keys.h"
+#include "attention/sparse_pairs.h"
 
 namespace rapt {
 
@@ -19,6 +19,7 @@ struct UnitArrays {
   std::byte*
       position_t;  // as query_t, of those that meet key_rows; the same where nothing is added
   std::byte* position_query;  // as `changed`, likewise
+  KeptPairs<E> kept;          // of the first tile; those of others kKeptPairs per query further
   std::byte* sieve_queries;   // tiles of rounded queries (sieve.h); where there is a sieve
   std::byte* d_output_t;      // tiles [value_dim][queries] of the route's elements
   E *statistic, *delta;       // [queries], tiles [delta rows][queries]
@@ -35,6 +36,7 @@ struct QueryUnit {
   E* d_query_pairs = nullptr;      // [queries][head_dim]: the sums of what comes pair by pair
   const E *statistic, *delta;      // [queries], tiles [delta rows][queries]
   Rows query_rows, d_output_rows;  // [queries, dims], as they are summed; null: not wanted
+  KeptPairs<E> kept;               // as in UnitArrays
   Rows position_rows;              // of queries that meet key_rows, likewise
   // Where biases are added to queries: sums of d_query in this walk, by keys and by key_rows
   E *content_sums = nullptr, *position_sums = nullptr;

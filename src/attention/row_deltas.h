@@ -26,11 +26,13 @@ class RowDeltas {
         sparse_(sparse),
         kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
-  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic.
-  void make(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
-            E* delta) noexcept {
+  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic. Pairs that are
+  // found on the way are kept.
+  void make(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
+            const KeptPairs<E>& kept) noexcept {
+    if (kept.count) *kept.count = KeptPairs<E>::kIncomplete;
     if (kernels_.normalizer.add_slopes) {
-      make_sparse(tile, d_output_t, statistic, delta);
+      make_sparse(tile, d_output_t, statistic, delta, kept);
       return;
     }
     if (kernels_.normalizer.find_cut) find_cut(tile, delta + tile.queries);
@@ -107,8 +109,8 @@ class RowDeltas {
   }
 
   // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
-  void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic,
-                   E* delta) noexcept {
+  void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
+                   const KeptPairs<E>& kept) noexcept {
     const NormalizerKernels<E>& n = kernels_.normalizer;
     E* const scores = scratch<E>(call_.layout.weights);
     E* const d = scratch<E>(call_.layout.d_weights);
@@ -119,17 +121,20 @@ class RowDeltas {
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
     const bool numbers = call_.wanted.normalizer;
     std::fill_n(sums, count, E(0));
+    if (kept.count && sparse_.possible()) *kept.count = 0;
     SparseGradients<E> pairs = {};
     pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = numbers;
     if (sparse_.possible())
       pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
-    E space[64];
+    E space[kMaxTileQueries];
     const E* const bounds = tiles_.bounds_of(tile, statistic, nullptr, space);
     for_each_block(tile, bits, [&](Positions keys) {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing, bounds);
       std::fill_n(of_block, count, E(0));
-      if (sparse_.find(tile, statistic, nullptr, bits, numbers)) {
+      const bool found = sparse_.find(tile, statistic, nullptr, bits, numbers);
+      sparse_.keep(kept, tile);
+      if (found) {
         pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
         sparse_.add_slopes(pairs, of_block);
       } else {
@@ -162,9 +167,12 @@ class RowDeltas {
     kept.stride = list_stride(kept.capacity, plan_.tiling.lanes);
     kept.open = low_bits(tile.positions.count);
     std::fill_n(kept.counts, tile.queries, 0);
+    E bounds[kMaxTileQueries];
     for_each_block(tile, bits, [&](Positions keys) {
+      std::copy_n(cut, tile.queries, bounds);
+      tiles_.close_rows(tile, kept.open, bounds);
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
-                            ScoreTiles<E>::Keep::nothing);
+                            ScoreTiles<E>::Keep::nothing, tile.sieve.rounded ? bounds : nullptr);
       if (tiles_.partial())
         kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
       n.find_cut(call_.scores.normalizer_object, tile.hooks, cut);

@@ -238,7 +238,7 @@ class ScoreTiles {
     const Positions keys{begin, 1, end - begin};
     E* const scores = scratch<E>(call_.layout.scores);
     tile.hooks.second_weights = scratch<E>(call_.layout.second);
-    E bounds[kMostQueries];
+    E bounds[kMaxTileQueries];
     compute_scores(tile, block, keys, scores, nullptr, Keep::nothing,
                    bounds_of(tile, nullptr, nullptr, bounds));
     uint64_t seen = low_bits(tile.positions.count);
@@ -265,12 +265,14 @@ class ScoreTiles {
                      E* bounds) const noexcept {
     if (!tile.sieve.rounded) return nullptr;
     n_.bounds(call_.normalizer_object, tile.hooks, statistic, delta, bounds);
-    // Of rows that nobody asks for, none gets one.
-    const uint64_t rows =
-        low_bits(tile.positions.count) & (statistic ? ~uint64_t{0} : tile.hooks.kept.open);
-    for (uint64_t left = low_bits(tile.queries) & ~rows; left; left &= left - 1)
-      bounds[__builtin_ctzll(left)] = static_cast<E>(__builtin_inf());
+    close_rows(tile, statistic ? ~uint64_t{0} : tile.hooks.kept.open, bounds);
     return bounds;
+  }
+  // Of queries that are not there, or not open, no score is looked at.
+  void close_rows(const QueryTile<E>& tile, uint64_t open, E* bounds) const noexcept {
+    const uint64_t closed = ~(low_bits(tile.positions.count) & open);
+    for (uint64_t left = low_bits(tile.queries) & closed; left; left &= left - 1)
+      bounds[__builtin_ctzll(left)] = static_cast<E>(__builtin_inf());
   }
 
   // How much of `keys` the tile sees; bits [keys.count] are filled in by compute_scores(), if not
@@ -458,8 +460,7 @@ class ScoreTiles {
   // A multiple of the keys of every register tile (products.simd.h), so that no piece but the last
   // leaves a rest, which is slow.
   static constexpr int64_t kKeysPerFetch = 24;
-  static constexpr int64_t kLine = 64;         // bytes
-  static constexpr int64_t kMostQueries = 64;  // of a tile: a mask word
+  static constexpr int64_t kLine = 64;  // bytes
 
   const ForwardCall<E>& call_;
   const Problem& p_;

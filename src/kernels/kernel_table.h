@@ -16,6 +16,7 @@
 namespace rapt {
 
 inline constexpr int kMaxVectors = 4;
+inline constexpr int kMaxTileQueries = 64;
 inline constexpr int kStorageTypes = 4;  // the first of DType: f32, f64, bf16, f16
 
 // The two matrix products, for tiles of a fixed number of vectors, over operands as a route has

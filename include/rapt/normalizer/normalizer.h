@@ -60,7 +60,8 @@
 //
 //   pairs<V>(tile, statistic, delta, bits, most, numbers, pairs)   the pairs of the tile that have
 //                       a weight, key by key, as far as bits [keys] (null: all) allow them; returns
-//                       how many, or -1 where there are more than `most`
+//                       how many, or -1 where there are more than `most`, for which, and for a
+//                       vector of queries more, `pairs` has room
 //   bounds<V>(tile, statistic, delta, bounds)   numbers [queries], at or below which no score of
 //                       the row gets a weight; with null for a statistic, as far as collect() has
 //                       seen the row, so that what else it sees and is at or below may be -inf

@@ -9,7 +9,8 @@ namespace rapt {
 struct WeightedPairs {
  protected:
   // Lists the allowed pairs for which distance(scores, x) of the queries from x on is above 0, or
-  // NaN, key by key, with that distance as their weight; -1 if there may be more than `most`.
+  // NaN, key by key, with that distance as their weight; -1 if there are more than `most`, and then
+  // a vector of them more may be listed.
   template <class V, class Distance>
   static int64_t list_pairs(const Tile<typename V::Element>& t, const uint64_t* bits, int64_t most,
                             SparsePair<typename V::Element>* pairs,
@@ -26,13 +27,13 @@ struct WeightedPairs {
         uint64_t found = bits_of(not_at_most(d, V::set(0)));
         if (found == 0) continue;
         found &= (bits ? bits[j] & present : present) >> x;
-        if (count + V::kLanes > most) return -1;
         E far[V::kLanes];
         store(far, d);
         for (; found; found &= found - 1) {
           const int64_t i = __builtin_ctzll(found);
           pairs[count++] = {far[i], 0, 0, static_cast<int32_t>(j), static_cast<int32_t>(x + i)};
         }
+        if (count > most) return -1;
       }
     }
     return count;
