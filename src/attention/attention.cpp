@@ -25,7 +25,8 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
                                             " does not find the entropy of its weights");
   check_list(options.normalizer, normalizer, p.k_len);
   Kernels<E> kernels{table, route, normalizer};
-  kernels.sieve = sieve_of(p, options, kernels);
+  // The best scores of a row need not get a weight.
+  if (options.top_k == 0) kernels.sieve = sieve_of(p, options, kernels);
   return kernels;
 }
 

@@ -1,8 +1,8 @@
 // Which calls have a sieve, and the pass over their keys.
 #include "attention/sieve.h"
 
-#include "attention/resources.h"
 #include "attention/task_run.h"
+#include "attention/visible.h"
 
 namespace rapt {
 namespace {
@@ -14,6 +14,61 @@ constexpr int64_t kLeastKeys = 128;
 
 // Rows of a task: some 50 us of work at head_dim 64.
 constexpr int64_t kTaskRows = 4096;
+
+// Rows of a matrix of keys that some query may see, from the first to the last. What nobody sees,
+// such as the unused end of a cache, is not read.
+KeyRange seen_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int64_t matrix,
+                   std::byte* scratch) noexcept {
+  const Problem& p = call.problem;
+  if (call.masks.empty()) return {0, p.k_len};
+  KeyRange seen{p.k_len, 0};
+  for (int64_t head = 0; head < p.heads; ++head) {
+    int64_t index[kMaxRank];
+    p.index_of(head, index);
+    if (matrices.of(index, p.leading_rank) != matrix) continue;
+    for (int64_t s = 0; s < p.sequences; ++s) {
+      const Sequence sequence = p.sequence(s);
+      if (sequence.q_len == 0) continue;
+      const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len, p.leading};
+      const Visible visible(call.masks, place,
+                            reinterpret_cast<BoundMask*>(scratch + call.layout.masks));
+      const KeyRange range = visible.key_range({0, 1, sequence.q_len});
+      if (range.begin >= range.end) continue;
+      seen.begin = std::min(seen.begin, sequence.key_begin + range.begin);
+      seen.end = std::max(seen.end, sequence.key_begin + range.end);
+    }
+  }
+  return seen;
+}
+
+// Rows [begin, end) of a matrix, `begin` the first of a group, as far as anybody sees them.
+void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int64_t matrix,
+                int64_t begin, int64_t end, std::byte* scratch) noexcept {
+  const Problem& p = call.problem;
+  const RouteKernels<float>& route = call.kernels.route;
+  const KeyRange seen = seen_rows(call, matrices, matrix, scratch);
+  begin = std::max(begin, seen.begin / kSieveGroup * kSieveGroup);
+  end = std::min(end, seen.end);
+  int64_t index[kMaxRank];
+  matrices.first_head(p, matrix, index);
+  const int64_t first = p.key.offset_of(index, p.leading_rank);
+  const int64_t rows = sieve_rows(p.k_len), dims = sieve_dims(p.head_dim);
+  auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.sieve_keys);
+  auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.sieve_groups);
+  for (int64_t row = begin; row < end; row += kSieveGroup) {
+    const int64_t count = std::min(kSieveGroup, end - row);
+    const std::byte* from = p.key.at(first + row * p.key.row_stride);
+    int64_t stride = p.key.row_stride;
+    if (!keys_in_place(p, route)) {
+      std::byte* const packed = scratch + call.layout.sieve_rows;
+      route.pack_keys(from, p.key.row_stride, p.key.dim_stride, count, p.head_dim, packed);
+      from = packed, stride = p.head_dim;
+    }
+    const int64_t at = matrix * rows + row;
+    call.kernels.sieve->round_keys(reinterpret_cast<const float*>(from), stride, count, p.head_dim,
+                                   keys + at * dims, groups + at / kSieveGroup);
+  }
+}
 
 }  // namespace
 
@@ -45,8 +100,7 @@ void KeyMatrices::first_head(const Problem& p, int64_t matrix, int64_t* index) c
 const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
                              const Kernels<float>& kernels) {
   if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
-      !options.scores.empty() || p.relative.any() || p.head_dim == 0 ||
-      p.head_dim > kMostSieveDims || p.heads == 0)
+      !options.scores.empty() || p.relative.any() || p.head_dim > kMostSieveDims || p.heads == 0)
     return nullptr;
   if (p.k_len / p.sequences < kLeastKeys ||
       p.heads / KeyMatrices(p).count * (p.q_len / p.sequences) < kLeastQueries)
@@ -57,15 +111,10 @@ const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context) {
   if constexpr (sizeof(E) == sizeof(float)) {
-    const SieveKernels* const sieve = call.kernels.sieve;
-    if (!sieve) return;
+    if (!call.kernels.sieve) return;
     const Problem& p = call.problem;
-    const RouteKernels<E>& route = call.kernels.route;
     const KeyMatrices matrices(p);
-    const int64_t rows = sieve_rows(p.k_len), dims = sieve_dims(p.head_dim);
     const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
-    auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.sieve_keys);
-    auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.sieve_groups);
     Context quiet = context;
     quiet.progress = {};  // the call's own tasks are told
     TaskRun run(quiet, 0);
@@ -73,25 +122,9 @@ void round_keys(const ForwardCall<E>& call, const Context& context) {
             [&](int64_t task, int worker) noexcept {
               std::byte* const scratch = call.workspace + call.layout.workers +
                                          static_cast<size_t>(worker) * call.layout.worker_bytes;
-              const int64_t matrix = task / per_matrix, begin = task % per_matrix * kTaskRows;
-              int64_t index[kMaxRank];
-              matrices.first_head(p, matrix, index);
-              const int64_t first = p.key.offset_of(index, p.leading_rank);
-              const int64_t end = std::min(begin + kTaskRows, p.k_len);
-              for (int64_t row = begin; row < end; row += kSieveGroup) {
-                const int64_t count = std::min(kSieveGroup, end - row);
-                const std::byte* from = p.key.at(first + row * p.key.row_stride);
-                int64_t stride = p.key.row_stride;
-                if (!keys_in_place(p, route)) {
-                  std::byte* const packed = scratch + call.layout.sieve_rows;
-                  route.pack_keys(from, p.key.row_stride, p.key.dim_stride, count, p.head_dim,
-                                  packed);
-                  from = packed, stride = p.head_dim;
-                }
-                const int64_t at = matrix * rows + row;
-                sieve->round_keys(reinterpret_cast<const float*>(from), stride, count, p.head_dim,
-                                  keys + at * dims, groups + at / kSieveGroup);
-              }
+              const int64_t begin = task % per_matrix * kTaskRows;
+              round_rows(call, matrices, task / per_matrix, begin,
+                         std::min(begin + kTaskRows, p.k_len), scratch);
             });
   }
 }

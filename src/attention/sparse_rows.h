@@ -26,8 +26,7 @@ class SparseRows {
     kept.capacity = call_.layout.short_list;
     kept.stride = stride;
     kept.open = low_bits(tile.positions.count);
-    // The best scores of a row need not get a weight.
-    if (tiles_.sieved() && call_.captures.top_k == 0)
+    if (tiles_.sieved())
       tiles_.use_sieve(tile, scratch<std::byte>(call_.layout.sieve_queries) +
                                  tile.offset * sieve_query_bytes(p_.head_dim));
   }

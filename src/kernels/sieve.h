@@ -1,8 +1,8 @@
 #pragma once
 // The sieve: which scores of a tile may be above a bound of their query, told without computing
 // them. Sparse normalisers need few scores of a row; products of rows that are rounded to whole
-// numbers of 8 bits take a quarter of the time of f32, and the error of each has a bound. What may
-// be above is then computed like any other score, to the same bits.
+// numbers of 8 bits take fewer instructions, and the error of each has a bound. What may be above
+// is then computed like any other score, to the same bits.
 //
 // A row x = unit (n + r), unit = max |x_d| / 127, n whole numbers of [-127, 127], r the rest. With
 // query q and key k in their units, and |.| the Euclidean norm (Cauchy-Schwarz),
@@ -17,14 +17,14 @@ namespace rapt {
 
 inline constexpr int64_t kSieveGroup = 8;        // keys that share a unit: those of a register tile
 inline constexpr int64_t kSieveDims = 4;         // dims that one instruction takes
-inline constexpr int64_t kMostSieveDims = 4096;  // sums of products of 127 stay below 2^27
+inline constexpr int64_t kMostSieveDims = 4096;  // sums of products of 255 and 127 stay below 2^27
 
 // Rows of keys, rounded: n + 128 of [rows][dims], rows and dims padded to groups. A group with a
 // number that is not finite, or out of range, has norms of infinity: nothing is told of it.
 struct KeyGroup {
   float per_unit;  // 1 / unit
   float norm;      // of n, at least; the largest of the group
-  float rest;      // of r, and of what the rounding of a score is a part of, likewise
+  float rest;      // of r, likewise, and what the rounding of a score adds per norm of the query
 };
 
 // Queries of a tile, rounded, in its layout.

@@ -16,15 +16,16 @@ constexpr int64_t kLanes = 16;
 constexpr float kMostNumber = 127;
 constexpr int kMiddle = 128;
 
-// Largest numbers of rows that are rounded: between these no product of what is found here leaves
-// the range of f32, and no unit is so small that rounding to a denormal score is more than one.
+// Largest numbers of rows that are rounded. Between these, a bound that overflows in units is above
+// every score, or below every score, and no unit is so small that what denormal scores lose is one.
 constexpr float kLeast = 0x1p-40f, kMost = 0x1p40f;
 
-// Norms are sums of at most 2^12 squares in f32: at most 2^-13 too small, and numbers in units have
-// an error of 2^-24 times 127 each.
+// Norms are sums of at most 2^12 squares in f32: at most 2^-13 too small. Numbers in units have an
+// error of 2^-24 times 127 each: here twice that.
+static_assert(kMostSieveDims <= 1 << 12);
 constexpr float kNormFactor = 1 + 0x1p-11f, kErrorOfNumber = 0x1p-16f;
 
-// A score is a chain of `dims` roundings.
+// A score is a chain of `dims` roundings, of 2^-24: here twice that.
 constexpr float kErrorOfStep = 0x1p-23f;
 
 RAPT_INLINE __m512 infinity() { return _mm512_set1_ps(__builtin_inff()); }
@@ -39,7 +40,8 @@ struct Sums {
   __m512 squares = _mm512_setzero_ps(), rests = _mm512_setzero_ps();
 
   RAPT_INLINE __m512i add(__m512 x) {
-    const __m512i n = _mm512_cvtps_epi32(x);
+    // In any mode of the processor: 127 and a little more must not become 128.
+    const __m512i n = _mm512_cvt_roundps_epi32(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const __m512 rest = _mm512_sub_ps(x, _mm512_cvtepi32_ps(n));
     squares = _mm512_fmadd_ps(x, x, squares);
     rests = _mm512_fmadd_ps(rest, rest, rests);
@@ -71,10 +73,11 @@ RAPT_NOINLINE void round_keys(const float* rows, int64_t stride, int64_t count, 
   const __m512 factor = _mm512_set1_ps(per_unit);
   float squares = 0, rests = 0;
   for (int64_t r = 0; r < kSieveGroup; ++r) {
+    const float* const row = rows + (r < count ? r : 0) * stride;
     Sums sums;
     for (int64_t d = 0; d < padded; d += kLanes) {
       const __mmask16 there = r < count && known ? lanes_of(dims - d) : 0;
-      const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(there, rows + r * stride + d), factor);
+      const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(there, row + d), factor);
       const __m512i number = _mm512_add_epi32(sums.add(x), _mm512_set1_epi32(kMiddle));
       _mm_mask_storeu_epi8(to + r * padded + d, lanes_of(padded - d), _mm512_cvtepi32_epi8(number));
     }
