@@ -210,6 +210,37 @@ TEST(SieveKernels, AllThatIsAboveABoundIsFound) {
   EXPECT_GT(found_pairs, pairs / 10);
 }
 
+// Rows of one number have no rest, and all additions of a score round to the same side: what that
+// adds up to is thousands of units of a score of 4096 dims. Each query by itself.
+TEST(SieveKernels, RoundingsOfLongScoresAreAllowedFor) {
+  const SieveKernels* const sieve = score_sieve();
+  if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
+  Random random(11);
+  double largest_excess = 0;  // of a score in f32 over the true one, relatively
+  for (const int64_t dims : {int64_t{1000}, int64_t{2500}, kMostSieveDims}) {
+    for (const double sign : {1.0, -1.0}) {
+      Rounded r(dims, 2, kSieveGroup, dims);
+      std::ranges::fill(r.key, static_cast<float>(sign * (0.5 + random.uniform())));
+      for (int64_t i = 0; i < r.queries; ++i) {
+        const auto x = static_cast<float>(0.5 + random.uniform());
+        for (int64_t d = 0; d < dims; ++d) r.query(i, d) = x;
+      }
+      r.round(*sieve);
+      for (int64_t i = 0; i < r.queries; ++i) {
+        const float chain = r.chain(i, 0);
+        const double score = r.true_score(i, 0);
+        largest_excess = std::max(largest_excess, (double{chain} - score) / std::abs(score));
+        std::vector<float> bounds(at(r.queries), kInfinity);
+        bounds[at(i)] = std::nextafter(std::min(chain, static_cast<float>(score)), -kInfinity);
+        EXPECT_EQ(find(*sieve, r, bounds, 0, kSieveGroup).sum, kSieveGroup) << dims << ", " << i;
+        bounds[at(i)] = std::nextafter(chain, -kInfinity);
+        EXPECT_EQ(find(*sieve, r, bounds, 0, kSieveGroup).sum, kSieveGroup) << dims << ", " << i;
+      }
+    }
+  }
+  EXPECT_GT(largest_excess, 0x1p-16);  // else nothing was tried
+}
+
 TEST(SieveKernels, NothingIsAboveInfinity) {
   const SieveKernels* const sieve = score_sieve();
   if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
