@@ -29,9 +29,9 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + 
 inline constexpr int kMostBlockKeys = 128;
 
 // Sparse normalisers: scores per query that are kept at first, sixteen blocks of keys; and rows of
-// values that are converted at once.
+// values that are converted at once, as many as are one sum where they need not be (sparse.simd.h).
 inline constexpr int64_t kShortList = 16 * kMostBlockKeys;
-inline constexpr int kPackedValues = 32;
+inline constexpr int kPackedValues = 128;
 // From one list to the next: a vector of padding lies behind each.
 inline int64_t list_stride(int64_t capacity, int lanes) {
   return (capacity + 2 * lanes - 1) & -int64_t{lanes};

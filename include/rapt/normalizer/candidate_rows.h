@@ -15,6 +15,8 @@ struct CandidateRows {
  protected:
   // Fewer candidates than this are not worth a search for what can be dropped.
   static constexpr int32_t kEnough = 64;
+  // Keys of a block, and queries of a tile, at most.
+  static constexpr int64_t kMostKeys = 128, kMostQueries = 64;
 
   // Before the first block: lists without a score; `enough`: from how many on some are dropped.
   template <class V>
@@ -22,11 +24,13 @@ struct CandidateRows {
     for (int64_t i = 0; i < t.queries; ++i) t.kept.counts[i] = 0, t.kept.enough[i] = enough;
   }
 
-  // Is there so much on the list of query i that something should be dropped?
+  // Is there so much on the list of query i that something should be dropped? Of how many keys a
+  // block has for the tile, a row's list must not know: for the longest there is room.
   template <class V>
   static bool is_full(const Tile<typename V::Element>& t, int64_t i) noexcept {
     const int64_t count = t.kept.counts[i];
-    return count > t.kept.enough[i] || count + t.keys > t.kept.capacity;
+    if (count > t.kept.enough[i]) return true;
+    return t.kept.capacity < t.head->k_len && count + kMostKeys > t.kept.capacity;
   }
 
   // Puts -inf behind the list of query i, for whole vectors; returns how long it is.
@@ -35,6 +39,13 @@ struct CandidateRows {
     const int64_t count = t.kept.counts[i];
     store(t.kept.scores + i * t.kept.stride + count, V::set(-__builtin_inf()));
     return count;
+  }
+
+  // Which of the lanes from candidate c on are none, but padding, is not to be told by their
+  // numbers: of a row whose scores are all NaN, -inf is as good as any.
+  template <class V>
+  static uint64_t lanes_before(int64_t c, int64_t count) noexcept {
+    return count - c < V::kLanes ? (uint64_t{1} << (count - c)) - 1 : ~uint64_t{0};
   }
 
   // Drops the candidates of query i at or below the limit; returns how many are left.
@@ -47,8 +58,8 @@ struct CandidateRows {
     int64_t left = 0;
     for (int64_t c = 0; c < count; c += V::kLanes) {
       const V score = V::load(scores + c);
-      left += compress(bits_of(not_at_most(score, lowest)), score, keys + c, scores + left,
-                       keys + left);
+      left += compress(bits_of(not_at_most(score, lowest)) & lanes_before<V>(c, count), score,
+                       keys + c, scores + left, keys + left);
     }
     t.kept.counts[i] = static_cast<int32_t>(left);
     return left;
@@ -101,8 +112,8 @@ struct CandidateRows {
 
  private:
   static constexpr int64_t kSummedScores = 128;  // as a block of keys: a sum of its own
-  // Keys that are looked at together, and of which share of the scores it pays to compress rows.
-  static constexpr int64_t kMostKeys = 128, kFewInMany = 16;
+  // Of which share of the scores it pays to compress rows.
+  static constexpr int64_t kFewInMany = 16;
 
   template <class V>
   static void append_few(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,

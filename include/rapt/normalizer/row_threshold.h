@@ -112,9 +112,15 @@ struct RowThreshold : CandidateRows, WeightedPairs {
       const V bound = sub(sub(largest, width), mul(abs(largest), guard));
       store(row<V>(t, kBound) + x, max(bound, V::load(row<V>(t, kBound) + x)));
     }
-    for (uint64_t left = t.kept.open; left; left &= left - 1)
-      if (const int64_t i = __builtin_ctzll(left); is_full<V>(t, i)) tighten<V>(t, i);
+    int32_t before[kMostQueries];
+    for (int64_t i = 0; i < t.queries; ++i) before[i] = t.kept.counts[i];
     append<V>(t, row<V>(t, kBound));
+    // Only where a row got something of this block: whether another row of the tile sees the block
+    // must not show in the order of its sums.
+    for (uint64_t left = t.kept.open; left; left &= left - 1)
+      if (const int64_t i = __builtin_ctzll(left);
+          t.kept.counts[i] != before[i] && is_full<V>(t, i))
+        tighten<V>(t, i);
   }
 
   template <class V>
@@ -139,8 +145,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
         for (int64_t c = begin; c < end; c += V::kLanes) {
           const V weight = power.weight(above(V::load(scores + c), top, steep, tau));
           of_part = add(of_part, weight);
-          left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
-                           keys + left);
+          left += compress(bits_of(not_at_most(weight, V::set(0))) & lanes_before<V>(c, count),
+                           weight, keys + c, scores + left, keys + left);
         }
         sum = add(sum, of_part);
       });
@@ -351,8 +357,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     return tau;
   }
 
-  // Makes room for a block: raises the bound of a row and drops what is below it; closes the row if
-  // tau itself leaves most of a list that cannot hold all keys.
+  // Makes room for the next block: raises the bound of a row and drops what is below it; closes the
+  // row if tau itself leaves most of a list that cannot hold all keys.
   template <class V>
   void tighten(Tile<typename V::Element>& t, int64_t i) const noexcept {
     const int64_t capacity = t.kept.capacity;

@@ -86,8 +86,8 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
       for (int64_t c = begin; c < end; c += V::kLanes) {
         const V weight = exponential(V::load(scores + c), top);
         of_part = add(of_part, weight);
-        left += compress(bits_of(not_at_most(weight, V::set(0))), weight, keys + c, scores + left,
-                         keys + left);
+        left += compress(bits_of(not_at_most(weight, V::set(0))) & lanes_before<V>(c, count),
+                         weight, keys + c, scores + left, keys + left);
       }
       sum = add(sum, of_part);
     });
