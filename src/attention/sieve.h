@@ -1,14 +1,14 @@
 #pragma once
 // The sieve (kernels/sieve.h) within a call: all keys are rounded once, before the first tile;
 // queries with the tile that they belong to. Whether a score is computed or left out as -inf makes
-// no difference to any result: what is left out is below what gets a weight.
+// no difference to any result: what is left out is not above a bound at which nothing gets a
+// weight.
 //
 // Used where scores are products alone, of sparse normalisers, and where enough queries share a key
 // to pay for its rounding.
 #include <algorithm>
 
 #include "attention/forward.h"
-#include "attention/scratch_places.h"
 #include "kernels/sieve.h"
 
 namespace rapt {
@@ -19,6 +19,7 @@ struct KeyMatrices {
   int64_t strides[kMaxRank];  // [leading rank], in matrices
   int64_t heads_per_group;
 
+  KeyMatrices() = default;
   explicit KeyMatrices(const Problem& p) noexcept;
   int64_t of(const int64_t* index, int rank) const noexcept;
   // The first head that reads a matrix.
@@ -54,7 +55,9 @@ template <class E>
 class Sieve {
  public:
   explicit Sieve(const ForwardCall<E>& call) noexcept
-      : p_(call.problem), kernels_(call.kernels.sieve), matrices_(p_) {
+      : p_(call.problem), kernels_(call.kernels.sieve) {
+    if (!used()) return;  // a small call has no time for divisions
+    matrices_ = KeyMatrices(p_);
     keys_ = reinterpret_cast<const uint8_t*>(call.workspace + call.layout.sieve_keys);
     groups_ = reinterpret_cast<const KeyGroup*>(call.workspace + call.layout.sieve_groups);
   }
@@ -126,8 +129,8 @@ class Sieve {
   const Problem& p_;
   const SieveKernels* kernels_;
   KeyMatrices matrices_;
-  const uint8_t* keys_;
-  const KeyGroup* groups_;
+  const uint8_t* keys_ = nullptr;
+  const KeyGroup* groups_ = nullptr;
   int64_t matrix_ = 0, begin_ = 0;
 };
 
