@@ -15,8 +15,10 @@ struct CandidateRows {
  protected:
   // Fewer candidates than this are not worth a search for what can be dropped.
   static constexpr int32_t kEnough = 64;
-  // Keys of a block, and queries of a tile, at most.
-  static constexpr int64_t kMostKeys = 128, kMostQueries = 64;
+  // Keys of a block, at most.
+  static constexpr int64_t kMostKeys = 128;
+  // Queries of a tile, at most.
+  static constexpr int64_t kMostQueries = 64;
 
   // Before the first block: lists without a score; `enough`: from how many on some are dropped.
   template <class V>
