@@ -7,12 +7,12 @@
 namespace rapt {
 namespace {
 
-// Queries per matrix of keys, at least: rounding a key takes as long as some ten products with it.
+// Queries per matrix of keys, at least: by count of instructions, rounding a key is some ten products with it.
 constexpr int64_t kLeastQueries = 64;
 // Fewer keys are hardly more than the first block, which has to be computed.
 constexpr int64_t kLeastKeys = 128;
 
-// Rows of a task: some 50 us of work at head_dim 64.
+// Rows of a task: as row_change.cpp, of which each is less work.
 constexpr int64_t kTaskRows = 4096;
 
 // Rows of a matrix of keys that some query may see, from the first to the last. What nobody sees,

@@ -19,7 +19,7 @@ bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
 }
 
 // Pairs of a tile per query that are kept: of entmax15 and scores of standard deviation 1, 24 of
-// 4,096 keys have a weight on average, and 38 of 65,536.
+// 4,096 keys have a weight on average.
 inline constexpr int64_t kKeptPairs = 64;
 
 // Where those of a tile are kept; their keys are counted within the sequence. Null: nowhere.
