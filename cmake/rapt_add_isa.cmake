@@ -24,4 +24,14 @@ function(rapt_add_isa isa)
   target_compile_definitions(rapt_isa_${isa} PRIVATE
     RAPT_ISA=isa_${isa} RAPT_ISA_NAME="${isa}" RAPT_ISA_HEADER="kernels/simd/${isa}.h")
   set_property(GLOBAL APPEND PROPERTY RAPT_ISAS ${isa})
+  set_property(GLOBAL APPEND PROPERTY RAPT_VOCABULARIES ${isa})
+endfunction()
+
+# rapt_add_tile_isa(NAME WORDS FLAGS...): the set avx512 with the products of tile registers, in the
+# words of src/kernels/simd/WORDS.
+function(rapt_add_tile_isa isa words)
+  rapt_compile_for(${isa} ${PROJECT_SOURCE_DIR}/src/kernels/tile_routes.cpp ${ARGN})
+  target_compile_definitions(rapt_isa_${isa} PRIVATE
+    RAPT_ISA=isa_${isa} RAPT_ISA_NAME="${isa}" RAPT_TILE_WORDS="kernels/simd/${words}")
+  set_property(GLOBAL APPEND PROPERTY RAPT_ISAS ${isa})
 endfunction()

@@ -224,10 +224,15 @@ enum class BiasOrder : uint8_t {
 };
 inline constexpr const char* kBiasOrderNames[] = {"after-scores", "before-scores"};
 
-// In what arithmetic the products are done.
+// In what arithmetic the products are done. Where a set has tile registers (AMX, instruction sets
+// `amx` and `amx_emulated`), they multiply bf16 as it is, and f32 and f16 as sums of bf16: f32 of
+// three parts each, by six products, as accurate as FMA. f64 is multiplied by FMA.
 enum class Precision : uint8_t {
-  automatic,  // f32 and f64 by FMA; bf16 by the 16-bit dot product where that is faster
+  automatic,  // tile registers where there are some; else f32 and f16 by FMA, bf16 by the 16-bit
+              // dot product where that is faster
   fma,        // every dtype by FMA in f32 (f64: f64)
+  fast,       // as automatic, but f32 and f16 of two parts each, by three products, where tile
+              // registers multiply: a product is within some 2^-16
 };
 
 // Several sequences in one tensor, one after the other ("variable length", flash-attention's

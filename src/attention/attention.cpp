@@ -16,7 +16,7 @@ namespace {
 template <class E>
 Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   const KernelTable<E>& table = kernels<E>();
-  const RouteKernels<E>& route = route_of(p, table, options.precision);
+  const RouteKernels<E>& route = route_of(p, table, options);
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (options.entropy && !normalizer.entropy)

@@ -21,9 +21,8 @@ template <class E>
 Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
                             bool wants_normalizer) {
   const KernelTable<E>& table = kernels<E>();
-  // d_output in f32 is not rounded to bf16: then gradients are computed by FMA.
-  const Precision precision = p.output_dtype == p.dtype ? options.precision : Precision::fma;
-  const RouteKernels<E>& route = route_of(p, table, precision);
+  // d_output in f32 is not rounded to 16 bits: then gradients are computed by FMA.
+  const RouteKernels<E>& route = route_of(p, table, options, p.output_dtype == p.dtype);
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (!normalizer.backward)

@@ -98,12 +98,12 @@ Positions Parts::part(int64_t nth, int64_t whole, int64_t step) const {
   };
   return {begin_of(nth), 1, begin_of(nth + 1) - begin_of(nth)};
 }
-Positions Parts::segment(int64_t nth) const { return part(nth, q_len, lanes); }
+Positions Parts::segment(int64_t nth) const { return part(nth, q_len, grain); }
 Positions Parts::chunk(int64_t nth) const { return part(nth, k_len, kChunkStep); }
 
 Parts parts_of(const Tiling& t, int64_t q_len, int64_t k_len) {
   return {std::clamp<int64_t>(std::min(q_len, k_len) / kPartLength, 1, kMostParts), q_len, k_len,
-          t.lanes};
+          t.grain};
 }
 
 template <class E>
@@ -134,6 +134,7 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
 
   Tiling& t = plan.tiling;
   t.lanes = kernels.table.lanes;
+  t.grain = int64_t{t.lanes} * kernels.route.grain;
   t.max_vectors = kernels.table.max_vectors;
   t.long_vectors = kernels.route.long_vectors;
   t.step = kernels.route.step;
@@ -143,14 +144,14 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   for (int64_t s = 0; s < p.sequences; ++s) {
     const Sequence sequence = p.sequence(s);
     const Parts parts = parts_of(t, sequence.q_len, sequence.k_len);
-    plan.longest_query = std::max(plan.longest_query, round_up(sequence.q_len, t.lanes));
+    plan.longest_query = std::max(plan.longest_query, t.padded(sequence.q_len));
     plan.longest_key = std::max(plan.longest_key, sequence.k_len);
     int64_t longest_segment = 0;
     for (int64_t part = 0; part < parts.count; ++part) {
       plan.longest_chunk = std::max(plan.longest_chunk, parts.chunk(part).count);
       longest_segment = std::max(longest_segment, parts.segment(part).count);
     }
-    plan.window_rows = std::max(plan.window_rows, round_up(longest_segment, t.lanes));
+    plan.window_rows = std::max(plan.window_rows, t.padded(longest_segment));
     plan.cells_per_head += parts.count;
     plan.most_parts = std::max(plan.most_parts, parts.count);
   }

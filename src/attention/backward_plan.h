@@ -67,9 +67,9 @@ struct BackwardPlan {
   int workers = 1;
 };
 
-// Of a sequence: of one length, but for a vector of queries or a few keys.
+// Of a sequence: of one length, but for a grain of queries or a few keys.
 struct Parts {
-  int64_t count, q_len, k_len, lanes;
+  int64_t count, q_len, k_len, grain;
 
   Positions segment(int64_t nth) const;
   Positions chunk(int64_t nth) const;

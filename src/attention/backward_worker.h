@@ -195,7 +195,7 @@ class BackwardWorker {
     return array(layout_.d_query_pairs) + (query_sums(unit) - array(layout_.d_query_t));
   }
   void clear_queries(Positions unit, E* sums) const noexcept {
-    const int64_t lanes = plan_.tiling.lanes, padded = ceil_div(unit.count, lanes) * lanes;
+    const int64_t padded = plan_.tiling.padded(unit.count);
     std::fill_n(sums, padded * p_.head_dim, E(0));
     if (E* const pairs = query_pairs(unit)) std::fill_n(pairs, padded * p_.head_dim, E(0));
     if (E* const dots = query_dots(unit)) std::fill_n(dots, padded, E(0));
@@ -271,8 +271,7 @@ class BackwardWorker {
   }
   DistanceSpan span_of(int64_t chunk, int64_t segment) const noexcept {
     const Positions queries = parts_.segment(segment);
-    const int64_t lanes = plan_.tiling.lanes;
-    return tiles_.span_of(parts_.chunk(chunk), queries, ceil_div(queries.count, lanes) * lanes);
+    return tiles_.span_of(parts_.chunk(chunk), queries, plan_.tiling.padded(queries.count));
   }
   DistanceWindows<E> windows_of(int64_t chunk, const DistanceSpan& span) const noexcept {
     const auto window = [&](bool wanted, size_t windows, int64_t dims) {

@@ -44,7 +44,7 @@ class GradientKeys {
   void for_each_block(KeyRange range, const Visit& visit) const noexcept {
     const int64_t odd = route_.step - 1;
     range.begin -= (range.begin - begin_) & odd;
-    range.end += (range.end - begin_) & odd;
+    range.end += -(range.end - begin_) & odd;
     for (int64_t at = begin_; at < end_; at += block_keys_) {
       const int64_t first = std::max(at, range.begin);
       const int64_t last = std::min({at + block_keys_, end_, range.end});

@@ -33,7 +33,7 @@ class GradientRows {
                    size_t place) const noexcept {
     if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
     auto* packed = scratch<std::byte>(place);
-    route.pack_values(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
+    route.pack_rows(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
     return {packed, packed_dims(dims)};
   }
 

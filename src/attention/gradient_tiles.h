@@ -158,7 +158,7 @@ class GradientTiles {
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
     E* const whole = unit.d_query_t;
     const int64_t count =
-        ceil_div(unit.positions.count, plan_.tiling.lanes) * plan_.tiling.lanes * p_.head_dim;
+        plan_.tiling.padded(unit.positions.count) * p_.head_dim;
     const bool apart = whole && p_.rows.shifted;
     if (apart) {
       unit.content_sums = scratch<E>(call_.layout.content_sums);

@@ -329,8 +329,8 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::dtype, std::string("output_dtype ") + name_of(p.output_dtype) + " for " +
                                name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
                                (p.dtype == p.result_dtype ? "" : " or f32"));
-  if (options.precision != Precision::automatic && options.precision != Precision::fma)
-    fail(ErrorCode::argument, "unknown precision; expected automatic or fma");
+  if (options.precision > Precision::fast)
+    fail(ErrorCode::argument, "unknown precision; expected automatic, fma or fast");
   if (options.bias_order != BiasOrder::after_scores &&
       options.bias_order != BiasOrder::before_scores)
     fail(ErrorCode::argument, "unknown bias_order; expected after_scores or before_scores");

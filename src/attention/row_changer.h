@@ -82,7 +82,8 @@ class RowChanger {
   void change(const RowsAt& from, const RowPositions* turns, const Operand& shift,
               const RowPlace& place, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
-    const int64_t padded = load(from, place, rows_t);
+    const int64_t padded = padded_lanes(place);
+    load(from, place, padded, rows_t);
     if (change_.cosine) find_lengths(rows_t, nullptr, padded);
     rotate(rows_t, turns, place, false, padded);
     if (shift.data) add_shift(rows_t, shift, place, padded);
@@ -94,7 +95,8 @@ class RowChanger {
   void change_back(const RowsAt& from, const RowsAt& given, const RowPositions* turns,
                    const RowPlace& place, const E* factor, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
-    const int64_t padded = load(from, place, rows_t);
+    const int64_t padded = padded_lanes(place);
+    load(from, place, padded, rows_t);
     change_back(rows_t, given, turns, place, padded);
     save(place, padded, factor, to);
   }
@@ -108,13 +110,14 @@ class RowChanger {
  private:
   E* part(size_t offset) const noexcept { return reinterpret_cast<E*>(scratch_ + offset); }
 
-  // Transposed, to rows_t; returns how many lanes there are.
-  int64_t load(const RowsAt& from, const RowPlace& place, E* rows_t) const noexcept {
-    const int64_t padded = (place.at.count + table_.lanes - 1) / table_.lanes * table_.lanes;
+  int64_t padded_lanes(const RowPlace& place) const noexcept {
+    return (place.at.count + table_.lanes - 1) / table_.lanes * table_.lanes;
+  }
+  // Transposed, to rows_t [head_dim][padded].
+  void load(const RowsAt& from, const RowPlace& place, int64_t padded, E* rows_t) const noexcept {
     table_.fma[static_cast<int>(from.dtype)]->pack_queries(from.data, from.row_stride,
                                                            from.dim_stride, place.at.count,
                                                            head_dim_, E(1), padded, rows_t);
-    return padded;
   }
   void save(const RowPlace& place, int64_t padded, const E* factor,
             const RowsAt& to) const noexcept {
@@ -189,7 +192,7 @@ class RowChanger {
     E* const given_t = part(layout_.given_t);
     E *const inverse = part(layout_.inverse), *const along = part(layout_.along);
     const E* const longer = part(layout_.longer);
-    load(given, place, given_t);
+    load(given, place, padded, given_t);
     find_lengths(given_t, gradient_t, padded);
     std::fill_n(along, padded, E(0));
     table_.gradients.add_dots(given_t, gradient_t, head_dim_, padded, along);

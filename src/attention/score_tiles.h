@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "attention/relative_tiles.h"
+#include "attention/route_thread.h"
 #include "attention/row_change.h"
 #include "attention/sieve.h"
 #include "attention/variant_kernels.h"
@@ -53,7 +54,8 @@ class ScoreTiles {
         scratch_(call.workspace + call.layout.workers +
                  static_cast<size_t>(worker) * call.layout.worker_bytes),
         relative_(call, scratch_),
-        sieve_(call) {
+        sieve_(call),
+        products_(call.kernels.route) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
     constexpr double kLog2E = 1.4426950408889634074;
     factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
@@ -215,7 +217,7 @@ class ScoreTiles {
     // excluded one.
     const int64_t step = call_.tiling.step;
     begin -= (begin - block.begin) & (step - 1);
-    end = std::min(block.end, end + ((end - block.begin) & (step - 1)));
+    end = std::min(block.end, end + (-(end - block.begin) & (step - 1)));
     bits_ = scratch<uint64_t>(call_.layout.bits);
     const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits_);
     if (cover == Cover::none) return 0;
@@ -304,7 +306,7 @@ class ScoreTiles {
     // With a bias, which finds the maximum anew, some keys at a time. One that is the same for all
     // queries is there already, and one whose rows are no lines is not asked for.
     const bool fetches = p_.has_bias && p_.bias.row_stride != 0 && p_.bias.dim_stride == 1;
-    const int64_t some = fetches ? kKeysPerFetch : keys.count;
+    const int64_t some = fetches ? packed_stride(kKeysPerFetch, route_.step) : keys.count;
     for (int64_t j = 0; j < keys.count; j += some) {
       if (fetches) fetch_bias(tile, keys, j);
       route_.products[tile.vectors - 1].scores(
@@ -458,7 +460,7 @@ class ScoreTiles {
   }
 
   // A multiple of the keys of every register tile (products.simd.h), so that no piece but the last
-  // leaves a rest, which is slow.
+  // leaves a rest, which is slow; rounded up to the step of the route.
   static constexpr int64_t kKeysPerFetch = 24;
   static constexpr int64_t kLine = 64;  // bytes
 
@@ -471,6 +473,7 @@ class ScoreTiles {
   std::byte* scratch_;
   RelativeTiles<E> relative_;
   Sieve<E> sieve_;
+  RouteThread<E> products_;
   bool natural_ = false;
   E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
   int64_t head_ = 0;

@@ -13,6 +13,9 @@ namespace {
 // cycle of K and V, so that even keys in DRAM leave it bound by arithmetic.
 constexpr int64_t kUnitQueries = 192;
 
+// More for products by tiles, beside which packing a block of keys and values would weigh.
+constexpr int64_t kTileUnitQueries = 512;
+
 // Fewer with lists of candidates, so that what these hold stays in the L2.
 constexpr int64_t kSparseUnitQueries = 96;
 
@@ -69,6 +72,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
                  const Workers& available) {
   Tiling t;
   t.lanes = kernels.table.lanes;
+  t.grain = int64_t{t.lanes} * kernels.route.grain;
   t.max_vectors = kernels.table.max_vectors;
   t.long_vectors = kernels.route.long_vectors;
   t.step = kernels.route.step;
@@ -79,7 +83,9 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
 
   const int64_t tile_queries = t.lanes * t.long_vectors;
   const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
-  const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries : kUnitQueries;
+  const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries
+                          : kernels.route.step > 2  ? kTileUnitQueries
+                                                    : kUnitQueries;
   int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, queries / tile_queries);
   t.units_per_head = count_units(p, tiles * tile_queries);
 
@@ -115,7 +121,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   ScratchLayout layout = {};
   size_t at = 0;
   // No product overflows: head sizes are at most 2^32 and those of the output, like heads * q_len,
-  // fit 64 bits sixteenfold (problem.cpp); a unit has at most 192 queries, a block 128 keys.
+  // fit 64 bits sixteenfold (problem.cpp); a unit has at most 512 queries, a block 128 keys.
   const auto place = [&](int64_t count, size_t size) {
     const size_t here = at;
     at += (static_cast<size_t>(count) * size + 63) & ~size_t{63};
@@ -148,7 +154,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   int64_t longest = packed ? 0 : p.q_len;
   for (int64_t s = 0; packed && s < p.sequences; ++s)
     longest = std::max(longest, p.sequence(s).q_len);
-  const int64_t unit = std::min(t.unit_queries, ceil_div(longest, t.lanes) * t.lanes);
+  const int64_t unit = std::min(t.unit_queries, t.padded(longest));
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
   layout.tiles = place(t.cut(unit).tiles, tile_size);
   layout.query_t = place(packed_stride(p.head_dim, t.step) * unit, route_size);

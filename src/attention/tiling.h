@@ -39,10 +39,11 @@ inline int64_t list_stride(int64_t capacity, int lanes) {
 
 struct Tiling {
   int lanes = 1;         // a power of two
+  int64_t grain = 1;     // queries of which a tile has a multiple: lanes times the route's grain
   int max_vectors = 1;   // of a tile
   int long_vectors = 1;  // of a tile of a long sequence
   int step =
-      1;  // of the route, 1 or 2: keys of a tile begin at multiples of it, from the block's begin
+      1;  // of the route: keys of a tile begin at multiples of it, from the block's begin
   int64_t unit_queries = 1;    // queries that share one pass over the keys of one head
   int64_t block_keys = 1;      // at most kMostBlockKeys; of the forward pass, a power of two
   int64_t units_per_head = 0;  // summed over the sequences
@@ -53,25 +54,30 @@ struct Tiling {
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
-  // Vectors that hold so many queries.
-  int vectors(int64_t rows) const {
-    return static_cast<int>((rows + lanes - 1) >> __builtin_ctz(static_cast<unsigned>(lanes)));
+  int vectors_of_grain() const { return static_cast<int>(grain) / lanes; }
+  // Whole grains, and vectors, that hold so many queries.
+  int64_t grains(int64_t rows) const {
+    return (rows + grain - 1) >> __builtin_ctzll(static_cast<uint64_t>(grain));
   }
+  int64_t padded(int64_t rows) const { return (rows + grain - 1) & -grain; }
+  int vectors(int64_t rows) const { return static_cast<int>(padded(rows) / lanes); }
 
-  // How `rows` queries are cut into tiles: as few as possible, of widths that differ by a vector at
+  // How `rows` queries are cut into tiles: as few as possible, of widths that differ by a grain at
   // most.
   struct Cut {
     int64_t tiles = 0;
     int narrow = 0;    // vectors of a tile
-    int64_t wide = 0;  // the first so many tiles have one more
-    int vectors_of(int64_t tile) const { return narrow + (tile < wide ? 1 : 0); }
+    int64_t wide = 0;  // the first so many tiles have `more` more
+    int more = 1;
+    int vectors_of(int64_t tile) const { return narrow + (tile < wide ? more : 0); }
   };
   Cut cut(int64_t rows) const {
-    const int count = vectors(rows);
-    if (count <= max_vectors) return {count > 0, count, 0};
-    const int widest = count <= 2 * max_vectors ? max_vectors : long_vectors;
+    const int more = vectors_of_grain(), most = max_vectors / more;
+    const auto count = static_cast<int>(grains(rows));
+    if (count <= most) return {count > 0, count * more, 0, more};
+    const int widest = count <= 2 * most ? most : long_vectors / more;
     const int tiles = (count + widest - 1) / widest;
-    return {tiles, count / tiles, count % tiles};
+    return {tiles, count / tiles * more, count % tiles, more};
   }
 };
 

@@ -4,8 +4,10 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 
+#include <cerrno>
 #include <cstring>
 
 #include "rapt/instruction_sets.h"
@@ -24,6 +26,32 @@ bool has_f16c() {
 bool has_avx512_bf16() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
+}
+
+// Tile registers and their product of bf16: the CPU has them, and the system saves them (XCR0).
+bool has_amx() {
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kXsave = 1u << 27;
+  constexpr unsigned kTileState = 3u << 17;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & kXsave)) return false;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (kBf16 | kTile)) != (kBf16 | kTile))
+    return false;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState;
+}
+
+// Linux gives a process the 8 KiB of tile data when it asks (since 5.16). Asked once; 0: granted,
+// else the error number.
+int ask_for_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  static const int answer =
+      syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 ? 0 : errno;
+  return answer;
+#else
+  return ENOSYS;
+#endif
 }
 #endif
 
@@ -44,6 +72,9 @@ bool cpu_has(const char* isa) noexcept {
   if (!std::strcmp(isa, "avx512_vnni"))
     return cpu_has("avx512") && __builtin_cpu_supports("avx512vnni");
   if (!std::strcmp(isa, "avx512_bf16")) return cpu_has("avx512") && has_avx512_bf16();
+  if (!std::strcmp(isa, "amx_emulated"))
+    return cpu_has("avx512_bf16") && __builtin_cpu_supports("avx512vbmi");
+  if (!std::strcmp(isa, "amx")) return cpu_has("amx_emulated") && has_amx() && ask_for_tiles() == 0;
 #endif
   return false;
 }

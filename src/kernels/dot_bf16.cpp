@@ -255,16 +255,20 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            true,
                                            false,
                                            kDotProducts,
+                                           1,
                                            4,
                                            kNormalizers<F, Normalizers>,
                                            dot_pack_queries,
                                            dot_pack_keys,
                                            dot_pack_values,
+                                           dot_pack_values,
                                            dot_round_weights,
                                            dot_round_for_keys,
                                            dot_output_of_bits,
                                            dot_all_finite,
-                                           {dot_add_to_keys, dot_add_to_keys_of_bits}};
+                                           {dot_add_to_keys, dot_add_to_keys_of_bits},
+                                           nullptr,
+                                           nullptr};
 
 }  // namespace
 

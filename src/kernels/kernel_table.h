@@ -88,24 +88,28 @@ struct KeyGradientKernels {
                       E* gradient, int64_t stride) noexcept;
 };
 
-// A route: how the inputs of one storage type come to the products. There are two kinds.
+// A route: how the inputs of one storage type come to the products. There are three kinds.
 //
-//   fma   operands are E: what is stored as E and dense is read where it lies, anything else is
-//         converted, block by block. The factor (scale, log2 e) is multiplied into the queries.
-//   dot   bf16 in pairs, for instructions that add two products at once: dims of a score in pairs,
-//         keys of an output in pairs, queries of the gradient of a key in pairs. The factor is
-//         applied to the scores.
+//   fma    operands are E: what is stored as E and dense is read where it lies, anything else is
+//          converted, block by block. The factor (scale, log2 e) is multiplied into the queries.
+//   dot    bf16 in pairs, for instructions that add two products at once: dims of a score in pairs,
+//          keys of an output in pairs, queries of the gradient of a key in pairs. The factor is
+//          applied to the scores.
+//   tiles  bf16, and f32 and f16 as sums of bf16, for registers of 16 rows (tile_packing.simd.h):
+//          dims, keys and queries by 32. The factor is applied to the scores.
 //
 // Rows that are multiplied one at a time (key in a score, value in a d_weight) are prepared by
-// pack_keys; rows that are summed up (value in an output, key in a d_query, query in a d_key,
-// d_output in a d_value) by pack_values.
+// pack_keys; rows that are summed up by pack_values, where their sums have a column per query
+// (value in an output, key in a d_query), or by pack_rows, where they have a row per key (query in
+// a d_key, d_output in a d_value).
 template <class E>
 struct RouteKernels {
   const char* kernel;  // the kernel class, for plan()
-  int step;            // dims, keys or queries that one multiplication takes
+  int step;            // dims, keys or queries that one multiplication takes; a power of two
   int element_size;    // bytes of an element of query_t, key and value as the products read them
   bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
   const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1
+  int grain;                            // vectors of which a tile has a multiple; a power of two
   int long_vectors;                     // the width that is fastest for long sequences
   // In the order of the catalogue, if the route has its own; null: the table's.
   const NormalizerKernels<E>* normalizers;
@@ -119,6 +123,8 @@ struct RouteKernels {
                     int64_t dims, void* packed) noexcept;
   void (*pack_values)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                       int64_t dims, void* packed) noexcept;
+  void (*pack_rows)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
+                    int64_t dims, void* packed) noexcept;
   // The weights as the output product takes them; null: as they are.
   void (*round_weights)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
   // Weights (d_scores) as the sums over queries take them, likewise.
@@ -128,9 +134,17 @@ struct RouteKernels {
   void (*output_of_bits)(const void* weights, const uint64_t* bits, const void* value,
                          int64_t value_stride, int64_t keys, int64_t value_dim, const E* rescale,
                          int64_t queries, E* output_t) noexcept;
-  // Are all values finite, of `count` keys in what the products read?
+  // Are all finite, of `count` rows as pack_values or pack_rows left them?
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
   KeyGradientKernels<E> key_gradients;
+
+  // What a thread does before its first product and behind its last; null: nothing. What a hook of
+  // the caller's sets up in between it must leave as it was.
+  struct alignas(64) ThreadState {
+    unsigned char bytes[64];
+  };
+  void (*begin)(ThreadState& before) noexcept;
+  void (*end)(const ThreadState& before) noexcept;
 
   // Are weights and d_scores rounded to the operands' elements?
   bool rounds() const noexcept { return round_weights != nullptr; }
@@ -225,6 +239,8 @@ struct KernelTable {
   int lanes;
   int max_vectors;                          // the widest tile that the products have
   const RouteKernels<E>* const* fma;        // [kStorageTypes], by DType; null: E cannot hold it
+  const RouteKernels<E>* const* tiles;      // likewise; null: the set has no tile registers
+  const RouteKernels<E>* const* fast_tiles;  // the same for Precision::fast
   const NormalizerKernels<E>* normalizers;  // in the order of the catalogue
   const ScoreKernels<E>* scores;            // in the order of the catalogue
   CaptureKernels<E> captures;

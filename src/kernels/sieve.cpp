@@ -14,7 +14,9 @@ namespace rapt {
 const SieveKernels* score_sieve() {
 #if RAPT_HAS_SIEVE_VNNI
   static const bool there = cpu_has("avx512_vnni");
-  if (there && std::strcmp(kernels<float>().isa, "avx512") == 0) return &isa_avx512_vnni::sieve();
+  const char* const isa = kernels<float>().isa;
+  const bool goes_with = std::strcmp(isa, "avx512") == 0 || kernels<float>().tiles != nullptr;
+  if (there && goes_with) return &isa_avx512_vnni::sieve();
 #endif
   return nullptr;
 }

@@ -68,16 +68,20 @@ constexpr RouteKernels<typename V::Element> kRoute = {"tile",
                                                       !S::kConverts,
                                                       !S::kConverts,
                                                       kProducts<V>,
+                                                      1,
                                                       V::kLongVectors,
                                                       nullptr,
                                                       pack_queries<V, S>,
+                                                      pack_rows<V, S>,
                                                       pack_rows<V, S>,
                                                       pack_rows<V, S>,
                                                       nullptr,
                                                       nullptr,
                                                       output_of_bits<V>,
                                                       all_finite<V>,
-                                                      {add_to_keys<V>, add_to_keys_of_bits<V>}};
+                                                      {add_to_keys<V>, add_to_keys_of_bits<V>},
+                                                      nullptr,
+                                                      nullptr};
 
 // What differs between the storage types that E can hold, by DType.
 template <class V, class E = typename V::Element>

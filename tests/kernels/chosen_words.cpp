@@ -8,7 +8,7 @@
   namespace rapt::isa_##isa { \
     Words all_words();        \
   }
-#include "rapt_isas.inc"
+#include "rapt_vocabularies.inc"
 #undef RAPT_X
 
 namespace rapt {
@@ -19,7 +19,7 @@ const Words& words() {
       if (!set.chosen) continue;
 #define RAPT_X(isa) \
   if (std::string(set.name) == #isa) return isa_##isa::all_words();
-#include "rapt_isas.inc"
+#include "rapt_vocabularies.inc"
 #undef RAPT_X
     }
     return Words{};

@@ -1,0 +1,88 @@
+#pragma once
+// The words of tile registers (simd/tiles.h, which says what they mean) in plain C++, for machines
+// without them: what is built of the words is tested everywhere.
+//
+// A product sums as the manual says of TDPBF16PS: the products of even and of odd indices are
+// summed on their own, each addition fused and rounded to nearest; the two sums are added, then
+// that to C. Denormal numbers are 0, before and after.
+#include <cstdint>
+
+#include "kernels/inlining.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+struct TileShapes {};
+RAPT_INLINE void shape_tiles(TileShapes&) noexcept {}
+RAPT_INLINE void restore_tiles(const TileShapes&) noexcept {}
+
+struct EmulatedTile {
+  uint32_t rows[16][16];
+};
+thread_local EmulatedTile emulated_tiles[8];
+
+template <int T>
+RAPT_INLINE void tile_zero() noexcept {
+  __builtin_memset(&emulated_tiles[T], 0, sizeof(EmulatedTile));
+}
+template <int T>
+RAPT_INLINE void tile_load(const void* rows, int64_t stride) noexcept {
+  for (int r = 0; r < 16; ++r)
+    __builtin_memcpy(emulated_tiles[T].rows[r], static_cast<const char*>(rows) + r * stride, 64);
+}
+template <int T>
+RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
+  tile_load<T>(rows, stride);
+}
+template <int T>
+RAPT_INLINE void tile_store(void* rows, int64_t stride) noexcept {
+  for (int r = 0; r < 16; ++r)
+    __builtin_memcpy(static_cast<char*>(rows) + r * stride, emulated_tiles[T].rows[r], 64);
+}
+
+// The number of these bits, 0 if it is denormal.
+RAPT_INLINE float normal_of(uint32_t bits) noexcept {
+  if ((bits & 0x7F800000) == 0) bits &= 0x80000000;
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+RAPT_INLINE float normal_of(float x) noexcept {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof x);
+  return normal_of(bits);
+}
+
+RAPT_NOINLINE void emulate_product(EmulatedTile& c, const EmulatedTile& a,
+                                   const EmulatedTile& b) noexcept {
+  float even_b[16][16], odd_b[16][16];
+  for (int k = 0; k < 16; ++k)
+    for (int n = 0; n < 16; ++n) {
+      even_b[k][n] = normal_of(b.rows[k][n] << 16);
+      odd_b[k][n] = normal_of(b.rows[k][n] & 0xFFFF0000);
+    }
+  for (int m = 0; m < 16; ++m) {
+    float even[16] = {}, odd[16] = {};
+    for (int k = 0; k < 16; ++k) {
+      const float even_a = normal_of(a.rows[m][k] << 16);
+      const float odd_a = normal_of(a.rows[m][k] & 0xFFFF0000);
+      for (int n = 0; n < 16; ++n)
+        even[n] = normal_of(__builtin_fmaf(even_a, even_b[k][n], even[n]));
+      for (int n = 0; n < 16; ++n) odd[n] = normal_of(__builtin_fmaf(odd_a, odd_b[k][n], odd[n]));
+    }
+    for (int n = 0; n < 16; ++n) {
+      const float sum = normal_of(even[n] + odd[n]);
+      const float whole = normal_of(normal_of(c.rows[m][n]) + sum);
+      __builtin_memcpy(&c.rows[m][n], &whole, sizeof whole);
+    }
+  }
+}
+
+template <int C, int A, int B>
+RAPT_INLINE void tile_multiply() noexcept {
+  static_assert(C != A && C != B && A != B);
+  emulate_product(emulated_tiles[C], emulated_tiles[A], emulated_tiles[B]);
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA

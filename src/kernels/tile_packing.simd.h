@@ -1,0 +1,183 @@
+#pragma once
+// Operands of tile products (tile_products.simd.h), packed in the order of their use: panels of two
+// tiles, which have 32 rows or columns between them, one panel per place
+// for a part (tile_parts.simd.h).
+//
+//   rows       A of a product over dims       [rows / 32][dims / 32][slots][2][16 rows][32 dims]
+//   columns    B of a product over dims       [rows / 32][dims / 32][slots][2][16 pairs of dims]
+//                                             [16 rows][2]
+//   values     A of a product over rows       [rows / 32][dims / 32][slots][2][16 dims][32 rows]
+//   pairs      B of a product over rows       [rows / 32][dims / 32][slots][2][16 pairs of rows]
+//                                             [16 dims][2]
+//
+// What is missing to whole panels is 0.
+#include "kernels/tile_parts.simd.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+inline constexpr int64_t kTile = 1024, kPanel = 2 * kTile;  // bytes
+inline constexpr int64_t kStep = 32;                        // rows, columns or sums of a panel
+inline constexpr int64_t kTileRow = 64;                     // bytes
+
+RAPT_INLINE int64_t panels(int64_t n) { return (n + kStep - 1) / kStep; }
+
+RAPT_INLINE void transpose_runs(Run (&runs)[16]) {
+  F r[16];
+  UNROLL_FOR (int i = 0; i < 16; ++i) r[i].v = _mm512_castsi512_ps(runs[i]);
+  transpose(r);
+  UNROLL_FOR (int i = 0; i < 16; ++i) runs[i] = _mm512_castps_si512(r[i].v);
+}
+RAPT_INLINE void store_tile(const Run (&runs)[16], char* tile) {
+  UNROLL_FOR (int i = 0; i < 16; ++i) _mm512_storeu_si512(tile + i * kTileRow, runs[i]);
+}
+
+// Parts of 32 dims of row i, zeros if it is not there.
+template <class S>
+RAPT_INLINE void take_row(const void* from, int64_t row_stride, int64_t dim_stride, int64_t rows,
+                          int64_t dims, int64_t i, int64_t d, Run (&parts)[S::kParts]) {
+  if (i < rows)
+    S::take(static_cast<const typename S::Stored*>(from) + i * row_stride + d * dim_stride,
+            dim_stride, dims - d, parts);
+  else
+    UNROLL_FOR (int p = 0; p < S::kParts; ++p) parts[p] = _mm512_setzero_si512();
+}
+
+// Sixteen rows from row i on.
+template <class S>
+RAPT_INLINE void take_rows(const void* from, int64_t row_stride, int64_t dim_stride, int64_t rows,
+                           int64_t dims, int64_t i, int64_t d, Run (&runs)[S::kParts][16]) {
+  for (int r = 0; r < 16; ++r) {
+    Run parts[S::kParts];
+    take_row<S>(from, row_stride, dim_stride, rows, dims, i + r, d, parts);
+    UNROLL_FOR (int p = 0; p < S::kParts; ++p) runs[p][r] = parts[p];
+  }
+}
+
+template <class S, bool kTranspose>
+RAPT_INLINE void pack_over_dims(const void* from, int64_t row_stride, int64_t dim_stride,
+                                int64_t rows, int64_t dims, int64_t padded_rows, void* to) {
+  auto* panel = static_cast<char*>(to);
+  for (int64_t i = 0; i < padded_rows; i += kStep)
+    for (int64_t d = 0; d < dims; d += kStep, panel += S::kSlots * kPanel)
+      for (int t = 0; t < 2; ++t) {
+        Run runs[S::kParts][16];
+        take_rows<S>(from, row_stride, dim_stride, rows, dims, i + 16 * t, d, runs);
+        for (int p = 0; p < S::kParts; ++p) {
+          if (kTranspose) transpose_runs(runs[p]);
+          store_tile(runs[p], panel + p * kPanel + t * kTile);
+        }
+      }
+}
+
+template <class S, bool kTranspose>
+RAPT_INLINE void pack_over_rows(const void* from, int64_t row_stride, int64_t dim_stride,
+                                int64_t rows, int64_t dims, void* to) {
+  auto* panel = static_cast<char*>(to);
+  const __m512i low = interleaving(0), high = interleaving(16);
+  for (int64_t i = 0; i < rows; i += kStep)
+    for (int64_t d = 0; d < dims; d += kStep, panel += S::kSlots * kPanel) {
+      Run halves[2][S::kParts][16];
+      for (int r = 0; r < 16; ++r) {
+        Run even[S::kParts], odd[S::kParts];
+        take_row<S>(from, row_stride, dim_stride, rows, dims, i + 2 * r, d, even);
+        take_row<S>(from, row_stride, dim_stride, rows, dims, i + 2 * r + 1, d, odd);
+        UNROLL_FOR (int p = 0; p < S::kParts; ++p) {
+          halves[0][p][r] = _mm512_permutex2var_epi16(even[p], low, odd[p]);
+          halves[1][p][r] = _mm512_permutex2var_epi16(even[p], high, odd[p]);
+        }
+      }
+      for (int t = 0; t < 2; ++t)
+        for (int p = 0; p < S::kParts; ++p) {
+          if (kTranspose) transpose_runs(halves[t][p]);
+          store_tile(halves[t][p], panel + p * kPanel + t * kTile);
+        }
+    }
+}
+
+template <class S>
+RAPT_NOINLINE void tile_pack_queries(const void* query, int64_t row_stride, int64_t dim_stride,
+                                     int64_t rows, int64_t head_dim, float /* in the scores */,
+                                     int64_t queries, void* query_t) noexcept {
+  pack_over_dims<S, true>(query, row_stride, dim_stride, rows, head_dim, queries, query_t);
+}
+template <class S>
+RAPT_NOINLINE void tile_pack_keys(const void* rows, int64_t row_stride, int64_t dim_stride,
+                                  int64_t count, int64_t dims, void* packed) noexcept {
+  pack_over_dims<S, false>(rows, row_stride, dim_stride, count, dims, count, packed);
+}
+template <class S>
+RAPT_NOINLINE void tile_pack_values(const void* rows, int64_t row_stride, int64_t dim_stride,
+                                    int64_t count, int64_t dims, void* packed) noexcept {
+  pack_over_rows<S, true>(rows, row_stride, dim_stride, count, dims, packed);
+}
+template <class S>
+RAPT_NOINLINE void tile_pack_pairs(const void* rows, int64_t row_stride, int64_t dim_stride,
+                                   int64_t count, int64_t dims, void* packed) noexcept {
+  pack_over_rows<S, false>(rows, row_stride, dim_stride, count, dims, packed);
+}
+
+// Weights [keys][queries] as B of a product over keys:
+// [keys / 32][queries / 32][slots][2][16 pairs of keys][16 queries][2].
+template <class S>
+RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_t queries,
+                                      void* to) noexcept {
+  constexpr int kParts = S::kWeightParts;
+  auto* panel = static_cast<char*>(to);
+  for (int64_t j = 0; j < keys; j += kStep)
+    for (int64_t q = 0; q < queries; q += kStep, panel += S::kSlots * kPanel)
+      for (int r = 0; r < 16; ++r) {
+        const int64_t key = j + 2 * r;
+        const float* even = weights + key * queries + q;
+        UNROLL_FOR (int t = 0; t < 2; ++t) {
+          F even_parts[kParts], odd_parts[kParts];
+          cut_parts(key < keys ? F::load(even + 16 * t) : F::splat(0), even_parts);
+          cut_parts(key + 1 < keys ? F::load(even + queries + 16 * t) : F::splat(0), odd_parts);
+          UNROLL_FOR (int p = 0; p < kParts; ++p)
+            _mm512_storeu_si512(panel + p * kPanel + t * kTile + r * kTileRow,
+                                p + 1 == kParts ? in_turn<true>(even_parts[p], odd_parts[p])
+                                               : in_turn<false>(even_parts[p], odd_parts[p]));
+        }
+      }
+}
+
+// The same as A of a product over queries:
+// [keys / 32][queries / 32][slots][2][16 keys][32 queries].
+template <class S>
+RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64_t queries,
+                                       void* to) noexcept {
+  constexpr int kParts = S::kWeightParts;
+  auto* panel = static_cast<char*>(to);
+  for (int64_t j = 0; j < keys; j += kStep)
+    for (int64_t q = 0; q < queries; q += kStep, panel += S::kSlots * kPanel)
+      for (int64_t r = 0; r < kStep; ++r) {
+        const float* row = weights + (j + r) * queries + q;
+        const bool there = j + r < keys;
+        F low[kParts], high[kParts];
+        cut_parts(there ? F::load(row) : F::splat(0), low);
+        cut_parts(there ? F::load(row + 16) : F::splat(0), high);
+        UNROLL_FOR (int p = 0; p < kParts; ++p)
+          _mm512_storeu_si512(panel + p * kPanel + r * kTileRow,
+                              p + 1 == kParts ? in_a_row<true>(low[p], high[p])
+                                             : in_a_row<false>(low[p], high[p]));
+      }
+}
+
+// Of operands packed over rows.
+template <class S>
+RAPT_NOINLINE bool tile_all_finite(const void* packed, int64_t stride, int64_t count,
+                                   int64_t /* in the stride */) noexcept {
+  const __m512i exponent = _mm512_set1_epi16(0x7F80);  // all ones: Inf or NaN
+  const auto* panel = static_cast<const char*>(packed);
+  const char* const end = panel + panels(count) * panels(stride) * S::kSlots * kPanel;
+  __mmask32 bad = 0;
+  // The first part tells.
+  for (; panel < end; panel += S::kSlots * kPanel)
+    for (int64_t at = 0; at < kPanel; at += kTileRow)
+      bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(panel + at), exponent),
+                                     exponent);
+  return bad == 0;
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA

@@ -1,0 +1,101 @@
+#pragma once
+// Numbers as tiles multiply them: sums of bf16, most significant part first.
+//
+//   bf16   itself
+//   f32    three parts of 8 bits each, exactly; two parts for Precision::fast, within 2^-17
+//   f16    two parts, exactly
+//
+// Rows are rounded part by part, so that what is left is below 2^-8 of the part before; weights
+// are cut, which is one instruction less, and still exact: 8 + 8 + 8 bits.
+//
+// Of the products of parts those are taken whose ranks sum to less than kRanks: for f32 six of
+// nine, what is left out is below 2^-23 of the whole.
+#include "kernels/bf16_pairs.simd.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+// 32 bf16: a row of a tile.
+using Run = __m512i;
+
+RAPT_INLINE Run rounded(F low, F high) {
+  return reinterpret_cast<Run>(_mm512_cvtne2ps_pbh(high.v, low.v));
+}
+RAPT_INLINE F low_of(Run run) { return F::widen_bf16(_mm512_castsi512_si256(run)); }
+RAPT_INLINE F high_of(Run run) { return F::widen_bf16(_mm512_extracti64x4_epi64(run, 1)); }
+
+template <int Parts>
+RAPT_INLINE void round_parts(F low, F high, Run (&parts)[Parts]) {
+  UNROLL_FOR (int p = 0; p < Parts; ++p) {
+    parts[p] = rounded(low, high);
+    low = sub(low, low_of(parts[p]));
+    high = sub(high, high_of(parts[p]));
+  }
+}
+
+// The upper halves of the lanes, others 0.
+RAPT_INLINE F cut(F x) {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x.v), upper))};
+}
+// The parts of weights, each in the upper half of its lane; the last is rounded.
+template <int Parts>
+RAPT_INLINE void cut_parts(F x, F (&parts)[Parts]) {
+  UNROLL_FOR (int p = 0; p + 1 < Parts; ++p) {
+    parts[p] = cut(x);
+    x = sub(x, parts[p]);
+  }
+  parts[Parts - 1] = x;
+}
+// Lanes of two vectors of parts in turn, or one vector behind the other.
+template <bool kLast>
+RAPT_INLINE Run in_turn(F even, F odd) {
+  if (kLast) {
+    const __m512i order = _mm512_or_si512(
+        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+        _mm512_slli_epi32(
+            _mm512_set_epi32(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16), 16));
+    return _mm512_permutexvar_epi16(order, rounded(even, odd));
+  }
+  return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even.v), 16),
+                         _mm512_castps_si512(odd.v));
+}
+template <bool kLast>
+RAPT_INLINE Run in_a_row(F low, F high) {
+  if (kLast) return rounded(low, high);
+  alignas(64) uint16_t upper[32];
+  for (int i = 0; i < 32; ++i) upper[i] = static_cast<uint16_t>(2 * i + 1);
+  return _mm512_permutex2var_epi16(_mm512_castps_si512(low.v), _mm512_load_si512(upper),
+                                   _mm512_castps_si512(high.v));
+}
+
+// How a storage type is multiplied: parts of a row and of weights, for which there are kSlots
+// places, ranks, and how 32 elements of a row become parts, 0 from the n-th on.
+struct BFloat16Parts {
+  using Stored = uint16_t;
+  static constexpr int kParts = 1, kWeightParts = 1, kSlots = 1, kRanks = 1;
+  static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n, Run (&parts)[1]) {
+    parts[0] = run_of(row, stride, n);
+  }
+};
+
+// The same of what is widened to f32 first, as S says (storage.simd.h).
+template <class S, int Parts, int WeightParts>
+struct FloatParts {
+  using Stored = typename S::Stored;
+  static constexpr int kParts = Parts, kWeightParts = WeightParts, kSlots = WeightParts;
+  static constexpr int kRanks = WeightParts;
+  static_assert(kParts <= kSlots);
+  static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n,
+                               Run (&parts)[Parts]) {
+    Stored dense[32] = {};
+    if (stride != 1) {
+      for (int64_t d = 0; d < n && d < 32; ++d) dense[d] = row[d * stride];
+      row = dense;
+    }
+    round_parts<Parts>(S::load_first(row, n), S::load_first(row + 16, n - 16), parts);
+  }
+};
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA

@@ -1,0 +1,204 @@
+#pragma once
+// The products of attention by tile registers (simd/tiles.h): S^T = K Q^T, O^T += V^T P^T, and the
+// sums over queries d_key += dS^T Q, d_value += P^T dO, over operands of tile_packing.simd.h.
+//
+// One step multiplies two tiles of A by two of B into four of C: four loads for four products, so
+// that loads, at half a product's time each, can hide behind them. Of numbers in several parts the
+// smallest products come first.
+//
+// The sum of a block is made in registers and then added to what was there, as in products.simd.h.
+#include "kernels/kernel_table.h"
+#include "kernels/tile_packing.simd.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+// Registers: C 0 to 3, of A's tile i and B's tile k C 2 i + k; A 4 and 5; B 6 and 7.
+RAPT_INLINE void clear_sums() {
+  tile_zero<0>();
+  tile_zero<1>();
+  tile_zero<2>();
+  tile_zero<3>();
+}
+
+// C += A B over `count` steps, which lie `a_step` and `b_step` bytes apart; of numbers in so many
+// parts.
+template <int PartsA, int PartsB, int Ranks>
+RAPT_INLINE void add_products(const char* a, int64_t a_step, const char* b, int64_t b_step,
+                              int64_t count) {
+  for (int64_t s = 0; s < count; ++s, a += a_step, b += b_step)
+    UNROLL_FOR (int part_a = PartsA - 1; part_a >= 0; --part_a) {
+      const int last = PartsB < Ranks - part_a ? PartsB - 1 : Ranks - 1 - part_a;
+      tile_load<4>(a + part_a * kPanel, kTileRow);
+      UNROLL_FOR (int part_b = last; part_b >= 0; --part_b) {
+        tile_load<6>(b + part_b * kPanel, kTileRow);
+        tile_multiply<0, 4, 6>();
+        tile_load<7>(b + part_b * kPanel + kTile, kTileRow);
+        tile_multiply<1, 4, 7>();
+        if (part_b == last) tile_load<5>(a + part_a * kPanel + kTile, kTileRow);
+        tile_multiply<2, 5, 6>();
+        tile_multiply<3, 5, 7>();
+      }
+    }
+}
+// By rows alone; by rows and weights; by weights and rows.
+template <class S>
+RAPT_INLINE void add_row_products(const char* a, int64_t a_step, const char* b, int64_t b_step,
+                                  int64_t count) {
+  add_products<S::kParts, S::kParts, S::kRanks>(a, a_step, b, b_step, count);
+}
+template <class S>
+RAPT_INLINE void add_weighted_rows(const char* a, int64_t a_step, const char* b, int64_t b_step,
+                                   int64_t count) {
+  add_products<S::kParts, S::kWeightParts, S::kRanks>(a, a_step, b, b_step, count);
+}
+template <class S>
+RAPT_INLINE void add_weights_by_rows(const char* a, int64_t a_step, const char* b, int64_t b_step,
+                                     int64_t count) {
+  add_products<S::kWeightParts, S::kParts, S::kRanks>(a, a_step, b, b_step, count);
+}
+
+// Bytes of a step of 32 rows and 32 dims, and of an element of a route.
+template <class S>
+inline constexpr int64_t kPart = S::kSlots * kPanel;
+template <class S>
+inline constexpr int64_t kElement = S::kSlots * int64_t{sizeof(uint16_t)};
+
+// [32][32] f32, rows `stride` bytes apart.
+RAPT_INLINE void store_sums(char* to, int64_t stride) {
+  tile_store<0>(to, stride);
+  tile_store<1>(to + kTileRow, stride);
+  tile_store<2>(to + 16 * stride, stride);
+  tile_store<3>(to + 16 * stride + kTileRow, stride);
+}
+
+// Scores of a panel of keys and of queries, as the products left them, times the factor.
+RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F factor,
+                               float* block_max) {
+  UNROLL_FOR (int x = 0; x < 2; ++x) {
+    F most = F::load(block_max + 16 * x);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* const at = scores + r * queries + 16 * x;
+      const F s = mul(F::load(at), factor);
+      store(at, s);
+      most = max(most, s);
+    }
+    store(block_max + 16 * x, most);
+  }
+}
+
+template <class S, int Panels>
+RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key_stride,
+                               int64_t keys, int64_t head_dim, float factor, float* scores,
+                               float* block_max) noexcept {
+  constexpr int64_t kQueries = kStep * Panels;
+  const int64_t depth = panels(head_dim);
+  const auto* const columns = static_cast<const char*>(query_t);
+  const auto* rows = static_cast<const char*>(key);
+  const F factor_v = F::splat(factor);
+  for (int64_t x = 0; x < kQueries; x += F::kLanes)
+    store(block_max + x, F::set(-__builtin_inf()));
+  // A panel's scores are read back behind the products of the next one.
+  float *stored = nullptr, *maxima = nullptr;
+  int64_t stored_rows = 0;
+  const auto finish = [&] {
+    if (stored) finish_scores(stored, kQueries, stored_rows, factor_v, maxima);
+  };
+  for (int64_t j = 0; j < keys; j += kStep, rows += kStep * key_stride * kElement<S>)
+    for (int64_t x = 0; x < Panels; ++x) {
+      clear_sums();
+      add_row_products<S>(rows, kPart<S>, columns + x * depth * kPart<S>, kPart<S>, depth);
+      float* const to = scores + j * kQueries + x * kStep;
+      store_sums(reinterpret_cast<char*>(to), kQueries * 4);
+      finish();
+      stored = to, maxima = block_max + x * kStep;
+      stored_rows = keys - j < kStep ? keys - j : kStep;
+    }
+  finish();
+}
+
+RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, const float* rescale,
+                               int64_t queries, float* output_t) {
+  UNROLL_FOR (int x = 0; x < 2; ++x)
+    for (int64_t r = 0; r < rows; ++r) {
+      float* const at = output_t + r * queries + 16 * x;
+      const F sum = F::load(sums + r * kStep + 16 * x), old = F::load(at);
+      store(at, rescale ? fma(F::load(rescale + 16 * x), old, sum) : add(old, sum));
+    }
+}
+
+template <class S, int Panels>
+RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t value_stride,
+                               int64_t keys, int64_t value_dim, const float* rescale,
+                               float* output_t) noexcept {
+  constexpr int64_t kQueries = kStep * Panels;
+  const int64_t steps = panels(keys), value_step = kStep * value_stride * kElement<S>;
+  const auto* const columns = static_cast<const char*>(weights);
+  const auto* const rows = static_cast<const char*>(value);
+  alignas(64) float sums[2][kStep * kStep];
+  int nth = 0;
+  float* to = nullptr;
+  const float* factor = nullptr;
+  int64_t dims = 0;
+  const auto finish = [&] {
+    if (to) finish_output(sums[nth ^ 1], dims, factor, kQueries, to);
+  };
+  for (int64_t d = 0; d < value_dim; d += kStep)
+    for (int64_t x = 0; x < Panels; ++x) {
+      clear_sums();
+      add_weighted_rows<S>(rows + d / kStep * kPart<S>, value_step, columns + x * kPart<S>,
+                           Panels * kPart<S>, steps);
+      store_sums(reinterpret_cast<char*>(sums[nth]), kStep * 4);
+      finish();
+      nth ^= 1;
+      to = output_t + d * kQueries + x * kStep;
+      factor = rescale ? rescale + x * kStep : nullptr;
+      dims = value_dim - d < kStep ? value_dim - d : kStep;
+    }
+  finish();
+}
+
+// Rows and columns [32][32] of a gradient += sums, as far as they are there.
+RAPT_INLINE void add_to_rows(const float* sums, int64_t rows, int64_t columns, float* gradient,
+                             int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r)
+    UNROLL_FOR (int x = 0; x < 2; ++x) {
+      float* const at = gradient + r * stride + 16 * x;
+      const int64_t n = columns - 16 * x;
+      store_first(at, add(F::load_first(at, n), F::load(sums + r * kStep + 16 * x)), n);
+    }
+}
+
+// The panels of a span that meet one of keys and one of dims.
+template <class S>
+struct SpanPanels {
+  const char *weights, *rows;
+  int64_t rows_step, count;
+  SpanPanels(const GradientSpan<float>& span, int64_t keys_before, int64_t dims_before)
+      : weights(static_cast<const char*>(span.weights) +
+                keys_before / kStep * (span.queries / kStep) * kPart<S>),
+        rows(static_cast<const char*>(span.rows) + dims_before / kStep * kPart<S>),
+        rows_step(kStep * span.row_stride * kElement<S>),
+        count(panels(span.count)) {}
+};
+
+template <class S>
+RAPT_NOINLINE void tile_add_to_keys(const GradientSpan<float>* spans, int64_t span_count,
+                                    int64_t keys, int64_t dims, float* gradient,
+                                    int64_t stride) noexcept {
+  alignas(64) float sums[kStep * kStep];
+  for (int64_t j = 0; j < keys; j += kStep)
+    for (int64_t d = 0; d < dims; d += kStep) {
+      clear_sums();
+      for (int64_t s = 0; s < span_count; ++s) {
+        const SpanPanels<S> at(spans[s], j, d);
+        add_weights_by_rows<S>(at.weights, kPart<S>, at.rows, at.rows_step, at.count);
+      }
+      store_sums(reinterpret_cast<char*>(sums), kStep * 4);
+      add_to_rows(sums, keys - j < kStep ? keys - j : kStep, dims - d, gradient + j * stride + d,
+                  stride);
+    }
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA
