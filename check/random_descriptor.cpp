@@ -157,6 +157,7 @@ Descriptor random_descriptor(Random& random, const Wanted& wanted) {
     if (wanted.leading) draw_leading(random, p);
   } while (p.work() > wanted.max_work);
 
+  p.invariant = wanted.invariant;
   if (wanted.masks) {
     const int64_t count = random.pick({0, 0, 1, 1, 1, 2, 3});
     for (int64_t m = 0; m < count; ++m) p.masks.push_back(random_mask(random, p));

@@ -19,13 +19,15 @@ struct Wanted {
   bool layouts = true;  // strides other than dense
   bool empty = true;    // lengths of 0
   bool rows = false;    // that change before they are multiplied
+  bool invariant = false;
   std::optional<DType> dtype;
   double max_work = 1.5e6;
 };
-// Neither masks nor bias: positions mean nothing.
+// Neither masks nor bias: positions mean nothing. A row may be looked at in calls of other sizes.
 inline Wanted unmasked() {
   Wanted wanted;
   wanted.masks = wanted.bias = false;
+  wanted.invariant = true;
   return wanted;
 }
 

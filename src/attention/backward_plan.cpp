@@ -360,6 +360,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.content_sums = place(apart, {unit, p.head_dim}, sizeof(E));
   layout.position_sums = place(apart, {unit, p.head_dim}, sizeof(E));
   layout.scores.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
+  layout.scores.exact = ExactScratch(p, route, t.block_keys, tile, places);
   layout.scores.row_change =
       place(p.rows.any(),
             {static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, p.rows, p.head_dim))}, 1);

@@ -150,6 +150,7 @@ class Forward {
     const RouteKernels<E>& route = call_.kernels.route;
     const std::byte* value = block.value + first * block.value_stride * route.element_size;
     const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
+    const void* const exact_weights = weights;
     if (route.round_weights) {
       void* rounded = tiles_.template scratch<std::byte>(call_.layout.rounded);
       route.round_weights(static_cast<const E*>(weights), tile.hooks.keys, tile.queries, rounded);
@@ -168,6 +169,11 @@ class Forward {
     else
       route.products[tile.vectors - 1].output(weights, value, block.value_stride, tile.hooks.keys,
                                               p_.value_dim, rescale, output);
+    if (block.value_outside.any())
+      tiles_.exact().add_output(
+          tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys, p_.value_dim,
+          static_cast<const E*>(exact_weights), tiles_.partial() ? tiles_.bits() : nullptr,
+          tile.vectors, output);
   }
 
   void finish_tile(QueryTile<E>& tile) noexcept {

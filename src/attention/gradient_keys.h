@@ -35,6 +35,12 @@ class GradientKeys {
       summed_key_ = {packed, packed_stride(p_.head_dim, route_.step)};
     }
     std::fill(std::begin(finite_), std::end(finite_), Finite::unknown);
+    for (int64_t at = begin; at < end && tiles_.exact().used(); at += block_keys_) {
+      const int64_t count = std::min(block_keys_, end - at), nth = (at - begin) / block_keys_;
+      key_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.key, at), count, p_.head_dim);
+      value_outside_[nth] =
+          tiles_.exact().find(tiles_.rows_at(p_.value, at), count, p_.value_dim);
+    }
   }
 
   // Calls visit(keys) for the blocks of the loaded keys, as far as they are in the range. The route
@@ -59,10 +65,15 @@ class GradientKeys {
     block.begin = keys.start, block.end = keys.start + keys.count;
     block.key = from(key_, keys.start).data;
     block.key_stride = key_.stride;
+    block.key_outside = outside(key_outside_, keys);
+    block.value_outside = outside(value_outside_, keys);
     return block;
   }
   Rows values(int64_t position) const noexcept { return from(value_, position); }
   Rows summed_keys(int64_t position) const noexcept { return from(summed_key_, position); }
+
+  // Rows of these keys, of one block, that exact_rows.h is needed for.
+  BlockBits keys_outside(Positions keys) const noexcept { return outside(key_outside_, keys); }
 
   // Are all keys of the block that holds these?
   bool finite(Positions keys) noexcept {
@@ -81,6 +92,11 @@ class GradientKeys {
 
  private:
   static constexpr int kMostBlocks = 16;  // of a walk
+
+  BlockBits outside(const BlockBits* blocks, Positions keys) const noexcept {
+    const int64_t nth = (keys.start - begin_) / block_keys_;
+    return blocks[nth].part(keys.start - begin_ - nth * block_keys_, keys.count);
+  }
 
   // Where they lie, or packed.
   Rows multiplied_rows(const Operand& o, int64_t dims, size_t place) const noexcept {
@@ -102,6 +118,7 @@ class GradientKeys {
   int64_t begin_ = 0, end_ = 0;
   Rows key_, value_, summed_key_;
   Finite finite_[kMostBlocks];
+  BlockBits key_outside_[kMostBlocks], value_outside_[kMostBlocks];
 };
 
 }  // namespace rapt

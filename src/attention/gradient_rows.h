@@ -37,13 +37,23 @@ class GradientRows {
     return {packed, packed_dims(dims)};
   }
 
-  // Rows of d_output as the sums over them read them.
-  Rows d_output_rows(Positions at) const noexcept {
+  // Rows of d_output as they lie, and as the sums over them read them.
+  RowsAt d_output_at(Positions at) const noexcept {
     const Operand& d_output = call_.inputs.d_output;
-    return summed_rows(route_of(d_output),
-                       {tiles_.query_row(d_output, at.start), d_output.dtype, d_output.row_stride,
-                        d_output.dim_stride},
-                       at.count, p_.value_dim, call_.layout.d_output_rows);
+    return {tiles_.query_row(d_output, at.start), d_output.dtype, d_output.row_stride,
+            d_output.dim_stride};
+  }
+  Rows d_output_rows(Positions at) const noexcept {
+    return summed_rows(route_of(call_.inputs.d_output), d_output_at(at), at.count, p_.value_dim,
+                       call_.layout.d_output_rows);
+  }
+  // Which rows of a tile are the exact ones' business.
+  void look_at_rows(QueryTile<E>& tile, std::byte* changed) const noexcept {
+    tiles_.look_at_rows(tile, changed);
+    tile.d_output_outside =
+        tiles_.exact()
+            .find(d_output_at(tile.positions), tile.positions.count, p_.value_dim)
+            .words[0];
   }
 
  private:

@@ -97,6 +97,7 @@ class GradientTiles {
       std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
       pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
+      rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
       read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (!with_delta) return;
       E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
@@ -116,6 +117,7 @@ class GradientTiles {
       tile.query_t = a.query_t + offset * query_bytes();
       tile.position_t = a.position_t + offset * query_bytes();
       if (tiles_.sieved()) tile.sieve.rounded = sieve_queries(a, offset);
+      rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
         unit.range = {std::min(unit.range.begin, tile.range.begin),
@@ -295,6 +297,7 @@ class GradientTiles {
       const bool some = tiles_.partial();
       partial |= some;
       const uint64_t* const allowed = some ? bits : nullptr;
+      if (sides.keys) add_exact_to_keys(one, keys, w, d, allowed, sums);
       if (unit.d_query_t) add_to_queries(unit, one, keys, d, allowed);
       if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
       if (!sides.keys) continue;
@@ -329,6 +332,19 @@ class GradientTiles {
                                  sums.d_key + (keys.start - sums.begin) * sums.d_key_stride,
                                  sums.d_key_stride);
     }
+  }
+
+  // What rows of the tile that the route leaves out give to the sums over queries.
+  void add_exact_to_keys(const QueryTile<E>& tile, Positions keys, const E* w, const E* d,
+                         const uint64_t* bits, const KeySums& sums) noexcept {
+    const int64_t at = keys.start - sums.begin, count = tile.positions.count;
+    if (wanted_.value && tile.d_output_outside != 0)
+      tiles_.exact().add_to_keys(rows_.d_output_at(tile.positions), count, p_.value_dim, w, bits,
+                                 tile.queries, keys.count, sums.d_value + at * sums.d_value_stride,
+                                 sums.d_value_stride);
+    if (wanted_.key && tile.outside != 0)
+      tiles_.exact().add_to_keys(tile.rows, count, p_.head_dim, d, bits, tile.queries, keys.count,
+                                 sums.d_key + at * sums.d_key_stride, sums.d_key_stride);
   }
 
   // What the pairs of a tile give to d_query by key_rows, and to rows for distances.
@@ -467,6 +483,9 @@ class GradientTiles {
     else
       route.products[tile.vectors - 1].output(d_scores, rows.data, rows.stride, keys.count,
                                               p_.head_dim, nullptr, sums);
+    if (keys_.keys_outside(keys).any())
+      tiles_.exact().add_output(tiles_.rows_at(p_.key, keys.start), keys.count, p_.head_dim, d,
+                                bits, tile.vectors, sums);
   }
 
   // Tiles of a unit: of one vector of 4 lanes or more.

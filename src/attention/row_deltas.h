@@ -75,6 +75,12 @@ class RowDeltas {
     const Rows values = keys_.values(keys.start);
     kernels_.route.products[tile.vectors - 1].scores(
         d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+    const BlockBits outside = keys_.block_of(keys).value_outside;
+    if (tile.d_output_outside != 0 || outside.any())
+      tiles_.exact().replace_scores(rows_.d_output_at(tile.positions), tile.positions.count,
+                                    tile.d_output_outside, tiles_.rows_at(p_.value, keys.start),
+                                    keys.count, outside, p_.value_dim, E(1), tile.vectors, d,
+                                    tiles_.row(0));
     tiles_.relative().add_d_weights(d_output_t, tile.vectors, tile.positions, keys, d);
     if (p_.drop_below > 0)
       kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/exact_rows.h"
 #include "attention/relative_tiles.h"
 #include "attention/route_thread.h"
 #include "attention/row_change.h"
@@ -24,6 +25,9 @@ struct QueryTile {
   uint64_t seen = 0;           // bit i: query i has seen a key
   void* query_t = nullptr;     // [head_dim][queries] of the route's elements
   void* position_t = nullptr;  // the same of queries that meet key_rows; often query_t
+  RowsAt rows = {};            // of its queries as they are multiplied, where exact_rows.h is used
+  uint64_t outside = 0;        // which of them it is needed for
+  uint64_t d_output_outside = 0;  // the same of d_output
   SieveTile sieve;
   Tile<E> hooks;
 };
@@ -37,6 +41,7 @@ struct KeyBlock {
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;
   Finite finite = Finite::unknown;  // are all values?
+  BlockBits key_outside, value_outside;  // rows that exact_rows.h is needed for
 };
 
 enum class Values : uint8_t { leave, load };
@@ -55,6 +60,7 @@ class ScoreTiles {
                  static_cast<size_t>(worker) * call.layout.worker_bytes),
         relative_(call, scratch_),
         sieve_(call),
+        exact_(call.kernels, call.layout.exact, scratch_),
         products_(call.kernels.route) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
     constexpr double kLog2E = 1.4426950408889634074;
@@ -88,8 +94,10 @@ class ScoreTiles {
     if (p_.rows.shifted)
       tile.position_t = scratch_ + call_.layout.position_t +
                         offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
-    std::byte* const changed = scratch_ + call_.layout.changed_query;
+    std::byte* const changed =
+        scratch_ + call_.layout.changed_query + offset * p_.head_dim * size_of(p_.dtype);
     pack_queries(tile, changed, changed);
+    look_at_rows(tile, changed);
   }
 
   // The same without the queries themselves.
@@ -134,6 +142,14 @@ class ScoreTiles {
     };
     change(p_.rows.content_shift, changed, tile.query_t);
     if (tile.position_t != tile.query_t) change(p_.rows.position_shift, positions, tile.position_t);
+  }
+  // Which rows of queries are the exact ones' business. `changed`: where they are kept if they
+  // change.
+  void look_at_rows(QueryTile<E>& tile, std::byte* changed) const noexcept {
+    if (!exact_.used()) return;
+    tile.rows = given_queries(tile.positions);
+    if (p_.rows.any()) tile.rows = {changed, tile.rows.dtype, p_.head_dim, 1};
+    tile.outside = exact_.find(tile.rows, tile.positions.count, p_.head_dim).words[0];
   }
   // Queries as the caller gave them.
   RowsAt given_queries(Positions at) const noexcept {
@@ -192,6 +208,7 @@ class ScoreTiles {
       block.key = packed;
       block.key_stride = packed_stride(p_.head_dim, route_.step);
     }
+    block.key_outside = exact_.find(rows_at(p_.key, begin), end - begin, p_.head_dim);
     if (values == Values::leave) return block;
     block.value = value_ + begin * p_.value.row_stride * size_of(p_.value.dtype);
     block.value_stride = p_.value.row_stride;
@@ -202,6 +219,7 @@ class ScoreTiles {
       block.value = packed;
       block.value_stride = packed_stride(p_.value_dim, route_.step);
     }
+    block.value_outside = exact_.find(rows_at(p_.value, begin), end - begin, p_.value_dim);
     return block;
   }
 
@@ -314,6 +332,11 @@ class ScoreTiles {
           block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
           scores + j * tile.queries, row(0));
     }
+    if (tile.outside != 0 || block.key_outside.any())
+      exact_.replace_scores(tile.rows, tile.positions.count, tile.outside,
+                            rows_at(p_.key, keys.start), keys.count,
+                            block.key_outside.part(first, keys.count), p_.head_dim, factor_,
+                            tile.vectors, scores, row(0));
     if (p_.relative.tables())
       relative_.add_scores(
           tile.position_t,
@@ -373,6 +396,11 @@ class ScoreTiles {
     return range.begin < end && begin < range.end;
   }
 
+  // Rows of keys, or of values.
+  RowsAt rows_at(const Operand& o, int64_t position) const noexcept {
+    return {key_row(o, position), o.dtype, o.row_stride, o.dim_stride};
+  }
+  const ExactRows<E>& exact() const noexcept { return exact_; }
   // The address of a row of queries, or of keys, of the head and sequence at work.
   std::byte* query_row(const Operand& o, int64_t position) const noexcept {
     return row_of(o, sequence_.query_begin + position);
@@ -473,6 +501,7 @@ class ScoreTiles {
   std::byte* scratch_;
   RelativeTiles<E> relative_;
   Sieve<E> sieve_;
+  ExactRows<E> exact_;
   RouteThread<E> products_;
   bool natural_ = false;
   E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_

@@ -187,9 +187,10 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
       change.any(),
       static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, change, p.head_dim)), 1);
   layout.changed_query =
-      place_if(change.any(), tile * p.head_dim, static_cast<size_t>(size_of(p.dtype)));
+      place_if(change.any(), unit * p.head_dim, static_cast<size_t>(size_of(p.dtype)));
   ScratchPlaces places(at);
   layout.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
+  layout.exact = ExactScratch(p, route, t.block_keys, tile, places);
   at = places.bytes();
   layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));

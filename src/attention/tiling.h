@@ -4,11 +4,13 @@
 // The length of a block of keys depends on dtype, kernel and head sizes only, and blocks are
 // anchored at key 0 of their sequence, so that a row's bits depend neither on q_len nor on k_len.
 // Widths of tiles and units may vary freely: no operation crosses lanes.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "attention/captures.h"
 #include "attention/relative.h"
+#include "attention/scratch_places.h"
 #include "kernels/kernel_table.h"
 #include "kernels/sieve.h"
 
@@ -100,6 +102,24 @@ template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
                  const Workers& available);
 
+// What exact_rows.h needs of a worker.
+struct ExactScratch {
+  size_t query_t = 0;  // [dims][tile queries] E
+  size_t rows = 0;     // [block_keys or tile queries][dims] E
+  size_t scores = 0;   // [block_keys][tile queries] E
+
+  ExactScratch() = default;
+  template <class E>
+  ExactScratch(const Problem& p, const RouteKernels<E>& route, int64_t block_keys, int64_t queries,
+               ScratchPlaces& places) {
+    const bool needed = route.find_outside != nullptr;
+    const int64_t dims = std::max(p.head_dim, p.value_dim);
+    query_t = places.place(needed, {dims, queries}, sizeof(E));
+    rows = places.place(needed, {std::max(block_keys, queries), dims}, sizeof(E));
+    scores = places.place(needed, {block_keys, queries}, sizeof(E));
+  }
+};
+
 // Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
 struct ScratchLayout {
   // Once per call.
@@ -135,8 +155,9 @@ struct ScratchLayout {
   size_t sieve_rows;     // [kSieveGroup][head_dim] E: keys of a group, if packed
   size_t sieve_queries;  // tiles of rounded queries (sieve.h)
   size_t row_change;     // of a RowChanger, if there is a change
-  size_t changed_query;  // [tile queries][head_dim] of the inputs' dtype, likewise
+  size_t changed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
   RelativeScratch relative;
+  ExactScratch exact;
   size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;  // [block_keys] double: the same, of many tiles
   size_t cells;   // [map rows of a task][columns] double

@@ -268,6 +268,8 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            dot_all_finite,
                                            {dot_add_to_keys, dot_add_to_keys_of_bits},
                                            nullptr,
+                                           nullptr,
+                                           nullptr,
                                            nullptr};
 
 }  // namespace

@@ -138,6 +138,14 @@ struct RouteKernels {
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
   KeyGradientKernels<E> key_gradients;
 
+  // Elements that the route cannot multiply, for which it packs 0 (attention/exact_rows.h). Bit i
+  // of bits [count / 64, rounded up] becomes: does row i have one? Null: there are none.
+  void (*find_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
+                       int64_t dims, uint64_t* bits) noexcept;
+  // outside [count, dims], dense: these elements, others 0.
+  void (*take_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
+                       int64_t dims, E* outside) noexcept;
+
   // What a thread does before its first product and behind its last; null: nothing. What a hook of
   // the caller's sets up in between it must leave as it was.
   struct alignas(64) ThreadState {

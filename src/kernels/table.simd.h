@@ -81,6 +81,8 @@ constexpr RouteKernels<typename V::Element> kRoute = {"tile",
                                                       all_finite<V>,
                                                       {add_to_keys<V>, add_to_keys_of_bits<V>},
                                                       nullptr,
+                                                      nullptr,
+                                                      nullptr,
                                                       nullptr};
 
 // What differs between the storage types that E can hold, by DType.

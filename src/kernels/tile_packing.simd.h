@@ -117,6 +117,35 @@ RAPT_NOINLINE void tile_pack_pairs(const void* rows, int64_t row_stride, int64_t
   pack_over_rows<S, false>(rows, row_stride, dim_stride, count, dims, packed);
 }
 
+template <class S>
+RAPT_NOINLINE void tile_find_outside(const void* from, int64_t row_stride, int64_t dim_stride,
+                                     int64_t count, int64_t dims, uint64_t* bits) noexcept {
+  const auto* row = static_cast<const typename S::Stored*>(from);
+  for (int64_t i = 0; i < count; ++i, row += row_stride) {
+    unsigned inside = 0xFFFF;
+    for (int64_t d = 0; d < dims; d += kStep) {
+      F low, high;
+      S::widen(row + d * dim_stride, dim_stride, dims - d, low, high);
+      inside &= is_inside(low) & is_inside(high);
+    }
+    if (i % 64 == 0) bits[i / 64] = 0;
+    bits[i / 64] |= uint64_t{inside != 0xFFFF} << (i % 64);
+  }
+}
+template <class S>
+RAPT_NOINLINE void tile_take_outside(const void* from, int64_t row_stride, int64_t dim_stride,
+                                     int64_t count, int64_t dims, float* outside) noexcept {
+  const auto* row = static_cast<const typename S::Stored*>(from);
+  for (int64_t i = 0; i < count; ++i, row += row_stride, outside += dims)
+    for (int64_t d = 0; d < dims; d += kStep) {
+      F low, high;
+      S::widen(row + d * dim_stride, dim_stride, dims - d, low, high);
+      store_first(outside + d, only(static_cast<__mmask16>(~is_inside(low)), low), dims - d);
+      store_first(outside + d + 16, only(static_cast<__mmask16>(~is_inside(high)), high),
+                  dims - d - 16);
+    }
+}
+
 // Weights [keys][queries] as B of a product over keys:
 // [keys / 32][queries / 32][slots][2][16 pairs of keys][16 queries][2].
 template <class S>

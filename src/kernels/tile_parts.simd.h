@@ -79,21 +79,42 @@ struct BFloat16Parts {
   }
 };
 
-// The same of what is widened to f32 first, as S says (storage.simd.h).
+// Can x be parts that are multiplied? Zero can, and what is neither so large that a sum of products
+// overflows where the products of floats would not (2^56 2^56 2^15 = 2^127), nor so small that
+// parts of products underflow and are missed: of the largest weight of a row, at least 2^-8, and
+// the least such value, what is lost at 2^-126 is less than 2^-53.
+RAPT_INLINE __mmask16 is_inside(F x) {
+  constexpr int kLeast = (127 - 64) << 23, kMost = (127 + 56) << 23;
+  const __m512i u =
+      _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7FFFFFFF));
+  const __m512i above = _mm512_sub_epi32(u, _mm512_set1_epi32(kLeast));
+  return static_cast<__mmask16>(
+      _mm512_cmple_epu32_mask(above, _mm512_set1_epi32(kMost - kLeast)) |
+      _mm512_testn_epi32_mask(u, u));
+}
+RAPT_INLINE F only(__mmask16 these, F x) { return {_mm512_maskz_mov_ps(these, x.v)}; }
+
+// The same of what is widened to f32 first, as S says (storage.simd.h). Elements that cannot be
+// parts are 0.
 template <class S, int Parts, int WeightParts>
 struct FloatParts {
   using Stored = typename S::Stored;
   static constexpr int kParts = Parts, kWeightParts = WeightParts, kSlots = WeightParts;
   static constexpr int kRanks = WeightParts;
   static_assert(kParts <= kSlots);
-  static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n,
-                               Run (&parts)[Parts]) {
+  static RAPT_INLINE void widen(const Stored* row, int64_t stride, int64_t n, F& low, F& high) {
     Stored dense[32] = {};
     if (stride != 1) {
       for (int64_t d = 0; d < n && d < 32; ++d) dense[d] = row[d * stride];
       row = dense;
     }
-    round_parts<Parts>(S::load_first(row, n), S::load_first(row + 16, n - 16), parts);
+    low = S::load_first(row, n), high = S::load_first(row + 16, n - 16);
+  }
+  static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n,
+                               Run (&parts)[Parts]) {
+    F low, high;
+    widen(row, stride, n, low, high);
+    round_parts<Parts>(only(is_inside(low), low), only(is_inside(high), high), parts);
   }
 };
 

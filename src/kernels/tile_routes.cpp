@@ -32,6 +32,21 @@ constexpr ProductKernels<float> kTileProducts[kMaxVectors] = {
     {}, {tile_scores<S, 1>, tile_output<S, 1>}, {}, {tile_scores<S, 2>, tile_output<S, 2>}};
 
 template <class S>
+constexpr auto find_outside_of() -> decltype(&tile_find_outside<S>) {
+  if constexpr (S::kSlots == 1)
+    return nullptr;
+  else
+    return tile_find_outside<S>;
+}
+template <class S>
+constexpr auto take_outside_of() -> decltype(&tile_take_outside<S>) {
+  if constexpr (S::kSlots == 1)
+    return nullptr;
+  else
+    return tile_take_outside<S>;
+}
+
+template <class S>
 constexpr RouteKernels<float> make_route(const char* kernel,
                                          const NormalizerKernels<float>* normalizers) {
   return {kernel,
@@ -52,6 +67,8 @@ constexpr RouteKernels<float> make_route(const char* kernel,
           tile_output_of_bits<S>,
           tile_all_finite<S>,
           {tile_add_to_keys<S>, tile_add_to_keys_of_bits<S>},
+          find_outside_of<S>(),
+          take_outside_of<S>(),
           begin,
           end};
 }

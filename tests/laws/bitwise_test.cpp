@@ -293,6 +293,7 @@ TEST(Bitwise, ChunkedWindowIsOneShot) {
       const rapt::Mask* whole_masks[] = {&whole_mask};
       const rapt::Mask* chunk_masks[] = {&chunk_mask};
       AttentionOptions options;
+      options.invariant = true;
       options.masks = whole_masks;
       const AttentionResult whole = call(x, x, x, options);
       options.masks = chunk_masks;
@@ -320,6 +321,7 @@ TEST(Bitwise, ValueRowsOfSomeQueries) {
         return x.view().slice(0, begin, end);
       };
       AttentionOptions options;
+      options.invariant = true;
       options.relative.value_rows = rows;
       options.relative.exact = exact, options.relative.max_distance = 14 * exact;
       const AttentionResult whole = call(x, x, x, options);

@@ -184,6 +184,7 @@ TEST(FusedRotary, counts_packed_sequences_from_their_own_starts) {
     const RotaryInputs in(random, dtype, {2, 300, 16}, {2, 300, 16});
     const Rotary rotary;
     AttentionOptions options;
+    options.invariant = true;
     options.rotary.embedding = &rotary;
     options.rotary.key.start = 3;
     AttentionOptions packed = options;

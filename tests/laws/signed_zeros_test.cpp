@@ -54,6 +54,7 @@ TEST_P(SignedZeros, OfOneRowAloneAndAmongOthers) {
 
     const rapt::Boolean mask(allowed);
     AttentionOptions options;
+    options.invariant = true;
     options.masks = {&mask};
     const AttentionResult all = scaled_dot_product_attention(query, key, value, options);
     const Zeros zeros = zeros_of(all.output);
