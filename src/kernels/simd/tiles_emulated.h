@@ -53,6 +53,15 @@ RAPT_INLINE float normal_of(float x) noexcept {
   return normal_of(bits);
 }
 
+// a b + c, 0 if that is denormal: less than the least normal number after it is rounded to the 24
+// bits that the CPU rounds to first. They are seen on 2^24 times as much; where that overflows, a b
+// or c is far too large.
+RAPT_INLINE float normal_fma(float a, float b, float c) noexcept {
+  const float sum = __builtin_fmaf(a, b, c);
+  const float larger = __builtin_fmaf(a * 0x1p24f, b, c * 0x1p24f);
+  return __builtin_fabsf(larger) < 0x1p-102f ? __builtin_copysignf(0, sum) : sum;
+}
+
 RAPT_NOINLINE void emulate_product(EmulatedTile& c, const EmulatedTile& a,
                                    const EmulatedTile& b) noexcept {
   float even_b[16][16], odd_b[16][16];
@@ -66,9 +75,8 @@ RAPT_NOINLINE void emulate_product(EmulatedTile& c, const EmulatedTile& a,
     for (int k = 0; k < 16; ++k) {
       const float even_a = normal_of(a.rows[m][k] << 16);
       const float odd_a = normal_of(a.rows[m][k] & 0xFFFF0000);
-      for (int n = 0; n < 16; ++n)
-        even[n] = normal_of(__builtin_fmaf(even_a, even_b[k][n], even[n]));
-      for (int n = 0; n < 16; ++n) odd[n] = normal_of(__builtin_fmaf(odd_a, odd_b[k][n], odd[n]));
+      for (int n = 0; n < 16; ++n) even[n] = normal_fma(even_a, even_b[k][n], even[n]);
+      for (int n = 0; n < 16; ++n) odd[n] = normal_fma(odd_a, odd_b[k][n], odd[n]);
     }
     for (int n = 0; n < 16; ++n) {
       const float sum = normal_of(even[n] + odd[n]);
