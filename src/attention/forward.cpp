@@ -170,10 +170,9 @@ class Forward {
       route.products[tile.vectors - 1].output(weights, value, block.value_stride, tile.hooks.keys,
                                               p_.value_dim, rescale, output);
     if (block.value_outside.any())
-      tiles_.exact().add_output(
-          tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys, p_.value_dim,
-          static_cast<const E*>(exact_weights), tiles_.partial() ? tiles_.bits() : nullptr,
-          tile.vectors, output);
+      tiles_.exact().add_output(tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys,
+                                p_.value_dim, static_cast<const E*>(exact_weights),
+                                tiles_.partial() ? tiles_.bits() : nullptr, tile.vectors, output);
   }
 
   void finish_tile(QueryTile<E>& tile) noexcept {

@@ -44,8 +44,7 @@ struct Tiling {
   int64_t grain = 1;     // queries of which a tile has a multiple: lanes times the route's grain
   int max_vectors = 1;   // of a tile
   int long_vectors = 1;  // of a tile of a long sequence
-  int step =
-      1;  // of the route: keys of a tile begin at multiples of it, from the block's begin
+  int step = 1;  // of the route: keys of a tile begin at multiples of it, from the block's begin
   int64_t unit_queries = 1;    // queries that share one pass over the keys of one head
   int64_t block_keys = 1;      // at most kMostBlockKeys; of the forward pass, a power of two
   int64_t units_per_head = 0;  // summed over the sequences

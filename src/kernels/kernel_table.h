@@ -245,12 +245,12 @@ template <class E>
 struct KernelTable {
   const char* isa;
   int lanes;
-  int max_vectors;                          // the widest tile that the products have
-  const RouteKernels<E>* const* fma;        // [kStorageTypes], by DType; null: E cannot hold it
-  const RouteKernels<E>* const* tiles;      // likewise; null: the set has no tile registers
+  int max_vectors;                           // the widest tile that the products have
+  const RouteKernels<E>* const* fma;         // [kStorageTypes], by DType; null: E cannot hold it
+  const RouteKernels<E>* const* tiles;       // likewise; null: the set has no tile registers
   const RouteKernels<E>* const* fast_tiles;  // the same for Precision::fast
-  const NormalizerKernels<E>* normalizers;  // in the order of the catalogue
-  const ScoreKernels<E>* scores;            // in the order of the catalogue
+  const NormalizerKernels<E>* normalizers;   // in the order of the catalogue
+  const ScoreKernels<E>* scores;             // in the order of the catalogue
   CaptureKernels<E> captures;
   GradientKernels<E> gradients;
   DropoutKernels<E> dropout;

@@ -165,7 +165,7 @@ RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_
           UNROLL_FOR (int p = 0; p < kParts; ++p)
             _mm512_storeu_si512(panel + p * kPanel + t * kTile + r * kTileRow,
                                 p + 1 == kParts ? in_turn<true>(even_parts[p], odd_parts[p])
-                                               : in_turn<false>(even_parts[p], odd_parts[p]));
+                                                : in_turn<false>(even_parts[p], odd_parts[p]));
         }
       }
 }
@@ -186,9 +186,9 @@ RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64
         cut_parts(there ? F::load(row) : F::splat(0), low);
         cut_parts(there ? F::load(row + 16) : F::splat(0), high);
         UNROLL_FOR (int p = 0; p < kParts; ++p)
-          _mm512_storeu_si512(panel + p * kPanel + r * kTileRow,
-                              p + 1 == kParts ? in_a_row<true>(low[p], high[p])
-                                             : in_a_row<false>(low[p], high[p]));
+          _mm512_storeu_si512(
+              panel + p * kPanel + r * kTileRow,
+              p + 1 == kParts ? in_a_row<true>(low[p], high[p]) : in_a_row<false>(low[p], high[p]));
       }
 }
 

@@ -60,9 +60,9 @@ RAPT_INLINE void add_weights_by_rows(const char* a, int64_t a_step, const char* 
 
 // Bytes of a step of 32 rows and 32 dims, and of an element of a route.
 template <class S>
-inline constexpr int64_t kPart = S::kSlots * kPanel;
+inline constexpr int64_t kPart = S::kSlots* kPanel;
 template <class S>
-inline constexpr int64_t kElement = S::kSlots * int64_t{sizeof(uint16_t)};
+inline constexpr int64_t kElement = S::kSlots* int64_t{sizeof(uint16_t)};
 
 // [32][32] f32, rows `stride` bytes apart.
 RAPT_INLINE void store_sums(char* to, int64_t stride) {
@@ -96,8 +96,7 @@ RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key
   const auto* const columns = static_cast<const char*>(query_t);
   const auto* rows = static_cast<const char*>(key);
   const F factor_v = F::splat(factor);
-  for (int64_t x = 0; x < kQueries; x += F::kLanes)
-    store(block_max + x, F::set(-__builtin_inf()));
+  for (int64_t x = 0; x < kQueries; x += F::kLanes) store(block_max + x, F::set(-__builtin_inf()));
   // A panel's scores are read back behind the products of the next one.
   float *stored = nullptr, *maxima = nullptr;
   int64_t stored_rows = 0;
