@@ -33,7 +33,7 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
 template <class E>
 Tiling tiling_for(const Problem& p, const Kernels<E>& kernels, const Context& context) {
   const double work = work_of(p);
-  return tiling_of(p, kernels, work, workers_of(work, context));
+  return tiling_of(p, kernels, work, workers_of(work, context), context.memory);
 }
 
 // Everything about a call that is known before its memory. Made in place: for a tiny problem, a

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <new>
 
+#include "attention/packed_keys.h"
 #include "attention/sparse_rows.h"
 #include "attention/task_run.h"
 
@@ -308,6 +309,7 @@ void run_forward(const ForwardCall<E>& call, const Context& context) {
   write_relative(call);
   change_keys(call, context);
   round_keys(call, context);
+  pack_keys(call, context);
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())
     passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);

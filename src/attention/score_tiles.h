@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/packed_keys.h"
 #include "attention/query_tile.h"
 #include "attention/relative_tiles.h"
 #include "attention/route_thread.h"
@@ -30,6 +31,8 @@ class ScoreTiles {
         relative_(call, scratch_),
         sieve_(call),
         exact_(call.kernels, call.layout.exact, scratch_),
+        packed_keys_(packed_keys(call)),
+        packed_values_(packed_values(call)),
         products_(call.kernels.route) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
     constexpr double kLog2E = 1.4426950408889634074;
@@ -52,6 +55,8 @@ class ScoreTiles {
     if (p_.has_bias) bias_ = begin_of(p_.bias, 0);
     relative_.begin_head(index_, place_);
     sieve_.begin_head(index_, sequence_.key_begin);
+    packed_keys_.begin_head(index_, sequence_.key_begin, sequence);
+    packed_values_.begin_head(index_, sequence_.key_begin, sequence);
   }
 
   // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
@@ -170,6 +175,16 @@ class ScoreTiles {
     block.begin = begin, block.end = end;
     block.key = key_ + begin * p_.key.row_stride * size_of(p_.key.dtype);
     block.key_stride = p_.key.row_stride;
+    if (packed_keys_.used()) {
+      block.key = packed_keys_.at(begin);
+      block.key_stride = packed_stride(p_.head_dim, route_.step);
+      block.key_outside = packed_keys_.outside(begin, end - begin);
+      if (values == Values::leave) return block;
+      block.value = packed_values_.at(begin);
+      block.value_stride = packed_stride(p_.value_dim, route_.step);
+      block.value_outside = packed_values_.outside(begin, end - begin);
+      return block;
+    }
     if (!keys_in_place(p_, route_)) {
       std::byte* packed = scratch_ + call_.layout.key;
       route_.pack_keys(block.key, p_.key.row_stride, p_.key.dim_stride, end - begin, p_.head_dim,
@@ -471,6 +486,7 @@ class ScoreTiles {
   RelativeTiles<E> relative_;
   Sieve<E> sieve_;
   ExactRows<E> exact_;
+  PackedRows<E> packed_keys_, packed_values_;
   RouteThread<E> products_;
   bool natural_ = false;
   E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_

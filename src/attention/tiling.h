@@ -52,6 +52,7 @@ struct Tiling {
   int64_t heads_in_turn = 1;   // neighbours that share the rows of a bias: each in turn at a unit
   int workers = 1;             // that are worth their wake-up, at most what the executor has
   bool to_executor = false;    // is there enough work to trouble a caller's executor?
+  bool packs_ahead = false;    // are keys and values packed once, before all tiles?
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
@@ -99,7 +100,7 @@ struct Workers {
 
 template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
-                 const Workers& available);
+                 const Workers& available, Memory memory);
 
 // What exact_rows.h needs of a worker.
 struct ExactScratch {
@@ -130,6 +131,10 @@ struct ScratchLayout {
   size_t changed_key;      // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
   size_t sieve_keys;       // [matrices of keys][rows][dims] uint8, padded: rounded keys (sieve.h)
   size_t sieve_groups;     // [matrices of keys][rows / kSieveGroup] KeyGroup
+  size_t packed_key;       // [matrices][packed_rows][head_dim, padded] of the route's elements
+  size_t packed_value;     // the same of values
+  size_t key_outside;      // [matrices][packed_rows / step] uint32: what exact_rows.h finds in them
+  size_t value_outside;    // the same of values
   size_t workers;          // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
   size_t tiles;          // [tiles] QueryTile
@@ -193,6 +198,12 @@ bool keys_in_place(const Problem& p, const RouteKernels<E>& route) {
 template <class E>
 bool values_in_place(const Problem& p, const RouteKernels<E>& route) {
   return route.values_in_place && p.value.dim_stride == 1;
+}
+
+// Has the route operands of its own, which are dear to make?
+template <class E>
+bool packs_rows(const RouteKernels<E>& route) {
+  return route.step > 2;
 }
 
 // `dims`, rounded up to the step of the route: the stride of packed rows.
