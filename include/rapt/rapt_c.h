@@ -108,12 +108,17 @@ typedef struct rapt_variant {
   const rapt_named_tensor* tensors;  // [tensor_count], those that `spec` names
 } rapt_variant;
 
-// In what arithmetic the products are done.
+// In what arithmetic the products are done. Where a set has tile registers (AMX, instruction sets
+// "amx" and "amx_emulated"), they multiply bf16 as it is, and f32 and f16 as sums of bf16: f32 of
+// three parts each, by six products, as accurate as FMA. f64 is multiplied by FMA.
 typedef int32_t rapt_precision;
 enum {
-  RAPT_PRECISION_AUTOMATIC = 0,  // f32 and f64 by FMA; bf16 by the 16-bit dot product where that is
-                                 // faster
-  RAPT_PRECISION_FMA = 1         // every dtype by FMA in f32 (f64: f64)
+  RAPT_PRECISION_AUTOMATIC = 0,  // tile registers where there are some; else f32 and f16 by FMA,
+                                 // bf16 by the 16-bit dot product where that is faster
+  RAPT_PRECISION_FMA = 1,        // every dtype by FMA in f32 (f64: f64)
+  RAPT_PRECISION_FAST = 2        // as automatic, but f32 and f16 of two parts each, by three
+                                 // products, where tile registers multiply: a product is within
+                                 // some 2^-15
 };
 
 // Where the bias is added. Without a bias, or without scores, both are the same.

@@ -302,6 +302,9 @@ TEST_P(SameBits, OutputDtypePrecisionAndInvariant) {
   cpp_options.precision = rapt::Precision::fma;
   c_options.precision = RAPT_PRECISION_FMA;
   compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.precision = rapt::Precision::fast;
+  c_options.precision = RAPT_PRECISION_FAST;
+  compare(query_, key_, value_, cpp_options, c_options);
   cpp_options.invariant = true;
   c_options.invariant = 1;
   compare(query_, key_, value_, cpp_options, c_options);
