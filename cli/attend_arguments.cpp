@@ -186,7 +186,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   text("--seed", a.seed, "N", "Attention", "of --dropout: what is dropped (default 0)");
   text("--precision", a.precision, "NAME", "Attention",
        "auto (default; tile registers where there are some, or bf16 by its dot product where that "
-       "is faster), fma, or fast (f32 and f16 by half as many products of tile registers, each "
+       "is faster), fma, or fast (f32 and f16 by fewer products of tile registers, each "
        "off by 2^-14 at most)");
   app.add_flag("--invariant", a.invariant,
                "one kernel class for all lengths, so that a row's bits do not depend on them")
@@ -260,7 +260,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   offer(app.get_option("--bias-order"), bias_order_words());
   add_unbuilt(app, kUnbuilt);
   app.footer(
-      "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512 names the highest\n"
+      "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512|amx names the highest\n"
       "instruction set that may be used. A picture of more than 1,024 queries or keys shows the\n"
       "greatest weight of each cell; --weights-pool chooses other cells.\n\n"
       "  rapt attend --query q.npy --key k.npy --value v.npy --mask causal --output o.npy\n"
