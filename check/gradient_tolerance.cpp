@@ -172,7 +172,7 @@ class GradientFloors {
     for (size_t x = 0; x < squares.size(); ++x)
       squares[x] += square(left_out * number(truth[x]) / factor);
   }
-  // Of a weight or a dZ that meets a row: the root of the squares is taken of all of them.
+  // What products of weights or dZ with rows are off, relative to each, in quadrature.
   double product_roundoff() const { return product_roundoff_ + left_out_of_gradients_.weights; }
 
   // Of every pair of the row: the errors of dS and dZ.

@@ -27,14 +27,15 @@
 // otherwise is summed as it is, since its errors have causes in common: delta, lse. Those of
 // different queries do not, and add up in quadrature. So it is with the tables for relative
 // positions, where keys of one query may share a row.
-// Products of two parts leave out l and m of themselves (two_parts.h), and of sums as much of T:
-//   of scores as in the forward pass;  l T of dP;
-//   of the stored output m of d_output . output, and, as products of one weight have its errors in
-//   common, of sqrt(sum_j (p T_j)^2) with T_j that of dP: both in delta;
-//   of d_query, d_key and d_value, where d_output has the inputs' dtype (else FMA makes them), m of
-//   each product of k p or dZ in quadrature, as u_w, and of the whole sum;
-//   d_scale is made of d_query . query: m of dZ times T of the score in quadrature, and of the sum
-//   over the keys of a query.
+// Products of two parts leave out l_r and l_w of themselves (two_parts.h), and of sums as much of
+// their T, |sum| + sqrt(sum of squares):
+//   scores are off as in the forward pass; dP by l_r T;
+//   delta, of the stored output, by l_w T of d_output . output, and, as products of one weight have
+//     its errors in common, by l_w sqrt(sum_j (p T_j)^2) with T_j that of dP;
+//   d_query, d_key and d_value by l_w of each product of k p or dZ in quadrature, as u_w, and of
+//     the whole sum; where d_output has another dtype FMA makes them, and dP;
+//   d_scale, which is made of d_query . query, by l_w of dZ times T of the score in quadrature, and
+//     of the sum over the keys of a query.
 // Of changed rows (changed_rows.h) that are off by some err, dZ err is added to the error of dZ
 // times the row. What all queries give to a gradient of changed rows then goes back through the
 // change, as it is: a rotation or a length mixes the elements of a row, whose errors have causes in

@@ -41,10 +41,10 @@
 //   the result rounds by at most u_o |output|, and below the normal numbers of its dtype by half
 //     its smallest denormal number.
 //
-// Products of two parts leave out a part l of a product of rows, and m of one with a weight
-// (two_parts.h), and of sums of them as much of T = |sum| + sqrt(sum of squares):
-//   a score is off by l |scale| (|query . key| + sqrt(sum_d (query key)^2)): F is larger by l D /
-//   e; the output by m (|output| + sqrt(sum_j (p value)^2)).
+// Products of two parts (two_parts.h) leave out l_r of a product of rows, l_w of one with a weight,
+// and of sums of them as much of T = |sum| + sqrt(sum of squares):
+//   a score is off by l_r D of its own pair, which is added to F in units of e;
+//   the output is off by l_w (|output| + sqrt(sum_j (p value)^2)).
 //
 // The captures are made of weights, whose error is r p (r = (2 + S) e) plus what may be flushed:
 //   received and map sum, mean: the sum, the mean of these; map max: the largest of the cell;
