@@ -73,7 +73,8 @@ TABLE = [
      "scores declare themselves here; their maths is in their header"),
     ("src/normalizer/**", VOCABULARY + ["include/rapt/normalizer/*.h", "src/base/*.h"], STD,
      "normalisers declare themselves here; their maths is in their header"),
-    ("src/kernels/simd/*.h", ["include/rapt/*.h", "src/kernels/simd/*.h", "src/kernels/*.simd.h"],
+    ("src/kernels/simd/*.h", ["include/rapt/*.h", "src/kernels/simd/*.h", "src/kernels/*.simd.h",
+                              "src/kernels/inlining.h"],
      NO_CODE + INTRINSICS,
      "compiled once per instruction set: a standard library function would be linked for all"),
     ("src/kernels/*.simd.h", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"], NO_CODE,
@@ -82,6 +83,9 @@ TABLE = [
     ("src/kernels/dot_bf16.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
      NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
+    ("src/kernels/tile_*.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
+     NO_CODE, "compiled for two instruction sets: a standard library function would be linked for "
+     "all"),
     ("src/kernels/sieve_vnni.cpp", ["src/kernels/*.h", "src/kernels/simd/*.h"],
      NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
@@ -165,7 +169,7 @@ TABLE = [
 ]
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
-GENERATED = ["rapt_isas.inc", "rapt_commit.inc", "RAPT_ISA_HEADER"]
+GENERATED = ["rapt_isas.inc", "rapt_commit.inc", "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
 
 # Where a quoted name is looked up, after the folder of the file itself.
 INCLUDE_ROOTS = ["include", "src", "tests", "cli", "bench", ""]

@@ -39,6 +39,13 @@ struct Progress {
   void* user = nullptr;
 };
 
+// What a call may do to be fast. Its bits are the same.
+enum class Memory : uint8_t {
+  automatic,  // where tile registers multiply, keys and values are packed once: 2 bytes for each
+              // number of bf16, 6 of f32 and f16
+  low,        // they are packed some at a time, for some queries at a time
+};
+
 struct Context {
   // Null: the library's own threads (thread_pool.h). A problem that is not worth a second thread is
   // done by the calling thread without asking the executor.
@@ -49,6 +56,7 @@ struct Context {
   int threads = 0;
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress = {};
+  Memory memory = Memory::automatic;
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.
                               // The call with the caller's memory allocates nothing.
 };

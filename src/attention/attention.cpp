@@ -27,13 +27,17 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   Kernels<E> kernels{table, route, normalizer};
   // The best scores of a row need not get a weight.
   if (options.top_k == 0) kernels.sieve = sieve_of(p, options, kernels);
+  // What else looks at weights looks at those of a tile that is finished.
+  if (route.stages && !options.normalizer.custom.template of<E>() && !options.entropy &&
+      options.top_k == 0 && p.drop_below == 0)
+    kernels.stage = route.stages[options.normalizer.index];
   return kernels;
 }
 
 template <class E>
 Tiling tiling_for(const Problem& p, const Kernels<E>& kernels, const Context& context) {
   const double work = work_of(p);
-  return tiling_of(p, kernels, work, workers_of(work, context));
+  return tiling_of(p, kernels, work, workers_of(work, context), context.memory);
 }
 
 // Everything about a call that is known before its memory. Made in place: for a tiny problem, a

@@ -281,7 +281,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.changed_key =
       place(p.rows.changes_key, {p.rows.copied_matrices, p.k_len, p.head_dim}, stored);
 
-  const int64_t key_rows = kernels.sieve ? KeyMatrices(p).count * sieve_rows(p.k_len) : 0;
+  const int64_t key_rows = kernels.sieve ? KeyMatrices(p, p.key).count * sieve_rows(p.k_len) : 0;
   layout.scores.sieve_keys = place(kernels.sieve, {key_rows, sieve_dims(p.head_dim)}, 1);
   layout.scores.sieve_groups = place(kernels.sieve, {key_rows / kSieveGroup}, sizeof(KeyGroup));
 

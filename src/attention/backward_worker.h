@@ -143,7 +143,7 @@ class BackwardWorker {
   }
 
  private:
-  using KeySums = typename GradientTiles<E>::KeySums;
+  using KeySums = rapt::KeySums<E>;
 
   E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
   // Of the queries from position `at` on.

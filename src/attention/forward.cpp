@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <new>
 
+#include "attention/packed_keys.h"
 #include "attention/sparse_rows.h"
+#include "attention/staged_tiles.h"
 #include "attention/task_run.h"
 
 namespace rapt {
@@ -20,6 +22,7 @@ class Forward {
         p_(call.problem),
         n_(call.kernels.normalizer),
         tiles_(call, cancel, worker),
+        staged_(call, tiles_),
         sparse_(call, tiles_) {}
 
   // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
@@ -70,9 +73,14 @@ class Forward {
       for (int64_t i = 0; i < cut.tiles; ++i)
         more |= n_.solve(call_.normalizer_object, tile[i].hooks);
     }
-    tiles_.for_each_block(
-        tile, cut.tiles, Values::load,
-        [&](QueryTile<E>& one, KeyBlock& block, int64_t first) { apply(one, block, first); });
+    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, int64_t first) {
+      apply(one, block, first);
+    };
+    if (staged_.used())
+      staged_.run(
+          tile, cut.tiles, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
+    else
+      tiles_.for_each_block(tile, cut.tiles, Values::load, apply_one);
     if (tiles_.stopped()) return;
     for (int64_t i = 0; i < cut.tiles; ++i) finish_tile(tile[i]);
   }
@@ -157,23 +165,17 @@ class Forward {
       weights = rounded;
     }
     // An excluded pair has weight 0, but 0 * NaN is NaN. Only tiles with excluded pairs can be
-    // hurt, and the values of a block are looked at once for all tiles of the unit.
-    if (tiles_.partial() && block.finite == Finite::unknown)
-      block.finite =
-          route.all_finite(block.value, block.value_stride, block.end - block.begin, p_.value_dim)
-              ? Finite::yes
-              : Finite::no;
-    if (tiles_.partial() && block.finite == Finite::no)
+    // hurt.
+    if (tiles_.partial() && !tiles_.finite(block))
       route.output_of_bits(weights, tiles_.bits(), value, block.value_stride, tile.hooks.keys,
                            p_.value_dim, rescale, tile.queries, output);
     else
       route.products[tile.vectors - 1].output(weights, value, block.value_stride, tile.hooks.keys,
                                               p_.value_dim, rescale, output);
     if (block.value_outside.any())
-      tiles_.exact().add_output(
-          tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys, p_.value_dim,
-          static_cast<const E*>(exact_weights), tiles_.partial() ? tiles_.bits() : nullptr,
-          tile.vectors, output);
+      tiles_.exact().add_output(tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys,
+                                p_.value_dim, static_cast<const E*>(exact_weights),
+                                tiles_.partial() ? tiles_.bits() : nullptr, tile.vectors, output);
   }
 
   void finish_tile(QueryTile<E>& tile) noexcept {
@@ -256,6 +258,7 @@ class Forward {
   const Problem& p_;
   const NormalizerKernels<E>& n_;
   ScoreTiles<E> tiles_;
+  StagedTiles<E> staged_;
   SparseRows<E> sparse_;
 };
 
@@ -309,6 +312,7 @@ void run_forward(const ForwardCall<E>& call, const Context& context) {
   write_relative(call);
   change_keys(call, context);
   round_keys(call, context);
+  pack_keys(call, context);
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())
     passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);

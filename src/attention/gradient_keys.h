@@ -38,8 +38,7 @@ class GradientKeys {
     for (int64_t at = begin; at < end && tiles_.exact().used(); at += block_keys_) {
       const int64_t count = std::min(block_keys_, end - at), nth = (at - begin) / block_keys_;
       key_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.key, at), count, p_.head_dim);
-      value_outside_[nth] =
-          tiles_.exact().find(tiles_.rows_at(p_.value, at), count, p_.value_dim);
+      value_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.value, at), count, p_.value_dim);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "attention/distance_sums.h"
+#include "attention/gradient_products.h"
 #include "attention/query_sums.h"
 #include "attention/row_deltas.h"
 
@@ -25,6 +26,7 @@ class GradientTiles {
         rows_(call, tiles_),
         sums_(call, tiles_, rows_),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
+        products_(call, tiles_, keys_, rows_),
         sparse_(call, tiles_),
         deltas_(call, tiles_, keys_, given_, rows_, sparse_),
         distances_(call, tiles_) {}
@@ -147,20 +149,12 @@ class GradientTiles {
     keys_.load(begin, end, sides.queries && wanted_.query_sums());
   }
 
-  // Where the sums of the keys at work are kept.
-  struct KeySums {
-    E *d_key = nullptr, *d_value = nullptr;  // of key `begin`
-    int64_t d_key_stride = 0, d_value_stride = 0;
-    int64_t begin = 0;
-    double *bias_sum = nullptr, *score_sums = nullptr;  // of the cell
-    DistanceWindows<E> windows;                         // of the chunk
-  };
+  using KeySums = rapt::KeySums<E>;
 
   // Adds what the unit and the loaded keys have to do with each other.
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
     E* const whole = unit.d_query_t;
-    const int64_t count =
-        plan_.tiling.padded(unit.positions.count) * p_.head_dim;
+    const int64_t count = plan_.tiling.padded(unit.positions.count) * p_.head_dim;
     const bool apart = whole && p_.rows.shifted;
     if (apart) {
       unit.content_sums = scratch<E>(call_.layout.content_sums);
@@ -275,18 +269,12 @@ class GradientTiles {
     sparse_.add_gradients(g);
   }
 
-  bool rows_finite(Finite& known, const Rows& rows, int64_t count, int64_t dims) const noexcept {
-    if (known == Finite::unknown)
-      known =
-          kernels_.route.all_finite(rows.data, rows.stride, count, dims) ? Finite::yes : Finite::no;
-    return known == Finite::yes;
-  }
-
   void walk_block(QueryUnit<E>& unit, Positions keys, const KeySums& sums, Sides sides) noexcept {
     const KeyBlock block = keys_.block_of(keys);
     GradientSpan<E> weights[kMostTiles], d_scores[kMostTiles];
     int64_t spans = 0;
     bool partial = false;
+    const auto element = static_cast<size_t>(kernels_.route.element_size);
     auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
     for (int64_t i = 0; i < unit.tile_count; ++i) {
       QueryTile<E>& one = tile[i];
@@ -297,17 +285,13 @@ class GradientTiles {
       const bool some = tiles_.partial();
       partial |= some;
       const uint64_t* const allowed = some ? bits : nullptr;
-      if (sides.keys) add_exact_to_keys(one, keys, w, d, allowed, sums);
-      if (unit.d_query_t) add_to_queries(unit, one, keys, d, allowed);
+      if (sides.keys) products_.add_exact_to_keys(one, keys, w, d, allowed, sums);
+      if (unit.d_query_t) products_.add_to_queries(unit, one, keys, d, allowed);
       if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
       if (!sides.keys) continue;
-      const auto span_of = [&](const E* tile_weights, size_t rounded, const Rows& rows) {
-        return GradientSpan<E>{as_multiplied(one, keys, tile_weights, rounded, i),
-                               one.queries,
-                               rows.data + one.offset * rows.stride * kernels_.route.element_size,
-                               rows.stride,
-                               one.positions.count,
-                               allowed};
+      const auto span_of = [&](const E* of, size_t rounded, const Rows& rows) {
+        const size_t place = rounded + static_cast<size_t>(i * block_tile_) * element;
+        return products_.span_of(one, keys, of, scratch<std::byte>(place), rows, allowed);
       };
       if (wanted_.value)
         weights[spans] = span_of(w, call_.layout.rounded_weights, unit.d_output_rows);
@@ -315,36 +299,7 @@ class GradientTiles {
       ++spans;
     }
     if (spans == 0) return;
-    // 0 * NaN is NaN: see Forward::add_values().
-    const auto& [add, add_of_bits] = kernels_.route.key_gradients;
-    const int64_t rows = unit.positions.count;
-    if (wanted_.value) {
-      const bool slow =
-          partial && !rows_finite(unit.d_output_finite, unit.d_output_rows, rows, p_.value_dim);
-      (slow ? add_of_bits : add)(weights, spans, keys.count, p_.value_dim,
-                                 sums.d_value + (keys.start - sums.begin) * sums.d_value_stride,
-                                 sums.d_value_stride);
-    }
-    if (wanted_.key) {
-      const bool slow =
-          partial && !rows_finite(unit.query_finite, unit.query_rows, rows, p_.head_dim);
-      (slow ? add_of_bits : add)(d_scores, spans, keys.count, p_.head_dim,
-                                 sums.d_key + (keys.start - sums.begin) * sums.d_key_stride,
-                                 sums.d_key_stride);
-    }
-  }
-
-  // What rows of the tile that the route leaves out give to the sums over queries.
-  void add_exact_to_keys(const QueryTile<E>& tile, Positions keys, const E* w, const E* d,
-                         const uint64_t* bits, const KeySums& sums) noexcept {
-    const int64_t at = keys.start - sums.begin, count = tile.positions.count;
-    if (wanted_.value && tile.d_output_outside != 0)
-      tiles_.exact().add_to_keys(rows_.d_output_at(tile.positions), count, p_.value_dim, w, bits,
-                                 tile.queries, keys.count, sums.d_value + at * sums.d_value_stride,
-                                 sums.d_value_stride);
-    if (wanted_.key && tile.outside != 0)
-      tiles_.exact().add_to_keys(tile.rows, count, p_.head_dim, d, bits, tile.queries, keys.count,
-                                 sums.d_key + at * sums.d_key_stride, sums.d_key_stride);
+    products_.add_to_keys(unit, weights, d_scores, spans, partial, keys, sums);
   }
 
   // What the pairs of a tile give to d_query by key_rows, and to rows for distances.
@@ -369,16 +324,6 @@ class GradientTiles {
       const DistanceSpan span = distances_.take(of, w);
       distances_.add_rows(of, span, sums.windows.value, unit.d_output_rows, tile.offset);
     }
-  }
-
-  // Weights or d_scores of the unit's tile `nth` as the sums over queries take them.
-  const void* as_multiplied(const QueryTile<E>& tile, Positions keys, const E* tile_weights,
-                            size_t place, int64_t nth) noexcept {
-    if (!kernels_.route.rounds()) return tile_weights;
-    auto* const rounded =
-        scratch<std::byte>(place) + nth * block_tile_ * kernels_.route.element_size;
-    kernels_.route.round_for_keys(tile_weights, keys.count, tile.queries, rounded);
-    return rounded;
   }
 
   // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
@@ -466,28 +411,6 @@ class GradientTiles {
     }
   }
 
-  void add_to_queries(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
-                      const E* d, const uint64_t* bits) noexcept {
-    const RouteKernels<E>& route = kernels_.route;
-    E* const sums = unit.content_sums + tile.offset * p_.head_dim;
-    const void* d_scores = d;
-    if (kernels_.route.rounds()) {
-      auto* const rounded = scratch<std::byte>(call_.layout.d_scores_of_query);
-      route.round_weights(d, keys.count, tile.queries, rounded);
-      d_scores = rounded;
-    }
-    const Rows rows = keys_.summed_keys(keys.start);
-    if (bits && !keys_.finite(keys))
-      route.output_of_bits(d_scores, bits, rows.data, rows.stride, keys.count, p_.head_dim, nullptr,
-                           tile.queries, sums);
-    else
-      route.products[tile.vectors - 1].output(d_scores, rows.data, rows.stride, keys.count,
-                                              p_.head_dim, nullptr, sums);
-    if (keys_.keys_outside(keys).any())
-      tiles_.exact().add_output(tiles_.rows_at(p_.key, keys.start), keys.count, p_.head_dim, d,
-                                bits, tile.vectors, sums);
-  }
-
   // Tiles of a unit: of one vector of 4 lanes or more.
   static constexpr int kMostTiles = 16;
 
@@ -503,6 +426,7 @@ class GradientTiles {
   GradientRows<E> rows_;
   QuerySums<E> sums_;
   int64_t block_tile_;
+  GradientProducts<E> products_;
   SparsePairs<E> sparse_;
   RowDeltas<E> deltas_;
   DistanceSums<E> distances_;

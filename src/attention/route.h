@@ -23,8 +23,7 @@ inline bool short_for_tiles(const Problem& p, const AttentionOptions& options) {
 template <class E>
 const RouteKernels<E>* tile_route(const Problem& p, const KernelTable<E>& table,
                                   const AttentionOptions& options) {
-  const auto* const routes =
-      options.precision == Precision::fast ? table.fast_tiles : table.tiles;
+  const auto* const routes = options.precision == Precision::fast ? table.fast_tiles : table.tiles;
   const bool sparse = hooks_of(options.normalizer, table.normalizers).settle != nullptr;
   if (!routes || p.relative.any() || short_for_tiles(p, options) ||
       (sparse && p.dtype == DType::f32))

@@ -2,44 +2,18 @@
 #include "attention/sieve.h"
 
 #include "attention/task_run.h"
-#include "attention/visible.h"
 
 namespace rapt {
 namespace {
 
-// Queries per matrix of keys, at least: by count of instructions, rounding a key is some ten products with it.
+// Queries per matrix of keys, at least: by count of instructions, rounding a key is some ten
+// products with it.
 constexpr int64_t kLeastQueries = 64;
 // Fewer keys are hardly more than the first block, which has to be computed.
 constexpr int64_t kLeastKeys = 128;
 
 // Rows of a task: as row_change.cpp, of which each is less work.
 constexpr int64_t kTaskRows = 4096;
-
-// Rows of a matrix of keys that some query may see, from the first to the last. What nobody sees,
-// such as the unused end of a cache, is not read.
-KeyRange seen_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int64_t matrix,
-                   std::byte* scratch) noexcept {
-  const Problem& p = call.problem;
-  if (call.masks.empty()) return {0, p.k_len};
-  KeyRange seen{p.k_len, 0};
-  for (int64_t head = 0; head < p.heads; ++head) {
-    int64_t index[kMaxRank];
-    p.index_of(head, index);
-    if (matrices.of(index, p.leading_rank) != matrix) continue;
-    for (int64_t s = 0; s < p.sequences; ++s) {
-      const Sequence sequence = p.sequence(s);
-      if (sequence.q_len == 0) continue;
-      const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len, p.leading};
-      const Visible visible(call.masks, place,
-                            reinterpret_cast<BoundMask*>(scratch + call.layout.masks));
-      const KeyRange range = visible.key_range({0, 1, sequence.q_len});
-      if (range.begin >= range.end) continue;
-      seen.begin = std::min(seen.begin, sequence.key_begin + range.begin);
-      seen.end = std::max(seen.end, sequence.key_begin + range.end);
-    }
-  }
-  return seen;
-}
 
 // Rows [begin, end) of a matrix, `begin` the first of a group, as far as anybody sees them.
 void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int64_t matrix,
@@ -72,38 +46,13 @@ void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int
 
 }  // namespace
 
-KeyMatrices::KeyMatrices(const Problem& p) noexcept : heads_per_group(p.key.heads_per_group) {
-  for (int i = p.leading_rank - 1; i >= 0; --i) {
-    const int64_t heads = i == p.leading_rank - 1 ? heads_per_group : 1;
-    const int64_t matrices =
-        p.key.lead_strides[i] == 0 ? std::min<int64_t>(p.leading[i], 1) : p.leading[i] / heads;
-    strides[i] = matrices > 1 ? count : 0;
-    count *= matrices;
-  }
-}
-
-int64_t KeyMatrices::of(const int64_t* index, int rank) const noexcept {
-  int64_t matrix = 0;
-  for (int i = 0; i + 1 < rank; ++i) matrix += index[i] * strides[i];
-  if (rank > 0) matrix += index[rank - 1] / heads_per_group * strides[rank - 1];
-  return matrix;
-}
-
-void KeyMatrices::first_head(const Problem& p, int64_t matrix, int64_t* index) const noexcept {
-  for (int i = 0; i < p.leading_rank; ++i) {
-    index[i] = strides[i] > 0 ? matrix / strides[i] : 0;
-    matrix -= index[i] * strides[i];
-    if (i == p.leading_rank - 1) index[i] *= heads_per_group;
-  }
-}
-
 const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
                              const Kernels<float>& kernels) {
   if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
       !options.scores.empty() || p.relative.any() || p.head_dim > kMostSieveDims || p.heads == 0)
     return nullptr;
   if (p.k_len / p.sequences < kLeastKeys ||
-      p.heads / KeyMatrices(p).count * (p.q_len / p.sequences) < kLeastQueries)
+      p.heads / KeyMatrices(p, p.key).count * (p.q_len / p.sequences) < kLeastQueries)
     return nullptr;
   return score_sieve();
 }
@@ -113,7 +62,7 @@ void round_keys(const ForwardCall<E>& call, const Context& context) {
   if constexpr (sizeof(E) == sizeof(float)) {
     if (!call.kernels.sieve) return;
     const Problem& p = call.problem;
-    const KeyMatrices matrices(p);
+    const KeyMatrices matrices(p, p.key);
     const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
     Context quiet = context;
     quiet.progress = {};  // the call's own tasks are told

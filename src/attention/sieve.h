@@ -8,23 +8,10 @@
 // to pay for its rounding.
 #include <algorithm>
 
-#include "attention/forward.h"
+#include "attention/key_matrices.h"
 #include "kernels/sieve.h"
 
 namespace rapt {
-
-// The matrices of keys that the heads of a call read, each counted once.
-struct KeyMatrices {
-  int64_t count = 1;
-  int64_t strides[kMaxRank];  // [leading rank], in matrices
-  int64_t heads_per_group;
-
-  KeyMatrices() = default;
-  explicit KeyMatrices(const Problem& p) noexcept;
-  int64_t of(const int64_t* index, int rank) const noexcept;
-  // The first head that reads a matrix.
-  void first_head(const Problem& p, int64_t matrix, int64_t* index) const noexcept;
-};
 
 // The sieve of a call that is computed by these kernels; null: none.
 const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
@@ -57,7 +44,7 @@ class Sieve {
   explicit Sieve(const ForwardCall<E>& call) noexcept
       : p_(call.problem), kernels_(call.kernels.sieve) {
     if (!used()) return;  // a small call has no time for divisions
-    matrices_ = KeyMatrices(p_);
+    matrices_ = KeyMatrices(p_, p_.key);
     keys_ = reinterpret_cast<const uint8_t*>(call.workspace + call.layout.sieve_keys);
     groups_ = reinterpret_cast<const KeyGroup*>(call.workspace + call.layout.sieve_groups);
   }

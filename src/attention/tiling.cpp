@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/packed_keys.h"
 #include "attention/row_changer.h"
 #include "attention/sieve.h"
 
@@ -68,8 +69,8 @@ int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tilin
 double worthwhile_workers(double work) { return 1 + work * (1 / kWorkOfWorker); }
 
 template <class E>
-Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
-                 const Workers& available) {
+Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const Workers& available,
+                 Memory memory) {
   Tiling t;
   t.lanes = kernels.table.lanes;
   t.grain = int64_t{t.lanes} * kernels.route.grain;
@@ -99,6 +100,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
   t.unit_queries = tiles * tile_queries;
   t.heads_in_turn = heads_of_a_bias(p);
   const int64_t units = p.heads * t.units_per_head;
+  t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic &&
+                  units > KeyMatrices(p, p.key).count;
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
   if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
 
@@ -112,8 +115,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work,
   return t;
 }
 
-template Tiling tiling_of(const Problem&, const Kernels<float>&, double, const Workers&);
-template Tiling tiling_of(const Problem&, const Kernels<double>&, double, const Workers&);
+template Tiling tiling_of(const Problem&, const Kernels<float>&, double, const Workers&, Memory);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, double, const Workers&, Memory);
 
 template <class E>
 ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
@@ -143,9 +146,19 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
                                 static_cast<size_t>(p.head_dim * size_of(p.dtype)));
   layout.relative_starts = place_if(p.relative.log_scale(), p.relative.distances, sizeof(int64_t));
   if (kernels.sieve) {
-    const int64_t rows = KeyMatrices(p).count * sieve_rows(p.k_len);
+    const int64_t rows = KeyMatrices(p, p.key).count * sieve_rows(p.k_len);
     layout.sieve_keys = place(rows, static_cast<size_t>(sieve_dims(p.head_dim)));
     layout.sieve_groups = place(rows / kSieveGroup, sizeof(KeyGroup));
+  }
+  if (t.packs_ahead) {
+    const int64_t rows = packed_rows(p, t.step);
+    const auto place_rows = [&](const Operand& o, int64_t dims, size_t& packed, size_t& outside) {
+      const int64_t all = KeyMatrices(p, o).count * rows;
+      packed = place(all * packed_stride(dims, t.step), route_size);
+      outside = place_if(route.find_outside != nullptr, all / t.step, sizeof(uint32_t));
+    };
+    place_rows(p.key, p.head_dim, layout.packed_key, layout.key_outside);
+    place_rows(p.value, p.value_dim, layout.packed_value, layout.value_outside);
   }
   layout.workers = at;
 
@@ -175,9 +188,9 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.bits = place(t.block_keys, sizeof(uint64_t));
   layout.kept = place_if(p.drop_below > 0, t.block_keys, sizeof(uint64_t));
   layout.masks = place_if(mask_slots > 0, mask_slots, sizeof(BoundMask));
-  layout.key = place_if(!keys_in_place(p, route), t.block_keys * packed_stride(p.head_dim, t.step),
-                        route_size);
-  layout.value = place_if(!values_in_place(p, route),
+  layout.key = place_if(!keys_in_place(p, route) && !t.packs_ahead,
+                        t.block_keys * packed_stride(p.head_dim, t.step), route_size);
+  layout.value = place_if(!values_in_place(p, route) && !t.packs_ahead,
                           t.block_keys * packed_stride(p.value_dim, t.step), route_size);
   if (kernels.sieve) {
     layout.sieve_rows = place_if(!keys_in_place(p, route), kSieveGroup * p.head_dim, sizeof(E));
@@ -191,6 +204,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   ScratchPlaces places(at);
   layout.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
   layout.exact = ExactScratch(p, route, t.block_keys, tile, places);
+  layout.staged = StagedScratch(kernels, t.block_keys, tile, places);
   at = places.bytes();
   layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));

@@ -23,6 +23,7 @@ struct Kernels {
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
   const SieveKernels* sieve = nullptr;  // null: all scores are computed
+  Stage<E> stage = nullptr;             // null: products and weights take turns
 };
 
 // Rounded up. Most problems are small, and a division takes as long as ten additions.
@@ -44,8 +45,7 @@ struct Tiling {
   int64_t grain = 1;     // queries of which a tile has a multiple: lanes times the route's grain
   int max_vectors = 1;   // of a tile
   int long_vectors = 1;  // of a tile of a long sequence
-  int step =
-      1;  // of the route: keys of a tile begin at multiples of it, from the block's begin
+  int step = 1;  // of the route: keys of a tile begin at multiples of it, from the block's begin
   int64_t unit_queries = 1;    // queries that share one pass over the keys of one head
   int64_t block_keys = 1;      // at most kMostBlockKeys; of the forward pass, a power of two
   int64_t units_per_head = 0;  // summed over the sequences
@@ -53,6 +53,7 @@ struct Tiling {
   int64_t heads_in_turn = 1;   // neighbours that share the rows of a bias: each in turn at a unit
   int workers = 1;             // that are worth their wake-up, at most what the executor has
   bool to_executor = false;    // is there enough work to trouble a caller's executor?
+  bool packs_ahead = false;    // are keys and values packed once, before all tiles?
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
@@ -100,7 +101,7 @@ struct Workers {
 
 template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
-                 const Workers& available);
+                 const Workers& available, Memory memory);
 
 // What exact_rows.h needs of a worker.
 struct ExactScratch {
@@ -120,6 +121,28 @@ struct ExactScratch {
   }
 };
 
+// What staged_tiles.h needs of a worker, each twice.
+struct StagedScratch {
+  size_t scores[2] = {};     // [block_keys][tile queries] E
+  size_t rounded[2] = {};    // the same, of the route's elements
+  size_t block_max[2] = {};  // [tile queries] E
+  size_t factor[2] = {};     // the same
+
+  StagedScratch() = default;
+  template <class E>
+  StagedScratch(const Kernels<E>& kernels, int64_t block_keys, int64_t queries,
+                ScratchPlaces& places) {
+    const bool needed = kernels.stage != nullptr;
+    for (int i = 0; i < 2; ++i) {
+      scores[i] = places.place(needed, {block_keys, queries}, sizeof(E));
+      rounded[i] = places.place(needed, {block_keys, queries},
+                                static_cast<size_t>(kernels.route.element_size));
+      block_max[i] = places.place(needed, {queries}, sizeof(E));
+      factor[i] = places.place(needed, {queries}, sizeof(E));
+    }
+  }
+};
+
 // Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
 struct ScratchLayout {
   // Once per call.
@@ -131,6 +154,10 @@ struct ScratchLayout {
   size_t changed_key;      // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
   size_t sieve_keys;       // [matrices of keys][rows][dims] uint8, padded: rounded keys (sieve.h)
   size_t sieve_groups;     // [matrices of keys][rows / kSieveGroup] KeyGroup
+  size_t packed_key;       // [matrices][packed_rows][head_dim, padded] of the route's elements
+  size_t packed_value;     // the same of values
+  size_t key_outside;      // [matrices][packed_rows / step] uint32: what exact_rows.h finds in them
+  size_t value_outside;    // the same of values
   size_t workers;          // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
   size_t tiles;          // [tiles] QueryTile
@@ -158,6 +185,7 @@ struct ScratchLayout {
   size_t changed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
   RelativeScratch relative;
   ExactScratch exact;
+  StagedScratch staged;
   size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;  // [block_keys] double: the same, of many tiles
   size_t cells;   // [map rows of a task][columns] double
@@ -194,6 +222,12 @@ bool keys_in_place(const Problem& p, const RouteKernels<E>& route) {
 template <class E>
 bool values_in_place(const Problem& p, const RouteKernels<E>& route) {
   return route.values_in_place && p.value.dim_stride == 1;
+}
+
+// Has the route operands of its own, which are dear to make?
+template <class E>
+bool packs_rows(const RouteKernels<E>& route) {
+  return route.step > 2;
 }
 
 // `dims`, rounded up to the step of the route: the stride of packed rows.

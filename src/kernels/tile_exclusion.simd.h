@@ -34,9 +34,8 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
         const char* const panel = rows + j * value_stride * kElement<S> + d / kStep * kPart<S>;
         for (int64_t at = 0; at < kPart<S>; at += kTileRow)
           _mm512_store_si512(some + at, _mm512_maskz_loadu_epi16(seen, panel + at));
-        add_weighted_rows<S>(some, 0, columns + (j / kStep * (queries / kStep) + q / kStep) *
-                                 kPart<S>,
-                             0, 1);
+        add_weighted_rows<S>(
+            some, 0, columns + (j / kStep * (queries / kStep) + q / kStep) * kPart<S>, 0, 1);
       }
       store_sums(reinterpret_cast<char*>(sums), kStep * 4);
       for (int64_t r = 0; r < kStep && d + r < value_dim; ++r) {

@@ -85,12 +85,10 @@ struct BFloat16Parts {
 // the least such value, what is lost at 2^-126 is less than 2^-53.
 RAPT_INLINE __mmask16 is_inside(F x) {
   constexpr int kLeast = (127 - 64) << 23, kMost = (127 + 56) << 23;
-  const __m512i u =
-      _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7FFFFFFF));
+  const __m512i u = _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7FFFFFFF));
   const __m512i above = _mm512_sub_epi32(u, _mm512_set1_epi32(kLeast));
-  return static_cast<__mmask16>(
-      _mm512_cmple_epu32_mask(above, _mm512_set1_epi32(kMost - kLeast)) |
-      _mm512_testn_epi32_mask(u, u));
+  return static_cast<__mmask16>(_mm512_cmple_epu32_mask(above, _mm512_set1_epi32(kMost - kLeast)) |
+                                _mm512_testn_epi32_mask(u, u));
 }
 RAPT_INLINE F only(__mmask16 these, F x) { return {_mm512_maskz_mov_ps(these, x.v)}; }
 
@@ -110,8 +108,7 @@ struct FloatParts {
     }
     low = S::load_first(row, n), high = S::load_first(row + 16, n - 16);
   }
-  static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n,
-                               Run (&parts)[Parts]) {
+  static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n, Run (&parts)[Parts]) {
     F low, high;
     widen(row, stride, n, low, high);
     round_parts<Parts>(only(is_inside(low), low), only(is_inside(high), high), parts);

@@ -93,7 +93,7 @@ State forward(const Case& c) {
   if (c.distance) add(1, &distance);
   const Kernels<double> kernels{table, *table.fma[static_cast<int>(DType::f64)], n};
   const Captures captures = {};
-  const Tiling tiling = tiling_of(p, kernels, work_of(p), Workers{});
+  const Tiling tiling = tiling_of(p, kernels, work_of(p), Workers{}, Memory::automatic);
   const ScratchLayout layout =
       layout_of(p, captures, tiling, kernels, options.masks.size(), tile_size<double>());
   Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes_for(1))});

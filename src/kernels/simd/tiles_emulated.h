@@ -62,27 +62,58 @@ RAPT_INLINE float normal_fma(float a, float b, float c) noexcept {
   return __builtin_fabsf(larger) < 0x1p-102f ? __builtin_copysignf(0, sum) : sum;
 }
 
+// Are all numbers 0 or at least 2^-50? Then their products are multiples of 2^-114, and no sum of
+// such is denormal.
+RAPT_INLINE bool are_large(const EmulatedTile& tile) noexcept {
+  constexpr uint32_t kLeast = (127 - 50) << 7;
+  const auto is_small = [](uint32_t half) {
+    return static_cast<uint32_t>((half & 0x7FFF) - 1 < kLeast - 1);
+  };
+  uint32_t some = 0;
+  for (int r = 0; r < 16; ++r)
+    for (int n = 0; n < 16; ++n)
+      some |= is_small(tile.rows[r][n]) | is_small(tile.rows[r][n] >> 16);
+  return some == 0;
+}
+
+// The sums of even and of odd products of some rows, which do not wait for each other.
+template <int Rows, bool kFlush>
+RAPT_INLINE void sum_products(const uint32_t (*a)[16], const float (&even_b)[16][16],
+                              const float (&odd_b)[16][16], float (&even)[Rows][16],
+                              float (&odd)[Rows][16]) noexcept {
+  const auto next = [](float x, float y, float sum) {
+    return kFlush ? normal_fma(x, y, sum) : __builtin_fmaf(x, y, sum);
+  };
+  for (int k = 0; k < 16; ++k)
+    UNROLL_FOR (int m = 0; m < Rows; ++m) {
+      const float even_a = normal_of(a[m][k] << 16), odd_a = normal_of(a[m][k] & 0xFFFF0000);
+      for (int n = 0; n < 16; ++n) even[m][n] = next(even_a, even_b[k][n], even[m][n]);
+      for (int n = 0; n < 16; ++n) odd[m][n] = next(odd_a, odd_b[k][n], odd[m][n]);
+    }
+}
+
 RAPT_NOINLINE void emulate_product(EmulatedTile& c, const EmulatedTile& a,
                                    const EmulatedTile& b) noexcept {
+  constexpr int kRows = 4;
+  const bool large = are_large(a) && are_large(b);
   float even_b[16][16], odd_b[16][16];
   for (int k = 0; k < 16; ++k)
     for (int n = 0; n < 16; ++n) {
       even_b[k][n] = normal_of(b.rows[k][n] << 16);
       odd_b[k][n] = normal_of(b.rows[k][n] & 0xFFFF0000);
     }
-  for (int m = 0; m < 16; ++m) {
-    float even[16] = {}, odd[16] = {};
-    for (int k = 0; k < 16; ++k) {
-      const float even_a = normal_of(a.rows[m][k] << 16);
-      const float odd_a = normal_of(a.rows[m][k] & 0xFFFF0000);
-      for (int n = 0; n < 16; ++n) even[n] = normal_fma(even_a, even_b[k][n], even[n]);
-      for (int n = 0; n < 16; ++n) odd[n] = normal_fma(odd_a, odd_b[k][n], odd[n]);
-    }
-    for (int n = 0; n < 16; ++n) {
-      const float sum = normal_of(even[n] + odd[n]);
-      const float whole = normal_of(normal_of(c.rows[m][n]) + sum);
-      __builtin_memcpy(&c.rows[m][n], &whole, sizeof whole);
-    }
+  for (int first = 0; first < 16; first += kRows) {
+    float even[kRows][16] = {}, odd[kRows][16] = {};
+    if (large)
+      sum_products<kRows, false>(a.rows + first, even_b, odd_b, even, odd);
+    else
+      sum_products<kRows, true>(a.rows + first, even_b, odd_b, even, odd);
+    for (int m = 0; m < kRows; ++m)
+      for (int n = 0; n < 16; ++n) {
+        const float sum = normal_of(even[m][n] + odd[m][n]);
+        const float whole = normal_of(normal_of(c.rows[first + m][n]) + sum);
+        __builtin_memcpy(&c.rows[first + m][n], &whole, sizeof whole);
+      }
   }
 }
 
