@@ -204,7 +204,7 @@ class GradientFloors {
     }
     const double of_output =
         weighted + sum_ * number(row.output_terms) + output_roundoff_ * number(row.output_squares) +
-        weight_roundoff_ * std::sqrt(squares) +
+        weight_roundoff_ * (number(row.output_terms) + std::sqrt(squares)) +
         left_out_.weights * (number(row.output_terms) + std::sqrt(term_squares)) +
         kEpsilon * number(row.given_terms);
     delta_ = std::visit(

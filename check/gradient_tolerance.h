@@ -13,7 +13,8 @@
 //   delta  is made of the stored output, whose weights are off by r: r sum_j p |dP|, which rounds
 //   to
 //            its dtype: u_o sqrt(sum_c (d_output output)^2), after weights that may be rounded to
-//            16 bits: u_w sqrt(sum_j (p dP)^2), and of sums: e (1/2 + sqrt(value_dim) / 4) T of
+//            16 bits: u_w sqrt(sum_j (p dP)^2) and, of equal scores, u_w T of
+//            d_output . output, and of sums: e (1/2 + sqrt(value_dim) / 4) T of
 //            d_output . output, e of what is given (d_weights, d_lse);
 //   dS     = p (dP - delta): p (r |dP - delta| + error of dP + error of delta), and what may be
 //            flushed to zero;

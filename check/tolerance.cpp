@@ -151,7 +151,7 @@ class Floors {
     for (size_t c = 0; c < row.output.size(); ++c) {
       const auto output = static_cast<double>(std::abs(row.output[c]));
       const auto squares = static_cast<double>(row.output_squares[c]);
-      const double rounding = weight_roundoff_ * squares + left_out_ * (output + squares) +
+      const double rounding = (weight_roundoff_ + left_out_) * (output + squares) +
                               output_roundoff_ * output + output_denormal_;
       into_.output.floor.push_back(
           output_errors_[c] + kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) +

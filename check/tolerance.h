@@ -36,7 +36,8 @@
 // the output two roundings to nearest are added, with u_w the half distance of 16-bit numbers at 1
 // of the inputs' dtype (0 if weights are not rounded) and u_o that of the output's dtype:
 //   every weight rounds by at most u_w of itself before it meets its value; these are independent,
-//     and in quadrature at most u_w sqrt(sum_j (p value)^2); which numbers are rounded depends on
+//     and in quadrature at most u_w sqrt(sum_j (p value)^2), but those of equal scores are equal,
+//     by which a sum of nothing else is off by u_w |output|; which numbers are rounded depends on
 //     the maximum that was subtracted, so that the plain loop's luck is not the kernel's;
 //   the result rounds by at most u_o |output|, and below the normal numbers of its dtype by half
 //     its smallest denormal number.
