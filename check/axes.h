@@ -64,7 +64,7 @@ inline constexpr std::string_view kNormalizer[] = {
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
 inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
                                               "long query", "wide",  "narrow value", "empty"};
-inline constexpr std::string_view kPrecision[] = {"automatic", "fma"};
+inline constexpr std::string_view kPrecision[] = {"automatic", "fma", "fast"};
 inline constexpr std::string_view kInvariant[] = {"no", "yes"};
 inline constexpr std::string_view kPacked[] = {"no", "packed"};
 inline constexpr std::string_view kDropout[] = {"none", "some"};

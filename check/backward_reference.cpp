@@ -189,7 +189,7 @@ class RowOfGradients {
           inputs_.query_row(row.index), &inputs_.query_errors[place_in_rows(row.index)],
           inputs_.key_row(j), &inputs_.key_errors[place_in_rows(j)], sizes_.head_dim));
     const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(row.index, j)) : 0;
-    Moving<Real> scaled = product_of(scale_, product, sizes_.head_dim);
+    Moving<Real> scaled = product_of(scale_, product, sizes_.head_dim, p_.left_out);
     if (p_.bias_first) scaled = scaled + Moving<Real>(bias);
     const auto chain = chain_of(p_.scores, scaled, place);
     const Real score = p_.bias_first ? chain.score.value : chain.score.value + bias;

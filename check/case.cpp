@@ -191,6 +191,14 @@ bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const
                                       [&](const MaskSpec& mask) { return mask.allowed(*place); });
 }
 
+// Where there are no tile registers, or another way is taken, fast is automatic.
+bool Case::is_of_two_parts() const {
+  if (descriptor.precision != rapt::Precision::fast) return false;
+  const Inputs in = laid_out();
+  const rapt::Plan plan = rapt::plan(in.query, in.key, in.value, wanted_options());
+  return std::string_view(plan.kernel) == "tile registers, three products";
+}
+
 int64_t Case::first_key(int64_t query_position) const {
   if (descriptor.packed == 0) return 0;
   return key_starts.values<int64_t>()[sequence_of(query_starts.values<int64_t>(), query_position)];
@@ -217,8 +225,8 @@ Problem Case::for_reference() const {
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
   // f16 is computed in f32, and so is bf16 without its dot products (attention.h, relative.h).
   p.rounds_weights = descriptor.dtype == DType::bf16 &&
-                     descriptor.precision == rapt::Precision::automatic &&
-                     !descriptor.relative.any();
+                     descriptor.precision != rapt::Precision::fma && !descriptor.relative.any();
+  if (is_of_two_parts()) p.left_out = left_out_of_two_parts(descriptor.dtype);
   if (descriptor.packed > 0) {
     p.query_place = [this](int64_t i) { return place_in_sequence(query_starts, i); };
     p.key_place = [this](int64_t j) { return place_in_sequence(key_starts, j); };

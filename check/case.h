@@ -53,6 +53,7 @@ class Case {
   void draw_packing(Random& random);
   void draw_relative(Random& random);
   void change_rows();
+  bool is_of_two_parts() const;
 };
 
 }  // namespace check

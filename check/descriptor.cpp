@@ -128,6 +128,7 @@ std::string to_string(const Descriptor& d) {
   if (d.relative.any()) text += ":relative=" + to_string(d.relative, d.leading);
   if (d.normalizer != Normalizer()) text += ":norm=" + to_string(d.normalizer);
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
+  if (d.precision == rapt::Precision::fast) text += ":precision=fast";
   if (d.invariant) text += ":invariant";
   if (d.packed > 0) text += ":packed=" + std::to_string(d.packed);
   if (d.dropout > 0) text += ":dropout=" + number_text(d.dropout);

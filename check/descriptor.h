@@ -29,7 +29,7 @@
 //                                              they are counted
 //              | "norm=" name [ "(" argument { "," argument } ")" ]
 //                                              the normaliser; argument: [ parameter "=" ] X
-//              | "precision=" ( "automatic" | "fma" ) | "invariant"
+//              | "precision=" ( "automatic" | "fma" | "fast" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
 //              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
 //              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]

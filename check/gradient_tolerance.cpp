@@ -22,6 +22,10 @@ class GradientFloors {
       : p_(p), sizes_(sizes_of(p)), relative_(p.relative, sizes_) {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
     if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
+    left_out_ = p.left_out;
+    // Where d_output has another dtype, gradients are multiplied by FMA.
+    if (p.output_dtype.value_or(p.query.dtype) == p.query.dtype)
+      left_out_of_gradients_ = p.left_out;
     output_roundoff_ = unit_roundoff(p.output_dtype.value_or(p.query.dtype));
     gradient_dtype_ = in.gradient_dtype.value_or(p.query.dtype);
     scale_ = std::abs(p.scale ? *p.scale : 1 / std::sqrt(static_cast<double>(sizes_.head_dim)));
@@ -48,13 +52,13 @@ class GradientFloors {
     const RelativeRows<Wide>& tables = row.inputs->relative;
     std::vector<double> linear(static_cast<size_t>(sizes_.head_dim), 0);
     std::vector<double> numbers_linear(numbers.size(), 0);
-    double scale_linear = 0, bias_linear = 0;
+    double scale_linear = 0, bias_linear = 0, by_query = 0;
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const int64_t j = row.keys[x];
       const Wide* k = row.inputs->key_row(j);
       const double dz = number(row.d_products[x]), ds = number(row.d_scores[x]);
       const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
-      const double dz_rounding = product_roundoff_ * dz;
+      const double dz_rounding = product_roundoff() * dz;
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         const double of_key =
             number(k[d]) + number(tables.number(RelativeSpec::keys, row.row_of(x), d));
@@ -69,7 +73,7 @@ class GradientFloors {
       const double kept = number(row.kept[x]);
       const double dropped = number(row.forward->kept[static_cast<size_t>(j)]);
       const double kept_error =
-          dropped * weight_errors_[x] + (2 * kEpsilon + product_roundoff_) * kept + kTiny;
+          dropped * weight_errors_[x] + (2 * kEpsilon + product_roundoff()) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
         value[value_(j, c)] += square(kept_error * number(d_output[c]));
       if (p_.relative.any()) relative_.add_pair(row, x, dz_error + dz_rounding, kept_error);
@@ -79,7 +83,9 @@ class GradientFloors {
       const PairProduct<Wide>& product = row.products[x];
       scale_linear += dz_error * number(row.dots[x]) +
                       dz * (dot_ * number(product.terms) + kEpsilon * number(product.added));
-      scale += square(dz_rounding * number(row.dots[x]));
+      by_query += static_cast<double>(row.d_products[x] * row.dots[x]);
+      scale += square(product_roundoff_ * dz * number(row.dots[x]) +
+                      left_out_of_gradients_.weights * dz * number(product.terms));
       for (size_t s = row.first_number_of(x); s < row.first_number_of(x + 1); ++s) {
         if (row.number_at[s] < 0) continue;
         const double error = kEpsilon * row.number_slopes[s].value_error;
@@ -91,7 +97,7 @@ class GradientFloors {
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);
     if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
-    scale += square(scale_linear);
+    scale += square(scale_linear + left_out_of_gradients_.weights * std::abs(by_query));
     for (size_t n = 0; n < numbers.size(); ++n) numbers[n] += square(numbers_linear[n]);
     const Row<Wide>& forward = *row.forward;
     normalizer += square(std::visit(
@@ -104,10 +110,14 @@ class GradientFloors {
         forward.normalizer));
   }
 
-  // After all rows: of changed rows, what errors of their gradients make of those of the given
-  // ones.
-  void change_rows_back(const Gradients<Wide>& truth) {
-    if (!p_.rows.any()) return;
+  // After all rows: what is left out of whole sums; and of changed rows, what errors of their
+  // gradients make of those of the given ones.
+  void finish(const Gradients<Wide>& truth) {
+    const bool changed = p_.rows.any();
+    add_left_out(changed ? truth.changed_query : truth.query, changed ? 1 : scale_, query);
+    add_left_out(changed ? truth.changed_key : truth.key, changed ? 1 : scale_, key);
+    add_left_out(truth.value, 1, value);
+    if (!changed) return;
     change_back_errors(query_change<Wide>(p_, sizes_), p_.query, truth.changed_query, query);
     change_back_errors(key_change<Wide>(p_, sizes_), p_.key, truth.changed_key, key);
   }
@@ -154,6 +164,17 @@ class GradientFloors {
     for (size_t x = 0; x < errors.size(); ++x) squares[x] = square(errors[x] * kEpsilon);
   }
 
+  // Of sums that the truth has times `factor`.
+  void add_left_out(const std::vector<Wide>& truth, double factor,
+                    std::vector<long double>& squares) const {
+    const double left_out = left_out_of_gradients_.weights;
+    if (left_out == 0 || factor == 0) return;
+    for (size_t x = 0; x < squares.size(); ++x)
+      squares[x] += square(left_out * number(truth[x]) / factor);
+  }
+  // What products of weights or dZ with rows are off, relative to each, in quadrature.
+  double product_roundoff() const { return product_roundoff_ + left_out_of_gradients_.weights; }
+
   // Of every pair of the row: the errors of dS and dZ.
   void errors_of(const GradientRow<Wide>& row) {
     const Row<Wide>& forward = *row.forward;
@@ -167,7 +188,7 @@ class GradientFloors {
     weights_.clear();
     d_weights_.clear();
     d_weight_errors_.clear();
-    double weighted = 0, squares = 0;
+    double weighted = 0, squares = 0, term_squares = 0;
     for (size_t x = 0; x < row.keys.size(); ++x) {
       const double weight = number(row.weights[x]), d_weight = number(row.d_weights[x]);
       weight_errors_.push_back(std::visit(
@@ -175,13 +196,17 @@ class GradientFloors {
           forward.normalizer));
       weights_.push_back(weight);
       d_weights_.push_back(static_cast<double>(row.d_weights[x]));
-      d_weight_errors_.push_back(sum_ * number(row.value_terms[x]));
+      d_weight_errors_.push_back((sum_ + left_out_of_gradients_.rows) * number(row.value_terms[x]));
       weighted += weight_errors_[x] * d_weight;
       squares += weight * d_weight * (weight * d_weight);
+      const double term = weight * number(row.value_terms[x]);
+      term_squares += term * term;
     }
     const double of_output =
         weighted + sum_ * number(row.output_terms) + output_roundoff_ * number(row.output_squares) +
-        weight_roundoff_ * std::sqrt(squares) + kEpsilon * number(row.given_terms);
+        weight_roundoff_ * (number(row.output_terms) + std::sqrt(squares)) +
+        left_out_.weights * (number(row.output_terms) + std::sqrt(term_squares)) +
+        kEpsilon * number(row.given_terms);
     delta_ = std::visit(
         [&](const auto& n) {
           return n.delta_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
@@ -210,6 +235,7 @@ class GradientFloors {
   const Problem& p_;
   const Sizes sizes_;
   double weight_roundoff_ = 0, product_roundoff_ = 0, output_roundoff_ = 0, scale_ = 0;
+  LeftOut left_out_, left_out_of_gradients_;
   double sum_ = 0, dot_ = 0;  // errors of sums over value_dim and head_dim, of their terms
   DType gradient_dtype_ = DType::f32;
   int64_t head_ = -1;
@@ -228,7 +254,7 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
   GradientFloors<Real, Wide> floors(p, in);
   const Gradients<Wide> truth =
       gradients<Wide>(p, in, sample, [&](const GradientRow<Wide>& row) { floors.add(row); });
-  floors.change_rows_back(truth);
+  floors.finish(truth);
   const Gradients<Real> plain = gradients<Real>(p, in, sample);
   GradientExpectations e;
   const auto fill = [](Expectation& into, const std::vector<Wide>& wide,

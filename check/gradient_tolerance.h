@@ -13,7 +13,8 @@
 //   delta  is made of the stored output, whose weights are off by r: r sum_j p |dP|, which rounds
 //   to
 //            its dtype: u_o sqrt(sum_c (d_output output)^2), after weights that may be rounded to
-//            16 bits: u_w sqrt(sum_j (p dP)^2), and of sums: e (1/2 + sqrt(value_dim) / 4) T of
+//            16 bits: u_w sqrt(sum_j (p dP)^2) and, of equal scores, u_w T of
+//            d_output . output, and of sums: e (1/2 + sqrt(value_dim) / 4) T of
 //            d_output . output, e of what is given (d_weights, d_lse);
 //   dS     = p (dP - delta): p (r |dP - delta| + error of dP + error of delta), and what may be
 //            flushed to zero;
@@ -27,6 +28,15 @@
 // otherwise is summed as it is, since its errors have causes in common: delta, lse. Those of
 // different queries do not, and add up in quadrature. So it is with the tables for relative
 // positions, where keys of one query may share a row.
+// Products of two parts leave out l_r and l_w of themselves (two_parts.h), and of sums as much of
+// their T, |sum| + sqrt(sum of squares):
+//   scores are off as in the forward pass; dP by l_r T;
+//   delta, of the stored output, by l_w T of d_output . output, and, as products of one weight have
+//     its errors in common, by l_w sqrt(sum_j (p T_j)^2) with T_j that of dP;
+//   d_query, d_key and d_value by l_w of each product of k p or dZ in quadrature, as u_w, and of
+//     the whole sum; where d_output has another dtype FMA makes them, and dP;
+//   d_scale, which is made of d_query . query, by l_w of dZ times T of the score in quadrature, and
+//     of the sum over the keys of a query.
 // Of changed rows (changed_rows.h) that are off by some err, dZ err is added to the error of dZ
 // times the row. What all queries give to a gradient of changed rows then goes back through the
 // change, as it is: a rotation or a length mixes the elements of a row, whose errors have causes in

@@ -29,6 +29,7 @@ class GridProblem {
     normalizer();
     scale();
     if (at(kPrecisionAxis) == "fma") d_.precision = rapt::Precision::fma;
+    if (at(kPrecisionAxis) == "fast") d_.precision = rapt::Precision::fast;
     d_.invariant = at(kInvariantAxis) == "yes";
     d_.magnitude = random_.pick({1.0, 1.0, 0.01, 4.0});
     d_.seed = random_.next() >> 32;

@@ -111,6 +111,8 @@ class DescriptorParser {
       in_.expect("=");
       if (in_.take("fma"))
         d_.precision = rapt::Precision::fma;
+      else if (in_.take("fast"))
+        d_.precision = rapt::Precision::fast;
       else
         in_.expect("automatic");
     } else if (name == "invariant") {

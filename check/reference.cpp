@@ -110,7 +110,7 @@ class Head {
       const double of_rows = p_.rows.any() ? row_error(key, &key_errors_[first_of(j)]) : 0;
       const bool jumps = of_rows > 0 && rapt::size_of(p_.query.dtype) == 2;
       if (!jumps) product.added += static_cast<Real>(of_rows);
-      const Moving<Real> z = product_of(scale_, product, sizes_.head_dim);
+      const Moving<Real> z = product_of(scale_, product, sizes_.head_dim, p_.left_out);
       const Moving<Real> s = score_of(z, bias, place);
       const Real last = p_.bias_first ? 0 : bias;
       visible_.push_back(j);

@@ -27,6 +27,7 @@
 // Shares no code with the library: only TensorView, which says where the elements lie.
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,6 +37,7 @@
 #include "check/reference_normalizer.h"
 #include "check/relative_rows.h"
 #include "check/score_spec.h"
+#include "check/two_parts.h"
 #include "rapt/tensor.h"
 
 namespace check {
@@ -67,6 +69,7 @@ struct Problem {
   uint64_t dropout_seed = 0;
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
   bool rounds_weights = false;
+  LeftOut left_out = {};  // of products; the plain loop has them whole
 };
 
 // Which rows are looked at, in this order: each of `rows` of each of `heads` (flat indices into the
@@ -103,11 +106,13 @@ struct Row {
   std::span<const Real> value_sum;    // [value_dim]: the sum over all keys, of the finite ones
 };
 
-// A scaled product as a kernel has it, with its error (tolerance.h): of the scale, and of sums
-// over head_dim in any order.
+// A scaled product as a kernel has it, with its error (tolerance.h): of the scale, of sums over
+// head_dim in any order, and of what is left out.
 template <class Real>
-Moving<Real> product_of(Real scale, const PairProduct<Real>& pair, int64_t head_dim) {
-  const double grows = 1 + std::sqrt(static_cast<double>(head_dim)) / 4;
+Moving<Real> product_of(Real scale, const PairProduct<Real>& pair, int64_t head_dim,
+                        const LeftOut& left_out) {
+  constexpr double e = std::numeric_limits<float>::epsilon();  // nothing is left out of f64
+  const double grows = 1 + std::sqrt(static_cast<double>(head_dim)) / 4 + left_out.rows / e;
   return {scale * pair.sum, 0, size(scale * pair.terms) * grows + size(scale * pair.added), 0};
 }
 

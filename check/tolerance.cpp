@@ -121,6 +121,7 @@ class Floors {
     const DType dtype = problem.query.dtype;
     if (problem.rounds_weights && !is_sparse(problem.normalizer))
       weight_roundoff_ = unit_roundoff(dtype);
+    if (!is_sparse(problem.normalizer)) left_out_ = problem.left_out.weights;
     const DType output = problem.output_dtype.value_or(dtype);
     output_roundoff_ = unit_roundoff(output);
     output_denormal_ = smallest_denormal(output) / 2;
@@ -148,9 +149,10 @@ class Floors {
         row.normalizer));
     place(into_.lse, flat, 1);
     for (size_t c = 0; c < row.output.size(); ++c) {
-      const double rounding = weight_roundoff_ * static_cast<double>(row.output_squares[c]) +
-                              output_roundoff_ * static_cast<double>(std::abs(row.output[c])) +
-                              output_denormal_;
+      const auto output = static_cast<double>(std::abs(row.output[c]));
+      const auto squares = static_cast<double>(row.output_squares[c]);
+      const double rounding = (weight_roundoff_ + left_out_) * (output + squares) +
+                              output_roundoff_ * output + output_denormal_;
       into_.output.floor.push_back(
           output_errors_[c] + kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) +
           rounding);
@@ -231,7 +233,7 @@ class Floors {
   const Captures& captures_;
   bool sampled_;
   Expectations& into_;
-  double weight_roundoff_ = 0, output_roundoff_ = 0, output_denormal_ = 0;
+  double weight_roundoff_ = 0, left_out_ = 0, output_roundoff_ = 0, output_denormal_ = 0;
   double kept_factor_ = 1, dropout_roundings_ = 0;
   std::vector<double> errors_, output_errors_, seen_scores_;  // [k_len], [value_dim], [seen keys]
 };

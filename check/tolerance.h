@@ -36,10 +36,16 @@
 // the output two roundings to nearest are added, with u_w the half distance of 16-bit numbers at 1
 // of the inputs' dtype (0 if weights are not rounded) and u_o that of the output's dtype:
 //   every weight rounds by at most u_w of itself before it meets its value; these are independent,
-//     and in quadrature at most u_w sqrt(sum_j (p value)^2); which numbers are rounded depends on
+//     and in quadrature at most u_w sqrt(sum_j (p value)^2), but those of equal scores are equal,
+//     by which a sum of nothing else is off by u_w |output|; which numbers are rounded depends on
 //     the maximum that was subtracted, so that the plain loop's luck is not the kernel's;
 //   the result rounds by at most u_o |output|, and below the normal numbers of its dtype by half
 //     its smallest denormal number.
+//
+// Products of two parts (two_parts.h) leave out l_r of a product of rows, l_w of one with a weight,
+// and of sums of them as much of T = |sum| + sqrt(sum of squares):
+//   a score is off by l_r D of its own pair, which is added to F in units of e;
+//   the output is off by l_w (|output| + sqrt(sum_j (p value)^2)).
 //
 // The captures are made of weights, whose error is r p (r = (2 + S) e) plus what may be flushed:
 //   received and map sum, mean: the sum, the mean of these; map max: the largest of the cell;

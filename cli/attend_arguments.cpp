@@ -85,9 +85,7 @@ void check_together(const AttendArguments& a) {
   if (a.dropout.empty() && !a.seed.empty()) throw usage_error("--seed needs --dropout");
   check_gradient_options(a);
   (void)progress_style(a.progress);
-  if (a.precision != "auto" && a.precision != "fma") {
-    throw usage_error("--precision: expected auto or fma, got '" + a.precision + "'");
-  }
+  (void)precision_from(a.precision);
   check_outputs(a);
   const std::string* const inputs[] = {&a.query,  &a.key,         &a.value,       &a.bias,
                                        &a.packed, &a.packed_keys, &a.grad_output, &a.grad_lse};
@@ -98,6 +96,13 @@ void check_together(const AttendArguments& a) {
 }
 
 }  // namespace
+
+Precision precision_from(const std::string& name) {
+  if (name == "auto") return Precision::automatic;
+  if (name == "fma") return Precision::fma;
+  if (name == "fast") return Precision::fast;
+  throw usage_error("--precision: expected auto, fma or fast, got '" + name + "'");
+}
 
 ProgressStyle progress_style(const std::string& name) {
   if (name == "auto") return ProgressStyle::terminal;
@@ -180,7 +185,9 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "the output alone");
   text("--seed", a.seed, "N", "Attention", "of --dropout: what is dropped (default 0)");
   text("--precision", a.precision, "NAME", "Attention",
-       "auto (default; bf16 by its dot product where that is faster) or fma");
+       "auto (default; tile registers where there are some, or bf16 by its dot product where that "
+       "is faster), fma, or fast (f32 and f16 by fewer products of tile registers, each "
+       "off by 2^-14 at most)");
   app.add_flag("--invariant", a.invariant,
                "one kernel class for all lengths, so that a row's bits do not depend on them")
       ->group("Attention");
@@ -249,11 +256,11 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   offer(app.get_option("--mask"), mask_words());
   offer(app.get_option("--score"), score_words());
   offer(app.get_option("--normalizer"), normalizer_words());
-  offer(app.get_option("--precision"), {"auto", "fma"});
+  offer(app.get_option("--precision"), {"auto", "fma", "fast"});
   offer(app.get_option("--bias-order"), bias_order_words());
   add_unbuilt(app, kUnbuilt);
   app.footer(
-      "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512 names the highest\n"
+      "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512|amx names the highest\n"
       "instruction set that may be used. A picture of more than 1,024 queries or keys shows the\n"
       "greatest weight of each cell; --weights-pool chooses other cells.\n\n"
       "  rapt attend --query q.npy --key k.npy --value v.npy --mask causal --output o.npy\n"

@@ -6,6 +6,7 @@
 
 #include "picture.h"
 #include "progress.h"
+#include "rapt/attention.h"
 
 namespace rapt::cli {
 
@@ -48,6 +49,9 @@ void add_attend_options(CLI::App& app, AttendArguments& arguments);
 
 // Refuses what is not built, unknown, missing or contradictory. Throws usage errors.
 void check_attend_usage(const CLI::App& app, AttendArguments& arguments);
+
+// Throws usage errors for other words than those of --precision.
+Precision precision_from(const std::string& name);
 
 // Throws usage errors for other words than those of --progress.
 ProgressStyle progress_style(const std::string& name);

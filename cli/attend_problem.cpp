@@ -138,7 +138,7 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   problem.context.threads = threads_from(a.threads);
   problem.context.cancel = &interruption();
   AttentionOptions& options = problem.options;
-  options.precision = a.precision == "fma" ? Precision::fma : Precision::automatic;
+  options.precision = precision_from(a.precision);
   options.invariant = a.invariant;
   options.dropout = dropout_from(a);
   options.output_dtype = dtype_named("--output-dtype", a.output_dtype);

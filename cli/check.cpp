@@ -161,7 +161,7 @@ Command add_check(CLI::App& root) {
       "          norm=softmax_plus_one, norm=sigmoid(-5), norm=relu(2,divisor=64)\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
-      "          precision=fma; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "
+      "          precision=fma|fast; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "
       "seed=N\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'");

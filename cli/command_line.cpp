@@ -20,10 +20,11 @@ constexpr std::string_view kUnbuiltCommands[] = {"compare", "view",  "plot",    
 
 constexpr const char* kEnvironment =
     "Environment:\n"
-    "  RAPT_ISA=scalar|avx2|avx512   the highest instruction set that may be used\n"
-    "  RAPT_THREADS=N                threads without --threads\n"
-    "  RAPT_BF16=dot|fma             how bf16 is multiplied (default: what is faster)\n"
-    "  NO_COLOR                      no colour in the terminal";
+    "  RAPT_ISA=scalar|avx2|avx512|amx   the highest instruction set that may be used\n"
+    "  RAPT_THREADS=N                    threads without --threads\n"
+    "  RAPT_BF16=dot|fma                 how bf16 is multiplied without tile registers\n"
+    "                                    (default: what is faster)\n"
+    "  NO_COLOR                          no colour in the terminal";
 
 [[noreturn]] void refuse_command(const std::string& name, const std::vector<Command>& commands) {
   for (const std::string_view unbuilt : kUnbuiltCommands) {

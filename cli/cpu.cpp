@@ -40,16 +40,20 @@ std::string bf16_text(const Bf16Dot& dot) {
                      dot.forced ? "RAPT_BF16 decided" : "RAPT_BF16 is not set");
 }
 
+// "chosen: the highest that this machine has", "not on this machine: the operating system refuses".
+std::string text_of(const InstructionSet& set) {
+  const std::string text = set.chosen      ? "chosen: " + reason()
+                           : set.available ? "available"
+                                           : "not on this machine";
+  return *set.note ? text + (set.chosen ? "; " : ": ") + set.note : text;
+}
+
 void print_text() {
   const std::string model = cpu_model();
   fmt::print("cpu           {}\n", model.empty() ? "unknown" : model);
   const auto sets = instruction_sets();
-  for (const InstructionSet& set : sets) {
-    fmt::print("{:<13} {:<8} {}\n", &set == sets.data() ? "sets" : "", set.name,
-               set.chosen      ? "chosen: " + reason()
-               : set.available ? "available"
-                               : "not on this machine");
-  }
+  for (const InstructionSet& set : sets)
+    fmt::print("{:<13} {:<12} {}\n", &set == sets.data() ? "sets" : "", set.name, text_of(set));
   fmt::print("bf16 dot      {}\n", bf16_text(bf16_dot()));
   fmt::print("threads       {} unless --threads says otherwise; RAPT_THREADS {}\n",
              default_threads(), threads_forced() ? "decided" : "is not set");
@@ -71,8 +75,10 @@ void print_document() {
   document["model"] = cpu_model();
   document["instruction_sets"] = Json::array();
   for (const InstructionSet& set : instruction_sets()) {
-    document["instruction_sets"].push_back(
-        Json{{"name", set.name}, {"available", set.available}, {"chosen", set.chosen}});
+    document["instruction_sets"].push_back(Json{{"name", set.name},
+                                                {"available", set.available},
+                                                {"chosen", set.chosen},
+                                                {"note", set.note}});
   }
   document["reason"] = reason();
   const Bf16Dot& dot = bf16_dot();

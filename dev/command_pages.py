@@ -24,7 +24,7 @@ PAGES = Path(__file__).resolve().parent.parent / "docs" / "commands"
 BLOCK = re.compile(r"(?P<varies><!-- varies -->\n)?```console\n(?P<body>.*?)^```$",
                    re.MULTILINE | re.DOTALL)
 # What depends on the machine and the commit and says nothing about the page.
-ANYWHERE = [(re.compile(r"\b(avx512|avx2|scalar)\b"), "ISA"),
+ANYWHERE = [(re.compile(r"\b(amx_emulated|amx|avx512|avx2|scalar)\b"), "ISA"),
             (re.compile(r"\(commit [^)]*\)"), "(commit)")]
 
 SKELETON = """# rapt {word}

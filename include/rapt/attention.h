@@ -26,9 +26,10 @@
 //   scale           multiplies the dot product; any finite value, negative and zero included
 //
 // 16-bit inputs are accumulated in f32, and lse, weights and captures are f32. With
-// Precision::automatic bf16 may be multiplied by the machine's 16-bit dot product, which rounds the
-// weights to bf16 before they meet the values (plan().kernel says so): then an f32 output, too, is
-// off by about 2^-9 of the values that it mixes. f16 is computed in f32.
+// Precision::automatic bf16 may be multiplied by the machine's tile registers or 16-bit dot
+// product, which round the weights to bf16 before they meet the values (plan().kernel says so):
+// then an f32 output, too, is off by about 2^-9 of the values that it mixes. f16 is computed as f32
+// is; only Precision::fast leaves something out.
 //
 // Limits of f32: a score beyond 2.36e38 (the largest float / log2 e), or such a product of the
 // scale and an element of query, overflows to an infinity; so does an output when 256 times the sum
@@ -232,16 +233,17 @@ enum class Precision : uint8_t {
               // dot product where that is faster
   fma,        // every dtype by FMA in f32 (f64: f64)
   fast,       // as automatic, but f32 and f16 of two parts each, by three products, where tile
-              // registers multiply: a product is within some 2^-16
+              // registers multiply: of a product less than 2^-14 is lost, usually some 2^-18
 };
 
 // Several sequences in one tensor, one after the other ("variable length", flash-attention's
 // cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last
 // axis and the keys [key_starts[s], key_starts[s + 1]). Each is a problem of its own: positions,
 // masks, anchors and top_keys count from its own start, and its bits are those of a call of its
-// own (dropout alone counts in the whole tensors). Results have the shapes of one sequence of all
-// queries and keys. A bias, masks that read tensors, weights and maps, whose positions would be
-// those of the whole, are refused: Error(unsupported).
+// own (dropout alone counts in the whole tensors); where a call of its own would be so short that
+// it takes another kernel class, of one with options.invariant. Results have the shapes of one
+// sequence of all queries and keys. A bias, masks that read tensors, weights and maps, whose
+// positions would be those of the whole, are refused: Error(unsupported).
 struct PackedSequences {
   TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never falling
   TensorView key_starts = {};    // [sequences + 1] i64; absent: the same as the queries'
@@ -323,8 +325,9 @@ struct AttentionOptions {            // how a call computes, and what it returns
   std::optional<DType> output_dtype = {};  // default: the query's; f32 is possible for bf16 and f16
   Precision precision = Precision::automatic;
   // A promise: one kernel class for all sizes, so that a row's bits do not depend on q_len and
-  // k_len. There is one class per dtype and precision in this version, so that it changes nothing
-  // yet; with classes for tiny problems and for decoding, calls that ask for it keep their bits.
+  // k_len. Without it, calls with fewer than 1,024 pairs of a query and a key take FMA where longer
+  // ones take tile registers. On sets without these there is one class per dtype and precision in
+  // this version; with more classes, calls that ask for one keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
   Dropout dropout = {};               // of weights, before they meet the values: rapt/dropout.h
@@ -379,8 +382,9 @@ struct AttentionResult {
 // of packed sequences, positions where rows turn by caches, and numbers per head that have a range,
 // if they are there.
 struct Plan {
-  const char* isa = "";                   // the instruction set, as lscpu spells it
-  const char* kernel = "";                // the kernel class: "tile", "tile of bf16 dot products"
+  const char* isa = "";  // the instruction set, as lscpu spells it
+  // The kernel class: "tile" (by FMA), "tile of bf16 dot products", "tile registers, six products".
+  const char* kernel = "";
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
   int threads = 1;             // that may work on it, the caller included

@@ -23,12 +23,12 @@
 // zero gradients, and so does a key that no query sees. An unmasked NaN always shows.
 //
 // Everything is accumulated in f32 (f64 for f64), whatever the dtype of the inputs. Where bf16 is
-// multiplied by dot products (Precision::automatic), P and dZ are rounded to bf16, by 2^-9 of each
-// at most, before they meet rows of dO, K and Q, as the weights of the forward pass are. The bits
-// of all gradients are the same for any number of threads and any executor, in one pass or in two,
-// whatever else is wanted, and, but for sums over the heads of a batch and for dropout, alone or in
-// a batch: the order of every sum follows from lengths and head sizes alone, and nothing is added
-// atomically.
+// multiplied by tile registers or dot products (Precision::automatic), P and dZ are rounded to
+// bf16, by 2^-8 of each at most, before they meet rows of dO, K and Q, as the weights of the
+// forward pass are. Precision::fast is as fast here, and loses as little. The bits of all gradients
+// are the same for any number of threads and any executor, in one pass or in two, whatever else is
+// wanted, and, but for sums over the heads of a batch and for dropout, alone or in a batch: the
+// order of every sum follows from lengths and head sizes alone, and nothing is added atomically.
 //
 // delta is as exact as the output that it is made of. For 16-bit inputs an output of f32
 // (options.output_dtype) makes d_query, d_key and d_scale more exact; its dO is not rounded to

@@ -6,9 +6,12 @@
 namespace rapt {
 
 struct InstructionSet {  // one of this build
-  const char* name;      // "scalar", "avx2", "avx512": as in RAPT_ISA
+  const char* name;      // "scalar", "avx2", "avx512", "amx": as in RAPT_ISA
   bool available;        // CPU and operating system support it
   bool chosen;           // f32 kernels use it: the highest available that RAPT_ISA allows
+  // What else is to be said: that a set is there for tests; why the operating system refuses one
+  // that the CPU has; empty: nothing.
+  const char* note;
 };
 
 // Worst first. RAPT_ISA in the environment names the highest set that may be used.

@@ -108,12 +108,17 @@ typedef struct rapt_variant {
   const rapt_named_tensor* tensors;  // [tensor_count], those that `spec` names
 } rapt_variant;
 
-// In what arithmetic the products are done.
+// In what arithmetic the products are done. Where a set has tile registers (AMX, instruction sets
+// "amx" and "amx_emulated"), they multiply bf16 as it is, and f32 and f16 as sums of bf16: f32 of
+// three parts each, by six products, as accurate as FMA. f64 is multiplied by FMA.
 typedef int32_t rapt_precision;
 enum {
-  RAPT_PRECISION_AUTOMATIC = 0,  // f32 and f64 by FMA; bf16 by the 16-bit dot product where that is
-                                 // faster
-  RAPT_PRECISION_FMA = 1         // every dtype by FMA in f32 (f64: f64)
+  RAPT_PRECISION_AUTOMATIC = 0,  // tile registers where there are some; else f32 and f16 by FMA,
+                                 // bf16 by the 16-bit dot product where that is faster
+  RAPT_PRECISION_FMA = 1,        // every dtype by FMA in f32 (f64: f64)
+  RAPT_PRECISION_FAST = 2        // as automatic, but f32 and f16 of two parts each, by three
+                                 // products, where tile registers multiply: of a product less
+                                 // than 2^-14 is lost, usually some 2^-18
 };
 
 // Where the bias is added. Without a bias, or without scores, both are the same.
@@ -182,7 +187,8 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int32_t entropy;                  // not 0: per query the entropy of its weights, in nats
   int32_t received;                 // not 0: per key the sum of the weights it gets
   int32_t invariant;                // not 0: a row's bits do not depend on q_len and k_len, in
-                                    // later versions neither; changes nothing in this one
+                                    // later versions neither; else calls with fewer than 1,024
+                                    // pairs take FMA where longer ones take tile registers
   int32_t reserved;                 // 0
   double dropout;                   // of weights: the probability, in [0, 1), in steps of 2^-32
   uint64_t dropout_seed;            // a new one for every step of training
@@ -424,9 +430,11 @@ rapt_status rapt_prepared_backward(const rapt_prepared* prepared, const rapt_ten
 
 // An instruction set of this build.
 typedef struct rapt_instruction_set {  // does not grow
-  const char* name;                    // "scalar", "avx2", "avx512": as in RAPT_ISA; static
+  const char* name;                    // "scalar", "avx2", "avx512", "amx": as in RAPT_ISA; static
   int32_t available;                   // CPU and operating system support it
   int32_t chosen;                      // used: the highest available that RAPT_ISA allows
+  const char* note;  // why the operating system refuses it, or that it is for tests; "": nothing is
+                     // to be said; static
 } rapt_instruction_set;
 
 // Writes the first `room` sets, worst first, and how many there are into `count`; `sets` may be

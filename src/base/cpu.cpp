@@ -28,30 +28,44 @@ bool has_avx512_bf16() {
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
 }
 
-// Tile registers and their product of bf16: the CPU has them, and the system saves them (XCR0).
-bool has_amx() {
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kXsave = 1u << 27;
-  constexpr unsigned kTileState = 3u << 17;
+// Tile registers and their product of bf16.
+bool cpu_has_tiles() {
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & (kBf16 | kTile)) == (kBf16 | kTile);
+}
+
+// XCR0 tells.
+bool system_saves_tiles() {
+  constexpr unsigned kXsave = 1u << 27, kTileState = 3u << 17;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & kXsave)) return false;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (kBf16 | kTile)) != (kBf16 | kTile))
-    return false;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low & kTileState) == kTileState;
 }
 
-// Linux gives a process the 8 KiB of tile data when it asks (since 5.16). Asked once; 0: granted,
-// else the error number.
+// Linux gives a process the 8 KiB of tile data when it asks (since 5.16). 0: granted, else the
+// error number.
 int ask_for_tiles() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
-  static const int answer =
-      syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 ? 0 : errno;
-  return answer;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 ? 0 : errno;
 #else
   return ENOSYS;
 #endif
+}
+
+// Asked once.
+const TileSupport& tile_support() {
+  static const TileSupport support = [] {
+    TileSupport tiles;
+    tiles.in_cpu = cpu_has_tiles();
+    tiles.saved = tiles.in_cpu && system_saves_tiles();
+    if (tiles.saved) tiles.error = ask_for_tiles();
+    return tiles;
+  }();
+  return support;
 }
 #endif
 
@@ -74,9 +88,24 @@ bool cpu_has(const char* isa) noexcept {
   if (!std::strcmp(isa, "avx512_bf16")) return cpu_has("avx512") && has_avx512_bf16();
   if (!std::strcmp(isa, "amx_emulated"))
     return cpu_has("avx512_bf16") && __builtin_cpu_supports("avx512vbmi");
-  if (!std::strcmp(isa, "amx")) return cpu_has("amx_emulated") && has_amx() && ask_for_tiles() == 0;
+  if (!std::strcmp(isa, "amx")) return cpu_has("amx_emulated") && tile_support().usable();
 #endif
   return false;
+}
+
+std::string TileSupport::refusal() const {
+  if (!in_cpu || usable()) return "";
+  if (!saved) return "the operating system does not save tile registers";
+  return "the operating system refuses tile registers (error " + std::to_string(error) + ")";
+}
+
+const char* note_of(const char* isa) {
+  if (!std::strcmp(isa, "amx_emulated")) return "tile registers in plain C++, for tests";
+#if defined(__x86_64__)
+  static const std::string refusal = tile_support().refusal();
+  if (!std::strcmp(isa, "amx")) return refusal.c_str();
+#endif
+  return "";
 }
 
 CacheSizes cache_sizes() {

@@ -18,7 +18,7 @@ rapt_status rapt_instruction_sets(rapt_instruction_set* sets, size_t room, size_
       bad_argument("sets is a null pointer; expected room for " + std::to_string(room));
     const std::vector<rapt::InstructionSet> all = rapt::instruction_sets();
     for (size_t i = 0; i < std::min(room, all.size()); ++i)
-      sets[i] = {all[i].name, all[i].available, all[i].chosen};
+      sets[i] = {all[i].name, all[i].available, all[i].chosen, all[i].note};
     *count = all.size();
   });
 }

@@ -85,9 +85,12 @@ Precision precision_of(rapt_precision given) {
       return Precision::automatic;
     case RAPT_PRECISION_FMA:
       return Precision::fma;
+    case RAPT_PRECISION_FAST:
+      return Precision::fast;
     default:
       bad_argument("precision is " + std::to_string(given) +
-                   "; expected RAPT_PRECISION_AUTOMATIC or RAPT_PRECISION_FMA");
+                   "; expected RAPT_PRECISION_AUTOMATIC, RAPT_PRECISION_FMA or "
+                   "RAPT_PRECISION_FAST");
   }
 }
 

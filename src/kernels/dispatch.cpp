@@ -37,10 +37,13 @@ size_t choose() {
     known += std::string(i ? ", " : "") + kIsas[i].name;
     if (wanted && *wanted) {
       if (std::string(wanted) != kIsas[i].name) continue;
-      if (!cpu_has(kIsas[i].name))
+      if (!cpu_has(kIsas[i].name)) {
+        const std::string note = note_of(kIsas[i].name);
         throw Error(ErrorCode::unsupported, std::string("RAPT_ISA=") + wanted +
-                                                ": this machine cannot run it; unset RAPT_ISA to "
-                                                "let rapt choose");
+                                                ": this machine cannot run it" +
+                                                (note.empty() ? "" : " (" + note + ")") +
+                                                "; unset RAPT_ISA to let rapt choose");
+      }
       return i;
     }
     if (cpu_has(kIsas[i].name)) best = i;
@@ -72,7 +75,7 @@ std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets;
   const size_t best = chosen();
   for (size_t i = 0; i < std::size(kIsas); ++i)
-    sets.push_back({kIsas[i].name, cpu_has(kIsas[i].name), i == best});
+    sets.push_back({kIsas[i].name, cpu_has(kIsas[i].name), i == best, note_of(kIsas[i].name)});
   return sets;
 }
 

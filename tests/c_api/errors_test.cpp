@@ -176,7 +176,7 @@ TEST(CApi, EveryStatus) {
          c.map_request.rows = 6;
          c.options.map = &c.map_request;
        }},
-      {RAPT_ERROR_ARGUMENT, "precision is 2", [](Call& c) { c.options.precision = 2; }},
+      {RAPT_ERROR_ARGUMENT, "precision is 3", [](Call& c) { c.options.precision = 3; }},
       {RAPT_ERROR_ARGUMENT, "bias_order is 2", [](Call& c) { c.options.bias_order = 2; }},
       {RAPT_ERROR_ARGUMENT, "dropout.probability is 1", [](Call& c) { c.options.dropout = 1; }},
       {RAPT_ERROR_ARGUMENT, "top_k is 7", [](Call& c) { c.options.top_k = 7; }},

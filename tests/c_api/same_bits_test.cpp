@@ -302,6 +302,9 @@ TEST_P(SameBits, OutputDtypePrecisionAndInvariant) {
   cpp_options.precision = rapt::Precision::fma;
   c_options.precision = RAPT_PRECISION_FMA;
   compare(query_, key_, value_, cpp_options, c_options);
+  cpp_options.precision = rapt::Precision::fast;
+  c_options.precision = RAPT_PRECISION_FAST;
+  compare(query_, key_, value_, cpp_options, c_options);
   cpp_options.invariant = true;
   c_options.invariant = 1;
   compare(query_, key_, value_, cpp_options, c_options);
@@ -435,14 +438,16 @@ TEST(Machine, SaysWhatTheCppInterfaceSays) {
   size_t count = 0;
   ASSERT_EQ(rapt_instruction_sets(nullptr, 0, &count), RAPT_OK) << rapt_last_error();
   ASSERT_EQ(count, expected.size());
-  std::vector<rapt_instruction_set> sets(count + 1, {"untouched", 7, 7});
+  std::vector<rapt_instruction_set> sets(count + 1, {"untouched", 7, 7, "untouched"});
   ASSERT_EQ(rapt_instruction_sets(sets.data(), sets.size(), &count), RAPT_OK);
   for (size_t i = 0; i < count; ++i) {
     EXPECT_STREQ(sets[i].name, expected[i].name);
     EXPECT_EQ(sets[i].available, expected[i].available);
     EXPECT_EQ(sets[i].chosen, expected[i].chosen);
+    EXPECT_STREQ(sets[i].note, expected[i].note);
   }
   EXPECT_STREQ(sets[count].name, "untouched");
+  EXPECT_STREQ(sets[count].note, "untouched");
 
   const rapt::Bf16Dot& dot = rapt::bf16_dot();
   rapt_bf16_dot_info info = {};

@@ -45,13 +45,15 @@ TEST_F(OptionsTest, SixteenBitsAreConvertedOnce) {
     SCOPED_TRACE(name_of(dtype));
     AttentionOptions options;
     options.output_dtype = DType::f32;
-    for (const bool fma : {false, true}) {
-      options.precision = fma ? Precision::fma : Precision::automatic;
-      expect_same(output_of({"--dtype", name_of(dtype), "--output-dtype", "f32", "--precision",
-                             fma ? "fma" : "auto"}),
-                  scaled_dot_product_attention(as("q.npy", dtype), as("k.npy", dtype),
-                                               as("v.npy", dtype), options)
-                      .output);
+    for (const auto& [name, precision] :
+         {std::pair("auto", Precision::automatic), std::pair("fma", Precision::fma),
+          std::pair("fast", Precision::fast)}) {
+      options.precision = precision;
+      expect_same(
+          output_of({"--dtype", name_of(dtype), "--output-dtype", "f32", "--precision", name}),
+          scaled_dot_product_attention(as("q.npy", dtype), as("k.npy", dtype), as("v.npy", dtype),
+                                       options)
+              .output);
     }
   }
 }
@@ -185,7 +187,7 @@ TEST_F(OptionsTest, RowsOfDistancesThatDoNotFit) {
 TEST_F(OptionsTest, OutputDtypesThatTheInputsDoNotHave) {
   expect_refused({"--output-dtype", "bf16"}, 3, "--output-dtype: output_dtype bf16 for f32");
   expect_refused({"--output-dtype", "i64"}, 2, "--output-dtype: expected f32, bf16, f16 or f64");
-  expect_refused({"--precision", "exact"}, 2, "expected auto or fma, got 'exact'");
+  expect_refused({"--precision", "exact"}, 2, "expected auto, fma or fast, got 'exact'");
 }
 
 TEST_F(OptionsTest, ThreadsDoNotChangeBits) {

@@ -13,8 +13,11 @@ using Json = nlohmann::json;
 TEST_F(CpuTest, NamesTheSetsTheChosenOneAndWhy) {
   const Ran ran = rapt({"cpu"}, {.env = {{"RAPT_ISA", "scalar"}}});
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_TRUE(contains(ran.out, "scalar   chosen: the highest that RAPT_ISA=scalar allows"))
+  EXPECT_TRUE(contains(ran.out, "scalar       chosen: the highest that RAPT_ISA=scalar allows"))
       << ran.out;
+  if (contains(ran.out, "amx_emulated")) {
+    EXPECT_TRUE(contains(ran.out, ": tile registers in plain C++, for tests\n")) << ran.out;
+  }
   for (const char* name : {"caches", "f32 peak", "clock", "read"}) {
     EXPECT_TRUE(contains(ran.out, name)) << ran.out;
   }
@@ -26,18 +29,21 @@ TEST_F(CpuTest, JsonHasWhatTheDocumentationLists) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const Json document = Json::parse(ran.out);
   EXPECT_EQ(document.at("schema"), "rapt.cpu/1");
-  std::vector<std::string> chosen;
+  std::vector<std::string> chosen, notes;
   for (const InstructionSet& set : instruction_sets()) {
     if (set.chosen) chosen.push_back(set.name);
+    notes.push_back(set.note);
   }
-  std::vector<std::string> said;
+  std::vector<std::string> said, said_notes;
   for (const Json& set : document.at("instruction_sets")) {
+    said_notes.push_back(set.at("note"));
     if (set.at("chosen").get<bool>()) {
       said.push_back(set.at("name"));
       EXPECT_TRUE(set.at("available").get<bool>());
     }
   }
   EXPECT_EQ(said, chosen);
+  EXPECT_EQ(said_notes, notes);
   EXPECT_GT(document.at("peak").at("fma_gflops").get<double>(), 0);
   EXPECT_GT(document.at("peak").at("read_gb_per_s").get<double>(), 0);
   EXPECT_TRUE(document.at("peak").contains("clock_ghz"));

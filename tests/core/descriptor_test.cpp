@@ -85,6 +85,7 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"h3q4k5d6:weights([3,1],heads=[2,0]):entropy:received:top_k(5):map(2,2,max,heads=[1])",
        "h3q4k5d6:weights([3,1],heads=[2,0]):map(2,2,max,heads=[1]):top_k(5):entropy:received"},
       {"q4k5d6:invariant:packed=3:precision=fma", "q4k5d6:precision=fma:invariant:packed=3"},
+      {"q4k5d6:precision=fast:f16", "q4k5d6:f16:precision=fast"},
       {"q4k5d6:entropy:dropout=1e-1,7", "q4k5d6:dropout=0.1,7:entropy"},
       {"q4k5d6:dropout=0.5,0", "q4k5d6:dropout=0.5"},
       {"q4k5d6:backward=two,lse:entropy", "q4k5d6:entropy:backward=lse,two"},

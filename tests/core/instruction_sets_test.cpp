@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu.h"
 #include "rapt/attention.h"
 
 namespace {
@@ -95,19 +96,54 @@ TEST(InstructionSets, SetsThatCannotRunHereAreRefused) {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2")) missing.push_back("avx2");
   if (!__builtin_cpu_supports("avx512f")) missing.push_back("avx512");
+  if (!rapt::cpu_has("amx")) missing.push_back("amx");
 #endif
   if (missing.empty()) GTEST_SKIP() << "this machine runs every set of this build";
   for (const std::string& name : missing)
     EXPECT_EQ(in_child(name.c_str(),
-                       [] {
+                       [name] {
                          try {
                            rapt::instruction_sets();
                          } catch (const rapt::Error& error) {
-                           return error.code() == ErrorCode::unsupported ? 0 : 1;
+                           const bool why =
+                               std::string(error.what()).find(rapt::note_of(name.c_str())) !=
+                               std::string::npos;
+                           return error.code() == ErrorCode::unsupported && why ? 0 : 1;
                          }
                          return 2;
                        }),
               0);
+}
+
+// A CPU without tile registers needs no explanation, one that may not use them does.
+TEST(InstructionSets, ARefusalOfTheSystemIsNamed) {
+  using rapt::TileSupport;
+  EXPECT_EQ((TileSupport{true, true, 0}.refusal()), "");
+  EXPECT_TRUE((TileSupport{true, true, 0}.usable()));
+  EXPECT_EQ((TileSupport{false, false, 0}.refusal()), "");
+  EXPECT_FALSE((TileSupport{false, false, 0}.usable()));
+  EXPECT_EQ((TileSupport{true, false, 0}.refusal()),
+            "the operating system does not save tile registers");
+  EXPECT_FALSE((TileSupport{true, false, 0}.usable()));
+  EXPECT_EQ((TileSupport{true, true, 1}.refusal()),
+            "the operating system refuses tile registers (error 1)");
+  EXPECT_FALSE((TileSupport{true, true, 1}.usable()));
+}
+
+TEST(InstructionSets, NotesAreThoseOfTheSets) {
+  EXPECT_EQ(in_child("scalar",
+                     [] {
+                       for (const rapt::InstructionSet& set : rapt::instruction_sets()) {
+                         const std::string name = set.name, note = set.note;
+                         if (note != rapt::note_of(set.name)) return 1;
+                         if (name == "amx_emulated" && note.empty()) return 2;
+                         if (name.starts_with("avx") && !note.empty()) return 3;
+                         // What can be used is not refused.
+                         if (name == "amx" && set.available && !note.empty()) return 4;
+                       }
+                       return 0;
+                     }),
+            0);
 }
 
 }  // namespace

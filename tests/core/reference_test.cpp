@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "check/case.h"
@@ -302,6 +303,73 @@ TEST(Tolerance, SixteenBitsAreTight) {
     const double unit = c.descriptor.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
     output.back() += 8 * unit * largest;
     EXPECT_FALSE(e.output.verdict(output, "output").ok);
+  }
+}
+
+// A number as two bf16, and what is left.
+struct Parts {
+  double high, low, rest;
+};
+Parts parts_of(float x, bool cut) {
+  const float high = cut ? std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xFFFF0000u)
+                         : float(rapt::BFloat16::from(x));
+  const float low = float(rapt::BFloat16::from(x - high));
+  return {high, low, double{x} - high - low};
+}
+
+// What two parts leave out of products is within what is allowed, and not far below.
+TEST(Tolerance, TwoPartsLeaveOutWhatIsSaid) {
+  Random random(7);
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const LeftOut allowed = left_out_of_two_parts(dtype);
+    double rows = 0, weights = 0;
+    const auto number = [&] {
+      const auto x = static_cast<float>(random.uniform() + 1);
+      return dtype == DType::f16 ? float(rapt::Float16::from(x)) : x;
+    };
+    const auto left_out = [](const Parts& a, const Parts& b, double product) {
+      return std::abs(1 - (a.high * b.high + a.high * b.low + a.low * b.high) / product);
+    };
+    for (int n = 0; n < 300'000; ++n) {
+      const float x = number(), y = number(), weight = static_cast<float>(random.uniform() + 1);
+      const Parts of_row = parts_of(y, false);
+      if (dtype == DType::f16) {
+        EXPECT_EQ(of_row.rest, 0);
+      }
+      rows = std::max(rows, left_out(parts_of(x, false), of_row, double{x} * y));
+      weights = std::max(weights, left_out(parts_of(weight, true), of_row, double{weight} * y));
+    }
+    EXPECT_LE(rows, allowed.rows);
+    EXPECT_LE(weights, allowed.weights);
+    EXPECT_GT(rows, 0.6 * allowed.rows);
+    EXPECT_GT(weights, 0.6 * allowed.weights);
+  }
+}
+
+// Results of two parts are held to three digits more than those of one would reach.
+TEST(Tolerance, TwoPartsAreTight) {
+  const Case c(parse_descriptor("h2q12k30d8:mask=causal(bottom-right):seed=4"));
+  Problem problem = c.for_reference();
+  problem.left_out = left_out_of_two_parts(DType::f32);
+  const Expectations e = expectations(problem);
+  for (const auto part : {&Expectations::output, &Expectations::lse, &Expectations::weights}) {
+    const Expectation& expected = e.*part;
+    std::vector<double> wrong = doubles(expected.plain);
+    EXPECT_TRUE(expected.verdict(wrong, "x").ok);
+    wrong[7] += 1e-3;  // 2^-10
+    EXPECT_FALSE(expected.verdict(wrong, "x").ok) << expected.budget().max;
+  }
+}
+
+// Only where tile registers multiply.
+TEST(Tolerance, FastIsAutomaticElsewhere) {
+  for (const char* line : {"q6k20d8:precision=fast", "q40k60d8:f64:precision=fast:invariant",
+                           "q40k60d8:bf16:precision=fast", "q40k60d8:precision=automatic"}) {
+    SCOPED_TRACE(line);
+    const Problem problem = Case(parse_descriptor(line)).for_reference();
+    EXPECT_EQ(problem.left_out.rows, 0);
+    EXPECT_EQ(problem.left_out.weights, 0);
+    EXPECT_EQ(problem.rounds_weights, problem.query.dtype == DType::bf16);
   }
 }
 
