@@ -246,7 +246,7 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "docs/json.md) or none");
   offer(app.get_option("--progress"), {"auto", "json", "none"});
   text("--memory", a.memory, "NAME", "Limits",
-       "auto (default) or low: less work space where tile registers multiply, the same bits");
+       "auto (default) or low: less workspace where tile registers multiply, the same bits");
   offer(app.get_option("--memory"), {"auto", "low"});
   text("--memory-limit", a.memory_limit, "SIZE", "Limits",
        "refuse to take more, 512M or 8GiB (default: what is available)");
