@@ -197,8 +197,8 @@ TEST_F(OptionsTest, MemoryDoesNotChangeBits) {
   for (const bool low : {false, true}) {
     Context context;
     context.memory = low ? Memory::low : Memory::automatic;
-    const size_t bytes = workspace_bytes(as("q.npy", DType::f32), as("k.npy", DType::f32),
-                                         as("v.npy", DType::f32), options, context);
+    const size_t bytes =
+        workspace_bytes(load("q.npy"), load("k.npy"), load("v.npy"), options, context);
     const char* const name = low ? "low" : "auto";
     const Json d = Json::parse(rapt(attend({"--plan", "--json", "--memory", name})).out);
     EXPECT_EQ(d.at("plan").at("workspace_bytes"), bytes);

@@ -144,7 +144,8 @@ Tensor listed(const Dims& numbers) {
 }
 
 // Blocks of 128 keys that no query sees are not read: the unused ends of caches, what lies before a
-// window, also between sequences. Their memory need not even be there.
+// window, also between sequences, and the keys of one without queries. Their memory need not even
+// be there.
 TEST(GuardPages, WhatNobodySeesIsNotRead) {
   Random random(base_seed());
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
@@ -166,11 +167,11 @@ TEST(GuardPages, WhatNobodySeesIsNotRead) {
 
     const Tensor queries = random_normal(random, dtype, {4, 300, 32});
     const Tensor sequences = random_normal(random, dtype, {2, 1024, 32});
-    const Tensor starts = listed({0, 250, 300}), key_starts = listed({0, 512, 1024});
+    const Tensor starts = listed({0, 250, 300, 300}), key_starts = listed({0, 512, 896, 1024});
     options.packed = {starts, key_starts};
-    expect_unread(
-        queries, sequences, options,
-        std::to_array<rapt::KeyRange>({{0, 128}, {512, 768}, {1024, 1152}, {1536, 1792}}));
+    expect_unread(queries, sequences, options,
+                  std::to_array<rapt::KeyRange>(
+                      {{0, 128}, {512, 640}, {896, 1152}, {1536, 1664}, {1920, 2048}}));
   }
 }
 
