@@ -156,7 +156,7 @@ const char* const kProblems[] = {
     "h4/2q200k310d36:norm=relu:mask=documents(4)|prefix(9):seed=26",
     "h3q700k260d1:mask=!causal:seed=27",
     "h8/1q100k700d20:mask=lengths([8]):seed=28",
-    "b3h6/2q60k700d20:key=[2]:value=[2]:mask=lengths([3,6]):seed=30",
+    "b3h6/2q60k700d20:key=[2]:value=[2]:mask=lengths([3,6]):seed=31",
     "b6h2q100k700d20:key=[2]:value=[2]:bf16:mask=lengths:seed=29",
 };
 
