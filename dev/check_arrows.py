@@ -83,7 +83,7 @@ TABLE = [
     ("src/kernels/dot_bf16.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
      NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
-    ("src/kernels/tile_routes.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
+    ("src/kernels/tile_*.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
      NO_CODE, "compiled for two instruction sets: a standard library function would be linked for "
      "all"),
     ("src/kernels/sieve_vnni.cpp", ["src/kernels/*.h", "src/kernels/simd/*.h"],

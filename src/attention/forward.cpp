@@ -8,6 +8,7 @@
 
 #include "attention/packed_keys.h"
 #include "attention/sparse_rows.h"
+#include "attention/staged_tiles.h"
 #include "attention/task_run.h"
 
 namespace rapt {
@@ -21,6 +22,7 @@ class Forward {
         p_(call.problem),
         n_(call.kernels.normalizer),
         tiles_(call, cancel, worker),
+        staged_(call, tiles_),
         sparse_(call, tiles_) {}
 
   // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
@@ -71,9 +73,14 @@ class Forward {
       for (int64_t i = 0; i < cut.tiles; ++i)
         more |= n_.solve(call_.normalizer_object, tile[i].hooks);
     }
-    tiles_.for_each_block(
-        tile, cut.tiles, Values::load,
-        [&](QueryTile<E>& one, KeyBlock& block, int64_t first) { apply(one, block, first); });
+    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, int64_t first) {
+      apply(one, block, first);
+    };
+    if (staged_.used())
+      staged_.run(
+          tile, cut.tiles, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
+    else
+      tiles_.for_each_block(tile, cut.tiles, Values::load, apply_one);
     if (tiles_.stopped()) return;
     for (int64_t i = 0; i < cut.tiles; ++i) finish_tile(tile[i]);
   }
@@ -158,13 +165,8 @@ class Forward {
       weights = rounded;
     }
     // An excluded pair has weight 0, but 0 * NaN is NaN. Only tiles with excluded pairs can be
-    // hurt, and the values of a block are looked at once for all tiles of the unit.
-    if (tiles_.partial() && block.finite == Finite::unknown)
-      block.finite =
-          route.all_finite(block.value, block.value_stride, block.end - block.begin, p_.value_dim)
-              ? Finite::yes
-              : Finite::no;
-    if (tiles_.partial() && block.finite == Finite::no)
+    // hurt.
+    if (tiles_.partial() && !tiles_.finite(block))
       route.output_of_bits(weights, tiles_.bits(), value, block.value_stride, tile.hooks.keys,
                            p_.value_dim, rescale, tile.queries, output);
     else
@@ -256,6 +258,7 @@ class Forward {
   const Problem& p_;
   const NormalizerKernels<E>& n_;
   ScoreTiles<E> tiles_;
+  StagedTiles<E> staged_;
   SparseRows<E> sparse_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/bias_rows.h"
 #include "attention/packed_keys.h"
 #include "attention/query_tile.h"
 #include "attention/relative_tiles.h"
@@ -35,6 +36,7 @@ class ScoreTiles {
         packed_values_(packed_values(call)),
         products_(call.kernels.route) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
+    block_max_ = row(0);
     constexpr double kLog2E = 1.4426950408889634074;
     factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
   }
@@ -52,7 +54,7 @@ class ScoreTiles {
     query_ = begin_of(p_.query, sequence_.query_begin);
     key_ = begin_of(p_.key, sequence_.key_begin);
     value_ = begin_of(p_.value, sequence_.key_begin);
-    if (p_.has_bias) bias_ = begin_of(p_.bias, 0);
+    if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
     sieve_.begin_head(index_, sequence_.key_begin);
     packed_keys_.begin_head(index_, sequence_.key_begin, sequence);
@@ -152,6 +154,17 @@ class ScoreTiles {
   template <class Step>
   void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
                       const Step& step) noexcept {
+    const auto meet = [&](QueryTile<E>& tile, KeyBlock& block) {
+      const int64_t first = scores_of(tile, block);
+      if (tile.hooks.keys > 0) step(tile, block, first);
+    };
+    for_each_meeting(tiles, count, values, meet, [] {});
+  }
+  // Calls meet(tile, block) for all tiles and blocks, block after block, and leave() before the rows
+  // of a block give way to those of another.
+  template <class Meet, class Leave>
+  void for_each_meeting(QueryTile<E>* tiles, int64_t count, Values values, const Meet& meet,
+                        const Leave& leave) noexcept {
     KeyRange range{sequence_.k_len, 0};
     for (int64_t i = 0; i < count; ++i) {
       if (tiles[i].range.begin == tiles[i].range.end) continue;
@@ -162,10 +175,8 @@ class ScoreTiles {
     for (int64_t begin = range.begin & -length; begin < range.end; begin += length) {
       if (stopped()) return;
       KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t first = scores_of(tiles[i], block);
-        if (tiles[i].hooks.keys > 0) step(tiles[i], block, first);
-      }
+      for (int64_t i = 0; i < count; ++i) meet(tiles[i], block);
+      if (!packed_keys_.used()) leave();
     }
   }
 
@@ -207,55 +218,79 @@ class ScoreTiles {
     return block;
   }
 
-  // Computes the masked scores of the keys of `block` that the tile sees, and says in hooks.keys
-  // how many; returns the first of them, counted within the block. partial() and bits() tell which
-  // pairs are allowed.
-  int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
-    tile.hooks.keys = 0;
+  // What a tile sees of a block.
+  struct Sight {
+    Positions keys{0, 1, 0};   // none: it sees nothing
+    bool partial = false;      // are some pairs excluded?
+    uint64_t* bits = nullptr;  // [keys]: which are allowed, if partial
+  };
+  Sight look(const QueryTile<E>& tile, const KeyBlock& block) noexcept {
     int64_t begin = std::max(block.begin, tile.range.begin);
     int64_t end = std::min(block.end, tile.range.end);
-    if (begin >= end) return 0;
+    if (begin >= end) return {};
     // Keys go to the products in steps from the block's begin. A key more than the tile sees is an
     // excluded one.
     const int64_t step = call_.tiling.step;
     begin -= (begin - block.begin) & (step - 1);
     end = std::min(block.end, end + (-(end - block.begin) & (step - 1)));
-    bits_ = scratch<uint64_t>(call_.layout.bits);
-    const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits_);
-    if (cover == Cover::none) return 0;
-    partial_ = cover == Cover::some;
-    if (partial_) {  // no work for keys at either end that nobody sees
+    auto* bits = scratch<uint64_t>(call_.layout.bits);
+    const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits);
+    if (cover == Cover::none) return {};
+    if (cover == Cover::some) {  // no work for keys at either end that nobody sees
       const auto unseen = [&](int64_t at, int64_t count) {
         uint64_t any = 0;
-        for (int64_t j = 0; j < count; ++j) any |= bits_[at + j];
+        for (int64_t j = 0; j < count; ++j) any |= bits[at + j];
         return any == 0;
       };
-      while (begin + step <= end && unseen(0, step)) begin += step, bits_ += step;
+      while (begin + step <= end && unseen(0, step)) begin += step, bits += step;
       for (int64_t last = step; begin < end; last = step) {
         if (((end - begin) & (step - 1)) != 0) last = (end - begin) & (step - 1);
         if (!unseen(end - begin - last, last)) break;
         end -= last;
       }
-      if (begin >= end) return 0;
+      if (begin >= end) return {};
     }
+    return {{begin, 1, end - begin}, cover == Cover::some, bits};
+  }
 
-    const Positions keys{begin, 1, end - begin};
-    E* const scores = scratch<E>(call_.layout.scores);
+  // Computes the masked scores of the keys of `block` that the tile sees, and says in hooks.keys
+  // how many; returns the first of them, counted within the block. partial() and bits() tell which
+  // pairs are allowed.
+  int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
+    const Sight sight = look(tile, block);
+    tile.hooks.keys = 0;
+    if (sight.keys.count == 0) return 0;
     tile.hooks.second_weights = scratch<E>(call_.layout.second);
+    partial_ = sight.partial, bits_ = sight.bits;
     E bounds[kMaxTileQueries];
-    compute_scores(tile, block, keys, scores, nullptr, Keep::nothing,
+    compute_scores(tile, block, sight.keys, scratch<E>(call_.layout.scores), nullptr, Keep::nothing,
                    bounds_of(tile, nullptr, nullptr, bounds));
-    uint64_t seen = low_bits(tile.positions.count);
-    if (partial_) {
-      table_.exclude(scores, bits_, keys.count, tile.queries, row(0));
-      seen = 0;
-      for (int64_t j = 0; j < keys.count; ++j) seen |= bits_[j];
-    } else if (!call_.scores.empty() && (!bias_ || p_.bias_first)) {
-      // Scores leave the maximum stale; a bias that comes after them finds it.
-      table_.find_max(scores, keys.count, tile.queries, row(0));
-    }
-    tile.seen |= seen;
-    return begin - block.begin;
+    exclude(tile);
+    return sight.keys.start - block.begin;
+  }
+
+  // The same of scores that somebody else has multiplied, with their maxima block_max [queries].
+  void take_scores(QueryTile<E>& tile, const Sight& sight, E* scores, E* block_max) noexcept {
+    tile.hooks.scores = scores;
+    tile.hooks.block_max = block_max_ = block_max;
+    tile.hooks.keys = sight.keys.count;
+    tile.hooks.key_positions = sight.keys;
+    partial_ = sight.partial, bits_ = sight.bits;
+    if (natural_) change_scores(tile, sight.keys, nullptr, Keep::nothing);
+    exclude(tile);
+    tile.hooks.block_max = block_max_ = row(0);
+  }
+  E factor() const noexcept { return factor_; }
+
+  // Are all values of the block? Looked at once for all tiles of a unit. Where rows have elements
+  // that the route leaves out, it has packed zeros.
+  bool finite(KeyBlock& block) const noexcept {
+    if (block.finite == Finite::unknown)
+      block.finite = exact_.used() || route_.all_finite(block.value, block.value_stride,
+                                                        block.end - block.begin, p_.value_dim)
+                         ? Finite::yes
+                         : Finite::no;
+    return block.finite == Finite::yes;
   }
 
   // For a sieve: the queries of a tile, packed, are rounded to `to`, and used for it.
@@ -305,12 +340,10 @@ class ScoreTiles {
                                 block.key + first * block.key_stride * route_.element_size,
                                 block.key_stride, scores, row(0)))
       return;
-    // With a bias, which finds the maximum anew, some keys at a time. One that is the same for all
-    // queries is there already, and one whose rows are no lines is not asked for.
-    const bool fetches = p_.has_bias && p_.bias.row_stride != 0 && p_.bias.dim_stride == 1;
-    const int64_t some = fetches ? packed_stride(kKeysPerFetch, route_.step) : keys.count;
+    // With a bias, which finds the maximum anew, some keys at a time.
+    const int64_t some = bias_.fetched() ? bias_.keys_per_fetch(route_.step) : keys.count;
     for (int64_t j = 0; j < keys.count; j += some) {
-      if (fetches) fetch_bias(tile, keys, j);
+      if (bias_.fetched()) bias_.fetch(tile.positions, keys, j, j + some);
       route_.products[tile.vectors - 1].scores(
           tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
           block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
@@ -419,6 +452,21 @@ class ScoreTiles {
     return o.at(offset_of(o) + row * o.row_stride);
   }
 
+  // Pairs that are excluded, from scores that are all there; which queries have seen a key.
+  void exclude(QueryTile<E>& tile) noexcept {
+    const int64_t keys = tile.hooks.keys;
+    uint64_t seen = low_bits(tile.positions.count);
+    if (partial_) {
+      table_.exclude(tile.hooks.scores, bits_, keys, tile.queries, block_max_);
+      seen = 0;
+      for (int64_t j = 0; j < keys; ++j) seen |= bits_[j];
+    } else if (!call_.scores.empty() && (!bias_.there() || p_.bias_first)) {
+      // Scores leave the maximum stale; a bias that comes after them finds it.
+      table_.find_max(tile.hooks.scores, keys, tile.queries, block_max_);
+    }
+    tile.seen |= seen;
+  }
+
   // Score hooks and bias, in natural units. Who is excluded says the bias itself, not what scores
   // make of it: a cap makes numbers of -inf.
   void change_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
@@ -445,36 +493,10 @@ class ScoreTiles {
     if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
     const Operand& b = p_.bias;
     partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
-        tile.hooks.scores, bias_at(tile.positions.start, keys.start),
+        tile.hooks.scores, bias_.at(tile.positions.start, keys.start),
         tile.positions.step * b.row_stride, b.dim_stride, keys.count, tile.positions.count,
-        tile.queries, bits_, row(0));
+        tile.queries, bits_, block_max_);
   }
-
-  // Asks for the part of the tile's bias that is due before the scores of the keys from `done` on
-  // are multiplied, so that it arrives behind the products instead of being waited for. Rows of the
-  // bias one after the other, each as it lies, the first before the first product.
-  void fetch_bias(const QueryTile<E>& tile, Positions keys, int64_t done) noexcept {
-    const int64_t next = std::min(done + kKeysPerFetch, keys.count), rows = tile.positions.count;
-    const auto rows_before = [&](int64_t key) {
-      return (rows * key + keys.count - 1) / keys.count;
-    };
-    for (int64_t i = rows_before(done); i < rows_before(next); ++i) {
-      const std::byte* const row = bias_at(tile.positions[i], keys.start);
-      const int64_t bytes = keys.count * size_of(p_.bias.dtype);
-      for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
-      __builtin_prefetch(row + bytes - 1);  // a row may begin within a line
-    }
-  }
-
-  const std::byte* bias_at(int64_t query, int64_t key) const noexcept {
-    const Operand& b = p_.bias;
-    return bias_ + (query * b.row_stride + key * b.dim_stride) * size_of(b.dtype);
-  }
-
-  // A multiple of the keys of every register tile (products.simd.h), so that no piece but the last
-  // leaves a rest, which is slow; rounded up to the step of the route.
-  static constexpr int64_t kKeysPerFetch = 24;
-  static constexpr int64_t kLine = 64;  // bytes
 
   const ForwardCall<E>& call_;
   const Problem& p_;
@@ -496,9 +518,11 @@ class ScoreTiles {
   Head place_;
   Visible visible_;
   std::byte* query_ = nullptr;
-  const std::byte *key_ = nullptr, *value_ = nullptr, *bias_ = nullptr;
+  const std::byte *key_ = nullptr, *value_ = nullptr;
+  BiasRows bias_;
   bool partial_ = false;
   uint64_t* bits_ = nullptr;
+  E* block_max_ = nullptr;  // of the scores at work
 };
 
 }  // namespace rapt

@@ -218,6 +218,7 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   ScratchPlaces places(at);
   layout.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
   layout.exact = ExactScratch(p, route, t.block_keys, tile, places);
+  layout.staged = StagedScratch(kernels, t.block_keys, tile, places);
   at = places.bytes();
   layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));

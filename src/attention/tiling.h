@@ -23,6 +23,7 @@ struct Kernels {
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
   const SieveKernels* sieve = nullptr;  // null: all scores are computed
+  Stage<E> stage = nullptr;             // null: products and weights take turns
 };
 
 // Rounded up. Most problems are small, and a division takes as long as ten additions.
@@ -120,6 +121,28 @@ struct ExactScratch {
   }
 };
 
+// What staged_tiles.h needs of a worker, each twice.
+struct StagedScratch {
+  size_t scores[2] = {};     // [block_keys][tile queries] E
+  size_t rounded[2] = {};    // the same, of the route's elements
+  size_t block_max[2] = {};  // [tile queries] E
+  size_t factor[2] = {};     // the same
+
+  StagedScratch() = default;
+  template <class E>
+  StagedScratch(const Kernels<E>& kernels, int64_t block_keys, int64_t queries,
+                ScratchPlaces& places) {
+    const bool needed = kernels.stage != nullptr;
+    for (int i = 0; i < 2; ++i) {
+      scores[i] = places.place(needed, {block_keys, queries}, sizeof(E));
+      rounded[i] = places.place(needed, {block_keys, queries},
+                                static_cast<size_t>(kernels.route.element_size));
+      block_max[i] = places.place(needed, {queries}, sizeof(E));
+      factor[i] = places.place(needed, {queries}, sizeof(E));
+    }
+  }
+};
+
 // Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
 struct ScratchLayout {
   // Once per call.
@@ -162,6 +185,7 @@ struct ScratchLayout {
   size_t changed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
   RelativeScratch relative;
   ExactScratch exact;
+  StagedScratch staged;
   size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;  // [block_keys] double: the same, of many tiles
   size_t cells;   // [map rows of a task][columns] double

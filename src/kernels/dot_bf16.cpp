@@ -270,6 +270,7 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            nullptr,
                                            nullptr,
                                            nullptr,
+                                           nullptr,
                                            nullptr};
 
 }  // namespace

@@ -38,6 +38,36 @@ struct DenseRows {
   int64_t stride;
 };
 
+// Three pieces of work that do not wait for each other, of three tiles and blocks that follow one
+// another: the scores of the next, the weights of this one, the output of the one before. All mean
+// what ProductKernels, NormalizerKernels::apply and RouteKernels::round_weights do, to the bit.
+template <class E>
+struct StageScores {
+  const void* query_t;  // of `queries`
+  const void* key;
+  int64_t key_stride, keys, head_dim, queries;
+  E factor;
+  E* scores;
+  E* block_max;
+};
+template <class E>
+struct StageWeights {
+  Tile<E>* tile;
+  void* rounded;  // the weights, as the output takes them; the tile's scores stay what they are
+};
+template <class E>
+struct StageOutput {
+  const void* rounded;
+  const void* value;
+  int64_t value_stride, keys, value_dim, queries;
+  const E* rescale;
+  E* output_t;
+};
+// Any of the three may be null.
+template <class E>
+using Stage = void (*)(const StageScores<E>* next, const StageWeights<E>* now,
+                       const StageOutput<E>* before) noexcept;
+
 // Where the gradients of a tile's pairs come from and go to. Null: not wanted. Without d_key and
 // d_query nothing is read but d_output.
 template <class E>
@@ -145,6 +175,10 @@ struct RouteKernels {
   // outside [count, dims], dense: these elements, others 0.
   void (*take_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                        int64_t dims, E* outside) noexcept;
+
+  // In the order of the catalogue: products of the tiles around a tile while its weights are made
+  // by a normaliser, where these can overlap; null: they cannot.
+  const Stage<E>* stages;
 
   // What a thread does before its first product and behind its last; null: nothing. What a hook of
   // the caller's sets up in between it must leave as it was.

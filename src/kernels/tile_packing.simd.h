@@ -146,27 +146,34 @@ RAPT_NOINLINE void tile_take_outside(const void* from, int64_t row_stride, int64
     }
 }
 
+// Weights of two keys as a row of B, part by part.
+template <class S>
+RAPT_INLINE void store_pair(F even, F odd, char* to) {
+  constexpr int kParts = S::kWeightParts;
+  F even_parts[kParts], odd_parts[kParts];
+  cut_parts(even, even_parts);
+  cut_parts(odd, odd_parts);
+  UNROLL_FOR (int p = 0; p < kParts; ++p)
+    _mm512_storeu_si512(to + p * kPanel, p + 1 == kParts
+                                             ? in_turn<true>(even_parts[p], odd_parts[p])
+                                             : in_turn<false>(even_parts[p], odd_parts[p]));
+}
+
 // Weights [keys][queries] as B of a product over keys:
 // [keys / 32][queries / 32][slots][2][16 pairs of keys][16 queries][2].
 template <class S>
 RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_t queries,
                                       void* to) noexcept {
-  constexpr int kParts = S::kWeightParts;
   auto* panel = static_cast<char*>(to);
   for (int64_t j = 0; j < keys; j += kStep)
     for (int64_t q = 0; q < queries; q += kStep, panel += S::kSlots * kPanel)
       for (int r = 0; r < 16; ++r) {
         const int64_t key = j + 2 * r;
         const float* even = weights + key * queries + q;
-        UNROLL_FOR (int t = 0; t < 2; ++t) {
-          F even_parts[kParts], odd_parts[kParts];
-          cut_parts(key < keys ? F::load(even + 16 * t) : F::splat(0), even_parts);
-          cut_parts(key + 1 < keys ? F::load(even + queries + 16 * t) : F::splat(0), odd_parts);
-          UNROLL_FOR (int p = 0; p < kParts; ++p)
-            _mm512_storeu_si512(panel + p * kPanel + t * kTile + r * kTileRow,
-                                p + 1 == kParts ? in_turn<true>(even_parts[p], odd_parts[p])
-                                                : in_turn<false>(even_parts[p], odd_parts[p]));
-        }
+        UNROLL_FOR (int t = 0; t < 2; ++t)
+          store_pair<S>(key < keys ? F::load(even + 16 * t) : F::splat(0),
+                        key + 1 < keys ? F::load(even + queries + 16 * t) : F::splat(0),
+                        panel + t * kTile + r * kTileRow);
       }
 }
 

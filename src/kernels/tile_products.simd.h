@@ -87,33 +87,50 @@ RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F f
   }
 }
 
-template <class S, int Panels>
-RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key_stride,
-                               int64_t keys, int64_t head_dim, float factor, float* scores,
-                               float* block_max) noexcept {
-  constexpr int64_t kQueries = kStep * Panels;
-  const int64_t depth = panels(head_dim);
-  const auto* const columns = static_cast<const char*>(query_t);
-  const auto* rows = static_cast<const char*>(key);
-  const F factor_v = F::splat(factor);
-  for (int64_t x = 0; x < kQueries; x += F::kLanes) store(block_max + x, F::set(-__builtin_inf()));
+// What is done between products, where they can overlap with it.
+struct Nothing {
+  RAPT_INLINE void operator()() const {}
+};
+
+// S^T of a tile, with `between` called after each step of a product.
+template <class S, class Between>
+RAPT_INLINE void make_scores(const StageScores<float>& of, const Between& between) {
+  const int64_t depth = panels(of.head_dim), queries = of.queries;
+  const auto* const columns = static_cast<const char*>(of.query_t);
+  const auto* rows = static_cast<const char*>(of.key);
+  const F factor = F::splat(of.factor);
+  for (int64_t x = 0; x < queries; x += F::kLanes)
+    store(of.block_max + x, F::set(-__builtin_inf()));
   // A panel's scores are read back behind the products of the next one.
   float *stored = nullptr, *maxima = nullptr;
   int64_t stored_rows = 0;
   const auto finish = [&] {
-    if (stored) finish_scores(stored, kQueries, stored_rows, factor_v, maxima);
+    if (stored) finish_scores(stored, queries, stored_rows, factor, maxima);
   };
-  for (int64_t j = 0; j < keys; j += kStep, rows += kStep * key_stride * kElement<S>)
-    for (int64_t x = 0; x < Panels; ++x) {
+  for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.key_stride * kElement<S>)
+    for (int64_t q = 0; q < queries; q += kStep) {
       clear_sums();
-      add_row_products<S>(rows, kPart<S>, columns + x * depth * kPart<S>, kPart<S>, depth);
-      float* const to = scores + j * kQueries + x * kStep;
-      store_sums(reinterpret_cast<char*>(to), kQueries * 4);
+      const char* const column = columns + q / kStep * depth * kPart<S>;
+      for (int64_t s = 0; s < depth; ++s) {
+        add_row_products<S>(rows + s * kPart<S>, 0, column + s * kPart<S>, 0, 1);
+        between();
+      }
+      float* const to = of.scores + j * queries + q;
+      store_sums(reinterpret_cast<char*>(to), queries * 4);
       finish();
-      stored = to, maxima = block_max + x * kStep;
-      stored_rows = keys - j < kStep ? keys - j : kStep;
+      stored = to, maxima = of.block_max + q;
+      stored_rows = of.keys - j < kStep ? of.keys - j : kStep;
     }
   finish();
+}
+
+template <class S, int Panels>
+RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key_stride,
+                               int64_t keys, int64_t head_dim, float factor, float* scores,
+                               float* block_max) noexcept {
+  make_scores<S>(
+      {query_t, key, key_stride, keys, head_dim, kStep * Panels, factor, scores, block_max},
+      Nothing{});
 }
 
 RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, const float* rescale,
@@ -126,35 +143,47 @@ RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, c
     }
 }
 
-template <class S, int Panels>
-RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t value_stride,
-                               int64_t keys, int64_t value_dim, const float* rescale,
-                               float* output_t) noexcept {
-  constexpr int64_t kQueries = kStep * Panels;
-  const int64_t steps = panels(keys), value_step = kStep * value_stride * kElement<S>;
-  const auto* const columns = static_cast<const char*>(weights);
-  const auto* const rows = static_cast<const char*>(value);
+// O^T of a tile, likewise.
+template <class S, class Between>
+RAPT_INLINE void make_output(const StageOutput<float>& of, const Between& between) {
+  const int64_t steps = panels(of.keys), queries = of.queries;
+  const int64_t value_step = kStep * of.value_stride * kElement<S>;
+  const int64_t weight_step = queries / kStep * kPart<S>;
+  const auto* const columns = static_cast<const char*>(of.rounded);
+  const auto* const rows = static_cast<const char*>(of.value);
   alignas(64) float sums[2][kStep * kStep];
   int nth = 0;
   float* to = nullptr;
   const float* factor = nullptr;
   int64_t dims = 0;
   const auto finish = [&] {
-    if (to) finish_output(sums[nth ^ 1], dims, factor, kQueries, to);
+    if (to) finish_output(sums[nth ^ 1], dims, factor, queries, to);
   };
-  for (int64_t d = 0; d < value_dim; d += kStep)
-    for (int64_t x = 0; x < Panels; ++x) {
+  for (int64_t d = 0; d < of.value_dim; d += kStep)
+    for (int64_t q = 0; q < queries; q += kStep) {
       clear_sums();
-      add_weighted_rows<S>(rows + d / kStep * kPart<S>, value_step, columns + x * kPart<S>,
-                           Panels * kPart<S>, steps);
+      const char* const row = rows + d / kStep * kPart<S>;
+      const char* const column = columns + q / kStep * kPart<S>;
+      for (int64_t s = 0; s < steps; ++s) {
+        add_weighted_rows<S>(row + s * value_step, 0, column + s * weight_step, 0, 1);
+        between();
+      }
       store_sums(reinterpret_cast<char*>(sums[nth]), kStep * 4);
       finish();
       nth ^= 1;
-      to = output_t + d * kQueries + x * kStep;
-      factor = rescale ? rescale + x * kStep : nullptr;
-      dims = value_dim - d < kStep ? value_dim - d : kStep;
+      to = of.output_t + d * queries + q;
+      factor = of.rescale ? of.rescale + q : nullptr;
+      dims = of.value_dim - d < kStep ? of.value_dim - d : kStep;
     }
   finish();
+}
+
+template <class S, int Panels>
+RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t value_stride,
+                               int64_t keys, int64_t value_dim, const float* rescale,
+                               float* output_t) noexcept {
+  make_output<S>({weights, value, value_stride, keys, value_dim, kStep * Panels, rescale, output_t},
+                 Nothing{});
 }
 
 // Rows and columns [32][32] of a gradient += sums, as far as they are there.

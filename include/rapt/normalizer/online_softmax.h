@@ -28,6 +28,7 @@ struct OnlineSoftmax {
 
   static constexpr double kLog2E = 1.4426950408889634074;
   static constexpr double kLn2 = 0.69314718055994530942;
+  static constexpr double kSlack = 0;
   static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, nothing beside 1 in f64
 
   template <class V>
@@ -86,6 +87,47 @@ struct OnlineSoftmax {
     });
   }
 
+  // A column of a tile on its way from scores to weights.
+  template <class V>
+  struct Column {
+    V shift;  // what is subtracted from its scores
+    V sum;    // of the block's weights so far
+  };
+
+  // What a column's weights are taken against, from its block_max; tells in `factor` what was
+  // collected so far is multiplied by.
+  template <bool kLog2Units, class V>
+  static Column<V> open_column(Tile<typename V::Element>& t, int64_t x, double slack) noexcept {
+    typename V::Element* const row_max = t.state;
+    typename V::Element* const row_sum = t.state + t.queries;
+    const V old_max = V::load(row_max + x), block_max = V::load(t.block_max + x);
+    // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
+    const auto grew =
+        not_at_most(sub(block_max, old_max), V::set(kLog2Units ? slack * kLog2E : slack));
+    V factor = V::set(1), new_max = old_max;
+    if (any(grew)) {
+      new_max = select(grew, max(old_max, block_max), old_max);
+      factor = select(grew, exponential<kLog2Units>(old_max, shift_of(new_max)), factor);
+      store(row_max + x, new_max);
+      store(row_sum + x, mul(V::load(row_sum + x), factor));
+      t.rescale = true;
+    }
+    store(t.factor + x, factor);
+    return {shift_of(new_max), V::set(0)};
+  }
+  template <bool kLog2Units, class V>
+  static V weigh(V score, Column<V>& column) noexcept {
+    const V weight = exponential<kLog2Units>(score, column.shift);
+    column.sum = add(column.sum, weight);
+    return weight;
+  }
+  template <class V>
+  static void close_column(Tile<typename V::Element>& t, int64_t x,
+                           const Column<V>& column) noexcept {
+    typename V::Element* const row_sum = t.state + t.queries;
+    store(row_sum + x, add(V::load(row_sum + x), column.sum));
+  }
+
  protected:
   // As if a row had begun with keys of this maximum, and with this sum of e^(score - maximum).
   template <class V>
@@ -97,7 +139,7 @@ struct OnlineSoftmax {
     }
   }
 
-  // apply(), with a maximum that is kept while the new one is at most `slack` above it.
+  // apply(), with a maximum that is kept while the new one is at most `slack` above it: N::kSlack.
   template <class V>
   static void apply_with(Tile<typename V::Element>& t, double slack) noexcept {
     if (t.entropy)
@@ -124,59 +166,44 @@ struct OnlineSoftmax {
       return exp2(mul(sub(score, shift), V::set(kLog2E)));
   }
 
-  // Turns one column of the tile into weights and returns their sum; adds weight * (score - shift)
-  // to `spread`. Extents are copied: a store to the scores might, for all the compiler knows,
-  // change the tile.
+  // Turns one column of the tile into weights; adds weight * (score - shift) to `spread`. Extents
+  // are copied: a store to the scores might, for all the compiler knows, change the tile.
   template <bool kLog2Units, bool kSpread, class V>
-  static V exponentials(const Tile<typename V::Element>& t, int64_t x, V shift,
+  static void weigh_all(const Tile<typename V::Element>& t, int64_t x, Column<V>& column,
                         V& spread) noexcept {
     const int64_t keys = t.keys, step = t.queries;
     typename V::Element* s = t.scores + x;
-    V sum = V::set(0);
+    Column<V> c = column;
     for (int64_t j = 0; j < keys; ++j, s += step) {
       const V score = V::load(s);
-      const V weight = exponential<kLog2Units>(score, shift);
+      const V weight = weigh<kLog2Units>(score, c);
       store(s, weight);
-      sum = add(sum, weight);
       // Bounded, because the 0 of an excluded key times its -inf would be NaN.
       if constexpr (kSpread)
-        spread = fma(weight, max(V::set(kNoWeight), sub(score, shift)), spread);
+        spread = fma(weight, max(V::set(kNoWeight), sub(score, c.shift)), spread);
     }
-    return sum;
+    column = c;
   }
 
   // With t = sum_j e^(s_j - m) (s_j - m), the entropy is -sum_j p_j ln p_j = ln l - t / l; and a
   // new maximum makes t' = (t + l (m - m')) e^(m - m').
   template <bool kLog2Units, bool kEntropyToo, class V>
   static void apply_in(Tile<typename V::Element>& t, double slack) noexcept {
-    typename V::Element* const row_max = t.state;
-    typename V::Element* const row_sum = t.state + t.queries;
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
-      const V old_max = V::load(row_max + x);
-      const V block_max = V::load(t.block_max + x);
-      // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
-      const auto grew =
-          not_at_most(sub(block_max, old_max), V::set(kLog2Units ? slack * kLog2E : slack));
-      V factor = V::set(1), sum = V::load(row_sum + x), new_max = old_max;
-      if (any(grew)) {
-        new_max = select(grew, max(old_max, block_max), old_max);
-        factor = select(grew, exponential<kLog2Units>(old_max, shift_of(new_max)), factor);
-        sum = mul(sum, factor);
-        store(row_max + x, new_max);
-        t.rescale = true;
-      }
-      store(t.factor + x, factor);
-      const V shift = shift_of(new_max);
+      const V old_max = V::load(t.state + x);
+      Column<V> column = open_column<kLog2Units, V>(t, x, slack);
       V spread = V::set(0);
-      store(row_sum + x, add(sum, exponentials<kLog2Units, kEntropyToo>(t, x, shift, spread)));
+      weigh_all<kLog2Units, kEntropyToo>(t, x, column, spread);
       if constexpr (kEntropyToo) {
-        // `sum` is l e^(m - m') here. A row without keys so far has a spread of 0. Bounded as
-        // above: the difference of two large scores may overflow.
-        const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), shift)));
+        // A row without keys so far has a spread of 0. Bounded as above: the difference of two
+        // large scores may overflow.
+        const V sum = V::load(t.state + t.queries + x);  // l e^(m - m')
+        const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), column.shift)));
         const V before = select(equal(old_max, V::set(-__builtin_inf())), V::set(0),
-                                fma(V::load(t.entropy + x), factor, moved));
+                                fma(V::load(t.entropy + x), V::load(t.factor + x), moved));
         store(t.entropy + x, add(before, spread));
       }
+      close_column(t, x, column);
     }
   }
 

@@ -1,0 +1,69 @@
+#pragma once
+// A route by tile registers (kernel_table.h), for one way of storing numbers (tile_parts.simd.h).
+#include "kernels/storage.simd.h"
+#include "kernels/tile_exclusion.simd.h"
+#include "kernels/tile_stage.simd.h"
+#include "rapt/variants.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+static_assert(sizeof(TileShapes) <= sizeof(RouteKernels<float>::ThreadState));
+
+void begin(RouteKernels<float>::ThreadState& before) noexcept {
+  shape_tiles(reinterpret_cast<TileShapes&>(before));
+}
+void end(const RouteKernels<float>::ThreadState& before) noexcept {
+  restore_tiles(reinterpret_cast<const TileShapes&>(before));
+}
+
+// Tiles of 32 and 64 queries; none of 16 or 48.
+template <class S>
+constexpr ProductKernels<float> kTileProducts[kMaxVectors] = {
+    {}, {tile_scores<S, 1>, tile_output<S, 1>}, {}, {tile_scores<S, 2>, tile_output<S, 2>}};
+
+template <class S>
+constexpr auto find_outside_of() -> decltype(&tile_find_outside<S>) {
+  if constexpr (S::kSlots == 1)
+    return nullptr;
+  else
+    return tile_find_outside<S>;
+}
+template <class S>
+constexpr auto take_outside_of() -> decltype(&tile_take_outside<S>) {
+  if constexpr (S::kSlots == 1)
+    return nullptr;
+  else
+    return tile_take_outside<S>;
+}
+
+template <class S>
+constexpr RouteKernels<float> make_route(const char* kernel,
+                                         const NormalizerKernels<float>* normalizers) {
+  return {kernel,
+          kStep,
+          kElement<S>,
+          false,
+          false,
+          kTileProducts<S>,
+          kStep / F::kLanes,
+          kMaxVectors,
+          normalizers,
+          tile_pack_queries<S>,
+          tile_pack_keys<S>,
+          tile_pack_values<S>,
+          tile_pack_pairs<S>,
+          tile_round_weights<S>,
+          tile_round_for_keys<S>,
+          tile_output_of_bits<S>,
+          tile_all_finite<S>,
+          {tile_add_to_keys<S>, tile_add_to_keys_of_bits<S>},
+          find_outside_of<S>(),
+          take_outside_of<S>(),
+          StageList<S, Normalizers>::all,
+          begin,
+          end};
+}
+
+}  // namespace
+}  // namespace rapt::RAPT_ISA
