@@ -184,6 +184,7 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
   report.invariant = options.invariant;
   report.dropout = options.dropout;
   report.precision = a.precision;
+  report.memory = a.memory;
   return report;
 }
 

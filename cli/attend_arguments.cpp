@@ -86,6 +86,9 @@ void check_together(const AttendArguments& a) {
   check_gradient_options(a);
   (void)progress_style(a.progress);
   (void)precision_from(a.precision);
+  if (a.memory != "auto" && a.memory != "low") {
+    throw usage_error("--memory: expected auto or low, got '" + a.memory + "'");
+  }
   check_outputs(a);
   const std::string* const inputs[] = {&a.query,  &a.key,         &a.value,       &a.bias,
                                        &a.packed, &a.packed_keys, &a.grad_output, &a.grad_lse};
@@ -249,6 +252,9 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
        "auto (default; on a terminal, after a second), json (lines on standard error, "
        "docs/json.md) or none");
   offer(app.get_option("--progress"), {"auto", "json", "none"});
+  text("--memory", a.memory, "NAME", "Limits",
+       "auto (default) or low: less workspace where tile registers multiply, the same bits");
+  offer(app.get_option("--memory"), {"auto", "low"});
   text("--memory-limit", a.memory_limit, "SIZE", "Limits",
        "refuse to take more, 512M or 8GiB (default: what is available)");
   offer(app.get_option("--dtype"), float_words());

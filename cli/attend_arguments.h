@@ -17,8 +17,8 @@ struct AttendArguments {
   std::string cosine;               // epsilon
   bool has_rotary = false, has_cosine = false;
   std::string relative;  // the parameters of relative positions
-  std::string softcap, output_dtype, precision = "auto", threads, packed, packed_keys, dropout,
-                                     seed;
+  std::string softcap, output_dtype, precision = "auto", memory = "auto", threads, packed,
+                                     packed_keys, dropout, seed;
   std::vector<std::string> masks, scores;
   std::string output, lse, weights, weights_rows, weights_pool, head;
   std::string stats_file, progress = "auto";

@@ -136,6 +136,7 @@ void check_problem_options(const AttendArguments& a) {
 Problem read_problem(const AttendArguments& a, TensorInput& files) {
   Problem problem;
   problem.context.threads = threads_from(a.threads);
+  problem.context.memory = a.memory == "low" ? Memory::low : Memory::automatic;
   problem.context.cancel = &interruption();
   AttentionOptions& options = problem.options;
   options.precision = precision_from(a.precision);

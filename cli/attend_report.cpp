@@ -234,6 +234,7 @@ nlohmann::ordered_json summary_json(const AttendReport& r) {
     peak["percent"] = r.flops() < 0 ? Json() : Json(percent_of_peak(r));
   }
   Json& memory = document["memory"];
+  memory["mode"] = r.memory;
   memory["limit_bytes"] = r.memory_limit;
   memory["needed_bytes"] = r.memory_needed;
   memory["growth_bytes"] = r.memory_growth < 0 ? Json() : Json(r.memory_growth);

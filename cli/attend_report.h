@@ -42,6 +42,7 @@ struct AttendReport {
   double wall_seconds = 0, cpu_seconds = 0;
   double read_seconds = 0, write_seconds = 0;  // before and after the computation
   std::optional<double> peak_gflops;           // if it was asked for
+  std::string memory;                          // --memory
   int64_t memory_limit = 0;                    // bytes
   int64_t memory_needed = 0;                   // bytes, inputs included
   int64_t memory_growth = -1;  // bytes of peak RSS since the inputs were there; -1: unknown

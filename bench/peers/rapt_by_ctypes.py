@@ -72,7 +72,7 @@ class CGradients(Sized):
 class CContext(Sized):
     _fields_ = [("size", c_size_t), ("executor", c_void_p), ("cancel", c_void_p),
                 ("progress", c_void_p), ("progress_user", c_void_p), ("memory_limit", c_int64),
-                ("threads", c_int32), ("reserved", c_int32)]
+                ("threads", c_int32), ("memory", c_int32)]
 
 
 def describe(array, read_only=True):

@@ -295,6 +295,15 @@ typedef struct rapt_executor {
   int (*run)(void* user, int64_t tasks, rapt_task task, void* argument);
 } rapt_executor;
 
+// What a call may do to be fast. Both give the same bits.
+typedef int32_t rapt_memory;
+enum {
+  // Where tile registers multiply, keys and values are packed once: at most 2 bytes for each number
+  // of bf16, 6 of f32 and f16. rapt_plan says how many bytes that makes.
+  RAPT_MEMORY_AUTOMATIC = 0,
+  RAPT_MEMORY_LOW = 1  // they are packed some at a time, for some queries at a time
+};
+
 typedef struct rapt_context {     // who runs a call, stops it, is told, and how much memory it gets
   size_t size;                    // sizeof(rapt_context)
   const rapt_executor* executor;  // NULL: the library's own threads
@@ -308,7 +317,7 @@ typedef struct rapt_context {     // who runs a call, stops it, is told, and how
   int32_t threads;  // of the library's own, the caller included; 0: as many as the machine gives to
                     // the process. Small problems take fewer. 1: the calling thread does all.
                     // Beside an executor: 0
-  int32_t reserved;  // 0
+  rapt_memory memory;  // RAPT_MEMORY_AUTOMATIC
 } rapt_context;
 
 // What the one number per row means.

@@ -13,29 +13,6 @@ constexpr int64_t kTaskBlocks = 32;
 
 using Pack = void (*)(const void*, int64_t, int64_t, int64_t, int64_t, void*) noexcept;
 
-// Blocks [begin, end) of a sequence of a matrix, as far as anybody sees them.
-template <class E>
-void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, Pack pack,
-                 const PackedRows<E>& to, int64_t matrix, const Sequence& sequence, int64_t begin,
-                 int64_t end, std::byte* scratch) noexcept {
-  const Problem& p = call.problem;
-  const int64_t length = call.tiling.block_keys;
-  const KeyRange seen = seen_rows(call, to.matrices(), matrix, scratch);
-  int64_t index[kMaxRank];
-  to.matrices().first_head(p, matrix, index);
-  const int64_t first = rows.offset_of(index, p.leading_rank);
-  const ExactRows<E> exact(call.kernels, call.layout.exact, scratch);
-  for (int64_t block = begin; block < end; ++block) {
-    const int64_t key = block * length, count = std::min(length, sequence.k_len - key);
-    const int64_t row = sequence.key_begin + key;
-    if (row >= seen.end || row + count <= seen.begin) continue;
-    const RowsAt from{rows.at(first + row * rows.row_stride), rows.dtype, rows.row_stride,
-                      rows.dim_stride};
-    pack(from.data, from.row_stride, from.dim_stride, count, dims, to.at(key));
-    to.set_outside(key, count, exact.find(from, count, dims));
-  }
-}
-
 // What a task packs: some blocks of a sequence of a matrix of keys, or of values.
 struct Piece {
   int64_t matrix, sequence, block;
@@ -45,6 +22,30 @@ struct Piece {
 Piece piece_of(const Problem& p, int64_t nth, int64_t per_sequence) {
   const int64_t per_matrix = per_sequence * p.sequences;
   return {nth / per_matrix, nth % per_matrix / per_sequence, nth % per_sequence * kTaskBlocks};
+}
+
+// Its blocks, as far as anybody sees them.
+template <class E>
+void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, Pack pack,
+                 const PackedRows<E>& to, const Piece& piece, std::byte* scratch) noexcept {
+  const Problem& p = call.problem;
+  const Sequence sequence = p.sequence(piece.sequence);
+  const int64_t length = call.tiling.block_keys;
+  const KeyRange seen = seen_rows(call, to.matrices(), piece.matrix, piece.sequence, scratch);
+  int64_t index[kMaxRank];
+  to.matrices().first_head(p, piece.matrix, index);
+  const int64_t first = rows.offset_of(index, p.leading_rank);
+  const ExactRows<E> exact(call.kernels, call.layout.exact, scratch);
+  const int64_t begin = std::max(piece.block, seen.begin / length);
+  const int64_t end = std::min(piece.block + kTaskBlocks, call.tiling.blocks(seen.end));
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t key = block * length, count = std::min(length, sequence.k_len - key);
+    const int64_t row = sequence.key_begin + key;
+    const RowsAt from{rows.at(first + row * rows.row_stride), rows.dtype, rows.row_stride,
+                      rows.dim_stride};
+    pack(from.data, from.row_stride, from.dim_stride, count, dims, to.at(key));
+    to.set_outside(key, count, exact.find(from, count, dims));
+  }
 }
 
 }  // namespace
@@ -69,14 +70,10 @@ void pack_keys(const ForwardCall<E>& call, const Context& context) {
                                        static_cast<size_t>(worker) * call.layout.worker_bytes;
             const bool of_key = task < of_keys;
             const Piece piece = piece_of(p, of_key ? task : task - of_keys, per_sequence);
-            const Sequence sequence = p.sequence(piece.sequence);
             PackedRows<E> to = of_key ? keys : values;
-            to.turn_to(piece.matrix, sequence.key_begin, piece.sequence);
+            to.turn_to(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
             pack_blocks(call, of_key ? p.key : p.value, of_key ? p.head_dim : p.value_dim,
-                        of_key ? route.pack_keys : route.pack_values, to, piece.matrix, sequence,
-                        piece.block,
-                        std::min(piece.block + kTaskBlocks, call.tiling.blocks(sequence.k_len)),
-                        scratch);
+                        of_key ? route.pack_keys : route.pack_values, to, piece, scratch);
           });
 }
 

@@ -52,6 +52,20 @@ int64_t heads_of_a_bias(const Problem& p) {
   return std::max<int64_t>(heads, 1);
 }
 
+// May all keys and values be packed at once? Rows that repeat can be more than have addresses.
+template <class E>
+bool packed_fit(const Problem& p, const RouteKernels<E>& route) {
+  int64_t all = 0;
+  const auto add = [&](const Operand& o, int64_t dims) {
+    int64_t bytes = KeyMatrices(p, o).count;
+    return !__builtin_mul_overflow(bytes, packed_rows(p, route.step), &bytes) &&
+           !__builtin_mul_overflow(bytes, packed_stride(dims, route.step), &bytes) &&
+           !__builtin_mul_overflow(bytes, route.element_size, &bytes) &&
+           !__builtin_add_overflow(all, bytes, &all);
+  };
+  return add(p.key, p.head_dim) && add(p.value, p.value_dim);
+}
+
 }  // namespace
 
 double work_of(const Problem& p) {
@@ -101,7 +115,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   t.heads_in_turn = heads_of_a_bias(p);
   const int64_t units = p.heads * t.units_per_head;
   t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic &&
-                  units > KeyMatrices(p, p.key).count;
+                  units > KeyMatrices(p, p.key).count && packed_fit(p, kernels.route);
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
   if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
 
@@ -152,9 +166,9 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   }
   if (t.packs_ahead) {
     const int64_t rows = packed_rows(p, t.step);
-    const auto place_rows = [&](const Operand& o, int64_t dims, size_t& packed, size_t& outside) {
+    const auto place_rows = [&](const Operand& o, int64_t dims, size_t& rows_at, size_t& outside) {
       const int64_t all = KeyMatrices(p, o).count * rows;
-      packed = place(all * packed_stride(dims, t.step), route_size);
+      rows_at = place(all * packed_stride(dims, t.step), route_size);
       outside = place_if(route.find_outside != nullptr, all / t.step, sizeof(uint32_t));
     };
     place_rows(p.key, p.head_dim, layout.packed_key, layout.key_outside);

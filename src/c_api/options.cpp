@@ -94,6 +94,18 @@ Precision precision_of(rapt_precision given) {
   }
 }
 
+Memory memory_of(rapt_memory given) {
+  switch (given) {
+    case RAPT_MEMORY_AUTOMATIC:
+      return Memory::automatic;
+    case RAPT_MEMORY_LOW:
+      return Memory::low;
+    default:
+      bad_argument("memory is " + std::to_string(given) +
+                   "; expected RAPT_MEMORY_AUTOMATIC or RAPT_MEMORY_LOW");
+  }
+}
+
 BiasOrder bias_order_of(rapt_bias_order given) {
   switch (given) {
     case RAPT_BIAS_AFTER_SCORES:
@@ -222,7 +234,6 @@ void CallersExecutor::run(int64_t tasks, Task task, void* argument) {
 CallContext::CallContext(const rapt_context* given) {
   if (!given) return;
   const Known<rapt_context> c(given);
-  check_reserved("rapt_context", c->reserved);
   if (c->executor) {
     executor_.emplace(*Known<rapt_executor>(c->executor));
     context_.executor = &*executor_;
@@ -234,6 +245,7 @@ CallContext::CallContext(const rapt_context* given) {
                  "; expected bytes, or 0 for no limit");
   if (c->memory_limit > 0) context_.memory_limit = c->memory_limit;
   context_.threads = c->threads;
+  context_.memory = memory_of(c->memory);
 }
 
 }  // namespace rapt::c_api

@@ -159,8 +159,7 @@ TEST(CApi, EveryStatus) {
        }},
       {RAPT_ERROR_ARGUMENT, "`reserved` of a rapt_options is 1",
        [](Call& c) { c.options.reserved = 1; }},
-      {RAPT_ERROR_ARGUMENT, "`reserved` of a rapt_context is -1",
-       [](Call& c) { c.context.reserved = -1; }},
+      {RAPT_ERROR_ARGUMENT, "memory is 2", [](Call& c) { c.context.memory = 2; }},
       {RAPT_ERROR_ARGUMENT, "`reserved` of a rapt_map_request is 2",
        [](Call& c) {
          c.map_request.reserved = 2;

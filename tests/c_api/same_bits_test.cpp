@@ -129,6 +129,17 @@ INSTANTIATE_TEST_SUITE_P(DTypes, SameBits,
 
 TEST_P(SameBits, Plain) { compare(query_, key_, value_, {}, no_options()); }
 
+// Heads share keys: where tile registers multiply, the workspaces differ.
+TEST_P(SameBits, LowMemory) {
+  rapt::Context cpp_context;
+  rapt_context c_context = {};
+  c_context.size = sizeof c_context;
+  compare(query_, key_, value_, {}, no_options(), cpp_context, &c_context);
+  cpp_context.memory = rapt::Memory::low;
+  c_context.memory = RAPT_MEMORY_LOW;
+  compare(query_, key_, value_, {}, no_options(), cpp_context, &c_context);
+}
+
 TEST_P(SameBits, Strided) {
   const Tensor turned = numbers(GetParam(), {2, 2, 24, 133}, 4);
   rapt_options c_options = no_options();

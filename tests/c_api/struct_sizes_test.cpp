@@ -109,6 +109,15 @@ TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
+// A caller built against the version before there was a choice of memory, whatever lies behind.
+TEST(CApi, ContextsBeforeMemoryHaveNone) {
+  Call c;
+  c.context.memory = 2;  // refused where it is seen
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "memory is 2"));
+  c.context.size = SIZE_UP_TO(rapt_context, threads);
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
 // A caller built against a later version, whose structs are larger.
 TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   struct LaterOptions {

@@ -190,6 +190,25 @@ TEST_F(OptionsTest, OutputDtypesThatTheInputsDoNotHave) {
   expect_refused({"--precision", "exact"}, 2, "expected auto, fma or fast, got 'exact'");
 }
 
+TEST_F(OptionsTest, MemoryDoesNotChangeBits) {
+  save_problem(1, 4, 2, 200, 300, 32);
+  const Tensor usual = output_of({});
+  expect_same(output_of({"--memory", "auto"}), usual);
+  expect_same(output_of({"--memory", "low"}), usual);
+  AttentionOptions options;
+  for (const bool low : {false, true}) {
+    Context context;
+    context.memory = low ? Memory::low : Memory::automatic;
+    const size_t bytes =
+        workspace_bytes(load("q.npy"), load("k.npy"), load("v.npy"), options, context);
+    const char* const name = low ? "low" : "auto";
+    const Json d = Json::parse(rapt(attend({"--plan", "--json", "--memory", name})).out);
+    EXPECT_EQ(d.at("plan").at("workspace_bytes"), bytes);
+    EXPECT_EQ(d.at("memory").at("mode"), name);
+  }
+  expect_refused({"--memory", "high"}, 2, "--memory: expected auto or low, got 'high'");
+}
+
 TEST_F(OptionsTest, ThreadsDoNotChangeBits) {
   save_problem(1, 4, 4, 600, 600, 32);
   const Tensor one = output_of({"--threads", "1"});

@@ -267,7 +267,7 @@ TEST_F(AttendTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(d.at("plan").at("matrix_bytes"), 24);
   for (const char* key : {"wall_seconds", "cpu_seconds", "gflops"})
     EXPECT_TRUE(d.at("time").contains(key));
-  for (const char* key : {"limit_bytes", "needed_bytes", "growth_bytes"})
+  for (const char* key : {"mode", "limit_bytes", "needed_bytes", "growth_bytes"})
     EXPECT_TRUE(d.at("memory").contains(key));
   EXPECT_EQ(d.at("peak"), nullptr);
   EXPECT_TRUE(d.contains("build"));

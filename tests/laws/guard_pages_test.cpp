@@ -2,6 +2,7 @@
 // a page that cannot be touched, first on one side, then on the other.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <memory>
 
@@ -9,6 +10,8 @@
 #include "laws/executors.h"
 #include "laws/guarded.h"
 #include "rapt/mask/boolean.h"
+#include "rapt/mask/lengths.h"
+#include "rapt/mask/window.h"
 
 namespace laws {
 namespace {
@@ -111,6 +114,65 @@ TEST(GuardPages, RelativePositions) {
         expect_guarded(c, Edge::front);
         expect_guarded(c, Edge::back);
       }
+}
+
+// Calls with keys and values of which some rows are memory that nobody may touch.
+void expect_unread(const Tensor& query, const Tensor& rows, const AttentionOptions& options,
+                   std::span<const rapt::KeyRange> unseen) {
+  const AttentionResult expected = scaled_dot_product_attention(query, rows, rows, options);
+  const GuardedTensor key(rows, Edge::front), value(rows, Edge::front);
+  for (const rapt::KeyRange& range : unseen) {
+    key.forbid_rows(range.begin, range.end);
+    value.forbid_rows(range.begin, range.end);
+  }
+  Threads two(2);
+  for (const rapt::Memory memory : {rapt::Memory::automatic, rapt::Memory::low}) {
+    Context context;
+    context.memory = memory;
+    EXPECT_TRUE(
+        same_results(scaled_dot_product_attention(query, key, value, options, context), expected));
+    context.executor = &two;
+    EXPECT_TRUE(
+        same_results(scaled_dot_product_attention(query, key, value, options, context), expected));
+  }
+}
+
+Tensor listed(const Dims& numbers) {
+  Tensor tensor(DType::i64, {static_cast<int64_t>(numbers.size())});
+  std::ranges::copy(numbers, tensor.values<int64_t>().begin());
+  return tensor;
+}
+
+// Blocks of 128 keys that no query sees are not read: the unused ends of caches, what lies before a
+// window, also between sequences, and the keys of one without queries. Their memory need not even
+// be there.
+TEST(GuardPages, WhatNobodySeesIsNotRead) {
+  Random random(base_seed());
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(rapt::name_of(dtype));
+    const Tensor query = random_normal(random, dtype, {2, 4, 200, 32});
+    const Tensor caches = random_normal(random, dtype, {2, 2, 1024, 32});  // rows 0 to 4095
+    const Tensor lengths = listed({300, 700});
+    const rapt::Lengths used(lengths);
+    AttentionOptions options;
+    options.masks = {&used};
+    expect_unread(
+        query, caches, options,
+        std::to_array<rapt::KeyRange>({{384, 1024}, {1408, 2048}, {2816, 3072}, {3840, 4096}}));
+    const rapt::Window window(100, 0, rapt::Anchor::bottom_right);
+    options.masks = {&window};
+    expect_unread(
+        query, caches, options,
+        std::to_array<rapt::KeyRange>({{0, 256}, {1024, 1280}, {2048, 2304}, {3072, 3328}}));
+
+    const Tensor queries = random_normal(random, dtype, {4, 300, 32});
+    const Tensor sequences = random_normal(random, dtype, {2, 1024, 32});
+    const Tensor starts = listed({0, 280, 300, 300}), key_starts = listed({0, 512, 896, 1024});
+    options.packed = {starts, key_starts};
+    expect_unread(queries, sequences, options,
+                  std::to_array<rapt::KeyRange>(
+                      {{0, 128}, {512, 768}, {896, 1152}, {1536, 1792}, {1920, 2048}}));
+  }
 }
 
 // PyTorch #156022: 1030 queries, 17 keys, 3 heads of 8 wrote out of bounds.

@@ -33,6 +33,10 @@ class Guarded {
   ~Guarded() { munmap(memory_, size_); }
 
   std::byte* data() const { return data_; }
+  // Nobody may touch the bytes [begin, end), whole pages, any more.
+  void forbid(size_t begin, size_t end) const {
+    if (mprotect(data_ + begin, end - begin, PROT_NONE) != 0) throw std::bad_alloc();
+  }
 
  private:
   std::byte* memory_ = nullptr;
@@ -55,6 +59,11 @@ class GuardedTensor {
   }
   const TensorView& view() const { return view_; }
   operator const TensorView&() const { return view_; }
+  // The same of rows, counted over all leading dimensions.
+  void forbid_rows(int64_t begin, int64_t end) const {
+    const int64_t bytes = view_.shape[view_.rank - 1] * rapt::size_of(view_.dtype);
+    memory_.forbid(static_cast<size_t>(begin * bytes), static_cast<size_t>(end * bytes));
+  }
 
  private:
   Guarded memory_;

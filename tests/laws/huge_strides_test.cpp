@@ -8,6 +8,7 @@
 #include "laws/far_tensors.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/lengths.h"
+#include "rapt/mask/prefix.h"
 #include "rapt/mask/window.h"
 
 namespace laws {
@@ -150,6 +151,21 @@ TEST(HugeStrides, AbsurdShapesOverflow) {
   TensorView far = small;
   far.strides[0] = kMost / 2;
   EXPECT_EQ(code_of_all(far, small, small), kOverflow);
+}
+
+// Rows that repeat, more than can be packed anywhere, of which a mask leaves a few. Packed, those
+// of 2^57 keys and values would take some multiple of 2^64 bytes.
+TEST(HugeStrides, MoreKeysThanCanBePacked) {
+  const rapt::Prefix first_three(3);
+  AttentionOptions options;
+  options.masks = {&first_three};
+  const TensorView query = repeated({4000, 1});
+  const auto attend_to = [&](int64_t keys) {
+    return scaled_dot_product_attention(query, repeated({keys, 1}), repeated({keys, 1}), options);
+  };
+  const AttentionResult expected = attend_to(200);
+  for (const int power : {56, 57, 58})
+    EXPECT_TRUE(same_results(attend_to(int64_t{1} << power), expected)) << power;
 }
 
 // Rows of 2^57 elements: as many as one may name, but a tile of them has no size in 64 bits.
