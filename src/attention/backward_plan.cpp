@@ -156,11 +156,10 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
     plan.most_parts = std::max(plan.most_parts, parts.count);
   }
   plan.window_rows = std::min(p.relative.distances, plan.window_rows + plan.longest_chunk);
-  // The dot route has K twice: for the scores and, in pairs, for d_query.
-  const int64_t element = kernels.route.element_size;
-  const int64_t key_bytes =
-      p.head_dim * (static_cast<int64_t>(sizeof(E)) + kernels.route.step * element) +
-      p.value_dim * (static_cast<int64_t>(sizeof(E)) + element);
+  // Routes that round have K twice: for the scores and, in another order, for d_query.
+  const int64_t element = kernels.route.element_size, copies = kernels.route.rounds() ? 2 : 1;
+  const int64_t key_bytes = p.head_dim * (static_cast<int64_t>(sizeof(E)) + copies * element) +
+                            p.value_dim * (static_cast<int64_t>(sizeof(E)) + element);
   const auto in_l2 = static_cast<int64_t>(static_cast<double>(l2_bytes()) * kShareOfL2 /
                                           static_cast<double>(key_bytes * kBlockKeys));
   plan.pass_keys = std::clamp<int64_t>(in_l2, 1, kMostPassBlocks) * kBlockKeys;

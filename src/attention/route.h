@@ -4,6 +4,7 @@
 // their scores are the same, but where d_output is wider than query and key.
 #include "attention/problem.h"
 #include "attention/variant_kernels.h"
+#include "rapt/instruction_sets.h"
 
 namespace rapt {
 
@@ -35,8 +36,11 @@ const RouteKernels<E>* tile_route(const Problem& p, const KernelTable<E>& table,
 template <class E>
 const RouteKernels<E>& route_of(const Problem& p, const KernelTable<E>& table,
                                 const AttentionOptions& options, bool same_dtype = true) {
+  // RAPT_BF16 decides for bf16, before anything else.
+  const bool decided = p.dtype == DType::bf16 && bf16_dot().forced;
   if (options.precision != Precision::fma && same_dtype) {
-    if (const RouteKernels<E>* const tiles = tile_route(p, table, options)) return *tiles;
+    if (const RouteKernels<E>* const tiles = tile_route(p, table, options); tiles && !decided)
+      return *tiles;
     if constexpr (sizeof(E) == sizeof(float))
       if (p.dtype == DType::bf16 && !p.relative.any())
         if (const RouteKernels<float>* const dot = bf16_dot_route()) return *dot;

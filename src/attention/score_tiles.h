@@ -160,8 +160,8 @@ class ScoreTiles {
     };
     for_each_meeting(tiles, count, values, meet, [] {});
   }
-  // Calls meet(tile, block) for all tiles and blocks, block after block, and leave() before the rows
-  // of a block give way to those of another.
+  // Calls meet(tile, block) for all tiles and blocks, block after block, and leave() before the
+  // rows of a block give way to those of another.
   template <class Meet, class Leave>
   void for_each_meeting(QueryTile<E>* tiles, int64_t count, Values values, const Meet& meet,
                         const Leave& leave) noexcept {

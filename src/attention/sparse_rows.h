@@ -35,9 +35,9 @@ class SparseRows {
   void settle(QueryTile<E>& tile, E* output_t) noexcept {
     const uint64_t open = tile.hooks.kept.open;
     settle_open(tile, output_t, tile.queries);
-    const int64_t lanes = call_.tiling.lanes;
-    for (int64_t x = 0; x < tile.positions.count && !tiles_.stopped(); x += lanes) {
-      const uint64_t queries = low_bits(std::min(lanes, tile.positions.count - x));
+    const int64_t grain = call_.tiling.grain;
+    for (int64_t x = 0; x < tile.positions.count && !tiles_.stopped(); x += grain) {
+      const uint64_t queries = low_bits(std::min(grain, tile.positions.count - x));
       if (const uint64_t closed = ~(open >> x) & queries) settle_long(tile, x, closed, output_t);
     }
   }
@@ -63,20 +63,20 @@ class SparseRows {
     }
   }
 
-  // The vector of queries from the tile's query x on, of which the closed ones are settled.
+  // The grain of queries from the tile's query x on, of which the closed ones are settled.
   void settle_long(QueryTile<E>& tile, int64_t x, uint64_t closed, E* output_t) noexcept {
-    const int lanes = call_.tiling.lanes;
+    const int64_t grain = call_.tiling.grain;
     QueryTile<E> part;
-    tiles_.begin_tile(part, tile.positions.part(x, std::min(x + lanes, tile.positions.count)), 1,
-                      tile.offset + x);
+    tiles_.begin_tile(part, tile.positions.part(x, std::min(x + grain, tile.positions.count)),
+                      call_.tiling.vectors_of_grain(), tile.offset + x);
     part.hooks.state = scratch<E>(call_.layout.long_state);
     Candidates<E>& kept = part.hooks.kept;
     kept.scores = scratch<E>(call_.layout.long_lists);
     kept.keys = scratch<int32_t>(call_.layout.long_keys);
     kept.counts = scratch<int32_t>(call_.layout.long_counts);
-    kept.enough = kept.counts + lanes;
+    kept.enough = kept.counts + grain;
     kept.capacity = tiles_.sequence().k_len;
-    kept.stride = list_stride(kept.capacity, lanes);
+    kept.stride = list_stride(kept.capacity, call_.tiling.lanes);
     kept.open = closed;
     n_.begin(call_.normalizer_object, part.hooks);
     tiles_.for_each_block(&part, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
@@ -87,7 +87,7 @@ class SparseRows {
     for (int r = 0; r < n_.state_rows; ++r)
       for (uint64_t left = closed; left; left &= left - 1) {
         const int64_t i = __builtin_ctzll(left);
-        tile.hooks.state[r * tile.queries + x + i] = part.hooks.state[r * lanes + i];
+        tile.hooks.state[r * tile.queries + x + i] = part.hooks.state[r * grain + i];
       }
   }
 

@@ -232,11 +232,11 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
     layout.lists = place(unit * shorter, sizeof(E));
     layout.list_keys = place(unit * shorter, sizeof(int32_t));
     layout.list_counts = place(2 * unit, sizeof(int32_t));
-    const int64_t longer = keys > kShortList ? t.lanes * list_stride(keys, t.lanes) : 0;
+    const int64_t longer = keys > kShortList ? t.grain * list_stride(keys, t.lanes) : 0;
     layout.long_lists = place(longer, sizeof(E));
     layout.long_keys = place(longer, sizeof(int32_t));
-    layout.long_counts = place(2 * t.lanes, sizeof(int32_t));
-    layout.long_state = place(n.state_rows * t.lanes, sizeof(E));
+    layout.long_counts = place(2 * t.grain, sizeof(int32_t));
+    layout.long_state = place(n.state_rows * t.grain, sizeof(E));
     const RouteKernels<E>& widening = *kernels.table.fma[static_cast<int>(p.value.dtype)];
     layout.list_values =
         place_if(!values_in_place(p, widening), kPackedValues * p.value_dim, sizeof(E));

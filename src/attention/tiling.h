@@ -194,10 +194,10 @@ struct ScratchLayout {
   size_t lists;        // [tiles][queries][list_stride] E
   size_t list_keys;    // the same, int32
   size_t list_counts;  // [tiles][2][queries] int32
-  size_t long_lists;   // [lanes][list_stride of all keys] E
+  size_t long_lists;   // [grain][list_stride of all keys] E
   size_t long_keys;    // the same, int32
-  size_t long_counts;  // [2][lanes] int32
-  size_t long_state;   // [state_rows][lanes] E
+  size_t long_counts;  // [2][grain] int32
+  size_t long_state;   // [state_rows][grain] E
   size_t list_values;  // [kPackedValues][value_dim] E, where values are not in place
   size_t worker_bytes;
 

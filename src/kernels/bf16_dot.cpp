@@ -61,7 +61,9 @@ Bf16Dot decide() {
   if (dot.forced && std::strcmp(wanted, "dot") != 0 && std::strcmp(wanted, "fma") != 0)
     throw Error(ErrorCode::unknown_name,
                 std::string("RAPT_BF16=") + wanted + " is unknown; expected dot or fma");
-  dot.available = cpu_has("avx512_bf16") && std::strcmp(kernels<float>().isa, "avx512") == 0;
+  const bool goes_with =
+      std::strcmp(kernels<float>().isa, "avx512") == 0 || kernels<float>().tiles != nullptr;
+  dot.available = cpu_has("avx512_bf16") && goes_with;
   if (dot.forced && std::strcmp(wanted, "dot") == 0) {
     if (!dot.available)
       throw Error(

@@ -40,7 +40,7 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
       store_sums(reinterpret_cast<char*>(sums), kStep * 4);
       for (int64_t r = 0; r < kStep && d + r < value_dim; ++r) {
         float& out = output_t[(d + r) * queries + q];
-        const float sum = sums[r * kStep + q % kStep];
+        const float sum = sums[r * kStep + q % kStep] / S::kWeightScale;
         out = rescale ? __builtin_fmaf(rescale[q], out, sum) : out + sum;
       }
     }
@@ -77,7 +77,7 @@ RAPT_NOINLINE void tile_add_to_keys_of_bits(const GradientSpan<float>* spans, in
         }
       }
       store_sums(reinterpret_cast<char*>(sums), kStep * 4);
-      add_to_rows(sums + j % kStep * kStep, 1, dims - d, gradient + j * stride + d, stride);
+      add_to_rows<S>(sums + j % kStep * kStep, 1, dims - d, gradient + j * stride + d, stride);
     }
 }
 

@@ -146,13 +146,18 @@ RAPT_NOINLINE void tile_take_outside(const void* from, int64_t row_stride, int64
     }
 }
 
+template <class S>
+RAPT_INLINE F scaled(F weight) {
+  return S::kWeightScale == 1 ? weight : mul(weight, F::splat(S::kWeightScale));
+}
+
 // Weights of two keys as a row of B, part by part.
 template <class S>
 RAPT_INLINE void store_pair(F even, F odd, char* to) {
   constexpr int kParts = S::kWeightParts;
   F even_parts[kParts], odd_parts[kParts];
-  cut_parts(even, even_parts);
-  cut_parts(odd, odd_parts);
+  cut_parts(scaled<S>(even), even_parts);
+  cut_parts(scaled<S>(odd), odd_parts);
   UNROLL_FOR (int p = 0; p < kParts; ++p)
     _mm512_storeu_si512(to + p * kPanel, p + 1 == kParts
                                              ? in_turn<true>(even_parts[p], odd_parts[p])
@@ -190,8 +195,8 @@ RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64
         const float* row = weights + (j + r) * queries + q;
         const bool there = j + r < keys;
         F low[kParts], high[kParts];
-        cut_parts(there ? F::load(row) : F::splat(0), low);
-        cut_parts(there ? F::load(row + 16) : F::splat(0), high);
+        cut_parts(there ? scaled<S>(F::load(row)) : F::splat(0), low);
+        cut_parts(there ? scaled<S>(F::load(row + 16)) : F::splat(0), high);
         UNROLL_FOR (int p = 0; p < kParts; ++p)
           _mm512_storeu_si512(
               panel + p * kPanel + r * kTileRow,

@@ -9,7 +9,7 @@
 // are cut, which is one instruction less, and still exact: 8 + 8 + 8 bits.
 //
 // Of the products of parts those are taken whose ranks sum to less than kRanks: for f32 six of
-// nine, what is left out is below 2^-23 of the whole.
+// nine, what is left out is below 2^-22 of the whole, and of random numbers far below.
 #include "kernels/bf16_pairs.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -74,17 +74,17 @@ RAPT_INLINE Run in_a_row(F low, F high) {
 struct BFloat16Parts {
   using Stored = uint16_t;
   static constexpr int kParts = 1, kWeightParts = 1, kSlots = 1, kRanks = 1;
+  static constexpr float kWeightScale = 1;
   static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n, Run (&parts)[1]) {
     parts[0] = run_of(row, stride, n);
   }
 };
 
-// Can x be parts that are multiplied? Zero can, and what is neither so large that a sum of products
-// overflows where the products of floats would not (2^56 2^56 2^15 = 2^127), nor so small that
-// parts of products underflow and are missed: of the largest weight of a row, at least 2^-8, and
-// the least such value, what is lost at 2^-126 is less than 2^-53.
+// Can x be parts that are multiplied? Zero can, and what is between 2^-48 and 2^40: products of
+// parts, 2^-48 2^-48 2^-16 at least, do not underflow, those of two rows stay below 2^80 times
+// their length, and with weights (kWeightScale) overflow is far.
 RAPT_INLINE __mmask16 is_inside(F x) {
-  constexpr int kLeast = (127 - 64) << 23, kMost = (127 + 56) << 23;
+  constexpr int kLeast = (127 - 48) << 23, kMost = (127 + 40) << 23;
   const __m512i u = _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7FFFFFFF));
   const __m512i above = _mm512_sub_epi32(u, _mm512_set1_epi32(kLeast));
   return static_cast<__mmask16>(_mm512_cmple_epu32_mask(above, _mm512_set1_epi32(kMost - kLeast)) |
@@ -99,6 +99,9 @@ struct FloatParts {
   using Stored = typename S::Stored;
   static constexpr int kParts = Parts, kWeightParts = WeightParts, kSlots = WeightParts;
   static constexpr int kRanks = WeightParts;
+  // What weights are multiplied by as they are cut, and sums of their products divided by: the
+  // smallest normal weight has parts that are normal, too.
+  static constexpr float kWeightScale = 0x1p32f;
   static_assert(kParts <= kSlots);
   static RAPT_INLINE void widen(const Stored* row, int64_t stride, int64_t n, F& low, F& high) {
     Stored dense[32] = {};

@@ -133,12 +133,19 @@ RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key
       Nothing{});
 }
 
+// A sum of products with weights.
+template <class S>
+RAPT_INLINE F load_sum(const float* sum) {
+  return S::kWeightScale == 1 ? F::load(sum) : mul(F::load(sum), F::splat(1 / S::kWeightScale));
+}
+
+template <class S>
 RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, const float* rescale,
                                int64_t queries, float* output_t) {
   UNROLL_FOR (int x = 0; x < 2; ++x)
     for (int64_t r = 0; r < rows; ++r) {
       float* const at = output_t + r * queries + 16 * x;
-      const F sum = F::load(sums + r * kStep + 16 * x), old = F::load(at);
+      const F sum = load_sum<S>(sums + r * kStep + 16 * x), old = F::load(at);
       store(at, rescale ? fma(F::load(rescale + 16 * x), old, sum) : add(old, sum));
     }
 }
@@ -157,7 +164,7 @@ RAPT_INLINE void make_output(const StageOutput<float>& of, const Between& betwee
   const float* factor = nullptr;
   int64_t dims = 0;
   const auto finish = [&] {
-    if (to) finish_output(sums[nth ^ 1], dims, factor, queries, to);
+    if (to) finish_output<S>(sums[nth ^ 1], dims, factor, queries, to);
   };
   for (int64_t d = 0; d < of.value_dim; d += kStep)
     for (int64_t q = 0; q < queries; q += kStep) {
@@ -187,13 +194,14 @@ RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t v
 }
 
 // Rows and columns [32][32] of a gradient += sums, as far as they are there.
+template <class S>
 RAPT_INLINE void add_to_rows(const float* sums, int64_t rows, int64_t columns, float* gradient,
                              int64_t stride) {
   for (int64_t r = 0; r < rows; ++r)
     UNROLL_FOR (int x = 0; x < 2; ++x) {
       float* const at = gradient + r * stride + 16 * x;
       const int64_t n = columns - 16 * x;
-      store_first(at, add(F::load_first(at, n), F::load(sums + r * kStep + 16 * x)), n);
+      store_first(at, add(F::load_first(at, n), load_sum<S>(sums + r * kStep + 16 * x)), n);
     }
 }
 
@@ -223,8 +231,8 @@ RAPT_NOINLINE void tile_add_to_keys(const GradientSpan<float>* spans, int64_t sp
         add_weights_by_rows<S>(at.weights, kPart<S>, at.rows, at.rows_step, at.count);
       }
       store_sums(reinterpret_cast<char*>(sums), kStep * 4);
-      add_to_rows(sums, keys - j < kStep ? keys - j : kStep, dims - d, gradient + j * stride + d,
-                  stride);
+      add_to_rows<S>(sums, keys - j < kStep ? keys - j : kStep, dims - d, gradient + j * stride + d,
+                     stride);
     }
 }
 

@@ -2,11 +2,14 @@
 // What tests of tile registers share: instructions that run, of the machine or by the trap, and
 // comparisons with the emulation.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <bit>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -75,6 +78,19 @@ std::string compared(bool numbers, const Program& program) {
   const Image real = program(instructions()), emulated = program(emulation());
   return difference(real, emulated, numbers);
 }
+
+// A statement that ends the process: by the signal itself, which sanitizers report on their own.
+inline bool refused(int status) {
+  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGSEGV;
+  return WIFEXITED(status) && WEXITSTATUS(status) != 0;
+}
+#define RAPT_EXPECT_REFUSED(statement) \
+  EXPECT_EXIT(({                       \
+                statement;             \
+                std::_Exit(0);         \
+              }),                      \
+              refused, "")             \
+      << #statement
 
 // The registers of a thread, for the length of a block.
 class ShapedTiles {

@@ -321,5 +321,48 @@ TEST_F(TileWordsTest, ShapesNest) {
   EXPECT_EQ(compared(true, program), "");  // from the start
 }
 
+TEST_F(TileWordsTest, ShapesEmptyTheRegisters) {
+  Random random(7);
+  const Image source = random_bits(random, kWords);
+  const auto program = [&](const TileWords& words) {
+    Image all(at(16 * kWords), 7);
+    const ShapedTiles outer(words);
+    const auto load = [&] {
+      for (int t = 0; t < 8; ++t) words.load[t](source.data(), 64);
+    };
+    const auto store = [&](int64_t first) {
+      for (int t = 0; t < 8; ++t) words.store[t](all.data() + (first + t) * kWords, 64);
+    };
+    load();
+    {
+      const ShapedTiles inner(words);
+      store(0);
+      load();
+    }
+    store(8);
+    return all;
+  };
+  EXPECT_EQ(compared(false, program), "");
+  EXPECT_EQ(program(emulation()), Image(at(16 * kWords)));
+}
+
+using TileWordsDeathTest = TileTest;
+
+TEST_F(TileWordsDeathTest, WordsNeedShapes) {
+  Image tile(at(kWords));
+  for (const TileWords* words : {&instructions(), &emulation()}) {
+    for (int i = 0; i < 2; ++i) {
+      RAPT_EXPECT_REFUSED(words->zero[0]());
+      RAPT_EXPECT_REFUSED(words->load[1](tile.data(), 64));
+      RAPT_EXPECT_REFUSED(words->stream[1](tile.data(), 64));
+      RAPT_EXPECT_REFUSED(words->store[1](tile.data(), 64));
+      RAPT_EXPECT_REFUSED(words->multiply[0][1][2]());
+      const ShapedTiles shaped(*words);  // and behind
+      { const ShapedTiles inner(*words); }
+      words->zero[0]();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rapt

@@ -47,18 +47,18 @@ class Guarded {
 // A tensor in guarded memory.
 class GuardedTensor {
  public:
-  GuardedTensor(DType dtype, const Dims& dims, Edge edge)
+  GuardedTensor(check::DType dtype, const check::Dims& dims, Edge edge)
       : memory_(static_cast<size_t>(rapt::element_count(dims) * rapt::size_of(dtype)), edge),
         view_(memory_.data(), dtype, dims, false) {}
-  GuardedTensor(const TensorView& values, Edge edge)
-      : GuardedTensor(values.dtype, Dims(values.dims().begin(), values.dims().end()), edge) {
-    const Tensor dense = Tensor::copy_of(values);
+  GuardedTensor(const check::TensorView& values, Edge edge)
+      : GuardedTensor(values.dtype, check::Dims(values.dims().begin(), values.dims().end()), edge) {
+    const check::Tensor dense = check::Tensor::copy_of(values);
     if (values.count() > 0)
       std::memcpy(memory_.data(), dense.view().data,
                   static_cast<size_t>(values.count() * rapt::size_of(values.dtype)));
   }
-  const TensorView& view() const { return view_; }
-  operator const TensorView&() const { return view_; }
+  const check::TensorView& view() const { return view_; }
+  operator const check::TensorView&() const { return view_; }
   // The same of rows, counted over all leading dimensions.
   void forbid_rows(int64_t begin, int64_t end) const {
     const int64_t bytes = view_.shape[view_.rank - 1] * rapt::size_of(view_.dtype);
@@ -67,7 +67,7 @@ class GuardedTensor {
 
  private:
   Guarded memory_;
-  TensorView view_;
+  check::TensorView view_;
 };
 
 }  // namespace laws

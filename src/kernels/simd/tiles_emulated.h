@@ -12,23 +12,47 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-struct TileShapes {};
-RAPT_INLINE void shape_tiles(TileShapes&) noexcept {}
-RAPT_INLINE void restore_tiles(const TileShapes&) noexcept {}
-
 struct EmulatedTile {
   uint32_t rows[16][16];
 };
-thread_local EmulatedTile emulated_tiles[8];
+// What a thread has. As by LDTILECFG and TILERELEASE, registers are 0 after each change of shapes.
+struct EmulatedTiles {
+  EmulatedTile tiles[8];
+  bool shaped;
+};
+thread_local EmulatedTiles emulated;
+
+// Has the thread shapes?
+struct TileShapes {
+  bool shaped = false;
+};
+RAPT_INLINE void shape_tiles(TileShapes& before) noexcept {
+  before.shaped = emulated.shaped;
+  __builtin_memset(&emulated, 0, sizeof emulated);
+  emulated.shaped = true;
+}
+RAPT_INLINE void restore_tiles(const TileShapes& before) noexcept {
+  __builtin_memset(&emulated, 0, sizeof emulated);
+  emulated.shaped = before.shaped;
+}
+
+// An instruction is illegal in a thread without shapes, and so is a word: what forgets them is
+// noticed everywhere.
+template <int T>
+RAPT_INLINE EmulatedTile& emulated_tile() noexcept {
+  if (!emulated.shaped) __builtin_trap();
+  return emulated.tiles[T];
+}
 
 template <int T>
 RAPT_INLINE void tile_zero() noexcept {
-  __builtin_memset(&emulated_tiles[T], 0, sizeof(EmulatedTile));
+  __builtin_memset(&emulated_tile<T>(), 0, sizeof(EmulatedTile));
 }
 template <int T>
 RAPT_INLINE void tile_load(const void* rows, int64_t stride) noexcept {
+  EmulatedTile& tile = emulated_tile<T>();
   for (int r = 0; r < 16; ++r)
-    __builtin_memcpy(emulated_tiles[T].rows[r], static_cast<const char*>(rows) + r * stride, 64);
+    __builtin_memcpy(tile.rows[r], static_cast<const char*>(rows) + r * stride, 64);
 }
 template <int T>
 RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
@@ -36,8 +60,9 @@ RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
 }
 template <int T>
 RAPT_INLINE void tile_store(void* rows, int64_t stride) noexcept {
+  const EmulatedTile& tile = emulated_tile<T>();
   for (int r = 0; r < 16; ++r)
-    __builtin_memcpy(static_cast<char*>(rows) + r * stride, emulated_tiles[T].rows[r], 64);
+    __builtin_memcpy(static_cast<char*>(rows) + r * stride, tile.rows[r], 64);
 }
 
 // The number of these bits, 0 if it is denormal.
@@ -120,7 +145,7 @@ RAPT_NOINLINE void emulate_product(EmulatedTile& c, const EmulatedTile& a,
 template <int C, int A, int B>
 RAPT_INLINE void tile_multiply() noexcept {
   static_assert(C != A && C != B && A != B);
-  emulate_product(emulated_tiles[C], emulated_tiles[A], emulated_tiles[B]);
+  emulate_product(emulated_tile<C>(), emulated_tile<A>(), emulated_tile<B>());
 }
 
 }  // namespace
