@@ -111,7 +111,7 @@ TEST_F(TileKernelsTest, Scores) {
     for (StoredRows* rows : {&query, &key}) {
       rows->fill(random);
       if (random.chance(0.3))
-        rows->set_some(random, 3, {kNaN, kInfinity, 1e30f, -1e-30f, 1e-41f, 0x1p56f, -0x1p-64f});
+        rows->set_some(random, 3, {kNaN, kInfinity, 1e30f, -1e-30f, 1e-41f, 0x1p40f, -0x1p-48f});
     }
     const int64_t first = 32 * random.between(0, (key.count - 1) / 32), keys = key.count - first;
     const auto factor = random.pick({1.0f, 0.125f * 1.442695f, -3.0f});
@@ -419,10 +419,10 @@ TEST_F(TileKernelsTest, ElementsThatAreLeftOut) {
     }
     StoredRows rows(random, routes.dtype, drawn_length(random, 128), drawn_length(random, 130));
     rows.fill(random);
-    const float below = std::nextafter(0x1p-64f, 0.0f), above = std::nextafter(0x1p56f, kInfinity);
+    const float below = std::nextafter(0x1p-48f, 0.0f), above = std::nextafter(0x1p40f, kInfinity);
     rows.set_some(random, random.between(0, 20),
-                  {kNaN, kInfinity, -kInfinity, 1e-45f, -0x1p-126f, 0x1p-64f, -0x1p-64f, below,
-                   -below, 0x1p56f, -0x1p56f, above, -above, FLT_MAX, 0.0f, -0.0f});
+                  {kNaN, kInfinity, -kInfinity, 1e-45f, -0x1p-126f, 0x1p-48f, -0x1p-48f, below,
+                   -below, 0x1p40f, -0x1p40f, above, -above, FLT_MAX, 0.0f, -0.0f});
     const Made made = both(routes, [&](const Route& route) {
       const Block<uint64_t> bits((rows.count + 63) / 64);
       const Block<float> outside(rows.count * rows.dims);

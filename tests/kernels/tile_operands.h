@@ -91,7 +91,7 @@ class StoredRows {
   // Is an element left out, as one that has no parts? bf16 are multiplied as they are.
   bool left_out(int64_t i, int64_t d) const {
     const float x = std::fabs(get(i, d));
-    return dtype != DType::bf16 && x != 0 && !(x >= 0x1p-64f && x <= 0x1p56f);
+    return dtype != DType::bf16 && x != 0 && !(x >= 0x1p-48f && x <= 0x1p40f);
   }
   // What products are made of: denormal bf16 are 0 to the instruction.
   double multiplied(int64_t i, int64_t d) const {
