@@ -28,7 +28,7 @@ struct OnlineSoftmax {
 
   static constexpr double kLog2E = 1.4426950408889634074;
   static constexpr double kLn2 = 0.69314718055994530942;
-  static constexpr double kSlack = 0;
+  static constexpr double kSlack = 0;  // how far the maximum may be exceeded before it is raised
   static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, nothing beside 1 in f64
 
   template <class V>
@@ -115,12 +115,14 @@ struct OnlineSoftmax {
     store(t.factor + x, factor);
     return {shift_of(new_max), V::set(0)};
   }
+  // The weight of a score of the column, which takes it into its sum.
   template <bool kLog2Units, class V>
   static V weigh(V score, Column<V>& column) noexcept {
     const V weight = exponential<kLog2Units>(score, column.shift);
     column.sum = add(column.sum, weight);
     return weight;
   }
+  // Takes the column's sum into the state.
   template <class V>
   static void close_column(Tile<typename V::Element>& t, int64_t x,
                            const Column<V>& column) noexcept {
