@@ -29,6 +29,8 @@ double multiplications_of(timing::PeakInstruction instruction) {
       return rapt::kernels<double>().lanes;
     case timing::PeakInstruction::bf16_dot:
       return 2.0 * rapt::kernels<float>().lanes;
+    case timing::PeakInstruction::bf16_tiles:
+      return 16.0 * 16 * 32;
   }
   return 0;
 }

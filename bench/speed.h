@@ -5,7 +5,8 @@
 // millisecond, the best of N rows of them.
 // % of peak: useful flops (timing/) against the peak measured immediately before and after the
 // case, the higher one. The peak is that of the instruction that the problem is multiplied with:
-// the 16-bit dot product where bf16 takes it, else FMA, f64 at half the rate of f32.
+// the product of tile registers or the 16-bit dot product where the call takes them, else FMA, f64
+// at half the rate of f32. Each multiplication of f32 counts once, be it six products of tiles.
 // FMA/cycle: multiply-adds of whole vectors per core cycle (of dot products: such instructions), of
 // which all cores here do at most 2; the median of 7 calls whose cycles are added up task by task
 // from the core's clock just then. On cores whose clock depends on the instruction mix it is the

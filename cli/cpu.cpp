@@ -63,6 +63,8 @@ void print_text() {
   std::fflush(stdout);  // the measurement takes a moment
   const MachinePeak peak = measure_peak();
   fmt::print("f32 peak      {:.1f} GFLOP/s, one thread, fused multiply-adds\n", peak.fma_gflops);
+  if (const double tiles = measure_tile_gflops(); tiles > 0)
+    fmt::print("tile peak     {:.1f} GFLOP/s, one thread, products of bf16\n", tiles);
   fmt::print("clock         {:.2f} GHz right after that\n", peak.clock_ghz);
   fmt::print("read          {:.1f} GB/s from memory, one thread\n", peak.read_gb_per_s);
 }
@@ -92,7 +94,9 @@ void print_document() {
   document["cache_bytes"] =
       Json{{"l1_data", bytes(caches.l1_data)}, {"l2", bytes(caches.l2)}, {"l3", bytes(caches.l3)}};
   const MachinePeak peak = measure_peak();
+  const double tiles = measure_tile_gflops();
   document["peak"] = Json{{"fma_gflops", peak.fma_gflops},
+                          {"tile_gflops", tiles > 0 ? Json(tiles) : Json()},
                           {"clock_ghz", peak.clock_ghz},
                           {"read_gb_per_s", peak.read_gb_per_s}};
   print_json(document);

@@ -4,9 +4,9 @@
 
 namespace timing {
 
-enum class PeakInstruction { f32_fma, f64_fma, bf16_dot };
+enum class PeakInstruction { f32_fma, f64_fma, bf16_dot, bf16_tiles };
 
-// The 16-bit dot product where bf16 takes it, else FMA.
+// Tile registers or the 16-bit dot product where the call takes them, else FMA.
 PeakInstruction peak_instruction(const rapt::Plan& plan, rapt::DType dtype);
 
 const char* name_of(PeakInstruction instruction);  // "f32 FMA"

@@ -33,6 +33,10 @@ const Bf16Dot& bf16_dot();
 // Its rate on one thread, a multiplication and an addition counted as two; 0: not available.
 double measure_bf16_dot_gflops(double seconds = 0.1);
 
+// The rate of the chosen set's tile registers on one thread, products of bf16, likewise; 0: it has
+// none.
+double measure_tile_gflops(double seconds = 0.1);
+
 // f32 fused multiply-adds of one thread, counted as two operations, with the chosen instruction
 // set: the best of many loops of about 0.1 ms within `seconds` of CPU time, at least one. Touches
 // no memory, so that it can be asked between two measurements without emptying their caches.

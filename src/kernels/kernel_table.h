@@ -311,6 +311,8 @@ struct KernelTable {
                                     int64_t dim_stride) noexcept;
   // Runs 2 * lanes * 24 operations per iteration: the rate no f32 kernel can beat.
   E (*fma_loop)(int64_t iterations) noexcept;
+  // Four products of tiles per iteration, of 2 * 16 * 16 * 32 operations each; null: no tiles.
+  void (*tile_loop)(int64_t iterations) noexcept;
 };
 
 struct IsaTables {

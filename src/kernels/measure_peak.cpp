@@ -34,6 +34,20 @@ double clock_ghz() {
 #endif
 }
 
+// The best rate of a loop of so many operations, in 1e9 per second, within `budget` of CPU time.
+template <class Loop>
+double best_rate(double operations, double budget, const Loop& loop) {
+  double best = 0, start = seconds(CLOCK_THREAD_CPUTIME_ID);
+  const double end = start + budget;
+  do {
+    loop();
+    const double now = seconds(CLOCK_THREAD_CPUTIME_ID);
+    best = std::max(best, operations / (now - start) * 1e-9);
+    start = now;
+  } while (start < end);
+  return best;
+}
+
 // The best rate at which this thread reads an array that no cache holds.
 double read_gb_per_s(double budget) {
   // Four times the last-level cache, so that DRAM has to answer, within two limits. At least 128
@@ -68,17 +82,16 @@ double measure_fma_gflops(double budget) {
   const KernelTable<float>& table = kernels<float>();
   constexpr int64_t kIterations = 20000;  // about 0.1 ms: short enough to dodge a neighbour
   const double flops = 2.0 * 24 * table.lanes * kIterations;  // 24: see KernelTable::fma_loop
-  double best = 0;
   volatile float sink = 0;
-  double start = seconds(CLOCK_THREAD_CPUTIME_ID);
-  const double end = start + budget;
-  do {
-    sink = sink + table.fma_loop(kIterations);
-    const double now = seconds(CLOCK_THREAD_CPUTIME_ID);
-    best = std::max(best, flops / (now - start) * 1e-9);
-    start = now;
-  } while (start < end);
-  return best;
+  return best_rate(flops, budget, [&] { sink = sink + table.fma_loop(kIterations); });
+}
+
+double measure_tile_gflops(double budget) {
+  const KernelTable<float>& table = kernels<float>();
+  if (!table.tile_loop) return 0;
+  constexpr int64_t kIterations = 5000;  // as above, at 16 cycles a product
+  const double flops = 2.0 * 16 * 16 * 32 * 4 * kIterations;
+  return best_rate(flops, budget, [&] { table.tile_loop(kIterations); });
 }
 
 MachinePeak measure_peak(double budget) {

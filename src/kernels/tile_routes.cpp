@@ -27,6 +27,21 @@ constexpr RouteKernels<float> kFloat16 =
 constexpr RouteKernels<float> kFastFloat16 =
     make_route<FloatParts<AsFloat16<F>, 2, 2>>("tile registers, three products", nullptr);
 
+void tile_loop(int64_t iterations) noexcept {
+  TileShapes before;
+  shape_tiles(before);
+  clear_sums();
+  tile_zero<4>();
+  tile_zero<5>();
+  for (int64_t i = 0; i < iterations; ++i) {
+    tile_multiply<0, 4, 5>();
+    tile_multiply<1, 4, 5>();
+    tile_multiply<2, 4, 5>();
+    tile_multiply<3, 4, 5>();
+  }
+  restore_tiles(before);
+}
+
 KernelTable<float> with_tiles(KernelTable<float> table) noexcept {
   table.isa = RAPT_ISA_NAME;
   static const RouteKernels<float>* const routes[kStorageTypes] = {
@@ -34,6 +49,7 @@ KernelTable<float> with_tiles(KernelTable<float> table) noexcept {
   static const RouteKernels<float>* const fast_routes[kStorageTypes] = {
       &kFastFloat, nullptr, &RAPT_BF16_TILES::route(), &kFastFloat16};
   table.tiles = routes, table.fast_tiles = fast_routes;
+  table.tile_loop = tile_loop;
   return table;
 }
 KernelTable<double> named(KernelTable<double> table) noexcept {

@@ -53,6 +53,18 @@ TEST_F(CpuTest, JsonHasWhatTheDocumentationLists) {
               document.contains("reason"));
 }
 
+TEST_F(CpuTest, MeasuresTileRegistersWhereTheSetHasSome) {
+  const auto tiles = [&](const char* isa) {
+    const Ran ran = rapt({"cpu", "--json"}, {.env = {{"RAPT_ISA", isa}}});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return Json::parse(ran.out).at("peak").at("tile_gflops");
+  };
+  EXPECT_TRUE(tiles("scalar").is_null());
+  for (const InstructionSet& set : instruction_sets())
+    if (set.available && std::string(set.name).starts_with("amx"))
+      EXPECT_GT(tiles(set.name).get<double>(), 0) << set.name;
+}
+
 TEST_F(CpuTest, AnUnknownSetInTheEnvironmentIsAnError) {
   const Ran ran = rapt({"cpu"}, {.env = {{"RAPT_ISA", "avx9000"}}});
   EXPECT_EQ(ran.exit, 2);
