@@ -4,7 +4,7 @@
     bench/peers/compare.py [--library FILE] [--rounds N] [--filter TEXT] [--record]
 
 One thread each. Before the clock runs, the outputs must agree, and so must the gradients
-(training.py, sparse.py). In each round every library computes the problem once, beginning with
+(training.py, bf16.py, sparse.py). In each round every library computes the problem once, beginning with
 another one each time, so that whatever happens to the machine happens to all. Time is CPU time of
 the thread, and it is checked that no other thread worked; a short problem is called several times in
 each turn. A ratio is the median over the rounds of (time of the other) / (time of rapt in the same
@@ -26,6 +26,7 @@ try:
     import numpy as np
     import onnxruntime
     import torch
+    import bf16
     import opponents
     import sparse
     import training
@@ -150,9 +151,10 @@ def main():
     arguments = parser.parse_args()
     cases = [c for c in CASES if arguments.filter in c.name]
     training_cases = [c for c in training.CASES if arguments.filter in c.name]
+    bf16_cases = [c for c in bf16.CASES if arguments.filter in c.name]
     sparse_cases = [c for c in sparse.CASES if arguments.filter in c.name]
     with_memory = arguments.filter in training_memory.CASE.name
-    if not (cases or training_cases or sparse_cases or with_memory) or arguments.rounds < 1:
+    if not (cases or training_cases or bf16_cases or sparse_cases or with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -189,6 +191,13 @@ def main():
         if not difference <= LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the gradients differ by {difference}")
         add(training.row(case, measure(calls, arguments.rounds), way, difference))
+    if bf16_cases:
+        add(*bf16.HEAD)
+    for case in bf16_cases:
+        calls, difference, errors = bf16.prepare(case, rapt)
+        if not difference <= bf16.LARGEST_DIFFERENCE:
+            sys.exit(f"{case.name}: the results differ by {difference}")
+        add(bf16.row(case, measure(calls, arguments.rounds), difference, errors))
     if sparse_cases:
         add(*sparse.head(arguments.rounds))
     for case in sparse_cases:

@@ -10,7 +10,8 @@ from ctypes import c_uint64, c_void_p
 
 import numpy as np
 
-DTYPES = {"float32": 1, "float64": 2, "int64": 5, "bool": 8}  # rapt_dtype
+# rapt_dtype; NumPy has no bf16, so that uint16 holds its bits
+DTYPES = {"float32": 1, "float64": 2, "uint16": 3, "int64": 5, "bool": 8}
 
 
 class RaptError(RuntimeError):
@@ -157,7 +158,9 @@ class Rapt:
         gradients = CGradients(**{name: ctypes.pointer(place) for name, place in
                                   zip(("d_query", "d_key", "d_value", "d_bias"), places)})
         state_shapes = query.shape[:-1] + value.shape[-1:], query.shape[:-1]  # output, lse
-        state = [describe(np.empty(shape, query.dtype), read_only=False) for shape in state_shapes]
+        state_dtypes = query.dtype, np.float32 if query.dtype == np.uint16 else query.dtype
+        state = [describe(np.empty(shape, dtype), read_only=False)
+                 for shape, dtype in zip(state_shapes, state_dtypes)]
         results = CResults(output=ctypes.pointer(state[0]), statistic=ctypes.pointer(state[1]))
         behind = CBackwardInputs(output=results.output, statistic=results.statistic,
                                  d_output=ctypes.pointer(describe(d_output)))
@@ -168,14 +171,14 @@ class Rapt:
             prepared, *map(byref, views), byref(gradients), byref(bytes_backward)))
         workspace = np.empty(max(bytes_forward.value, bytes_backward.value), np.uint8)
 
-        def new_arrays(shapes, descriptors):
-            arrays = [np.empty(shape, query.dtype) for shape in shapes]
+        def new_arrays(shapes, dtypes, descriptors):
+            arrays = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
             for descriptor, array in zip(descriptors, arrays, strict=True):
                 descriptor.data = array.ctypes.data
             return arrays
 
         def computed_state():
-            arrays = new_arrays(state_shapes, state)
+            arrays = new_arrays(state_shapes, state_dtypes, state)
             self.check(self.library.rapt_prepared_forward(
                 prepared, *map(byref, views), byref(results), workspace.ctypes.data,
                 workspace.nbytes))
@@ -185,7 +188,7 @@ class Rapt:
 
         def call(_keep_alive=(inputs, d_output, kept_state)):
             own_state = computed_state() if forward else None  # until this call ends
-            arrays = new_arrays(shapes, places)
+            arrays = new_arrays(shapes, [query.dtype] * len(shapes), places)
             self.check(self.library.rapt_prepared_backward(
                 prepared, *map(byref, views), byref(behind), byref(gradients),
                 workspace.ctypes.data, workspace.nbytes))

@@ -25,7 +25,8 @@ class StagedWeights {
     padded_ = panels(keys_) * kStep;
     pieces_ = padded_ / 2 * (queries_ / kStep);
     for (int64_t x = 0; x < queries_; x += F::kLanes)
-      columns_[x / F::kLanes] = N::template open_column<kLog2Units, F>(*tile_, x, N::kSlack);
+      columns_[x / F::kLanes] =
+          N::template open_column<kLog2Units, F>(*tile_, x, N::template kSlack<F>);
   }
   RAPT_INLINE int64_t pieces() const { return pieces_; }
 

@@ -28,7 +28,9 @@ struct OnlineSoftmax {
 
   static constexpr double kLog2E = 1.4426950408889634074;
   static constexpr double kLn2 = 0.69314718055994530942;
-  static constexpr double kSlack = 0;  // how far the maximum may be exceeded before it is raised
+  // How far the maximum may be exceeded before it is raised.
+  template <class V>
+  static constexpr double kSlack = 0;
   static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, nothing beside 1 in f64
 
   template <class V>
@@ -141,7 +143,7 @@ struct OnlineSoftmax {
     }
   }
 
-  // apply(), with a maximum that is kept while the new one is at most `slack` above it: N::kSlack.
+  // apply(), with a maximum that is kept while the new one is at most `slack` above it, kSlack<V>.
   template <class V>
   static void apply_with(Tile<typename V::Element>& t, double slack) noexcept {
     if (t.entropy)

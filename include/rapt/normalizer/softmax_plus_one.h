@@ -30,7 +30,7 @@ struct SoftmaxPlusOne : OnlineSoftmax {
 
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
-    apply_with<V>(t, kSlack);
+    apply_with<V>(t, kSlack<V>);
   }
 };
 

@@ -45,7 +45,7 @@ struct SoftmaxWithSink : OnlineSoftmax {
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
     // A sink may be far below or above all keys; its maximum is kept as any other.
-    apply_with<V>(t, kSlack);
+    apply_with<V>(t, kSlack<V>);
   }
 
   template <class V>

@@ -19,6 +19,9 @@ struct F {
   static constexpr int kRegisters = 32;
   static constexpr int kMaxVectors = 4;
   static constexpr int kLongVectors = 3;  // 48 queries: 24 accumulators, fewest loads per FMA
+#if defined(RAPT_WEIGHTS_OF_16_BITS)
+  static constexpr bool kWeightsOf16Bits = true;
+#endif
   __m512 v;
 
   static F load(const float* p) { return {_mm512_loadu_ps(p)}; }
