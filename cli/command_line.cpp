@@ -22,7 +22,7 @@ constexpr const char* kEnvironment =
     "Environment:\n"
     "  RAPT_ISA=scalar|avx2|avx512|amx   the highest instruction set that may be used\n"
     "  RAPT_THREADS=N                    threads without --threads\n"
-    "  RAPT_BF16=dot|fma                 how bf16 is multiplied without tile registers\n"
+    "  RAPT_BF16=dot|fma                 how bf16 is multiplied\n"
     "                                    (default: what is faster)\n"
     "  NO_COLOR                          no colour in the terminal";
 

@@ -107,6 +107,7 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
         for (int64_t b = range.begin / t.block_keys; b * t.block_keys < range.end; ++b) {
           const int64_t begin = std::max(range.begin, b * t.block_keys);
           const int64_t end = std::min(range.end, (b + 1) * t.block_keys);
+          if (begin >= end) continue;  // a tile that sees nothing, between documents
           const Cover cover = visible.cover(queries, {begin, 1, end - begin}, bits.get());
           int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
           if (cover == Cover::some)

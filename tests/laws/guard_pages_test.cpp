@@ -10,6 +10,7 @@
 #include "laws/executors.h"
 #include "laws/guarded.h"
 #include "rapt/mask/boolean.h"
+#include "rapt/mask/documents.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
 
@@ -287,6 +288,20 @@ TEST(Workspace, ExactlyAsPromised) {
         ASSERT_EQ(memory[i], std::byte{0x5a}) << "byte " << i << " of " << bytes;
       }
   });
+}
+
+// Of a tile that sees nothing plan() asks no mask about keys: there may be none where it would
+// look.
+TEST(GuardPages, PlanOfADocumentWithoutKeys) {
+  const Tensor query(DType::f32, {1, 4}), key(DType::f32, {3, 4});
+  const Tensor of_query = filled(DType::i64, {1}, 2), of_keys = filled(DType::i64, {3}, 1);
+  const GuardedTensor ids(of_keys, Edge::back);
+  const rapt::Documents mask(of_query, ids.view());
+  AttentionOptions options;
+  options.masks = {&mask};
+  const rapt::Plan plan = rapt::plan(query, key, key, options);
+  EXPECT_EQ(plan.allowed_scores, 0);
+  EXPECT_EQ(plan.tiles_skipped, 1);
 }
 
 TEST(Workspace, StatisticMayBeAbsent) {
