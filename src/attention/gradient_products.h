@@ -73,23 +73,20 @@ class GradientProducts {
   void add_to_keys(QueryUnit<E>& unit, const GradientSpan<E>* weights,
                    const GradientSpan<E>* d_scores, int64_t spans, bool partial, Positions keys,
                    const KeySums<E>& sums) const noexcept {
-    // 0 * NaN is NaN: see Forward::add_values().
-    const auto& [add, add_of_bits] = route_.key_gradients;
-    const int64_t rows = unit.positions.count;
-    if (wanted_.value) {
-      const bool slow =
-          partial && !rows_finite(unit.d_output_finite, unit.d_output_rows, rows, p_.value_dim);
-      (slow ? add_of_bits : add)(weights, spans, keys.count, p_.value_dim,
-                                 sums.d_value + (keys.start - sums.begin) * sums.d_value_stride,
-                                 sums.d_value_stride);
-    }
-    if (wanted_.key) {
-      const bool slow =
-          partial && !rows_finite(unit.query_finite, unit.query_rows, rows, p_.head_dim);
-      (slow ? add_of_bits : add)(d_scores, spans, keys.count, p_.head_dim,
-                                 sums.d_key + (keys.start - sums.begin) * sums.d_key_stride,
-                                 sums.d_key_stride);
-    }
+    const int64_t at = keys.start - sums.begin;
+    const auto add = [&](const GradientSpan<E>* of, Finite& finite, const Rows& rows, int64_t dims,
+                         E* gradient, int64_t stride) {
+      // 0 * NaN is NaN: see Forward::add_values().
+      const bool slow = partial && !rows_finite(finite, rows, unit.positions.count, dims);
+      const KeyGradientKernels<E>& kernels = route_.key_gradients;
+      (slow ? kernels.add_of_bits : kernels.add)(of, spans, keys.count, dims,
+                                                 gradient + at * stride, stride);
+    };
+    if (wanted_.value)
+      add(weights, unit.d_output_finite, unit.d_output_rows, p_.value_dim, sums.d_value,
+          sums.d_value_stride);
+    if (wanted_.key)
+      add(d_scores, unit.query_finite, unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
   }
 
   // What rows of the tile that the route leaves out give to the sums over queries.

@@ -12,7 +12,7 @@ struct Softmax : OnlineSoftmax {
   static constexpr bool kEntropy = true;
 
   // Weights reach at most 2^8, far from any overflow. Where they are rounded to 16 bits the largest
-  // of a row had better be 1, which is not rounded: else the largest errors are a quarter larger.
+  // of a row had better be 1, which is not rounded: else the largest errors are some 30 % larger.
   template <class V>
   static constexpr double kSlack = requires {
     V::kWeightsOf16Bits;
