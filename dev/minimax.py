@@ -4,14 +4,15 @@ src/kernels/simd/ come from. Prints the largest error, relative to the function,
 coefficients, lowest first, for float64 and, in brackets, rounded to float32.
 
   exp2  2^x                                  = c0 + c1 x + ...      |x| <= 1/2
+  exp2_part  2^x - 1, relative to 2^x        = c1 x + c2 x^2 ...    |x| <= 1/64
   log   log((1 + s) / (1 - s)) / s - 2       = c1 s^2 + c2 s^4 ...  |s| <= 0.1716, see below
   tanh  tanh(x) / x - 1                      = c1 x^2 + c2 x^4 ...  |x| <= 1
 
 log: a mantissa between sqrt(1/2) and sqrt(2) is (1 + s) / (1 - s) with |s| <= (sqrt 2 - 1)^2.
 exp2: the constant is 1 once it is rounded, so that exp2(0) = 1 exactly.
 
-usage: minimax.py exp2|log|tanh TERMS
-  in use: exp2 7 and 12, log 3 and 7, tanh 7 and 14 (float32 and float64)
+usage: minimax.py exp2|exp2_part|log|tanh TERMS
+  in use: exp2 7 and 12, exp2_part 2, log 3 and 7, tanh 7 and 14 (float32 and float64)
 """
 import decimal
 import math
@@ -46,6 +47,7 @@ class Task:
 
 TASKS = {
     "exp2": Task(exp2, exp2, 0, D("-0.5"), D("0.5")),
+    "exp2_part": Task(lambda x: exp2(x) - 1, exp2, 1, D(-1) / 64, D(1) / 64),
     "log": Task(log_of_square, lambda z: D(2), 1, D(0), (D(2).sqrt() - 1) ** 4),
     "tanh": Task(tanh_of_square, lambda z: 1 + tanh_of_square(z), 1, D(0), D(1)),
 }

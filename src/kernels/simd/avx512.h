@@ -104,11 +104,15 @@ inline int64_t compress(uint64_t bits, F a, const int32_t* numbers, float* to,
 // (VRNDSCALEPS for n would take two slots on Intel), x - f is n, exactly, and VSCALEFPS is p * 2^n.
 // n = floor(x) saves an instruction, but x - floor(x) has to round: 1.6 ulp. 2^-inf is 0 without a
 // branch: reduce(-inf) is 0 and scalef(1, -inf) is 0. Below 2^-126 the result underflows gradually.
+#if !defined(RAPT_WEIGHTS_OF_16_BITS)
 inline F exp2(F x) {
   const __m512 f = _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 n = _mm512_sub_ps(x.v, f);
   return {_mm512_scalef_ps(exp2_of_fraction(F{f}).v, n)};
 }
+#else
+inline F exp2(F x);  // simd/short_exp2.h
+#endif
 inline F split(F x, F& exponent) {
   exponent.v = _mm512_getexp_ps(x.v);
   return {_mm512_getmant_ps(x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src)};
@@ -163,3 +167,6 @@ inline __attribute__((always_inline)) void transpose(F (&r)[16]) {
 #include "kernels/simd/avx512_f64.h"
 #include "kernels/simd/log.h"
 #include "kernels/simd/tanh.h"
+#if defined(RAPT_WEIGHTS_OF_16_BITS)
+#include "kernels/simd/short_exp2.h"
+#endif

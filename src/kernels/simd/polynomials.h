@@ -17,21 +17,10 @@ inline __attribute__((always_inline)) V polynomial(const double (&c)[kTerms], V 
 // float: degree 6, relative error 1.9e-9, its coefficients moved within their last bits so that the
 // roundings of this evaluation add up to the least (dev/exp2_round.cpp): 0.78 ulp at most, 0.95
 // before. double: degree 11, relative error 3.1e-18, moved likewise: 0.81 ulp, 0.99 before.
-//
-// A unit that defines RAPT_WEIGHTS_OF_16_BITS rounds the weights to bf16 before it multiplies with
-// them, 65,536 times as coarse: there float has degree 5, relative error 9.1e-8, 2.02 ulp.
+// A unit that defines RAPT_WEIGHTS_OF_16_BITS has a shorter one (short_exp2.h).
 template <class V>
 inline __attribute__((always_inline)) V exp2_of_fraction(V f) {
-#if defined(RAPT_WEIGHTS_OF_16_BITS)
-  constexpr bool kShort = true;
-#else
-  constexpr bool kShort = false;
-#endif
-  if constexpr (sizeof(typename V::Element) == sizeof(float) && kShort) {
-    constexpr double kTerms[] = {
-        1.0, 6.931469776e-01, 2.402224209e-01, 5.550733743e-02, 9.671512645e-03, 1.326472712e-03};
-    return polynomial(kTerms, f);
-  } else if constexpr (sizeof(typename V::Element) == sizeof(float)) {
+  if constexpr (sizeof(typename V::Element) == sizeof(float)) {
     constexpr double kTerms[] = {1.0,
                                  6.931471825e-01,
                                  2.402265072e-01,

@@ -1,0 +1,39 @@
+#pragma once
+// 2^x for units that define RAPT_WEIGHTS_OF_16_BITS: they round the weights to bf16 before they
+// multiply with them, 65,536 times as coarse, and their products are so fast that the weights
+// decide how long a tile takes. With 32 powers in two registers,
+//
+//   2^x = 2^n 2^(k / 32) (1 + c1 f + c2 f^2)    x = n + k / 32 + f, |f| <= 1/64
+//
+// has three multiplications, where a polynomial alone (polynomials.h) has six. That counts where
+// few ports multiply: on an Intel core, while its tiles are at work, a single one does. AMD Zen 5
+// takes as long either way. Within 1.75 ulp; 2^f within 5.3e-8 (dev/minimax.py exp2_part 2).
+#include "kernels/simd/avx512.h"
+
+namespace rapt::RAPT_ISA {
+
+// 2^(k / 32)
+alignas(64) inline constexpr float kPowers[32] = {
+    // clang-format off
+    0x1.0p0f, 0x1.059b0ep0f, 0x1.0b5586p0f, 0x1.11301ep0f, 0x1.172b84p0f, 0x1.1d4874p0f,
+    0x1.2387a6p0f, 0x1.29e9ep0f, 0x1.306fep0f, 0x1.371a74p0f, 0x1.3dea64p0f, 0x1.44e086p0f,
+    0x1.4bfdaep0f, 0x1.5342b6p0f, 0x1.5ab07ep0f, 0x1.6247ecp0f, 0x1.6a09e6p0f, 0x1.71f75ep0f,
+    0x1.7a1148p0f, 0x1.82589ap0f, 0x1.8ace54p0f, 0x1.93737cp0f, 0x1.9c4918p0f, 0x1.a5503cp0f,
+    0x1.ae89fap0f, 0x1.b7f77p0f, 0x1.c199bep0f, 0x1.cb720ep0f, 0x1.d5818ep0f, 0x1.dfc974p0f,
+    0x1.ea4afap0f, 0x1.f50766p0f,
+    // clang-format on
+};
+
+// VREDUCEPS gives f, exactly, so x - f is n + k / 32: beside 1.5 * 2^18 its last bits are k, and
+// VSCALEFPS takes the floor of it. 2^-inf is 0 and 2^0 is 1, as by avx512.h.
+inline F exp2(F x) {
+  constexpr int kNearest = 5 << 4 | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;  // by 2^-5
+  const F f{_mm512_reduce_ps(x.v, kNearest)};
+  const F whole = sub(x, f);
+  const __m512i k = _mm512_castps_si512(add(whole, F::set(0x1.8p18)).v);
+  const F power{_mm512_permutex2var_ps(_mm512_load_ps(kPowers), k, _mm512_load_ps(kPowers + 16))};
+  const F part = mul(f, fma(f, F::set(2.402318120e-01), F::set(6.931573749e-01)));
+  return {_mm512_scalef_ps(fma(part, power, power).v, whole.v)};
+}
+
+}  // namespace rapt::RAPT_ISA
