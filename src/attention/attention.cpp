@@ -27,9 +27,10 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   Kernels<E> kernels{table, route, normalizer};
   // The best scores of a row need not get a weight.
   if (options.top_k == 0) kernels.sieve = sieve_of(p, options, kernels);
-  // What else looks at weights looks at those of a tile that is finished.
+  // What else looks at weights looks at those of a tile that is finished; and the maximum of scores
+  // is found before they are multiplied by the scale.
   if (route.stages && !options.normalizer.custom.template of<E>() && !options.entropy &&
-      options.top_k == 0 && p.drop_below == 0)
+      options.top_k == 0 && p.drop_below == 0 && static_cast<E>(p.scale) > 0)
     kernels.stage = route.stages[options.normalizer.index];
   return kernels;
 }

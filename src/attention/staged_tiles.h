@@ -72,8 +72,8 @@ class StagedTiles {
     item.multiplied = {tile.query_t,     block.key + first * block.key_stride * element,
                        block.key_stride, sight.keys.count,
                        p_.head_dim,      tile.queries,
-                       tiles_.factor(),  item.scores,
-                       item.block_max};
+                       tiles_.factor(),  tile.hooks.log2_units,
+                       item.scores,      item.block_max};
     item.output = {item.rounded,
                    block.value + first * block.value_stride * element,
                    block.value_stride,
@@ -86,7 +86,7 @@ class StagedTiles {
 
   // Multiplies the next one, makes the weights of this one, and adds the one before to its output.
   void stage(const Item* next) noexcept {
-    StageWeights<E> weights{&now_.hooks, now_.rounded};
+    StageWeights<E> weights{&now_.hooks, tiles_.factor(), now_.rounded};
     if (now_.tile) now_.hooks.zero = now_.hooks.rescale = false;
     if (before_.tile) before_.output.rescale = before_.hooks.rescale ? before_.factor : nullptr;
     call_.kernels.stage(next ? &next->multiplied : nullptr, now_.tile ? &weights : nullptr,

@@ -41,18 +41,22 @@ struct DenseRows {
 // Three pieces of work that do not wait for each other, of three tiles and blocks that follow one
 // another: the scores of the next, the weights of this one, the output of the one before. All mean
 // what ProductKernels, NormalizerKernels::apply and RouteKernels::round_weights do, to the bit.
+// Scores in log2 units, which no hook changes, are multiplied by their factor as they become
+// weights: to do it before would be to load and to store them once more.
 template <class E>
 struct StageScores {
   const void* query_t;  // of `queries`
   const void* key;
   int64_t key_stride, keys, head_dim, queries;
   E factor;
+  bool log2_units;  // then scores and block_max are left to StageWeights to be multiplied
   E* scores;
   E* block_max;
 };
 template <class E>
 struct StageWeights {
   Tile<E>* tile;
+  E factor;       // of scores and block_max, if they have log2 units; above 0
   void* rounded;  // the weights, as the output takes them; the tile's scores stay what they are
 };
 template <class E>

@@ -49,8 +49,8 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
 // 16 pairs of queries of which those are 0 that are not seen.
 RAPT_INLINE void keep_queries(uint64_t seen, const char* tile, char* some) {
   for (int i = 0; i < 16; ++i) {
-    const uint64_t both = seen >> (2 * i) & 3;
-    const uint32_t halves = (both & 1 ? 0xFFFFu : 0) | (both & 2 ? 0xFFFF0000u : 0);
+    const uint32_t halves =
+        (seen >> i & 1 ? 0xFFFFu : 0) | (seen >> (i + 16) & 1 ? 0xFFFF0000u : 0);
     _mm512_store_si512(some + i * kTileRow,
                        _mm512_and_si512(_mm512_loadu_si512(tile + i * kTileRow),
                                         _mm512_set1_epi32(static_cast<int>(halves))));

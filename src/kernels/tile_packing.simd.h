@@ -8,7 +8,10 @@
 //                                             [16 rows][2]
 //   values     A of a product over rows       [rows / 32][dims / 32][slots][2][16 dims][32 rows]
 //   pairs      B of a product over rows       [rows / 32][dims / 32][slots][2][16 pairs of rows]
-//                                             [16 dims][2]
+//                                             [16 dims][2], row r with row r + 16
+//
+// Rows are in pairs such that weights come to them by one permutation of two vectors of queries:
+// where keys are summed up, of two keys, else of the two halves of a key's 32 queries.
 //
 // What is missing to whole panels is 0.
 #include "kernels/tile_parts.simd.h"
@@ -75,13 +78,14 @@ RAPT_INLINE void pack_over_rows(const void* from, int64_t row_stride, int64_t di
                                 int64_t rows, int64_t dims, void* to) {
   auto* panel = static_cast<char*>(to);
   const __m512i low = interleaving(0), high = interleaving(16);
+  constexpr int64_t first = kTranspose ? 2 : 1, second = kTranspose ? 1 : 16;  // rows of a pair
   for (int64_t i = 0; i < rows; i += kStep)
     for (int64_t d = 0; d < dims; d += kStep, panel += S::kSlots * kPanel) {
       Run halves[2][S::kParts][16];
       for (int r = 0; r < 16; ++r) {
         Run even[S::kParts], odd[S::kParts];
-        take_row<S>(from, row_stride, dim_stride, rows, dims, i + 2 * r, d, even);
-        take_row<S>(from, row_stride, dim_stride, rows, dims, i + 2 * r + 1, d, odd);
+        take_row<S>(from, row_stride, dim_stride, rows, dims, i + first * r, d, even);
+        take_row<S>(from, row_stride, dim_stride, rows, dims, i + first * r + second, d, odd);
         UNROLL_FOR (int p = 0; p < S::kParts; ++p) {
           halves[0][p][r] = _mm512_permutex2var_epi16(even[p], low, odd[p]);
           halves[1][p][r] = _mm512_permutex2var_epi16(even[p], high, odd[p]);
@@ -151,7 +155,8 @@ RAPT_INLINE F scaled(F weight) {
   return S::kWeightScale == 1 ? weight : mul(weight, F::splat(S::kWeightScale));
 }
 
-// Weights of two keys as a row of B, part by part.
+// Two vectors of weights as a row of a tile, part by part: of two keys a row of B, of the halves of
+// a key's queries a row of A.
 template <class S>
 RAPT_INLINE void store_pair(F even, F odd, char* to) {
   constexpr int kParts = S::kWeightParts;
@@ -159,9 +164,7 @@ RAPT_INLINE void store_pair(F even, F odd, char* to) {
   cut_parts(scaled<S>(even), even_parts);
   cut_parts(scaled<S>(odd), odd_parts);
   UNROLL_FOR (int p = 0; p < kParts; ++p)
-    _mm512_storeu_si512(to + p * kPanel, p + 1 == kParts
-                                             ? in_turn<true>(even_parts[p], odd_parts[p])
-                                             : in_turn<false>(even_parts[p], odd_parts[p]));
+    _mm512_storeu_si512(to + p * kPanel, in_turn(even_parts[p], odd_parts[p]));
 }
 
 // Weights [keys][queries] as B of a product over keys:
@@ -183,24 +186,18 @@ RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_
 }
 
 // The same as A of a product over queries:
-// [keys / 32][queries / 32][slots][2][16 keys][32 queries].
+// [keys / 32][queries / 32][slots][2][16 keys][16 pairs of queries: q and q + 16].
 template <class S>
 RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64_t queries,
                                        void* to) noexcept {
-  constexpr int kParts = S::kWeightParts;
   auto* panel = static_cast<char*>(to);
   for (int64_t j = 0; j < keys; j += kStep)
     for (int64_t q = 0; q < queries; q += kStep, panel += S::kSlots * kPanel)
       for (int64_t r = 0; r < kStep; ++r) {
         const float* row = weights + (j + r) * queries + q;
         const bool there = j + r < keys;
-        F low[kParts], high[kParts];
-        cut_parts(there ? scaled<S>(F::load(row)) : F::splat(0), low);
-        cut_parts(there ? scaled<S>(F::load(row + 16)) : F::splat(0), high);
-        UNROLL_FOR (int p = 0; p < kParts; ++p)
-          _mm512_storeu_si512(
-              panel + p * kPanel + r * kTileRow,
-              p + 1 == kParts ? in_a_row<true>(low[p], high[p]) : in_a_row<false>(low[p], high[p]));
+        store_pair<S>(there ? F::load(row) : F::splat(0), there ? F::load(row + 16) : F::splat(0),
+                      panel + r * kTileRow);
       }
 }
 

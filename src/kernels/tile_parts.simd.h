@@ -38,6 +38,14 @@ RAPT_INLINE F cut(F x) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x.v), upper))};
 }
+// A number whose upper half is x, rounded to nearest, ties away from 0. By an addition of integers,
+// which has two ports while tiles are at work; conversions have one, and multiplications need it.
+// A NaN stays what it is, as a carry would make a zero of some.
+RAPT_INLINE F half_up(F x) {
+  const __m512i u = _mm512_castps_si512(x.v), half = _mm512_set1_epi32(0x8000);
+  const __mmask16 number = _mm512_cmp_ps_mask(x.v, x.v, _CMP_ORD_Q);
+  return {_mm512_castsi512_ps(_mm512_mask_add_epi32(u, number, u, half))};
+}
 // The parts of weights, each in the upper half of its lane; the last is rounded.
 template <int Parts>
 RAPT_INLINE void cut_parts(F x, F (&parts)[Parts]) {
@@ -45,28 +53,13 @@ RAPT_INLINE void cut_parts(F x, F (&parts)[Parts]) {
     parts[p] = cut(x);
     x = sub(x, parts[p]);
   }
-  parts[Parts - 1] = x;
+  parts[Parts - 1] = half_up(x);
 }
-// Lanes of two vectors of parts in turn, or one vector behind the other.
-template <bool kLast>
+// The upper halves of the lanes of two vectors in turn: one permutation, into the other vector.
 RAPT_INLINE Run in_turn(F even, F odd) {
-  if (kLast) {
-    const __m512i order = _mm512_or_si512(
-        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-        _mm512_slli_epi32(
-            _mm512_set_epi32(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16), 16));
-    return _mm512_permutexvar_epi16(order, rounded(even, odd));
-  }
-  return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even.v), 16),
-                         _mm512_castps_si512(odd.v));
-}
-template <bool kLast>
-RAPT_INLINE Run in_a_row(F low, F high) {
-  if (kLast) return rounded(low, high);
-  alignas(64) uint16_t upper[32];
-  for (int i = 0; i < 32; ++i) upper[i] = static_cast<uint16_t>(2 * i + 1);
-  return _mm512_permutex2var_epi16(_mm512_castps_si512(low.v), _mm512_load_si512(upper),
-                                   _mm512_castps_si512(high.v));
+  const __m512i upper = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  return _mm512_mask_permutexvar_epi16(_mm512_castps_si512(odd.v), 0x55555555, upper,
+                                       _mm512_castps_si512(even.v));
 }
 
 // How a storage type is multiplied: parts of a row and of weights, for which there are kSlots

@@ -72,15 +72,17 @@ RAPT_INLINE void store_sums(char* to, int64_t stride) {
   tile_store<3>(to + 16 * stride + kTileRow, stride);
 }
 
-// Scores of a panel of keys and of queries, as the products left them, times the factor.
+// Scores of a panel of keys and of queries, as the products left them: their maximum and, if
+// kScaled, the factor, by which both are multiplied.
+template <bool kScaled>
 RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F factor,
                                float* block_max) {
   UNROLL_FOR (int x = 0; x < 2; ++x) {
     F most = F::load(block_max + 16 * x);
     for (int64_t r = 0; r < rows; ++r) {
       float* const at = scores + r * queries + 16 * x;
-      const F s = mul(F::load(at), factor);
-      store(at, s);
+      F s = F::load(at);
+      if constexpr (kScaled) store(at, s = mul(s, factor));
       most = max(most, s);
     }
     store(block_max + 16 * x, most);
@@ -92,8 +94,9 @@ struct Nothing {
   RAPT_INLINE void operator()() const {}
 };
 
-// S^T of a tile, with `between` called after each step of a product.
-template <class S, class Between>
+// S^T of a tile, multiplied by the factor if kScaled, with `between` called after each step of a
+// product.
+template <class S, bool kScaled, class Between>
 RAPT_INLINE void make_scores(const StageScores<float>& of, const Between& between) {
   const int64_t depth = panels(of.head_dim), queries = of.queries;
   const auto* const columns = static_cast<const char*>(of.query_t);
@@ -105,7 +108,7 @@ RAPT_INLINE void make_scores(const StageScores<float>& of, const Between& betwee
   float *stored = nullptr, *maxima = nullptr;
   int64_t stored_rows = 0;
   const auto finish = [&] {
-    if (stored) finish_scores(stored, queries, stored_rows, factor, maxima);
+    if (stored) finish_scores<kScaled>(stored, queries, stored_rows, factor, maxima);
   };
   for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.key_stride * kElement<S>)
     for (int64_t q = 0; q < queries; q += kStep) {
@@ -128,8 +131,8 @@ template <class S, int Panels>
 RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key_stride,
                                int64_t keys, int64_t head_dim, float factor, float* scores,
                                float* block_max) noexcept {
-  make_scores<S>(
-      {query_t, key, key_stride, keys, head_dim, kStep * Panels, factor, scores, block_max},
+  make_scores<S, true>(
+      {query_t, key, key_stride, keys, head_dim, kStep * Panels, factor, false, scores, block_max},
       Nothing{});
 }
 

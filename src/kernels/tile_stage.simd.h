@@ -24,9 +24,12 @@ class StagedWeights {
     keys_ = tile_->keys, queries_ = tile_->queries;
     padded_ = panels(keys_) * kStep;
     pieces_ = padded_ / 2 * (queries_ / kStep);
-    for (int64_t x = 0; x < queries_; x += F::kLanes)
-      columns_[x / F::kLanes] =
-          N::template open_column<kLog2Units, F>(*tile_, x, N::template kSlack<F>);
+    factor_ = F::splat(of->factor);
+    for (int64_t x = 0; x < queries_; x += F::kLanes) {
+      const F most = F::load(tile_->block_max + x);
+      columns_[x / F::kLanes] = N::template open_column<kLog2Units>(
+          *tile_, x, kLog2Units ? mul(most, factor_) : most, N::template kSlack<F>);
+    }
   }
   RAPT_INLINE int64_t pieces() const { return pieces_; }
 
@@ -55,12 +58,15 @@ class StagedWeights {
  private:
   // 0 beyond the last key.
   template <class Column>
-  RAPT_INLINE F weigh(const float* score, int64_t key, Column& column) const {
-    return key < keys_ ? N::template weigh<kLog2Units>(F::load(score), column) : F::splat(0);
+  RAPT_INLINE F weigh(const float* at, int64_t key, Column& column) const {
+    if (key >= keys_) return F::splat(0);
+    const F score = F::load(at);
+    return N::template weigh<kLog2Units>(kLog2Units ? mul(score, factor_) : score, column);
   }
 
   Tile<float>* tile_;
   char* to_;
+  F factor_;
   int64_t keys_ = 0, queries_ = 0, padded_ = 0, pieces_ = 0;
   int64_t done_ = 0, key_ = 0, panel_ = 0;
   typename N::template Column<F> columns_[kMaxTileQueries / F::kLanes];
@@ -80,7 +86,7 @@ RAPT_NOINLINE void run_stage(const StageScores<float>* next, const StageWeights<
     due += share;
     weights.advance(due >> 16);
   };
-  if (next) make_scores<S>(*next, between);
+  if (next) make_scores<S, !kLog2Units>(*next, between);
   if (before) make_output<S>(*before, between);
   weights.finish();
 }
@@ -88,7 +94,7 @@ RAPT_NOINLINE void run_stage(const StageScores<float>* next, const StageWeights<
 template <class S, class N>
 void stage(const StageScores<float>* next, const StageWeights<float>* now,
            const StageOutput<float>* before) noexcept {
-  const bool log2_units = !now || now->tile->log2_units;
+  const bool log2_units = now ? now->tile->log2_units : next && next->log2_units;
   (log2_units ? run_stage<S, N, true> : run_stage<S, N, false>)(next, now, before);
 }
 

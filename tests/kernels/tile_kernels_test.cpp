@@ -32,9 +32,10 @@ struct Routes {
   Product scores, output;
 
   Product gradient() const { return {output.b, output.a, output.ranks}; }
-  // A weight as far as it is taken: of bf16 rounded, of others as they are.
+  // A weight as far as it is taken: of bf16 rounded, ties away from 0, of others as they are.
   double taken(float weight) const {
-    return dtype == DType::bf16 ? float{BFloat16::from(weight)} : weight;
+    if (dtype != DType::bf16) return weight;
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(weight) + 0x8000) & 0xFFFF0000);
   }
   const Route& of(const IsaTables& tables) const {
     return *(fast ? tables.f32->fast_tiles : tables.f32->tiles)[static_cast<int>(dtype)];

@@ -96,13 +96,14 @@ struct OnlineSoftmax {
     V sum;    // of the block's weights so far
   };
 
-  // What a column's weights are taken against, from its block_max; tells in `factor` what was
-  // collected so far is multiplied by.
+  // What a column's weights are taken against, from its largest score; tells in the tile's factor
+  // what was collected so far is multiplied by.
   template <bool kLog2Units, class V>
-  static Column<V> open_column(Tile<typename V::Element>& t, int64_t x, double slack) noexcept {
+  static Column<V> open_column(Tile<typename V::Element>& t, int64_t x, V block_max,
+                               double slack) noexcept {
     typename V::Element* const row_max = t.state;
     typename V::Element* const row_sum = t.state + t.queries;
-    const V old_max = V::load(row_max + x), block_max = V::load(t.block_max + x);
+    const V old_max = V::load(row_max + x);
     // "Not at most" instead of "above": a NaN must count as growth and so reach the state.
     const auto grew =
         not_at_most(sub(block_max, old_max), V::set(kLog2Units ? slack * kLog2E : slack));
@@ -195,7 +196,7 @@ struct OnlineSoftmax {
   static void apply_in(Tile<typename V::Element>& t, double slack) noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
       const V old_max = V::load(t.state + x);
-      Column<V> column = open_column<kLog2Units, V>(t, x, slack);
+      Column<V> column = open_column<kLog2Units>(t, x, V::load(t.block_max + x), slack);
       V spread = V::set(0);
       weigh_all<kLog2Units, kEntropyToo>(t, x, column, spread);
       if constexpr (kEntropyToo) {
