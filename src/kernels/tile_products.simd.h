@@ -77,16 +77,21 @@ RAPT_INLINE void store_sums(char* to, int64_t stride) {
 template <bool kScaled>
 RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F factor,
                                float* block_max) {
-  UNROLL_FOR (int x = 0; x < 2; ++x) {
-    F most = F::load(block_max + 16 * x);
-    for (int64_t r = 0; r < rows; ++r) {
-      float* const at = scores + r * queries + 16 * x;
-      F s = F::load(at);
-      if constexpr (kScaled) store(at, s = mul(s, factor));
-      most = max(most, s);
+  // Two chains a vector: a maximum takes four cycles.
+  F even[2], odd[2];
+  const auto take = [&](float* row, F(&most)[2]) {
+    UNROLL_FOR (int x = 0; x < 2; ++x) {
+      F s = F::load(row + 16 * x);
+      if constexpr (kScaled) store(row + 16 * x, s = mul(s, factor));
+      most[x] = max(most[x], s);
     }
-    store(block_max + 16 * x, most);
-  }
+  };
+  UNROLL_FOR (int x = 0; x < 2; ++x) even[x] = odd[x] = F::load(block_max + 16 * x);
+  int64_t r = 0;
+  for (; r + 1 < rows; r += 2)
+    take(scores + r * queries, even), take(scores + (r + 1) * queries, odd);
+  if (r < rows) take(scores + r * queries, even);
+  UNROLL_FOR (int x = 0; x < 2; ++x) store(block_max + 16 * x, max(even[x], odd[x]));
 }
 
 // What is done between products, where they can overlap with it.

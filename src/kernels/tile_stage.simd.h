@@ -33,19 +33,14 @@ class StagedWeights {
   }
   RAPT_INLINE int64_t pieces() const { return pieces_; }
 
-  // Pieces up to the `last`-th: panel by panel, two keys after two keys.
-  RAPT_INLINE void advance(int64_t last) {
-    for (; done_ < last; ++done_) {
-      const float* const at = tile_->scores + key_ * queries_ + kStep * panel_;
-      char* const row = to_ + (key_ / kStep * (queries_ / kStep) + panel_) * kPart<S> +
-                        key_ % kStep / 2 * kTileRow;
-      UNROLL_FOR (int t = 0; t < 2; ++t) {
-        auto& column = columns_[2 * panel_ + t];
-        const F even = weigh(at + 16 * t, key_, column);
-        const F odd = weigh(at + queries_ + 16 * t, key_ + 1, column);
-        store_pair<S>(even, odd, row + t * kTile);
-      }
-      key_ += 2;
+  // Pieces up to the `last`-th: panel by panel, two keys after two keys. Out of line: the products
+  // around it have no vectors in registers, and call it from several places.
+  RAPT_NOINLINE void advance(int64_t last) noexcept {
+    while (done_ < last) {
+      const int64_t left = (padded_ - key_) / 2;
+      const int64_t count = last - done_ < left ? last - done_ : left;
+      weigh_panel(count);
+      done_ += count;
       if (key_ == padded_) key_ = 0, ++panel_;
     }
   }
@@ -56,12 +51,41 @@ class StagedWeights {
   }
 
  private:
-  // 0 beyond the last key.
-  template <class Column>
-  RAPT_INLINE F weigh(const float* at, int64_t key, Column& column) const {
-    if (key >= keys_) return F::splat(0);
+  using Column = typename N::template Column<F>;
+  static constexpr int64_t kInPanel = kStep - 1;
+
+  // Pieces of a panel, with all that they need in registers.
+  RAPT_INLINE void weigh_panel(int64_t count) {
+    Column low = columns_[2 * panel_], high = columns_[2 * panel_ + 1];
+    const int64_t row_step = queries_, panel_step = queries_ / kStep * kPart<S>;
+    const F factor = factor_;
+    int64_t key = key_;
+    const float* at = tile_->scores + key * row_step + kStep * panel_;
+    char* row =
+        to_ + key / kStep * panel_step + panel_ * kPart<S> + (key & kInPanel) * kTileRow / 2;
+    const int64_t end = key + 2 * count, whole = end < keys_ ? end : keys_ & -2;
+    for (; key < whole; at += 2 * row_step) {
+      const F even_low = weigh(at, factor, low), odd_low = weigh(at + row_step, factor, low);
+      const F even_high = weigh(at + 16, factor, high);
+      const F odd_high = weigh(at + row_step + 16, factor, high);
+      store_pair<S>(even_low, odd_low, row);
+      store_pair<S>(even_high, odd_high, row + kTile);
+      key += 2;
+      row += key & kInPanel ? kTileRow : panel_step - 15 * kTileRow;
+    }
+    // An odd key is the last one; beyond it the weights are 0.
+    const F zero = F::splat(0);
+    for (; key < end; key += 2, row += kTileRow) {
+      const bool there = key < keys_;
+      store_pair<S>(there ? weigh(at, factor, low) : zero, zero, row);
+      store_pair<S>(there ? weigh(at + 16, factor, high) : zero, zero, row + kTile);
+    }
+    key_ = key;
+    columns_[2 * panel_] = low, columns_[2 * panel_ + 1] = high;
+  }
+  static RAPT_INLINE F weigh(const float* at, F factor, Column& column) {
     const F score = F::load(at);
-    return N::template weigh<kLog2Units>(kLog2Units ? mul(score, factor_) : score, column);
+    return N::template weigh<kLog2Units>(kLog2Units ? mul(score, factor) : score, column);
   }
 
   Tile<float>* tile_;
@@ -69,7 +93,7 @@ class StagedWeights {
   F factor_;
   int64_t keys_ = 0, queries_ = 0, padded_ = 0, pieces_ = 0;
   int64_t done_ = 0, key_ = 0, panel_ = 0;
-  typename N::template Column<F> columns_[kMaxTileQueries / F::kLanes];
+  Column columns_[kMaxTileQueries / F::kLanes];
 };
 
 template <class S, class N, bool kLog2Units>
