@@ -135,7 +135,7 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   Tiling& t = plan.tiling;
   t.lanes = kernels.table.lanes;
   t.grain = int64_t{t.lanes} * kernels.route.grain;
-  t.max_vectors = kernels.table.max_vectors;
+  t.max_vectors = kernels.route.widest();
   t.long_vectors = kernels.route.long_vectors;
   t.step = kernels.route.step;
   t.block_keys = kBlockKeys;

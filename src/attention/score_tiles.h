@@ -160,8 +160,9 @@ class ScoreTiles {
     };
     for_each_meeting(tiles, count, values, meet, [] {});
   }
-  // Calls meet(tile, block) for all tiles and blocks, block after block, and leave() before the
-  // rows of a block give way to those of another.
+  // Calls meet(tile, block) for all tiles and blocks, of each tile in the order of its keys, and
+  // leave() before the rows of a block give way to those of another. Where all are packed already,
+  // a tile meets many blocks in a row, so that its queries and outputs stay in the L1.
   template <class Meet, class Leave>
   void for_each_meeting(QueryTile<E>* tiles, int64_t count, Values values, const Meet& meet,
                         const Leave& leave) noexcept {
@@ -172,10 +173,17 @@ class ScoreTiles {
                std::max(range.end, tiles[i].range.end)};
     }
     const int64_t length = call_.tiling.block_keys;
-    for (int64_t begin = range.begin & -length; begin < range.end; begin += length) {
-      if (stopped()) return;
-      KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
-      for (int64_t i = 0; i < count; ++i) meet(tiles[i], block);
+    const int64_t many = packed_keys_.used() ? call_.tiling.blocks_at_work : 1;
+    KeyBlock blocks[kMostBlocksAtWork];
+    for (int64_t begin = range.begin & -length; begin < range.end;) {
+      int64_t loaded = 0;
+      for (; loaded < many && begin < range.end; begin += length)
+        blocks[loaded++] = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t b = 0; b < loaded; ++b) {
+          if (stopped()) return;
+          meet(tiles[i], blocks[b]);
+        }
       if (!packed_keys_.used()) leave();
     }
   }

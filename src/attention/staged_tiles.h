@@ -64,7 +64,7 @@ class StagedTiles {
     nth_ ^= 1;
     const StagedScratch& places = call_.layout.staged;
     item.tile = &tile;
-    item.scores = tiles_.template scratch<E>(places.scores[nth_]);
+    item.scores = tiles_.template scratch<E>(places.scores);
     item.rounded = tiles_.template scratch<std::byte>(places.rounded[nth_]);
     item.block_max = tiles_.template scratch<E>(places.block_max[nth_]);
     item.factor = tiles_.template scratch<E>(places.factor[nth_]);

@@ -23,6 +23,10 @@ constexpr int64_t kSparseUnitQueries = 96;
 // K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
 constexpr int64_t kUnitBytes = 512 << 10;
 
+// Packed keys and values that all tiles of a unit meet before the next ones: with more, they would
+// come from memory for each tile.
+constexpr int64_t kBytesAtWork = 512 << 10;
+
 // Operations that pay for another thread: some 30 us of work on one core, which is what it takes to
 // wake a sleeping one.
 constexpr double kWorkOfWorker = 6e6;
@@ -88,7 +92,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   Tiling t;
   t.lanes = kernels.table.lanes;
   t.grain = int64_t{t.lanes} * kernels.route.grain;
-  t.max_vectors = kernels.table.max_vectors;
+  t.max_vectors = kernels.route.widest();
   t.long_vectors = kernels.route.long_vectors;
   t.step = kernels.route.step;
   const int64_t dims = p.head_dim + p.value_dim;
@@ -116,6 +120,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   const int64_t units = p.heads * t.units_per_head;
   t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic &&
                   units > KeyMatrices(p, p.key).count && packed_fit(p, kernels.route);
+  t.blocks_at_work = std::clamp<int64_t>(
+      kBytesAtWork / (dims * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
   if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
 

@@ -30,6 +30,7 @@ struct Kernels {
 inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + (a % b != 0); }
 
 inline constexpr int kMostBlockKeys = 128;
+inline constexpr int kMostBlocksAtWork = 16;
 
 // Sparse normalisers: scores per query that are kept at first, sixteen blocks of keys; and rows of
 // values that are converted at once, as many as are one sum where they need not be (sparse.simd.h).
@@ -54,6 +55,7 @@ struct Tiling {
   int workers = 1;             // that are worth their wake-up, at most what the executor has
   bool to_executor = false;    // is there enough work to trouble a caller's executor?
   bool packs_ahead = false;    // are keys and values packed once, before all tiles?
+  int64_t blocks_at_work = 1;  // that a tile meets one after the other, if so
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
@@ -121,9 +123,9 @@ struct ExactScratch {
   }
 };
 
-// What staged_tiles.h needs of a worker, each twice.
+// What staged_tiles.h needs of a worker.
 struct StagedScratch {
-  size_t scores[2] = {};     // [block_keys][tile queries] E
+  size_t scores = 0;         // [block_keys][tile queries] E
   size_t rounded[2] = {};    // the same, of the route's elements
   size_t block_max[2] = {};  // [tile queries] E
   size_t factor[2] = {};     // the same
@@ -133,8 +135,8 @@ struct StagedScratch {
   StagedScratch(const Kernels<E>& kernels, int64_t block_keys, int64_t queries,
                 ScratchPlaces& places) {
     const bool needed = kernels.stage != nullptr;
+    scores = places.place(needed, {block_keys, queries}, sizeof(E));
     for (int i = 0; i < 2; ++i) {
-      scores[i] = places.place(needed, {block_keys, queries}, sizeof(E));
       rounded[i] = places.place(needed, {block_keys, queries},
                                 static_cast<size_t>(kernels.route.element_size));
       block_max[i] = places.place(needed, {queries}, sizeof(E));

@@ -67,7 +67,7 @@ struct StageOutput {
   const E* rescale;
   E* output_t;
 };
-// Any of the three may be null.
+// Any of the three may be null. The scores of the next tile and of this one can share a place.
 template <class E>
 using Stage = void (*)(const StageScores<E>* next, const StageWeights<E>* now,
                        const StageOutput<E>* before) noexcept;
@@ -142,7 +142,7 @@ struct RouteKernels {
   int step;            // dims, keys or queries that one multiplication takes; a power of two
   int element_size;    // bytes of an element of query_t, key and value as the products read them
   bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
-  const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1
+  const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1; null: no such tiles
   int grain;                            // vectors of which a tile has a multiple; a power of two
   int long_vectors;                     // the width that is fastest for long sequences
   // In the order of the catalogue, if the route has its own; null: the table's.
@@ -192,6 +192,12 @@ struct RouteKernels {
   void (*begin)(ThreadState& before) noexcept;
   void (*end)(const ThreadState& before) noexcept;
 
+  // The widest tile, in vectors.
+  int widest() const noexcept {
+    int vectors = kMaxVectors;
+    while (!products[vectors - 1].scores) --vectors;
+    return vectors;
+  }
   // Are weights and d_scores rounded to the operands' elements?
   bool rounds() const noexcept { return round_weights != nullptr; }
 };

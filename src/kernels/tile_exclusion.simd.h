@@ -34,10 +34,10 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
         const char* const panel = rows + j * value_stride * kElement<S> + d / kStep * kPart<S>;
         for (int64_t at = 0; at < kPart<S>; at += kTileRow)
           _mm512_store_si512(some + at, _mm512_maskz_loadu_epi16(seen, panel + at));
-        add_weighted_rows<S>(
-            some, 0, columns + (j / kStep * (queries / kStep) + q / kStep) * kPart<S>, 0, 1);
+        add_weighted_rows<S, Load::near>(
+            some, columns + (j / kStep * (queries / kStep) + q / kStep) * kPart<S>, Keep{});
       }
-      store_sums(reinterpret_cast<char*>(sums), kStep * 4);
+      store_sums(sums);
       for (int64_t r = 0; r < kStep && d + r < value_dim; ++r) {
         float& out = output_t[(d + r) * queries + q];
         const float sum = sums[r * kStep + q % kStep] / S::kWeightScale;
@@ -73,10 +73,10 @@ RAPT_NOINLINE void tile_add_to_keys_of_bits(const GradientSpan<float>* spans, in
           const char* const panel = at.rows + i * at.rows_step;
           for (int64_t tile = 0; tile < kPart<S>; tile += kTile)
             keep_queries(seen >> (kStep * i), panel + tile, some + tile);
-          add_weights_by_rows<S>(at.weights + i * kPart<S>, 0, some, 0, 1);
+          add_weights_by_rows<S>(at.weights + i * kPart<S>, some, Keep{});
         }
       }
-      store_sums(reinterpret_cast<char*>(sums), kStep * 4);
+      store_sums(sums);
       add_to_rows<S>(sums + j % kStep * kStep, 1, dims - d, gradient + j * stride + d, stride);
     }
 }

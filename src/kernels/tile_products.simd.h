@@ -21,41 +21,83 @@ RAPT_INLINE void clear_sums() {
   tile_zero<3>();
 }
 
-// C += A B over `count` steps, which lie `a_step` and `b_step` bytes apart; of numbers in so many
-// parts.
-template <int PartsA, int PartsB, int Ranks>
-RAPT_INLINE void add_products(const char* a, int64_t a_step, const char* b, int64_t b_step,
-                              int64_t count) {
-  for (int64_t s = 0; s < count; ++s, a += a_step, b += b_step)
-    UNROLL_FOR (int part_a = PartsA - 1; part_a >= 0; --part_a) {
-      const int last = PartsB < Ranks - part_a ? PartsB - 1 : Ranks - 1 - part_a;
-      tile_load<4>(a + part_a * kPanel, kTileRow);
-      UNROLL_FOR (int part_b = last; part_b >= 0; --part_b) {
-        tile_load<6>(b + part_b * kPanel, kTileRow);
-        tile_multiply<0, 4, 6>();
-        tile_load<7>(b + part_b * kPanel + kTile, kTileRow);
-        tile_multiply<1, 4, 7>();
-        if (part_b == last) tile_load<5>(a + part_a * kPanel + kTile, kTileRow);
-        tile_multiply<2, 5, 6>();
-        tile_multiply<3, 5, 7>();
-      }
+// What becomes of a C before the first product that is added to it: nothing; or it begins at 0; or
+// first it is stored, to its place of [32][32] f32, rows `stride` bytes apart. Four stores in a row
+// would block a core for 15 cycles each; between products they do not.
+struct Keep {
+  template <int C>
+  RAPT_INLINE void open() const {}
+};
+struct Clear {
+  template <int C>
+  RAPT_INLINE void open() const {
+    tile_zero<C>();
+  }
+};
+struct StoreAndClear {
+  char* to = nullptr;  // null: there is nothing to store
+  int64_t stride = 0;
+  template <int C>
+  RAPT_INLINE void store() const {
+    tile_store<C>(to + C / 2 * 16 * stride + C % 2 * kTileRow, stride);
+  }
+  template <int C>
+  RAPT_INLINE void open() const {
+    if (to) store<C>();
+    tile_zero<C>();
+  }
+  RAPT_INLINE void store_all() const {
+    store<0>();
+    store<1>();
+    store<2>();
+    store<3>();
+  }
+};
+
+// How a tile of A is loaded: to the L1 cache, or past it, if it is not soon read again.
+enum class Load : uint8_t { near, past };
+template <int T, Load kLoad>
+RAPT_INLINE void load_tile(const char* rows) {
+  if constexpr (kLoad == Load::past)
+    tile_stream<T>(rows, kTileRow);
+  else
+    tile_load<T>(rows, kTileRow);
+}
+
+// C += A B over a step of 32, of numbers in so many parts.
+template <int PartsA, int PartsB, int Ranks, Load kLoad, class Before>
+RAPT_INLINE void add_step(const char* a, const char* b, const Before& before) {
+  UNROLL_FOR (int part_a = PartsA - 1; part_a >= 0; --part_a) {
+    const int last = PartsB < Ranks - part_a ? PartsB - 1 : Ranks - 1 - part_a;
+    load_tile<4, kLoad>(a + part_a * kPanel);
+    UNROLL_FOR (int part_b = last; part_b >= 0; --part_b) {
+      const bool first = part_a == PartsA - 1 && part_b == last;
+      tile_load<6>(b + part_b * kPanel, kTileRow);
+      if (first) before.template open<0>();
+      tile_multiply<0, 4, 6>();
+      tile_load<7>(b + part_b * kPanel + kTile, kTileRow);
+      if (first) before.template open<1>();
+      tile_multiply<1, 4, 7>();
+      if (part_b == last) load_tile<5, kLoad>(a + part_a * kPanel + kTile);
+      if (first) before.template open<2>();
+      tile_multiply<2, 5, 6>();
+      if (first) before.template open<3>();
+      tile_multiply<3, 5, 7>();
     }
+  }
 }
 // By rows alone; by rows and weights; by weights and rows.
-template <class S>
-RAPT_INLINE void add_row_products(const char* a, int64_t a_step, const char* b, int64_t b_step,
-                                  int64_t count) {
-  add_products<S::kParts, S::kParts, S::kRanks>(a, a_step, b, b_step, count);
+template <class S, Load kLoad, class Before>
+RAPT_INLINE void add_row_products(const char* a, const char* b, const Before& before) {
+  add_step<S::kParts, S::kParts, S::kRanks, kLoad>(a, b, before);
 }
-template <class S>
-RAPT_INLINE void add_weighted_rows(const char* a, int64_t a_step, const char* b, int64_t b_step,
-                                   int64_t count) {
-  add_products<S::kParts, S::kWeightParts, S::kRanks>(a, a_step, b, b_step, count);
+template <class S, Load kLoad, class Before>
+RAPT_INLINE void add_weighted_rows(const char* a, const char* b, const Before& before) {
+  add_step<S::kParts, S::kWeightParts, S::kRanks, kLoad>(a, b, before);
 }
-template <class S>
-RAPT_INLINE void add_weights_by_rows(const char* a, int64_t a_step, const char* b, int64_t b_step,
-                                     int64_t count) {
-  add_products<S::kWeightParts, S::kParts, S::kRanks>(a, a_step, b, b_step, count);
+template <class S, class Before>
+RAPT_INLINE void add_weights_by_rows(const char* a, const char* b, const Before& before) {
+  add_step<S::kWeightParts, S::kParts, S::kRanks, Load::near>(a, b, before);
 }
 
 // Bytes of a step of 32 rows and 32 dims, and of an element of a route.
@@ -64,12 +106,8 @@ inline constexpr int64_t kPart = S::kSlots* kPanel;
 template <class S>
 inline constexpr int64_t kElement = S::kSlots* int64_t{sizeof(uint16_t)};
 
-// [32][32] f32, rows `stride` bytes apart.
-RAPT_INLINE void store_sums(char* to, int64_t stride) {
-  tile_store<0>(to, stride);
-  tile_store<1>(to + kTileRow, stride);
-  tile_store<2>(to + 16 * stride, stride);
-  tile_store<3>(to + 16 * stride + kTileRow, stride);
+RAPT_INLINE void store_sums(float* to) {
+  StoreAndClear{reinterpret_cast<char*>(to), kStep * 4}.store_all();
 }
 
 // Scores of a panel of keys and of queries, as the products left them: their maximum and, if
@@ -94,51 +132,56 @@ RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F f
   UNROLL_FOR (int x = 0; x < 2; ++x) store(block_max + 16 * x, max(even[x], odd[x]));
 }
 
-// What is done between products, where they can overlap with it.
+// What is done between products, where they can overlap with it; and what has to be done before
+// scores of a panel of keys are stored.
 struct Nothing {
-  RAPT_INLINE void operator()() const {}
+  RAPT_INLINE void step() const {}
+  RAPT_INLINE void before_panel(int64_t /* of keys */) const {}
 };
 
 // S^T of a tile, multiplied by the factor if kScaled, with `between` called after each step of a
 // product.
-template <class S, bool kScaled, class Between>
-RAPT_INLINE void make_scores(const StageScores<float>& of, const Between& between) {
-  const int64_t depth = panels(of.head_dim), queries = of.queries;
+template <class S, bool kScaled, Load kLoad, class Between>
+RAPT_INLINE void make_scores(const StageScores<float>& of, Between& between) {
+  const int64_t depth = panels(of.head_dim), queries = of.queries, stride = queries * 4;
   const auto* const columns = static_cast<const char*>(of.query_t);
   const auto* rows = static_cast<const char*>(of.key);
   const F factor = F::splat(of.factor);
-  for (int64_t x = 0; x < queries; x += F::kLanes)
-    store(of.block_max + x, F::set(-__builtin_inf()));
-  // A panel's scores are read back behind the products of the next one.
-  float *stored = nullptr, *maxima = nullptr;
-  int64_t stored_rows = 0;
-  const auto finish = [&] {
-    if (stored) finish_scores<kScaled>(stored, queries, stored_rows, factor, maxima);
+  const F most = F::set(depth > 0 ? -__builtin_inf() : 0);
+  for (int64_t x = 0; x < queries; x += F::kLanes) store(of.block_max + x, most);
+  if (depth == 0) {  // values, for d_weights, may have no dimensions
+    for (int64_t x = 0; x < of.keys * queries; x += F::kLanes) store(of.scores + x, F::splat(0));
+    return;
+  }
+  // A panel's scores are stored among the first products of the next one and read back behind all.
+  StoreAndClear before;
+  int64_t panel = 0;
+  const auto finish = [&](int64_t j) {
+    finish_scores<kScaled>(of.scores + j * queries, queries,
+                           of.keys - j < kStep ? of.keys - j : kStep, factor, of.block_max);
   };
-  for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.key_stride * kElement<S>)
-    for (int64_t q = 0; q < queries; q += kStep) {
-      clear_sums();
-      const char* const column = columns + q / kStep * depth * kPart<S>;
-      for (int64_t s = 0; s < depth; ++s) {
-        add_row_products<S>(rows + s * kPart<S>, 0, column + s * kPart<S>, 0, 1);
-        between();
-      }
-      float* const to = of.scores + j * queries + q;
-      store_sums(reinterpret_cast<char*>(to), queries * 4);
-      finish();
-      stored = to, maxima = of.block_max + q;
-      stored_rows = of.keys - j < kStep ? of.keys - j : kStep;
+  for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.key_stride * kElement<S>) {
+    add_row_products<S, kLoad>(rows, columns, before);
+    between.step();
+    for (int64_t s = 1; s < depth; ++s) {
+      add_row_products<S, kLoad>(rows + s * kPart<S>, columns + s * kPart<S>, Keep{});
+      between.step();
     }
-  finish();
+    if (before.to) finish(j - kStep);
+    between.before_panel(panel++);
+    before = {reinterpret_cast<char*>(of.scores + j * queries), stride};
+  }
+  before.store_all();
+  finish((panel - 1) * kStep);
 }
 
-template <class S, int Panels>
+template <class S>
 RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key_stride,
                                int64_t keys, int64_t head_dim, float factor, float* scores,
                                float* block_max) noexcept {
-  make_scores<S, true>(
-      {query_t, key, key_stride, keys, head_dim, kStep * Panels, factor, false, scores, block_max},
-      Nothing{});
+  Nothing nothing;
+  make_scores<S, true, Load::near>(
+      {query_t, key, key_stride, keys, head_dim, kStep, factor, false, scores, block_max}, nothing);
 }
 
 // A sum of products with weights.
@@ -159,46 +202,40 @@ RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, c
 }
 
 // O^T of a tile, likewise.
-template <class S, class Between>
-RAPT_INLINE void make_output(const StageOutput<float>& of, const Between& between) {
+template <class S, Load kLoad, class Between>
+RAPT_INLINE void make_output(const StageOutput<float>& of, Between& between) {
   const int64_t steps = panels(of.keys), queries = of.queries;
   const int64_t value_step = kStep * of.value_stride * kElement<S>;
-  const int64_t weight_step = queries / kStep * kPart<S>;
   const auto* const columns = static_cast<const char*>(of.rounded);
-  const auto* const rows = static_cast<const char*>(of.value);
-  alignas(64) float sums[2][kStep * kStep];
-  int nth = 0;
-  float* to = nullptr;
-  const float* factor = nullptr;
-  int64_t dims = 0;
-  const auto finish = [&] {
-    if (to) finish_output<S>(sums[nth ^ 1], dims, factor, queries, to);
+  const auto* row = static_cast<const char*>(of.value);
+  alignas(64) float sums[kStep * kStep];
+  StoreAndClear before;
+  const auto finish = [&](int64_t d) {
+    finish_output<S>(sums, of.value_dim - d < kStep ? of.value_dim - d : kStep, of.rescale, queries,
+                     of.output_t + d * queries);
   };
-  for (int64_t d = 0; d < of.value_dim; d += kStep)
-    for (int64_t q = 0; q < queries; q += kStep) {
-      clear_sums();
-      const char* const row = rows + d / kStep * kPart<S>;
-      const char* const column = columns + q / kStep * kPart<S>;
-      for (int64_t s = 0; s < steps; ++s) {
-        add_weighted_rows<S>(row + s * value_step, 0, column + s * weight_step, 0, 1);
-        between();
-      }
-      store_sums(reinterpret_cast<char*>(sums[nth]), kStep * 4);
-      finish();
-      nth ^= 1;
-      to = of.output_t + d * queries + q;
-      factor = of.rescale ? of.rescale + q : nullptr;
-      dims = of.value_dim - d < kStep ? of.value_dim - d : kStep;
+  for (int64_t d = 0; d < of.value_dim; d += kStep, row += kPart<S>) {
+    add_weighted_rows<S, kLoad>(row, columns, before);
+    between.step();
+    for (int64_t s = 1; s < steps; ++s) {
+      add_weighted_rows<S, kLoad>(row + s * value_step, columns + s * kPart<S>, Keep{});
+      between.step();
     }
-  finish();
+    if (before.to) finish(d - kStep);
+    before = {reinterpret_cast<char*>(sums), kStep * 4};
+  }
+  if (!before.to) return;  // values may have no dimensions
+  before.store_all();
+  finish((panels(of.value_dim) - 1) * kStep);
 }
 
-template <class S, int Panels>
+template <class S>
 RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t value_stride,
                                int64_t keys, int64_t value_dim, const float* rescale,
                                float* output_t) noexcept {
-  make_output<S>({weights, value, value_stride, keys, value_dim, kStep * Panels, rescale, output_t},
-                 Nothing{});
+  Nothing nothing;
+  make_output<S, Load::near>(
+      {weights, value, value_stride, keys, value_dim, kStep, rescale, output_t}, nothing);
 }
 
 // Rows and columns [32][32] of a gradient += sums, as far as they are there.
@@ -236,9 +273,10 @@ RAPT_NOINLINE void tile_add_to_keys(const GradientSpan<float>* spans, int64_t sp
       clear_sums();
       for (int64_t s = 0; s < span_count; ++s) {
         const SpanPanels<S> at(spans[s], j, d);
-        add_weights_by_rows<S>(at.weights, kPart<S>, at.rows, at.rows_step, at.count);
+        for (int64_t i = 0; i < at.count; ++i)
+          add_weights_by_rows<S>(at.weights + i * kPart<S>, at.rows + i * at.rows_step, Keep{});
       }
-      store_sums(reinterpret_cast<char*>(sums), kStep * 4);
+      store_sums(sums);
       add_to_rows<S>(sums, keys - j < kStep ? keys - j : kStep, dims - d, gradient + j * stride + d,
                      stride);
     }

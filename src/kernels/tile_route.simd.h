@@ -17,10 +17,11 @@ void end(const RouteKernels<float>::ThreadState& before) noexcept {
   restore_tiles(reinterpret_cast<const TileShapes&>(before));
 }
 
-// Tiles of 32 and 64 queries; none of 16 or 48.
+// Tiles of 32 queries alone. Scores and weights of wider ones would leave an L1 of 48 KiB.
+constexpr int kTileVectors = kStep / F::kLanes;
 template <class S>
 constexpr ProductKernels<float> kTileProducts[kMaxVectors] = {
-    {}, {tile_scores<S, 1>, tile_output<S, 1>}, {}, {tile_scores<S, 2>, tile_output<S, 2>}};
+    {}, {tile_scores<S>, tile_output<S>}, {}, {}};
 
 template <class S>
 constexpr auto find_outside_of() -> decltype(&tile_find_outside<S>) {
@@ -46,8 +47,8 @@ constexpr RouteKernels<float> make_route(const char* kernel,
           false,
           false,
           kTileProducts<S>,
-          kStep / F::kLanes,
-          kMaxVectors,
+          kTileVectors,
+          kTileVectors,
           normalizers,
           tile_pack_queries<S>,
           tile_pack_keys<S>,

@@ -2,86 +2,85 @@
 // A stage of the pipeline (kernel_table.h): the products of two tiles with the weights of a third
 // between them, so that the unit of the tiles and those of the vectors are at work at once.
 //
-//   next     S^T = K Q^T             tile products
-//   now      P^T = softmax(S^T)      vectors: two keys x 32 queries at a time, stored as B
 //   before   O^T += V^T P^T          tile products
+//   now      P^T = softmax(S^T)      vectors: two keys x 32 queries at a time, stored as B
+//   next     S^T = K Q^T             tile products, to where S^T of `now` has been
 //
 // The vector work is dealt out evenly over the steps of the products. A core looks some 500
 // instructions ahead, which is a few steps: it finds both kinds of work there, though each of them
-// waits for itself.
+// waits for itself. Scores come last and are made in the order in which weights are, so that both
+// tiles can share a place: with 128 keys and heads of 64, S^T, two P^T, Q^T and O^T are 44 of the
+// 48 KiB of an L1, if keys and values pass it by.
 #include "kernels/tile_products.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// The weights of a tile, a piece at a time. N: the normaliser, whose arithmetic this is.
+// The weights of a tile of 32 queries, a piece at a time, between steps of products. N: the
+// normaliser, whose arithmetic this is.
 template <class S, class N, bool kLog2Units>
 class StagedWeights {
  public:
   RAPT_INLINE explicit StagedWeights(const StageWeights<float>* of)
       : tile_(of ? of->tile : nullptr), to_(of ? static_cast<char*>(of->rounded) : nullptr) {
     if (!tile_) return;
-    keys_ = tile_->keys, queries_ = tile_->queries;
-    padded_ = panels(keys_) * kStep;
-    pieces_ = padded_ / 2 * (queries_ / kStep);
+    keys_ = tile_->keys, padded_ = panels(keys_) * kStep;
     factor_ = F::splat(of->factor);
-    for (int64_t x = 0; x < queries_; x += F::kLanes) {
-      const F most = F::load(tile_->block_max + x);
-      columns_[x / F::kLanes] = N::template open_column<kLog2Units>(
-          *tile_, x, kLog2Units ? mul(most, factor_) : most, N::template kSlack<F>);
+    UNROLL_FOR (int x = 0; x < 2; ++x) {
+      const F most = F::load(tile_->block_max + 16 * x);
+      columns_[x] = N::template open_column<kLog2Units>(
+          *tile_, 16 * x, kLog2Units ? mul(most, factor_) : most, N::template kSlack<F>);
     }
   }
-  RAPT_INLINE int64_t pieces() const { return pieces_; }
+  // Deals the pieces out over so many steps.
+  RAPT_INLINE void deal(int64_t steps) { share_ = steps > 0 ? (padded_ << 16) / steps : 0; }
 
-  // Pieces up to the `last`-th: panel by panel, two keys after two keys. Out of line: the products
-  // around it have no vectors in registers, and call it from several places.
-  RAPT_NOINLINE void advance(int64_t last) noexcept {
-    while (done_ < last) {
-      const int64_t left = (padded_ - key_) / 2;
-      const int64_t count = last - done_ < left ? last - done_ : left;
-      weigh_panel(count);
-      done_ += count;
-      if (key_ == padded_) key_ = 0, ++panel_;
-    }
+  RAPT_INLINE void step() {
+    due_ += share_;
+    weigh_until(due_ >> 16);
   }
+  RAPT_INLINE void before_panel(int64_t nth) { weigh_until((nth + 1) * kStep); }
   RAPT_INLINE void finish() {
-    advance(pieces_);
-    for (int64_t x = 0; tile_ && x < queries_; x += F::kLanes)
-      N::template close_column<F>(*tile_, x, columns_[x / F::kLanes]);
+    weigh_until(padded_);
+    for (int x = 0; tile_ && x < 2; ++x) N::template close_column<F>(*tile_, 16 * x, columns_[x]);
   }
 
  private:
   using Column = typename N::template Column<F>;
-  static constexpr int64_t kInPanel = kStep - 1;
 
-  // Pieces of a panel, with all that they need in registers.
-  RAPT_INLINE void weigh_panel(int64_t count) {
-    Column low = columns_[2 * panel_], high = columns_[2 * panel_ + 1];
-    const int64_t row_step = queries_, panel_step = queries_ / kStep * kPart<S>;
+  RAPT_INLINE void weigh_until(int64_t key) {
+    const int64_t end = key < padded_ ? key & -2 : padded_;
+    if (end > key_) weigh_all(end);
+  }
+  // Two keys after two keys, with all that they need in registers. Out of line: the products around
+  // it have no vectors in registers, and call it from several places.
+  RAPT_NOINLINE void weigh_all(int64_t end) noexcept {
+    Column low = columns_[0], high = columns_[1];
     const F factor = factor_;
     int64_t key = key_;
-    const float* at = tile_->scores + key * row_step + kStep * panel_;
-    char* row =
-        to_ + key / kStep * panel_step + panel_ * kPart<S> + (key & kInPanel) * kTileRow / 2;
-    const int64_t end = key + 2 * count, whole = end < keys_ ? end : keys_ & -2;
-    for (; key < whole; at += 2 * row_step) {
-      const F even_low = weigh(at, factor, low), odd_low = weigh(at + row_step, factor, low);
+    const float* at = tile_->scores + key * kStep;
+    const int64_t whole = end < keys_ ? end : keys_ & -2;
+    for (; key < whole; key += 2, at += 2 * kStep) {
+      const F even_low = weigh(at, factor, low), odd_low = weigh(at + kStep, factor, low);
       const F even_high = weigh(at + 16, factor, high);
-      const F odd_high = weigh(at + row_step + 16, factor, high);
+      const F odd_high = weigh(at + kStep + 16, factor, high);
+      char* const row = row_of(key);
       store_pair<S>(even_low, odd_low, row);
       store_pair<S>(even_high, odd_high, row + kTile);
-      key += 2;
-      row += key & kInPanel ? kTileRow : panel_step - 15 * kTileRow;
     }
     // An odd key is the last one; beyond it the weights are 0.
     const F zero = F::splat(0);
-    for (; key < end; key += 2, row += kTileRow) {
+    for (; key < end; key += 2) {
       const bool there = key < keys_;
+      char* const row = row_of(key);
       store_pair<S>(there ? weigh(at, factor, low) : zero, zero, row);
       store_pair<S>(there ? weigh(at + 16, factor, high) : zero, zero, row + kTile);
     }
     key_ = key;
-    columns_[2 * panel_] = low, columns_[2 * panel_ + 1] = high;
+    columns_[0] = low, columns_[1] = high;
+  }
+  RAPT_INLINE char* row_of(int64_t key) const {
+    return to_ + (key & -kStep) * (kPart<S> / kStep) + (key & (kStep - 1)) * (kTileRow / 2);
   }
   static RAPT_INLINE F weigh(const float* at, F factor, Column& column) {
     const F score = F::load(at);
@@ -91,9 +90,10 @@ class StagedWeights {
   Tile<float>* tile_;
   char* to_;
   F factor_;
-  int64_t keys_ = 0, queries_ = 0, padded_ = 0, pieces_ = 0;
-  int64_t done_ = 0, key_ = 0, panel_ = 0;
-  Column columns_[kMaxTileQueries / F::kLanes];
+  int64_t keys_ = 0, padded_ = 0;  // padded: as panels have them
+  int64_t key_ = 0;                // the next one
+  int64_t share_ = 0, due_ = 0;    // keys per step and until now, in 2^-16
+  Column columns_[kStep / F::kLanes];
 };
 
 template <class S, class N, bool kLog2Units>
@@ -101,17 +101,11 @@ RAPT_NOINLINE void run_stage(const StageScores<float>* next, const StageWeights<
                              const StageOutput<float>* before) noexcept {
   StagedWeights<S, N, kLog2Units> weights(now);
   int64_t steps = 0;
-  if (next) steps += panels(next->keys) * (next->queries / kStep) * panels(next->head_dim);
-  if (before) steps += panels(before->keys) * (before->queries / kStep) * panels(before->value_dim);
-  // Pieces per step, in 2^-16.
-  const int64_t share = steps > 0 ? (weights.pieces() << 16) / steps : 0;
-  int64_t due = 0;
-  const auto between = [&] {
-    due += share;
-    weights.advance(due >> 16);
-  };
-  if (next) make_scores<S, !kLog2Units>(*next, between);
-  if (before) make_output<S>(*before, between);
+  if (before) steps += panels(before->keys) * panels(before->value_dim);
+  if (next) steps += panels(next->keys) * panels(next->head_dim);
+  weights.deal(steps);
+  if (before) make_output<S, Load::past>(*before, weights);
+  if (next) make_scores<S, !kLog2Units, Load::past>(*next, weights);
   weights.finish();
 }
 

@@ -106,7 +106,7 @@ Packed packed(const Route& route, const Pack& pack, const StoredRows& rows) {
 
 TEST_F(TileKernelsTest, Scores) {
   for_routes(60, [](const Routes& routes, Random& random) {
-    const int64_t head_dim = drawn_length(random, 130), queries = random.pick<int64_t>({32, 64});
+    const int64_t head_dim = drawn_length(random, 130), queries = 32;
     StoredRows query(random, routes.dtype, random.between(1, queries), head_dim);
     StoredRows key(random, routes.dtype, drawn_length(random, 128), head_dim);
     for (StoredRows* rows : {&query, &key}) {
@@ -170,7 +170,7 @@ struct OutputProblem {
   bool rescales;
 
   OutputProblem(Random& random, DType dtype, int64_t most_dims, int64_t most_keys)
-      : queries(random.pick<int64_t>({32, 64})),
+      : queries(32),
         first(0),
         keys(0),
         value(random, dtype, drawn_length(random, most_keys), drawn_length(random, most_dims)),
@@ -284,7 +284,7 @@ struct GradientProblem {
     int64_t count = 0;
     const int64_t last = random.between(0, 2), dims = drawn_length(random, most_dims);
     for (int64_t t = 0; t <= last; ++t) {
-      const int64_t queries = random.pick<int64_t>({32, 64});
+      const int64_t queries = 32;
       const int64_t some = t == last ? random.between(1, queries) : queries;
       Tile tile{queries, some, drawn_weights(random, keys, queries), Block<uint64_t>(keys),
                 random.chance(0.7)};

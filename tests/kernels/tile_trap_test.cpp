@@ -265,7 +265,7 @@ TEST_F(TileTrapTest, SmallShapesAtTheEndOfMemory) {
   load_config(config);
   char* tile = static_cast<char*>(pages) + page - (2 * 64 + 20);
   instructions().load[0](tile, 64);
-  instructions().load[1](tile, 64);
+  instructions().stream[1](tile, 64);
   instructions().store[0](tile, 64);
   release();
   munmap(pages, 2 * page);
@@ -333,6 +333,7 @@ TEST_F(TileTrapDeathTest, TilesThatAreNotConfigured) {
   const TileWords& words = instructions();
   RAPT_EXPECT_REFUSED(words.zero[0]());
   RAPT_EXPECT_REFUSED(words.load[1](tile.data(), 64));
+  RAPT_EXPECT_REFUSED(words.stream[1](tile.data(), 64));
   RAPT_EXPECT_REFUSED(words.store[1](tile.data(), 64));
   RAPT_EXPECT_REFUSED(words.multiply[0][1][2]());
   {

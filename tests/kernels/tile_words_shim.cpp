@@ -22,6 +22,7 @@ template <int T>
 void set_words(TileWords& words) {
   words.zero[T] = [] { tile_zero<T>(); };
   words.load[T] = [](const void* rows, int64_t stride) { tile_load<T>(rows, stride); };
+  words.stream[T] = [](const void* rows, int64_t stride) { tile_stream<T>(rows, stride); };
   words.store[T] = [](void* rows, int64_t stride) { tile_store<T>(rows, stride); };
 #define RAPT_X(a)               \
   set_multiply<T, a, 0>(words); \

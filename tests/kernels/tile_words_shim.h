@@ -15,6 +15,7 @@ struct TileWords {
   void (*restore)(const KeptShapes& before);
   void (*zero[8])();
   void (*load[8])(const void* rows, int64_t stride);
+  void (*stream[8])(const void* rows, int64_t stride);
   void (*store[8])(void* rows, int64_t stride);
   void (*multiply[8][8][8])();  // of C, A, B; none where two of them are the same
 };

@@ -21,16 +21,18 @@ TEST_F(TileWordsTest, LoadsAndStores) {
         const Image source = random_bits(random, 2 * reach / 4);
         const Image target = random_bits(random, reach / 4);
         const int64_t odd = random.between(0, 3);  // addresses need no alignment
-        const auto program = [&](const TileWords& words) {
-          Image result = target;
-          const char* middle = reinterpret_cast<const char*>(source.data()) + reach + odd - 68;
-          const ShapedTiles shaped(words);
-          words.load[t](stride < 0 ? middle : reinterpret_cast<const char*>(source.data()) + odd,
-                        stride);
-          words.store[t](reinterpret_cast<char*>(result.data()) + odd, other);
-          return result;
-        };
-        EXPECT_EQ(compared(false, program), "") << "strides " << stride << ", " << other;
+        for (const bool streamed : {false, true}) {
+          const auto program = [&](const TileWords& words) {
+            Image result = target;
+            const char* middle = reinterpret_cast<const char*>(source.data()) + reach + odd - 68;
+            const ShapedTiles shaped(words);
+            (streamed ? words.stream : words.load)[t](
+                stride < 0 ? middle : reinterpret_cast<const char*>(source.data()) + odd, stride);
+            words.store[t](reinterpret_cast<char*>(result.data()) + odd, other);
+            return result;
+          };
+          EXPECT_EQ(compared(false, program), "") << "strides " << stride << ", " << other;
+        }
       }
     }
   }
@@ -148,7 +150,7 @@ Image sum_of_products(const TileWords& words, int c, int a, int b,
   words.load[c](tiles[0].data(), 64);
   for (size_t i = 1; i + 1 < tiles.size(); i += 2) {
     words.load[a](tiles[i].data(), 64);
-    words.load[b](tiles[i + 1].data(), 64);
+    words.stream[b](tiles[i + 1].data(), 64);
     words.multiply[c][a][b]();
   }
   words.store[c](result.data(), 64);
@@ -352,6 +354,7 @@ TEST_F(TileWordsDeathTest, WordsNeedShapes) {
     for (int i = 0; i < 2; ++i) {
       RAPT_EXPECT_REFUSED(words->zero[0]());
       RAPT_EXPECT_REFUSED(words->load[1](tile.data(), 64));
+      RAPT_EXPECT_REFUSED(words->stream[1](tile.data(), 64));
       RAPT_EXPECT_REFUSED(words->store[1](tile.data(), 64));
       RAPT_EXPECT_REFUSED(words->multiply[0][1][2]());
       const ShapedTiles shaped(*words);  // and behind

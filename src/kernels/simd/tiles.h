@@ -43,6 +43,11 @@ template <int T>
 RAPT_INLINE void tile_load(const void* rows, int64_t stride) noexcept {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(T) : "memory");
 }
+// The same of what is not soon read again: it passes by the L1 cache.
+template <int T>
+RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
+  asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(T) : "memory");
+}
 template <int T>
 RAPT_INLINE void tile_store(void* rows, int64_t stride) noexcept {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(rows), "r"(stride), "i"(T) : "memory");

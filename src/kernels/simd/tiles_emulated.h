@@ -55,6 +55,10 @@ RAPT_INLINE void tile_load(const void* rows, int64_t stride) noexcept {
     __builtin_memcpy(tile.rows[r], static_cast<const char*>(rows) + r * stride, 64);
 }
 template <int T>
+RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
+  tile_load<T>(rows, stride);
+}
+template <int T>
 RAPT_INLINE void tile_store(void* rows, int64_t stride) noexcept {
   const EmulatedTile& tile = emulated_tile<T>();
   for (int r = 0; r < 16; ++r)
