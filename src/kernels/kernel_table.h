@@ -122,6 +122,48 @@ struct KeyGradientKernels {
                       E* gradient, int64_t stride) noexcept;
 };
 
+// The same three of the backward pass, where a tile that meets a block has two products before its
+// vector work, which makes rounded operands of them, and three sums behind it. All mean what
+// ProductKernels, NormalizerKernels::backward, DropoutKernels::keep, RouteKernels::round_weights
+// and round_for_keys, and KeyGradientKernels::add do, to the bit.
+template <class E>
+struct StageDots {
+  const void* columns;  // [dims][queries], by pack_queries
+  const void* rows;     // [keys, dims], by pack_keys
+  int64_t row_stride, keys, dims, queries;
+  E* dots;  // [keys, to whole steps][queries] = rows columns, without a factor
+};
+template <class E>
+struct StageProducts {
+  StageDots<E> scores, d_weights;
+};
+template <class E>
+struct StageGradients {
+  const E *scores, *d_weights;  // [keys, to whole steps][queries], as StageDots has made them
+  E factor;                     // of the scores, log2 e included
+  const E *statistic, *delta;   // [queries]
+  const uint64_t* bits;         // [keys]: of other pairs all is 0; null: of none
+  int64_t keys, queries;
+  // [keys][queries], rounded: for the sums over queries, and for that over keys. Null: not wanted.
+  void *weights, *d_scores, *d_scores_of_query;
+};
+template <class E>
+struct StageKeySum {
+  GradientSpan<E> span;
+  int64_t keys, dims;
+  E* gradient;  // [keys, dims], rows `stride` apart; null: not wanted
+  int64_t stride;
+};
+template <class E>
+struct StageSums {
+  StageOutput<E> d_query;  // its output_t is null: not wanted
+  StageKeySum<E> d_value, d_key;
+};
+// Any of the three may be null.
+template <class E>
+using GradientStage = void (*)(const StageProducts<E>* next, const StageGradients<E>* now,
+                               const StageSums<E>* before) noexcept;
+
 // A route: how the inputs of one storage type come to the products. There are three kinds.
 //
 //   fma    operands are E: what is stored as E and dense is read where it lies, anything else is
@@ -183,6 +225,8 @@ struct RouteKernels {
   // In the order of the catalogue: products of the tiles around a tile while its weights are made
   // by a normaliser, where these can overlap; null: they cannot.
   const Stage<E>* stages;
+  // The same of the backward pass.
+  const GradientStage<E>* gradient_stages;
 
   // What a thread does before its first product and behind its last; null: nothing. What a hook of
   // the caller's sets up in between it must leave as it was.

@@ -98,14 +98,44 @@ RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F f
 struct Nothing {
   RAPT_INLINE void operator()() const {}
 };
+// Work in pieces, dealt out evenly over `steps` calls of the `between` that products(between) is
+// given; what is left follows.
+template <class Work, class Products>
+RAPT_INLINE void deal_out(Work& work, int64_t steps, const Products& products) {
+  const int64_t share = steps > 0 ? (work.pieces() << 16) / steps : 0;  // of a step, in 2^-16
+  int64_t due = 0;
+  products([&] {
+    due += share;
+    work.advance(due >> 16);
+  });
+  work.finish();
+}
 
-// S^T of a tile, multiplied by the factor if kScaled, with `between` called after each step of a
-// product.
+// Dots of a tile, panel by panel: `between` is called after each step of a product, stored(j, q)
+// when those of 32 keys and queries from there on are in memory.
+template <class S, class Between, class Stored>
+RAPT_INLINE void make_dots(const StageDots<float>& of, const Between& between,
+                           const Stored& stored) {
+  const int64_t depth = panels(of.dims), queries = of.queries;
+  const auto* const columns = static_cast<const char*>(of.columns);
+  const auto* rows = static_cast<const char*>(of.rows);
+  for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.row_stride * kElement<S>)
+    for (int64_t q = 0; q < queries; q += kStep) {
+      clear_sums();
+      const char* const column = columns + q / kStep * depth * kPart<S>;
+      for (int64_t s = 0; s < depth; ++s) {
+        add_row_products<S>(rows + s * kPart<S>, 0, column + s * kPart<S>, 0, 1);
+        between();
+      }
+      store_sums(reinterpret_cast<char*>(of.dots + j * queries + q), queries * 4);
+      stored(j, q);
+    }
+}
+
+// S^T of a tile, multiplied by the factor if kScaled, likewise.
 template <class S, bool kScaled, class Between>
 RAPT_INLINE void make_scores(const StageScores<float>& of, const Between& between) {
-  const int64_t depth = panels(of.head_dim), queries = of.queries;
-  const auto* const columns = static_cast<const char*>(of.query_t);
-  const auto* rows = static_cast<const char*>(of.key);
+  const int64_t queries = of.queries;
   const F factor = F::splat(of.factor);
   for (int64_t x = 0; x < queries; x += F::kLanes)
     store(of.block_max + x, F::set(-__builtin_inf()));
@@ -115,20 +145,12 @@ RAPT_INLINE void make_scores(const StageScores<float>& of, const Between& betwee
   const auto finish = [&] {
     if (stored) finish_scores<kScaled>(stored, queries, stored_rows, factor, maxima);
   };
-  for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.key_stride * kElement<S>)
-    for (int64_t q = 0; q < queries; q += kStep) {
-      clear_sums();
-      const char* const column = columns + q / kStep * depth * kPart<S>;
-      for (int64_t s = 0; s < depth; ++s) {
-        add_row_products<S>(rows + s * kPart<S>, 0, column + s * kPart<S>, 0, 1);
-        between();
-      }
-      float* const to = of.scores + j * queries + q;
-      store_sums(reinterpret_cast<char*>(to), queries * 4);
-      finish();
-      stored = to, maxima = of.block_max + q;
-      stored_rows = of.keys - j < kStep ? of.keys - j : kStep;
-    }
+  make_dots<S>({of.query_t, of.key, of.key_stride, of.keys, of.head_dim, queries, of.scores},
+               between, [&](int64_t j, int64_t q) {
+                 finish();
+                 stored = of.scores + j * queries + q, maxima = of.block_max + q;
+                 stored_rows = of.keys - j < kStep ? of.keys - j : kStep;
+               });
   finish();
 }
 
@@ -226,22 +248,42 @@ struct SpanPanels {
         count(panels(span.count)) {}
 };
 
-template <class S>
-RAPT_NOINLINE void tile_add_to_keys(const GradientSpan<float>* spans, int64_t span_count,
-                                    int64_t keys, int64_t dims, float* gradient,
-                                    int64_t stride) noexcept {
-  alignas(64) float sums[kStep * kStep];
+// The gradient of a block of keys, with `between` called after each step of a product.
+template <class S, class Between>
+RAPT_INLINE void make_key_sums(const GradientSpan<float>* spans, int64_t span_count, int64_t keys,
+                               int64_t dims, float* gradient, int64_t stride,
+                               const Between& between) {
+  alignas(64) float sums[2][kStep * kStep];
+  int nth = 0;
+  float* to = nullptr;
+  int64_t rows = 0, columns = 0;
+  const auto finish = [&] {
+    if (to) add_to_rows<S>(sums[nth ^ 1], rows, columns, to, stride);
+  };
   for (int64_t j = 0; j < keys; j += kStep)
     for (int64_t d = 0; d < dims; d += kStep) {
       clear_sums();
       for (int64_t s = 0; s < span_count; ++s) {
         const SpanPanels<S> at(spans[s], j, d);
-        add_weights_by_rows<S>(at.weights, kPart<S>, at.rows, at.rows_step, at.count);
+        for (int64_t i = 0; i < at.count; ++i) {
+          add_weights_by_rows<S>(at.weights + i * kPart<S>, 0, at.rows + i * at.rows_step, 0, 1);
+          between();
+        }
       }
-      store_sums(reinterpret_cast<char*>(sums), kStep * 4);
-      add_to_rows<S>(sums, keys - j < kStep ? keys - j : kStep, dims - d, gradient + j * stride + d,
-                     stride);
+      store_sums(reinterpret_cast<char*>(sums[nth]), kStep * 4);
+      finish();
+      nth ^= 1;
+      to = gradient + j * stride + d;
+      rows = keys - j < kStep ? keys - j : kStep, columns = dims - d;
     }
+  finish();
+}
+
+template <class S>
+RAPT_NOINLINE void tile_add_to_keys(const GradientSpan<float>* spans, int64_t span_count,
+                                    int64_t keys, int64_t dims, float* gradient,
+                                    int64_t stride) noexcept {
+  make_key_sums<S>(spans, span_count, keys, dims, gradient, stride, Nothing{});
 }
 
 }  // namespace

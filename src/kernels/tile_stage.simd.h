@@ -103,16 +103,10 @@ RAPT_NOINLINE void run_stage(const StageScores<float>* next, const StageWeights<
   int64_t steps = 0;
   if (next) steps += panels(next->keys) * (next->queries / kStep) * panels(next->head_dim);
   if (before) steps += panels(before->keys) * (before->queries / kStep) * panels(before->value_dim);
-  // Pieces per step, in 2^-16.
-  const int64_t share = steps > 0 ? (weights.pieces() << 16) / steps : 0;
-  int64_t due = 0;
-  const auto between = [&] {
-    due += share;
-    weights.advance(due >> 16);
-  };
-  if (next) make_scores<S, !kLog2Units>(*next, between);
-  if (before) make_output<S>(*before, between);
-  weights.finish();
+  deal_out(weights, steps, [&](const auto& between) {
+    if (next) make_scores<S, !kLog2Units>(*next, between);
+    if (before) make_output<S>(*before, between);
+  });
 }
 
 template <class S, class N>
