@@ -21,23 +21,28 @@ class StagedGradientTile {
   explicit StagedGradientTile(const StageGradients<float>* of) {
     if (!of) return;
     of_ = *of;
-    padded_ = panels(of_.keys) * kStep;
-    pieces_ = padded_ / 2 * (of_.queries / kStep);
+    pieces_ = panels(of_.keys) * (of_.queries / kStep) * (kStep / 2);
     for (int64_t x = 0; x < of_.queries; x += F::kLanes)
       columns_[x / F::kLanes] =
           N::template open_gradient<true>(F::load(of_.statistic + x), F::load(of_.delta + x));
   }
   int64_t pieces() const { return pieces_; }
 
-  // Pieces up to the `last`-th: panel by panel, two keys after two keys. Called, because its code
-  // would stand beside each of five products.
+  // Pieces up to the `last`-th: panel by panel, as they follow one another in memory, two keys
+  // after two keys. Called, because its code would stand beside each of five products.
   RAPT_NOINLINE void advance(int64_t last) {
     const F factor = F::splat(of_.factor);
     for (; done_ < last; ++done_) {
       const bool some = of_.bits || key_ + 2 > of_.keys;
       some ? make_piece<true>(factor) : make_piece<false>(factor);
       key_ += 2;
-      if (key_ == padded_) key_ = 0, ++panel_;
+      if (key_ % kStep != 0) continue;
+      panel_ += kPart<S>;
+      query_ += kStep;
+      if (query_ < of_.queries)
+        key_ -= kStep;
+      else
+        query_ = 0;
     }
   }
   void finish() { advance(pieces_); }
@@ -51,17 +56,16 @@ class StagedGradientTile {
     Gradient of_key[2][2];  // [key][half of the queries]
     UNROLL_FOR (int k = 0; k < 2; ++k)
       UNROLL_FOR (int t = 0; t < 2; ++t) {
-        const int64_t first = kStep * panel_ + 16 * t, at = (key_ + k) * of_.queries + first;
+        const int64_t first = query_ + 16 * t, at = (key_ + k) * of_.queries + first;
         Gradient& g = of_key[k][t];
         g = N::template go_back<true>(mul(F::load(of_.scores + at), factor),
-                                      F::load(of_.d_weights + at), columns_[2 * panel_ + t]);
+                                      F::load(of_.d_weights + at), columns_[first / F::kLanes]);
         if (!kSome) continue;
         const M there = mask_of(allowed(key_ + k) >> first);
         g.weight = select(there, g.weight, F::splat(0));
         g.d_score = select(there, g.d_score, F::splat(0));
       }
-    const int64_t panel = (key_ / kStep * (of_.queries / kStep) + panel_) * kPart<S>;
-    const int64_t row = panel + key_ % kStep * kTileRow;
+    const int64_t key = key_ & (kStep - 1), row = panel_ + key * kTileRow;
     UNROLL_FOR (int k = 0; k < 2; ++k) {
       const Gradient &low = of_key[k][0], &high = of_key[k][1];
       if (of_.weights) store_pair<S>(low.weight, high.weight, to(of_.weights, row + k * kTileRow));
@@ -71,7 +75,7 @@ class StagedGradientTile {
     if (!of_.d_scores_of_query) return;
     UNROLL_FOR (int t = 0; t < 2; ++t)
       store_pair<S>(of_key[0][t].d_score, of_key[1][t].d_score,
-                    to(of_.d_scores_of_query, panel + t * kTile + key_ % kStep / 2 * kTileRow));
+                    to(of_.d_scores_of_query, panel_ + t * kTile + key * (kTileRow / 2)));
   }
   RAPT_INLINE uint64_t allowed(int64_t key) const {
     if (key >= of_.keys) return 0;
@@ -82,8 +86,8 @@ class StagedGradientTile {
   }
 
   StageGradients<float> of_ = {};
-  int64_t padded_ = 0, pieces_ = 0;
-  int64_t done_ = 0, key_ = 0, panel_ = 0;
+  int64_t pieces_ = 0, done_ = 0;
+  int64_t key_ = 0, query_ = 0, panel_ = 0;  // of the next piece; the panel in bytes
   typename N::template GradientColumn<F> columns_[kMaxTileQueries / F::kLanes];
 };
 

@@ -17,7 +17,7 @@ Descriptor random_problem(Random& random) {
   const std::string heads = random.pick({"", "h2", "h4/2", "[2]h2/1"});
   const std::string line =
       heads + "q" + std::to_string(length(200)) + "k" + std::to_string(length(600)) + "d" +
-      std::to_string(random.between(1, 70)) + "v" + std::to_string(random.between(1, 70)) +
+      std::to_string(2 * random.between(1, 35)) + "v" + std::to_string(random.between(1, 70)) +
       random.pick({"", ":bf16", ":bf16", ":f16"}) +
       random.pick({"", ":mask=causal", ":mask=causal(bottom-right)", ":mask=window(50,70)",
                    ":mask=boolean(0.6)", ":mask=boolean(0.9)&causal"}) +
@@ -37,6 +37,15 @@ void spoil(Random& random, const Tensor& t) {
   }
 }
 
+// Which NaN comes of two is not said.
+rapt::Gradients with_one_nan(const rapt::Gradients& all) {
+  rapt::Gradients same;
+  for (const auto& [name, tensor, output] : kGradientTensors)
+    if (const Tensor& t = all.*tensor; t.defined())
+      same.*tensor = mapped(t, [](double x, auto) { return std::isnan(x) ? std::nan("") : x; });
+  return same;
+}
+
 TEST(StagedGradients, AreThoseOfOneBlockAfterTheOther) {
   Random random(base_seed());
   for (int n = 0; n < problem_count(250) && !HasFailure(); ++n) {
@@ -48,15 +57,15 @@ TEST(StagedGradients, AreThoseOfOneBlockAfterTheOther) {
     if (spoilt == "key") spoil(random, c.key);
     if (spoilt == "value") spoil(random, c.value);
     if (spoilt == "d_output") spoil(random, g.d_output);
-    const AttentionResult result = scaled_dot_product_attention(c.query, c.key, c.value, c.options);
+    AttentionResult result = scaled_dot_product_attention(c.query, c.key, c.value, c.options);
     AttentionOptions alone = c.options;
     alone.weights.emplace().row_end = 1;
     BackwardRequest request = g.request();
     for (bool* wanted : {&request.query, &request.key, &request.value})
       *wanted = random.chance(0.8);
     const auto gradients = [&](const AttentionOptions& options, const Context& context = {}) {
-      return scaled_dot_product_attention_backward(c.query, c.key, c.value, options,
-                                                   g.inputs(result.state()), request, context);
+      return with_one_nan(scaled_dot_product_attention_backward(
+          c.query, c.key, c.value, options, g.inputs(result.state()), request, context));
     };
     request.passes = BackwardPasses::one;
     const rapt::Gradients expected = gradients(alone);
