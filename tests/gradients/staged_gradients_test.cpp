@@ -37,6 +37,19 @@ void spoil(Random& random, const Tensor& t) {
   }
 }
 
+// A key so far from all queries that it has no weight; what lanes without a query made of it would
+// be NaN.
+void move_a_key_away(Random& random, const Case& c) {
+  const int64_t far = random.between(0, c.descriptor.k_len - 1);
+  const auto set_first = [](const Tensor& t, double x, const auto& which) {
+    for_each_index(t.dims(), [&](auto at) {
+      if (at[at.size() - 1] == 0 && which(at[at.size() - 2])) set(t, at, x);
+    });
+  };
+  set_first(c.query, 1, [](int64_t) { return true; });
+  set_first(c.key, -HUGE_VAL, [&](int64_t row) { return row == far; });
+}
+
 // Which NaN comes of two is not said.
 rapt::Gradients with_one_nan(const rapt::Gradients& all) {
   rapt::Gradients same;
@@ -51,12 +64,14 @@ TEST(StagedGradients, AreThoseOfOneBlockAfterTheOther) {
   for (int n = 0; n < problem_count(250) && !HasFailure(); ++n) {
     const Case c(random_problem(random));
     const GradientCase g(c);
-    const std::string spoilt = random.pick({"", "", "query", "key", "value", "d_output"});
+    const std::string spoilt =
+        random.pick({"", "", "query", "key", "value", "d_output", "far key"});
     SCOPED_TRACE("rapt check '" + to_string(c.descriptor) + "' " + spoilt);
     if (spoilt == "query") spoil(random, c.query);
     if (spoilt == "key") spoil(random, c.key);
     if (spoilt == "value") spoil(random, c.value);
     if (spoilt == "d_output") spoil(random, g.d_output);
+    if (spoilt == "far key") move_a_key_away(random, c);
     AttentionResult result = scaled_dot_product_attention(c.query, c.key, c.value, c.options);
     AttentionOptions alone = c.options;
     alone.weights.emplace().row_end = 1;
