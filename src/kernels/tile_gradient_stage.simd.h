@@ -29,66 +29,89 @@ class StagedGradientTile {
   int64_t pieces() const { return pieces_; }
 
   // Pieces up to the `last`-th: panel by panel, as they follow one another in memory, two keys
-  // after two keys. Called, because its code would stand beside each of five products.
-  RAPT_NOINLINE void advance(int64_t last) {
-    const F factor = F::splat(of_.factor);
-    for (; done_ < last; ++done_) {
-      const bool some = of_.bits || key_ + 2 > of_.keys;
-      some ? make_piece<true>(factor) : make_piece<false>(factor);
-      key_ += 2;
-      if (key_ % kStep != 0) continue;
-      panel_ += kPart<S>;
-      query_ += kStep;
-      if (query_ < of_.queries)
-        key_ -= kStep;
-      else
-        query_ = 0;
+  // after two keys. Out of line: its code would stand beside each of five products.
+  RAPT_NOINLINE void advance(int64_t last) noexcept {
+    while (done_ < last) {
+      const int64_t left = (kStep - in_panel_) / 2;
+      const int64_t count = last - done_ < left ? last - done_ : left;
+      const bool some = of_.bits || key_ + kStep > of_.keys;
+      some ? make_pieces<true>(count) : make_pieces<false>(count);
+      done_ += count;
+      in_panel_ += 2 * count;
+      if (in_panel_ == kStep) next_panel();
     }
   }
   void finish() { advance(pieces_); }
 
  private:
+  using Column = typename N::template GradientColumn<F>;
   using Gradient = typename N::template Gradient<F>;
 
-  // kSome: are there pairs of which all is 0?
+  void next_panel() {
+    in_panel_ = 0;
+    panel_ += kPart<S>;
+    query_ += kStep;
+    if (query_ == of_.queries) query_ = 0, key_ += kStep;
+  }
+
+  // Pieces of a panel, with all that they need in registers. kSome: are there pairs of which all is
+  // 0?
   template <bool kSome>
-  RAPT_INLINE void make_piece(F factor) const {
-    Gradient of_key[2][2];  // [key][half of the queries]
-    UNROLL_FOR (int k = 0; k < 2; ++k)
-      UNROLL_FOR (int t = 0; t < 2; ++t) {
-        const int64_t first = query_ + 16 * t, at = (key_ + k) * of_.queries + first;
-        Gradient& g = of_key[k][t];
-        g = N::template go_back<true>(mul(F::load(of_.scores + at), factor),
-                                      F::load(of_.d_weights + at), columns_[first / F::kLanes]);
-        if (!kSome) continue;
-        const M there = mask_of(allowed(key_ + k) >> first);
-        g.weight = select(there, g.weight, F::splat(0));
-        g.d_score = select(there, g.d_score, F::splat(0));
+  RAPT_INLINE void make_pieces(int64_t count) const {
+    const Column columns[2] = {columns_[query_ / F::kLanes], columns_[query_ / F::kLanes + 1]};
+    const F factor = F::splat(of_.factor);
+    const int64_t step = of_.queries, query = query_, row = panel_ + in_panel_ * kTileRow;
+    auto* weights = static_cast<char*>(of_.weights);
+    auto* d_scores = static_cast<char*>(of_.d_scores);
+    auto* of_query = static_cast<char*>(of_.d_scores_of_query);
+    if (weights) weights += row;
+    if (d_scores) d_scores += row;
+    if (of_query) of_query += panel_ + in_panel_ / 2 * kTileRow;
+    int64_t key = key_ + in_panel_;
+    const float* score = of_.scores + key * step + query;
+    const float* d_weight = of_.d_weights + key * step + query;
+    for (const int64_t end = key + 2 * count; key < end; key += 2) {
+      Gradient of_key[2][2];  // [key][half of the queries]
+      UNROLL_FOR (int k = 0; k < 2; ++k) {
+        const uint64_t there = kSome ? allowed(key + k) >> query : 0;
+        UNROLL_FOR (int t = 0; t < 2; ++t) {
+          Gradient& g = of_key[k][t];
+          g = N::template go_back<true>(mul(F::load(score + 16 * t), factor),
+                                        F::load(d_weight + 16 * t), columns[t]);
+          if (!kSome) continue;
+          g.weight = select(mask_of(there >> (16 * t)), g.weight, F::splat(0));
+          g.d_score = select(mask_of(there >> (16 * t)), g.d_score, F::splat(0));
+        }
+        score += step, d_weight += step;
       }
-    const int64_t key = key_ & (kStep - 1), row = panel_ + key * kTileRow;
-    UNROLL_FOR (int k = 0; k < 2; ++k) {
-      const Gradient &low = of_key[k][0], &high = of_key[k][1];
-      if (of_.weights) store_pair<S>(low.weight, high.weight, to(of_.weights, row + k * kTileRow));
-      if (of_.d_scores)
-        store_pair<S>(low.d_score, high.d_score, to(of_.d_scores, row + k * kTileRow));
+      const auto& [even, odd] = of_key;
+      if (weights) {
+        store_pair<S>(even[0].weight, even[1].weight, weights);
+        store_pair<S>(odd[0].weight, odd[1].weight, weights + kTileRow);
+        weights += 2 * kTileRow;
+      }
+      if (d_scores) {
+        store_pair<S>(even[0].d_score, even[1].d_score, d_scores);
+        store_pair<S>(odd[0].d_score, odd[1].d_score, d_scores + kTileRow);
+        d_scores += 2 * kTileRow;
+      }
+      if (of_query) {
+        UNROLL_FOR (int t = 0; t < 2; ++t)
+          store_pair<S>(even[t].d_score, odd[t].d_score, of_query + t * kTile);
+        of_query += kTileRow;
+      }
     }
-    if (!of_.d_scores_of_query) return;
-    UNROLL_FOR (int t = 0; t < 2; ++t)
-      store_pair<S>(of_key[0][t].d_score, of_key[1][t].d_score,
-                    to(of_.d_scores_of_query, panel_ + t * kTile + key * (kTileRow / 2)));
   }
   RAPT_INLINE uint64_t allowed(int64_t key) const {
     if (key >= of_.keys) return 0;
     return of_.bits ? of_.bits[key] : ~uint64_t{0};
   }
-  static RAPT_INLINE char* to(void* rounded, int64_t at) {
-    return static_cast<char*>(rounded) + at;
-  }
 
   StageGradients<float> of_ = {};
   int64_t pieces_ = 0, done_ = 0;
-  int64_t key_ = 0, query_ = 0, panel_ = 0;  // of the next piece; the panel in bytes
-  typename N::template GradientColumn<F> columns_[kMaxTileQueries / F::kLanes];
+  // Of the panel at work: its first key and query, bytes before it, keys that are done.
+  int64_t key_ = 0, query_ = 0, panel_ = 0, in_panel_ = 0;
+  Column columns_[kMaxTileQueries / F::kLanes];
 };
 
 inline int64_t steps_of(const StageDots<float>& of) {
