@@ -84,20 +84,19 @@ class StagedGradientTile {
         }
         score += step, d_weight += step;
       }
-      const auto& [even, odd] = of_key;
       if (weights) {
-        store_pair<S>(even[0].weight, even[1].weight, weights);
-        store_pair<S>(odd[0].weight, odd[1].weight, weights + kTileRow);
+        UNROLL_FOR (int k = 0; k < 2; ++k)
+          store_pair<S>(of_key[k][0].weight, of_key[k][1].weight, weights + k * kTileRow);
         weights += 2 * kTileRow;
       }
+      const WeightParts<S> d[2][2] = {{of_key[0][0].d_score, of_key[0][1].d_score},
+                                      {of_key[1][0].d_score, of_key[1][1].d_score}};
       if (d_scores) {
-        store_pair<S>(even[0].d_score, even[1].d_score, d_scores);
-        store_pair<S>(odd[0].d_score, odd[1].d_score, d_scores + kTileRow);
+        UNROLL_FOR (int k = 0; k < 2; ++k) store_pair<S>(d[k][0], d[k][1], d_scores + k * kTileRow);
         d_scores += 2 * kTileRow;
       }
       if (of_query) {
-        UNROLL_FOR (int t = 0; t < 2; ++t)
-          store_pair<S>(even[t].d_score, odd[t].d_score, of_query + t * kTile);
+        UNROLL_FOR (int t = 0; t < 2; ++t) store_pair<S>(d[0][t], d[1][t], of_query + t * kTile);
         of_query += kTileRow;
       }
     }

@@ -155,16 +155,19 @@ RAPT_INLINE F scaled(F weight) {
   return S::kWeightScale == 1 ? weight : mul(weight, F::splat(S::kWeightScale));
 }
 
+// A vector of weights, as its parts are multiplied.
+template <class S>
+struct WeightParts {
+  F parts[S::kWeightParts];
+  RAPT_INLINE WeightParts(F weights) { cut_parts(scaled<S>(weights), parts); }
+};
+
 // Two vectors of weights as a row of a tile, part by part: of two keys a row of B, of the halves of
 // a key's queries a row of A.
 template <class S>
-RAPT_INLINE void store_pair(F even, F odd, char* to) {
-  constexpr int kParts = S::kWeightParts;
-  F even_parts[kParts], odd_parts[kParts];
-  cut_parts(scaled<S>(even), even_parts);
-  cut_parts(scaled<S>(odd), odd_parts);
-  UNROLL_FOR (int p = 0; p < kParts; ++p)
-    _mm512_storeu_si512(to + p * kPanel, in_turn(even_parts[p], odd_parts[p]));
+RAPT_INLINE void store_pair(const WeightParts<S>& even, const WeightParts<S>& odd, char* to) {
+  UNROLL_FOR (int p = 0; p < S::kWeightParts; ++p)
+    _mm512_storeu_si512(to + p * kPanel, in_turn(even.parts[p], odd.parts[p]));
 }
 
 // Weights [keys][queries] as B of a product over keys:
