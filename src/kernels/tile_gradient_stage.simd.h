@@ -6,9 +6,9 @@
 //   now      P^T = 2^(c S^T - lse), dS^T = P^T (dP^T - delta)       vectors
 //   before   dQ^T += K^T dS^T, dV += P^T dO, dK += dS^T Q           tile products
 //
-// A piece of the vector work is that of two keys x 32 queries, from what the products left in
-// memory to the operands of the sums, once more in registers alone: P and dS as A of a sum over
-// queries (a row per key), dS as B of that over keys (a row per two keys).
+// A piece of the vector work is that of two keys x 32 queries, in registers all the way from what
+// the products left in memory to the operands of the sums: P and dS as A of a sum over queries (a
+// row per key), dS as B of that over keys (a row per two keys).
 #include "kernels/tile_stage.simd.h"
 
 namespace rapt::RAPT_ISA {
