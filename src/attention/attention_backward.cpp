@@ -44,6 +44,10 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
                   std::string("score ") + score.declaration->name + " has no backward pass");
   Kernels<E> kernels{table, route, normalizer};
   kernels.sieve = sieve_of(p, options, kernels);
+  // What else has a part in scores, or in gradients of weights, sees those of a finished tile.
+  if (route.gradient_stages && !options.normalizer.custom.template of<E>() &&
+      options.scores.empty() && !p.has_bias && p.drop_below == 0 && !options.weights)
+    kernels.gradient_stage = route.gradient_stages[options.normalizer.index];
   return kernels;
 }
 

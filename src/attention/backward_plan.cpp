@@ -348,6 +348,16 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.rounded_weights = place(rounds && wanted.value, {cut.tiles, tile_scores}, element);
   layout.rounded_d_scores = place(rounds && wanted.key, {cut.tiles, tile_scores}, element);
   layout.d_scores_of_query = place(rounds && query_sums, {tile_scores}, element);
+  // The first of two is that of a block on its own.
+  const auto place_second = [&](size_t(&both)[2], size_t first, int64_t count, size_t size) {
+    both[0] = first;
+    both[1] = place(kernels.gradient_stage && first != 0, {count}, size);
+  };
+  StagedGradientScratch& staged = layout.staged;
+  place_second(staged.weights_of_keys, layout.rounded_weights, cut.tiles * tile_scores, element);
+  place_second(staged.d_scores_of_keys, layout.rounded_d_scores, cut.tiles * tile_scores, element);
+  place_second(staged.d_scores_of_query, layout.d_scores_of_query, tile_scores, element);
+  place_second(staged.bits, layout.bits, cut.tiles * t.block_keys, sizeof(uint64_t));
   layout.staged_key = place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
   layout.staged_value =
       place(wanted.value && !narrower, {plan.longest_chunk, p.value_dim}, sizeof(E));

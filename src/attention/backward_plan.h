@@ -92,6 +92,13 @@ void order_heads(const Problem& problem, const BackwardPlan& plan, ComponentHead
 // Flat index of the first head of a component.
 int64_t first_head(const Problem& problem, const BackwardPlan& plan, int64_t component);
 
+// What staged_gradients.h needs of a worker, each twice, as far as its call needs it at all.
+struct StagedGradientScratch {
+  size_t weights_of_keys[2], d_scores_of_keys[2];  // [tiles][block_keys][queries], rounded
+  size_t d_scores_of_query[2];                     // [block_keys][queries], rounded
+  size_t bits[2];                                  // [tiles][block_keys] uint64
+};
+
 // Byte offsets as in ScratchLayout; 0 for what a call does not need.
 struct BackwardLayout {
   // Once per call.
@@ -156,6 +163,7 @@ struct BackwardLayout {
   size_t rounded_weights;    // [tiles][block_keys][queries]
   size_t rounded_d_scores;   // the same
   size_t d_scores_of_query;  // [block_keys][queries]: of a tile, for d_query
+  StagedGradientScratch staged;
 
   ScratchLayout scores;  // of ScoreTiles; scores.workers and scores.worker_bytes count here, too
   size_t bytes = 0;      // of everything

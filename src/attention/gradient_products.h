@@ -89,6 +89,16 @@ class GradientProducts {
       add(d_scores, unit.query_finite, unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
   }
 
+  // Are all rows finite that the sums of the unit and these keys are made of?
+  bool finite(QueryUnit<E>& unit, Positions keys, Sides sides) noexcept {
+    const int64_t count = unit.positions.count;
+    return (!unit.d_query_t || keys_.finite(keys)) &&
+           (!sides.keys || !wanted_.value ||
+            rows_finite(unit.d_output_finite, unit.d_output_rows, count, p_.value_dim)) &&
+           (!sides.keys || !wanted_.key ||
+            rows_finite(unit.query_finite, unit.query_rows, count, p_.head_dim));
+  }
+
   // What rows of the tile that the route leaves out give to the sums over queries.
   void add_exact_to_keys(const QueryTile<E>& tile, Positions keys, const E* w, const E* d,
                          const uint64_t* bits, const KeySums<E>& sums) const noexcept {

@@ -7,6 +7,7 @@
 #include "attention/gradient_products.h"
 #include "attention/query_sums.h"
 #include "attention/row_deltas.h"
+#include "attention/staged_gradients.h"
 
 namespace rapt {
 
@@ -27,6 +28,7 @@ class GradientTiles {
         sums_(call, tiles_, rows_),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
         products_(call, tiles_, keys_, rows_),
+        staged_(call, tiles_, keys_, products_),
         sparse_(call, tiles_),
         deltas_(call, tiles_, keys_, given_, rows_, sparse_),
         distances_(call, tiles_) {}
@@ -164,7 +166,11 @@ class GradientTiles {
     } else {
       unit.content_sums = unit.position_sums = whole;
     }
-    keys_.for_each_block(unit.range, [&](Positions keys) { walk_block(unit, keys, sums, sides); });
+    const auto alone = [&](Positions keys) { walk_block(unit, keys, sums, sides); };
+    if (staged_.takes(unit, sides))
+      staged_.walk(unit, sums, sides, alone);
+    else
+      keys_.for_each_block(unit.range, alone);
     if (!apart) return;
     if (unit.shift_sums) sums_.add_shifts(unit);
     if (unit.query_dots) sums_.add_dots(unit);
@@ -271,7 +277,7 @@ class GradientTiles {
 
   void walk_block(QueryUnit<E>& unit, Positions keys, const KeySums& sums, Sides sides) noexcept {
     const KeyBlock block = keys_.block_of(keys);
-    GradientSpan<E> weights[kMostTiles], d_scores[kMostTiles];
+    GradientSpan<E> weights[kMostUnitTiles], d_scores[kMostUnitTiles];
     int64_t spans = 0;
     bool partial = false;
     const auto element = static_cast<size_t>(kernels_.route.element_size);
@@ -411,9 +417,6 @@ class GradientTiles {
     }
   }
 
-  // Tiles of a unit: of one vector of 4 lanes or more.
-  static constexpr int kMostTiles = 16;
-
   const BackwardCall<E>& call_;
   const Problem& p_;
   const BackwardPlan& plan_;
@@ -427,6 +430,7 @@ class GradientTiles {
   QuerySums<E> sums_;
   int64_t block_tile_;
   GradientProducts<E> products_;
+  StagedGradients<E> staged_;
   SparsePairs<E> sparse_;
   RowDeltas<E> deltas_;
   DistanceSums<E> distances_;

@@ -5,6 +5,9 @@
 
 namespace rapt {
 
+// Tiles of a unit of the backward pass at most: of one vector of 4 lanes or more.
+inline constexpr int kMostUnitTiles = 16;
+
 // Of which operands a walk makes gradients: d_query (and what is summed per query) or d_key,
 // d_value (and what is summed per key), or both at once.
 struct Sides {

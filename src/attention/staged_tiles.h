@@ -69,17 +69,16 @@ class StagedTiles {
     item.block_max = tiles_.template scratch<E>(places.block_max[nth_]);
     item.factor = tiles_.template scratch<E>(places.factor[nth_]);
     const int64_t first = sight.keys.start - block.begin, element = route_.element_size;
-    item.multiplied = {tile.query_t,     block.key + first * block.key_stride * element,
-                       block.key_stride, sight.keys.count,
-                       p_.head_dim,      tile.queries,
-                       tiles_.factor(),  tile.hooks.log2_units,
-                       item.scores,      item.block_max};
+    item.multiplied = {tile.query_t,          block.key + first * block.key_stride * element,
+                       block.key_stride,      sight.keys.count,
+                       p_.head_dim,           tiles_.factor(),
+                       tile.hooks.log2_units, item.scores,
+                       item.block_max};
     item.output = {item.rounded,
                    block.value + first * block.value_stride * element,
                    block.value_stride,
                    sight.keys.count,
                    p_.value_dim,
-                   tile.queries,
                    nullptr,
                    output};
   }

@@ -23,7 +23,9 @@ struct Kernels {
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
   const SieveKernels* sieve = nullptr;  // null: all scores are computed
-  Stage<E> stage = nullptr;             // null: products and weights take turns
+  // Null: products and vector work take turns.
+  Stage<E> stage = nullptr;                   // of the forward pass
+  GradientStage<E> gradient_stage = nullptr;  // of the backward pass
 };
 
 // Rounded up. Most problems are small, and a division takes as long as ten additions.

@@ -271,6 +271,7 @@ constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            nullptr,
                                            nullptr,
                                            nullptr,
+                                           nullptr,
                                            nullptr};
 
 }  // namespace

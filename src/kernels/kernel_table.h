@@ -45,9 +45,9 @@ struct DenseRows {
 // weights: to do it before would be to load and to store them once more.
 template <class E>
 struct StageScores {
-  const void* query_t;  // of `queries`
+  const void* query_t;
   const void* key;
-  int64_t key_stride, keys, head_dim, queries;
+  int64_t key_stride, keys, head_dim;
   E factor;
   bool log2_units;  // then scores and block_max are left to StageWeights to be multiplied
   E* scores;
@@ -63,7 +63,7 @@ template <class E>
 struct StageOutput {
   const void* rounded;
   const void* value;
-  int64_t value_stride, keys, value_dim, queries;
+  int64_t value_stride, keys, value_dim;
   const E* rescale;
   E* output_t;
 };
@@ -121,6 +121,51 @@ struct KeyGradientKernels {
   void (*add_of_bits)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
                       E* gradient, int64_t stride) noexcept;
 };
+
+// The same three of the backward pass, where a tile that meets a block has two products before its
+// vector work, which makes rounded operands of them, and three sums behind it. All mean what
+// ProductKernels, NormalizerKernels::backward, DropoutKernels::keep, RouteKernels::round_weights
+// and round_for_keys, and KeyGradientKernels::add do, to the bit.
+template <class E>
+struct StageDots {
+  const void* columns;  // [dims][queries], by pack_queries
+  const void* rows;     // [keys, dims], by pack_keys
+  int64_t row_stride, dims;
+  E* dots;  // [keys, to whole steps][queries] = rows columns, without a factor
+};
+template <class E>
+struct StageProducts {
+  StageDots<E> scores, d_weights;
+  int64_t keys;
+};
+template <class E>
+struct StageGradients {
+  const E *scores, *d_weights;  // [keys, to whole steps][queries], as StageDots has made them
+  E factor;                     // of the scores, log2 e included
+  const E *statistic, *delta;   // [queries]
+  const uint64_t* bits;         // [keys]: of other pairs all is 0; null: of none
+  int64_t keys;
+  // [keys][queries], rounded: for the sums over queries, and for that over keys. Null: not wanted.
+  void *weights, *d_scores, *d_scores_of_query;
+};
+template <class E>
+struct StageKeySums {
+  const GradientSpan<E>* spans;  // [span_count], whose bits do not matter
+  int64_t span_count;
+  int64_t keys, dims;
+  E* gradient;  // [keys, dims], rows `stride` apart
+  int64_t stride;
+  int64_t begin, end;  // which of its panels, of a step of keys and of dims, row by row
+};
+template <class E>
+struct StageSums {
+  StageOutput<E> d_query;  // its output_t is null: not wanted
+  StageKeySums<E> d_value, d_key;
+};
+// Any of the three may be null. The dots of the next tile and of this one can share their places.
+template <class E>
+using GradientStage = void (*)(const StageProducts<E>* next, const StageGradients<E>* now,
+                               const StageSums<E>* before) noexcept;
 
 // A route: how the inputs of one storage type come to the products. There are three kinds.
 //
@@ -183,6 +228,8 @@ struct RouteKernels {
   // In the order of the catalogue: products of the tiles around a tile while its weights are made
   // by a normaliser, where these can overlap; null: they cannot.
   const Stage<E>* stages;
+  // The same of the backward pass.
+  const GradientStage<E>* gradient_stages;
 
   // What a thread does before its first product and behind its last; null: nothing. What a hook of
   // the caller's sets up in between it must leave as it was.

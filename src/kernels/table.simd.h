@@ -84,6 +84,7 @@ constexpr RouteKernels<typename V::Element> kRoute = {"tile",
                                                       nullptr,
                                                       nullptr,
                                                       nullptr,
+                                                      nullptr,
                                                       nullptr};
 
 // What differs between the storage types that E can hold, by DType.

@@ -20,27 +20,26 @@ RAPT_INLINE uint32_t keys_seen(const uint64_t* bits, int64_t keys, int64_t query
 template <class S>
 RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits, const void* value,
                                        int64_t value_stride, int64_t keys, int64_t value_dim,
-                                       const float* rescale, int64_t queries,
+                                       const float* rescale, int64_t /* 32 queries */,
                                        float* output_t) noexcept {
   const auto* const columns = static_cast<const char*>(weights);
   const auto* const rows = static_cast<const char*>(value);
   alignas(64) char some[kPart<S>];
   alignas(64) float sums[kStep * kStep];
   for (int64_t d = 0; d < value_dim; d += kStep)
-    for (int64_t q = 0; q < queries; ++q) {
+    for (int64_t q = 0; q < kStep; ++q) {
       clear_sums();
       for (int64_t j = 0; j < keys; j += kStep) {
         const auto seen = static_cast<__mmask32>(keys_seen(bits + j, keys - j, q));
         const char* const panel = rows + j * value_stride * kElement<S> + d / kStep * kPart<S>;
         for (int64_t at = 0; at < kPart<S>; at += kTileRow)
           _mm512_store_si512(some + at, _mm512_maskz_loadu_epi16(seen, panel + at));
-        add_weighted_rows<S, Load::near>(
-            some, columns + (j / kStep * (queries / kStep) + q / kStep) * kPart<S>, Keep{});
+        add_weighted_rows<S, Load::near>(some, columns + j / kStep * kPart<S>, Keep{});
       }
-      store_sums(sums);
+      StoreAndClear(sums).store_all();
       for (int64_t r = 0; r < kStep && d + r < value_dim; ++r) {
-        float& out = output_t[(d + r) * queries + q];
-        const float sum = sums[r * kStep + q % kStep] / S::kWeightScale;
+        float& out = output_t[(d + r) * kStep + q];
+        const float sum = sums[r * kStep + q] / S::kWeightScale;
         out = rescale ? __builtin_fmaf(rescale[q], out, sum) : out + sum;
       }
     }
@@ -76,7 +75,7 @@ RAPT_NOINLINE void tile_add_to_keys_of_bits(const GradientSpan<float>* spans, in
           add_weights_by_rows<S>(at.weights + i * kPart<S>, some, Keep{});
         }
       }
-      store_sums(sums);
+      StoreAndClear(sums).store_all();
       add_to_rows<S>(sums + j % kStep * kStep, 1, dims - d, gradient + j * stride + d, stride);
     }
 }

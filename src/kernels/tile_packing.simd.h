@@ -25,6 +25,12 @@ inline constexpr int64_t kTileRow = 64;                     // bytes
 
 RAPT_INLINE int64_t panels(int64_t n) { return (n + kStep - 1) / kStep; }
 
+// Bytes of a panel of all parts, and of an element of a route.
+template <class S>
+inline constexpr int64_t kPart = S::kSlots* kPanel;
+template <class S>
+inline constexpr int64_t kElement = S::kSlots* int64_t{sizeof(uint16_t)};
+
 RAPT_INLINE void transpose_runs(Run (&runs)[16]) {
   F r[16];
   UNROLL_FOR (int i = 0; i < 16; ++i) r[i].v = _mm512_castsi512_ps(runs[i]);
@@ -155,50 +161,56 @@ RAPT_INLINE F scaled(F weight) {
   return S::kWeightScale == 1 ? weight : mul(weight, F::splat(S::kWeightScale));
 }
 
+// A vector of weights, as its parts are multiplied.
+template <class S>
+struct WeightParts {
+  F parts[S::kWeightParts];
+  RAPT_INLINE WeightParts(F weights) { cut_parts(scaled<S>(weights), parts); }
+};
+
 // Two vectors of weights as a row of a tile, part by part: of two keys a row of B, of the halves of
 // a key's queries a row of A.
 template <class S>
-RAPT_INLINE void store_pair(F even, F odd, char* to) {
-  constexpr int kParts = S::kWeightParts;
-  F even_parts[kParts], odd_parts[kParts];
-  cut_parts(scaled<S>(even), even_parts);
-  cut_parts(scaled<S>(odd), odd_parts);
-  UNROLL_FOR (int p = 0; p < kParts; ++p)
-    _mm512_storeu_si512(to + p * kPanel, in_turn(even_parts[p], odd_parts[p]));
+RAPT_INLINE void store_pair(const WeightParts<S>& even, const WeightParts<S>& odd, char* to) {
+  UNROLL_FOR (int p = 0; p < S::kWeightParts; ++p)
+    _mm512_storeu_si512(to + p * kPanel, in_turn(even.parts[p], odd.parts[p]));
 }
 
-// Weights [keys][queries] as B of a product over keys:
-// [keys / 32][queries / 32][slots][2][16 pairs of keys][16 queries][2].
+// Where the row of a key and its neighbour lies in weights of a tile as B, and that of a key as A.
 template <class S>
-RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_t queries,
+RAPT_INLINE int64_t pair_row(int64_t key) {
+  return (key & -kStep) * (kPart<S> / kStep) + (key & (kStep - 1)) / 2 * kTileRow;
+}
+template <class S>
+RAPT_INLINE int64_t key_row(int64_t key) {
+  return (key & -kStep) * (kPart<S> / kStep) + (key & (kStep - 1)) * kTileRow;
+}
+
+// Weights [keys][32 queries] as B of a product over keys:
+// [keys / 32][slots][2][16 pairs of keys][16 queries][2].
+template <class S>
+RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_t /* 32 */,
                                       void* to) noexcept {
-  auto* panel = static_cast<char*>(to);
-  for (int64_t j = 0; j < keys; j += kStep)
-    for (int64_t q = 0; q < queries; q += kStep, panel += S::kSlots * kPanel)
-      for (int r = 0; r < 16; ++r) {
-        const int64_t key = j + 2 * r;
-        const float* even = weights + key * queries + q;
-        UNROLL_FOR (int t = 0; t < 2; ++t)
-          store_pair<S>(key < keys ? F::load(even + 16 * t) : F::splat(0),
-                        key + 1 < keys ? F::load(even + queries + 16 * t) : F::splat(0),
-                        panel + t * kTile + r * kTileRow);
-      }
+  for (int64_t key = 0; key < panels(keys) * kStep; key += 2, weights += 2 * kStep) {
+    char* const row = static_cast<char*>(to) + pair_row<S>(key);
+    UNROLL_FOR (int t = 0; t < 2; ++t)
+      store_pair<S>(key < keys ? F::load(weights + 16 * t) : F::splat(0),
+                    key + 1 < keys ? F::load(weights + kStep + 16 * t) : F::splat(0),
+                    row + t * kTile);
+  }
 }
 
 // The same as A of a product over queries:
-// [keys / 32][queries / 32][slots][2][16 keys][16 pairs of queries: q and q + 16].
+// [keys / 32][slots][2][16 keys][16 pairs of queries: q and q + 16].
 template <class S>
-RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64_t queries,
+RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64_t /* 32 */,
                                        void* to) noexcept {
-  auto* panel = static_cast<char*>(to);
-  for (int64_t j = 0; j < keys; j += kStep)
-    for (int64_t q = 0; q < queries; q += kStep, panel += S::kSlots * kPanel)
-      for (int64_t r = 0; r < kStep; ++r) {
-        const float* row = weights + (j + r) * queries + q;
-        const bool there = j + r < keys;
-        store_pair<S>(there ? F::load(row) : F::splat(0), there ? F::load(row + 16) : F::splat(0),
-                      panel + r * kTileRow);
-      }
+  for (int64_t key = 0; key < panels(keys) * kStep; ++key, weights += kStep) {
+    const bool there = key < keys;
+    store_pair<S>(there ? F::load(weights) : F::splat(0),
+                  there ? F::load(weights + 16) : F::splat(0),
+                  static_cast<char*>(to) + key_row<S>(key));
+  }
 }
 
 // Of operands packed over rows.

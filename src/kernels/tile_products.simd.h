@@ -22,25 +22,16 @@ RAPT_INLINE void clear_sums() {
 }
 
 // What becomes of a C before the first product that is added to it: nothing; or it begins at 0; or
-// first it is stored, to its place of [32][32] f32, rows `stride` bytes apart. Four stores in a row
-// would block a core for 15 cycles each; between products they do not.
+// first it is stored, to its place of [32][32] f32. Four stores in a row would block a core for 15
+// cycles each; between products they do not.
 struct Keep {
   template <int C>
   RAPT_INLINE void open() const {}
 };
-struct Clear {
-  template <int C>
-  RAPT_INLINE void open() const {
-    tile_zero<C>();
-  }
-};
-struct StoreAndClear {
-  char* to = nullptr;  // null: there is nothing to store
-  int64_t stride = 0;
-  template <int C>
-  RAPT_INLINE void store() const {
-    tile_store<C>(to + C / 2 * 16 * stride + C % 2 * kTileRow, stride);
-  }
+class StoreAndClear {
+ public:
+  StoreAndClear() = default;  // there is nothing to store
+  RAPT_INLINE explicit StoreAndClear(float* sums) : to(reinterpret_cast<char*>(sums)) {}
   template <int C>
   RAPT_INLINE void open() const {
     if (to) store<C>();
@@ -52,6 +43,15 @@ struct StoreAndClear {
     store<2>();
     store<3>();
   }
+
+  char* to = nullptr;
+
+ private:
+  template <int C>
+  RAPT_INLINE void store() const {
+    tile_store<C>(to + C / 2 * 16 * kSumRow + C % 2 * kTileRow, kSumRow);
+  }
+  static constexpr int64_t kSumRow = kStep * int64_t{sizeof(float)};
 };
 
 // How a tile of A is loaded: to the L1 cache, or past it, if it is not soon read again.
@@ -100,21 +100,10 @@ RAPT_INLINE void add_weights_by_rows(const char* a, const char* b, const Before&
   add_step<S::kWeightParts, S::kParts, S::kRanks, Load::near>(a, b, before);
 }
 
-// Bytes of a step of 32 rows and 32 dims, and of an element of a route.
-template <class S>
-inline constexpr int64_t kPart = S::kSlots* kPanel;
-template <class S>
-inline constexpr int64_t kElement = S::kSlots* int64_t{sizeof(uint16_t)};
-
-RAPT_INLINE void store_sums(float* to) {
-  StoreAndClear{reinterpret_cast<char*>(to), kStep * 4}.store_all();
-}
-
 // Scores of a panel of keys and of queries, as the products left them: their maximum and, if
 // kScaled, the factor, by which both are multiplied.
 template <bool kScaled>
-RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F factor,
-                               float* block_max) {
+RAPT_INLINE void finish_scores(float* scores, int64_t rows, F factor, float* block_max) {
   // Two chains a vector: a maximum takes four cycles.
   F even[2], odd[2];
   const auto take = [&](float* row, F(&most)[2]) {
@@ -126,53 +115,76 @@ RAPT_INLINE void finish_scores(float* scores, int64_t queries, int64_t rows, F f
   };
   UNROLL_FOR (int x = 0; x < 2; ++x) even[x] = odd[x] = F::load(block_max + 16 * x);
   int64_t r = 0;
-  for (; r + 1 < rows; r += 2)
-    take(scores + r * queries, even), take(scores + (r + 1) * queries, odd);
-  if (r < rows) take(scores + r * queries, even);
+  for (; r + 1 < rows; r += 2) take(scores + r * kStep, even), take(scores + (r + 1) * kStep, odd);
+  if (r < rows) take(scores + r * kStep, even);
   UNROLL_FOR (int x = 0; x < 2; ++x) store(block_max + 16 * x, max(even[x], odd[x]));
 }
 
-// What is done between products, where they can overlap with it; and what has to be done before
-// scores of a panel of keys are stored.
+// What is done between the steps of products, where they can overlap with it; and what has to be
+// done before the nth panel of keys of a product is stored.
 struct Nothing {
   RAPT_INLINE void step() const {}
-  RAPT_INLINE void before_panel(int64_t /* of keys */) const {}
+  RAPT_INLINE void before_panel(int64_t /* nth */) const {}
+};
+// Work on the scores of a tile, in pieces of two keys, dealt out evenly over so many steps.
+// Products may be stored where its scores lie.
+template <class Work>
+class DealtOut {
+ public:
+  DealtOut(Work& work, int64_t steps)
+      : work_(work), share_(steps > 0 ? (work.pieces() << 16) / steps : 0) {}
+  RAPT_INLINE void step() {
+    due_ += share_;
+    work_.advance(due_ >> 16);
+  }
+  RAPT_INLINE void before_panel(int64_t nth) { work_.advance((nth + 1) * (kStep / 2)); }
+
+ private:
+  Work& work_;
+  const int64_t share_;  // of a step, in 2^-16 pieces
+  int64_t due_ = 0;
 };
 
-// S^T of a tile, multiplied by the factor if kScaled, with `between` called after each step of a
-// product.
+// Dots of a panel of keys and the tile's queries, which are left in the registers; `before` is what
+// comes of the sums that are there.
+template <class S, Load kLoad, class Between>
+RAPT_INLINE void add_dots(const char* rows, const char* columns, int64_t depth,
+                          const StoreAndClear& before, Between& between) {
+  add_row_products<S, kLoad>(rows, columns, before);
+  between.step();
+  for (int64_t s = 1; s < depth; ++s) {
+    add_row_products<S, kLoad>(rows + s * kPart<S>, columns + s * kPart<S>, Keep{});
+    between.step();
+  }
+}
+
+// S^T of a tile, multiplied by the factor if kScaled.
 template <class S, bool kScaled, Load kLoad, class Between>
 RAPT_INLINE void make_scores(const StageScores<float>& of, Between& between) {
-  const int64_t depth = panels(of.head_dim), queries = of.queries, stride = queries * 4;
+  const int64_t depth = panels(of.head_dim);
   const auto* const columns = static_cast<const char*>(of.query_t);
   const auto* rows = static_cast<const char*>(of.key);
   const F factor = F::splat(of.factor);
   const F most = F::set(depth > 0 ? -__builtin_inf() : 0);
-  for (int64_t x = 0; x < queries; x += F::kLanes) store(of.block_max + x, most);
+  for (int64_t x = 0; x < kStep; x += F::kLanes) store(of.block_max + x, most);
   if (depth == 0) {  // values, for d_weights, may have no dimensions
-    for (int64_t x = 0; x < of.keys * queries; x += F::kLanes) store(of.scores + x, F::splat(0));
+    for (int64_t x = 0; x < of.keys * kStep; x += F::kLanes) store(of.scores + x, F::splat(0));
     return;
   }
   // A panel's scores are stored among the first products of the next one and read back behind all.
   StoreAndClear before;
-  int64_t panel = 0;
   const auto finish = [&](int64_t j) {
-    finish_scores<kScaled>(of.scores + j * queries, queries,
-                           of.keys - j < kStep ? of.keys - j : kStep, factor, of.block_max);
+    finish_scores<kScaled>(of.scores + j * kStep, of.keys - j < kStep ? of.keys - j : kStep, factor,
+                           of.block_max);
   };
   for (int64_t j = 0; j < of.keys; j += kStep, rows += kStep * of.key_stride * kElement<S>) {
-    add_row_products<S, kLoad>(rows, columns, before);
-    between.step();
-    for (int64_t s = 1; s < depth; ++s) {
-      add_row_products<S, kLoad>(rows + s * kPart<S>, columns + s * kPart<S>, Keep{});
-      between.step();
-    }
+    add_dots<S, kLoad>(rows, columns, depth, before, between);
     if (before.to) finish(j - kStep);
-    between.before_panel(panel++);
-    before = {reinterpret_cast<char*>(of.scores + j * queries), stride};
+    between.before_panel(j / kStep);
+    before = StoreAndClear(of.scores + j * kStep);
   }
   before.store_all();
-  finish((panel - 1) * kStep);
+  finish((of.keys - 1) & -kStep);
 }
 
 template <class S>
@@ -181,7 +193,7 @@ RAPT_NOINLINE void tile_scores(const void* query_t, const void* key, int64_t key
                                float* block_max) noexcept {
   Nothing nothing;
   make_scores<S, true, Load::near>(
-      {query_t, key, key_stride, keys, head_dim, kStep, factor, false, scores, block_max}, nothing);
+      {query_t, key, key_stride, keys, head_dim, factor, false, scores, block_max}, nothing);
 }
 
 // A sum of products with weights.
@@ -192,10 +204,10 @@ RAPT_INLINE F load_sum(const float* sum) {
 
 template <class S>
 RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, const float* rescale,
-                               int64_t queries, float* output_t) {
+                               float* output_t) {
   UNROLL_FOR (int x = 0; x < 2; ++x)
     for (int64_t r = 0; r < rows; ++r) {
-      float* const at = output_t + r * queries + 16 * x;
+      float* const at = output_t + r * kStep + 16 * x;
       const F sum = load_sum<S>(sums + r * kStep + 16 * x), old = F::load(at);
       store(at, rescale ? fma(F::load(rescale + 16 * x), old, sum) : add(old, sum));
     }
@@ -204,15 +216,15 @@ RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, c
 // O^T of a tile, likewise.
 template <class S, Load kLoad, class Between>
 RAPT_INLINE void make_output(const StageOutput<float>& of, Between& between) {
-  const int64_t steps = panels(of.keys), queries = of.queries;
+  const int64_t steps = panels(of.keys);
   const int64_t value_step = kStep * of.value_stride * kElement<S>;
   const auto* const columns = static_cast<const char*>(of.rounded);
   const auto* row = static_cast<const char*>(of.value);
   alignas(64) float sums[kStep * kStep];
   StoreAndClear before;
   const auto finish = [&](int64_t d) {
-    finish_output<S>(sums, of.value_dim - d < kStep ? of.value_dim - d : kStep, of.rescale, queries,
-                     of.output_t + d * queries);
+    finish_output<S>(sums, of.value_dim - d < kStep ? of.value_dim - d : kStep, of.rescale,
+                     of.output_t + d * kStep);
   };
   for (int64_t d = 0; d < of.value_dim; d += kStep, row += kPart<S>) {
     add_weighted_rows<S, kLoad>(row, columns, before);
@@ -222,11 +234,11 @@ RAPT_INLINE void make_output(const StageOutput<float>& of, Between& between) {
       between.step();
     }
     if (before.to) finish(d - kStep);
-    before = {reinterpret_cast<char*>(sums), kStep * 4};
+    before = StoreAndClear(sums);
   }
   if (!before.to) return;  // values may have no dimensions
   before.store_all();
-  finish((panels(of.value_dim) - 1) * kStep);
+  finish((of.value_dim - 1) & -kStep);
 }
 
 template <class S>
@@ -234,8 +246,8 @@ RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t v
                                int64_t keys, int64_t value_dim, const float* rescale,
                                float* output_t) noexcept {
   Nothing nothing;
-  make_output<S, Load::near>(
-      {weights, value, value_stride, keys, value_dim, kStep, rescale, output_t}, nothing);
+  make_output<S, Load::near>({weights, value, value_stride, keys, value_dim, rescale, output_t},
+                             nothing);
 }
 
 // Rows and columns [32][32] of a gradient += sums, as far as they are there.
@@ -256,30 +268,52 @@ struct SpanPanels {
   const char *weights, *rows;
   int64_t rows_step, count;
   SpanPanels(const GradientSpan<float>& span, int64_t keys_before, int64_t dims_before)
-      : weights(static_cast<const char*>(span.weights) +
-                keys_before / kStep * (span.queries / kStep) * kPart<S>),
+      : weights(static_cast<const char*>(span.weights) + keys_before / kStep * kPart<S>),
         rows(static_cast<const char*>(span.rows) + dims_before / kStep * kPart<S>),
         rows_step(kStep * span.row_stride * kElement<S>),
         count(panels(span.count)) {}
 };
 
+// Some panels of the gradient of a block of keys.
+template <class S, class Between>
+RAPT_INLINE void make_key_sums(const StageKeySums<float>& of, Between& between) {
+  alignas(64) float sums[kStep * kStep];
+  StoreAndClear before;
+  const int64_t across = panels(of.dims);
+  const auto finish = [&](int64_t panel) {
+    const int64_t j = panel / across * kStep, d = panel % across * kStep;
+    add_to_rows<S>(sums, of.keys - j < kStep ? of.keys - j : kStep, of.dims - d,
+                   of.gradient + j * of.stride + d, of.stride);
+  };
+  for (int64_t panel = of.begin; panel < of.end; ++panel) {
+    const int64_t j = panel / across * kStep, d = panel % across * kStep;
+    for (int64_t s = 0; s < of.span_count; ++s) {
+      const SpanPanels<S> at(of.spans[s], j, d);
+      for (int64_t i = 0; i < at.count; ++i) {
+        const char *const weights = at.weights + i * kPart<S>, *const rows =
+                                                                   at.rows + i * at.rows_step;
+        if (s + i == 0)
+          add_weights_by_rows<S>(weights, rows, before);
+        else
+          add_weights_by_rows<S>(weights, rows, Keep{});
+        between.step();
+      }
+    }
+    if (before.to) finish(panel - 1);
+    before = StoreAndClear(sums);
+  }
+  if (!before.to) return;
+  before.store_all();
+  finish(of.end - 1);
+}
+
 template <class S>
 RAPT_NOINLINE void tile_add_to_keys(const GradientSpan<float>* spans, int64_t span_count,
                                     int64_t keys, int64_t dims, float* gradient,
                                     int64_t stride) noexcept {
-  alignas(64) float sums[kStep * kStep];
-  for (int64_t j = 0; j < keys; j += kStep)
-    for (int64_t d = 0; d < dims; d += kStep) {
-      clear_sums();
-      for (int64_t s = 0; s < span_count; ++s) {
-        const SpanPanels<S> at(spans[s], j, d);
-        for (int64_t i = 0; i < at.count; ++i)
-          add_weights_by_rows<S>(at.weights + i * kPart<S>, at.rows + i * at.rows_step, Keep{});
-      }
-      store_sums(sums);
-      add_to_rows<S>(sums, keys - j < kStep ? keys - j : kStep, dims - d, gradient + j * stride + d,
-                     stride);
-    }
+  Nothing nothing;
+  make_key_sums<S>(
+      {spans, span_count, keys, dims, gradient, stride, 0, panels(keys) * panels(dims)}, nothing);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // A route by tile registers (kernel_table.h), for one way of storing numbers (tile_parts.simd.h).
 #include "kernels/storage.simd.h"
 #include "kernels/tile_exclusion.simd.h"
+#include "kernels/tile_gradient_stage.simd.h"
 #include "kernels/tile_stage.simd.h"
 #include "rapt/variants.h"
 
@@ -62,6 +63,7 @@ constexpr RouteKernels<float> make_route(const char* kernel,
           find_outside_of<S>(),
           take_outside_of<S>(),
           StageList<S, Normalizers>::all,
+          GradientStageList<S, Normalizers>::all,
           begin,
           end};
 }

@@ -32,29 +32,23 @@ class StagedWeights {
           *tile_, 16 * x, kLog2Units ? mul(most, factor_) : most, N::template kSlack<F>);
     }
   }
-  // Deals the pieces out over so many steps.
-  RAPT_INLINE void deal(int64_t steps) { share_ = steps > 0 ? (padded_ << 16) / steps : 0; }
-
-  RAPT_INLINE void step() {
-    due_ += share_;
-    weigh_until(due_ >> 16);
+  RAPT_INLINE int64_t pieces() const { return padded_ / 2; }
+  // Pieces up to the `last`-th, two keys after two keys.
+  RAPT_INLINE void advance(int64_t last) {
+    const int64_t end = 2 * last < padded_ ? 2 * last : padded_;
+    if (end > key_) weigh_until(end);
   }
-  RAPT_INLINE void before_panel(int64_t nth) { weigh_until((nth + 1) * kStep); }
   RAPT_INLINE void finish() {
-    weigh_until(padded_);
+    advance(pieces());
     for (int x = 0; tile_ && x < 2; ++x) N::template close_column<F>(*tile_, 16 * x, columns_[x]);
   }
 
  private:
   using Column = typename N::template Column<F>;
 
-  RAPT_INLINE void weigh_until(int64_t key) {
-    const int64_t end = key < padded_ ? key & -2 : padded_;
-    if (end > key_) weigh_all(end);
-  }
-  // Two keys after two keys, with all that they need in registers. Out of line: the products around
-  // it have no vectors in registers, and call it from several places.
-  RAPT_NOINLINE void weigh_all(int64_t end) noexcept {
+  // With all that the pieces need in registers. Out of line: the products around it have no vectors
+  // in registers, and call it from several places.
+  RAPT_NOINLINE void weigh_until(int64_t end) noexcept {
     Column low = columns_[0], high = columns_[1];
     const F factor = factor_;
     int64_t key = key_;
@@ -79,9 +73,7 @@ class StagedWeights {
     key_ = key;
     columns_[0] = low, columns_[1] = high;
   }
-  RAPT_INLINE char* row_of(int64_t key) const {
-    return to_ + (key & -kStep) * (kPart<S> / kStep) + (key & (kStep - 1)) * (kTileRow / 2);
-  }
+  RAPT_INLINE char* row_of(int64_t key) const { return to_ + pair_row<S>(key); }
   static RAPT_INLINE F weigh(const float* at, F factor, Column& column) {
     const F score = F::load(at);
     return N::template weigh<kLog2Units>(kLog2Units ? mul(score, factor) : score, column);
@@ -92,7 +84,6 @@ class StagedWeights {
   F factor_;
   int64_t keys_ = 0, padded_ = 0;  // padded: as panels have them
   int64_t key_ = 0;                // the next one
-  int64_t share_ = 0, due_ = 0;    // keys per step and until now, in 2^-16
   Column columns_[kStep / F::kLanes];
 };
 
@@ -103,9 +94,9 @@ RAPT_NOINLINE void run_stage(const StageScores<float>* next, const StageWeights<
   int64_t steps = 0;
   if (before) steps += panels(before->keys) * panels(before->value_dim);
   if (next) steps += panels(next->keys) * panels(next->head_dim);
-  weights.deal(steps);
-  if (before) make_output<S, Load::past>(*before, weights);
-  if (next) make_scores<S, !kLog2Units, Load::past>(*next, weights);
+  DealtOut between(weights, steps);
+  if (before) make_output<S, Load::past>(*before, between);
+  if (next) make_scores<S, !kLog2Units, Load::past>(*next, between);
   weights.finish();
 }
 

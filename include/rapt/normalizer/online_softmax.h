@@ -133,6 +133,28 @@ struct OnlineSoftmax {
     store(row_sum + x, add(V::load(row_sum + x), column.sum));
   }
 
+  // A column of a tile on its way back.
+  template <class V>
+  struct GradientColumn {
+    V shift;  // what is subtracted from its scores
+    V delta;
+  };
+  template <class V>
+  struct Gradient {
+    V weight, d_score;
+  };
+
+  template <bool kLog2Units, class V>
+  static GradientColumn<V> open_gradient(V statistic, V delta) noexcept {
+    return {shift_of_lse<kLog2Units>(statistic), delta};
+  }
+  // The final weight of a score of the column, and the gradient of the score.
+  template <bool kLog2Units, class V>
+  static Gradient<V> go_back(V score, V d_weight, const GradientColumn<V>& column) noexcept {
+    const V weight = exponential<kLog2Units>(score, column.shift);
+    return {weight, mul(weight, sub(d_weight, column.delta))};
+  }
+
  protected:
   // As if a row had begun with keys of this maximum, and with this sum of e^(score - maximum).
   template <class V>
@@ -255,14 +277,13 @@ struct OnlineSoftmax {
                           const typename V::Element* delta) noexcept {
     const int64_t keys = t.keys, step = t.queries;
     for (int64_t x = 0; x < step; x += V::kLanes) {
-      const V lse = V::load(statistic + x), centre = V::load(delta + x);
-      const V shift = shift_of_lse<kLog2Units>(lse);
+      const auto column = open_gradient<kLog2Units>(V::load(statistic + x), V::load(delta + x));
       typename V::Element* s = t.scores + x;
       typename V::Element* d = d_weights + x;
       for (int64_t j = 0; j < keys; ++j, s += step, d += step) {
-        const V weight = exponential<kLog2Units>(V::load(s), shift);
-        store(s, weight);
-        store(d, mul(weight, sub(V::load(d), centre)));
+        const auto back = go_back<kLog2Units>(V::load(s), V::load(d), column);
+        store(s, back.weight);
+        store(d, back.d_score);
       }
     }
   }

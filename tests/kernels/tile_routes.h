@@ -1,0 +1,102 @@
+#pragma once
+// The routes for tile registers as tests of their kernels meet them: by instructions and by their
+// emulation, and what their products may be off.
+#include "attention/route_thread.h"
+#include "kernels/tile_operands.h"
+
+namespace rapt {
+namespace isa_amx {
+IsaTables tables() noexcept;
+}
+namespace isa_amx_emulated {
+IsaTables tables() noexcept;
+}
+
+class TileKernelsTest : public TileTest {
+ protected:
+  void SetUp() override {
+    if (!cpu_has("amx_emulated")) GTEST_SKIP() << "this machine has no AVX512_BF16 and VBMI";
+    TileTest::SetUp();
+  }
+};
+
+using Route = RouteKernels<float>;
+
+struct Routes {
+  const char* name;
+  DType dtype;
+  bool fast;
+  Product scores, output;
+
+  Product gradient() const { return {output.b, output.a, output.ranks}; }
+  // A weight as far as it is taken: of bf16 rounded, ties away from 0, of others as they are.
+  double taken(float weight) const {
+    if (dtype != DType::bf16) return weight;
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(weight) + 0x8000) & 0xFFFF0000);
+  }
+  const Route& of(const IsaTables& tables) const {
+    return *(fast ? tables.f32->fast_tiles : tables.f32->tiles)[static_cast<int>(dtype)];
+  }
+  const Route& real() const { return of(isa_amx::tables()); }
+  const Route& emulated() const { return of(isa_amx_emulated::tables()); }
+};
+inline const Routes kRoutes[] = {
+    {"f32", DType::f32, false, {kRow3, kRow3, 3}, {kRow3, kWeights3, 3}},
+    {"bf16", DType::bf16, false, {kRow1, kRow1, 1}, {kRow1, kWeights1, 1}},
+    {"f16", DType::f16, false, {kRow2, kRow2, 3}, {kRow2, kWeights3, 3}},
+    {"f32, fast", DType::f32, true, {kShortRow2, kShortRow2, 2}, {kShortRow2, kWeights2, 2}},
+    {"f16, fast", DType::f16, true, {kRow2, kRow2, 2}, {kRow2, kWeights2, 2}},
+};
+
+// What a program makes: operands, and numbers.
+struct Made {
+  Image operands, numbers;
+};
+
+// Runs program(route), which returns what it made, in both ways.
+template <class Program>
+Made both(const Routes& routes, const Program& program) {
+  const auto run = [&](const Route& route) {
+    const RouteThread<float> thread(route);
+    return program(route);
+  };
+  const Made real = run(routes.real()), emulated = run(routes.emulated());
+  EXPECT_EQ(difference(real.operands, emulated.operands, false), "");
+  EXPECT_EQ(difference(real.numbers, emulated.numbers, true), "");
+  return emulated;
+}
+
+// Calls visit(routes, random) so many times for each route.
+template <class Visit>
+void for_routes(int times, const Visit& visit) {
+  for (const Routes& routes : kRoutes) {
+    Random random(1);
+    for (int i = 0; i < times && !testing::Test::HasFailure(); ++i) {
+      SCOPED_TRACE(std::string(routes.name) + ", number " + std::to_string(i));
+      visit(routes, random);
+    }
+  }
+}
+
+inline int64_t drawn_length(Random& random, int64_t most) {
+  return random.chance(0.3) ? std::min(most, random.pick<int64_t>({1, 16, 31, 32, 33, 64, 65, 96}))
+                            : random.between(1, most);
+}
+
+// Rows as one of the packing functions leaves them, from a multiple of 32 on.
+struct Packed {
+  Block<std::byte> block;
+  int64_t stride;
+  const std::byte* from(const Route& route, int64_t row) const {
+    return block.data() + row * stride * route.element_size;
+  }
+};
+template <class Pack>
+Packed packed(const Route& route, const Pack& pack, const StoredRows& rows) {
+  Packed to{Block<std::byte>(padded(rows.count) * padded(rows.dims) * route.element_size),
+            padded(rows.dims)};
+  pack(rows.data, rows.row_stride, rows.dim_stride, rows.count, rows.dims, to.block.data());
+  return to;
+}
+
+}  // namespace rapt
