@@ -1,7 +1,7 @@
 #pragma once
 // Keys and values as the products read them, packed once before the first tile, where a route has
 // operands of its own and more than one unit of queries reads them. Otherwise a unit packs a block
-// at a time (ScoreTiles::load_block), to the same bits.
+// at a time (key_blocks.h), to the same bits.
 //
 // A sequence begins at a whole step of the route, so its rows have places of their own:
 // [matrices][packed_rows][dims, padded].

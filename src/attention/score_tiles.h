@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "attention/bias_rows.h"
-#include "attention/packed_keys.h"
+#include "attention/key_blocks.h"
 #include "attention/query_tile.h"
 #include "attention/relative_tiles.h"
 #include "attention/route_thread.h"
@@ -14,8 +14,6 @@
 #include "attention/visible.h"
 
 namespace rapt {
-
-enum class Values : uint8_t { leave, load };
 
 template <class E>
 class ScoreTiles {
@@ -32,8 +30,7 @@ class ScoreTiles {
         relative_(call, scratch_),
         sieve_(call),
         exact_(call.kernels, call.layout.exact, scratch_),
-        packed_keys_(packed_keys(call)),
-        packed_values_(packed_values(call)),
+        blocks_(call, exact_, scratch_),
         products_(call.kernels.route) {
     natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
     block_max_ = row(0);
@@ -52,13 +49,14 @@ class ScoreTiles {
       return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
     };
     query_ = begin_of(p_.query, sequence_.query_begin);
-    key_ = begin_of(p_.key, sequence_.key_begin);
-    value_ = begin_of(p_.value, sequence_.key_begin);
+    blocks_.begin_head(
+        index_, sequence_.key_begin, sequence,
+        {begin_of(p_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride, p_.key.dim_stride},
+        {begin_of(p_.value, sequence_.key_begin), p_.value.dtype, p_.value.row_stride,
+         p_.value.dim_stride});
     if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
     sieve_.begin_head(index_, sequence_.key_begin);
-    packed_keys_.begin_head(index_, sequence_.key_begin, sequence);
-    packed_values_.begin_head(index_, sequence_.key_begin, sequence);
   }
 
   // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
@@ -173,7 +171,7 @@ class ScoreTiles {
                std::max(range.end, tiles[i].range.end)};
     }
     const int64_t length = call_.tiling.block_keys;
-    const int64_t many = packed_keys_.used() ? call_.tiling.blocks_at_work : 1;
+    const int64_t many = blocks_.packed_ahead() ? call_.tiling.blocks_at_work : 1;
     KeyBlock blocks[kMostBlocksAtWork];
     for (int64_t begin = range.begin & -length; begin < range.end;) {
       int64_t loaded = 0;
@@ -184,46 +182,13 @@ class ScoreTiles {
           if (stopped()) return;
           meet(tiles[i], blocks[b]);
         }
-      if (!packed_keys_.used()) leave();
+      if (!blocks_.packed_ahead()) leave();
     }
   }
 
   // The block's rows, made what the products read where the caller's are not.
   KeyBlock load_block(int64_t begin, int64_t end, Values values) noexcept {
-    KeyBlock block;
-    block.begin = begin, block.end = end;
-    block.key = key_ + begin * p_.key.row_stride * size_of(p_.key.dtype);
-    block.key_stride = p_.key.row_stride;
-    if (packed_keys_.used()) {
-      block.key = packed_keys_.at(begin);
-      block.key_stride = packed_stride(p_.head_dim, route_.step);
-      block.key_outside = packed_keys_.outside(begin, end - begin);
-      if (values == Values::leave) return block;
-      block.value = packed_values_.at(begin);
-      block.value_stride = packed_stride(p_.value_dim, route_.step);
-      block.value_outside = packed_values_.outside(begin, end - begin);
-      return block;
-    }
-    if (!keys_in_place(p_, route_)) {
-      std::byte* packed = scratch_ + call_.layout.key;
-      route_.pack_keys(block.key, p_.key.row_stride, p_.key.dim_stride, end - begin, p_.head_dim,
-                       packed);
-      block.key = packed;
-      block.key_stride = packed_stride(p_.head_dim, route_.step);
-    }
-    block.key_outside = exact_.find(rows_at(p_.key, begin), end - begin, p_.head_dim);
-    if (values == Values::leave) return block;
-    block.value = value_ + begin * p_.value.row_stride * size_of(p_.value.dtype);
-    block.value_stride = p_.value.row_stride;
-    if (!values_in_place(p_, route_)) {
-      std::byte* packed = scratch_ + call_.layout.value;
-      route_.pack_values(block.value, p_.value.row_stride, p_.value.dim_stride, end - begin,
-                         p_.value_dim, packed);
-      block.value = packed;
-      block.value_stride = packed_stride(p_.value_dim, route_.step);
-    }
-    block.value_outside = exact_.find(rows_at(p_.value, begin), end - begin, p_.value_dim);
-    return block;
+    return blocks_.load(begin, end, values);
   }
 
   // What a tile sees of a block.
@@ -290,16 +255,8 @@ class ScoreTiles {
   }
   E factor() const noexcept { return factor_; }
 
-  // Are all values of the block? Looked at once for all tiles of a unit. Where rows have elements
-  // that the route leaves out, it has packed zeros.
-  bool finite(KeyBlock& block) const noexcept {
-    if (block.finite == Finite::unknown)
-      block.finite = exact_.used() || route_.all_finite(block.value, block.value_stride,
-                                                        block.end - block.begin, p_.value_dim)
-                         ? Finite::yes
-                         : Finite::no;
-    return block.finite == Finite::yes;
-  }
+  // Are all values of the block?
+  bool finite(KeyBlock& block) const noexcept { return blocks_.finite(block); }
 
   // For a sieve: the queries of a tile, packed, are rounded to `to`, and used for it.
   bool sieved() const noexcept { return sieve_.used(); }
@@ -516,7 +473,7 @@ class ScoreTiles {
   RelativeTiles<E> relative_;
   Sieve<E> sieve_;
   ExactRows<E> exact_;
-  PackedRows<E> packed_keys_, packed_values_;
+  KeyBlocks<E> blocks_;
   RouteThread<E> products_;
   bool natural_ = false;
   E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
@@ -526,7 +483,6 @@ class ScoreTiles {
   Head place_;
   Visible visible_;
   std::byte* query_ = nullptr;
-  const std::byte *key_ = nullptr, *value_ = nullptr;
   BiasRows bias_;
   bool partial_ = false;
   uint64_t* bits_ = nullptr;
