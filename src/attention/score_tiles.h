@@ -171,18 +171,16 @@ class ScoreTiles {
                std::max(range.end, tiles[i].range.end)};
     }
     const int64_t length = call_.tiling.block_keys;
-    const int64_t many = blocks_.packed_ahead() ? call_.tiling.blocks_at_work : 1;
-    KeyBlock blocks[kMostBlocksAtWork];
-    for (int64_t begin = range.begin & -length; begin < range.end;) {
-      int64_t loaded = 0;
-      for (; loaded < many && begin < range.end; begin += length)
-        blocks[loaded++] = load_block(begin, std::min(begin + length, sequence_.k_len), values);
-      for (int64_t i = 0; i < count; ++i)
-        for (int64_t b = 0; b < loaded; ++b) {
-          if (stopped()) return;
-          meet(tiles[i], blocks[b]);
-        }
-      if (!blocks_.packed_ahead()) leave();
+    range.begin &= -length;
+    if (blocks_.packed_ahead()) {
+      meet_packed(tiles, count, range, values, meet);
+      return;
+    }
+    for (int64_t begin = range.begin; begin < range.end; begin += length) {
+      if (stopped()) return;
+      KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      for (int64_t i = 0; i < count; ++i) meet(tiles[i], block);
+      leave();
     }
   }
 
@@ -413,6 +411,23 @@ class ScoreTiles {
   }
 
  private:
+  template <class Meet>
+  void meet_packed(QueryTile<E>* tiles, int64_t count, KeyRange range, Values values,
+                   const Meet& meet) noexcept {
+    const int64_t length = call_.tiling.block_keys, many = call_.tiling.blocks_at_work;
+    KeyBlock blocks[kMostBlocksAtWork];
+    for (int64_t begin = range.begin; begin < range.end;) {
+      int64_t loaded = 0;
+      for (; loaded < many && begin < range.end; begin += length)
+        blocks[loaded++] = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t b = 0; b < loaded; ++b) {
+          if (stopped()) return;
+          meet(tiles[i], blocks[b]);
+        }
+    }
+  }
+
   std::byte* row_of(const Operand& o, int64_t row) const noexcept {
     return o.at(offset_of(o) + row * o.row_stride);
   }
