@@ -32,7 +32,8 @@
 // is; only Precision::fast leaves something out.
 //
 // Limits of f32: a score beyond 2.36e38 (the largest float / log2 e), or such a product of the
-// scale and an element of query, overflows to an infinity; so does an output when 256 times the sum
+// scale and an element of query (of query and key where bf16 are multiplied as they are), overflows
+// to an infinity; so does an output when 256 times the sum
 // of the values that its row sees does (weights are kept up to 2^8 until they are normalised).
 //
 // Layout: heads stand before the sequence, [B, H, n, d]. For [B, n, H, d] (flash-attention, JAX)

@@ -24,9 +24,9 @@ constexpr int64_t kChunkStep = 8;
 // Parts at most, and so workers of one head.
 constexpr int64_t kMostParts = 32;
 
-// Keys of a block: the scores and their gradients of a tile, [96][48] f32 each, fit the L1 (those
-// of the dot route, [96][64], and their rounded copies the L2); a multiple of the rows of every
-// register tile.
+// Keys of a block: the scores and their gradients of a tile, [96][48] f32 each, fit the L1, as do
+// those of tile registers, [96][32], and what is rounded of them (those of the dot route, [96][64],
+// and their rounded copies the L2); a multiple of the rows of every register tile.
 constexpr int64_t kBlockKeys = 96;
 
 // Queries of a unit: their sum for a key is made in registers, so more of them cost fewer additions

@@ -160,7 +160,7 @@ class ScoreTiles {
   }
   // Calls meet(tile, block) for all tiles and blocks, of each tile in the order of its keys, and
   // leave() before the rows of a block give way to those of another. Where all are packed already,
-  // a tile meets many blocks in a row, so that its queries and outputs stay in the L1.
+  // none do, and a tile meets many blocks in a row, so that its queries and outputs stay in the L1.
   template <class Meet, class Leave>
   void for_each_meeting(QueryTile<E>* tiles, int64_t count, Values values, const Meet& meet,
                         const Leave& leave) noexcept {

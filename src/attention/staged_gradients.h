@@ -4,8 +4,8 @@
 // before is summed up (GradientStage, kernel_table.h). Sums over queries are those of all tiles of
 // a block: they are dealt out over the stages in which the block behind it is at work.
 //
-// Every block has the bits that it has on its own (GradientTiles::walk_block), and sums take blocks
-// in their order, so that what does not go with others goes alone: rows that the route leaves out
+// Every block has the bits that it has on its own (GradientTiles::walk_block), so that what does
+// not go with others goes alone, behind all before it: rows that the route leaves out
 // (exact_rows.h), and excluded pairs of rows that are not finite.
 #include "attention/gradient_products.h"
 
@@ -34,6 +34,7 @@ class StagedGradients {
   // Adds all loaded blocks to the sums. alone(keys): adds one on its own.
   template <class Alone>
   void walk(QueryUnit<E>& unit, const KeySums<E>& sums, Sides sides, const Alone& alone) noexcept {
+    next_ = now_ = before_ = {};
     keys_.for_each_block(unit.range, [&](Positions keys) {
       Seen seen;
       see(unit, keys, seen);
@@ -227,7 +228,7 @@ class StagedGradients {
   GradientProducts<E>& products_;
   Block blocks_[3];            // one is summed up, one at work, one multiplied
   Block* complete_ = nullptr;  // whose tiles have all been at work
-  Item next_, now_, before_;
+  Item next_, now_, before_;  // empty between walks
   int64_t nth_block_ = 0, nth_item_ = 0;
 };
 

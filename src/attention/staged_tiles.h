@@ -21,6 +21,7 @@ class StagedTiles {
   template <class OutputOf, class Alone>
   void run(QueryTile<E>* tiles, int64_t count, const OutputOf& output_of,
            const Alone& alone) noexcept {
+    next_ = now_ = before_ = {};
     const auto meet = [&](QueryTile<E>& tile, KeyBlock& block) {
       const auto sight = tiles_.look(tile, block);
       if (sight.keys.count == 0) return;
@@ -104,7 +105,7 @@ class StagedTiles {
   const Problem& p_;
   const RouteKernels<E>& route_;
   ScoreTiles<E>& tiles_;
-  Item next_, now_, before_;
+  Item next_, now_, before_;  // empty between runs
   int nth_ = 0;
 };
 

@@ -120,8 +120,11 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   const int64_t units = p.heads * t.units_per_head;
   t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic &&
                   units > KeyMatrices(p, p.key).count && packed_fit(p, kernels.route);
-  t.blocks_at_work = std::clamp<int64_t>(
-      kBytesAtWork / (dims * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);
+  if (t.packs_ahead) {
+    const int64_t stride = packed_stride(p.head_dim, t.step) + packed_stride(p.value_dim, t.step);
+    t.blocks_at_work = std::clamp<int64_t>(
+        kBytesAtWork / (stride * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);
+  }
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
   if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
 

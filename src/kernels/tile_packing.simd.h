@@ -191,11 +191,11 @@ RAPT_INLINE int64_t key_row(int64_t key) {
 template <class S>
 RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_t /* 32 */,
                                       void* to) noexcept {
-  for (int64_t key = 0; key < panels(keys) * kStep; key += 2, weights += 2 * kStep) {
+  for (int64_t key = 0; key < panels(keys) * kStep; key += 2) {
     char* const row = static_cast<char*>(to) + pair_row<S>(key);
     UNROLL_FOR (int t = 0; t < 2; ++t)
-      store_pair<S>(key < keys ? F::load(weights + 16 * t) : F::splat(0),
-                    key + 1 < keys ? F::load(weights + kStep + 16 * t) : F::splat(0),
+      store_pair<S>(key < keys ? F::load(weights + key * kStep + 16 * t) : F::splat(0),
+                    key + 1 < keys ? F::load(weights + (key + 1) * kStep + 16 * t) : F::splat(0),
                     row + t * kTile);
   }
 }
@@ -205,10 +205,10 @@ RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_
 template <class S>
 RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64_t /* 32 */,
                                        void* to) noexcept {
-  for (int64_t key = 0; key < panels(keys) * kStep; ++key, weights += kStep) {
+  for (int64_t key = 0; key < panels(keys) * kStep; ++key) {
     const bool there = key < keys;
-    store_pair<S>(there ? F::load(weights) : F::splat(0),
-                  there ? F::load(weights + 16) : F::splat(0),
+    store_pair<S>(there ? F::load(weights + key * kStep) : F::splat(0),
+                  there ? F::load(weights + key * kStep + 16) : F::splat(0),
                   static_cast<char*>(to) + key_row<S>(key));
   }
 }

@@ -6,7 +6,8 @@
 //   f16    two parts, exactly
 //
 // Rows are rounded part by part, so that what is left is below 2^-8 of the part before; weights
-// are cut, which is one instruction less, and still exact: 8 + 8 + 8 bits.
+// are cut, which is one instruction less, but for the last part: three hold them exactly, 8 + 8 + 8
+// bits, fewer within half a unit of their last.
 //
 // Of the products of parts those are taken whose ranks sum to less than kRanks: for f32 six of
 // nine, what is left out is below 2^-22 of the whole, and of random numbers far below.

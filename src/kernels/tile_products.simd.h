@@ -158,7 +158,7 @@ RAPT_INLINE void add_dots(const char* rows, const char* columns, int64_t depth,
   }
 }
 
-// S^T of a tile, multiplied by the factor if kScaled.
+// S^T of a tile and at least one key, multiplied by the factor if kScaled.
 template <class S, bool kScaled, Load kLoad, class Between>
 RAPT_INLINE void make_scores(const StageScores<float>& of, Between& between) {
   const int64_t depth = panels(of.head_dim);
@@ -167,7 +167,7 @@ RAPT_INLINE void make_scores(const StageScores<float>& of, Between& between) {
   const F factor = F::splat(of.factor);
   const F most = F::set(depth > 0 ? -__builtin_inf() : 0);
   for (int64_t x = 0; x < kStep; x += F::kLanes) store(of.block_max + x, most);
-  if (depth == 0) {  // values, for d_weights, may have no dimensions
+  if (depth == 0) {  // of d_weights: values may have no dimensions; no stage has such
     for (int64_t x = 0; x < of.keys * kStep; x += F::kLanes) store(of.scores + x, F::splat(0));
     return;
   }

@@ -9,8 +9,8 @@
 // The vector work is dealt out evenly over the steps of the products. A core looks some 500
 // instructions ahead, which is a few steps: it finds both kinds of work there, though each of them
 // waits for itself. Scores come last and are made in the order in which weights are, so that both
-// tiles can share a place: with 128 keys and heads of 64, S^T, two P^T, Q^T and O^T are 44 of the
-// 48 KiB of an L1, if keys and values pass it by.
+// tiles can share a place: of bf16 with 128 keys and heads of 64, S^T, two P^T, Q^T and O^T are 44
+// of the 48 KiB of an L1, if keys and values pass it by.
 #include "kernels/tile_products.simd.h"
 
 namespace rapt::RAPT_ISA {

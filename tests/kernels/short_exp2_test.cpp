@@ -26,7 +26,10 @@ TEST(ShortExp2, WithinItsBound) {
 
 TEST(ShortExp2, SpecialValues) {
   if (!cpu_has("avx512")) GTEST_SKIP() << "this machine has no AVX-512";
-  float x[16] = {0, -0.0f, -INFINITY, 1, -126, NAN, -1e30f}, y[16];
+  // From 2^17 on the places of the table are no longer beside 1.5 * 2^18.
+  float x[16] = {0,        -0.0f, -INFINITY, 1,          -126,       NAN,    -1e30f,
+                 INFINITY, 1e30f, 131072,    -131073.5f, 300000.25f, -999999},
+        y[16];
   isa_avx512_bf16_test::short_exp2(x, y, 16);
   EXPECT_EQ(y[0], 1);
   EXPECT_EQ(y[1], 1);
@@ -35,6 +38,8 @@ TEST(ShortExp2, SpecialValues) {
   EXPECT_EQ(y[4], 0x1p-126f);
   EXPECT_TRUE(std::isnan(y[5]));
   EXPECT_EQ(y[6], 0);
+  for (const int huge : {7, 8, 9, 11}) EXPECT_EQ(y[huge], INFINITY) << x[huge];
+  for (const int small : {10, 12}) EXPECT_EQ(y[small], 0) << x[small];
 }
 
 }  // namespace
