@@ -13,6 +13,7 @@ round).
 import argparse
 import datetime
 import math
+import os
 import statistics
 import sys
 import time
@@ -21,6 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's threads go on waiting behind a float64 reference
 
 try:
     import numpy as np
@@ -197,7 +199,8 @@ def main():
         calls, difference, errors = bf16.prepare(case, rapt)
         if not difference <= bf16.LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the results differ by {difference}")
-        add(bf16.row(case, measure(calls, arguments.rounds), difference, errors))
+        add(bf16.row(case, measure(calls, arguments.rounds), difference, errors,
+                     rapt.instruction_set() == "amx"))
     if sparse_cases:
         add(*sparse.head(arguments.rounds))
     for case in sparse_cases:

@@ -84,6 +84,11 @@ def describe(array, read_only=True):
                    strides=lengths(*(s // array.itemsize for s in array.strides)))
 
 
+class CInstructionSet(Structure):
+    _fields_ = [("name", c_char_p), ("available", c_int32), ("chosen", c_int32),
+                ("note", c_char_p)]
+
+
 class Rapt:
     """The shared library."""
 
@@ -107,6 +112,14 @@ class Rapt:
 
     def build_info(self):
         return self.library.rapt_build_info().decode()
+
+    def instruction_set(self):
+        """The one that is used."""
+        count = c_size_t()
+        self.check(self.library.rapt_instruction_sets(None, c_size_t(0), byref(count)))
+        sets = (CInstructionSet * count.value)()
+        self.check(self.library.rapt_instruction_sets(sets, count, byref(count)))
+        return next(one.name.decode() for one in sets if one.chosen)
 
     def check(self, status):
         if status != 0:
