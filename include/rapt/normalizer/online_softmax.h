@@ -137,13 +137,16 @@ struct OnlineSoftmax {
   template <class V>
   struct GradientColumn {
     V shift;  // what is subtracted from its scores
-    V delta;
+    V delta;  // sum of P dP over the column's keys
   };
+  // What a score gives: P, and dS = P (dP - delta).
   template <class V>
   struct Gradient {
-    V weight, d_score;
+    V weight;   // P
+    V d_score;  // dS
   };
 
+  // The column of queries with this statistic, an lse in natural units, and delta.
   template <bool kLog2Units, class V>
   static GradientColumn<V> open_gradient(V statistic, V delta) noexcept {
     return {shift_of_lse<kLog2Units>(statistic), delta};
