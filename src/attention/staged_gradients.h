@@ -228,7 +228,7 @@ class StagedGradients {
   GradientProducts<E>& products_;
   Block blocks_[3];            // one is summed up, one at work, one multiplied
   Block* complete_ = nullptr;  // whose tiles have all been at work
-  Item next_, now_, before_;  // empty between walks
+  Item next_, now_, before_;   // empty between walks
   int64_t nth_block_ = 0, nth_item_ = 0;
 };
 

@@ -336,7 +336,7 @@ template <class E>
 struct KernelTable {
   const char* isa;
   int lanes;
-  int max_vectors;                           // the widest tile that the products have
+  int max_vectors;                           // the widest tile of the fma routes
   const RouteKernels<E>* const* fma;         // [kStorageTypes], by DType; null: E cannot hold it
   const RouteKernels<E>* const* tiles;       // likewise; null: the set has no tile registers
   const RouteKernels<E>* const* fast_tiles;  // the same for Precision::fast
