@@ -14,6 +14,8 @@
 // where keys are summed up, of two keys, else of the two halves of a key's 32 queries.
 //
 // What is missing to whole panels is 0.
+#include <type_traits>
+
 #include "kernels/tile_parts.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -162,16 +164,17 @@ RAPT_INLINE F scaled(F weight) {
 }
 
 // A vector of weights, as its parts are multiplied.
-template <class S>
+template <class S, Nan kNan = Nan::stays>
 struct WeightParts {
   F parts[S::kWeightParts];
-  RAPT_INLINE WeightParts(F weights) { cut_parts(scaled<S>(weights), parts); }
+  RAPT_INLINE WeightParts(F weights) { cut_parts<kNan>(scaled<S>(weights), parts); }
 };
 
 // Two vectors of weights as a row of a tile, part by part: of two keys a row of B, of the halves of
 // a key's queries a row of A.
-template <class S>
-RAPT_INLINE void store_pair(const WeightParts<S>& even, const WeightParts<S>& odd, char* to) {
+template <class S, Nan kNan = Nan::stays>
+RAPT_INLINE void store_pair(const std::type_identity_t<WeightParts<S, kNan>>& even,
+                            const std::type_identity_t<WeightParts<S, kNan>>& odd, char* to) {
   UNROLL_FOR (int p = 0; p < S::kWeightParts; ++p)
     _mm512_storeu_si512(to + p * kPanel, in_turn(even.parts[p], odd.parts[p]));
 }

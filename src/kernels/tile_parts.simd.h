@@ -39,22 +39,26 @@ RAPT_INLINE F cut(F x) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x.v), upper))};
 }
+// Must a NaN stay one? Where something else shows it, too, it need not.
+enum class Nan : uint8_t { stays, may_go };
 // A number whose upper half is x, rounded to nearest, ties away from 0. By an addition of integers,
 // which has two ports while tiles are at work; conversions have one, and multiplications need it.
-// A NaN stays what it is, as a carry would make a zero of some.
+// A carry would make a zero of some NaN.
+template <Nan kNan>
 RAPT_INLINE F half_up(F x) {
   const __m512i u = _mm512_castps_si512(x.v), half = _mm512_set1_epi32(0x8000);
+  if constexpr (kNan == Nan::may_go) return {_mm512_castsi512_ps(_mm512_add_epi32(u, half))};
   const __mmask16 number = _mm512_cmp_ps_mask(x.v, x.v, _CMP_ORD_Q);
   return {_mm512_castsi512_ps(_mm512_mask_add_epi32(u, number, u, half))};
 }
 // The parts of weights, each in the upper half of its lane; the last is rounded.
-template <int Parts>
+template <Nan kNan, int Parts>
 RAPT_INLINE void cut_parts(F x, F (&parts)[Parts]) {
   UNROLL_FOR (int p = 0; p + 1 < Parts; ++p) {
     parts[p] = cut(x);
     x = sub(x, parts[p]);
   }
-  parts[Parts - 1] = half_up(x);
+  parts[Parts - 1] = half_up<kNan>(x);
 }
 // The upper halves of the lanes of two vectors in turn: one permutation, into the other vector.
 RAPT_INLINE Run in_turn(F even, F odd) {

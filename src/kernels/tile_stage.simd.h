@@ -47,7 +47,8 @@ class StagedWeights {
   using Column = typename N::template Column<F>;
 
   // With all that the pieces need in registers. Out of line: the products around it have no vectors
-  // in registers, and call it from several places.
+  // in registers, and call it from several places. A row with a NaN among its weights is NaN by
+  // their sum, whatever the products make of it.
   RAPT_NOINLINE void weigh_until(int64_t end) noexcept {
     Column low = columns_[0], high = columns_[1];
     const F factor = factor_;
@@ -59,16 +60,16 @@ class StagedWeights {
       const F even_high = weigh(at + 16, factor, high);
       const F odd_high = weigh(at + kStep + 16, factor, high);
       char* const row = row_of(key);
-      store_pair<S>(even_low, odd_low, row);
-      store_pair<S>(even_high, odd_high, row + kTile);
+      store_pair<S, Nan::may_go>(even_low, odd_low, row);
+      store_pair<S, Nan::may_go>(even_high, odd_high, row + kTile);
     }
     // An odd key is the last one; beyond it the weights are 0.
     const F zero = F::splat(0);
     for (; key < end; key += 2) {
       const bool there = key < keys_;
       char* const row = row_of(key);
-      store_pair<S>(there ? weigh(at, factor, low) : zero, zero, row);
-      store_pair<S>(there ? weigh(at + 16, factor, high) : zero, zero, row + kTile);
+      store_pair<S, Nan::may_go>(there ? weigh(at, factor, low) : zero, zero, row);
+      store_pair<S, Nan::may_go>(there ? weigh(at + 16, factor, high) : zero, zero, row + kTile);
     }
     key_ = key;
     columns_[0] = low, columns_[1] = high;

@@ -1,5 +1,5 @@
 // The short 2^x, for weights that are rounded to bf16: within 1.75 ulp, exact where exactness is
-// asked.
+// asked; and the same without denormal results.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,8 @@
 namespace rapt {
 namespace isa_avx512_bf16_test {
 void short_exp2(const float* x, float* y, int64_t count);
-}
+void short_normal_exp2(const float* x, float* y, int64_t count);
+}  // namespace isa_avx512_bf16_test
 namespace {
 
 TEST(ShortExp2, WithinItsBound) {
@@ -40,6 +41,23 @@ TEST(ShortExp2, SpecialValues) {
   EXPECT_EQ(y[6], 0);
   for (const int huge : {7, 8, 9, 11}) EXPECT_EQ(y[huge], INFINITY) << x[huge];
   for (const int small : {10, 12}) EXPECT_EQ(y[small], 0) << x[small];
+}
+
+TEST(ShortExp2, OfWeightsIsNormalOrZero) {
+  if (!cpu_has("avx512")) GTEST_SKIP() << "this machine has no AVX-512";
+  const float below = std::nextafter(-126.0f, -200.0f), above = std::nextafter(-126.0f, 0.0f);
+  float x[16] = {0,    -0.0f, -INFINITY, 1,        -126,   above,    below,  -126.5f,
+                 -149, -150,  NAN,       INFINITY, -1e30f, -127.25f, -0.25f, -131073.5f},
+        y[16], z[16];
+  isa_avx512_bf16_test::short_exp2(x, y, 16);
+  isa_avx512_bf16_test::short_normal_exp2(x, z, 16);
+  for (int i = 0; i < 16; ++i) {
+    if (std::isnan(x[i]))
+      EXPECT_TRUE(std::isnan(z[i]));
+    else
+      EXPECT_EQ(z[i], x[i] < -126 ? 0 : y[i]) << x[i];
+  }
+  EXPECT_GT(y[7], 0);  // so it would be denormal
 }
 
 }  // namespace

@@ -191,9 +191,17 @@ struct OnlineSoftmax {
   template <bool kLog2Units, class V>
   static V exponential(V score, V shift) noexcept {
     if constexpr (kLog2Units)
-      return exp2(sub(score, shift));
+      return power(sub(score, shift));
     else
-      return exp2(mul(sub(score, shift), V::set(kLog2E)));
+      return power(mul(sub(score, shift), V::set(kLog2E)));
+  }
+  // 2^x, or 0 for what would be denormal, where products take that for 0, too.
+  template <class V>
+  static V power(V x) noexcept {
+    if constexpr (requires { V::kNormalWeights; })
+      return normal_exp2(x);
+    else
+      return exp2(x);
   }
 
   // Turns one column of the tile into weights; adds weight * (score - shift) to `spread`. Extents

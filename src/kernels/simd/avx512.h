@@ -21,6 +21,9 @@ struct F {
   static constexpr int kLongVectors = 3;  // 48 queries: 24 accumulators, fewest loads per FMA
 #if defined(RAPT_WEIGHTS_OF_16_BITS)
   static constexpr bool kWeightsOf16Bits = true;
+#if defined(RAPT_TILE_WORDS)  // their products take denormal weights for 0, so none is made
+  static constexpr bool kNormalWeights = true;
+#endif
 #endif
   __m512 v;
 

@@ -24,16 +24,34 @@ alignas(64) inline constexpr float kPowers[32] = {
     // clang-format on
 };
 
+// 2^x as mantissa * 2^floor(exponent).
+struct PowerOf2 {
+  F mantissa, exponent;
+};
+
 // VREDUCEPS gives f, exactly, so x - f is n + k / 32: beside 1.5 * 2^18 its last bits are k, and
 // VSCALEFPS takes the floor of it. 2^-inf is 0 and 2^0 is 1, as by avx512.h.
-inline F exp2(F x) {
+inline PowerOf2 power_of_2(F x) {
   constexpr int kNearest = 5 << 4 | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;  // by 2^-5
   const F f{_mm512_reduce_ps(x.v, kNearest)};
   const F whole = sub(x, f);
   const __m512i k = _mm512_castps_si512(add(whole, F::set(0x1.8p18)).v);
   const F power{_mm512_permutex2var_ps(_mm512_load_ps(kPowers), k, _mm512_load_ps(kPowers + 16))};
   const F part = mul(f, fma(f, F::set(2.402318120e-01), F::set(6.931573749e-01)));
-  return {_mm512_scalef_ps(fma(part, power, power).v, whole.v)};
+  return {fma(part, power, power), whole};
+}
+inline F exp2(F x) {
+  const PowerOf2 p = power_of_2(x);
+  return {_mm512_scalef_ps(p.mantissa.v, p.exponent.v)};
+}
+// The same, but 0 below -126, where it would be denormal. Cores whose multipliers leave denormal
+// results to microcode lose far more with one than a comparison takes: of normal queries and keys
+// ten times as large, every 250th weight is one. AMD Zen 5 is not among them, and its dot products
+// (dot_bf16.cpp) do without: they would be 1 % slower.
+inline F normal_exp2(F x) {
+  const PowerOf2 p = power_of_2(x);
+  const __mmask16 normal = _mm512_cmp_ps_mask(x.v, F::set(-126).v, _CMP_NLT_UQ);  // or NaN
+  return {_mm512_maskz_scalef_ps(normal, p.mantissa.v, p.exponent.v)};
 }
 
 }  // namespace rapt::RAPT_ISA
