@@ -99,8 +99,11 @@ struct EntmaxFamily {
 
   // Of alpha: Correia, Niculae & Martins 2019, arXiv:1909.00015, proposition 1, and with it
   //   d tau / d alpha = (tau + sum_j (p_j - (alpha - 1) p_j ln p_j) / sum u) / (alpha - 1)
+  // The derivatives of the weights sum to 0, so a number may be taken off all dP: delta, which is
+  // dP of a weight of nearly 1. What differs from 1 by less than its last digit has no other way to
+  // count.
   template <class T>
-  T d_number(const RowToPassBack<T>& row, const T& statistic, const T&) const {
+  T d_number(const RowToPassBack<T>& row, const T& statistic, const T& delta) const {
     using std::log;
     if (row.weights.empty()) return T(0);
     T slopes(0), entropy(0);
@@ -114,7 +117,7 @@ struct EntmaxFamily {
       const T& p = row.weights[x];
       if (value_of(p) == 0) continue;
       const T mean = slope(p) * by_slopes, own = -(p * log(p));
-      sum = sum + row.d_weights[x] *
+      sum = sum + (row.d_weights[x] - delta) *
                       ((p - mean) * by_steep * by_steep + (own - mean * entropy) * by_steep);
       total = total + p;
     }
