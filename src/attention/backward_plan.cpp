@@ -250,6 +250,7 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   const bool narrower = wanted.dtype != p.result_dtype;
   const RouteKernels<E>& route = kernels.route;
   const auto element = static_cast<size_t>(route.element_size);
+  const auto weight = static_cast<size_t>(route.weight_size);
   const bool rounds = route.rounds();
   const int64_t head_stride = packed_stride(p.head_dim, t.step);
   const int64_t value_stride = packed_stride(p.value_dim, t.step);
@@ -345,18 +346,18 @@ BackwardLayout backward_layout(const Problem& p, const WantedGradients& wanted,
   layout.scores.sieve_rows =
       place(kernels.sieve && !keys_in_place(p, route), {kSieveGroup, p.head_dim}, sizeof(E));
   layout.summed_key = place(rounds && query_sums, {plan.pass_keys, head_stride}, element);
-  layout.rounded_weights = place(rounds && wanted.value, {cut.tiles, tile_scores}, element);
-  layout.rounded_d_scores = place(rounds && wanted.key, {cut.tiles, tile_scores}, element);
-  layout.d_scores_of_query = place(rounds && query_sums, {tile_scores}, element);
+  layout.rounded_weights = place(rounds && wanted.value, {cut.tiles, tile_scores}, weight);
+  layout.rounded_d_scores = place(rounds && wanted.key, {cut.tiles, tile_scores}, weight);
+  layout.d_scores_of_query = place(rounds && query_sums, {tile_scores}, weight);
   // The first of two is that of a block on its own.
   const auto place_second = [&](size_t(&both)[2], size_t first, int64_t count, size_t size) {
     both[0] = first;
     both[1] = place(kernels.gradient_stage && first != 0, {count}, size);
   };
   StagedGradientScratch& staged = layout.staged;
-  place_second(staged.weights_of_keys, layout.rounded_weights, cut.tiles * tile_scores, element);
-  place_second(staged.d_scores_of_keys, layout.rounded_d_scores, cut.tiles * tile_scores, element);
-  place_second(staged.d_scores_of_query, layout.d_scores_of_query, tile_scores, element);
+  place_second(staged.weights_of_keys, layout.rounded_weights, cut.tiles * tile_scores, weight);
+  place_second(staged.d_scores_of_keys, layout.rounded_d_scores, cut.tiles * tile_scores, weight);
+  place_second(staged.d_scores_of_query, layout.d_scores_of_query, tile_scores, weight);
   place_second(staged.bits, layout.bits, cut.tiles * t.block_keys, sizeof(uint64_t));
   layout.staged_key = place(wanted.key && !narrower, {plan.longest_chunk, p.head_dim}, sizeof(E));
   layout.staged_value =

@@ -158,11 +158,11 @@ struct BackwardLayout {
   size_t d_output_rows;    // [unit queries][value_dim], likewise
   size_t content_sums;     // [head_dim][unit queries] E: d_query of a walk by keys alone
   size_t position_sums;    // the same by key_rows
-  // Of a route that rounds, in its elements:
-  size_t summed_key;         // [pass_keys][head_dim]: keys as the sums over them take them
-  size_t rounded_weights;    // [tiles][block_keys][queries]
+  // Of a route that rounds:
+  size_t summed_key;         // [pass_keys][head_dim] of its elements: keys as the sums take them
+  size_t rounded_weights;    // [tiles][block_keys][queries] of its weights
   size_t rounded_d_scores;   // the same
-  size_t d_scores_of_query;  // [block_keys][queries]: of a tile, for d_query
+  size_t d_scores_of_query;  // [block_keys][queries], likewise: of a tile, for d_query
   StagedGradientScratch staged;
 
   ScratchLayout scores;  // of ScoreTiles; scores.workers and scores.worker_bytes count here, too

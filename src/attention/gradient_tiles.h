@@ -280,7 +280,7 @@ class GradientTiles {
     GradientSpan<E> weights[kMostUnitTiles], d_scores[kMostUnitTiles];
     int64_t spans = 0;
     bool partial = false;
-    const auto element = static_cast<size_t>(kernels_.route.element_size);
+    const auto weight = static_cast<size_t>(kernels_.route.weight_size);
     auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
     for (int64_t i = 0; i < unit.tile_count; ++i) {
       QueryTile<E>& one = tile[i];
@@ -296,7 +296,7 @@ class GradientTiles {
       if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
       if (!sides.keys) continue;
       const auto span_of = [&](const E* of, size_t rounded, const Rows& rows) {
-        const size_t place = rounded + static_cast<size_t>(i * block_tile_) * element;
+        const size_t place = rounded + static_cast<size_t>(i * block_tile_) * weight;
         return products_.span_of(one, keys, of, scratch<std::byte>(place), rows, allowed);
       };
       if (wanted_.value)

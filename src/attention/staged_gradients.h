@@ -214,7 +214,7 @@ class StagedGradients {
   // The place of an operand of the nth tile of the block that is opened.
   void* operand(const size_t (&places)[2], int64_t nth, const QueryTile<E>& tile) const noexcept {
     return scratch<std::byte>(places, nth_block_) +
-           nth * block_keys_ * tile.queries * route_.element_size;
+           nth * block_keys_ * tile.queries * route_.weight_size;
   }
 
   const Problem& p_;

@@ -97,8 +97,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   t.step = kernels.route.step;
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys: long enough to pay for a tile's prologue, and a tile of scores is half an L1. Large
-  // heads take 64, for the L2.
-  t.block_keys = dims * kernels.route.element_size <= 1024 ? kMostBlockKeys : 64;
+  // heads, by the larger of a route's two sizes, take 64, for the L2.
+  t.block_keys = dims * kernels.route.weight_size <= 1024 ? kMostBlockKeys : 64;
 
   const int64_t tile_queries = t.lanes * t.long_vectors;
   const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
@@ -201,7 +201,8 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.scores = place(tile_scores, sizeof(E));
   layout.extra_t = place_if(n.extra, p.value_dim * unit, sizeof(E));
   layout.second = place_if(n.extra, tile_scores, sizeof(E));
-  layout.rounded = place_if(route.round_weights, t.block_keys * tile, route_size);
+  layout.rounded =
+      place_if(route.round_weights, t.block_keys * tile, static_cast<size_t>(route.weight_size));
   layout.state = place(n.state_rows * unit, sizeof(E));
   layout.candidates = place_if(n.candidates > 0, n.candidates * unit, sizeof(E));
   layout.entropy = place_if(c.entropy, unit, sizeof(E));

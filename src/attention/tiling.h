@@ -128,7 +128,7 @@ struct ExactScratch {
 // What staged_tiles.h needs of a worker.
 struct StagedScratch {
   size_t scores = 0;         // [block_keys][tile queries] E
-  size_t rounded[2] = {};    // the same, of the route's elements
+  size_t rounded[2] = {};    // the same, of the route's weights
   size_t block_max[2] = {};  // [tile queries] E
   size_t factor[2] = {};     // the same
 
@@ -140,7 +140,7 @@ struct StagedScratch {
     scores = places.place(needed, {block_keys, queries}, sizeof(E));
     for (int i = 0; i < 2; ++i) {
       rounded[i] = places.place(needed, {block_keys, queries},
-                                static_cast<size_t>(kernels.route.element_size));
+                                static_cast<size_t>(kernels.route.weight_size));
       block_max[i] = places.place(needed, {queries}, sizeof(E));
       factor[i] = places.place(needed, {queries}, sizeof(E));
     }
@@ -171,7 +171,7 @@ struct ScratchLayout {
   size_t extra_t;        // the same, for a normaliser with an extra output
   size_t scores;         // [block_keys][tile queries] E, and a vector to read beyond
   size_t second;         // the same: weights of the extra output
-  size_t rounded;        // [block_keys][tile queries] of the route's elements, if it rounds
+  size_t rounded;        // [block_keys][tile queries] of the route's weights, if it rounds
   size_t state;          // [tiles][state_rows][queries] E
   size_t candidates;     // [tiles][candidates][queries] E
   size_t entropy;        // [tiles][queries] E

@@ -252,6 +252,7 @@ constexpr ProductKernels<float> kDotProducts[kMaxVectors] = {{dot_scores<1>, dot
 constexpr RouteKernels<float> kDotRoute = {"tile of bf16 dot products",
                                            2,
                                            sizeof(uint16_t),
+                                           sizeof(uint16_t),
                                            true,
                                            false,
                                            kDotProducts,

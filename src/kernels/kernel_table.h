@@ -103,7 +103,7 @@ struct SparseKernels {
 // Queries of a tile whose weights (d_scores) meet rows of d_output (query).
 template <class E>
 struct GradientSpan {
-  const void* weights;   // [keys][queries] of the route's elements
+  const void* weights;   // [keys][queries] of the route's weights
   int64_t queries;       // of the tile, padded
   const void* rows;      // [count, dims] by pack_values, or where they lie
   int64_t row_stride;    // of `rows`
@@ -186,6 +186,7 @@ struct RouteKernels {
   const char* kernel;  // the kernel class, for plan()
   int step;            // dims, keys or queries that one multiplication takes; a power of two
   int element_size;    // bytes of an element of query_t, key and value as the products read them
+  int weight_size;     // bytes of a weight as they read it, which may have more parts
   bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
   const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1; null: no such tiles
   int grain;                            // vectors of which a tile has a multiple; a power of two
@@ -245,7 +246,7 @@ struct RouteKernels {
     while (!products[vectors - 1].scores) --vectors;
     return vectors;
   }
-  // Are weights and d_scores rounded to the operands' elements?
+  // Are weights and d_scores rounded to operands of the route?
   bool rounds() const noexcept { return round_weights != nullptr; }
 };
 

@@ -65,6 +65,7 @@ template <class V, class S>
 constexpr RouteKernels<typename V::Element> kRoute = {"tile",
                                                       1,
                                                       sizeof(typename V::Element),
+                                                      sizeof(typename V::Element),
                                                       !S::kConverts,
                                                       !S::kConverts,
                                                       kProducts<V>,

@@ -24,17 +24,17 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
                                        float* output_t) noexcept {
   const auto* const columns = static_cast<const char*>(weights);
   const auto* const rows = static_cast<const char*>(value);
-  alignas(64) char some[kPart<S>];
+  alignas(64) char some[kRowPanels<S>];
   alignas(64) float sums[kStep * kStep];
   for (int64_t d = 0; d < value_dim; d += kStep)
     for (int64_t q = 0; q < kStep; ++q) {
       clear_sums();
       for (int64_t j = 0; j < keys; j += kStep) {
         const auto seen = static_cast<__mmask32>(keys_seen(bits + j, keys - j, q));
-        const char* const panel = rows + j * value_stride * kElement<S> + d / kStep * kPart<S>;
-        for (int64_t at = 0; at < kPart<S>; at += kTileRow)
+        const char* const panel = rows + j * value_stride * kElement<S> + d / kStep * kRowPanels<S>;
+        for (int64_t at = 0; at < kRowPanels<S>; at += kTileRow)
           _mm512_store_si512(some + at, _mm512_maskz_loadu_epi16(seen, panel + at));
-        add_weighted_rows<S, Load::near>(some, columns + j / kStep * kPart<S>, Keep{});
+        add_weighted_rows<S, Load::near>(some, columns + j / kStep * kWeightPanels<S>, Keep{});
       }
       StoreAndClear(sums).store_all();
       for (int64_t r = 0; r < kStep && d + r < value_dim; ++r) {
@@ -60,7 +60,7 @@ template <class S>
 RAPT_NOINLINE void tile_add_to_keys_of_bits(const GradientSpan<float>* spans, int64_t span_count,
                                             int64_t keys, int64_t dims, float* gradient,
                                             int64_t stride) noexcept {
-  alignas(64) char some[kPart<S>];
+  alignas(64) char some[kRowPanels<S>];
   alignas(64) float sums[kStep * kStep];
   for (int64_t j = 0; j < keys; ++j)
     for (int64_t d = 0; d < dims; d += kStep) {
@@ -70,9 +70,9 @@ RAPT_NOINLINE void tile_add_to_keys_of_bits(const GradientSpan<float>* spans, in
         const uint64_t seen = spans[s].bits ? spans[s].bits[j] : ~uint64_t{0};
         for (int64_t i = 0; i < at.count; ++i) {
           const char* const panel = at.rows + i * at.rows_step;
-          for (int64_t tile = 0; tile < kPart<S>; tile += kTile)
+          for (int64_t tile = 0; tile < kRowPanels<S>; tile += kTile)
             keep_queries(seen >> (kStep * i), panel + tile, some + tile);
-          add_weights_by_rows<S>(at.weights + i * kPart<S>, some, Keep{});
+          add_weights_by_rows<S>(at.weights + i * kWeightPanels<S>, some, Keep{});
         }
       }
       StoreAndClear(sums).store_all();

@@ -1,13 +1,12 @@
 #pragma once
 // Operands of tile products (tile_products.simd.h), packed in the order of their use: panels of two
-// tiles, which have 32 rows or columns between them, one panel per place
-// for a part (tile_parts.simd.h).
+// tiles, which have 32 rows or columns between them, one panel per part (tile_parts.simd.h).
 //
-//   rows       A of a product over dims       [rows / 32][dims / 32][slots][2][16 rows][32 dims]
-//   columns    B of a product over dims       [rows / 32][dims / 32][slots][2][16 pairs of dims]
+//   rows       A of a product over dims       [rows / 32][dims / 32][parts][2][16 rows][32 dims]
+//   columns    B of a product over dims       [rows / 32][dims / 32][parts][2][16 pairs of dims]
 //                                             [16 rows][2]
-//   values     A of a product over rows       [rows / 32][dims / 32][slots][2][16 dims][32 rows]
-//   pairs      B of a product over rows       [rows / 32][dims / 32][slots][2][16 pairs of rows]
+//   values     A of a product over rows       [rows / 32][dims / 32][parts][2][16 dims][32 rows]
+//   pairs      B of a product over rows       [rows / 32][dims / 32][parts][2][16 pairs of rows]
 //                                             [16 dims][2], row r with row r + 16
 //
 // Rows are in pairs such that weights come to them by one permutation of two vectors of queries:
@@ -27,11 +26,16 @@ inline constexpr int64_t kTileRow = 64;                     // bytes
 
 RAPT_INLINE int64_t panels(int64_t n) { return (n + kStep - 1) / kStep; }
 
-// Bytes of a panel of all parts, and of an element of a route.
+// Bytes of the panels of all parts, of rows and of weights, which may have more; and of an element
+// of each.
 template <class S>
-inline constexpr int64_t kPart = S::kSlots* kPanel;
+inline constexpr int64_t kRowPanels = S::kParts* kPanel;
 template <class S>
-inline constexpr int64_t kElement = S::kSlots* int64_t{sizeof(uint16_t)};
+inline constexpr int64_t kWeightPanels = S::kWeightParts* kPanel;
+template <class S>
+inline constexpr int64_t kElement = S::kParts* int64_t{sizeof(uint16_t)};
+template <class S>
+inline constexpr int64_t kWeight = S::kWeightParts* int64_t{sizeof(uint16_t)};
 
 RAPT_INLINE void transpose_runs(Run (&runs)[16]) {
   F r[16];
@@ -70,7 +74,7 @@ RAPT_INLINE void pack_over_dims(const void* from, int64_t row_stride, int64_t di
                                 int64_t rows, int64_t dims, int64_t padded_rows, void* to) {
   auto* panel = static_cast<char*>(to);
   for (int64_t i = 0; i < padded_rows; i += kStep)
-    for (int64_t d = 0; d < dims; d += kStep, panel += S::kSlots * kPanel)
+    for (int64_t d = 0; d < dims; d += kStep, panel += kRowPanels<S>)
       for (int t = 0; t < 2; ++t) {
         Run runs[S::kParts][16];
         take_rows<S>(from, row_stride, dim_stride, rows, dims, i + 16 * t, d, runs);
@@ -88,7 +92,7 @@ RAPT_INLINE void pack_over_rows(const void* from, int64_t row_stride, int64_t di
   const __m512i low = interleaving(0), high = interleaving(16);
   constexpr int64_t first = kTranspose ? 2 : 1, second = kTranspose ? 1 : 16;  // rows of a pair
   for (int64_t i = 0; i < rows; i += kStep)
-    for (int64_t d = 0; d < dims; d += kStep, panel += S::kSlots * kPanel) {
+    for (int64_t d = 0; d < dims; d += kStep, panel += kRowPanels<S>) {
       Run halves[2][S::kParts][16];
       for (int r = 0; r < 16; ++r) {
         Run even[S::kParts], odd[S::kParts];
@@ -182,15 +186,15 @@ RAPT_INLINE void store_pair(const std::type_identity_t<WeightParts<S, kNan>>& ev
 // Where the row of a key and its neighbour lies in weights of a tile as B, and that of a key as A.
 template <class S>
 RAPT_INLINE int64_t pair_row(int64_t key) {
-  return (key & -kStep) * (kPart<S> / kStep) + (key & (kStep - 1)) / 2 * kTileRow;
+  return (key & -kStep) * (kWeightPanels<S> / kStep) + (key & (kStep - 1)) / 2 * kTileRow;
 }
 template <class S>
 RAPT_INLINE int64_t key_row(int64_t key) {
-  return (key & -kStep) * (kPart<S> / kStep) + (key & (kStep - 1)) * kTileRow;
+  return (key & -kStep) * (kWeightPanels<S> / kStep) + (key & (kStep - 1)) * kTileRow;
 }
 
 // Weights [keys][32 queries] as B of a product over keys:
-// [keys / 32][slots][2][16 pairs of keys][16 queries][2].
+// [keys / 32][parts][2][16 pairs of keys][16 queries][2].
 template <class S>
 RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_t /* 32 */,
                                       void* to) noexcept {
@@ -204,7 +208,7 @@ RAPT_NOINLINE void tile_round_weights(const float* weights, int64_t keys, int64_
 }
 
 // The same as A of a product over queries:
-// [keys / 32][slots][2][16 keys][16 pairs of queries: q and q + 16].
+// [keys / 32][parts][2][16 keys][16 pairs of queries: q and q + 16].
 template <class S>
 RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64_t /* 32 */,
                                        void* to) noexcept {
@@ -222,10 +226,10 @@ RAPT_NOINLINE bool tile_all_finite(const void* packed, int64_t stride, int64_t c
                                    int64_t /* in the stride */) noexcept {
   const __m512i exponent = _mm512_set1_epi16(0x7F80);  // all ones: Inf or NaN
   const auto* panel = static_cast<const char*>(packed);
-  const char* const end = panel + panels(count) * panels(stride) * S::kSlots * kPanel;
+  const char* const end = panel + panels(count) * panels(stride) * kRowPanels<S>;
   __mmask32 bad = 0;
   // The first part tells.
-  for (; panel < end; panel += S::kSlots * kPanel)
+  for (; panel < end; panel += kRowPanels<S>)
     for (int64_t at = 0; at < kPanel; at += kTileRow)
       bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(panel + at), exponent),
                                      exponent);

@@ -67,11 +67,11 @@ RAPT_INLINE Run in_turn(F even, F odd) {
                                        _mm512_castps_si512(even.v));
 }
 
-// How a storage type is multiplied: parts of a row and of weights, for which there are kSlots
-// places, ranks, and how 32 elements of a row become parts, 0 from the n-th on.
+// How a storage type is multiplied: parts of a row and of weights, ranks, and how 32 elements of a
+// row become parts, 0 from the n-th on.
 struct BFloat16Parts {
   using Stored = uint16_t;
-  static constexpr int kParts = 1, kWeightParts = 1, kSlots = 1, kRanks = 1;
+  static constexpr int kParts = 1, kWeightParts = 1, kRanks = 1;
   static constexpr float kWeightScale = 1;
   static RAPT_INLINE void take(const Stored* row, int64_t stride, int64_t n, Run (&parts)[1]) {
     parts[0] = run_of(row, stride, n);
@@ -95,12 +95,11 @@ RAPT_INLINE F only(__mmask16 these, F x) { return {_mm512_maskz_mov_ps(these, x.
 template <class S, int Parts, int WeightParts>
 struct FloatParts {
   using Stored = typename S::Stored;
-  static constexpr int kParts = Parts, kWeightParts = WeightParts, kSlots = WeightParts;
-  static constexpr int kRanks = WeightParts;
+  static constexpr int kParts = Parts, kWeightParts = WeightParts, kRanks = WeightParts;
+  static_assert(kParts <= kRanks);
   // What weights are multiplied by as they are cut, and sums of their products divided by: the
   // smallest normal weight has parts that are normal, too.
   static constexpr float kWeightScale = 0x1p32f;
-  static_assert(kParts <= kSlots);
   static RAPT_INLINE void widen(const Stored* row, int64_t stride, int64_t n, F& low, F& high) {
     Stored dense[32] = {};
     if (stride != 1) {

@@ -153,7 +153,7 @@ RAPT_INLINE void add_dots(const char* rows, const char* columns, int64_t depth,
   add_row_products<S, kLoad>(rows, columns, before);
   between.step();
   for (int64_t s = 1; s < depth; ++s) {
-    add_row_products<S, kLoad>(rows + s * kPart<S>, columns + s * kPart<S>, Keep{});
+    add_row_products<S, kLoad>(rows + s * kRowPanels<S>, columns + s * kRowPanels<S>, Keep{});
     between.step();
   }
 }
@@ -226,11 +226,11 @@ RAPT_INLINE void make_output(const StageOutput<float>& of, Between& between) {
     finish_output<S>(sums, of.value_dim - d < kStep ? of.value_dim - d : kStep, of.rescale,
                      of.output_t + d * kStep);
   };
-  for (int64_t d = 0; d < of.value_dim; d += kStep, row += kPart<S>) {
+  for (int64_t d = 0; d < of.value_dim; d += kStep, row += kRowPanels<S>) {
     add_weighted_rows<S, kLoad>(row, columns, before);
     between.step();
     for (int64_t s = 1; s < steps; ++s) {
-      add_weighted_rows<S, kLoad>(row + s * value_step, columns + s * kPart<S>, Keep{});
+      add_weighted_rows<S, kLoad>(row + s * value_step, columns + s * kWeightPanels<S>, Keep{});
       between.step();
     }
     if (before.to) finish(d - kStep);
@@ -268,8 +268,8 @@ struct SpanPanels {
   const char *weights, *rows;
   int64_t rows_step, count;
   SpanPanels(const GradientSpan<float>& span, int64_t keys_before, int64_t dims_before)
-      : weights(static_cast<const char*>(span.weights) + keys_before / kStep * kPart<S>),
-        rows(static_cast<const char*>(span.rows) + dims_before / kStep * kPart<S>),
+      : weights(static_cast<const char*>(span.weights) + keys_before / kStep * kWeightPanels<S>),
+        rows(static_cast<const char*>(span.rows) + dims_before / kStep * kRowPanels<S>),
         rows_step(kStep * span.row_stride * kElement<S>),
         count(panels(span.count)) {}
 };
@@ -290,8 +290,8 @@ RAPT_INLINE void make_key_sums(const StageKeySums<float>& of, Between& between) 
     for (int64_t s = 0; s < of.span_count; ++s) {
       const SpanPanels<S> at(of.spans[s], j, d);
       for (int64_t i = 0; i < at.count; ++i) {
-        const char *const weights = at.weights + i * kPart<S>, *const rows =
-                                                                   at.rows + i * at.rows_step;
+        const char* const weights = at.weights + i * kWeightPanels<S>;
+        const char* const rows = at.rows + i * at.rows_step;
         if (s + i == 0)
           add_weights_by_rows<S>(weights, rows, before);
         else

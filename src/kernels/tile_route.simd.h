@@ -26,14 +26,14 @@ constexpr ProductKernels<float> kTileProducts[kMaxVectors] = {
 
 template <class S>
 constexpr auto find_outside_of() -> decltype(&tile_find_outside<S>) {
-  if constexpr (S::kSlots == 1)
+  if constexpr (S::kParts == 1)
     return nullptr;
   else
     return tile_find_outside<S>;
 }
 template <class S>
 constexpr auto take_outside_of() -> decltype(&tile_take_outside<S>) {
-  if constexpr (S::kSlots == 1)
+  if constexpr (S::kParts == 1)
     return nullptr;
   else
     return tile_take_outside<S>;
@@ -45,6 +45,7 @@ constexpr RouteKernels<float> make_route(const char* kernel,
   return {kernel,
           kStep,
           kElement<S>,
+          kWeight<S>,
           false,
           false,
           kTileProducts<S>,

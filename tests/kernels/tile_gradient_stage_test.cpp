@@ -80,8 +80,8 @@ class WalkOfRoute {
            packed(route, route.pack_values, keys.key),
            Block<float>(all),
            Block<float>(all),
-           {Block<std::byte>(all * route.element_size), Block<std::byte>(all * route.element_size),
-            Block<std::byte>(all * route.element_size)},
+           {Block<std::byte>(all * route.weight_size), Block<std::byte>(all * route.weight_size),
+            Block<std::byte>(all * route.weight_size)},
            Block<float>(n * walk.head_dim),
            Block<float>(n * walk.value_dim),
            {}});

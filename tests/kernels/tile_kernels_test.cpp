@@ -103,7 +103,7 @@ struct OutputProblem {
   // By all pairs, or by those that are allowed. The weights of the others are 0 if `zeroed`.
   Made make(const Route& route, bool of_bits, bool zeroed) const {
     const Packed rows = packed(route, route.pack_values, value);
-    const Block<std::byte> rounded(padded(keys) * queries * route.element_size);
+    const Block<std::byte> rounded(padded(keys) * queries * route.weight_size);
     const Block<float> some(keys * queries), to(value.dims * queries);
     for (int64_t x = 0; x < keys * queries; ++x)
       some[x] = zeroed && !allowed(x % queries, x / queries) ? 0 : weights[x];
@@ -224,7 +224,7 @@ struct GradientProblem {
       for (int64_t x = 0; x < keys * tile.queries; ++x)
         some[x] =
             zeroed && !allowed(tile, x % tile.queries, x / tile.queries) ? 0 : tile.weights[x];
-      rounded.emplace_back(padded(keys) * tile.queries * route.element_size);
+      rounded.emplace_back(padded(keys) * tile.queries * route.weight_size);
       route.round_for_keys(some.data(), keys, tile.queries, rounded.back().data());
       append(made.operands, rounded.back().image());
       spans.push_back({rounded.back().data(), tile.queries, from.from(route, before), from.stride,
