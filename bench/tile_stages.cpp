@@ -100,7 +100,7 @@ struct Operands {
   }
   int64_t bytes_of(int64_t rows) const { return rows * dims * route.element_size; }
   // Of weights of a tile.
-  int64_t bytes_of_weights() const { return kBlock * kQueries * route.element_size; }
+  int64_t bytes_of_weights() const { return kBlock * kQueries * route.weight_size; }
   const std::byte* block(const Array<std::byte>& rows, int64_t nth) const {
     return rows.get() + bytes_of(nth % blocks * kBlock);
   }
