@@ -31,8 +31,8 @@ std::string hint_for(const Error& error, const std::string& command) {
                  ? "'rapt convert F.npy G.npy --dtype i64' converts"
                  : "";
     case ErrorCode::memory_limit:
-      return attends ? "raise --memory-limit, or ask for fewer weights (--weights-rows, "
-                       "--weights-heads)"
+      return attends ? "raise --memory-limit, or ask for less: --memory low, or fewer weights "
+                       "(--weights-rows, --weights-heads)"
                      : "raise --memory-limit";
     case ErrorCode::unknown_name:
     case ErrorCode::unsupported:
