@@ -3,12 +3,13 @@
 //
 //   bench_tile_stages [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
-// Cycles are those of the core's clock just then, for 16 scores, of a tile of 32 queries (going
-// back: of two in turn) and blocks of 128 keys that follow one another, half a mebibyte of them, as
-// within a long sequence; packing is not among them. % of peak: the flops of the products against
-// the peak of tiles of bf16, measured before and after; a multiplication of f32 counts once. If a
-// stage hid one kind of work behind the other altogether, it would take as long as the longer of
-// them: the products, or the vector work.
+// Cycles are those of the core's clock just then, per 16 scores. A tile of 32 queries (going back,
+// two tiles in turn) meets blocks of 128 keys one after the other, half a mebibyte of them, as
+// within a long sequence. Not among them: packing, excluded pairs, outputs that are rescaled.
+//
+// % of peak: the flops of the products against the peak of tiles of bf16, measured before and
+// after; a multiplication of f32 counts once. If a stage hid one kind of work behind the other
+// altogether, it would take as long as the longer of them: the products, or the vector work.
 //
 // Where the set has no tile registers nothing is measured. RAPT_ISA=amx_emulated proves that the
 // program runs; its numbers mean nothing.
@@ -39,7 +40,7 @@ constexpr int64_t kQueries = 32, kBlock = 128, kBytesAtWork = 512 * 1024;
 constexpr int kTiles = 2;
 constexpr double kPeakSeconds = 0.03;
 
-// Zeros from the begin of a cache line on.
+// Zeros from the beginning of a cache line on.
 template <class T>
 class Array {
  public:
@@ -80,8 +81,9 @@ struct Operands {
   const Route& route;
   const int64_t dims, blocks;
   const float factor;
-  Array<std::byte> query_t, key, value;
-  Array<float> scores;
+  Array<std::byte> query_t;     // [dims][kQueries], packed
+  Array<std::byte> key, value;  // [blocks * kBlock, dims], packed
+  Array<float> scores;          // [kBlock][kQueries]
 
   Operands(const Route& by, DType dtype, int64_t head_dim)
       : route(by),
@@ -155,8 +157,10 @@ class Forward {
 
  private:
   const Operands of_;
-  const Array<std::byte> rounded_[2];
-  const Array<float> block_max_[2], factor_, state_, output_t_;
+  const Array<std::byte> rounded_[2];         // [kBlock][kQueries] of the route's weights
+  const Array<float> block_max_[2], factor_;  // [kQueries]
+  const Array<float> state_;                  // [2][kQueries]
+  const Array<float> output_t_;               // [dims][kQueries]
 };
 
 class Backward {
@@ -229,10 +233,13 @@ class Backward {
   Array<std::byte> operand() const { return Array<std::byte>(of_.bytes_of_weights()); }
 
   const Operands of_;
-  const Array<std::byte> rows_;
-  const Array<float> d_weights_, statistic_, delta_;
+  const Array<std::byte> rows_;           // [kTiles * kQueries, dims], packed: queries and d_output
+  const Array<float> d_weights_;          // [kBlock][kQueries]
+  const Array<float> statistic_, delta_;  // [kQueries]
+  // [kBlock][kQueries] of the route's weights
   const Array<std::byte> of_query_[2], weights_[2][kTiles], d_scores_[2][kTiles];
-  const Array<float> d_query_t_, d_key_, d_value_;
+  const Array<float> d_query_t_;        // [dims][kQueries]
+  const Array<float> d_key_, d_value_;  // [blocks * kBlock, dims]
 };
 
 // Measures and prints every piece of a pass, and the whole.

@@ -100,8 +100,8 @@ struct EntmaxFamily {
   // Of alpha: Correia, Niculae & Martins 2019, arXiv:1909.00015, proposition 1, and with it
   //   d tau / d alpha = (tau + sum_j (p_j - (alpha - 1) p_j ln p_j) / sum u) / (alpha - 1)
   // The derivatives of the weights sum to 0, so a number may be taken off all dP: delta, which is
-  // dP of a weight of nearly 1. What differs from 1 by less than its last digit has no other way to
-  // count.
+  // near dP of a weight of nearly 1. What that lacks to 1 may be less than its last digit, and has
+  // no other way to count.
   template <class T>
   T d_number(const RowToPassBack<T>& row, const T& statistic, const T& delta) const {
     using std::log;

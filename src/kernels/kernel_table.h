@@ -40,7 +40,8 @@ struct DenseRows {
 
 // Three pieces of work that do not wait for each other, of three tiles and blocks that follow one
 // another: the scores of the next, the weights of this one, the output of the one before. All mean
-// what ProductKernels, NormalizerKernels::apply and RouteKernels::round_weights do, to the bit.
+// what ProductKernels, NormalizerKernels::apply and RouteKernels::round_weights do, to the bit; but
+// in a row with a NaN among its weights, which is NaN by their sum, a rounded NaN may be a number.
 // Scores in log2 units, which no hook changes, are multiplied by their factor as they become
 // weights: to do it before would be to load and to store them once more.
 template <class E>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "check/tolerance.h"
@@ -127,6 +128,36 @@ TEST(MaskedValues, reg_nan_propagates) {
             EXPECT_EQ(std::isnan(x), hostile != -kInfinity);
         }
       }
+}
+
+// A NaN of any bits: an addition to those of some would make a number of them.
+TEST(MaskedValues, NanOfAnyBits) {
+  constexpr int64_t kQueries = 40, kKeys = 130;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const uint32_t bits : {0x7FC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7FFF8000u, 0x7F800001u}) {
+      SCOPED_TRACE(testing::Message() << name_of(dtype) << " " << std::hex << bits);
+      Random random(base_seed());
+      const Tensor query = random_normal(random, dtype, {kQueries, 8}),
+                   key = random_normal(random, dtype, {kKeys, 8});
+      Tensor bias = filled(DType::f32, {kQueries, kKeys}, 0);
+      AttentionOptions options;
+      options.bias = bias;
+      const AttentionResult clean = scaled_dot_product_attention(query, key, key, options);
+      const int64_t bad = random.between(0, kQueries - 1);
+      std::memcpy(
+          static_cast<float*>(bias.view().data) + bad * kKeys + random.between(0, kKeys - 1), &bits,
+          sizeof bits);
+      const AttentionResult got = scaled_dot_product_attention(query, key, key, options);
+      for (int64_t i = 0; i < kQueries; ++i) {
+        const Dims one{i};
+        if (i != bad) {
+          EXPECT_TRUE(same_bits(taken(got.output, 0, one), taken(clean.output, 0, one)));
+          continue;
+        }
+        for (const double x : row_of(got, i).output) EXPECT_TRUE(std::isnan(x));
+        EXPECT_TRUE(std::isnan(row_of(got, i).lse));
+      }
+    }
 }
 
 // Whatever the plain formulas make of NaN and Inf anywhere, rapt makes of it too: where they are

@@ -125,7 +125,8 @@ struct OnlineSoftmax {
     column.sum = add(column.sum, weight);
     return weight;
   }
-  // Takes the column's sum into the state.
+  // Takes the column's sum into the state, which must show a NaN among the weights: a stage, which
+  // rounds them on their way, may not.
   template <class V>
   static void close_column(Tile<typename V::Element>& t, int64_t x,
                            const Column<V>& column) noexcept {
@@ -195,7 +196,8 @@ struct OnlineSoftmax {
     else
       return power(mul(sub(score, shift), V::set(kLog2E)));
   }
-  // 2^x, or 0 for what would be denormal, where products take that for 0, too.
+  // 2^x, or 0 for what would be denormal, where products take denormal weights for 0, too: then no
+  // weight is denormal, nor what sums are rescaled by.
   template <class V>
   static V power(V x) noexcept {
     if constexpr (requires { V::kNormalWeights; })

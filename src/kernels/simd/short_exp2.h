@@ -45,9 +45,9 @@ inline F exp2(F x) {
   return {_mm512_scalef_ps(p.mantissa.v, p.exponent.v)};
 }
 // The same, but 0 below -126, where it would be denormal. Cores whose multipliers leave denormal
-// results to microcode lose far more with one than a comparison takes: of normal queries and keys
-// ten times as large, every 250th weight is one. AMD Zen 5 is not among them, and its dot products
-// (dot_bf16.cpp) do without: they would be 1 % slower.
+// results to microcode lose far more with one than a comparison takes: of 2,048 keys and a query,
+// normal but ten times as large, every 250th weight is one. AMD Zen 5 is not among them, and its
+// dot products (dot_bf16.cpp) do without: they would be 1 % slower.
 inline F normal_exp2(F x) {
   const PowerOf2 p = power_of_2(x);
   const __mmask16 normal = _mm512_cmp_ps_mask(x.v, F::set(-126).v, _CMP_NLT_UQ);  // or NaN
