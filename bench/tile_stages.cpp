@@ -22,7 +22,7 @@
 #include <string>
 
 #include "arguments.h"
-#include "attention/route_thread.h"
+#include "kernels/kernel_table.h"
 #include "rapt/float16.h"
 #include "rapt/instruction_sets.h"
 #include "rapt/normalizer/softmax.h"
@@ -247,7 +247,8 @@ template <class Pass>
 void measure(const bench::Arguments& arguments, const std::string& name, const Route& route,
              DType dtype, int64_t dims) {
   const Pass pass(route, dtype, dims);
-  const RouteThread<float> thread(route);
+  Route::ThreadState before;
+  route.begin(before);
   constexpr Pieces kPieces[] = {
       {.next = true}, {.now = true}, {.before = true}, {true, true, true}};
   for (int piece = 0; piece < 4; ++piece) {
@@ -276,6 +277,7 @@ void measure(const bench::Arguments& arguments, const std::string& name, const R
                   percent, clock);
     std::fflush(stdout);
   }
+  route.end(before);
 }
 
 bool measure_all(const bench::Arguments& arguments) {
