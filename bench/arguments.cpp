@@ -28,13 +28,14 @@ Arguments parse_arguments(int argc, char** argv) {
   return arguments;
 }
 
-int run_benchmark(int argc, char** argv, const char* usage, bool (*main_of)(const Arguments&)) try {
+int run_benchmark(int argc, char** argv, const char* usage, bool (*main_of)(const Arguments&),
+                  Descriptors descriptors) try {
   Arguments arguments;
   try {
     arguments = parse_arguments(argc, argv);
     for (const std::string& word : arguments.rest)
-      if (word.starts_with("-"))
-        throw rapt::Error(rapt::ErrorCode::argument, "unknown option " + word);
+      if (word.starts_with("-") || descriptors == Descriptors::refused)
+        throw rapt::Error(rapt::ErrorCode::argument, "unknown argument " + word);
   } catch (const rapt::Error& error) {
     std::fprintf(stderr, "%s\n%s", error.what(), usage);
     return 2;

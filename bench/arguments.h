@@ -21,8 +21,12 @@ struct Arguments {
 // Throws rapt::Error(argument).
 Arguments parse_arguments(int argc, char** argv);
 
+// Words that are no options: descriptors of problems, where a benchmark takes them.
+enum class Descriptors { refused, taken };
+
 // Calls main_of(arguments), which returns whether any case was wanted. The exit status: 0; 1 for an
 // error of the library; 2 for wrong arguments; 3 if no case has the filter's text in its name.
-int run_benchmark(int argc, char** argv, const char* usage, bool (*main_of)(const Arguments&));
+int run_benchmark(int argc, char** argv, const char* usage, bool (*main_of)(const Arguments&),
+                  Descriptors descriptors = Descriptors::refused);
 
 }  // namespace bench

@@ -23,5 +23,5 @@ int main(int argc, char** argv) {
       argc, argv,
       "usage: bench_backward [--filter TEXT] [--repetitions N] [--quick] [--json] "
       "[DESCRIPTOR...]\n",
-      measure_all);
+      measure_all, bench::Descriptors::taken);
 }

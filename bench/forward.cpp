@@ -32,5 +32,5 @@ int main(int argc, char** argv) {
       argc, argv,
       "usage: bench_forward [--filter TEXT] [--repetitions N] [--quick] [--json] [DESCRIPTOR...] | "
       "--build-info | --isa\n",
-      measure_all);
+      measure_all, bench::Descriptors::taken);
 }

@@ -284,7 +284,7 @@ bool measure_all(const bench::Arguments& arguments) {
   const KernelTable<float>& table = kernels<float>();
   if (!arguments.json) std::printf("rapt %s, %s\n", build_info(), table.isa);
   if (!table.tiles) {
-    if (!arguments.json) std::puts("no tile registers: nothing to measure");
+    std::fputs("no tile registers: nothing to measure\n", stderr);
     return true;
   }
   if (!arguments.json)

@@ -47,9 +47,12 @@ enum class Nan : uint8_t { stays, may_go };
 template <Nan kNan>
 RAPT_INLINE F half_up(F x) {
   const __m512i u = _mm512_castps_si512(x.v), half = _mm512_set1_epi32(0x8000);
-  if constexpr (kNan == Nan::may_go) return {_mm512_castsi512_ps(_mm512_add_epi32(u, half))};
-  const __mmask16 number = _mm512_cmp_ps_mask(x.v, x.v, _CMP_ORD_Q);
-  return {_mm512_castsi512_ps(_mm512_mask_add_epi32(u, number, u, half))};
+  if constexpr (kNan == Nan::may_go) {
+    return {_mm512_castsi512_ps(_mm512_add_epi32(u, half))};
+  } else {
+    const __mmask16 number = _mm512_cmp_ps_mask(x.v, x.v, _CMP_ORD_Q);
+    return {_mm512_castsi512_ps(_mm512_mask_add_epi32(u, number, u, half))};
+  }
 }
 // The parts of weights, each in the upper half of its lane; the last is rounded.
 template <Nan kNan, int Parts>
