@@ -3,9 +3,10 @@
 //
 //   bench_backward [--filter TEXT] [--repetitions N] [--quick] [--json] [DESCRIPTOR...]
 //
-// With descriptors (check/descriptor.h) exactly these problems are measured, instead of the cases
-// of backward_cases.cpp. What is measured, and how: speed.h; useful flops: 6 head_dim + 4 value_dim
-// per allowed score (timing/backward_problem.h). Exits with 3 if no case has TEXT in its name.
+// With descriptors (check/problem/descriptor.h) exactly these problems are measured, instead of the
+// cases of backward_cases.cpp. What is measured, and how: speed.h; useful flops: 6 head_dim + 4
+// value_dim per allowed score (timing/backward_problem.h). Exits with 3 if no case has TEXT in its
+// name.
 #include "backward_cases.h"
 #include "timing/backward_problem.h"
 

@@ -3,9 +3,9 @@
 //   bench_forward [--filter TEXT] [--repetitions N] [--quick] [--json] [DESCRIPTOR...]
 //   bench_forward --build-info | --isa        what is measured, and with which instruction set
 //
-// With descriptors (check/descriptor.h) exactly these problems are measured, instead of the cases
-// of forward_cases.cpp. What is measured, and how: speed.h. Exits with 3 if no case has TEXT in its
-// name.
+// With descriptors (check/problem/descriptor.h) exactly these problems are measured, instead of the
+// cases of forward_cases.cpp. What is measured, and how: speed.h. Exits with 3 if no case has TEXT
+// in its name.
 #include <cstdio>
 #include <string>
 

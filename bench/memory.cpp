@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "check/arrays.h"
-#include "check/random.h"
+#include "check/tensors/arrays.h"
+#include "check/tensors/random.h"
 #include "rapt/rapt.h"
 
 namespace {

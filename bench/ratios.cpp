@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "arguments.h"
-#include "check/random.h"
+#include "check/tensors/random.h"
 #include "goals.h"
 #include "rapt/version.h"
 #include "sparse_cases.h"
@@ -31,7 +31,7 @@ using bench::Goal;
 using bench::Call;
 using bench::RatioCase;
 
-// `text`: as in check/descriptor.h.
+// `text`: as in check/problem/descriptor.h.
 std::function<Call()> forward(const std::string& text, const rapt::Rotary* rotary = nullptr) {
   return [text, rotary]() -> Call {
     const auto problem = std::make_shared<timing::Problem>(check::parse_descriptor(text),

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <memory>
 
-#include "check/arrays.h"
-#include "check/random.h"
+#include "check/tensors/arrays.h"
+#include "check/tensors/random.h"
 #include "goals.h"
 #include "rapt/backward.h"
 #include "rapt/catalogue.h"

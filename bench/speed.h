@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "arguments.h"
-#include "check/descriptor.h"
+#include "check/problem/descriptor.h"
 #include "rapt/context.h"
 #include "timing/peak.h"
 
@@ -29,7 +29,7 @@ namespace bench {
 
 struct SpeedCase {
   std::string name;
-  std::string problem;      // as in check/descriptor.h
+  std::string problem;      // as in check/problem/descriptor.h
   double goal_percent = 0;  // of the peak, on this machine; 0: none was set for it
 };
 

@@ -1,5 +1,5 @@
-// What the stages of tile registers hide (src/kernels/tile_stage.simd.h): each piece of a stage in
-// a stage of its own, and all in one. For whoever changes these kernels.
+// What the stages of tile registers hide (src/kernels/amx/tile_stage.simd.h): each piece of a stage
+// in a stage of its own, and all in one. For whoever changes these kernels.
 //
 //   bench_tile_stages [--filter TEXT] [--repetitions N] [--quick] [--json]
 //

@@ -1,15 +1,15 @@
-#include "command_line.h"
+#include "cli/command_line.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
-#include "arguments.h"
-#include "failure.h"
-#include "json_usage.h"
+#include "cli/input/arguments.h"
+#include "cli/input/tensor_input.h"
+#include "cli/process/failure.h"
+#include "cli/self/json_usage.h"
 #include "rapt/version.h"
-#include "tensor_input.h"
 
 namespace rapt::cli {
 namespace {

@@ -4,13 +4,13 @@
 // Results go to stdout, narration and errors to stderr.
 #include <cstdio>
 
-#include "command_line.h"
-#include "failure.h"
-#include "fatal_signals.h"
-#include "interrupt.h"
-#include "json_usage.h"
-#include "standard_streams.h"
-#include "tensor_output.h"
+#include "cli/command_line.h"
+#include "cli/output/tensor_output.h"
+#include "cli/process/failure.h"
+#include "cli/process/fatal_signals.h"
+#include "cli/process/interrupt.h"
+#include "cli/process/standard_streams.h"
+#include "cli/self/json_usage.h"
 
 namespace {
 

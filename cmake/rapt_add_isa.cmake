@@ -30,10 +30,10 @@ endfunction()
 # rapt_add_tile_isa(NAME WORDS FLAGS...): the set avx512 with the products of tile registers, in the
 # words of src/kernels/simd/WORDS.
 function(rapt_add_tile_isa isa words)
-  rapt_compile_for(${isa} ${PROJECT_SOURCE_DIR}/src/kernels/tile_routes.cpp ${ARGN})
+  rapt_compile_for(${isa} ${PROJECT_SOURCE_DIR}/src/kernels/amx/tile_routes.cpp ${ARGN})
   target_compile_definitions(rapt_isa_${isa} PRIVATE RAPT_ISA=isa_${isa} RAPT_ISA_NAME="${isa}"
     RAPT_BF16_TILES=isa_${isa}_bf16 RAPT_TILE_WORDS="kernels/simd/${words}")
-  rapt_compile_for(${isa}_bf16 ${PROJECT_SOURCE_DIR}/src/kernels/tile_bf16.cpp ${ARGN})
+  rapt_compile_for(${isa}_bf16 ${PROJECT_SOURCE_DIR}/src/kernels/amx/tile_bf16.cpp ${ARGN})
   target_compile_definitions(rapt_isa_${isa}_bf16 PRIVATE
     RAPT_ISA=isa_${isa}_bf16 RAPT_TILE_WORDS="kernels/simd/${words}")
   set_property(GLOBAL APPEND PROPERTY RAPT_ISAS ${isa})

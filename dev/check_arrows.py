@@ -35,6 +35,28 @@ TILE_SIDE = ["include/rapt/%s.h" % name for name in
                  "include/rapt/mask/mask.h", "include/rapt/score/score.h",
                  "include/rapt/normalizer/normalizer.h"]
 
+# The headers of some rooms of src/attention, and of some rooms of src/kernels with what all share.
+def ATTENTION(*rooms):
+    return ["src/attention/%s/*.h" % room for room in rooms]
+
+
+def KERNELS(*rooms):
+    return (["src/kernels/*.h", "src/kernels/simd/*.h"] +
+            ["src/kernels/%s/*.h" % room for room in rooms])
+
+
+def CHECK(*rooms):
+    return ["check/%s/*.h" % room for room in rooms]
+
+
+# How the conductor reaches kernels.
+KERNEL_TABLES = ["src/kernels/kernel_table.h", "src/kernels/prefilter/prefilter.h"]
+BELOW_THE_CONDUCTOR = KERNEL_TABLES + ["src/base/*.h"]
+COMPILED_PER_SET = ("compiled once per instruction set, in the words of simd/: no standard library "
+                    "function, no intrinsics, no concrete mask")
+IO_SIDE = ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/*.h"]
+VIZ_SIDE = ["include/rapt/*.h", "include/rapt/viz/*.h"]
+
 # THE TABLE: files, what of the project they may include, which system headers, and why.
 # The first line that fits a file counts; "*" does not cross a "/", "**" does.
 TABLE = [
@@ -60,10 +82,37 @@ TABLE = [
     ("include/rapt/*.h", PUBLIC_CORE, STD,
      "the public interface includes only itself, no source, no intrinsics"),
 
-    # The core.
-    ("src/attention/**", PUBLIC_CORE + ["src/attention/*.h", "src/base/*.h",
-                                        "src/kernels/kernel_table.h", "src/kernels/sieve.h"], STD,
-     "the conductor reaches kernels through their tables only"),
+    # The core. Within attention/ the rooms stand in the order of their arrows: a room may use those
+    # before it, never one behind it.
+    ("src/attention/call/**", PUBLIC_CORE + ATTENTION("call") + KERNEL_TABLES, STD,
+     "the checked call knows nothing of how it is carried out"),
+    ("src/attention/plan/**", PUBLIC_CORE + ATTENTION("call", "plan") + BELOW_THE_CONDUCTOR, STD,
+     "how a call is cut follows from the checked call alone"),
+    ("src/attention/rows/**", PUBLIC_CORE + ATTENTION("call", "plan", "rows") + KERNEL_TABLES, STD,
+     "row transforms know rows, not tiles"),
+    ("src/attention/relative/**",
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative") + KERNEL_TABLES, STD,
+     "products with distance tables stand below the tiles of scores"),
+    ("src/attention/tiles/**",
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles") + KERNEL_TABLES, STD,
+     "tiles of scores know neither the forward nor the backward pass"),
+    ("src/attention/forward/**",
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "forward") +
+     KERNEL_TABLES, STD, "the forward pass does not know the backward pass"),
+    ("src/attention/backward/**",
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "backward") +
+     BELOW_THE_CONDUCTOR, STD, "the backward pass does not know the forward pass"),
+    ("src/attention/tangents/**",
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "backward", "tangents") +
+     KERNEL_TABLES, STD, "tangents know the plan of the backward pass"),
+    ("src/attention/*", PUBLIC_CORE + ["src/attention/**"] + BELOW_THE_CONDUCTOR, STD,
+     "the public functions stand above all rooms, and reach kernels through their tables only"),
+    ("src/catalogue/**", PUBLIC_CORE + ["src/catalogue/*.h", "src/base/*.h"], STD,
+     "the catalogue knows every variant and how its text reads, and computes nothing"),
+    ("src/dialect/**", PUBLIC_CORE + ["src/dialect/*.h", "src/attention/call/*.h"], STD,
+     "a dialect is a customer of the public interface that reads checked shapes"),
+    ("src/cache/**", PUBLIC_CORE + ["src/cache/*.h", "src/attention/call/*.h"], STD,
+     "a cache holds rows, and computes nothing"),
     ("src/mask/boolean.cpp", VOCABULARY + ["include/rapt/mask/*.h", "src/mask/*.h", "src/base/*.h"],
      STD + ["emmintrin.h"],
      "masks are portable code without kernels; this one may use SSE2, which every x86-64 has"),
@@ -73,26 +122,26 @@ TABLE = [
      "scores declare themselves here; their maths is in their header"),
     ("src/normalizer/**", VOCABULARY + ["include/rapt/normalizer/*.h", "src/base/*.h"], STD,
      "normalisers declare themselves here; their maths is in their header"),
-    ("src/kernels/simd/*.h", ["include/rapt/*.h", "src/kernels/simd/*.h", "src/kernels/*.simd.h",
+    ("src/kernels/simd/*.h", ["include/rapt/*.h", "src/kernels/simd/*.h",
                               "src/kernels/inlining.h"],
      NO_CODE + INTRINSICS,
      "compiled once per instruction set: a standard library function would be linked for all"),
-    ("src/kernels/*.simd.h", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"], NO_CODE,
-     "compiled once per instruction set, in the words of simd/: no standard library function, "
-     "no intrinsics, no concrete mask"),
-    ("src/kernels/dot_bf16.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
-     NO_CODE + INTRINSICS,
+    ("src/kernels/vector/*.simd.h", TILE_SIDE + KERNELS("vector") + ["src/kernels/prefilter/*.h"],
+     NO_CODE, COMPILED_PER_SET),
+    ("src/kernels/dot/*.simd.h", TILE_SIDE + KERNELS("vector", "dot"), NO_CODE, COMPILED_PER_SET),
+    ("src/kernels/amx/*.simd.h", TILE_SIDE + KERNELS("vector", "amx"), NO_CODE, COMPILED_PER_SET),
+    ("src/kernels/dot/dot_bf16.cpp", TILE_SIDE + KERNELS("vector", "dot"), NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
-    ("src/kernels/tile_*.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"],
-     NO_CODE, "compiled for two instruction sets: a standard library function would be linked for "
-     "all"),
-    ("src/kernels/sieve_vnni.cpp", ["src/kernels/*.h", "src/kernels/simd/*.h"],
-     NO_CODE + INTRINSICS,
+    ("src/kernels/amx/*.cpp", TILE_SIDE + KERNELS("vector", "amx"), NO_CODE,
+     "compiled for two instruction sets: a standard library function would be linked for all"),
+    ("src/kernels/prefilter/prefilter_vnni.cpp", KERNELS("prefilter"), NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
-    ("src/kernels/isa_tu.cpp", TILE_SIDE + ["src/kernels/*.h", "src/kernels/simd/*.h"], NO_CODE,
-     "compiled once per instruction set: a standard library function would be linked for all"),
+    ("src/kernels/isa_tu.cpp", KERNELS("vector"), NO_CODE, COMPILED_PER_SET),
+    ("src/kernels/kernel_table.h", TILE_SIDE, STD,
+     "the tables of kernels see the interfaces of variants, never a concrete mask"),
     ("src/kernels/**", TILE_SIDE + ["include/rapt/instruction_sets.h", "src/base/*.h",
-                                    "src/kernels/*.h"], STD + POSIX,
+                                    "src/kernels/*.h", "src/kernels/dot/*.h",
+                                    "src/kernels/prefilter/*.h"], STD + POSIX,
      "kernels see the interfaces of variants, never a concrete mask"),
     ("src/base/**", ["include/rapt/%s.h" % name for name in
                      ("context", "error", "instruction_sets", "tensor", "version")] +
@@ -104,68 +153,56 @@ TABLE = [
      "the pool runs tasks of which it knows nothing"),
     ("src/c_api/**", PUBLIC_CORE + ["src/c_api/*.h"], STD,
      "the C interface is a customer of the C++ one"),
-    ("src/io/**", ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/**"],
-     STD + POSIX + ["nlohmann/*.hpp", "zlib.h"],
+    ("src/io/text/**", IO_SIDE + ["src/io/text/*.h"], STD + POSIX + ["nlohmann/*.hpp"],
+     "texts know no other format"),
+    ("src/io/npz/**", IO_SIDE + ["src/io/npz/*.h", "src/io/text/utf8.h"], STD + POSIX + ["zlib.h"],
+     "ZIP archives know no other format"),
+    ("src/io/safetensors/**", IO_SIDE + ["src/io/safetensors/*.h", "src/io/text/json_events.h"],
+     STD + POSIX + ["nlohmann/*.hpp"], "safetensors knows JSON and no other format"),
+    ("src/io/*", IO_SIDE + ["src/io/**"], STD + POSIX,
      "rapt::io is a customer of the core and does not know rapt::viz"),
-    ("src/viz/**", ["include/rapt/*.h", "include/rapt/viz/*.h", "src/viz/**"],
-     STD + POSIX + ["png.h"],
+    ("src/viz/text/**", VIZ_SIDE + ["src/viz/text/*"], STD, "letters know no picture"),
+    ("src/viz/**", VIZ_SIDE + ["src/viz/**"], STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),
 
-    # What judges it.
-    ("check/score_spec.h", ["include/rapt/anchor.h", "check/arrays.h", "check/moving.h",
-                            "check/pair_place.h"], STD,
+    # What judges it. The reference and its plain data share no code with the library but the tensor.
+    ("check/tensors/**", ["include/rapt/%s.h" % name for name in ("float16", "tensor")] +
+     ["check/tensors/*.h"], STD, "tensors of checks are drawn and compared without any call"),
+    ("check/spec/score_spec.h", ["include/rapt/anchor.h", "check/tensors/arrays.h",
+                                 "check/spec/*.h"], STD,
      "the formulas of scores share no code with what they judge"),
-    ("check/relative_spec.*", ["include/rapt/anchor.h", "include/rapt/tensor.h", "check/arrays.h",
-                               "check/pair_place.h", "check/random.h", "check/relative_spec.h",
-                               "check/score_spec.h"], STD,
-     "the reference's own account of distances and rows"),
-    ("check/relative_rows.h", ["include/rapt/tensor.h", "check/pair_place.h",
-                               "check/reference_matrix.h", "check/relative_spec.h",
-                               "check/sum_of_products.h"], STD,
+    ("check/spec/**", PUBLIC_CORE + CHECK("tensors", "spec"), STD,
+     "what a problem asks for is plain data"),
+    ("check/reference/**", ["include/rapt/tensor.h"] + CHECK("tensors", "spec", "reference"), STD,
      "the reference shares no code with what it judges"),
-    ("check/row_spec.*", ["check/mask_spec.h", "check/row_spec.h"], STD,
-     "the reference's own account of what happens to rows"),
-    ("check/changed_rows.h", ["check/moving.h", "check/reference_matrix.h", "check/row_spec.h",
-                              "check/sum_of_products.h"], STD,
-     "the reference shares no code with what it judges"),
-    ("check/relative_floors.h", ["check/*reference*.h", "check/relative_*.h"], STD,
+    ("check/tolerance/**", ["include/rapt/tensor.h"] +
+     CHECK("tensors", "spec", "reference", "tolerance"), STD,
      "the tolerance comes from the reference alone"),
-    ("check/sum_of_products.h", [], STD, "a sum and the size of its terms"),
-    ("check/two_parts.h", ["include/rapt/tensor.h"], [],
-     "what products leave out follows from the bits of numbers"),
-    ("check/*reference*", ["include/rapt/tensor.h", "check/captures.h", "check/changed_rows.h",
-                           "check/moving.h",
-                           "check/pair_place.h", "check/relative_rows.h", "check/relative_spec.h",
-                           "check/sum_of_products.h", "check/philox.h", "check/score_spec.h",
-                           "check/two_parts.h", "check/*reference*.h"], STD,
-     "the reference shares no code with what it judges"),
-    ("check/*tolerance.*", ["include/rapt/tensor.h", "check/captures.h", "check/philox.h",
-                            "check/*reference.h", "check/relative_*.h", "check/*tolerance.h"], STD,
-     "the tolerance comes from the reference alone"),
-    ("check/philox.h", [], STD, "the reference's own random numbers"),
-    ("check/moving.h", [], STD, "the numbers of formulas that know their errors"),
-    ("check/pair_place.h", [], STD, "where a pair stands is plain data"),
-    ("check/captures.h", [], STD, "what a check wants is plain data"),
-    ("check/**", PUBLIC_CORE + ["check/*.h"], STD, "checks are a customer of the core, without a "
-     "test framework: the command line has them too"),
+    ("check/problem/**", PUBLIC_CORE + CHECK("tensors", "spec", "reference", "problem"), STD,
+     "a descriptor says what is computed, not how it is judged"),
+    ("check/draw/**", PUBLIC_CORE + CHECK("tensors", "spec", "reference", "problem", "draw"), STD,
+     "problems are drawn without being computed"),
+    ("check/compare/**", PUBLIC_CORE + CHECK("tensors", "spec", "reference", "tolerance",
+                                             "problem", "compare"), STD,
+     "checks are a customer of the core, without a test framework: the command line has them too"),
 
-    ("timing/**", PUBLIC_CORE + ["timing/*.h", "check/*.h"], STD + POSIX,
+    ("timing/**", PUBLIC_CORE + ["timing/*.h", "check/**"], STD + POSIX,
      "problems that are timed are a customer of the core and of the checks"),
 
     ("conformance/**", PUBLIC_CORE + ["include/rapt/io/*.h", "conformance/*.h"], STD + ["zlib.h"],
      "tests of others are a customer of the public interface, without a test framework"),
 
     # Its customers.
-    ("cli/**", PUBLIC + ["cli/**", "check/*.h", "timing/*.h"], ANY_SYSTEM,
+    ("cli/**", PUBLIC + ["cli/**", "check/**", "timing/*.h"], ANY_SYSTEM,
      "the command line uses the public interface, the checks and the clocks"),
     ("examples/**", PUBLIC, STD + C99, "an example shows what a stranger can write"),
-    ("bench/**", PUBLIC + ["bench/**", "check/*.h", "timing/*.h",
+    ("bench/**", PUBLIC + ["bench/**", "check/**", "timing/*.h",
                           "src/kernels/kernel_table.h"], ANY_SYSTEM,
      "a benchmark uses the public interface, and the kernels through their table"),
-    ("fuzz/**", PUBLIC + ["src/**", "check/*.h", "cli/*.h", "fuzz/*.h"], ANY_SYSTEM,
+    ("fuzz/**", PUBLIC + ["src/**", "check/**", "cli/**", "fuzz/*.h"], ANY_SYSTEM,
      "a fuzz target may call any parser"),
     ("tests/install/**", PUBLIC, STD, "a consumer has nothing but the installed headers"),
-    ("tests/**", PUBLIC + ["src/**", "tests/**", "check/*.h", "conformance/*.h"], ANY_SYSTEM, "a test may look at anything"),
+    ("tests/**", PUBLIC + ["src/**", "tests/**", "check/**", "conformance/*.h"], ANY_SYSTEM, "a test may look at anything"),
 ]
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
@@ -251,20 +288,26 @@ PLANTED = [
     ("include/rapt/attention.h", '  #  include "rapt/io/npy.h"', True),
     ("include/rapt/rapt_c.h", "#include <stdint.h>", False),
     ("include/rapt/rapt_c.h", "#include <vector>", True),
-    ("src/attention/forward.cpp", '#include "kernels/kernel_table.h"', False),
-    ("src/attention/forward.cpp", '#include "kernels/attend.simd.h"', True),
-    ("src/kernels/attend.simd.h", '#include "rapt/mask/causal.h"', True),
-    ("src/kernels/attend.simd.h", "#include <vector>", True),
-    ("src/kernels/attend.simd.h", "#include <immintrin.h>", True),
+    ("src/attention/forward/forward.cpp", '#include "kernels/kernel_table.h"', False),
+    ("src/attention/forward/forward.cpp", '#include "kernels/vector/attend.simd.h"', True),
+    ("src/kernels/vector/attend.simd.h", '#include "rapt/mask/causal.h"', True),
+    ("src/kernels/vector/attend.simd.h", "#include <vector>", True),
+    ("src/kernels/vector/attend.simd.h", "#include <immintrin.h>", True),
     ("src/kernels/simd/avx2.h", "#include <immintrin.h>", False),
-    ("src/kernels/dot_bf16.cpp", "#include <immintrin.h>", False),
-    ("src/kernels/dot_bf16.cpp", "#include <vector>", True),
-    ("src/kernels/sieve_vnni.cpp", "#include <immintrin.h>", False),
-    ("src/kernels/sieve_vnni.cpp", "#include <algorithm>", True),
+    ("src/kernels/dot/dot_bf16.cpp", "#include <immintrin.h>", False),
+    ("src/kernels/dot/dot_bf16.cpp", "#include <vector>", True),
+    ("src/kernels/prefilter/prefilter_vnni.cpp", "#include <immintrin.h>", False),
+    ("src/kernels/prefilter/prefilter_vnni.cpp", "#include <algorithm>", True),
     ("src/mask/boolean.cpp", "#include <emmintrin.h>", False),
     ("src/mask/boolean.cpp", "#include <immintrin.h>", True),
     ("src/mask/causal.cpp", "#include <emmintrin.h>", True),
     ("src/kernels/simd/avx2.h", "#include <algorithm>", True),
+    ("src/attention/call/problem.cpp", '#include "attention/plan/tiling.h"', True),
+    ("src/attention/plan/tiling.cpp", '#include "attention/call/problem.h"', False),
+    ("src/attention/plan/tiling.cpp", '#include "attention/tiles/score_tiles.h"', True),
+    ("src/attention/tiles/prefilter.cpp", '#include "attention/forward/forward.h"', True),
+    ("src/attention/backward/backward.cpp", '#include "attention/forward/forward.h"', True),
+    ("src/attention/attention.cpp", '#include "attention/forward/forward.h"', False),
     ("src/base/memory.h", '#include "rapt/attention.h"', True),
     ("src/threads/crew.cpp", "#include <pthread.h>", False),
     ("src/threads/crew.cpp", '#include "rapt/attention.h"', True),
@@ -277,17 +320,20 @@ PLANTED = [
     ("cli/main.cpp", "#include <CLI/CLI.hpp>", False),
     ("bench/forward.cpp", '#include "kernels/kernel_table.h"', False),
     ("bench/forward.cpp", '#include "../src/base/memory.h"', True),
-    ("check/reference.cpp", '#include "rapt/attention.h"', True),
-    ("check/reference.cpp", '#include "rapt/tensor.h"', False),
-    ("check/case.cpp", "#include <gtest/gtest.h>", True),
-    ("check/case.cpp", '#include "kernels/kernel_table.h"', True),
+    ("check/reference/reference.cpp", '#include "rapt/attention.h"', True),
+    ("check/reference/reference.cpp", '#include "rapt/tensor.h"', False),
+    ("check/compare/case.cpp", "#include <gtest/gtest.h>", True),
+    ("check/compare/case.cpp", '#include "kernels/kernel_table.h"', True),
     ("examples/hello.cpp", '#include "kernels/kernel_table.h"', True),
     ("src/utils/helpers.h", "", True),
 ]
 TARGETS = ["include/rapt/%s.h" % name for name in
            ("attention", "tensor", "mask/mask", "mask/causal", "normalizer/softmax", "io/npy",
             "viz/heatmap")] + ["src/base/memory.h", "src/io/npy.h", "src/kernels/kernel_table.h",
-                               "src/kernels/attend.simd.h"]
+                               "src/attention/call/problem.h", "src/attention/plan/tiling.h",
+                               "src/attention/tiles/score_tiles.h",
+                               "src/attention/forward/forward.h",
+                               "src/kernels/vector/attend.simd.h"]
 
 
 def self_test():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/viz/decompositions.inc from Python's Unicode data.
+"""Writes src/viz/text/decompositions.inc from Python's Unicode data.
 
 Run it from the root of the project: dev/make_decompositions.py
 """
 import pathlib
 import unicodedata
 
-# Those that src/viz/accents.cpp draws.
+# Those that src/viz/text/accents.cpp draws.
 MARKS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u0309\u030a\u030b\u030c\u031b"
 MARKS += "\u0323\u0326\u0327\u0328\u0331"
 BLOCKS = [(0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x45F), (0x1E00, 0x1EFF)]
@@ -35,4 +35,4 @@ items = ["{" + ", ".join(f"0x{c:x}" for c in [code, *parts]) + "}" for code, par
 for i in range(0, len(items), 3):
     out.append("    " + ", ".join(items[i : i + 3]) + ",")
 out.append("};")
-pathlib.Path("src/viz/decompositions.inc").write_text("\n".join(out) + "\n")
+pathlib.Path("src/viz/text/decompositions.inc").write_text("\n".join(out) + "\n")

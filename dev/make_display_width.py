@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/viz/display_width_ranges.inc from Python's Unicode data.
+"""Writes src/viz/text/display_width_ranges.inc from Python's Unicode data.
 
 Run it from the root of the project after a new Unicode version: dev/make_display_width.py
 """
@@ -48,4 +48,4 @@ out = [
     *lines("kZeroWidth", ranges(is_zero)),
     *lines("kSpacingMarks", ranges(is_spacing_mark)),
 ]
-pathlib.Path("src/viz/display_width_ranges.inc").write_text("\n".join(out) + "\n")
+pathlib.Path("src/viz/text/display_width_ranges.inc").write_text("\n".join(out) + "\n")

@@ -7,7 +7,7 @@
 
 RAPT is the built program. Pages are written by hand, but for what stands below the "$ " lines of
 their ```console blocks (dev/command_pages.py). The commands of a page draw its pictures, NAME.svg
-or NAME_*.svg, which lie beside it. A variant that `rapt list` has and that has no page gets one
+or NAME_*.svg, which lie in docs/variants/pictures. A variant that `rapt list` has and that has no page gets one
 to be completed; docs/variants/index.md must have a link to each.
 """
 import json
@@ -37,7 +37,7 @@ $ rapt attend --text "the dog saw the other dog run" --scale 2 {option} --heatma
 
 | softmax | {name} |
 |---|---|
-| ![Weights of softmax](softmax.svg) | ![Weights with {name}]({name}.svg) |
+| ![Weights of softmax](pictures/softmax.svg) | ![Weights with {name}](pictures/{name}.svg) |
 
 **Source.** {source}.
 
@@ -65,15 +65,15 @@ def missing_parts(page):
 
 
 def refreshed(name, page, environment):
-    """The files of a variant as they are now: name: text."""
+    """The files of a variant as they are now: path below docs/variants: text."""
     with tempfile.TemporaryDirectory() as folder:
         files = {f"{name}.md": command_pages.refreshed(page, folder, environment)}
         for picture in sorted(Path(folder).glob("*.svg")):
             if picture.stem != name and not picture.stem.startswith(f"{name}_"):
                 raise Failed(f"{picture.name}: a picture of this page is called {name}.svg or "
                              f"{name}_*.svg")
-            files[picture.name] = picture.read_text(encoding="utf-8")
-    if f"{name}.svg" not in files:
+            files[f"pictures/{picture.name}"] = picture.read_text(encoding="utf-8")
+    if f"pictures/{name}.svg" not in files:
         raise Failed(f"no command of this page draws {name}.svg")
     return files
 
@@ -116,8 +116,8 @@ def main(arguments):
                 else:
                     target.write_text(new, encoding="utf-8")
                     print(f"written: {target}")
-    for path in sorted(PAGES.iterdir()):
-        if path.name not in known and not wrong:
+    for path in sorted(PAGES.rglob("*.*")):
+        if path.relative_to(PAGES).as_posix() not in known and not wrong:
             print(f"{path}: there is no such variant, and no page draws it")
             wrong += 1
     if check and not wrong:

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "arguments.h"
-#include "command_line.h"
-#include "failure.h"
+#include "cli/command_line.h"
+#include "cli/input/arguments.h"
+#include "cli/input/matrix_argument.h"
+#include "cli/input/tensor_input.h"
+#include "cli/output/tensor_output.h"
+#include "cli/process/failure.h"
 #include "largest_allocation.h"
-#include "matrix_argument.h"
-#include "tensor_input.h"
-#include "tensor_output.h"
 
 using namespace rapt;
 using namespace rapt::cli;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "check/descriptor.h"
+#include "check/problem/descriptor.h"
 #include "largest_allocation.h"
 #include "rapt/catalogue.h"
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "io/zip_member.h"
-#include "io/zip_writer.h"
+#include "io/npz/zip_member.h"
+#include "io/npz/zip_writer.h"
 #include "largest_allocation.h"
 #include "rapt/io/npz.h"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "io/safetensors_index.h"
+#include "io/safetensors/safetensors_index.h"
 #include "largest_allocation.h"
 #include "rapt/io/safetensors.h"
 

@@ -1,11 +1,11 @@
 #pragma once
-// A problem of one line (check/descriptor.h), drawn, with what its forward pass left, a gradient of
-// its output, and all memory that calls of the backward pass take: ready to be called again and
-// again.
+// A problem of one line (check/problem/descriptor.h), drawn, with what its forward pass left, a
+// gradient of its output, and all memory that calls of the backward pass take: ready to be called
+// again and again.
 #include <cstddef>
 #include <vector>
 
-#include "check/case.h"
+#include "check/compare/case.h"
 #include "rapt/backward.h"
 #include "timing/problem.h"
 

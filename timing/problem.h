@@ -1,10 +1,10 @@
 #pragma once
-// A problem of one line (check/descriptor.h), drawn, with all memory that its calls take: ready to
-// be called again and again.
+// A problem of one line (check/problem/descriptor.h), drawn, with all memory that its calls take:
+// ready to be called again and again.
 #include <cstddef>
 #include <vector>
 
-#include "check/case.h"
+#include "check/compare/case.h"
 #include "rapt/attention.h"
 
 namespace timing {

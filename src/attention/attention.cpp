@@ -3,12 +3,13 @@
 #include <memory>
 #include <string>
 
-#include "attention/forward.h"
-#include "attention/resources.h"
-#include "attention/route.h"
-#include "attention/sieve.h"
-#include "attention/variant_kernels.h"
-#include "attention/visible.h"
+#include "attention/forward/forward.h"
+#include "attention/plan/resources.h"
+#include "attention/plan/route.h"
+#include "attention/plan/variant_kernels.h"
+#include "attention/tiles/bound_masks.h"
+#include "attention/tiles/lay_out_scratch.h"
+#include "attention/tiles/prefilter.h"
 
 namespace rapt {
 namespace {
@@ -54,8 +55,7 @@ struct Prepared {
       : kernels(kernels_of<E>(p, options)),
         captures(requested_captures(p, options)),
         tiling(tiling_for(p, kernels, context)),
-        layout(layout_of(p, captures, tiling, kernels, Visible::slots(options.masks),
-                         tile_size<E>())) {}
+        layout(layout_of(p, captures, tiling, kernels, Visible::slots(options.masks))) {}
   size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
 };
 

@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <string>
 
-#include "attention/backward.h"
-#include "attention/resources.h"
-#include "attention/route.h"
-#include "attention/score_tiles.h"
-#include "attention/sieve.h"
-#include "attention/variant_kernels.h"
-#include "attention/variant_numbers.h"
-#include "attention/visible.h"
+#include "attention/backward/backward.h"
+#include "attention/call/learned_parameters.h"
+#include "attention/plan/resources.h"
+#include "attention/plan/route.h"
+#include "attention/plan/variant_kernels.h"
+#include "attention/tiles/bound_masks.h"
+#include "attention/tiles/prefilter.h"
+#include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 namespace {
@@ -80,8 +80,7 @@ struct Prepared {
       : wanted(wanted_gradients(p, options, request)),
         kernels(backward_kernels<E>(p, options, wanted.normalizer)),
         plan(make_plan(p, query, key, value, options, context)),
-        layout(backward_layout(p, wanted, plan, options, kernels, Visible::slots(options.masks),
-                               sizeof(QueryTile<E>))) {
+        layout(backward_layout(p, wanted, plan, options, kernels, Visible::slots(options.masks))) {
     check_shared_rows(p, plan);
   }
 

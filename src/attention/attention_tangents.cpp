@@ -4,12 +4,12 @@
 #include <cstring>
 #include <string>
 
-#include "attention/resources.h"
-#include "attention/score_tiles.h"
-#include "attention/tangents.h"
-#include "attention/variant_numbers.h"
-#include "attention/visible.h"
-#include "attention/written.h"
+#include "attention/call/learned_parameters.h"
+#include "attention/call/output_memory.h"
+#include "attention/plan/resources.h"
+#include "attention/tangents/tangents.h"
+#include "attention/tiles/bound_masks.h"
+#include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 namespace {

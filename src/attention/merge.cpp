@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "attention/problem.h"
+#include "attention/call/problem.h"
 
 namespace rapt {
 namespace {

@@ -1,11 +1,11 @@
 // Dense rows of any view, in chunks.
-#include "elements.h"
+#include "io/elements.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "quoted.h"
+#include "io/quoted.h"
 
 namespace rapt {
 namespace {

@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "quoted.h"
+#include "io/quoted.h"
+#include "io/system_failure.h"
 #include "rapt/error.h"
-#include "system_failure.h"
 
 namespace rapt {
 namespace {

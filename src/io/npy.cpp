@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "elements.h"
-#include "npy_header.h"
+#include "io/elements.h"
+#include "io/npy_header.h"
 
 namespace rapt {
 

@@ -1,5 +1,5 @@
 // The header of a .npy file: parsed by hand, checked against the file's length, and formatted.
-#include "npy_header.h"
+#include "io/npy_header.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "quoted.h"
+#include "io/quoted.h"
 
 namespace rapt {
 namespace {

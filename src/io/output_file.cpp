@@ -13,10 +13,10 @@
 #include <memory>
 #include <mutex>
 
-#include "quoted.h"
+#include "io/quoted.h"
+#include "io/system_failure.h"
 #include "rapt/error.h"
 #include "rapt/io/input_file.h"
-#include "system_failure.h"
 
 namespace rapt {
 namespace {

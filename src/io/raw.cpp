@@ -1,8 +1,8 @@
 // Raw elements, in and out.
 #include "rapt/io/raw.h"
 
-#include "elements.h"
-#include "quoted.h"
+#include "io/elements.h"
+#include "io/quoted.h"
 
 namespace rapt {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <system_error>
 
-#include "quoted.h"
+#include "io/quoted.h"
 #include "rapt/error.h"
 
 namespace rapt {

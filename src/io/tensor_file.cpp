@@ -5,9 +5,9 @@
 #include <array>
 #include <cstring>
 
-#include "npy_header.h"
-#include "npz_member.h"
-#include "quoted.h"
+#include "io/npy_header.h"
+#include "io/npz/npz_member.h"
+#include "io/quoted.h"
 #include "rapt/io/npy.h"
 #include "rapt/io/npz.h"
 #include "rapt/io/safetensors.h"

@@ -87,7 +87,7 @@ struct SparseGradients {
   E* d_query;  // [queries, head_dim], dense
 };
 
-// Products of which only few pairs have a part (kernels/sparse.simd.h).
+// Products of which only few pairs have a part (kernels/vector/sparse.simd.h).
 template <class E>
 struct SparseKernels {
   // column[d * step] += sum_c weights[c] * rows[keys[c]][d].
@@ -219,8 +219,8 @@ struct RouteKernels {
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
   KeyGradientKernels<E> key_gradients;
 
-  // Elements that the route cannot multiply, for which it packs 0 (attention/exact_rows.h). Bit i
-  // of bits [count / 64, rounded up] becomes: does row i have one? Null: there are none.
+  // Elements that the route cannot multiply, for which it packs 0 (attention/tiles/exact_rows.h).
+  // Bit i of bits [count / 64, rounded up] becomes: does row i have one? Null: there are none.
   void (*find_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                        int64_t dims, uint64_t* bits) noexcept;
   // outside [count, dims], dense: these elements, others 0.
@@ -251,7 +251,7 @@ struct RouteKernels {
   bool rounds() const noexcept { return round_weights != nullptr; }
 };
 
-// What the backward pass does with a tile (kernels/gradients.simd.h).
+// What the backward pass does with a tile (kernels/vector/gradients.simd.h).
 template <class E>
 struct GradientKernels {
   // sums [queries] += sum over `count` of a b, both [count][queries].
@@ -319,7 +319,7 @@ struct DropoutKernels {
                E factor) noexcept;
 };
 
-// Tiles by key and tiles by distance (kernels/relative.simd.h).
+// Tiles by key and tiles by distance (kernels/vector/relative.simd.h).
 template <class E>
 struct RelativeKernels {
   // scores [keys][queries] += the numbers of the pairs; block_max = their maximum. The pair of key

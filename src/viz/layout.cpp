@@ -7,8 +7,8 @@
 
 #include "viz/cells.h"
 #include "viz/contrast.h"
-#include "viz/label_text.h"
 #include "viz/numbers.h"
+#include "viz/text/label_text.h"
 
 namespace rapt::viz {
 namespace {

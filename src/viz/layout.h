@@ -2,7 +2,7 @@
 // Where everything goes in the picture of a heatmap: title, cells, axes, colour bar, legend.
 #include "rapt/viz/heatmap.h"
 #include "viz/drawing.h"
-#include "viz/stroke_font.h"
+#include "viz/text/stroke_font.h"
 
 namespace rapt::viz {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "viz/stroke_font.h"
+#include "viz/text/stroke_font.h"
 
 namespace rapt::viz {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "rapt/viz/heatmap.h"
 #include "viz/drawing.h"
-#include "viz/label_text.h"
 #include "viz/layout.h"
 #include "viz/png_file.h"
+#include "viz/text/label_text.h"
 
 namespace rapt::viz {
 namespace {

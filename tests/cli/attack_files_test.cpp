@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <fstream>
 
+#include "cli/support/run_rapt.h"
 #include "io/in_memory.h"
 #include "io/safetensors_bytes.h"
 #include "io/zip_builder.h"
-#include "laws/sanitizers.h"
-#include "run_rapt.h"
+#include "support/sanitizers.h"
 
 namespace rapt::cli_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "run_rapt.h"
+#include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <fstream>
 
-#include "laws/sanitizers.h"
-#include "run_rapt.h"
-#include "run_shell.h"
+#include "cli/support/run_rapt.h"
+#include "cli/support/run_shell.h"
+#include "support/sanitizers.h"
 
 namespace rapt::cli_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "run_rapt.h"
+#include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

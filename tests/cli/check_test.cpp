@@ -1,7 +1,7 @@
 // rapt check: what it prints, what it finds, how it ends.
 #include <nlohmann/json.hpp>
 
-#include "run_rapt.h"
+#include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

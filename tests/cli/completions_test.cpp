@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/support/run_rapt.h"
+#include "cli/support/run_shell.h"
 #include "rapt/catalogue.h"
-#include "run_rapt.h"
-#include "run_shell.h"
 
 namespace rapt::cli_test {
 namespace {

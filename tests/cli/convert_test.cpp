@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "run_rapt.h"
+#include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

@@ -1,8 +1,8 @@
 // rapt cpu: what it says about the machine.
 #include <nlohmann/json.hpp>
 
+#include "cli/support/run_rapt.h"
 #include "rapt/instruction_sets.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

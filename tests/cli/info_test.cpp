@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "run_rapt.h"
+#include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

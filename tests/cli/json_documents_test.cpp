@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "run_rapt.h"
+#include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

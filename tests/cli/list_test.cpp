@@ -1,9 +1,9 @@
 // rapt list: the catalogue.
 #include <nlohmann/json.hpp>
 
+#include "cli/support/run_rapt.h"
 #include "rapt/catalogue.h"
 #include "rapt/dialect.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

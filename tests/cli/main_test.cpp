@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "cli/support/run_rapt.h"
 #include "rapt/version.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

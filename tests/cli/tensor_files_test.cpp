@@ -2,8 +2,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/support/run_rapt.h"
 #include "rapt/attention.h"
-#include "run_rapt.h"
 
 namespace rapt::cli_test {
 namespace {

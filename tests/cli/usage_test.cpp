@@ -5,9 +5,9 @@
 #include <regex>
 #include <set>
 
+#include "cli/support/run_rapt.h"
+#include "cli/support/run_shell.h"
 #include "rapt/version.h"
-#include "run_rapt.h"
-#include "run_shell.h"
 
 namespace rapt::cli_test {
 namespace {

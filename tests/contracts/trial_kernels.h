@@ -1,6 +1,6 @@
 #pragma once
 // Kernel tables over the scalar vocabulary that hold the trial variants instead of the catalogue.
-#include "attention/forward.h"
+#include "attention/forward/forward.h"
 #define RAPT_ISA isa_scalar  // where the words of scalar.h that all sets share go
 #include "kernels/simd/scalar.h"
 #undef RAPT_ISA
@@ -10,7 +10,7 @@ using namespace rapt::isa_scalar;
 #define RAPT_ISA isa_trial
 #define RAPT_ISA_NAME "trial"
 #include "contracts/trial_normalizers.h"
-#include "kernels/table.simd.h"
+#include "kernels/vector/table.simd.h"
 
 namespace rapt::trial {
 

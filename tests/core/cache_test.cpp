@@ -6,11 +6,11 @@
 
 #include <cmath>
 
-#include "check/arrays.h"
-#include "laws/expect_error.h"
+#include "check/tensors/arrays.h"
 #include "rapt/attention.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/lengths.h"
+#include "support/expect_error.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Problem descriptors: what they say, that they are canonical, and where their errors are.
 #include <gtest/gtest.h>
 
-#include "check/descriptor.h"
-#include "check/random.h"
+#include "check/problem/descriptor.h"
+#include "check/tensors/random.h"
 
 namespace check {
 namespace {

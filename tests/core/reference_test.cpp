@@ -5,10 +5,10 @@
 #include <bit>
 #include <cmath>
 
-#include "check/case.h"
-#include "check/comparison.h"
-#include "check/philox.h"
-#include "check/tolerance.h"
+#include "check/compare/case.h"
+#include "check/compare/comparison.h"
+#include "check/reference/philox.h"
+#include "check/tolerance/tolerance.h"
 
 namespace check {
 namespace {

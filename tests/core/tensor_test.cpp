@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "laws/sanitizers.h"
+#include "support/sanitizers.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <vector>
 
-#include "laws/expect_error.h"
 #include "rapt/attention.h"
 #include "recorded_dialects.h"
+#include "support/expect_error.h"
 
 namespace {
 

@@ -9,14 +9,14 @@
 #include <memory>
 #include <vector>
 
-#include "check/arrays.h"
-#include "check/philox.h"
+#include "check/reference/philox.h"
+#include "check/tensors/arrays.h"
 #include "kernels/kernel_table.h"
-#include "laws/expect_error.h"
-#include "laws/sanitizers.h"
 #include "rapt/attention.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/prefix.h"
+#include "support/expect_error.h"
+#include "support/sanitizers.h"
 
 namespace rapt {
 namespace {

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check/backward_reference.h"
-#include "check/case.h"
+#include "check/compare/case.h"
+#include "check/reference/backward_reference.h"
 
 namespace check {
 namespace {

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "gradients/valid_gradient_call.h"
-#include "laws/allocation_hooks.h"
-#include "laws/executors.h"
-#include "laws/expect_error.h"
+#include "memory/allocation_hooks.h"
+#include "support/executors.h"
+#include "support/expect_error.h"
 
 namespace laws {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "gradients/gradient_problems.h"
-#include "laws/executors.h"
-#include "laws/sanitizers.h"
+#include "support/executors.h"
+#include "support/sanitizers.h"
 
 namespace laws {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "check/gradient_tolerance.h"
+#include "check/tolerance/gradient_tolerance.h"
 #include "gradients/gradient_problems.h"
-#include "laws/far_tensors.h"
+#include "hostile/far_tensors.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "gradients/gradient_problems.h"
-#include "laws/guarded.h"
+#include "hostile/guarded.h"
 
 namespace laws {
 namespace {

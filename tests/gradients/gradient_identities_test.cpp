@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "check/gradient_tolerance.h"
+#include "check/tolerance/gradient_tolerance.h"
 #include "gradients/gradient_problems.h"
 
 namespace laws {

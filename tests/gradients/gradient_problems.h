@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "check/gradient_comparison.h"
-#include "check/law_grid.h"
-#include "laws/call.h"
+#include "check/compare/gradient_comparison.h"
+#include "check/draw/law_grid.h"
+#include "support/call.h"
 
 namespace laws {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check/gradient_case.h"
-#include "check/gradient_tolerance.h"
+#include "check/compare/gradient_case.h"
+#include "check/tolerance/gradient_tolerance.h"
 
 namespace check {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "gradients/valid_gradient_call.h"
-#include "laws/differences.h"
-#include "laws/executors.h"
-#include "laws/expect_error.h"
 #include "rapt/mask/causal.h"
 #include "rapt/tangents.h"
+#include "support/differences.h"
+#include "support/executors.h"
+#include "support/expect_error.h"
 
 namespace laws {
 namespace {

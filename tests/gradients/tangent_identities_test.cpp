@@ -10,12 +10,12 @@
 
 #include "gradients/gradient_problems.h"
 #include "gradients/tangent_reference.h"
-#include "laws/executors.h"
-#include "laws/expect_error.h"
-#include "laws/sanitizers.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/tangents.h"
+#include "support/executors.h"
+#include "support/expect_error.h"
+#include "support/sanitizers.h"
 
 namespace laws {
 namespace {

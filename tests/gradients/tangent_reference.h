@@ -1,7 +1,8 @@
 #pragma once
 // The reference of tangents: attention and its gradients as the formulas say them, one loop per
 // sum, in numbers that know how they move and how far rounding may have put them off
-// (check/moving.h). No formula of a tangent is written down. Their errors are the floor of
+// (check/spec/dual_numbers.h). No formula of a tangent is written down. Their errors are the
+// floor of
 //
 //   error(rapt) <= 2 error(plain loop in the same dtype) + floor
 //
@@ -11,11 +12,11 @@
 #include <limits>
 #include <vector>
 
-#include "check/gradient_case.h"
-#include "check/moving.h"
-#include "check/philox.h"
-#include "check/reference_matrix.h"
-#include "check/tolerance.h"
+#include "check/compare/gradient_case.h"
+#include "check/reference/philox.h"
+#include "check/tensors/reference_matrix.h"
+#include "check/spec/dual_numbers.h"
+#include "check/tolerance/tolerance.h"
 #include "rapt/tangents.h"
 
 namespace laws {

@@ -1,7 +1,7 @@
 #pragma once
 // A valid call of the backward pass with the caller's memory, which a test of bad input spoils.
 #include "gradients/gradient_problems.h"
-#include "laws/valid_inputs.h"
+#include "hostile/valid_inputs.h"
 
 namespace laws {
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "in_memory.h"
-#include "io/zip_writer.h"
+#include "io/npz/zip_writer.h"
 #include "rapt/io/npz.h"
 #include "scratch_folder.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "io/zip_records.h"
+#include "io/npz/zip_records.h"
 
 namespace rapt::test {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <span>
 
+#include "hostile/guarded.h"
 #include "kernels/tile_test.h"
-#include "laws/guarded.h"
 #include "rapt/float16.h"
 
 namespace rapt {

@@ -1,7 +1,7 @@
 #pragma once
 // The routes for tile registers as tests of their kernels meet them: by instructions and by their
 // emulation, and what their products may be off.
-#include "attention/route_thread.h"
+#include "attention/tiles/route_thread.h"
 #include "kernels/tile_operands.h"
 
 namespace rapt {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/cpu.h"
-#include "check/random.h"
+#include "check/tensors/random.h"
 #include "kernels/tile_trap.h"
 #include "kernels/tile_words_shim.h"
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "check/sizes.h"
-#include "check/tolerance.h"
-#include "laws/call.h"
+#include "check/draw/sizes.h"
+#include "check/tolerance/tolerance.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

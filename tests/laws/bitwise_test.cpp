@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
-#include "laws/call.h"
-#include "laws/executors.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
+#include "support/call.h"
+#include "support/executors.h"
 
 namespace laws {
 namespace {

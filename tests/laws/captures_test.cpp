@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "laws/call.h"
 #include "rapt/mask/causal.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

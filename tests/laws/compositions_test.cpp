@@ -9,10 +9,10 @@
 #include <functional>
 #include <vector>
 
-#include "laws/differences.h"
 #include "rapt/backward.h"
 #include "rapt/mask/causal.h"
 #include "rapt/score/softcap.h"
+#include "support/differences.h"
 
 namespace laws {
 namespace {

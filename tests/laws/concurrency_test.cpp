@@ -7,9 +7,9 @@
 #include <chrono>
 #include <thread>
 
-#include "laws/call.h"
-#include "laws/executors.h"
 #include "rapt/mask/causal.h"
+#include "support/call.h"
+#include "support/executors.h"
 
 namespace laws {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "laws/call.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/window.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "check/tolerance.h"
-#include "laws/call.h"
+#include "check/tolerance/tolerance.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "check/comparison.h"
-#include "check/law_grid.h"
-#include "laws/problem_count.h"
+#include "check/compare/comparison.h"
+#include "check/draw/law_grid.h"
+#include "support/problem_count.h"
 
 namespace laws {
 namespace {

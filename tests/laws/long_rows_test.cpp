@@ -1,7 +1,7 @@
 // Rows of very many keys: the error of the sums grows with the number of blocks, not of keys.
 #include <gtest/gtest.h>
 
-#include "laws/call.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "check/tolerance.h"
-#include "laws/call.h"
+#include "check/tolerance/tolerance.h"
 #include "rapt/mask/causal.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

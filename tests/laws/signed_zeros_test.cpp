@@ -5,8 +5,8 @@
 #include <cfloat>
 #include <cmath>
 
-#include "laws/call.h"
 #include "rapt/mask/boolean.h"
+#include "support/call.h"
 
 namespace laws {
 namespace {

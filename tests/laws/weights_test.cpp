@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "check/tolerance.h"
-#include "laws/call.h"
-#include "laws/executors.h"
-#include "laws/expect_error.h"
+#include "check/tolerance/tolerance.h"
 #include "rapt/backward.h"
+#include "support/call.h"
+#include "support/executors.h"
+#include "support/expect_error.h"
 
 namespace laws {
 namespace {

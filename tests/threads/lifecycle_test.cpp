@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "laws/sanitizers.h"
 #include "rapt/thread_pool.h"
+#include "support/sanitizers.h"
 #include "threads/jobs.h"
 
 namespace threads {

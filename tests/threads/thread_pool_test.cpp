@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "laws/allocation_hooks.h"
+#include "memory/allocation_hooks.h"
 #include "rapt/error.h"
 #include "threads/jobs.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "viz/examples.h"
-#include "viz/label_text.h"
+#include "viz/text/label_text.h"
 
 namespace rapt::viz {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "viz/examples.h"
-#include "viz/label_text.h"
-#include "viz/terminal_text.h"
+#include "viz/terminal/terminal_text.h"
+#include "viz/text/label_text.h"
 
 namespace rapt::viz {
 namespace {

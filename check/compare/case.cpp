@@ -1,0 +1,246 @@
+#include "check/compare/case.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "check/problem/parse_normalizer.h"
+
+namespace check {
+namespace {
+
+Tensor random_values(Random& random, const Descriptor& d, const Side& side, int64_t rows,
+                     int64_t columns) {
+  Dims dims = side.leading;
+  dims.insert(dims.end(), {rows, columns});
+  Tensor values = random_normal(random, d.dtype, dims, d.magnitude);
+  if (side.repeated < 0 || dims[static_cast<size_t>(side.repeated)] == 0) return values;
+  const Dims first(static_cast<size_t>(dims[static_cast<size_t>(side.repeated)]), 0);
+  return taken(values, side.repeated, first);
+}
+
+// Where `sequences` sequences start in `length` positions, and the end; some are empty.
+Tensor random_starts(Random& random, int64_t sequences, int64_t length) {
+  Dims starts = {0, length};
+  for (int64_t s = 1; s < sequences; ++s) starts.push_back(random.between(0, length));
+  std::ranges::sort(starts);
+  Tensor tensor(DType::i64, {sequences + 1});
+  std::ranges::copy(starts, tensor.values<int64_t>().begin());
+  return tensor;
+}
+
+// The sequence of `position`, which is the last that starts at or before it.
+size_t sequence_of(std::span<const int64_t> starts, int64_t position) {
+  return static_cast<size_t>(std::ranges::upper_bound(starts, position) - starts.begin()) - 1;
+}
+
+int64_t place_in_sequence(const Tensor& starts, int64_t position) {
+  const auto begin = starts.values<int64_t>();
+  return position - begin[sequence_of(begin, position)];
+}
+
+TensorView with_stride_0(TensorView view, const Side& side) {
+  if (view.defined() && side.repeated >= 0) view.strides[side.repeated] = 0;
+  return view;
+}
+
+// The library's normaliser. A number in the text that the library takes as a tensor becomes one of
+// a single number.
+rapt::MadeNormalizer made(Normalizer normalizer, std::vector<Tensor>& numbers) {
+  if (has_gradient(normalizer)) normalizer = of_length(normalizer, 0);  // its default written out
+  return rapt::make_normalizer(to_string(normalizer), [&](std::string_view text) {
+    numbers.push_back(filled(DType::f64, {}, std::stod(std::string(text))));
+    return numbers.back().view();
+  });
+}
+
+TensorView& table_of(rapt::RelativePositions& relative, size_t part) {
+  TensorView* const tables[] = {&relative.key_rows, &relative.query_rows, &relative.value_rows,
+                                &relative.content_bias, &relative.position_bias};
+  return *tables[part];
+}
+
+}  // namespace
+
+Case::Case(Descriptor drawn)
+    : descriptor(std::move(drawn)), normalizer(made(descriptor.normalizer, normalizer_numbers)) {
+  Random random(descriptor.seed);
+  draw_inputs(random);
+  for (MaskSpec& mask : descriptor.masks) {
+    mask.draw(random, descriptor.q_len, descriptor.k_len, mask_values);
+    masks.push_back(mask.make());
+    mask_pointers.push_back(masks.back().get());
+  }
+  if (descriptor.packed > 0) draw_packing(random);
+  options.masks = mask_pointers;
+  options.scale = descriptor.scale;
+  options.output_dtype = descriptor.output_dtype;
+  options.precision = descriptor.precision;
+  options.invariant = descriptor.invariant;
+  options.dropout = {descriptor.dropout, descriptor.dropout_seed};
+  options.normalizer = normalizer;
+  for (ScoreSpec& score : descriptor.scores) {
+    score.draw(random, descriptor.dtype, score_numbers);
+    scores.push_back(made(score));
+  }
+  options.scores = refs_of(scores);
+  if (descriptor.bias_first) options.bias_order = rapt::BiasOrder::before_scores;
+  draw_relative(random);
+  change_rows();
+}
+
+void Case::draw_inputs(Random& random) {
+  const Descriptor& d = descriptor;
+  query = random_values(random, d, d.query, d.q_len, d.head_dim);
+  key = random_values(random, d, d.key, d.k_len, d.head_dim);
+  value = random_values(random, d, d.value, d.k_len, d.value_dim);
+  strided_query = Strided(query, d.query.layout);
+  strided_key = Strided(key, d.key.layout);
+  strided_value = Strided(value, d.value.layout);
+  if (!d.has_bias) return;
+  bias = random_normal(random, d.bias_dtype.value_or(d.dtype), d.bias_dims);
+  for_each_index(d.bias_dims, [&](auto index) {
+    if (random.chance(d.excluded_by_bias))
+      set(bias, index, -std::numeric_limits<double>::infinity());
+  });
+  if (d.bias.repeated >= 0 && bias.dim(d.bias.repeated) > 0) {
+    const Dims first(static_cast<size_t>(bias.dim(d.bias.repeated)), 0);
+    bias = taken(bias, d.bias.repeated, first);
+  }
+  strided_bias = Strided(bias, d.bias.layout);
+  options.bias = bias;
+}
+
+void Case::draw_packing(Random& random) {
+  query_starts = random_starts(random, descriptor.packed, descriptor.q_len);
+  key_starts = random_starts(random, descriptor.packed, descriptor.k_len);
+  options.packed = {query_starts, key_starts};
+}
+
+void Case::draw_relative(Random& random) {
+  const Descriptor& d = descriptor;
+  RelativeSpec& spec = descriptor.relative;
+  spec.draw(random, d.dtype, d.head_dim, d.value_dim, d.magnitude, relative_tables);
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
+    const TensorView& table = spec.tables[part].numbers;
+    table_of(options.relative, part) = table;
+    strided_relative[part] =
+        Strided(table, part == RelativeSpec::values ? d.value.layout : d.key.layout);
+  }
+  if (spec.center) options.relative.center = *spec.center;
+  options.relative.exact = spec.exact;
+  options.relative.max_distance = spec.max_distance;
+  options.relative.anchor = spec.anchor;
+}
+
+void Case::change_rows() {
+  const RowSpec& rows = descriptor.rows;
+  if (rows.cosine) options.cosine = rapt::Cosine{*rows.cosine};
+  if (!rows.rotary) return;
+  const RotarySpec& spec = *rows.rotary;
+  rotary.theta = spec.theta;
+  rotary.dims = spec.dims;
+  if (spec.interleaved) rotary.pairs = rapt::RotaryPairs::interleaved;
+  if (spec.magnitude != 1) {  // YaRN multiplies rows by a number; a factor of 1 is all else it does
+    rotary.scaling = rapt::RotaryScaling::yarn;
+    rotary.attention_factor = spec.magnitude;
+  }
+  options.rotary.embedding = &rotary;
+  options.rotary.rotate_key = spec.turns_key;
+  options.rotary.query.start = spec.query.start, options.rotary.query.step = spec.query.step;
+  options.rotary.key.start = spec.key.start, options.rotary.key.step = spec.key.step;
+}
+
+Case::Inputs Case::laid_out() const {
+  const Descriptor& d = descriptor;
+  return {with_stride_0(strided_query, d.query), with_stride_0(strided_key, d.key),
+          with_stride_0(strided_value, d.value), with_stride_0(strided_bias, d.bias)};
+}
+
+rapt::AttentionOptions Case::wanted_options() const {
+  rapt::AttentionOptions wanted = options;
+  if (descriptor.has_bias) wanted.bias = laid_out().bias;
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+    table_of(wanted.relative, part) = strided_relative[part];
+  const Captures& captures = descriptor.captures;
+  if (const auto& w = captures.weights)
+    wanted.weights = rapt::WeightsRequest{w->begin, w->end, w->heads, w->rows};
+  if (const auto& m = captures.map)
+    wanted.map =
+        rapt::MapRequest{m->rows, m->columns, static_cast<rapt::Pool>(m->pooling), m->heads};
+  wanted.top_k = captures.top_k;
+  wanted.entropy = captures.entropy;
+  wanted.received = captures.received;
+  return wanted;
+}
+
+std::optional<PairPlace> Case::place_of(std::span<const int64_t> leading, int64_t i,
+                                        int64_t j) const {
+  if (descriptor.packed == 0)
+    return PairPlace{leading, descriptor.leading, i, j, descriptor.q_len, descriptor.k_len};
+  // A sequence sees its own keys only, and its positions count from its own start.
+  const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
+  const size_t s = sequence_of(queries, i);
+  if (j < keys[s] || j >= keys[s + 1]) return {};
+  return PairPlace{leading,     descriptor.leading,          i - queries[s],
+                   j - keys[s], queries[s + 1] - queries[s], keys[s + 1] - keys[s]};
+}
+
+bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const {
+  const std::optional<PairPlace> place = place_of(leading, i, j);
+  return place && std::ranges::all_of(descriptor.masks,
+                                      [&](const MaskSpec& mask) { return mask.allowed(*place); });
+}
+
+// Where there are no tile registers, or another way is taken, fast is automatic.
+bool Case::is_of_two_parts() const {
+  if (descriptor.precision != rapt::Precision::fast) return false;
+  const Inputs in = laid_out();
+  const rapt::Plan plan = rapt::plan(in.query, in.key, in.value, wanted_options());
+  return std::string_view(plan.kernel) == "tile registers, three products";
+}
+
+int64_t Case::first_key(int64_t query_position) const {
+  if (descriptor.packed == 0) return 0;
+  return key_starts.values<int64_t>()[sequence_of(query_starts.values<int64_t>(), query_position)];
+}
+
+Problem Case::for_reference() const {
+  Problem p;
+  p.query = query;
+  p.key = key;
+  p.value = value;
+  if (bias.defined()) p.bias = bias;
+  p.scale = descriptor.scale;
+  p.normalizer = descriptor.normalizer;
+  p.scores = descriptor.scores;
+  p.bias_first = descriptor.bias_first;
+  p.relative = descriptor.relative;
+  p.rows = descriptor.rows;
+  if (descriptor.packed > 0)
+    p.placed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
+      return *place_of(leading, i, j);
+    };
+  p.dropout = descriptor.dropout;
+  p.dropout_seed = descriptor.dropout_seed;
+  p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
+  // f16 is computed in f32, and so is bf16 without its dot products (attention.h, relative.h).
+  p.rounds_weights = descriptor.dtype == DType::bf16 &&
+                     descriptor.precision != rapt::Precision::fma && !descriptor.relative.any();
+  if (is_of_two_parts()) p.left_out = left_out_of_two_parts(descriptor.dtype);
+  if (descriptor.packed > 0) {
+    p.query_place = [this](int64_t i) { return place_in_sequence(query_starts, i); };
+    p.key_place = [this](int64_t j) { return place_in_sequence(key_starts, j); };
+    p.k_len_of = [this](int64_t i) {
+      const auto keys = key_starts.values<int64_t>();
+      const size_t s = sequence_of(query_starts.values<int64_t>(), i);
+      return keys[s + 1] - keys[s];
+    };
+  }
+  if (!masks.empty() || descriptor.packed > 0)
+    p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
+      return allowed(leading, i, j);
+    };
+  return p;
+}
+
+}  // namespace check

@@ -1,0 +1,59 @@
+#pragma once
+// A descriptor with its tensors and masks: what the library and the reference are called with.
+#include <memory>
+#include <vector>
+
+#include "check/problem/descriptor.h"
+#include "check/problem/library_scores.h"
+#include "check/reference/reference.h"
+#include "rapt/attention.h"
+#include "rapt/catalogue.h"
+
+namespace check {
+
+// Move nowhere, copy nowhere: the options point into it.
+class Case {
+ public:
+  explicit Case(Descriptor descriptor);
+  Case(const Case&) = delete;
+  Case& operator=(const Case&) = delete;
+
+  Descriptor descriptor;
+  Tensor query, key, value, bias;  // dense; bias may be absent
+  Strided strided_query, strided_key, strided_value, strided_bias;
+  Tensor query_starts, key_starts;  // [sequences + 1] of packed sequences
+  std::vector<Tensor> mask_values, score_numbers;
+  std::vector<Tensor> relative_tables;  // of descriptor.relative, those that are there
+  std::array<Strided, RelativeSpec::kParts> strided_relative;
+  std::vector<std::unique_ptr<rapt::Mask>> masks;
+  std::vector<const rapt::Mask*> mask_pointers;
+  std::vector<rapt::MadeScore> scores;
+  std::vector<Tensor> normalizer_numbers;
+  rapt::MadeNormalizer normalizer;
+  rapt::Rotary rotary;             // of descriptor.rows
+  rapt::AttentionOptions options;  // over the dense tensors, without captures
+
+  // The inputs as the descriptor lays them out: strides, and stride 0 where it says broadcast.
+  struct Inputs {
+    TensorView query, key, value, bias;
+  };
+  Inputs laid_out() const;
+  // Options over the bias and the tables as laid out, with the captures of the descriptor.
+  rapt::AttentionOptions wanted_options() const;
+
+  // Where a pair stands in its own sequence; nothing for one of different sequences.
+  std::optional<PairPlace> place_of(std::span<const int64_t> leading, int64_t i, int64_t j) const;
+  bool allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const;
+  // Where the keys of the query's sequence start: what its top_keys count from.
+  int64_t first_key(int64_t query_position) const;
+  Problem for_reference() const;
+
+ private:
+  void draw_inputs(Random& random);
+  void draw_packing(Random& random);
+  void draw_relative(Random& random);
+  void change_rows();
+  bool is_of_two_parts() const;
+};
+
+}  // namespace check

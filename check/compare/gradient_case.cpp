@@ -1,0 +1,99 @@
+#include "check/compare/gradient_case.h"
+
+#include <algorithm>
+
+namespace check {
+namespace {
+
+// Of the tensor's rows, [rows, width], those that the sample does not have become 0.
+// `head_of` and `index_of` say which query a row belongs to.
+template <class HeadOf, class IndexOf>
+void clear_others(Tensor& t, const Sample& sample, int64_t rows, const HeadOf& head_of,
+                  const IndexOf& index_of) {
+  if (!sample.heads && !sample.rows) return;
+  const auto has = [](const std::optional<std::vector<int64_t>>& chosen, int64_t value) {
+    return !chosen || std::ranges::binary_search(*chosen, value);
+  };
+  const int64_t width = rows == 0 ? 0 : t.view().count() / rows;
+  const auto row_bytes = static_cast<size_t>(width * rapt::size_of(t.dtype()));
+  auto* bytes = static_cast<std::byte*>(t.view().data);
+  for (int64_t r = 0; r < rows; ++r)
+    if (!has(sample.heads, head_of(r)) || !has(sample.rows, index_of(r)))
+      std::fill_n(bytes + static_cast<size_t>(r) * row_bytes, row_bytes, std::byte{0});
+}
+
+}  // namespace
+
+GradientCase::GradientCase(const Case& of, const Sample& rows) : c(of), sample(rows) {
+  const Descriptor& d = c.descriptor;
+  const DType statistic = d.dtype == DType::f64 ? DType::f64 : DType::f32;
+  Random random(d.seed + 2);
+  Dims dims = d.leading;
+  dims.push_back(d.q_len);
+  const auto clear = [&](Tensor& t) {
+    clear_others(
+        t, sample, d.heads() * d.q_len, [&](int64_t r) { return r / d.q_len; },
+        [&](int64_t r) { return r % d.q_len; });
+  };
+  if (d.backward.d_lse) {
+    d_lse = random_normal(random, statistic, dims);
+    clear(d_lse);
+  }
+  dims.push_back(d.value_dim);
+  d_output = random_normal(random, d.output_dtype.value_or(d.dtype), dims);
+  clear(d_output);
+  strided_d_output_ = Strided(d_output, d.query.layout);
+  if (!d.captures.weights) return;
+  const WeightsWanted& w = *d.captures.weights;
+  const int64_t count = !w.rows.empty() ? static_cast<int64_t>(w.rows.size())
+                                        : (w.end < 0 ? d.q_len : w.end) - w.begin;
+  dims = w.heads.empty() ? d.leading : Dims{static_cast<int64_t>(w.heads.size())};
+  const int64_t heads = w.heads.empty() ? d.heads() : dims.front();
+  dims.insert(dims.end(), {count, d.k_len});
+  d_weights = random_normal(random, statistic, dims);
+  clear_others(
+      d_weights, sample, heads * count,
+      [&](int64_t r) { return w.heads.empty() ? r / count : w.heads[size_t(r / count)]; },
+      [&](int64_t r) { return w.rows.empty() ? w.begin + r % count : w.rows[size_t(r % count)]; });
+}
+
+Sample gradient_sample_of(const Descriptor& descriptor) {
+  Descriptor without_captures = descriptor;  // which take whole heads, or memory
+  without_captures.captures = {};
+  return sample_of(without_captures, kMostWork / 32);
+}
+
+rapt::BackwardInputs GradientCase::inputs(const rapt::AttentionState& state) const {
+  rapt::BackwardInputs in;
+  in.state = state;
+  in.d_output = strided_d_output_;
+  if (d_lse.defined()) in.d_statistic = d_lse;
+  if (d_weights.defined()) in.d_weights = d_weights;
+  return in;
+}
+
+rapt::BackwardRequest GradientCase::request() const {
+  rapt::BackwardRequest request;
+  request.bias = c.descriptor.has_bias;
+  request.scale = true;
+  request.normalizer_parameters = has_gradient(c.descriptor.normalizer);
+  request.score_parameters = count_of_numbers(c.descriptor.scores) > 0;
+  request.relative = c.descriptor.relative.any();
+  if (c.descriptor.backward.f32) request.dtype = DType::f32;
+  if (c.descriptor.backward.two_passes) request.passes = rapt::BackwardPasses::two;
+  return request;
+}
+
+Incoming GradientCase::for_reference() const {
+  Incoming in;
+  in.d_output = d_output;
+  if (d_lse.defined()) in.d_lse = d_lse;
+  if (d_weights.defined()) {
+    in.d_weights = d_weights;
+    in.weights = *c.descriptor.captures.weights;
+  }
+  if (c.descriptor.backward.f32) in.gradient_dtype = DType::f32;
+  return in;
+}
+
+}  // namespace check

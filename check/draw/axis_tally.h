@@ -1,0 +1,28 @@
+#pragma once
+// How often the values of all axes (axes.h) were drawn.
+#include <string>
+#include <vector>
+
+#include "check/draw/axes.h"
+
+namespace check {
+
+bool is(const AxisValue& v, size_t axis, size_t value);
+// Can the library do it, or does it stand in kNotBuilt?
+bool built(size_t axis, size_t value);
+
+class AxisTally {
+ public:
+  AxisTally();
+
+  void count(const GridPoint& point);
+
+  // A line for each axis: "mask: none 12 | causal 9".
+  std::string table() const;
+  int64_t of(size_t axis, size_t value) const { return counts_[axis][value]; }
+
+ private:
+  std::vector<std::vector<int64_t>> counts_;  // [axes][values of the axis]
+};
+
+}  // namespace check

@@ -1,0 +1,494 @@
+// A problem at a point of the grid of axes.h: what the point leaves open is drawn, so small that
+// library and reference together take less than a millisecond.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "check/draw/law_grid.h"
+#include "check/draw/sizes.h"
+#include "check/problem/parse_normalizer.h"
+
+namespace check {
+namespace {
+
+class GridProblem {
+ public:
+  GridProblem(const GridPoint& point, Random& random) : point_(point), random_(random) {}
+
+  Descriptor draw() {
+    dtype();
+    heads();
+    sizes();
+    packed();
+    masks();
+    bias();
+    layout();
+    captures();
+    scores();
+    d_.bias_first = at(kBiasOrderAxis) == "before";
+    normalizer();
+    scale();
+    if (at(kPrecisionAxis) == "fma") d_.precision = rapt::Precision::fma;
+    if (at(kPrecisionAxis) == "fast") d_.precision = rapt::Precision::fast;
+    d_.invariant = at(kInvariantAxis) == "yes";
+    d_.magnitude = random_.pick({1.0, 1.0, 0.01, 4.0});
+    d_.seed = random_.next() >> 32;
+    dropout();
+    relative();
+    rows();
+    return std::move(d_);
+  }
+
+ private:
+  std::string_view at(AxisIndex axis) const { return kAxes[axis].values[point_[axis]]; }
+
+  void normalizer() {
+    Scanner in(at(kNormalizerAxis));
+    d_.normalizer = parse_normalizer(in);
+    if (auto* sigmoid = std::get_if<SigmoidReference>(&d_.normalizer);
+        sigmoid && random_.chance(0.6))
+      sigmoid->bias = random_.pick({0.0, -1.5, -7.0, 3.0});
+    if (auto* with_sink = std::get_if<SoftmaxWithSinkReference>(&d_.normalizer))
+      with_sink->sink =
+          random_.pick({0.0, -3.0, 1.5, 20.0, -std::numeric_limits<double>::infinity()});
+    if (auto* entmax = std::get_if<EntmaxReference>(&d_.normalizer); entmax && random_.chance(0.9))
+      (random_.chance(0.5) ? entmax->alpha : entmax->alphas) =
+          random_.pick({1.05, 1.2, 1.25, 1.3, 0x1.5555555555555p0, 0x1.7ffffffffffffp0, 1.5,
+                        0x1.8000000000001p0, 1.7, 1.9, 0x1.fffffffffffffp0, 2.0});
+    if (auto* top = std::get_if<TopKSoftmaxReference>(&d_.normalizer))
+      top->k = static_cast<double>(random_.pick({1, 2, 3, 5, 16, 100}));
+    if (auto* relu = std::get_if<ReluReference>(&d_.normalizer)) {
+      if (random_.chance(0.5)) relu->power = 2;
+      if (random_.chance(0.5)) relu->divisor = random_.pick({1.0, 7.0, 0.25});
+    }
+  }
+
+  void dtype() {
+    const std::string_view name = at(kDTypeAxis);
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+      if (name.substr(0, name.find('>')) == rapt::name_of(dtype)) d_.dtype = dtype;
+    if (name.find('>') != name.npos) d_.output_dtype = DType::f32;
+  }
+
+  void heads() {
+    const std::string_view name = at(kHeadsAxis);
+    const int64_t some = random_.pick({2, 3, 4});
+    if (name == "none") return;
+    if (name == "one") set_leading(d_, random_.chance(0.5) ? Dims{1, 1} : Dims{1});
+    if (name == "several") set_leading(d_, random_.chance(0.5) ? Dims{2, some} : Dims{some});
+    if (name == "grouped") {
+      const int64_t kv_heads = random_.pick({2, 3});
+      set_leading(d_, {random_.pick({1, 2}), 2 * kv_heads});
+      d_.key.leading.back() = d_.value.leading.back() = kv_heads;
+    }
+    if (name == "one for all") {
+      set_leading(d_, {random_.pick({1, 2}), some});
+      d_.key.leading.back() = d_.value.leading.back() = 1;
+    }
+    if (name == "batch shared") {
+      set_leading(d_, {random_.pick({2, 3}), some});
+      // By a 1, or by a dimension that is missing.
+      d_.key.leading = random_.chance(0.5) ? Dims{some} : Dims{1, some};
+      if (random_.chance(0.5)) d_.value.leading = d_.key.leading;
+    }
+    if (name == "query shared") {
+      set_leading(d_, {random_.pick({2, 3}), some});
+      d_.query.leading = random_.chance(0.5) ? Dims{1, 1} : Dims{d_.leading.front(), 1};
+    }
+    if (name == "nested") {
+      set_leading(d_, {2, random_.pick({1, 2}), 2 * random_.pick({1, 2})});
+      if (random_.chance(0.5)) d_.key.leading.back() = d_.value.leading.back() = 2;
+    }
+  }
+
+  int64_t near(std::initializer_list<int64_t> boundaries) {
+    return random_.pick(boundaries) + random_.between(-1, 1);
+  }
+
+  void sizes() {
+    const std::string_view name = at(kSizesAxis);
+    d_.head_dim = random_.between(1, 12);
+    d_.value_dim = random_.chance(0.6) ? d_.head_dim : random_.between(1, 12);
+    d_.q_len = random_.between(1, 12);
+    d_.k_len = random_.between(1, 24);
+    if (name == "tiny") {
+      d_.q_len = random_.between(1, 5);
+      d_.k_len = random_.between(1, 5);
+      d_.head_dim = d_.value_dim = random_.pick({1, 2, 3, 4, 8});
+    } else if (name == "lanes") {
+      d_.q_len = near({4, 8, 16, 24, 32});
+      d_.k_len = near({4, 8, 16, 32});
+    } else if (name == "tiles") {
+      d_.q_len = near({16, 32, 48, 64, 96, 128});
+      d_.k_len = random_.between(1, 20);
+    } else if (name == "blocks") {
+      d_.q_len = random_.between(1, 8);
+      d_.k_len = near({64, 96, 128, 160, 192, 256});
+    } else if (name == "long query") {
+      d_.q_len = near({192, 256, 384});
+      d_.k_len = random_.between(1, 6);
+    } else if (name == "wide") {
+      d_.head_dim = near({32, 40, 64, 80, 128});
+      d_.value_dim = d_.head_dim;
+      d_.q_len = random_.between(1, 6);
+      d_.k_len = random_.between(1, 10);
+    } else if (name == "narrow value") {
+      d_.value_dim = random_.between(1, 3);
+      d_.head_dim = random_.between(4, 40);
+    } else if (name == "empty") {
+      empty();
+    }
+    // Long or wide, and many heads, are too much work together.
+    constexpr double kMostWork = 6e4;
+    while (d_.work() > kMostWork && d_.head_dim + d_.value_dim > 4 && name != "wide") {
+      d_.head_dim = (d_.head_dim + 1) / 2;
+      d_.value_dim = (d_.value_dim + 1) / 2;
+    }
+  }
+
+  // Something has the length 0, but what a capture needs at least one of.
+  void empty() {
+    const std::string_view capture = at(kCaptureAxis);
+    const bool needs_keys = capture == "top-k", needs_both = capture.starts_with("map") ||
+                                                             capture == "weights chosen" ||
+                                                             capture == "all";
+    switch (random_.between(needs_both ? 2 : needs_keys ? 1 : 0, 2)) {
+      case 0:
+        d_.k_len = 0;
+        break;
+      case 1:
+        d_.q_len = 0;
+        break;
+      default:
+        d_.value_dim = 0;
+    }
+  }
+
+  void packed() {
+    if (at(kPackedAxis) == "packed") d_.packed = random_.between(1, 5);
+  }
+
+  MaskSpec causal(rapt::Anchor anchor) {
+    MaskSpec mask;
+    mask.anchor = anchor;
+    mask.offset = random_.pick({0, 0, 0, 1, 2, 5, -1, -3});
+    if (random_.chance(0.05))
+      mask.offset = random_.chance(0.5) ? int64_t{1} << 53 : -(int64_t{1} << 53);
+    return mask;
+  }
+
+  MaskSpec window() {
+    MaskSpec mask;
+    mask.kind = MaskSpec::window;
+    const auto reach = [&]() -> int64_t {
+      switch (random_.between(0, 3)) {
+        case 0:
+          return -1;
+        case 1:
+          return 0;
+        case 2:
+          return random_.between(0, d_.k_len + 1);
+        default:
+          return random_.between(1, 9);
+      }
+    };
+    mask.left = reach();
+    mask.right = reach();
+    if (random_.chance(0.5)) mask.anchor = rapt::Anchor::bottom_right;
+    return mask;
+  }
+
+  MaskSpec leaf(MaskSpec::Kind kind) {
+    MaskSpec mask;
+    mask.kind = kind;
+    switch (kind) {
+      case MaskSpec::causal:
+        return causal(random_.chance(0.7) ? rapt::Anchor::top_left : rapt::Anchor::bottom_right);
+      case MaskSpec::window:
+        return window();
+      case MaskSpec::prefix:
+        mask.length = random_.between(0, d_.k_len + 2);
+        return mask;
+      case MaskSpec::prefix_values:
+      case MaskSpec::lengths:
+        mask.dims = d_.leading;
+        mask.dims.resize(static_cast<size_t>(
+            random_.between(d_.leading.empty() ? 0 : 1, static_cast<int64_t>(d_.leading.size()))));
+        for (int64_t& length : mask.dims)
+          if (random_.chance(0.15)) length = 1;
+        return mask;
+      case MaskSpec::boolean:
+        mask.dims = matrix_dims();
+        mask.density = random_.pick({0.0, 0.05, 0.3, 0.5, 0.7, 0.95, 1.0});
+        return mask;
+      default:
+        mask.count = random_.between(1, 6);
+        return mask;
+    }
+  }
+
+  // Any mask of the catalogue; in packed sequences only those without tensors.
+  MaskSpec any_leaf() {
+    if (d_.packed > 0)
+      return leaf(random_.pick({MaskSpec::causal, MaskSpec::window, MaskSpec::prefix}));
+    return leaf(random_.pick({MaskSpec::causal, MaskSpec::window, MaskSpec::prefix,
+                              MaskSpec::prefix_values, MaskSpec::lengths, MaskSpec::boolean,
+                              MaskSpec::documents, MaskSpec::documents_by_starts}));
+  }
+
+  MaskSpec compound(MaskSpec::Kind kind, int depth) {
+    MaskSpec mask;
+    mask.kind = kind;
+    const int64_t parts = kind == MaskSpec::negation ? 1 : random_.between(2, 3);
+    for (int64_t p = 0; p < parts; ++p) mask.parts.push_back(tree(depth - 1));
+    return mask;
+  }
+
+  MaskSpec tree(int depth) {
+    if (depth <= 0 || random_.chance(0.3)) return any_leaf();
+    return compound(random_.pick({MaskSpec::all, MaskSpec::any, MaskSpec::negation}), depth);
+  }
+
+  // Dimensions that broadcast to [leading, q_len, k_len].
+  Dims matrix_dims() {
+    Dims dims = d_.leading;
+    dims.insert(dims.end(), {d_.q_len, d_.k_len});
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (random_.chance(i + 2 < dims.size() ? 0.4 : 0.1)) dims[i] = 1;
+    dims.erase(dims.begin(),
+               dims.begin() + random_.between(0, static_cast<int64_t>(d_.leading.size())));
+    return dims;
+  }
+
+  void masks() {
+    const std::string_view name = at(kMaskAxis);
+    const auto add = [&](MaskSpec mask) { d_.masks.push_back(std::move(mask)); };
+    if (name == "causal") add(causal(rapt::Anchor::top_left));
+    if (name == "causal(bottom-right)") add(causal(rapt::Anchor::bottom_right));
+    if (name == "window") add(window());
+    if (name == "prefix") add(leaf(MaskSpec::prefix));
+    if (name == "prefix per batch") add(leaf(MaskSpec::prefix_values));
+    if (name == "lengths") add(leaf(MaskSpec::lengths));
+    if (name == "boolean") add(leaf(MaskSpec::boolean));
+    if (name == "documents") add(leaf(MaskSpec::documents));
+    if (name == "starts") add(leaf(MaskSpec::documents_by_starts));
+    if (name == "and") add(compound(MaskSpec::all, 1));
+    if (name == "or") add(compound(MaskSpec::any, 1));
+    if (name == "not") add(compound(MaskSpec::negation, 1));
+    if (name == "tree")
+      add(compound(random_.pick({MaskSpec::all, MaskSpec::any, MaskSpec::negation}), 3));
+    const int count = name == "two" ? 2 : name == "three" ? 3 : 0;
+    for (int m = 0; m < count; ++m) add(any_leaf());
+  }
+
+  void bias() {
+    const std::string_view name = at(kBiasAxis);
+    if (name == "none") return;
+    d_.has_bias = true;
+    d_.bias_dims = {d_.q_len, d_.k_len};
+    if (name == "per head")
+      d_.bias_dims.insert(d_.bias_dims.begin(), d_.leading.begin(), d_.leading.end());
+    if (name == "row") d_.bias_dims[1] = 1;
+    if (name == "column") d_.bias_dims[0] = 1;
+    if (name == "with -inf") {
+      d_.bias_dims = matrix_dims();
+      d_.excluded_by_bias = random_.pick({0.2, 0.9, 1.0});
+    }
+    if (name == "f32" && d_.dtype != DType::f32) d_.bias_dtype = DType::f32;
+  }
+
+  void layout() {
+    const std::string_view name = at(kLayoutAxis);
+    Side* const sides[] = {&d_.query, &d_.key, &d_.value};
+    if (name == "broadcast") {
+      Side& side = *sides[random_.between(0, 2)];
+      side.repeated =
+          static_cast<int>(random_.between(0, static_cast<int64_t>(side.leading.size()) + 1));
+      return;
+    }
+    for (Side* side : {&d_.query, &d_.key, &d_.value, &d_.bias}) {
+      if (side == &d_.bias && !d_.has_bias) continue;
+      if (name == "mixed") {
+        side->layout = static_cast<Layout>(random_.between(0, kLayouts - 1));
+      } else {
+        const auto* found = std::ranges::find(kLayoutNames, name);
+        side->layout = static_cast<Layout>(found - std::begin(kLayoutNames));
+      }
+    }
+  }
+
+  Dims some_heads() {
+    Dims heads = random_.permutation(d_.heads());
+    heads.resize(static_cast<size_t>(random_.between(1, static_cast<int64_t>(heads.size()))));
+    return heads;
+  }
+
+  void captures() {
+    const std::string_view name = at(kCaptureAxis);
+    Captures& wanted = d_.captures;
+    const bool all = name == "all";
+    // Weights and maps are no captures of packed sequences.
+    const bool matrices = all && d_.packed == 0;
+    if (name == "weights" || matrices) wanted.weights.emplace();
+    if (name == "weights of rows") {
+      auto& weights = wanted.weights.emplace();
+      weights.begin = random_.between(0, d_.q_len);
+      weights.end = random_.between(weights.begin, d_.q_len);
+      if (weights.begin == 0 && weights.end == d_.q_len) weights.end = -1;
+      if (random_.chance(0.3)) weights.heads = some_heads();
+    }
+    if (name == "weights chosen") {
+      auto& weights = wanted.weights.emplace();
+      weights.rows = random_.permutation(d_.q_len);
+      weights.rows.resize(static_cast<size_t>(random_.between(1, std::min<int64_t>(d_.q_len, 5))));
+      if (random_.chance(0.5)) weights.heads = some_heads();
+    }
+    if (name.starts_with("map ") || matrices) {
+      auto& map = wanted.map.emplace();
+      map.rows = random_.between(1, std::min<int64_t>(d_.q_len, 7));
+      map.columns = random_.between(1, std::min<int64_t>(d_.k_len, 7));
+      const std::string_view pooling = all ? "mean" : name.substr(4);
+      const auto* found = std::ranges::find(kPoolingNames, pooling);
+      map.pooling = static_cast<Pooling>(found - std::begin(kPoolingNames));
+      if (random_.chance(0.3)) map.heads = some_heads();
+    }
+    if (name == "top-k" || all) wanted.top_k = random_.between(1, std::min<int64_t>(d_.k_len, 20));
+    wanted.entropy = name == "entropy" || all;
+    wanted.received = name == "received" || all;
+  }
+
+  ScoreSpec score(std::string_view name) {
+    ScoreSpec spec;
+    if (name == "softcap") {
+      spec.cap = random_.pick({0.5, 5.0, 30.0});
+      return spec;
+    }
+    spec.dims = head_dims();
+    if (random_.chance(0.5)) spec.anchor = rapt::Anchor::bottom_right;
+    if (name == "head_scale") {
+      spec.kind = ScoreSpec::head_scale;
+      spec.anchor = {};
+    } else if (name == "log_n") {
+      spec = {};
+      spec.kind = ScoreSpec::log_n;
+      spec.by_position = random_.chance(0.5);
+      spec.length = random_.pick({0, 2, 16});
+    } else if (name == "alibi") {
+      spec.kind = ScoreSpec::alibi;
+      spec.is_signed = random_.chance(0.3);
+    } else if (name == "kerple_log") {
+      spec.kind = ScoreSpec::kerple_log;
+    } else {
+      spec.kind = ScoreSpec::t5_bias;
+      spec.past = random_.chance(0.5);
+      spec.buckets = random_.pick({4, 8, 32});
+      spec.max_distance = spec.buckets + random_.pick({0, 1, 20, 128});
+    }
+    return spec;
+  }
+
+  // A number per head: of the last leading dimensions, some of which share it.
+  Dims head_dims() {
+    Dims dims = d_.leading;
+    dims.erase(dims.begin(), dims.begin() + random_.between(0, static_cast<int64_t>(dims.size())));
+    for (int64_t& length : dims)
+      if (random_.chance(0.15)) length = 1;
+    return dims;
+  }
+
+  void scores() {
+    const std::string_view name = at(kScoreAxis);
+    if (name == "none") return;
+    const int64_t count = name == "two" ? 2 : 1;
+    for (int64_t s = 0; s < count; ++s)
+      d_.scores.push_back(score(name == "two" ? kAxes[kScoreAxis].values[static_cast<size_t>(
+                                                    random_.between(1, axis_values::kSingleScores))]
+                                              : name));
+  }
+
+  void scale() {
+    const std::string_view name = at(kScaleAxis);
+    if (name == "0") d_.scale = 0;
+    if (name == "negative") d_.scale = -random_.pick({0.1, 0.3, 1.0});
+    if (name == "large") d_.scale = random_.pick({3.0, 7.0, 20.0});
+  }
+
+  void dropout() {
+    if (at(kDropoutAxis) == "none") return;
+    d_.dropout = random_.pick({0.01, 0.1, 0.5, 0.9});
+    d_.dropout_seed = random_.next();
+  }
+
+  void relative() {
+    const std::string_view name = at(kRelativeAxis);
+    if (name == "none") return;
+    RelativeSpec& spec = d_.relative;
+    const auto take = [&](RelativeSpec::Part part, double probability) {
+      spec[part].there = random_.chance(probability);
+      if (spec[part].there) spec[part].leading = head_dims();
+    };
+    const bool xl = name == "transformer-xl", deberta = name == "deberta", log = name == "log";
+    take(RelativeSpec::keys, xl ? 1 : deberta ? 0.9 : log ? 0.5 : 0.8);
+    take(RelativeSpec::queries, xl ? 0 : deberta ? 1 : log ? 0.5 : 0);
+    take(RelativeSpec::values, xl || deberta ? 0.1 : log ? 0.5 : 0.8);
+    take(RelativeSpec::content, xl ? 0.9 : log ? 0.3 : 0);
+    take(RelativeSpec::position, !spec[RelativeSpec::keys].there ? 0 : xl ? 0.9 : log ? 0.3 : 0);
+    const auto there = [&](RelativeSpec::Part part) { return spec[part].there; };
+    if (!there(RelativeSpec::keys) && !there(RelativeSpec::queries) &&
+        !there(RelativeSpec::values)) {
+      // Biases alone have no distances.
+      if (there(RelativeSpec::content)) return;
+      spec[RelativeSpec::values].there = true;
+      spec[RelativeSpec::values].leading = head_dims();
+    }
+    spec.distances = random_.pick({1, 2, 3, 5, 8, 17, 33, 64});
+    if (xl) spec.distances = std::max<int64_t>(d_.k_len, 1);
+    if (xl || random_.chance(0.4)) {
+      spec.center = xl ? spec.distances - 1 : random_.between(0, spec.distances - 1);
+      if (spec.center == spec.distances / 2) spec.center.reset();
+    }
+    if (random_.chance(xl ? 0.8 : 0.3)) spec.anchor = rapt::Anchor::bottom_right;
+    if (!log) return;
+    // A prime ratio, so that no row begins where rounding decides.
+    spec.exact = random_.pick({2, 3, 4, 8});
+    spec.max_distance = random_.pick({31, 61, 127}) + 1;
+  }
+
+  CountedRows counted() {
+    return {random_.pick({0, 0, 1, 3, -5, 61, 4096}), random_.pick({1, 1, 1, 2, -1, 0, 65})};
+  }
+
+  void rows() {
+    const std::string_view name = at(kRowsAxis);
+    const bool both = name == "both";
+    // Some rows are shorter than the least length, and some longer.
+    if (both || name == "cosine")
+      d_.rows.cosine = random_.chance(0.5)
+                           ? RowSpec::kEpsilon
+                           : 1.1 * d_.magnitude * std::sqrt(static_cast<double>(d_.head_dim));
+    if (!both && name != "rotary") return;
+    RotarySpec& rotary = d_.rows.rotary.emplace();
+    d_.head_dim = std::max<int64_t>(d_.head_dim, 2);
+    rotary.dims = 2 * random_.between(1, d_.head_dim / 2);
+    if (rotary.dims == d_.head_dim || (d_.head_dim % 2 == 0 && random_.chance(0.4)))
+      rotary.dims = 0;
+    rotary.interleaved = random_.chance(0.5);
+    rotary.theta = random_.pick({10000.0, 10000.0, 100.0, 500000.0});
+    rotary.magnitude = random_.pick({1.0, 1.0, 1.0, 1.2, 0.25});
+    rotary.query = counted();
+    rotary.turns_key = random_.chance(0.85);
+    if (rotary.turns_key) rotary.key = counted();
+  }
+
+  const GridPoint& point_;
+  Random& random_;
+  Descriptor d_;
+};
+
+}  // namespace
+
+Descriptor descriptor_at(const GridPoint& point, Random& random) {
+  return GridProblem(point, random).draw();
+}
+
+}  // namespace check

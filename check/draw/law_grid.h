@@ -1,0 +1,48 @@
+#pragma once
+// Draws problems over all axes of axes.h, so that every pair of values of two axes occurs: first
+// as many problems as that takes (a few hundred), then at random. No two are the same up to their
+// seed.
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "check/draw/axes.h"
+#include "check/draw/axis_tally.h"
+#include "check/problem/descriptor.h"
+#include "check/tensors/random.h"
+
+namespace check {
+
+class LawGrid {
+ public:
+  explicit LawGrid(uint64_t seed);
+
+  Descriptor next();
+
+  // Pairs of values that can be had and have not been drawn, "mask=lengths with bias=row".
+  std::vector<std::string> missing_pairs() const;
+  size_t distinct() const { return seen_.size(); }
+  // How often each value of each axis was drawn, and the pairs and distinct problems.
+  std::string table() const;
+
+ private:
+  bool possible(const GridPoint& point, size_t chosen_axes_mask, size_t axis, size_t value) const;
+  GridPoint draw_point();
+  void count(const GridPoint& point);
+  uint8_t& drawn(size_t axis_a, size_t value_a, size_t axis_b, size_t value_b);
+  size_t uncovered(const GridPoint& point, size_t chosen_axes_mask, size_t axis, size_t value);
+
+  Random random_;
+  std::vector<size_t> begin_;   // where the values of an axis begin among all
+  size_t values_ = 0;           // of all axes
+  std::vector<uint8_t> pairs_;  // [values, values]: 0 missing, 1 drawn, 2 impossible
+  size_t pairs_missing_ = 0, pairs_all_ = 0;
+  AxisTally tally_;
+  std::unordered_set<uint64_t> seen_;  // hashes of descriptors without their seed
+};
+
+// A problem at a point of the grid; what the point leaves open is drawn.
+Descriptor descriptor_at(const GridPoint& point, Random& random);
+
+}  // namespace check

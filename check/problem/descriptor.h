@@ -1,0 +1,165 @@
+#pragma once
+// A problem as one line of text, from which the same tensors come on every machine.
+//
+//   b2h8/2q1024k1024d64:bf16:mask=window(256,0)&lengths
+//
+//   descriptor = shape { ":" field }           fields in any order, each at most once
+//   shape      = [ leading ] "q" N "k" N "d" N [ "v" N ]
+//                                              queries, keys, head_dim, value_dim (default: d)
+//   leading    = [ "b" N ] "h" heads | "b" N | dims [ "h" heads ]      default: none, rank 2
+//                                              the last leading dimension is that of the heads
+//   heads      = N [ "/" N ]                   of query / of key and value
+//   dims       = "[" [ N { "," N } ] "]"
+//   field      = dtype [ ">" dtype ]           f32 (default), f64, bf16, f16; > f32: the output
+//              | "query=" dims | "key=" dims | "value=" dims
+//                                              leading dimensions of one input, where they are not
+//                                              those of the shape: 1 or missing where it repeats
+//              | "layout=" side [ "," side "," side [ "," side ] ]
+//                                              of all; or of query, key, value and bias
+//              | "mask=" masks
+//              | "bias" [ "=" item { "," item } ]
+//                                              items: dims (default [q,k]), the part that is -inf
+//                                              (default 0), a dtype (default: the query's), before:
+//                                              it is added before the scores, of which there are
+//                                              some
+//              | "scale=" X | "score=" score { "," score }
+//              | "rows=" change { "+" change }   of query and key, before they are multiplied
+//              | "relative=" table { "+" table } [ "(" N { "," item } ")" ]
+//                                              N distances; items: where they start, and how
+//                                              they are counted
+//              | "norm=" name [ "(" argument { "," argument } ")" ]
+//                                              the normaliser; argument: [ parameter "=" ] X
+//              | "precision=" ( "automatic" | "fma" | "fast" ) | "invariant"
+//              | "packed=" N                   N sequences, of drawn lengths
+//              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
+//              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]
+//              | "map(" N "," N [ "," pool ] [ "," heads_wanted ] ")"
+//              | "top_k(" N ")" | "entropy" | "received"
+//              | "backward=" item { "," item }
+//                                              of the backward pass: lse (it has a gradient), f32
+//                                              (16-bit inputs have gradients in f32), two (passes)
+//              | "magnitude=" X                of query, key and value (default 1)
+//              | "seed=" N                     of all values (default 0)
+//   score      = "softcap(" X ")" | "head_scale" [ "(" dims ")" ]
+//              | "log_n" [ "(" "position", N ")" ]            N: the length of training
+//              | "alibi" [ "(" "signed", anchor, dims ")" ]   arguments in any order
+//              | "t5_bias(" N "," N [ "," "past", anchor, dims ] ")"     buckets, max_distance
+//              | "kerple_log" [ "(" anchor, dims ")" ]
+//                                              dims: of a number per head; default: the heads
+//   change     = "cosine" [ "(" X ")" ]        X: the least length (default 1e-12)
+//              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
+//   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted
+//              | "magnitude=" X | "query-only"     keys come turned
+//   counted    = N [ ( "+" | "-" ) N "i" ]     row i's position (default 0+1i)
+//   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
+//                                              of rows per distance, the first three, and biases:
+//                                              rapt/relative.h; dims: before those of the table,
+//                                              default: the heads; keys and values are laid out as
+//                                              those of the call, the others as keys
+//   item       = "center=" N                   the row of distance 0 (default: the middle)
+//              | "log=" N ".." N | anchor      exact distances, and the one of the last row
+//   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
+//                                              a dimension of stride 0
+//   layout     = dense | padded | transposed | negative | strided | interleaved
+//   rows       = N ".." N | dims               [a, b), or chosen rows
+//   heads_wanted = "heads=" dims               flat indices into the leading dimensions
+//   pool       = mean | max | sum
+//   masks      = or_list                       an "&" outside of all brackets separates masks of
+//   or_list    = and_list { "|" and_list }     the option, (a&b) is one mask of its own
+//   and_list   = factor { "&" factor }
+//   factor     = "!" factor | "(" or_list ")" | mask
+//   mask       = "causal" [ "(" offset, anchor ")" ]          arguments in any order, each may miss
+//              | "window(" left "," right [ "," anchor ] ")"
+//              | "prefix(" N ")"                              N keys
+//              | "prefix" [ "(" dims ")" ]                    a length each of the leading dims
+//              | "lengths" [ "(" dims ")" ]                   default: the first leading dimension
+//              | "documents(" N ")" | "documents_by_starts(" N ")"      N documents
+//              | "boolean" [ "(" density, dims ")" ]          default: 0.5, [q,k]
+//   anchor     = top-left | bottom-right
+//
+// Tensors are drawn from the seed. The printed form is canonical: fields in the order above,
+// defaults left out, so that equal problems have equal lines, and parsing it gives the same
+// problem.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check/reference/reference_normalizer.h"
+#include "check/spec/captures.h"
+#include "check/spec/mask_spec.h"
+#include "check/spec/relative_spec.h"
+#include "check/spec/row_spec.h"
+#include "check/spec/score_spec.h"
+#include "check/tensors/arrays.h"
+#include "rapt/attention.h"
+
+namespace check {
+
+struct Side {  // one input tensor
+  Dims leading;
+  Layout layout = Layout::dense;
+  int repeated = -1;  // a dimension with stride 0
+  bool operator==(const Side&) const = default;
+};
+
+struct BackwardWanted {  // how the backward pass is called
+  bool d_lse = false;
+  bool f32 = false;
+  bool two_passes = false;
+  bool operator==(const BackwardWanted&) const = default;
+};
+
+struct Descriptor {
+  Dims leading;  // of the output
+  Side query, key, value, bias;
+  int64_t q_len = 1, k_len = 1, head_dim = 1, value_dim = 1;
+  DType dtype = DType::f32;
+  std::optional<DType> output_dtype;  // default: dtype
+  std::vector<MaskSpec> masks;        // combined by "and", as options.masks
+  bool has_bias = false;
+  Dims bias_dims;                   // all dimensions
+  double excluded_by_bias = 0;      // part of the bias that is -inf
+  std::optional<DType> bias_dtype;  // default: dtype
+  bool bias_first = false;          // added before the scores
+  std::optional<double> scale;
+  std::vector<ScoreSpec> scores;  // in this order
+  RowSpec rows;
+  RelativeSpec relative;
+  Normalizer normalizer;
+  rapt::Precision precision = rapt::Precision::automatic;
+  bool invariant = false;
+  int64_t packed = 0;  // sequences; 0: not packed
+  double dropout = 0;  // of weights: the probability
+  uint64_t dropout_seed = 0;
+  Captures captures;
+  BackwardWanted backward;
+  double magnitude = 1;
+  uint64_t seed = 0;
+
+  bool operator==(const Descriptor&) const = default;
+  double work() const;  // multiplications
+  int64_t heads() const;
+};
+
+// Throws Error(argument) with the column and what was expected there.
+Descriptor parse_descriptor(std::string_view text);
+
+std::string to_string(const Descriptor& descriptor);
+
+// All leading dimensions, and the bias's, those of one output: for problems made field by field.
+void set_leading(Descriptor& descriptor, const Dims& leading);
+
+// The broadcast of all inputs' leading dimensions; nothing if they do not fit.
+std::optional<Dims> broadcast_of(const Dims& query, const Dims& key, const Dims& value);
+
+// The bounds of what can be written: far beyond any memory, and small enough to count in.
+inline constexpr int64_t kMaxLength = int64_t{1} << 40;
+inline constexpr size_t kMaxText = 4096;
+inline constexpr size_t kMaxLeading = 8;
+inline constexpr size_t kMaxListed = 1024;  // rows or heads that are named one by one
+inline constexpr int kMaxMaskDepth = 16;
+inline constexpr int kMaxMaskParts = 64;
+
+}  // namespace check

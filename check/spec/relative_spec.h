@@ -1,0 +1,64 @@
+#pragma once
+// Relative positions as plain data: which tables there are, and which of their rows a pair uses.
+//
+//   row = clamp(center + d, 0, distances - 1)      d = j - i, as the anchor counts it
+//
+// and on a log scale |d| > exact is, before that, exact + s for the smallest whole s with
+//   |d| <= exact ((max_distance - 1) / exact)^(s / (exact - 1))
+// What the rows do is said in relative_rows.h. Shares no code with the library.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "check/spec/pair_place.h"
+#include "check/tensors/arrays.h"
+#include "rapt/anchor.h"
+
+namespace check {
+
+struct RelativeTable {
+  bool there = false;
+  Dims leading;
+  TensorView numbers;  // [leading, distances, dims], of a bias [leading, head_dim]; made by draw()
+
+  bool operator==(const RelativeTable& other) const {  // but for what was drawn
+    return there == other.there && leading == other.leading;
+  }
+};
+
+struct RelativeSpec {
+  enum Part : uint8_t { keys, queries, values, content, position };
+  static constexpr const char* kPartNames[] = {"keys", "queries", "values", "content", "position"};
+  static constexpr size_t kParts = std::size(kPartNames);
+
+  std::array<RelativeTable, kParts> tables;
+  int64_t distances = 0;               // rows of each table; 0: there are biases alone
+  std::optional<int64_t> center = {};  // default: distances / 2
+  int64_t exact = 0;                   // 0: no log scale
+  int64_t max_distance = 0;            // of the log scale
+  rapt::Anchor anchor = rapt::Anchor::top_left;
+
+  bool operator==(const RelativeSpec&) const = default;
+
+  const RelativeTable& operator[](Part part) const { return tables[part]; }
+  RelativeTable& operator[](Part part) { return tables[part]; }
+  static bool has_rows(size_t part) { return part <= values; }
+  bool any() const;
+
+  int64_t row(const PairPlace& place) const;
+
+  // What was drawn, with rows: a bias [leading, n] as [leading, 1, n].
+  TensorView as_rows(size_t part) const;
+  // The dimensions of a table.
+  Dims dims(size_t part, int64_t head_dim, int64_t value_dim) const;
+  // Draws the tables that are there; they are appended to `owner`.
+  void draw(Random& random, DType dtype, int64_t head_dim, int64_t value_dim, double magnitude,
+            std::vector<Tensor>& owner);
+};
+
+// As in a descriptor; `leading` tells which dimensions need not be written.
+std::string to_string(const RelativeSpec& relative, const Dims& leading);
+
+}  // namespace check

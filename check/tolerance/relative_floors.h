@@ -1,0 +1,78 @@
+#pragma once
+// How far the gradients of tables for relative positions may be off: gradient_tolerance.h, whose
+// errors of dZ and of weights these are made of.
+#include "check/reference/backward_reference.h"
+
+namespace check {
+
+template <class Wide>
+class RelativeFloors {
+ public:
+  RelativeFloors(const RelativeSpec& spec, const Sizes& sizes) : spec_(spec), sizes_(sizes) {
+    for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
+      if (!spec.tables[part].there) continue;
+      const rapt::TensorView rows = spec.as_rows(part);
+      squares[part].assign(static_cast<size_t>(rows.count()), 0);
+      linear_[part].assign(static_cast<size_t>(rows.shape[rows.rank - 2] * width(part)), 0);
+    }
+    is_used_.assign(static_cast<size_t>(std::max<int64_t>(spec.distances, 1)), 0);
+  }
+
+  void enter(int64_t head) { places_ = relative_places_of(spec_, head, sizes_); }
+
+  // What pair x of the row adds by what dZ and the weight that meets d_output may be off, roundings
+  // of products included.
+  void add_pair(const GradientRow<Wide>& row, size_t x, double dz_error, double kept_error) {
+    const RelativeRows<Wide>& tables = row.inputs->relative;
+    const int64_t i = row.forward->index, r = row.row_of(x);
+    const Wide *query = row.inputs->query_row(i), *key = row.inputs->key_row(row.keys[x]);
+    if (!std::exchange(is_used_[static_cast<size_t>(r)], 1)) used_.push_back(r);
+    for (int64_t d = 0; d < sizes_.head_dim; ++d) {
+      const double of_key = dz_error * size(key[d]);
+      add(RelativeSpec::queries, r, d, of_key);
+      add(RelativeSpec::content, 0, d, of_key);
+      add(RelativeSpec::position, 0, d, dz_error * size(tables.number(RelativeSpec::keys, r, d)));
+      add(RelativeSpec::keys, r, d, dz_error * size(tables.query_of_rows(query, d)));
+    }
+    const Wide* d_output = row.inputs->d_output_row(i);
+    for (int64_t c = 0; c < sizes_.value_dim; ++c)
+      add(RelativeSpec::values, r, c, kept_error * size(d_output[c]));
+  }
+
+  // All pairs of a query are added.
+  void end_row() {
+    for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
+      if (!spec_.tables[part].there) continue;
+      for (const int64_t r : used_)
+        for (int64_t d = 0; d < width(part); ++d) {
+          const int64_t own = RelativeSpec::has_rows(part) ? r : 0;
+          const long double error = std::exchange(linear_[part][place(part, own, d)], 0);
+          squares[part][places_[part](own, d)] += error * error;
+        }
+    }
+    for (const int64_t r : used_) is_used_[static_cast<size_t>(r)] = 0;
+    used_.clear();
+  }
+
+  std::array<std::vector<long double>, RelativeSpec::kParts> squares;  // as the tables
+
+ private:
+  int64_t width(size_t part) const {
+    return part == RelativeSpec::values ? sizes_.value_dim : sizes_.head_dim;
+  }
+  size_t place(size_t part, int64_t row, int64_t d) const {
+    return static_cast<size_t>(row * width(part) + d);
+  }
+  void add(RelativeSpec::Part part, int64_t row, int64_t d, double error) {
+    if (spec_[part].there) linear_[part][place(part, row, d)] += error;
+  }
+
+  const RelativeSpec& spec_;
+  const Sizes& sizes_;
+  RelativePlaces places_;
+  std::array<std::vector<double>, RelativeSpec::kParts> linear_;  // of the current query
+  std::vector<char> is_used_;                                     // rows of tables, by it
+  std::vector<int64_t> used_;
+};
+
+}  // namespace check

@@ -1,0 +1,286 @@
+// The options of `rapt attend`. Their names are a contract: scripts of others rely on them.
+#include "cli/attend/attend_arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/attend/attend_gradients.h"
+#include "cli/input/arguments.h"
+#include "cli/input/bias_order.h"
+#include "cli/input/choices.h"
+#include "cli/input/tensor_input.h"
+#include "cli/output/tensor_output.h"
+#include "cli/process/failure.h"
+#include "rapt/catalogue.h"
+
+namespace rapt::cli {
+namespace {
+
+// Names of the contract whose feature does not exist yet.
+constexpr UnbuiltOption kUnbuilt[] = {
+    {"--method", "approximations"},
+};
+
+// Several tensors may go into one .npz or .safetensors file; TensorOutputs looks at their names.
+void check_outputs(const AttendArguments& a) {
+  std::vector<std::string> names = a.picture.targets;
+  for (const TensorTarget& target : tensor_targets(a)) {
+    if (target.path->empty()) continue;
+    const std::string path = place_of(std::string("--") + target.what, *target.path).path;
+    for (const std::string& picture : a.picture.targets)
+      if (same_file(path, picture)) throw usage_error("'" + path + "' is named as two outputs");
+    names.push_back(path);
+  }
+  for (const auto& [option, file] :
+       {std::pair("--stats", &a.stats_file), std::pair("--grad-relative", &a.grad_relative)}) {
+    if (file->empty()) continue;
+    const TensorPlace place = place_of(option, *file);
+    if (!place.many())
+      throw usage_error(fmt::format(
+          "{}: several tensors go into a .npz or .safetensors file, got '{}'", option, *file));
+    if (!place.name.empty())
+      throw usage_error(
+          fmt::format("{}: its tensors have names of their own, got '{}'", option, *file));
+    for (const std::string& picture : a.picture.targets)
+      if (same_file(place.path, picture))
+        throw usage_error("'" + place.path + "' is named as two outputs");
+  }
+  for (size_t i = 0; i < a.picture.targets.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (same_file(a.picture.targets[i], a.picture.targets[j]))
+        throw usage_error("'" + a.picture.targets[i] + "' is named as two outputs");
+  if (std::count(names.begin(), names.end(), "-") + a.json > 1) {
+    throw usage_error("standard output can take one of --json, --heatmap - and '-' for a file");
+  }
+}
+
+void check_together(const AttendArguments& a) {
+  const bool files = !a.query.empty() || !a.key.empty() || !a.value.empty();
+  if (!a.text.empty() && files) {
+    throw usage_error("--text makes query, key and value; it cannot be joined by files for them");
+  }
+  if (a.text.empty() && (a.query.empty() || a.key.empty() || a.value.empty())) {
+    throw usage_error("expected --query, --key and --value, or --text");
+  }
+  if (a.text.empty() && (!a.dim.empty() || !a.heads.empty())) {
+    throw usage_error("--dim and --heads belong to --text");
+  }
+  const bool picture = !a.picture.targets.empty();
+  if (a.weights.empty() && (!a.weights_rows.empty() || !a.weights_heads.empty())) {
+    throw usage_error("--weights-rows and --weights-heads need --weights");
+  }
+  if (a.weights.empty() && !picture && !a.weights_pool.empty()) {
+    throw usage_error("--weights-pool needs --weights or --heatmap");
+  }
+  if (!a.weights_rows.empty() && !a.weights_pool.empty()) {
+    throw usage_error("--weights-rows chooses rows and --weights-pool pools all; expected one");
+  }
+  if (!picture && !a.head.empty()) throw usage_error("--head needs --heatmap");
+  if (a.packed.empty() && !a.packed_keys.empty()) {
+    throw usage_error("--packed-keys needs --packed, where the queries of each sequence start");
+  }
+  (void)bias_order_from(a.bias_order, !a.softcap.empty() || !a.scores.empty());
+  if (!a.has_rotary && !a.query_start.empty()) throw usage_error("--query-start needs --rotary");
+  if (a.dropout.empty() && !a.seed.empty()) throw usage_error("--seed needs --dropout");
+  check_gradient_options(a);
+  (void)progress_style(a.progress);
+  (void)precision_from(a.precision);
+  if (a.memory != "auto" && a.memory != "low") {
+    throw usage_error("--memory: expected auto or low, got '" + a.memory + "'");
+  }
+  check_outputs(a);
+  const std::string* const inputs[] = {&a.query,  &a.key,         &a.value,       &a.bias,
+                                       &a.packed, &a.packed_keys, &a.grad_output, &a.grad_lse};
+  if (std::count_if(std::begin(inputs), std::end(inputs),
+                    [](const std::string* name) { return *name == "-"; }) > 1) {
+    throw usage_error("standard input can be read once");
+  }
+}
+
+}  // namespace
+
+Precision precision_from(const std::string& name) {
+  if (name == "auto") return Precision::automatic;
+  if (name == "fma") return Precision::fma;
+  if (name == "fast") return Precision::fast;
+  throw usage_error("--precision: expected auto, fma or fast, got '" + name + "'");
+}
+
+ProgressStyle progress_style(const std::string& name) {
+  if (name == "auto") return ProgressStyle::terminal;
+  if (name == "json") return ProgressStyle::json;
+  if (name == "none") return ProgressStyle::none;
+  throw usage_error("--progress: expected auto, json or none, got '" + name + "'");
+}
+
+std::vector<TensorTarget> tensor_targets(const AttendArguments& a) {
+  return {{"output", &a.output},         {"weights", &a.weights},         {"lse", &a.lse},
+          {"top-keys", &a.top_keys},     {"top-weights", &a.top_weights}, {"entropy", &a.entropy},
+          {"received", &a.received},     {"grad-query", &a.grad_query},   {"grad-key", &a.grad_key},
+          {"grad-value", &a.grad_value}, {"grad-bias", &a.grad_bias}};
+}
+
+void add_attend_options(CLI::App& app, AttendArguments& a) {
+  const auto text = [&](const char* name, std::string& value, const char* type, const char* group,
+                        const char* doc) {
+    app.add_option(name, value, doc)->type_name(type)->group(group);
+  };
+  const auto many = [&](const char* name, std::vector<std::string>& value, const char* type,
+                        const char* group, const char* doc) {
+    app.add_option(name, value, doc)
+        ->type_name(type)
+        ->group(group)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  text("--query", a.query, "F", "Input",
+       "query [..., q_len, d]: F.npy, F.npz:NAME, F.safetensors:NAME; - is standard input");
+  text("--key", a.key, "F", "Input", "key [..., k_len, d]; heads may divide the query's");
+  text("--value", a.value, "F", "Input", "value [..., k_len, d_v]");
+  text("--text", a.text, "TEXT", "Input",
+       "instead: query = key = value from a sentence, a file, or @file");
+  text("--dim", a.dim, "D", "Input", "numbers per word of --text (default 128)");
+  text("--heads", a.heads, "H", "Input",
+       "heads that the numbers of --text are dealt to (default 1)");
+  text("--dtype", a.dtype, "T", "Input",
+       "convert the inputs to f32, bf16, f16 or f64 (default: the query's)");
+  many("--mask", a.masks, "SPEC", "Attention",
+       "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], prefix:LENGTH, "
+       "lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, file:M.npy (true = may "
+       "attend); \"causal|prefix(8)\", with ! & | and parentheses; repeatable, combined by 'and'");
+  text("--bias", a.bias, "F", "Attention", "added to the scaled scores; -inf excludes");
+  text("--bias-order", a.bias_order, "NAME", "Attention", kBiasOrderDoc);
+  text("--scale", a.scale, "X", "Attention",
+       "of the dot products (default 1/sqrt(d); 5 times the heads for --text)");
+  text("--softcap", a.softcap, "X", "Attention",
+       "keep scores within +-X by X tanh(score / X), before masks and, by default, the bias");
+  many("--score", a.scores, "SPEC", "Attention",
+       "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
+       "t5_bias:F.npy, kerple_log:F.npy,G.npy, log_n (repeatable)");
+  text("--normalizer", a.normalizer, "NAME", "Attention",
+       fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", ")).c_str());
+  app.add_option("--rotary", a.rotary,
+                 "turn query and key rows by their positions: theta=500000, interleaved, dims=64, "
+                 "scaling=yarn, factor=4, ... (rapt list row-changes), joined by commas")
+      ->type_name("[SPEC]")
+      ->expected(0, 1)
+      ->group("Attention");
+  app.add_option("--cosine", a.cosine,
+                 "divide query and key rows by their lengths, at least EPSILON (default 1e-12): "
+                 "scores are cosines times the scale")
+      ->type_name("[EPSILON]")
+      ->expected(0, 1)
+      ->group("Attention");
+  text("--relative", a.relative, "SPEC", "Attention",
+       "rows for each distance of a key, within the products: key_rows=F.npy, query_rows=F, "
+       "value_rows=F, content_bias=F, position_bias=F, center=4, ... (rapt list products), joined "
+       "by commas");
+  text("--query-start", a.query_start, "N", "Attention",
+       "the position of the first query for --rotary (default 0)");
+  text("--packed", a.packed, "F", "Attention",
+       "several sequences in a row, each by itself: i64 [sequences + 1] where the queries of each "
+       "start, from 0 to q_len");
+  text("--packed-keys", a.packed_keys, "F", "Attention",
+       "the same for keys and values (default: as --packed)");
+  text("--dropout", a.dropout, "P", "Attention",
+       "drop weights with this probability, 0 to below 1, and divide the others by 1 - P; changes "
+       "the output alone");
+  text("--seed", a.seed, "N", "Attention", "of --dropout: what is dropped (default 0)");
+  text("--precision", a.precision, "NAME", "Attention",
+       "auto (default; tile registers where there are some, or bf16 by its dot product where that "
+       "is faster), fma, or fast (f32 and f16 by fewer products of tile registers, each "
+       "off by 2^-14 at most)");
+  app.add_flag("--invariant", a.invariant,
+               "one kernel class for all lengths, so that a row's bits do not depend on them")
+      ->group("Attention");
+  text("--output", a.output, "F", "Output",
+       "output [..., q_len, d_v]: F.npy, F.npz[:NAME], F.safetensors[:NAME]; - is standard output");
+  text("--weights", a.weights, "F", "Output", "weights [..., q_len, k_len]");
+  text("--output-dtype", a.output_dtype, "T", "Output",
+       "f32 for bf16 and f16 inputs (default: the inputs')");
+  text("--weights-rows", a.weights_rows, "ROWS", "Output",
+       "only the weights of these queries: 0,5,9, or a:b for a to b - 1");
+  many("--weights-heads", a.weights_heads, "B,H", "Output",
+       "only the weights of this head (repeatable), or all");
+  text("--weights-pool", a.weights_pool, "RxC[:POOL]", "Output",
+       "R x C cells instead of every weight; POOL: mean (default), max or sum of a cell's pairs");
+  app.add_option("--stats", a.stats_file,
+                 "print per head the entropy, the keys that receive most, the share of allowed "
+                 "pairs; or write top_k_keys, top_k_weights, entropy and received into F.npz or "
+                 "F.safetensors")
+      ->type_name("[F]")
+      ->expected(0, 1)
+      ->group("Output");
+  text("--top-k", a.top_k, "K", "Output",
+       "per query the K keys of greatest weight, printed for small problems (default 16)");
+  text("--top-keys", a.top_keys, "F", "Output",
+       "their keys, i64 [..., q_len, K]; -1: no more keys");
+  text("--top-weights", a.top_weights, "F", "Output", "their weights [..., q_len, K]");
+  text("--entropy", a.entropy, "F", "Output", "-sum w ln w of each query's weights, [..., q_len]");
+  text("--received", a.received, "F", "Output",
+       "the sum of the weights that each key gets, [..., k_len]");
+  text("--lse", a.lse, "F", "Output", "natural logarithm of the sum of e^score, [..., q_len]");
+  app.add_flag("--json", a.json, "a summary for programs on standard output (docs/json.md)")
+      ->group("Output");
+  app.add_flag("--force,-f", a.force, "overwrite existing files")->group("Output");
+  app.add_flag("--peak", a.peak,
+               "print the summary, with the machine's measured peak and the memory that was used")
+      ->group("Output");
+  app.add_flag("--plan", a.plan,
+               "say what the call would do and take: kernel, threads, tiles, memory; compute and "
+               "write nothing")
+      ->group("Output");
+  text("--grad-output", a.grad_output, "F", "Gradients",
+       "the gradient of the output, of its shape: gradients of the scale and of scores are then "
+       "part of the summary");
+  text("--grad-lse", a.grad_lse, "F", "Gradients",
+       "the gradient of what --lse writes, [..., q_len] (default 0)");
+  text("--grad-query", a.grad_query, "F", "Gradients", "gradient of the query, of its shape");
+  text("--grad-key", a.grad_key, "F", "Gradients", "gradient of the key, of its shape");
+  text("--grad-value", a.grad_value, "F", "Gradients", "gradient of the value, of its shape");
+  text("--grad-bias,--grad-mask", a.grad_bias, "F", "Gradients",
+       "gradient of the bias, of its shape");
+  text("--grad-relative", a.grad_relative, "F", "Gradients",
+       "gradients of the tensors of --relative, by their names, into F.npz or F.safetensors");
+  add_npy_v2_option(app, a.npy_v2);
+  add_picture_options(app, a.picture);
+  text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");
+  text("--threads", a.threads, "N", "Limits",
+       "use at most N threads (default: what the machine gives, or RAPT_THREADS)");
+  text("--progress", a.progress, "HOW", "Limits",
+       "auto (default; on a terminal, after a second), json (lines on standard error, "
+       "docs/json.md) or none");
+  offer(app.get_option("--progress"), {"auto", "json", "none"});
+  text("--memory", a.memory, "NAME", "Limits",
+       "auto (default) or low: less workspace where tile registers multiply, the same bits");
+  offer(app.get_option("--memory"), {"auto", "low"});
+  text("--memory-limit", a.memory_limit, "SIZE", "Limits",
+       "refuse to take more, 512M or 8GiB (default: what is available)");
+  offer(app.get_option("--dtype"), float_words());
+  offer(app.get_option("--output-dtype"), float_words());
+  offer(app.get_option("--mask"), mask_words());
+  offer(app.get_option("--score"), score_words());
+  offer(app.get_option("--normalizer"), normalizer_words());
+  offer(app.get_option("--precision"), {"auto", "fma", "fast"});
+  offer(app.get_option("--bias-order"), bias_order_words());
+  add_unbuilt(app, kUnbuilt);
+  app.footer(
+      "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512|amx names the highest\n"
+      "instruction set that may be used. A picture of more than 1,024 queries or keys shows the\n"
+      "greatest weight of each cell; --weights-pool chooses other cells.\n\n"
+      "  rapt attend --query q.npy --key k.npy --value v.npy --mask causal --output o.npy\n"
+      "  rapt attend --text \"the cat sat because the cat was tired\" --heatmap -");
+}
+
+void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
+  arguments.stats = app.get_option("--stats")->count() > 0;
+  arguments.has_cosine = app.get_option("--cosine")->count() > 0;
+  arguments.has_rotary = app.get_option("--rotary")->count() > 0;
+  refuse_unbuilt(app, kUnbuilt);
+  refuse_unknown(app);
+  refuse_empty(app);
+  check_together(arguments);
+}
+
+}  // namespace rapt::cli

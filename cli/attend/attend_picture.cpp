@@ -1,0 +1,114 @@
+// What stands on and around the picture of a head.
+#include "cli/attend/attend_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "cli/mask/allowed_pairs.h"
+#include "cli/output/tensor_text.h"
+
+namespace rapt::cli {
+namespace {
+
+// The greatest number of positions in a cell.
+int64_t largest_cell(int64_t length, int64_t cells) { return (length + cells - 1) / cells; }
+
+// One label per cell: the word, or the first and the last of a cell of several. More words than
+// a picture shows one by one, and positions, are numbers. Empty: ticks that count positions will
+// do.
+std::vector<std::string> cell_labels(const std::string& of, int64_t length, int64_t cells,
+                                     const std::vector<std::string>& words) {
+  constexpr int64_t kMostNamed = 20;  // "Query 7" fits beside so many cells
+  const bool pooled = cells < length;
+  const bool by_words = !words.empty() && (!pooled || cells <= viz::kMaxVectorCells);
+  if (!by_words && cells > kMostNamed) return {};
+  std::vector<std::string> labels;
+  for (int64_t cell = 0; cell < cells; ++cell) {
+    const int64_t first = cell * length / cells, last = (cell + 1) * length / cells - 1;
+    const auto name = [&](int64_t i) {
+      return by_words ? words[static_cast<size_t>(i)] : std::to_string(i);
+    };
+    std::string label = name(first);
+    if (first != last) label += (by_words ? " \u2026 " : "-") + name(last);
+    labels.push_back(by_words || pooled ? label : of + " " + label);
+  }
+  return labels;
+}
+
+std::string axis_title(const std::string& of, int64_t length, int64_t cells) {
+  const int64_t each = largest_cell(length, cells);
+  if (each == 1) return of;
+  return fmt::format("{} ({}{} in a cell)", of, length % cells ? "up to " : "", each);
+}
+
+std::string title_of(const Problem& problem, const CapturePlan& plan) {
+  const MapRequest& map = *plan.options.map;
+  std::string title = "Attention weights";
+  const std::string head = head_text(plan.picture_head, problem.leading);
+  if (!head.empty()) title += " of head " + head;
+  const std::vector<std::string>& specs = problem.masks.specs;
+  for (size_t i = 0; i < specs.size(); ++i) title += (i ? " and " : ", ") + specs[i];
+  if (problem.options.cosine) title += ", cosine";
+  if (problem.options.rotary.embedding) title += ", rotary";
+  if (problem.options.relative.any()) title += ", relative";
+  for (const std::string& score : problem.scores.specs) title += ", " + score;
+  if (problem.normalizer_spec != "softmax") title += ", " + problem.normalizer_spec;
+  if (map.rows < problem.q_len || map.columns < problem.k_len) {
+    title += fmt::format(": {} of each cell", map.pool == Pool::max   ? "maximum"
+                                              : map.pool == Pool::sum ? "sum"
+                                                                      : "mean");
+  }
+  return title;
+}
+
+// The first queries of a causal mask have weights of 1, and those of 30,000 keys are small: where
+// the greatest one would leave the rest without colour, the bar ends at what 99 of 100 cells stay
+// below.
+std::optional<viz::ValueRange> range_of(const viz::Heatmap& picture) {
+  constexpr double kFaint = 4;  // the greatest value over that of the 99th cell of 100
+  std::vector<float> values;
+  for (size_t i = 0; i < picture.values.size(); ++i) {
+    if (picture.allowed[i] && std::isfinite(picture.values[i])) values.push_back(picture.values[i]);
+  }
+  if (values.empty()) return std::nullopt;
+  const auto usual = values.begin() + std::ssize(values) * 99 / 100;
+  std::nth_element(values.begin(), usual, values.end());
+  const double high = *usual, greatest = *std::max_element(usual, values.end());
+  if (high <= 0 || greatest < kFaint * high) return std::nullopt;
+  return viz::ValueRange{0, high};
+}
+
+}  // namespace
+
+viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const TensorView& map) {
+  const int64_t q_len = problem.q_len, k_len = problem.k_len;
+  viz::Heatmap picture;
+  picture.rows = plan.options.map->rows;
+  picture.columns = plan.options.map->columns;
+  const int64_t cells = picture.rows * picture.columns;
+  picture.values.resize(static_cast<size_t>(cells));
+  for (int64_t i = 0; i < cells; ++i) {
+    picture.values[static_cast<size_t>(i)] =
+        static_cast<float>(element(map, plan.picture_position * cells + i));
+  }
+  const std::vector<int64_t> index = head_index(plan.picture_head, problem.leading);
+  const std::vector<int64_t> counts = count_allowed(
+      problem.masks.pointers, problem.options.bias,
+      {index.data(), static_cast<int>(index.size()), q_len, k_len}, picture.rows, picture.columns);
+  picture.allowed.reserve(counts.size());
+  for (const int64_t count : counts) picture.allowed.push_back(count > 0);
+  if (picture.rows < q_len || picture.columns < k_len) picture.range = range_of(picture);
+  picture.title = title_of(problem, plan);
+  picture.row_labels = cell_labels("Query", q_len, picture.rows, problem.inputs.words);
+  picture.column_labels = cell_labels("Key", k_len, picture.columns, problem.inputs.words);
+  picture.positions_per_row = static_cast<double>(q_len) / static_cast<double>(picture.rows);
+  picture.positions_per_column = static_cast<double>(k_len) / static_cast<double>(picture.columns);
+  picture.y_label = axis_title("Queries", q_len, picture.rows);
+  picture.x_label = axis_title("Keys", k_len, picture.columns);
+  return picture;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,13 @@
+#pragma once
+// The picture of `rapt attend`: the map of one head, with words or ranges on its axes.
+#include "cli/attend/attend_captures.h"
+#include "cli/attend/attend_problem.h"
+#include "rapt/tensor.h"
+#include "rapt/viz/heatmap.h"
+
+namespace rapt::cli {
+
+// `map`: what the plan asked for, [..., rows, columns] or [heads, rows, columns].
+viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const TensorView& map);
+
+}  // namespace rapt::cli

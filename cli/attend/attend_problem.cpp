@@ -1,0 +1,180 @@
+// Reading the problem, and asking the library whether it is one: option after option, so that each
+// refusal has a name.
+#include "cli/attend/attend_problem.h"
+
+#include "cli/files/conversion.h"
+#include "cli/input/arguments.h"
+#include "cli/input/bias_order.h"
+#include "cli/output/narrate.h"
+#include "cli/process/failure.h"
+#include "cli/process/interrupt.h"
+#include "rapt/thread_pool.h"
+
+namespace rapt::cli {
+namespace {
+
+int threads_from(const std::string& text) {
+  if (text.empty()) return 0;
+  const int64_t threads = parse_integer("--threads", text);
+  if (threads < 1 || threads > ThreadPool::kMostThreads) {
+    throw usage_error("--threads: expected 1 to " + std::to_string(ThreadPool::kMostThreads) +
+                      ", got " + text);
+  }
+  return static_cast<int>(threads);
+}
+
+void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
+  MaskInput& masks = problem.masks;
+  if (!a.bias.empty() && masks.bias.view().defined()) {
+    throw usage_error("--bias and a --mask file of floats are two biases; add them up first");
+  }
+  if (masks.bias.view().defined()) {
+    narrate("--mask file:" + masks.bias_file + " holds floats: added as a bias");
+    problem.bias = std::move(masks.bias);
+    problem.bias_file = masks.bias_file;
+  } else if (!a.bias.empty()) {
+    problem.bias = files.read("--bias", a.bias);
+    problem.bias_file = a.bias;
+  }
+  // 16-bit inputs can have a bias of f32, which keeps its digits.
+  const DType dtype = problem.inputs.query.dtype;
+  const bool half = dtype == DType::bf16 || dtype == DType::f16;
+  const TensorView& bias = problem.bias.view();
+  const bool as_it_is = bias.defined() && bias.dtype == dtype;
+  if (!as_it_is) convert_input("the bias", problem.bias, half ? DType::f32 : dtype, files.budget());
+  require_bias(a.bias_order, problem.bias.view());
+  problem.options.bias_order = bias_order_from(a.bias_order, !problem.options.scores.empty());
+}
+
+// --softcap X is the score softcap(X), and the first one.
+void read_scores(const AttendArguments& a, TensorInput* files, Problem& problem) {
+  if (!a.softcap.empty()) {
+    if (parse_real("--softcap", a.softcap) <= 0) {
+      throw usage_error("--softcap: expected a number above 0, got " + a.softcap);
+    }
+    add_score("--softcap", "softcap(" + a.softcap + ")", files, problem.scores);
+  }
+  for (const std::string& spec : a.scores)
+    add_score("--score " + spec, spec, files, problem.scores);
+  problem.options.scores = problem.scores.list();
+}
+
+void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& problem) {
+  problem.options.normalizer =
+      problem.normalizer.emplace(made_normalizer(a.normalizer, files, problem.scores.tensors));
+  problem.normalizer_spec = a.normalizer;
+  if (problem.options.normalizer.statistic == Statistic::lse) return;
+  const std::string why = ": --normalizer " + a.normalizer + " has no lse";
+  if (!a.lse.empty()) throw usage_error("--lse" + why);
+  if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
+}
+
+// What happens to rows before they are multiplied.
+void read_row_changes(const AttendArguments& a, Problem& problem) {
+  if (a.has_cosine) problem.options.cosine = made_cosine(a.cosine);
+  if (!a.has_rotary) return;
+  problem.rotary = std::make_unique<Rotary>(made_rotary(a.rotary));
+  problem.options.rotary.embedding = problem.rotary.get();
+  if (!a.query_start.empty()) {
+    problem.options.rotary.query.start = parse_integer("--query-start", a.query_start);
+  }
+}
+
+// What is within the products: without files, of which no element is looked at then.
+void read_relative(const AttendArguments& a, TensorInput* files, Problem& problem) {
+  if (a.relative.empty()) return;
+  const DType dtype = files != nullptr ? problem.inputs.query.dtype : DType::f32;
+  problem.options.relative = made_relative(a.relative, files, dtype, problem.scores.tensors);
+}
+
+Dropout dropout_from(const AttendArguments& a) {
+  Dropout dropout;
+  if (!a.dropout.empty()) dropout.probability = parse_real("--dropout", a.dropout);
+  if (!(dropout.probability >= 0 && dropout.probability < 1)) {
+    throw usage_error("--dropout: expected a probability from 0 to below 1, got " + a.dropout);
+  }
+  const int64_t seed = a.seed.empty() ? 0 : parse_integer("--seed", a.seed);
+  if (seed < 0) throw usage_error("--seed: expected 0 or more, got " + a.seed);
+  dropout.seed = static_cast<uint64_t>(seed);
+  return dropout;
+}
+
+LoadedTensor read_starts(const std::string& option, const std::string& file, TensorInput& files) {
+  LoadedTensor starts = files.read(option, file);
+  // NumPy makes int32 on some systems, and flash-attention wants it; nothing is lost in between.
+  if (starts.view().dtype == DType::i32) starts = owned(converted(starts.view(), DType::i64));
+  return starts;
+}
+
+}  // namespace
+
+void check_option(const Problem& problem, const AttentionOptions& options,
+                  const std::string& option) {
+  const Inputs& in = problem.inputs;
+  try {
+    (void)workspace_bytes(in.query, in.key, in.value, options, problem.context);
+  } catch (const Error& error) {
+    if (option.empty()) throw;
+    throw Failure(exit_of(error.code()), option + ": " + error.what());
+  }
+}
+
+void check_problem_options(const AttendArguments& a) {
+  threads_from(a.threads);
+  dtype_named("--output-dtype", a.output_dtype);
+  if (!a.scale.empty()) parse_real("--scale", a.scale);
+  dropout_from(a);
+  Problem without_files;
+  read_scores(a, nullptr, without_files);
+  read_normalizer(a, nullptr, without_files);
+  read_row_changes(a, without_files);
+  read_relative(a, nullptr, without_files);
+  check_input_options(a);
+  check_masks(a.masks);
+}
+
+Problem read_problem(const AttendArguments& a, TensorInput& files) {
+  Problem problem;
+  problem.context.threads = threads_from(a.threads);
+  problem.context.memory = a.memory == "low" ? Memory::low : Memory::automatic;
+  problem.context.cancel = &interruption();
+  AttentionOptions& options = problem.options;
+  options.precision = precision_from(a.precision);
+  options.invariant = a.invariant;
+  options.dropout = dropout_from(a);
+  options.output_dtype = dtype_named("--output-dtype", a.output_dtype);
+  if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
+  read_scores(a, &files, problem);
+  read_normalizer(a, &files, problem);
+  problem.inputs = read_inputs(a, files);
+  const Inputs& inputs = problem.inputs;
+  if (!options.scale) options.scale = inputs.scale;
+  problem.masks = read_masks(a.masks, files);
+  read_bias(a, files, problem);
+  if (!a.packed.empty()) problem.query_starts = read_starts("--packed", a.packed, files);
+  if (!a.packed_keys.empty()) {
+    problem.key_starts = read_starts("--packed-keys", a.packed_keys, files);
+  }
+
+  AttentionOptions plain = options;
+  plain.output_dtype.reset();
+  plain.rotary = {};
+  check_option(problem, plain, "");  // shapes
+  problem.leading = leading_dimensions(inputs);
+  problem.q_len = inputs.query.shape[inputs.query.rank - 2];
+  problem.k_len = inputs.key.shape[inputs.key.rank - 2];
+  plain.output_dtype = options.output_dtype;
+  check_option(problem, plain, "--output-dtype");
+  read_row_changes(a, problem);
+  check_option(problem, options, "--rotary");
+  read_relative(a, &files, problem);
+  check_option(problem, options, "--relative");
+  options.packed = {problem.query_starts.view(), problem.key_starts.view()};
+  check_option(problem, options, a.packed_keys.empty() ? "--packed" : "--packed-keys");
+  options.masks = problem.masks.pointers;
+  options.bias = problem.bias.view();
+  check_option(problem, options, "");
+  return problem;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,68 @@
+#pragma once
+// What `rapt attend` says about a computation: a summary for people, JSON for programs.
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/attend/attend_gradients.h"
+#include "cli/attend/attend_stats.h"
+#include "cli/output/tensor_output.h"
+#include "rapt/attention.h"
+
+namespace rapt::cli {
+
+// Outputs up to this many rows and columns are shown as numbers.
+inline constexpr int64_t kMaxShown = 8;
+
+struct AttendReport {
+  TensorView query, key, value;
+  std::string text;  // where a text came from; empty if there was none
+  double scale = 0;
+  std::vector<std::string> masks;
+  std::vector<std::string> scores;
+  std::string normalizer;
+  double cosine = 0;     // epsilon; 0: rows are not divided by their lengths
+  std::string rotary;    // its spec; empty if there is none
+  std::string relative;  // likewise
+  std::string bias;      // its file; empty if there is none
+  BiasOrder bias_order = BiasOrder::after_scores;
+  bool packed = false;
+  bool invariant = false;
+  Dropout dropout;
+  std::string precision;
+  Plan plan;
+  bool computed = false;  // false: --plan, and all that a computation gives is absent
+  TensorView output;
+  TensorView weights;                // what --weights writes; absent without it
+  TensorView top_keys, top_weights;  // absent if they were not asked for
+  std::optional<std::vector<HeadStats>> stats;
+  std::optional<GradientReport> gradients;
+  std::vector<std::string> words;
+  double wall_seconds = 0, cpu_seconds = 0;
+  double read_seconds = 0, write_seconds = 0;  // before and after the computation
+  std::optional<double> peak_gflops;           // if it was asked for
+  std::string memory;                          // --memory
+  int64_t memory_limit = 0;                    // bytes
+  int64_t memory_needed = 0;                   // bytes, inputs included
+  int64_t memory_growth = -1;  // bytes of peak RSS since the inputs were there; -1: unknown
+  // `what`: "output", "weights", "lse", "top-keys", ..., "heatmap".
+  std::vector<TensorOutputs::Written> files;
+
+  // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
+  // counted.
+  double flops() const;
+
+  // Those of the gradients: 6 head_dim + 4 value_dim for each allowed score, 0 without them.
+  double gradient_flops() const;
+
+  // How long the computation will take at about the share of the peak that the kernels reach; what
+  // is captured beside the output comes on top. Measures the peak for a moment. -1: unknown.
+  double estimated_seconds() const;
+};
+
+std::string summary_text(const AttendReport& report);
+std::string captures_text(const AttendReport& report);  // of --stats and --top-k; may be empty
+nlohmann::ordered_json summary_json(const AttendReport& report);  // schema: docs/json.md
+
+}  // namespace rapt::cli

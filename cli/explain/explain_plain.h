@@ -1,0 +1,51 @@
+#pragma once
+// What `rapt explain` computes itself, plainly and in float64: products, rows of length 1, and by
+// the references of check/ the weights of every row and the output, which the library's are
+// compared with.
+#include <cstdint>
+#include <vector>
+
+#include "check/reference/reference_normalizer.h"
+#include "rapt/attention.h"
+
+namespace rapt::cli {
+
+// Row-major access to an f64 matrix.
+inline double& at(Tensor& matrix, int64_t i, int64_t j) {
+  return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
+}
+inline double at(const Tensor& matrix, int64_t i, int64_t j) {
+  return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
+}
+
+Tensor product(const Tensor& a, const Tensor& b);  // f64 [m, n] [n, p] -> [m, p]
+
+// Rows of f64 [m, n] divided by their lengths, or by epsilon where that is more.
+Tensor unit_rows(const Tensor& rows, double epsilon);
+
+// A bias of [q_len or 1, k_len or 1] as [q_len, k_len]. Throws Failure for another rank.
+Tensor broadcast_bias(const Tensor& bias, int64_t q_len, int64_t k_len);
+
+// The greatest difference of two matrices, where NaN equals NaN and an infinity itself.
+double difference_of(const Tensor& a, const Tensor& b);
+
+// The reference of a normaliser, with its parameters, for rows over k_len keys.
+check::Normalizer reference_of(const NormalizerRef& normalizer, int64_t k_len);
+
+// How far off a score may be, and one operation of the dtype, relative to its result.
+using check::Off;
+
+struct PlainResult {
+  Tensor weights;        // f64 [q_len, k_len], 0 for excluded pairs
+  Tensor output;         // f64 [q_len, value_dim]
+  double tolerance = 0;  // how far rounding may carry the library's from either
+};
+
+// scores f64 [q_len, k_len], value f64 [k_len, value_dim], `added` f64 [q_len k_len, value_dim] to
+// the value of each pair, or absent; `allowed` a byte per pair. What stands in excluded pairs and
+// values counts for nothing.
+PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor& added,
+                         const std::vector<uint8_t>& allowed, const check::Normalizer& normalizer,
+                         const Off& off);
+
+}  // namespace rapt::cli

@@ -1,0 +1,78 @@
+#include "cli/input/choices.h"
+
+#include <span>
+#include <sstream>
+
+#include "rapt/catalogue.h"
+
+namespace rapt::cli {
+namespace {
+
+// CLI11 has no place for words that help does not show. A check has a name, which nothing shows.
+constexpr const char* kMark = "offered:";
+
+std::vector<std::string> words_of(std::span<const Declaration* const> declarations) {
+  std::vector<std::string> words;
+  for (const Declaration* declaration : declarations) {
+    const std::string name = declaration->name;
+    bool required = false;
+    for (const Parameter& parameter : declaration->parameters) required |= parameter.required;
+    if (!required) words.push_back(name);
+    if (!declaration->parameters.empty()) words.push_back(name + ":");
+    if (required) continue;
+    for (const Parameter& parameter : declaration->parameters)
+      for (const char* choice : parameter.choices) words.push_back(name + ":" + choice);
+  }
+  return words;
+}
+
+}  // namespace
+
+CLI::Option* offer(CLI::Option* option, const std::vector<std::string>& words) {
+  std::string note = kMark;
+  for (const std::string& word : words) note += " " + word;
+  return option->check(CLI::Validator([](std::string&) { return std::string(); }, "", note));
+}
+
+std::vector<std::string> offered(CLI::Option& option) {
+  std::vector<std::string> words;
+  for (int i = 0;; ++i) {
+    try {
+      std::istringstream note(option.get_validator(i)->get_name());
+      std::string word;
+      if (!(note >> word) || word != kMark) continue;
+      while (note >> word) words.push_back(word);
+    } catch (const CLI::OptionNotFound&) {  // no further check
+      return words;
+    }
+  }
+}
+
+std::vector<std::string> mask_words() {
+  std::vector<std::string> words;
+  for (const std::string& word : words_of(mask_declarations())) {
+    // Those that are made of masks are written with ! & | in a shell's word.
+    if (word != "and" && word != "or" && word != "not") words.push_back(word);
+  }
+  words.push_back("file:");
+  return words;
+}
+
+std::vector<std::string> score_words() { return words_of(score_declarations()); }
+std::vector<std::string> normalizer_words() { return words_of(normalizer_declarations()); }
+
+std::vector<std::string> float_words() {
+  std::vector<std::string> words;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    words.push_back(name_of(dtype));
+  return words;
+}
+
+std::vector<std::string> dtype_words() {
+  std::vector<std::string> words = float_words();
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean})
+    words.push_back(name_of(dtype));
+  return words;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,32 @@
+#pragma once
+// Masks as the command line spells them.
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/input/tensor_input.h"
+#include "rapt/mask/mask.h"
+#include "rapt/tensor.h"
+
+namespace rapt::cli {
+
+// What --mask made: masks, and the tensors that they look at.
+struct MaskInput {
+  std::vector<std::string> specs;            // as given, without the one taken as a bias
+  std::vector<std::unique_ptr<Mask>> masks;  // in the order of specs
+  std::vector<const Mask*> pointers;         // the same, for AttentionOptions
+  std::deque<LoadedTensor> tensors;          // files that the masks look at; never move
+  LoadedTensor bias;                         // of file:F.npy with floats; absent if none
+  std::string bias_file;
+};
+
+// Throws usage errors for what a spec's text alone has wrong; no file is opened.
+void check_masks(const std::vector<std::string>& specs);
+
+// Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken
+// as a bias, unless it holds only 0 and 1, which could mean either: that is refused.
+MaskInput read_masks(const std::vector<std::string>& specs, TensorInput& files);
+
+}  // namespace rapt::cli

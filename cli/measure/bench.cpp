@@ -1,0 +1,150 @@
+// rapt bench: how long problems take, of lists of values or of one line each.
+#include <fmt/format.h>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/input/arguments.h"
+#include "cli/measure/bench_comparison.h"
+#include "cli/measure/bench_report.h"
+#include "cli/measure/cpu_model.h"
+#include "cli/measure/described_problem.h"
+#include "cli/output/narrate.h"
+#include "cli/output/tensor_output.h"
+#include "cli/process/failure.h"
+#include "cli/process/interrupt.h"
+#include "cli/process/memory.h"
+#include "timing/peak.h"
+#include "timing/problem.h"
+#include "timing/sampling.h"
+
+namespace rapt::cli {
+namespace {
+
+// Long enough for hundreds of loops, short enough not to warm the core up for the problem.
+constexpr double kPeakSeconds = 0.03;
+
+// What a call that allocates its results and its work adds to what the process holds at most.
+int64_t growth_of(timing::Problem& problem) {
+#if defined(__GLIBC__)
+  malloc_trim(0);  // memory that earlier problems gave back would hide growth
+#endif
+  const PeakMemory memory;
+  problem.call_that_allocates();
+  return memory.growth();
+}
+
+BenchResult measured(const BenchCase& one, int repetitions) {
+  Context context;
+  context.threads = one.threads;
+  context.cancel = &interruption();
+  timing::Problem problem(one.problem, context);
+  BenchResult result;
+  result.problem = one;
+  result.plan = problem.plan();
+  const auto instruction = timing::peak_instruction(result.plan, one.problem.dtype);
+  // Of several threads the wall counts; of one, time that a neighbour took does not.
+  const timing::Clock clock =
+      result.plan.threads == 1 ? timing::thread_cpu_seconds : timing::wall_seconds;
+  const auto call = [&] { problem.call(); };
+  call();  // pages, caches and the clock
+  result.calls = timing::calls_per_sample(call, clock);
+  double peak = timing::peak_gflops(instruction, kPeakSeconds);
+  for (int i = 0; i < repetitions; ++i) {
+    stop_if_interrupted();
+    result.seconds.push_back(timing::seconds_per_call(result.calls, call, clock));
+  }
+  peak = std::max(peak, timing::peak_gflops(instruction, kPeakSeconds));
+  result.median = timing::median(result.seconds);
+  result.deviation = timing::median_deviation(result.seconds);
+  if (result.plan.allowed_scores >= 0)
+    result.gflops = 1e-9 * problem.useful_flops() / result.median;
+  result.peak_name = timing::name_of(instruction);
+  result.peak_gflops = peak * result.plan.threads;
+  result.growth = growth_of(problem);
+  return result;
+}
+
+// The inputs, and what two calls return: the one that is repeated, and the one that allocates.
+void take_memory(const BenchCase& one, int64_t limit) {
+  const check::Descriptor& d = one.problem;
+  const double results = count_of(d.leading, d.q_len, 1) * count_per_query(d) * 2 *
+                         static_cast<double>(sizeof(double));
+  constexpr double kMost = 0x1p62;
+  MemoryBudget budget(limit);  // each problem's memory is given back
+  budget.take(static_cast<int64_t>(std::min(bytes_of_inputs(d) + results, kMost)), one.name());
+}
+
+// Problems of --compare and no lists are those of the older result, which is not read here.
+bool repeats_older(const BenchArguments& a) { return !a.compare.empty() && !names_problems(a); }
+
+void check_bench(const BenchArguments& a) {
+  bench_format(a);
+  bench_repetitions(a);
+  bench_tolerance(a);
+  parse_memory_limit(a.memory_limit);
+  if (!repeats_older(a)) {
+    bench_cases(a);
+  } else if (!a.threads.empty()) {
+    throw usage_error("--threads: the problems and threads are those of --compare");
+  }
+}
+
+void run_bench(const BenchArguments& a) {
+  const BenchFormat format = bench_format(a);
+  const int repetitions = bench_repetitions(a);
+  const double tolerance = bench_tolerance(a);
+  const int64_t limit = parse_memory_limit(a.memory_limit);
+  std::optional<OlderResults> older;
+  if (!a.compare.empty()) {
+    MemoryBudget budget(limit);
+    older.emplace(a.compare, budget);
+  }
+  const std::vector<BenchCase> cases = repeats_older(a) ? older->cases() : bench_cases(a);
+  if (older && older->cpu() != cpu_model())
+    narrate("'" + a.compare + "' was measured on another processor: " + older->cpu());
+
+  BenchReport report(format, cases, older.has_value());
+  size_t slower = 0, compared = 0;
+  for (const BenchCase& one : cases) {
+    stop_if_interrupted();
+    take_memory(one, limit);
+    BenchResult result = measured(one, repetitions);
+    if (older) result.older = older->of(result, tolerance);
+    if (older && !result.older) narrate(one.name() + " is not in '" + a.compare + "'");
+    compared += result.older.has_value();
+    slower += result.older && result.older->slower;
+    report.add(result);
+  }
+  report.end();
+  finish_stdout();
+  if (older && compared == 0)
+    throw Failure(Exit::differs, "none of the problems is in '" + a.compare + "'",
+                  "without lists and descriptors its own problems are measured");
+  if (slower == 0) return;
+  throw Failure(Exit::differs,
+                fmt::format("{} of {} {} slower than in '{}' by more than {:.3g} %", slower,
+                            compared, slower == 1 ? "is" : "are", a.compare, 100 * tolerance),
+                "measure again with nothing else running before you believe it");
+}
+
+}  // namespace
+
+Command add_bench(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("bench", "measure how long problems take");
+  const auto a = arguments_of<BenchArguments>(*app);
+  add_bench_options(*app, *a);
+  return {app,
+          [app, a] {
+            refuse_unknown(*app);
+            refuse_empty(*app);
+            check_bench(*a);
+          },
+          [a] { run_bench(*a); }};
+}
+
+}  // namespace rapt::cli

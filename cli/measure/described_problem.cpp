@@ -1,0 +1,63 @@
+#include "cli/measure/described_problem.h"
+
+#include "cli/process/failure.h"
+
+namespace rapt::cli {
+namespace {
+
+// Of the tensors that a mask looks at: booleans, and numbers of 8 bytes.
+double bytes_of(const check::MaskSpec& mask, const check::Descriptor& d) {
+  double bytes = 0;
+  for (const check::MaskSpec& part : mask.parts) bytes += bytes_of(part, d);
+  switch (mask.kind) {
+    case check::MaskSpec::boolean:
+      return count_of(mask.dims, 1, 1);
+    case check::MaskSpec::lengths:
+    case check::MaskSpec::prefix_values:
+      return count_of(mask.dims, 1, 8);
+    case check::MaskSpec::documents:
+      return 8 * (static_cast<double>(d.q_len) + static_cast<double>(d.k_len));
+    case check::MaskSpec::documents_by_starts:
+      return 16 * static_cast<double>(mask.count + 1);
+    default:
+      return bytes;
+  }
+}
+
+}  // namespace
+
+check::Descriptor parse_problem(const std::string& text) {
+  try {
+    return check::parse_descriptor(text);
+  } catch (const Error& error) {
+    throw usage_error("'" + text + "': " + error.what(),
+                      "for example b2h8/2q1024k1024d64:bf16:mask=window(256,0)&lengths");
+  }
+}
+
+double count_of(const check::Dims& dims, int64_t rows, int64_t columns) {
+  double count = static_cast<double>(rows) * static_cast<double>(columns);
+  for (const int64_t length : dims) count *= static_cast<double>(length);
+  return count;
+}
+
+double count_per_query(const check::Descriptor& d) {
+  const check::Captures& c = d.captures;
+  return static_cast<double>(d.value_dim + 2 + 2 * c.top_k) +
+         (c.weights ? static_cast<double>(d.k_len) : 0.0);
+}
+
+double bytes_of_inputs(const check::Descriptor& d) {
+  double count = count_of(d.query.leading, d.q_len, d.head_dim) +
+                 count_of(d.key.leading, d.k_len, d.head_dim) +
+                 count_of(d.value.leading, d.k_len, d.value_dim);
+  if (d.has_bias) count += count_of(d.bias_dims, 1, 1);
+  for (size_t part = 0; part < check::RelativeSpec::kParts; ++part)
+    if (d.relative.tables[part].there)
+      count += count_of(d.relative.dims(part, d.head_dim, d.value_dim), 1, 1);
+  double bytes = count * static_cast<double>(size_of(d.dtype)) * 4;
+  for (const check::MaskSpec& mask : d.masks) bytes += bytes_of(mask, d);
+  return bytes;
+}
+
+}  // namespace rapt::cli

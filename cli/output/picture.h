@@ -1,0 +1,52 @@
+#pragma once
+// --heatmap: where pictures go and how they are drawn.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/output/tensor_output.h"
+#include "rapt/io/output_file.h"
+#include "rapt/viz/heatmap.h"
+
+namespace rapt::cli {
+
+// What the options say.
+struct PictureArguments {
+  std::vector<std::string> targets;  // F.svg, F.png or "-"
+  std::string colormap = "blues";
+  std::string color = "auto";  // of the terminal
+};
+
+// `what`: what --heatmap draws, for --help.
+void add_picture_options(CLI::App& command, PictureArguments& arguments,
+                         const std::string& what = "the weights of one head");
+
+// Throws usage errors. Opens nothing.
+void check_picture_options(const PictureArguments& arguments);
+
+// Where a picture is drawn, for maps that are made to fit.
+enum class Canvas : uint8_t { terminal, file };
+
+// The targets of --heatmap, opened before the computation.
+class Pictures {
+ public:
+  Pictures(const PictureArguments& arguments, Overwrite overwrite);
+
+  bool wanted() const { return !outputs_.empty(); }
+  bool to_stdout() const;
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+  const viz::TerminalStyle& terminal() const { return style_; }
+
+  void draw(const viz::Heatmap& map);  // into every target, none of which appears yet
+  void draw(const std::function<viz::Heatmap(Canvas)>& map_for);
+  void commit();
+
+ private:
+  std::vector<Output> outputs_;
+  const viz::ColorMap& colors_;
+  viz::TerminalStyle style_;
+};
+
+}  // namespace rapt::cli

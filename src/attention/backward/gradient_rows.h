@@ -1,0 +1,71 @@
+#pragma once
+// Rows of queries, d_output and outputs as the products of the backward pass read them.
+#include "attention/backward/backward.h"
+#include "attention/tiles/tile_rows.h"
+
+namespace rapt {
+
+template <class E>
+class GradientRows {
+ public:
+  GradientRows(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
+      : call_(call), p_(call.problem()), kernels_(call.scores.kernels), tiles_(tiles) {}
+
+  int64_t packed_dims(int64_t dims) const noexcept {
+    return packed_stride(dims, kernels_.route.step);
+  }
+  int64_t bytes_of_packed(int64_t dims) const noexcept {
+    return packed_dims(dims) * kernels_.route.element_size;
+  }
+
+  // The route that prepares a tensor's rows for the products: d_output may be wider than the
+  // inputs.
+  const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
+    return kernels_.route.rounds() ? kernels_.route : widening(rows);
+  }
+  // The route that makes E of a tensor's elements.
+  const RouteKernels<E>& widening(const Operand& rows) const noexcept {
+    return *kernels_.table.fma[static_cast<int>(rows.dtype)];
+  }
+
+  // Rows of queries as the sums over them read them: where they lie, or packed.
+  Rows summed_rows(const RouteKernels<E>& route, const RowsAt& rows, int64_t count, int64_t dims,
+                   size_t place) const noexcept {
+    if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
+    auto* packed = scratch<std::byte>(place);
+    route.pack_rows(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
+    return {packed, packed_dims(dims)};
+  }
+
+  // Rows of d_output as they lie, and as the sums over them read them.
+  RowsAt d_output_at(Positions at) const noexcept {
+    const Operand& d_output = call_.inputs.d_output;
+    return {tiles_.query_row(d_output, at.start), d_output.dtype, d_output.row_stride,
+            d_output.dim_stride};
+  }
+  Rows d_output_rows(Positions at) const noexcept {
+    return summed_rows(route_of(call_.inputs.d_output), d_output_at(at), at.count, p_.value_dim,
+                       call_.layout.d_output_rows);
+  }
+  // Which rows of a tile are the exact ones' business.
+  void look_at_rows(QueryTile<E>& tile, std::byte* changed) const noexcept {
+    tiles_.look_at_rows(tile, changed);
+    tile.d_output_outside =
+        tiles_.exact()
+            .find(d_output_at(tile.positions), tile.positions.count, p_.value_dim)
+            .words[0];
+  }
+
+ private:
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const Kernels<E>& kernels_;
+  const ScoreTiles<E>& tiles_;
+};
+
+}  // namespace rapt

@@ -1,0 +1,439 @@
+#pragma once
+// The arithmetic of the backward pass on one worker: a unit of queries against a walk over keys.
+// Formulas: rapt/backward.h; order of sums: backward_plan.h.
+#include <new>
+
+#include "attention/backward/distance_sums.h"
+#include "attention/backward/gradient_products.h"
+#include "attention/backward/pipelined_gradients.h"
+#include "attention/backward/query_sums.h"
+#include "attention/backward/row_deltas.h"
+
+namespace rapt {
+
+template <class E>
+class GradientTiles {
+ public:
+  GradientTiles(const BackwardCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem()),
+        plan_(call.plan),
+        wanted_(call.wanted),
+        kernels_(call.scores.kernels),
+        gradients_(kernels_.table.gradients),
+        tiles_(call.scores, cancel, worker),
+        keys_(call, tiles_),
+        given_(p_, call.inputs),
+        rows_(call, tiles_),
+        sums_(call, tiles_, rows_),
+        block_tile_(call.plan.tiling.block_keys * widest_tile()),
+        products_(call, tiles_, keys_, rows_),
+        staged_(call, tiles_, keys_, products_),
+        sparse_(call, tiles_),
+        deltas_(call, tiles_, keys_, given_, rows_, sparse_),
+        distances_(call, tiles_) {}
+
+  void begin_head(int64_t head, int64_t sequence) noexcept {
+    tiles_.begin_head(head, sequence);
+    given_.begin_head(head);
+  }
+  const Sequence& sequence() const noexcept { return tiles_.sequence(); }
+  // Sum over some rows of a window of sums o query_rows. A row without a pair counts nothing.
+  double dots_with_query_rows(const DistanceWindow<E>& window, int64_t begin,
+                              int64_t end) noexcept {
+    double sum = 0;
+    for (int64_t row = begin; row < end; ++row) {
+      const E* const of_row = tiles_.relative().query_rows(row, 1).data;
+      for (int64_t d = 0; d < window.dims; ++d)
+        if (window.row(row)[d] != 0)
+          sum += static_cast<double>(window.row(row)[d]) * static_cast<double>(of_row[d]);
+    }
+    return sum;
+  }
+  DistanceSpan span_of(Positions keys, Positions queries, int64_t width) const noexcept {
+    return tiles_.relative().span_of(keys, queries, width);
+  }
+  bool stopped() const noexcept { return tiles_.stopped(); }
+
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+  std::byte* query_row(const Operand& o, int64_t position) const noexcept {
+    return tiles_.query_row(o, position);
+  }
+  std::byte* key_row(const Operand& o, int64_t position) const noexcept {
+    return tiles_.key_row(o, position);
+  }
+
+  // Calls visit(tile, offset) for the tiles of a unit.
+  template <class Visit>
+  void for_each_tile(Positions unit, const Visit& visit) noexcept {
+    const Tiling::Cut cut = plan_.tiling.cut(unit.count);
+    auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    for (int64_t i = 0, offset = 0; i < cut.tiles; ++i) {
+      new (&tile[i]) QueryTile<E>;
+      const int vectors = cut.vectors_of(i);
+      const int64_t rows = std::min<int64_t>(vectors * plan_.tiling.lanes, unit.count - offset);
+      tiles_.place_tile(tile[i], unit.part(offset, offset + rows), vectors, offset);
+      visit(tile[i], offset);
+      offset += tile[i].queries;
+    }
+  }
+
+  // Bytes per query of a tile of queries, or d_output, as they are multiplied.
+  int64_t query_bytes() const noexcept { return rows_.bytes_of_packed(p_.head_dim); }
+  int64_t d_output_bytes() const noexcept { return rows_.bytes_of_packed(p_.value_dim); }
+  int64_t changed_bytes() const noexcept { return sums_.changed_bytes(); }
+
+  // Makes what a unit needs from the inputs, delta only if `with_delta`; then also what rows give
+  // to the gradients of the normaliser's numbers, added to normalizer_sums
+  // [normalizer_head_numbers].
+  void pack_unit(Positions unit, const UnitArrays<E>& a, bool with_delta,
+                 double* normalizer_sums) noexcept {
+    E *const statistic = a.statistic, *const delta = a.delta;
+    for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
+      tile.query_t = a.query_t + offset * query_bytes();
+      tile.position_t = a.position_t + offset * query_bytes();
+      tiles_.pack_queries(tile, a.changed + offset * changed_bytes(),
+                          a.position_query + offset * changed_bytes());
+      if (tiles_.sieved()) tiles_.use_sieve(tile, sieve_queries(a, offset));
+      std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
+      pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
+                  p_.value_dim, tile_t);
+      rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
+      read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
+      if (!with_delta) return;
+      E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
+      deltas_.make(tile, tile_t, statistic + offset, of_tile, kept_of(a.kept, offset));
+      if (wanted_.normalizer)
+        deltas_.add_normalizer(tile, statistic + offset, of_tile, normalizer_sums);
+    });
+  }
+
+  // A unit whose arrays are made.
+  QueryUnit<E> begin_unit(Positions positions, const UnitArrays<E>& a, E* d_query_t,
+                          Sides sides) noexcept {
+    QueryUnit<E> unit;
+    unit.positions = positions;
+    unit.range = {sequence().k_len, 0};
+    for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
+      tile.query_t = a.query_t + offset * query_bytes();
+      tile.position_t = a.position_t + offset * query_bytes();
+      if (tiles_.sieved()) tile.sieve.rounded = sieve_queries(a, offset);
+      rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
+      ++unit.tile_count;
+      if (tile.range.begin < tile.range.end)
+        unit.range = {std::min(unit.range.begin, tile.range.begin),
+                      std::max(unit.range.end, tile.range.end)};
+    });
+    unit.d_output_t = a.d_output_t;
+    unit.changed = a.changed, unit.position_query = a.position_query;
+    unit.d_query_t = sides.queries ? d_query_t : nullptr;
+    unit.statistic = a.statistic, unit.delta = a.delta, unit.kept = a.kept;
+    if (unit.range.begin >= unit.range.end) return unit;
+    const auto summed = [&](std::byte* changed, size_t place) {
+      return rows_.summed_rows(rows_.route_of(p_.query), sums_.query_rows(positions, changed),
+                               positions.count, p_.head_dim, place);
+    };
+    if ((wanted_.key || wanted_.key_rows) && sides.keys)
+      unit.query_rows = summed(a.changed, call_.layout.query_rows);
+    if (wanted_.key_rows && sides.keys)
+      unit.position_rows =
+          p_.rows.shifted ? summed(a.position_query, call_.layout.position_rows) : unit.query_rows;
+    if (((wanted_.value || wanted_.value_rows) && sides.keys) || sparse_.possible())
+      unit.d_output_rows = rows_.d_output_rows(positions);
+    return unit;
+  }
+
+  // Keys [begin, end), at most pass_keys of them, for a walk to these sides.
+  void load_keys(int64_t begin, int64_t end, Sides sides) noexcept {
+    keys_.load(begin, end, sides.queries && wanted_.query_sums());
+  }
+
+  using KeySums = rapt::KeySums<E>;
+
+  // Adds what the unit and the loaded keys have to do with each other.
+  void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
+    E* const whole = unit.d_query_t;
+    const int64_t count = plan_.tiling.padded(unit.positions.count) * p_.head_dim;
+    const bool apart = whole && p_.rows.shifted;
+    if (apart) {
+      unit.content_sums = scratch<E>(call_.layout.content_sums);
+      unit.position_sums = scratch<E>(call_.layout.position_sums);
+      std::fill_n(unit.content_sums, count, E(0));
+      std::fill_n(unit.position_sums, count, E(0));
+    } else {
+      unit.content_sums = unit.position_sums = whole;
+    }
+    const auto alone = [&](Positions keys) { walk_block(unit, keys, sums, sides); };
+    if (staged_.takes(unit, sides))
+      staged_.walk(unit, sums, sides, alone);
+    else
+      keys_.for_each_block(unit.range, alone);
+    if (!apart) return;
+    if (unit.shift_sums) sums_.add_shifts(unit);
+    if (unit.query_dots) sums_.add_dots(unit);
+    for (int64_t x = 0; x < count; ++x) whole[x] += unit.content_sums[x] + unit.position_sums[x];
+  }
+
+  // d_query of a unit, whose sum is complete and is lost. with_dots: returns the sum of d_query o
+  // query, not yet scaled; `dots` [queries] are those of each query, if walks have found them.
+  // `pairs` [queries][head_dim]: a part of the sum, of pairs that came one by one; null: none did.
+  double store_queries(Positions unit, E* d_query_t, const E* pairs, std::byte* changed,
+                       bool with_dots, const E* dots) noexcept {
+    double sum = 0;
+    for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
+      E* const sums = d_query_t + offset * p_.head_dim;
+      for (int64_t i = 0; pairs && i < tile.positions.count; ++i)
+        for (int64_t d = 0; d < p_.head_dim; ++d)
+          sums[d * tile.queries + i] += pairs[(offset + i) * p_.head_dim + d];
+      if (with_dots) {
+        E* const found = tiles_.row(3);
+        if (dots) {
+          std::copy_n(dots + offset, tile.queries, found);
+        } else {
+          std::fill_n(found, tile.queries, E(0));
+          sums_.add_dots(tile, sums_.query_rows(tile.positions, changed + offset * changed_bytes()),
+                         sums, found);
+        }
+        for (int64_t i = 0; i < tile.positions.count; ++i) sum += static_cast<double>(found[i]);
+      }
+      if (call_.targets.query.data) {
+        const Operand& out = call_.targets.query;
+        if (p_.rows.any())
+          tiles_.changer().change_back(sums, tiles_.given_queries(tile.positions),
+                                       p_.rows.query_turns(),
+                                       tiles_.place_of_queries(tile.positions), tile.queries);
+        std::fill_n(tiles_.row(2), tile.queries, static_cast<E>(p_.scale));
+        kernels_.table.store_rows[static_cast<int>(out.dtype)](
+            sums, p_.head_dim, tile.queries, tiles_.row(2), ~uint64_t{0}, tile.positions.count,
+            query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
+      }
+    });
+    return sum;
+  }
+
+  // d_key of keys whose sums are complete, rows `stride` apart; they may be the result's.
+  void store_keys(Positions keys, E* sums, int64_t stride) noexcept {
+    const Operand& out = call_.targets.key;
+    if (!p_.rows.changes_key) {
+      kernels_.table.gradients.store_key_rows[static_cast<int>(out.dtype)](
+          sums, stride, keys.count, p_.head_dim, static_cast<E>(p_.scale), key_row(out, keys.start),
+          out.row_stride, out.dim_stride);
+      return;
+    }
+    const RowChanger<E> changer = tiles_.changer();
+    E* const factor = tiles_.row(2);
+    std::fill_n(factor, changer.width(), static_cast<E>(p_.scale));
+    for (int64_t at = 0; at < keys.count; at += changer.width()) {
+      const Positions some = keys.part(at, std::min(at + changer.width(), keys.count));
+      changer.change_back(
+          {reinterpret_cast<std::byte*>(sums + at * stride), p_.result_dtype, stride, 1},
+          tiles_.given_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
+          {key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
+    }
+  }
+
+ private:
+  static KeptPairs<E> kept_of(const KeptPairs<E>& unit, int64_t offset) noexcept {
+    if (!unit.count) return {};
+    return {unit.pairs + offset * kKeptPairs, unit.count + offset};
+  }
+  std::byte* sieve_queries(const UnitArrays<E>& a, int64_t offset) const noexcept {
+    return a.sieve_queries + offset * sieve_query_bytes(p_.head_dim);
+  }
+  int64_t widest_tile() const noexcept {
+    return std::min<int64_t>(std::min(plan_.tiling.unit_queries, plan_.longest_query),
+                             plan_.tiling.max_vectors * plan_.tiling.lanes);
+  }
+
+  const E* delta_of(const QueryUnit<E>& unit, const QueryTile<E>& tile) const noexcept {
+    return unit.delta + tile.offset * kernels_.normalizer.delta_rows;
+  }
+
+  // All gradients that come of a tile's pairs.
+  void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
+                 const KeySums& sums, Sides sides) noexcept {
+    const auto dense = SparsePairs<E>::dense;
+    SparseGradients<E> g = {};
+    g.head_dim = p_.head_dim, g.value_dim = p_.value_dim, g.queries = tile.queries;
+    g.d_output = dense(unit.d_output_rows, tile.offset);
+    g.key = dense(keys_.summed_keys(keys.start), 0);
+    g.value = dense(keys_.values(keys.start), 0);
+    g.delta = delta_of(unit, tile);
+    if (unit.d_query_t) g.d_query = unit.d_query_pairs + tile.offset * p_.head_dim;
+    if (wanted_.key && sides.keys) {
+      g.query = dense(unit.query_rows, tile.offset);
+      g.d_key = sums.d_key + (keys.start - sums.begin) * sums.d_key_stride;
+      g.d_key_stride = sums.d_key_stride;
+    }
+    if (wanted_.value && sides.keys) {
+      g.d_value = sums.d_value + (keys.start - sums.begin) * sums.d_value_stride;
+      g.d_value_stride = sums.d_value_stride;
+    }
+    sparse_.add_gradients(g);
+  }
+
+  void walk_block(QueryUnit<E>& unit, Positions keys, const KeySums& sums, Sides sides) noexcept {
+    const KeyBlock block = keys_.block_of(keys);
+    GradientSpan<E> weights[kMostUnitTiles], d_scores[kMostUnitTiles];
+    int64_t spans = 0;
+    bool partial = false;
+    const auto weight = static_cast<size_t>(kernels_.route.weight_size);
+    auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    for (int64_t i = 0; i < unit.tile_count; ++i) {
+      QueryTile<E>& one = tile[i];
+      E* const w = scratch<E>(call_.layout.weights) + i * block_tile_;
+      E* const d = scratch<E>(call_.layout.d_weights) + i * block_tile_;
+      auto* const bits = scratch<uint64_t>(call_.layout.bits) + i * plan_.tiling.block_keys;
+      if (!make_tile(unit, one, block, keys, w, d, bits, sums, sides)) continue;
+      const bool some = tiles_.partial();
+      partial |= some;
+      const uint64_t* const allowed = some ? bits : nullptr;
+      if (sides.keys) products_.add_exact_to_keys(one, keys, w, d, allowed, sums);
+      if (unit.d_query_t) products_.add_to_queries(unit, one, keys, d, allowed);
+      if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
+      if (!sides.keys) continue;
+      const auto span_of = [&](const E* of, size_t rounded, const Rows& rows) {
+        const size_t place = rounded + static_cast<size_t>(i * block_tile_) * weight;
+        return products_.span_of(one, keys, of, scratch<std::byte>(place), rows, allowed);
+      };
+      if (wanted_.value)
+        weights[spans] = span_of(w, call_.layout.rounded_weights, unit.d_output_rows);
+      if (wanted_.key) d_scores[spans] = span_of(d, call_.layout.rounded_d_scores, unit.query_rows);
+      ++spans;
+    }
+    if (spans == 0) return;
+    products_.add_to_keys(unit, weights, d_scores, spans, partial, keys, sums);
+  }
+
+  // What the pairs of a tile give to d_query by key_rows, and to rows for distances.
+  void add_distances(QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys, const E* w,
+                     const E* d, const uint64_t* allowed, const KeySums& sums,
+                     Sides sides) noexcept {
+    DistanceTile<E> of{tile.positions, keys, tile.vectors, allowed};
+    if (p_.relative.key && (unit.d_query_t || (wanted_.key_rows && sides.keys))) {
+      const DistanceSpan span = distances_.take(of, d);
+      if (unit.d_query_t)
+        tiles_.relative().add_key_rows(span, tile.vectors, tile.positions, keys, allowed,
+                                       unit.position_sums + tile.offset * p_.head_dim);
+      if (wanted_.key_rows && sides.keys)
+        distances_.add_rows(of, span, sums.windows.key, unit.position_rows, tile.offset);
+    }
+    if (p_.relative.query && sides.keys && (wanted_.key || wanted_.query_rows_sums))
+      distances_.add_of_keys(
+          of, d, keys_.summed_keys(keys.start), sums.windows.query,
+          wanted_.key ? sums.d_key + (keys.start - sums.begin) * sums.d_key_stride : nullptr,
+          sums.d_key_stride, p_.head_dim);
+    if (wanted_.value_rows && sides.keys) {
+      const DistanceSpan span = distances_.take(of, w);
+      distances_.add_rows(of, span, sums.windows.value, unit.d_output_rows, tile.offset);
+    }
+  }
+
+  // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
+  // none of the keys, or all that comes of it has been added, pair by pair.
+  bool make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
+                 Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
+                 Sides sides) noexcept {
+    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
+    if (sparse_.recall(kept_of(unit.kept, tile.offset), tile, keys)) {
+      add_pairs(unit, tile, keys, sums, sides);
+      return false;
+    }
+    if (tiles_.see(tile, keys, bits) == Cover::none) return false;
+    const auto keep = kernels_.table.dropout.keep;
+    E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
+    using Keep = typename ScoreTiles<E>::Keep;
+    E bounds[kMaxTileQueries];
+    tiles_.compute_scores(
+        tile, block, keys, w, before,
+        before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing,
+        tiles_.bounds_of(tile, unit.statistic + tile.offset, delta_of(unit, tile), bounds));
+    if (sparse_.find(tile, unit.statistic + tile.offset, delta_of(unit, tile), bits)) {
+      add_pairs(unit, tile, keys, sums, sides);
+      return false;
+    }
+    if (wanted_.d_scores())
+      deltas_.make_d_weights(tile, unit.d_output_t + tile.offset * d_output_bytes(), keys, d);
+    else
+      std::fill_n(d, keys.count * tile.queries, E(0));
+    kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
+                                 unit.statistic + tile.offset, delta_of(unit, tile));
+    // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN, and sums
+    // over queries may take all lanes.
+    const bool lanes_left = tile.positions.count < tile.queries;
+    if (lanes_left && !tiles_.partial())
+      std::fill_n(bits, keys.count, low_bits(tile.positions.count));
+    if (lanes_left || tiles_.partial()) {
+      keep(w, bits, keys.count, tile.queries, E(1));
+      keep(d, bits, keys.count, tile.queries, E(1));
+    }
+    // The factor of what is kept waits for the end of the sum.
+    if (p_.drop_below > 0) keep(w, tiles_.kept(tile), keys.count, tile.queries, E(1));
+    if (wanted_.bias && !p_.bias_first) add_bias(tile, keys, d, sums, sides);
+    if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
+    if (wanted_.bias && p_.bias_first) add_bias(tile, keys, d, sums, sides);
+    return true;
+  }
+
+  void add_bias(const QueryTile<E>& tile, Positions keys, const E* d, const KeySums& sums,
+                Sides sides) noexcept {
+    const Operand& out = call_.targets.bias;
+    if (!out.data) return;
+    if (out.row_stride == 0 && out.dim_stride == 0) {
+      if (sides.keys) *sums.bias_sum += gradients_.sum_of_tile(d, keys.count * tile.queries);
+      return;
+    }
+    // In two passes by whom alone adds to the number, in the same order.
+    if (!(out.dim_stride == 0 ? sides.queries : sides.keys)) return;
+    auto* const bias =
+        reinterpret_cast<E*>(query_row(out, tile.positions.start)) + keys.start * out.dim_stride;
+    gradients_.add_bias_gradient(d, keys.count, tile.queries, tile.positions.count, bias,
+                                 out.row_stride, out.dim_stride);
+  }
+
+  // The scores of the call, last first.
+  void undo_scores(QueryTile<E>& tile, Positions keys, const E* before, E* d, const KeySums& sums,
+                   Sides sides) noexcept {
+    const auto& scores = call_.scores.scores;
+    const int64_t count = keys.count * tile.queries;
+    int64_t number = wanted_.head_numbers;
+    Tile<E> gradients = tile.hooks;
+    gradients.scores = d;
+    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    for (size_t s = scores.size(); s-- > 0;) {
+      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
+      const int64_t count_of_score = wanted_.numbers_of[s];
+      std::fill_n(lanes, count_of_score * tile.queries, E(0));
+      const E* const found = before + static_cast<int64_t>(s) * count;
+      kernel.backward(scores[s].object, found, found + count, gradients, lanes);
+      if (!wanted_.scores || !sides.keys) continue;
+      number -= count_of_score;
+      for (int64_t r = 0; r < count_of_score; ++r)
+        sums.score_sums[number + r] +=
+            gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
+    }
+  }
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const BackwardPlan& plan_;
+  const WantedGradients& wanted_;
+  const Kernels<E>& kernels_;
+  const GradientKernels<E>& gradients_;
+  ScoreTiles<E> tiles_;
+  GradientKeys<E> keys_;
+  GivenWeights<E> given_;
+  GradientRows<E> rows_;
+  QuerySums<E> sums_;
+  int64_t block_tile_;
+  GradientProducts<E> products_;
+  StagedGradients<E> staged_;
+  SparsePairs<E> sparse_;
+  RowDeltas<E> deltas_;
+  DistanceSums<E> distances_;
+};
+
+}  // namespace rapt

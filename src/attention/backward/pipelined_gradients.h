@@ -1,0 +1,235 @@
+#pragma once
+// The tiles of a unit and the blocks of a walk of the backward pass, three at a time: while the
+// weights of one and the gradients of its scores are made, the next is multiplied, and the one
+// before is summed up (GradientStage, kernel_table.h). Sums over queries are those of all tiles of
+// a block: they are dealt out over the stages in which the block behind it is at work.
+//
+// Every block has the bits that it has on its own (GradientTiles::walk_block), so that what does
+// not go with others goes alone, behind all before it: rows that the route leaves out
+// (exact_rows.h), and excluded pairs of rows that are not finite.
+#include "attention/backward/gradient_products.h"
+
+namespace rapt {
+
+template <class E>
+class StagedGradients {
+ public:
+  StagedGradients(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
+                  GradientProducts<E>& products) noexcept
+      : p_(call.problem()),
+        wanted_(call.wanted),
+        layout_(call.layout),
+        block_keys_(call.plan.tiling.block_keys),
+        route_(call.scores.kernels.route),
+        stage_(call.scores.kernels.gradient_stage),
+        tiles_(tiles),
+        keys_(keys),
+        products_(products) {}
+
+  // Does a walk go in stages? Where it needs no gradients of scores, there is less to overlap.
+  bool takes(const QueryUnit<E>& unit, Sides sides) const noexcept {
+    return stage_ && p_.value_dim > 0 && (unit.d_query_t || (wanted_.key && sides.keys));
+  }
+
+  // Adds all loaded blocks to the sums. alone(keys): adds one on its own.
+  template <class Alone>
+  void walk(QueryUnit<E>& unit, const KeySums<E>& sums, Sides sides, const Alone& alone) noexcept {
+    next_ = now_ = before_ = {};
+    keys_.for_each_block(unit.range, [&](Positions keys) {
+      Seen seen;
+      see(unit, keys, seen);
+      if (seen.count == 0) return;
+      if (!goes_with_others(unit, keys, seen, sides)) {
+        drain();
+        alone(keys);
+        return;
+      }
+      ++nth_block_;
+      Block& block = blocks_[nth_block_ % 3];
+      open(block, unit, keys, seen, sums, sides);
+      for (int64_t i = 0; i < seen.count; ++i) {
+        begin(unit, *seen.tiles[i], keys, seen.bits[i], i, sides);
+        if (i + 1 == seen.count) next_.completes = &block;
+        stage();
+      }
+    });
+    drain();
+  }
+
+ private:
+  // Tiles of a unit that see some of the keys, and which; null: all.
+  struct Seen {
+    int64_t count = 0;
+    QueryTile<E>* tiles[kMostUnitTiles];
+    uint64_t* bits[kMostUnitTiles];  // [keys] each
+    bool partial = false;            // are pairs excluded?
+  };
+  // A block whose sums over queries are made when all of its tiles have been at work.
+  struct Block {
+    GradientSpan<E> weights[kMostUnitTiles], d_scores[kMostUnitTiles];
+    StageKeySums<E> d_value, d_key;  // what is not wanted has no panels
+    int64_t panels, share, done;     // of both sums; that a stage makes; that are made
+  };
+  struct Item {
+    bool there = false;
+    StageProducts<E> products;
+    StageGradients<E> gradients;
+    StageOutput<E> d_query;
+    Block* completes = nullptr;  // the block of which it is the last tile
+  };
+
+  void see(const QueryUnit<E>& unit, Positions keys, Seen& seen) noexcept {
+    auto* const tile = tiles_.template scratch<QueryTile<E>>(layout_.tiles);
+    auto* bits = scratch<uint64_t>(layout_.staged.bits, nth_block_ + 1);
+    for (int64_t i = 0; i < unit.tile_count; ++i, bits += block_keys_) {
+      if (tile[i].range.begin >= keys.start + keys.count || tile[i].range.end <= keys.start)
+        continue;
+      if (tiles_.see(tile[i], keys, bits) == Cover::none) continue;
+      const int64_t count = tile[i].positions.count;
+      // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN.
+      const bool lanes_left = count < tile[i].queries;
+      if (!tiles_.partial() && lanes_left) std::fill_n(bits, keys.count, low_bits(count));
+      seen.partial |= tiles_.partial();
+      seen.bits[seen.count] = tiles_.partial() || lanes_left ? bits : nullptr;
+      seen.tiles[seen.count++] = &tile[i];
+    }
+  }
+
+  bool goes_with_others(QueryUnit<E>& unit, Positions keys, const Seen& seen,
+                        Sides sides) noexcept {
+    const KeyBlock block = keys_.block_of(keys);
+    if (block.key_outside.any() || block.value_outside.any()) return false;
+    for (int64_t i = 0; i < seen.count; ++i)
+      if ((seen.tiles[i]->outside | seen.tiles[i]->d_output_outside) != 0) return false;
+    return !seen.partial || products_.finite(unit, keys, sides);
+  }
+
+  // The sums over queries of a block, from operands that its tiles are going to leave.
+  void open(Block& block, const QueryUnit<E>& unit, Positions keys, const Seen& seen,
+            const KeySums<E>& sums, Sides sides) noexcept {
+    const int64_t at = keys.start - sums.begin;
+    block.panels = block.done = 0;
+    const auto sum_of = [&](bool wanted, GradientSpan<E>* spans, const size_t(&place)[2],
+                            const Rows& rows, int64_t dims, E* gradient,
+                            int64_t stride) -> StageKeySums<E> {
+      if (!wanted) return {};
+      for (int64_t i = 0; i < seen.count; ++i) {
+        const QueryTile<E>& tile = *seen.tiles[i];
+        spans[i] = {operand(place, i, tile),
+                    tile.queries,
+                    rows.data + tile.offset * rows.stride * route_.element_size,
+                    rows.stride,
+                    tile.positions.count,
+                    nullptr};
+      }
+      block.panels += ceil_div(keys.count, route_.step) * ceil_div(dims, route_.step);
+      return {spans, seen.count, keys.count, dims, gradient + at * stride, stride, 0, 0};
+    };
+    block.d_value =
+        sum_of(wanted_.value && sides.keys, block.weights, layout_.staged.weights_of_keys,
+               unit.d_output_rows, p_.value_dim, sums.d_value, sums.d_value_stride);
+    block.d_value.end = block.panels;
+    block.d_key = sum_of(wanted_.key && sides.keys, block.d_scores, layout_.staged.d_scores_of_keys,
+                         unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
+    block.share = ceil_div(block.panels, unit.tile_count);
+  }
+
+  // The nth tile that sees the block, as the next item.
+  void begin(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
+             const uint64_t* bits, int64_t nth, Sides sides) noexcept {
+    const StagedGradientScratch& places = layout_.staged;
+    auto* const scores = tiles_.template scratch<E>(layout_.weights);
+    auto* const d_weights = tiles_.template scratch<E>(layout_.d_weights);
+    void* const of_query =
+        unit.d_query_t ? scratch<std::byte>(places.d_scores_of_query, ++nth_item_) : nullptr;
+    const KeyBlock block = keys_.block_of(keys);
+    const Rows values = keys_.values(keys.start), summed = keys_.summed_keys(keys.start);
+    const std::byte* const d_output_t =
+        unit.d_output_t +
+        tile.offset * packed_stride(p_.value_dim, route_.step) * route_.element_size;
+    next_.there = true;
+    next_.products = {{tile.query_t, block.key, block.key_stride, p_.head_dim, scores},
+                      {d_output_t, values.data, values.stride, p_.value_dim, d_weights},
+                      keys.count};
+    next_.gradients = {
+        scores,
+        d_weights,
+        tiles_.factor(),
+        unit.statistic + tile.offset,
+        unit.delta + tile.offset,
+        bits,
+        keys.count,
+        wanted_.value && sides.keys ? operand(places.weights_of_keys, nth, tile) : nullptr,
+        wanted_.key && sides.keys ? operand(places.d_scores_of_keys, nth, tile) : nullptr,
+        of_query};
+    next_.d_query = {};
+    if (of_query)
+      next_.d_query = {of_query,
+                       summed.data,
+                       summed.stride,
+                       keys.count,
+                       p_.head_dim,
+                       nullptr,
+                       unit.content_sums + tile.offset * p_.head_dim};
+  }
+
+  // Multiplies the next item, makes the operands of this one, sums up the one before and some of
+  // the block before; and goes on by one.
+  void stage() noexcept {
+    StageSums<E> sums = {};
+    if (before_.there) sums.d_query = before_.d_query;
+    const bool to_sum = before_.there || complete_;
+    // Behind the last tile of a block the operands of the one before give way to others.
+    if (complete_) take_panels(*complete_, !now_.there || now_.completes, sums);
+    stage_(next_.there ? &next_.products : nullptr, now_.there ? &now_.gradients : nullptr,
+           to_sum ? &sums : nullptr);
+    if (now_.there && now_.completes) complete_ = now_.completes;
+    before_ = now_, now_ = next_;
+    next_ = {};
+  }
+  void drain() noexcept {
+    while (now_.there || before_.there || complete_) stage();
+  }
+
+  // The next panels of the block's sums, at most its share unless `all`; behind the last one the
+  // block is done.
+  void take_panels(Block& block, bool all, StageSums<E>& sums) noexcept {
+    const int64_t begin = block.done, of_value = block.d_value.end;
+    const int64_t end = all ? block.panels : std::min(begin + block.share, block.panels);
+    const auto range = [&](StageKeySums<E> sum, int64_t before, int64_t most) {
+      sum.begin = std::clamp<int64_t>(begin - before, 0, most);
+      sum.end = std::clamp<int64_t>(end - before, 0, most);
+      return sum;
+    };
+    sums.d_value = range(block.d_value, 0, of_value);
+    sums.d_key = range(block.d_key, of_value, block.panels - of_value);
+    block.done = end;
+    if (end == block.panels) complete_ = nullptr;
+  }
+
+  template <class T>
+  T* scratch(const size_t (&places)[2], int64_t nth) const noexcept {
+    return tiles_.template scratch<T>(places[nth & 1]);
+  }
+  // The place of an operand of the nth tile of the block that is opened.
+  void* operand(const size_t (&places)[2], int64_t nth, const QueryTile<E>& tile) const noexcept {
+    return scratch<std::byte>(places, nth_block_) +
+           nth * block_keys_ * tile.queries * route_.weight_size;
+  }
+
+  const Problem& p_;
+  const WantedGradients& wanted_;
+  const BackwardLayout& layout_;
+  const int64_t block_keys_;
+  const RouteKernels<E>& route_;
+  const GradientStage<E> stage_;
+  ScoreTiles<E>& tiles_;
+  GradientKeys<E>& keys_;
+  GradientProducts<E>& products_;
+  Block blocks_[3];            // one is summed up, one at work, one multiplied
+  Block* complete_ = nullptr;  // whose tiles have all been at work
+  Item next_, now_, before_;   // empty between walks
+  int64_t nth_block_ = 0, nth_item_ = 0;
+};
+
+}  // namespace rapt

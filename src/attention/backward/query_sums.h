@@ -1,0 +1,83 @@
+#pragma once
+// What the gradients of queries give to other gradients: d_scale = sum of d_query . query, and what
+// biases that are added to queries get (rapt/relative.h).
+#include "attention/backward/gradient_rows.h"
+#include "attention/backward/query_unit.h"
+
+namespace rapt {
+
+template <class E>
+class QuerySums {
+ public:
+  QuerySums(const BackwardCall<E>& call, const ScoreTiles<E>& tiles, const GradientRows<E>& rows)
+      : call_(call),
+        p_(call.problem()),
+        gradients_(call.scores.kernels.table.gradients),
+        tiles_(tiles),
+        rows_(rows) {}
+
+  // Bytes of a changed query.
+  int64_t changed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
+  // Queries as they are multiplied: where the caller has them, or changed.
+  RowsAt query_rows(Positions at, std::byte* changed) const noexcept {
+    if (!p_.rows.any()) return tiles_.given_queries(at);
+    return {changed, p_.dtype, p_.head_dim, 1};
+  }
+
+  // The sums over the queries of what a walk gives to d_query.
+  void add_shifts(const QueryUnit<E>& unit) noexcept {
+    const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    const E* const of_walk[] = {unit.content_sums, unit.position_sums};
+    double* sum = unit.shift_sums;
+    for (const E* sums : of_walk)
+      for (int64_t d = 0; d < p_.head_dim; ++d, ++sum)
+        for (int64_t i = 0; i < unit.tile_count; ++i)
+          *sum += gradients_.sum_of_tile(sums + tile[i].offset * p_.head_dim + d * tile[i].queries,
+                                         tile[i].queries);
+  }
+
+  // dots [queries] += d_query . query. A query without keys has a d_query of 0, whatever its
+  // numbers.
+  void add_dots(const QueryTile<E>& tile, const RowsAt& rows, const E* d_query_t,
+                E* dots) noexcept {
+    E* const query_t = scratch<E>(call_.layout.rows_t);
+    E* const more = tiles_.row(2);
+    rows_.widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
+                                          tile.positions.count, p_.head_dim, E(1), tile.queries,
+                                          query_t);
+    std::fill_n(more, tile.queries, E(0));
+    gradients_.add_dots(d_query_t, query_t, p_.head_dim, tile.queries, more);
+    for (int64_t i = 0; i < tile.positions.count; ++i) {
+      bool zero = more[i] - more[i] != 0;  // not finite
+      for (int64_t d = 0; zero && d < p_.head_dim; ++d) zero = d_query_t[d * tile.queries + i] == 0;
+      if (!zero) dots[i] += more[i];
+    }
+  }
+  // Of queries to which biases are added: heads with biases of their own may share sums of d_query.
+  void add_dots(const QueryUnit<E>& unit) noexcept {
+    const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    for (int64_t i = 0; i < unit.tile_count; ++i) {
+      const int64_t at = tile[i].offset;
+      const auto add = [&](std::byte* rows, const E* sums) {
+        add_dots(tile[i], query_rows(tile[i].positions, rows + at * changed_bytes()),
+                 sums + at * p_.head_dim, unit.query_dots + at);
+      };
+      add(unit.changed, unit.content_sums);
+      add(unit.position_query, unit.position_sums);
+    }
+  }
+
+ private:
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const GradientKernels<E>& gradients_;
+  const ScoreTiles<E>& tiles_;
+  const GradientRows<E>& rows_;
+};
+
+}  // namespace rapt

@@ -1,0 +1,220 @@
+#pragma once
+// What the backward pass needs of whole rows before it turns gradients of weights into those of
+// scores: delta, and what rows give to the gradients of the normaliser's numbers. Formulas:
+// rapt/backward.h; of sparse normalisers, rapt/normalizer/row_threshold.h.
+#include "attention/backward/gradient_keys.h"
+#include "attention/backward/gradient_rows.h"
+#include "attention/backward/sparse_pairs.h"
+#include "attention/backward/weight_gradients.h"
+
+namespace rapt {
+
+template <class E>
+class RowDeltas {
+ public:
+  RowDeltas(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
+            const GivenWeights<E>& given, const GradientRows<E>& rows, SparsePairs<E>& sparse)
+      : call_(call),
+        p_(call.problem()),
+        plan_(call.plan),
+        kernels_(call.scores.kernels),
+        gradients_(kernels_.table.gradients),
+        tiles_(tiles),
+        keys_(keys),
+        given_(given),
+        rows_(rows),
+        sparse_(sparse),
+        kept_factor_(static_cast<E>(p_.kept_factor())) {}
+
+  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic. Pairs that are
+  // found on the way are kept.
+  void make(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
+            const KeptPairs<E>& kept) noexcept {
+    if (kept.count) *kept.count = KeptPairs<E>::kIncomplete;
+    if (kernels_.normalizer.add_slopes) {
+      make_sparse(tile, d_output_t, statistic, delta, kept);
+      return;
+    }
+    if (kernels_.normalizer.find_cut) find_cut(tile, delta + tile.queries);
+    const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
+    E* const output_t = scratch<E>(call_.layout.rows_t);
+    pack_rows_t(rows_.widening(output), tiles_, output, tile, p_.value_dim, output_t);
+    auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
+    if (kernels_.route.rounds()) {
+      E* const packed = scratch<E>(call_.layout.d_output_rows_t);
+      pack_rows_t(rows_.widening(d_output), tiles_, d_output, tile, p_.value_dim, packed);
+      d_output_of_tile = packed;
+    }
+    std::fill_n(delta, tile.queries, E(0));
+    gradients_.add_dots(d_output_of_tile, output_t, p_.value_dim, tile.queries, delta);
+    if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
+    if (!call_.inputs.d_statistic.data) return;
+    E* const d_statistic = tiles_.row(2);
+    read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
+    for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
+  }
+
+  // What the tile's rows give to the gradients of the normaliser's numbers: to sums [numbers].
+  void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
+                      double* sums) noexcept {
+    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    const int64_t count = call_.wanted.normalizer_head_numbers;
+    if (kernels_.normalizer.backward_rows) {  // else make_sparse() has made them
+      std::fill_n(lanes, count * tile.queries, E(0));
+      kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic,
+                                        delta, lanes);
+    }
+    for (int64_t n = 0; n < count; ++n)
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        sums[n] += static_cast<double>(lanes[n * tile.queries + i]);
+  }
+
+  // Gradients of the weights of a tile, those that dropout drops 0.
+  void make_d_weights(QueryTile<E>& tile, const std::byte* d_output_t, Positions keys,
+                      E* d) noexcept {
+    const Rows values = keys_.values(keys.start);
+    kernels_.route.products[tile.vectors - 1].scores(
+        d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+    const BlockBits outside = keys_.block_of(keys).value_outside;
+    if (tile.d_output_outside != 0 || outside.any())
+      tiles_.exact().replace_scores(rows_.d_output_at(tile.positions), tile.positions.count,
+                                    tile.d_output_outside, tiles_.rows_at(p_.value, keys.start),
+                                    keys.count, outside, p_.value_dim, E(1), tile.vectors, d,
+                                    tiles_.row(0));
+    tiles_.relative().add_d_weights(d_output_t, tile.vectors, tile.positions, keys, d);
+    if (p_.drop_below > 0)
+      kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
+    if (!given_.any(tile.positions)) return;
+    E* const other = scratch<E>(call_.layout.other_weights);
+    given_.read(tile.positions, keys, tile.queries, other);
+    for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
+  }
+
+ private:
+  // delta += rowsum(weights o d_weights): a walk of its own over the keys.
+  void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
+    if (!given_.any(tile.positions)) return;
+    const auto keep = kernels_.table.dropout.keep;
+    E* const weights = scratch<E>(call_.layout.weights);
+    E* const unused = scratch<E>(call_.layout.d_weights);
+    E* const other = scratch<E>(call_.layout.other_weights);
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    for_each_block(tile, bits, [&](Positions keys) {
+      tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
+                            ScoreTiles<E>::Keep::nothing);
+      std::fill_n(unused, keys.count * tile.queries, E(0));
+      kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
+                                   delta);
+      given_.read(tile.positions, keys, tile.queries, other);
+      if (tiles_.partial()) {
+        keep(weights, bits, keys.count, tile.queries, E(1));
+        keep(other, bits, keys.count, tile.queries, E(1));
+      }
+      gradients_.add_dots(weights, other, keys.count, tile.queries, delta);
+    });
+  }
+
+  // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
+  void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
+                   const KeptPairs<E>& kept) noexcept {
+    const NormalizerKernels<E>& n = kernels_.normalizer;
+    E* const scores = scratch<E>(call_.layout.weights);
+    E* const d = scratch<E>(call_.layout.d_weights);
+    // [4][queries], and those of a block, so that roundings grow with blocks, not keys.
+    E* const sums = scratch<E>(call_.layout.slope_sums);
+    const int64_t count = 4 * tile.queries;
+    E* const of_block = sums + count;
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    const bool numbers = call_.wanted.normalizer;
+    std::fill_n(sums, count, E(0));
+    if (kept.count && sparse_.possible()) *kept.count = 0;
+    SparseGradients<E> pairs = {};
+    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = numbers;
+    if (sparse_.possible())
+      pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
+    E space[kMaxTileQueries];
+    const E* const bounds = tiles_.bounds_of(tile, statistic, nullptr, space);
+    for_each_block(tile, bits, [&](Positions keys) {
+      tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+                            ScoreTiles<E>::Keep::nothing, bounds);
+      std::fill_n(of_block, count, E(0));
+      const bool found = sparse_.find(tile, statistic, nullptr, bits, numbers);
+      sparse_.keep(kept, tile);
+      if (found) {
+        pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
+        sparse_.add_slopes(pairs, of_block);
+      } else {
+        if (tiles_.partial())
+          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+        make_d_weights(tile, d_output_t, keys, d);
+        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, numbers, of_block);
+      }
+      for (int64_t x = 0; x < count; ++x) sums[x] += of_block[x];
+    });
+    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
+    if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
+    n.delta(call_.scores.normalizer_object, tile.hooks, sums, statistic, d_statistic, delta,
+            numbers ? scratch<E>(call_.layout.parameter_sums) : nullptr);
+  }
+
+  // Sparse normalisers with a cut: its search, by a walk of its own over the keys.
+  void find_cut(QueryTile<E>& tile, E* cut) noexcept {
+    std::fill_n(cut, tile.queries, -E(__builtin_inf()));
+    if (call_.layout.cut_capacity == 0) return;
+    const NormalizerKernels<E>& n = kernels_.normalizer;
+    E* const scores = scratch<E>(call_.layout.weights);
+    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    Candidates<E>& kept = tile.hooks.kept;
+    kept.scores = scratch<E>(call_.layout.cut_scores);
+    kept.keys = scratch<int32_t>(call_.layout.cut_keys);
+    kept.counts = scratch<int32_t>(call_.layout.cut_counts);
+    kept.enough = kept.counts + tile.queries;
+    kept.capacity = call_.layout.cut_capacity;
+    kept.stride = list_stride(kept.capacity, plan_.tiling.lanes);
+    kept.open = low_bits(tile.positions.count);
+    std::fill_n(kept.counts, tile.queries, 0);
+    E bounds[kMaxTileQueries];
+    for_each_block(tile, bits, [&](Positions keys) {
+      std::copy_n(cut, tile.queries, bounds);
+      tiles_.close_rows(tile, kept.open, bounds);
+      tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+                            ScoreTiles<E>::Keep::nothing, tile.sieve.rounded ? bounds : nullptr);
+      if (tiles_.partial())
+        kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+      n.find_cut(call_.scores.normalizer_object, tile.hooks, cut);
+    });
+    n.settle_cut(call_.scores.normalizer_object, tile.hooks, cut);
+  }
+
+  // Calls visit(keys) for the blocks that the tile sees, whose bits are found.
+  template <class Visit>
+  void for_each_block(const QueryTile<E>& tile, uint64_t* bits, const Visit& visit) noexcept {
+    const int64_t length = plan_.tiling.block_keys;
+    for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
+         begin += plan_.pass_keys) {
+      keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
+      keys_.for_each_block(tile.range, [&](Positions keys) {
+        if (!tiles_.stopped() && tiles_.see(tile, keys, bits) != Cover::none) visit(keys);
+      });
+    }
+  }
+
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  const BackwardCall<E>& call_;
+  const Problem& p_;
+  const BackwardPlan& plan_;
+  const Kernels<E>& kernels_;
+  const GradientKernels<E>& gradients_;
+  ScoreTiles<E>& tiles_;
+  GradientKeys<E>& keys_;
+  const GivenWeights<E>& given_;
+  const GradientRows<E>& rows_;
+  SparsePairs<E>& sparse_;
+  E kept_factor_;  // of dropout
+};
+
+}  // namespace rapt

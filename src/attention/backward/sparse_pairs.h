@@ -1,0 +1,120 @@
+#pragma once
+// The backward pass of sparse normalisers, pair by pair: of a tile of scores, only pairs that have
+// a weight are multiplied.
+//
+// Two walks over the keys need them: that for delta, and that for the gradients. In one pass, what
+// the first finds is kept for the second, which then computes no score at all, unless a tile has
+// more pairs than there is room for.
+#include "attention/backward/gradient_keys.h"
+
+namespace rapt {
+
+// May tiles of the call's scores be looked at pair by pair? The same whatever gradients are wanted,
+// and so are the bits.
+template <class E>
+bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
+                      const AttentionOptions& options) {
+  return kernels.normalizer.settle && !kernels.route.rounds() && p.drop_below == 0 &&
+         options.scores.empty() && !p.has_bias && !p.relative.any();
+}
+
+// Pairs of a tile per query that are kept: of entmax15 and scores of standard deviation 1, 24 of
+// 4,096 keys have a weight on average.
+inline constexpr int64_t kKeptPairs = 64;
+
+// Where those of a tile are kept; their keys are counted within the sequence. Null: nowhere.
+template <class E>
+struct KeptPairs {
+  SparsePair<E>* pairs = nullptr;
+  int64_t* count = nullptr;  // kIncomplete: some are not there
+  static constexpr int64_t kIncomplete = -1;
+};
+
+template <class E>
+class SparsePairs {
+ public:
+  SparsePairs(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
+      : call_(call), tiles_(tiles), possible_(is_possible(call)) {}
+
+  // Does the call need nothing of whole tiles?
+  bool possible() const noexcept { return possible_; }
+
+  // Finds the pairs of a tile of scores; false: too many to be worth it, or not possible.
+  // `numbers`: is what they give to the gradients of the normaliser's wanted?
+  bool find(const QueryTile<E>& tile, const E* statistic, const E* delta, const uint64_t* bits,
+            bool numbers = false) noexcept {
+    if (!possible_) return false;
+    count_ = kernels().normalizer.pairs(call_.scores.normalizer_object, tile.hooks, statistic,
+                                        delta, tiles_.partial() ? bits : nullptr,
+                                        most(tile, tile.hooks.keys), numbers, pairs());
+    return count_ >= 0;
+  }
+
+  // Keeps those of the tile's next keys, which are the last that were found.
+  void keep(const KeptPairs<E>& kept, const QueryTile<E>& tile) const noexcept {
+    if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return;
+    if (count_ < 0 || *kept.count + count_ > kKeptPairs * tile.queries) {
+      *kept.count = KeptPairs<E>::kIncomplete;
+      return;
+    }
+    const auto first = static_cast<int32_t>(tile.hooks.key_positions.start);
+    for (int64_t c = 0; c < count_; ++c) {
+      SparsePair<E>& pair = kept.pairs[(*kept.count)++] = pairs()[c];
+      pair.key += first;
+    }
+  }
+  // Finds the pairs of the tile and these keys among those that were kept; false: they are not all
+  // there, or too many, as find() has it.
+  bool recall(const KeptPairs<E>& kept, const QueryTile<E>& tile, Positions keys) noexcept {
+    if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return false;
+    const auto begin_of = [&](int64_t key) {
+      return std::partition_point(kept.pairs, kept.pairs + *kept.count,
+                                  [key](const SparsePair<E>& pair) { return pair.key < key; });
+    };
+    const SparsePair<E>* const begin = begin_of(keys.start);
+    const SparsePair<E>* const end = begin_of(keys.start + keys.count);
+    if (end - begin > most(tile, keys.count)) return false;
+    count_ = end - begin;
+    for (int64_t c = 0; c < count_; ++c) {
+      pairs()[c] = begin[c];
+      pairs()[c].key -= static_cast<int32_t>(keys.start);
+    }
+    return true;
+  }
+
+  // Of the pairs that were found: sums [4][queries] for the normaliser's delta(), and all
+  // gradients.
+  void add_slopes(const SparseGradients<E>& of, E* sums) const noexcept {
+    kernels().table.sparse.add_slopes(pairs(), count_, of, sums);
+  }
+  void add_gradients(const SparseGradients<E>& of) const noexcept {
+    kernels().table.sparse.add_gradients(pairs(), count_, of);
+  }
+
+  static DenseRows<E> dense(const Rows& rows, int64_t first = 0) noexcept {
+    return {reinterpret_cast<const E*>(rows.data) + first * rows.stride, rows.stride};
+  }
+
+ private:
+  // A pair by itself takes as long as so many in whole tiles.
+  static constexpr int64_t kScoresPerPair = 8;
+
+  static int64_t most(const QueryTile<E>& tile, int64_t keys) noexcept {
+    return keys * tile.queries / kScoresPerPair;
+  }
+  static bool is_possible(const BackwardCall<E>& call) noexcept {
+    return has_sparse_pairs(call.problem(), call.scores.kernels, call.options) &&
+           !call.inputs.d_weights.data;
+  }
+  const Kernels<E>& kernels() const noexcept { return call_.scores.kernels; }
+  SparsePair<E>* pairs() const noexcept {
+    return tiles_.template scratch<SparsePair<E>>(call_.layout.pairs);
+  }
+
+  const BackwardCall<E>& call_;
+  const ScoreTiles<E>& tiles_;
+  bool possible_;
+  int64_t count_ = 0;  // of pairs(); -1: too many
+};
+
+}  // namespace rapt

@@ -1,0 +1,86 @@
+#pragma once
+// What a call returns beside output and statistic, after validation.
+#include <cstddef>
+#include <span>
+
+#include "attention/call/problem.h"
+
+namespace rapt {
+
+// Heads by request: all of a problem, or chosen ones.
+struct ChosenHeads {
+  std::span<const int64_t> chosen;  // empty: all
+  int64_t count;
+  int64_t operator[](int64_t i) const noexcept {
+    return chosen.empty() ? i : chosen[static_cast<size_t>(i)];
+  }
+};
+
+struct RequestedWeights {
+  bool wanted = false;  // if not, nothing else is set
+  ChosenHeads heads;
+  std::span<const int64_t> chosen_rows;
+  int64_t row_begin, rows;
+  WeightsStage stage = WeightsStage::weights;
+  int64_t row(int64_t i) const noexcept {
+    return chosen_rows.empty() ? row_begin + i : chosen_rows[static_cast<size_t>(i)];
+  }
+};
+
+struct RequestedMap {
+  bool wanted = false;  // if not, nothing else is set
+  ChosenHeads heads;
+  int64_t rows, columns;
+  Pool pool;
+};
+
+struct Captures {
+  RequestedWeights weights;
+  RequestedMap map;
+  int64_t top_k = 0;
+  bool entropy = false, received = false;
+
+  bool any() const noexcept { return second_pass() || top_k > 0 || entropy; }
+  // Do some need a second pass over the scores?
+  bool second_pass() const noexcept { return weights.wanted || map.wanted || received; }
+};
+
+// Throws Error(argument, unsupported) for what cannot be captured.
+Captures requested_captures(const Problem& problem, const AttentionOptions& options);
+
+// One of the tensors that a call writes, as the options ask for it: its name, where the caller's
+// view and the result's tensor are, dtype and shape. A rank below 0: not asked for.
+struct OutputSpec {
+  const char* name;
+  TensorView AttentionOutputs::*view;  // null for output and statistic, which lie in the state
+  Tensor AttentionResult::*tensor;
+  DType dtype;
+  int rank = -1;
+  int64_t shape[kMaxRank + 2];  // [rank]
+
+  bool wanted() const noexcept { return rank >= 0; }
+  Shape dims() const { return {shape, static_cast<size_t>(rank < 0 ? 0 : rank)}; }
+};
+inline constexpr int kOutputs = 8;
+// In the order output, statistic, weights, map, top_keys, top_weights, entropy, received.
+void describe_outputs(const Problem& problem, const Captures& captures, bool statistic,
+                      OutputSpec (&specs)[kOutputs]);
+
+// The memory that a call writes to. Members without `data` are not written.
+struct Outputs {
+  Operand output;       // row = query, dim = value_dim
+  Operand statistic;    // row = query
+  Operand weights;      // row = requested row, dim = key; lead strides: of the chosen heads
+  Operand map;          // row, dim = cell; lead strides: of the chosen heads
+  Operand top_keys;     // row = query, dim = place
+  Operand top_weights;  // row = query, dim = place
+  Operand entropy;      // row = query
+  Operand received;     // row = key
+};
+
+// The caller's outputs. Throws Error(shape, dtype, argument, overlap).
+Outputs check_outputs(const Problem& problem, const Captures& captures,
+                      const AttentionOptions& options, const AttentionOutputs& outputs,
+                      std::span<const std::byte> workspace);
+
+}  // namespace rapt

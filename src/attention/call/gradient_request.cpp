@@ -1,0 +1,295 @@
+// Checks of a backward call: what is asked for, what is read, what is written.
+#include "attention/call/gradient_request.h"
+
+#include <algorithm>
+#include <string>
+
+#include "attention/call/learned_parameters.h"
+#include "attention/call/output_memory.h"
+#include "attention/call/relative_positions.h"
+#include "kernels/kernel_table.h"
+
+namespace rapt {
+namespace {
+
+[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+
+std::string described(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
+void require(const char* name, const TensorView& view, const char* what) {
+  if (!view.defined())
+    fail(ErrorCode::argument, std::string(name) + " is missing; the call needs " + what);
+}
+
+// The bytes of everything that check_gradient_inputs() has looked at.
+void check_apart_from_gradient_inputs(const Written& written, const BackwardInputs& inputs) {
+  const auto apart = [&](const char* name, const TensorView& view) {
+    if (view.defined()) written.check_apart(name, extent_of(name, view));
+  };
+  apart("state.output", inputs.state.output);
+  apart("state.statistic", inputs.state.statistic);
+  apart("d_output", inputs.d_output);
+  apart("d_statistic", inputs.d_statistic);
+  apart("d_weights", inputs.d_weights);
+}
+
+}  // namespace
+
+RowShape::RowShape(const Problem& p, std::initializer_list<int64_t> last) : rank(p.leading_rank) {
+  std::copy_n(p.leading, p.leading_rank, lengths);
+  for (const int64_t n : last) lengths[rank++] = n;
+}
+
+void check_read(const char* name, const TensorView& view, Shape expected, DType dtype) {
+  if (!std::ranges::equal(view.dims(), expected))
+    fail(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+  if (view.dtype != dtype)
+    fail(ErrorCode::dtype,
+         described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
+  if (!view.data && !view.empty())
+    fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
+  extent_of(name, view);
+  check_alignment(name, view);
+}
+
+void take_rows(const char* name, const TensorView& view, const RowShape& shape, DType dtype,
+               bool matrix, Operand& operand) {
+  check_read(name, view, shape, dtype);
+  take_written(view, matrix, operand);
+  if (view.empty()) operand.data = nullptr;
+}
+
+namespace {
+
+void want_relative(const RelativePositions& relative, bool two_passes, WantedGradients& w) {
+  if (!relative.any())
+    fail(ErrorCode::argument,
+         "gradients of relative positions, but options.relative has no tensor");
+  if (two_passes)
+    fail(
+        ErrorCode::unsupported,
+        "gradients of relative positions in two passes: their sums over pairs of the same distance "
+        "take workspace; expected one pass");
+  w.key_rows = relative.key_rows.defined();
+  w.query_rows = relative.query_rows.defined();
+  w.value_rows = relative.value_rows.defined();
+  w.content_bias = relative.content_bias.defined();
+  w.position_bias = relative.position_bias.defined();
+}
+
+}  // namespace
+
+void count_numbers(std::span<const ScoreRef> scores, WantedGradients& w) {
+  for (size_t s = 0; s < scores.size(); ++s) {
+    w.score_numbers += count_of_numbers(scores[s]);
+    w.numbers_of[s] = numbers_of_head(scores[s]);
+    w.head_numbers += w.numbers_of[s];
+  }
+}
+
+WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& options,
+                                 const BackwardRequest& request) {
+  WantedGradients w;
+  w.query = request.query, w.key = request.key, w.value = request.value;
+  w.bias = request.bias, w.scale = request.scale, w.scores = request.score_parameters;
+  w.dtype = request.dtype.value_or(p.dtype);
+  if (w.dtype != p.dtype && w.dtype != p.result_dtype)
+    fail(ErrorCode::dtype, std::string("gradients in ") + name_of(w.dtype) + " of " +
+                               name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
+                               (p.dtype == p.result_dtype ? "" : " or f32"));
+  if (request.passes != BackwardPasses::one && request.passes != BackwardPasses::two)
+    fail(ErrorCode::argument, "unknown passes; expected one or two");
+  w.two_passes = request.passes == BackwardPasses::two;
+  if (w.bias && !p.has_bias)
+    fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
+  count_numbers(options.scores, w);
+  if (request.relative) want_relative(options.relative, w.two_passes, w);
+  w.query_rows_sums = w.query_rows || (w.scale && p.relative.query);
+  if (w.query_rows_sums && w.two_passes)
+    fail(ErrorCode::unsupported,
+         "the gradient of the scale with relative.query_rows in two passes; expected one pass");
+  w.normalizer = request.normalizer_parameters;
+  if (w.normalizer) {
+    w.normalizer_numbers = count_of_numbers(options.normalizer);
+    w.normalizer_head_numbers = numbers_of_head(options.normalizer);
+  }
+  if (w.scores && w.score_numbers == 0)
+    fail(ErrorCode::argument,
+         "gradients of the parameters of scores, but the options have no score with real ones");
+  return w;
+}
+
+void clear_numbers(const GradientTargets& targets, const WantedGradients& w) {
+  for (int64_t n = 0; n < w.score_numbers; ++n) targets.scores[n * targets.scores_stride] = 0;
+}
+
+void add_numbers_of_head(const Problem& p, std::span<const ScoreRef> scores,
+                         const WantedGradients& w, int64_t head, int64_t cells, const double* sums,
+                         const GradientTargets& targets) {
+  int64_t index[kMaxRank];
+  p.index_of(head, index);
+  int64_t first = 0, number = 0;
+  for (size_t s = 0; s < scores.size(); ++s) {
+    for (int64_t nth = 0; nth < w.numbers_of[s]; ++nth, ++number) {
+      const int64_t place = first + place_of_number(scores[s], p, index, nth);
+      double& sum = targets.scores[place * targets.scores_stride];
+      for (int64_t c = 0; c < cells; ++c) sum += sums[c * w.head_numbers + number];
+    }
+    first += count_of_numbers(scores[s]);
+  }
+}
+
+void add_normalizer_numbers(const Problem& p, const NormalizerRef& normalizer,
+                            const WantedGradients& w, int64_t cells, const double* sums,
+                            const GradientTargets& targets) {
+  for (int64_t n = 0; n < w.normalizer_numbers; ++n)
+    targets.normalizer[n * targets.normalizer_stride] = 0;
+  for (int64_t head = 0; head < p.heads; ++head) {
+    int64_t index[kMaxRank];
+    p.index_of(head, index);
+    for (int64_t cell = 0; cell < cells; ++cell)
+      for (int64_t nth = 0; nth < w.normalizer_head_numbers; ++nth)
+        targets
+            .normalizer[place_of_number(normalizer, p, index, nth) * targets.normalizer_stride] +=
+            *sums++;
+  }
+}
+
+void describe_gradients(const Problem& p, const WantedGradients& w, const TensorView& query,
+                        const TensorView& key, const TensorView& value,
+                        const AttentionOptions& options, GradientSpec (&specs)[kGradients]) {
+  const auto put = [&](int i, const char* name, TensorView GradientOutputs::*view,
+                       Tensor Gradients::*tensor, bool wanted, DType dtype, Shape shape) {
+    GradientSpec& s = specs[i];
+    s.name = name, s.view = view, s.tensor = tensor, s.wanted = wanted, s.dtype = dtype;
+    s.rank = static_cast<int>(shape.size());
+    std::copy_n(shape.data(), shape.size(), s.shape);
+  };
+  put(0, "d_query", &GradientOutputs::d_query, &Gradients::d_query, w.query, w.dtype, query.dims());
+  put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, key.dims());
+  put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype, value.dims());
+  put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
+      options.bias.dims());
+  put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
+  const int64_t parameters[] = {w.score_numbers};
+  put(5, "d_score_parameters", &GradientOutputs::d_score_parameters, &Gradients::d_score_parameters,
+      w.scores, DType::f64, parameters);
+  const int64_t of_normalizer[] = {w.normalizer_numbers};
+  put(6, "d_normalizer_parameters", &GradientOutputs::d_normalizer_parameters,
+      &Gradients::d_normalizer_parameters, w.normalizer, DType::f64, of_normalizer);
+  const RelativePositions& r = options.relative;
+  put(7, "d_key_rows", &GradientOutputs::d_key_rows, &Gradients::d_key_rows, w.key_rows,
+      p.result_dtype, r.key_rows.dims());
+  put(8, "d_query_rows", &GradientOutputs::d_query_rows, &Gradients::d_query_rows, w.query_rows,
+      p.result_dtype, r.query_rows.dims());
+  put(9, "d_value_rows", &GradientOutputs::d_value_rows, &Gradients::d_value_rows, w.value_rows,
+      p.result_dtype, r.value_rows.dims());
+  put(10, "d_content_bias", &GradientOutputs::d_content_bias, &Gradients::d_content_bias,
+      w.content_bias, p.result_dtype, r.content_bias.dims());
+  put(11, "d_position_bias", &GradientOutputs::d_position_bias, &Gradients::d_position_bias,
+      w.position_bias, p.result_dtype, r.position_bias.dims());
+}
+
+void require_statistic(const char* name, const NormalizerRef& normalizer) {
+  if (normalizer.statistic == Statistic::none)
+    fail(ErrorCode::unsupported, std::string(name) + " is given, but normalizer " +
+                                     normalizer.declaration->name +
+                                     " has no statistic; leave it out");
+}
+
+void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
+  require("state.output", state.output, "the forward pass's output");
+  require("state.statistic", state.statistic, "the forward pass's statistic (lse)");
+  if (state.extra.defined())
+    fail(ErrorCode::argument, "state.extra is given, but this normaliser has no extra output");
+  take_rows("state.output", state.output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
+            in.output);
+  take_rows("state.statistic", state.statistic, {p, {p.q_len}}, p.result_dtype, false,
+            in.statistic);
+}
+
+GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& options,
+                                     const BackwardInputs& given) {
+  GradientInputs in;
+  check_state(p, given.state, in);
+  require("d_output", given.d_output, "the gradient of the output");
+  take_rows("d_output", given.d_output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
+            in.d_output);
+  if (given.d_statistic.defined()) require_statistic("d_statistic", options.normalizer);
+  if (given.d_statistic.defined())
+    take_rows("d_statistic", given.d_statistic, {p, {p.q_len}}, p.result_dtype, false,
+              in.d_statistic);
+  if (!given.d_weights.defined()) return in;
+  if (!options.weights)
+    fail(ErrorCode::argument,
+         "d_weights, but options.weights do not say which weights were returned");
+  if (options.weights->stage != WeightsStage::weights)
+    fail(ErrorCode::unsupported,
+         "d_weights of returned scores; expected options.weights with the stage `weights`");
+  AttentionOptions weights_alone;
+  weights_alone.weights = options.weights;
+  const Captures captures = requested_captures(p, weights_alone);
+  OutputSpec specs[kOutputs];
+  describe_outputs(p, captures, false, specs);
+  const OutputSpec& spec = specs[2];
+  check_read("d_weights", given.d_weights, spec.dims(), spec.dtype);
+  take_written(given.d_weights, true, in.d_weights);
+  if (given.d_weights.empty()) in.d_weights.data = nullptr;
+  in.weights = captures.weights;
+  return in;
+}
+
+GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&specs)[kGradients],
+                                       const AttentionOptions& options,
+                                       const BackwardInputs& inputs, const GradientOutputs& given,
+                                       std::span<const std::byte> workspace) {
+  Written written;
+  for (const GradientSpec& spec : specs) {
+    const TensorView& view = given.*spec.view;
+    if (view.defined() != spec.wanted)
+      fail(ErrorCode::argument, spec.wanted
+                                    ? std::string(spec.name) + " wanted but no memory given for it"
+                                    : std::string("memory given for ") + spec.name +
+                                          " but the request does not ask for it");
+    if (spec.wanted)
+      written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
+  }
+  written.add_workspace(workspace);
+  written.check_apart_from_inputs(p, options);
+  check_apart_from_gradient_inputs(written, inputs);
+  written.check_apart_from_each_other();
+
+  GradientTargets targets;
+  const auto take = [&](const GradientSpec& spec, Operand& operand) {
+    const TensorView& view = given.*spec.view;
+    if (!spec.wanted || view.empty()) return;
+    take_operand(view, p, operand);
+  };
+  take(specs[0], targets.query);
+  take(specs[1], targets.key);
+  take(specs[2], targets.value);
+  if (specs[3].wanted && !given.d_bias.empty()) take_bias_operand(given.d_bias, p, targets.bias);
+  if (specs[4].wanted) targets.scale = static_cast<double*>(given.d_scale.data);
+  if (specs[5].wanted) {
+    targets.scores = static_cast<double*>(given.d_score_parameters.data);
+    targets.scores_stride = given.d_score_parameters.strides[0];
+  }
+  if (specs[6].wanted) {
+    targets.normalizer = static_cast<double*>(given.d_normalizer_parameters.data);
+    targets.normalizer_stride = given.d_normalizer_parameters.strides[0];
+  }
+  const auto take_table = [&](const GradientSpec& spec, int own_rank, Operand& operand) {
+    const TensorView& view = given.*spec.view;
+    if (spec.wanted && !view.empty()) take_relative_operand(view, own_rank, p, operand);
+  };
+  take_table(specs[7], 2, targets.key_rows);
+  take_table(specs[8], 2, targets.query_rows);
+  take_table(specs[9], 2, targets.value_rows);
+  take_table(specs[10], 1, targets.content_bias);
+  take_table(specs[11], 1, targets.position_bias);
+  return targets;
+}
+
+}  // namespace rapt

@@ -1,0 +1,45 @@
+#pragma once
+// The numbers of scores and normalisers that have gradients: real parameters that are given, and
+// all elements of the tensors that have some for each head (rapt/head_numbers.h), in the order of
+// the declaration; a tensor row-major.
+#include "attention/call/problem.h"
+
+namespace rapt {
+
+// A score or a normaliser of a call.
+struct Variant {
+  const char* kind;  // for messages
+  const Declaration* declaration;
+  const void* object;
+
+  Variant(const ScoreRef& score)
+      : kind("score"), declaration(score.declaration), object(score.object) {}
+  Variant(const NormalizerRef& normalizer)
+      : kind("normalizer"), declaration(normalizer.declaration), object(normalizer.object) {}
+};
+
+// Those of all heads, and those that one head uses.
+int64_t count_of_numbers(const Variant& variant);
+int64_t numbers_of_head(const Variant& variant);
+
+// Which of all numbers is the `nth` that the head at `index` (leading dimensions) uses.
+int64_t place_of_number(const Variant& variant, const Problem& problem, const int64_t* index,
+                        int64_t nth);
+
+// Calls visit(name, tensor) for every tensor among the parameters of scores and normaliser.
+template <class Visit>
+void for_each_variant_tensor(const AttentionOptions& options, const Visit& visit) {
+  const auto look_at = [&](const Variant& variant) {
+    for (const Parameter& parameter : variant.declaration->parameters)
+      if (parameter.type == ParameterType::tensor)
+        visit(parameter.name, parameter.get(variant.object).tensor);
+  };
+  for (const ScoreRef& score : options.scores) look_at(score);
+  look_at(options.normalizer);
+}
+
+// Do the tensors fit the heads, and their numbers the range? Throws Error(argument, shape, dtype,
+// overflow).
+void check_variant_tensors(const Variant& variant, const Problem& problem);
+
+}  // namespace rapt

@@ -1,0 +1,129 @@
+// Checks of memory that is written.
+#include "attention/call/output_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "attention/call/learned_parameters.h"
+
+namespace rapt {
+namespace {
+
+// Built for a message only: a call with the caller's memory allocates nothing.
+std::string described(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
+[[noreturn]] void fail_overlap(const char* written, const char* other) {
+  throw Error(ErrorCode::overlap, std::string(written) + " overlaps " + other +
+                                      " in memory; give it memory of its own");
+}
+
+}  // namespace
+
+Bytes check_written(const char* name, const TensorView& view, Shape expected, DType dtype) {
+  bool fits = view.rank == static_cast<int>(expected.size());
+  for (int i = 0; fits && i < view.rank; ++i)
+    fits = view.shape[i] == expected[static_cast<size_t>(i)];
+  if (!fits)
+    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+  if (view.dtype != dtype)
+    throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
+                                      "; expected " + name_of(dtype));
+  if (view.read_only) throw Error(ErrorCode::argument, described(name, view) + " is read-only");
+  if (!view.empty() && !view.data)
+    throw Error(ErrorCode::argument,
+                described(name, view) + " has elements but a null data pointer");
+  const Bytes bytes = extent_of(name, view);
+  check_alignment(name, view);
+  if (!view.contiguous() && overlaps_itself(view))
+    throw Error(ErrorCode::overlap,
+                described(name, view) + ": two of its elements may share memory (strides)");
+  return bytes;
+}
+
+// Sorted by stride, each stride must pass over all that the smaller ones reach.
+bool overlaps_itself(const TensorView& view) {
+  if (view.empty()) return false;
+  int order[kMaxRank], rank = 0;
+  for (int i = 0; i < view.rank; ++i)
+    if (view.shape[i] > 1) order[rank++] = i;
+  const auto stride = [&](int i) {
+    return view.strides[i] < 0 ? -view.strides[i] : view.strides[i];
+  };
+  std::sort(order, order + rank, [&](int a, int b) { return stride(a) < stride(b); });
+  int64_t reach = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (stride(order[i]) <= reach) return true;
+    reach += (view.shape[order[i]] - 1) * stride(order[i]);
+  }
+  return false;
+}
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  return extent_of("tensor", a).meets(extent_of("tensor", b));
+}
+
+void take_written(const TensorView& view, bool matrix, Operand& o) {
+  o.data = view.data;
+  o.dtype = view.dtype;
+  o.heads_per_group = 1;
+  o.row_stride = 0;
+  o.dim_stride = 1;
+  const int lead = view.rank - (matrix ? 2 : 1);
+  for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.empty() ? 0 : view.strides[i];
+  if (view.empty()) return;  // strides that no element needs may be anything
+  if (view.shape[lead] > 1) o.row_stride = view.strides[lead];
+  if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
+}
+
+void Written::add_workspace(std::span<const std::byte> workspace) {
+  const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
+  add("workspace", {scratch, scratch + workspace.size()});
+}
+
+void Written::check_apart(const char* name, Bytes read) const {
+  for (int i = 0; i < count_; ++i)
+    if (tenants_[i].bytes.meets(read)) fail_overlap(tenants_[i].name, name);
+}
+
+void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& options) const {
+  check_apart("query", p.query_bytes);
+  check_apart("key", p.key_bytes);
+  check_apart("value", p.value_bytes);
+  if (p.has_bias) check_apart("bias", p.bias_bytes);
+  if (options.packed.defined()) {
+    check_apart("packed.query_starts",
+                extent_of("packed.query_starts", options.packed.query_starts));
+    check_apart("packed.key_starts", extent_of("packed.key_starts", options.packed.key_starts));
+  }
+  for_each_mask_tensor(options.masks, [&](const char* name, const TensorView& tensor) {
+    check_apart("a mask's tensor", extent_of(name, tensor));
+  });
+  for_each_variant_tensor(options, [&](const char* name, const TensorView& tensor) {
+    check_apart("a tensor of a score or normaliser", extent_of(name, tensor));
+  });
+  for_each_relative_tensor(options.relative, [&](const char* name, const TensorView& tensor) {
+    check_apart(name, extent_of(name, tensor));
+  });
+  if (const Rotary* rotary = options.rotary.embedding) {
+    check_apart_from_rotary(*rotary, options.rotary.query);
+    check_apart_from_rotary(*rotary, options.rotary.key);
+  }
+}
+
+void Written::check_apart_from_rotary(const Rotary& rotary,
+                                      const RotaryPositions& positions) const {
+  check_apart("the positions of rows", extent_of("positions", positions.values));
+  check_apart("cos_cache", extent_of("cos_cache", rotary.cos_cache));
+  check_apart("sin_cache", extent_of("sin_cache", rotary.sin_cache));
+}
+
+void Written::check_apart_from_each_other() const {
+  for (int i = 0; i < count_; ++i)
+    for (int j = 0; j < i; ++j)
+      if (tenants_[i].bytes.meets(tenants_[j].bytes))
+        fail_overlap(tenants_[i].name, tenants_[j].name);
+}
+
+}  // namespace rapt

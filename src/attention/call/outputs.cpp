@@ -1,0 +1,71 @@
+// Checks of the memory that a forward call writes to.
+#include <algorithm>
+#include <string>
+
+#include "attention/call/captures.h"
+#include "attention/call/output_memory.h"
+
+namespace rapt {
+namespace {
+
+// Everything but output and statistic.
+void check_captures(const Problem& p, const Captures& captures, const AttentionOutputs& given,
+                    Outputs& outputs, Written& written) {
+  OutputSpec specs[kOutputs];
+  describe_outputs(p, captures, true, specs);
+  Operand* const operands[kOutputs] = {nullptr,          nullptr,           &outputs.weights,
+                                       &outputs.map,     &outputs.top_keys, &outputs.top_weights,
+                                       &outputs.entropy, &outputs.received};
+  for (int i = 2; i < kOutputs; ++i) {
+    const OutputSpec& spec = specs[i];
+    const TensorView& view = given.*spec.view;
+    if (view.defined() != spec.wanted())
+      throw Error(ErrorCode::argument,
+                  spec.wanted() ? std::string(spec.name) + " wanted but no memory given for it"
+                                : std::string("memory given for ") + spec.name +
+                                      " but the options do not ask for it");
+    if (!spec.wanted()) continue;
+    written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
+    const bool vector =
+        spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
+    take_written(view, !vector, *operands[i]);
+    if (view.empty()) operands[i]->data = nullptr;  // nothing to compute for it
+  }
+}
+
+}  // namespace
+
+Outputs check_outputs(const Problem& p, const Captures& captures, const AttentionOptions& options,
+                      const AttentionOutputs& given, std::span<const std::byte> workspace) {
+  const AttentionState& state = given.state;
+  if (!state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
+  if (state.extra.defined())
+    throw Error(ErrorCode::argument,
+                "state.extra is given, but this normaliser has no extra output");
+  int64_t shape[kMaxRank + 2];
+  std::copy_n(p.leading, p.leading_rank, shape);
+  shape[p.leading_rank] = p.q_len;
+  shape[p.leading_rank + 1] = p.value_dim;
+  const auto prefix = [&](int rank) { return Shape(shape, static_cast<size_t>(rank)); };
+
+  Outputs outputs;
+  Written written;
+  written.add("output",
+              check_written("output", state.output, prefix(p.leading_rank + 2), p.output_dtype));
+  take_written(state.output, true, outputs.output);
+  if (state.statistic.defined()) {
+    written.add("statistic", check_written("statistic", state.statistic, prefix(p.leading_rank + 1),
+                                           p.result_dtype));
+    take_written(state.statistic, false, outputs.statistic);
+  }
+  if (captures.any() || given.weights.defined() || given.map.defined() ||
+      given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||
+      given.received.defined())
+    check_captures(p, captures, given, outputs, written);
+  written.add_workspace(workspace);
+  written.check_apart_from_inputs(p, options);
+  written.check_apart_from_each_other();
+  return outputs;
+}
+
+}  // namespace rapt

@@ -1,0 +1,83 @@
+// Checks of row transforms: rotary embedding and cosine attention.
+#include <algorithm>
+
+#include "attention/call/rotary.h"
+
+namespace rapt {
+namespace {
+
+bool any(const RotaryPositions& positions) noexcept {
+  return positions.values.defined() || positions.start != 0 || positions.step != 1;
+}
+
+// What nobody would look at is a mistake.
+void check_use(const FusedRotary& fused) {
+  if (!fused.embedding && (any(fused.query) || any(fused.key) || !fused.rotate_key))
+    throw Error(ErrorCode::argument,
+                "rotary: positions or rotated keys without an embedding; expected one in "
+                "options.rotary");
+  if (!fused.rotate_key && any(fused.key))
+    throw Error(ErrorCode::argument,
+                "rotary of keys: positions of keys that come rotated; expected none, nobody looks "
+                "at them");
+}
+
+void take_rotary(const FusedRotary& fused, Problem& p) {
+  RowChange& c = p.rows;
+  c.rotary = fused.embedding;
+  c.pairs = check_rotary(*c.rotary, p.head_dim);
+  int64_t longest_query = 0, longest_key = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) {
+    longest_query = std::max(longest_query, p.sequence(s).q_len);
+    longest_key = std::max(longest_key, p.sequence(s).k_len);
+  }
+  take_positions("rotary of queries", *c.rotary, fused.query, c.pairs, p.leading_dims(), p.q_len,
+                 longest_query, p.dtype, c.query);
+  if (!fused.rotate_key) return;
+  take_positions("rotary of keys", *c.rotary, fused.key, c.pairs, p.leading_dims(), p.k_len,
+                 longest_key, p.dtype, c.key);
+  c.turns_key = c.changes_key = true;
+}
+
+// One matrix of changed keys for all heads that share keys and positions.
+void take_copy(Problem& p) {
+  RowChange& c = p.rows;
+  c.given_key = p.key;
+  c.copied_matrices = 1;
+  int64_t stride = p.k_len * p.head_dim;
+  p.key.data = nullptr;
+  p.key.row_stride = p.head_dim, p.key.dim_stride = 1;
+  for (int i = p.leading_rank - 1; i >= 0; --i) {
+    const bool head_axis = i == p.leading_rank - 1;
+    if (c.turns_key && c.key.vary(i)) {
+      c.copies[i] = p.leading[i];
+      if (head_axis) p.key.heads_per_group = 1;
+    } else if (p.key.lead_strides[i] == 0) {
+      c.copies[i] = std::min<int64_t>(p.leading[i], 1);
+    } else {
+      c.copies[i] = head_axis ? p.leading[i] / p.key.heads_per_group : p.leading[i];
+    }
+    p.key.lead_strides[i] = c.copies[i] > 1 ? stride : 0;
+    stride *= c.copies[i];
+    c.copied_matrices *= c.copies[i];
+  }
+}
+
+}  // namespace
+
+void take_row_change(const AttentionOptions& options, Problem& p) {
+  RowChange& c = p.rows;
+  if (options.cosine) {
+    check_parameters(Cosine::kDeclaration, &*options.cosine);
+    c.cosine = c.changes_key = true;
+    c.epsilon = options.cosine->epsilon;
+  }
+  check_use(options.rotary);
+  if (options.rotary.embedding) take_rotary(options.rotary, p);
+  if (!c.changes_key) return;
+  take_copy(p);
+  const int64_t copy[] = {c.copied_matrices, p.k_len, p.head_dim};
+  element_count(copy);  // throws
+}
+
+}  // namespace rapt

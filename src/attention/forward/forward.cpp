@@ -1,0 +1,322 @@
+// The forward pass. A unit is a few tiles of queries of one head; it walks once over the blocks of
+// keys that any of them sees (whole-row normalisers: twice), and every block serves all tiles while
+// it is in the cache. Sparse normalisers: sparse_rows.h.
+#include "attention/forward/forward.h"
+
+#include <algorithm>
+#include <new>
+
+#include "attention/forward/pipelined_tiles.h"
+#include "attention/forward/sparse_rows.h"
+#include "attention/plan/task_run.h"
+#include "attention/tiles/packed_keys.h"
+
+namespace rapt {
+namespace {
+
+template <class E>
+class Forward {
+ public:
+  Forward(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem),
+        n_(call.kernels.normalizer),
+        tiles_(call, cancel, worker),
+        staged_(call, tiles_),
+        sparse_(call, tiles_) {}
+
+  // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
+  void run(int64_t unit) noexcept {
+    const Tiling& t = call_.tiling;
+    const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in turn
+    int64_t head = unit < units ? 0 : unit / units;
+    int64_t within = unit - head * units, sequence = 0;
+    if (t.heads_in_turn > 1) {
+      head = head * t.heads_in_turn + within % t.heads_in_turn;
+      within /= t.heads_in_turn;
+    }
+    if (p_.query_starts) {
+      const auto* starts =
+          reinterpret_cast<const int64_t*>(call_.workspace + call_.layout.unit_starts);
+      sequence = std::upper_bound(starts, starts + p_.sequences, within) - starts - 1;
+      within -= starts[sequence];
+    }
+    tiles_.begin_head(head, sequence);
+    const int64_t q_len = tiles_.sequence().q_len;
+    const int64_t first = (t.units(q_len) - 1 - within) * t.unit_queries;
+    run(first, std::min(t.unit_queries, q_len - first));
+  }
+
+ private:
+  void run(int64_t first_query, int64_t queries) noexcept {
+    const Tiling::Cut cut = call_.tiling.cut(queries);
+    auto* const tile = tiles_.template scratch<QueryTile<E>>(call_.layout.tiles);
+    int64_t offset = 0;
+    for (int64_t i = 0; i < cut.tiles; ++i) {
+      new (&tile[i]) QueryTile<E>;
+      const int vectors = cut.vectors_of(i);
+      const int64_t rows = std::min<int64_t>(vectors * call_.tiling.lanes, queries - offset);
+      tiles_.begin_tile(tile[i], {first_query + offset, 1, rows}, vectors, offset);
+      begin_tile(tile[i]);
+      offset += tile[i].queries;
+    }
+    if (n_.settle) {
+      run_sparse(tile, cut.tiles);
+      return;
+    }
+    for (bool more = n_.whole_row; more && !tiles_.stopped();) {
+      tiles_.for_each_block(tile, cut.tiles, Values::leave,
+                            [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+                              n_.collect(call_.normalizer_object, one.hooks);
+                            });
+      more = false;
+      for (int64_t i = 0; i < cut.tiles; ++i)
+        more |= n_.solve(call_.normalizer_object, tile[i].hooks);
+    }
+    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, int64_t first) {
+      apply(one, block, first);
+    };
+    if (staged_.used())
+      staged_.run(
+          tile, cut.tiles, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
+    else
+      tiles_.for_each_block(tile, cut.tiles, Values::load, apply_one);
+    if (tiles_.stopped()) return;
+    for (int64_t i = 0; i < cut.tiles; ++i) finish_tile(tile[i]);
+  }
+
+  void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
+    tiles_.for_each_block(tile, count, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+      keep_top(one);
+      n_.collect(call_.normalizer_object, one.hooks);
+      if (one.hooks.kept.open == 0 && call_.captures.top_k == 0) one.range = {0, 0};
+    });
+    for (int64_t i = 0; i < count && !tiles_.stopped(); ++i)
+      sparse_.settle(tile[i], output_t(tile[i]));
+    if (tiles_.stopped()) return;
+    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
+  }
+
+  E* output_t(const QueryTile<E>& tile) const noexcept {
+    return tiles_.template scratch<E>(call_.layout.output_t) + tile.offset * p_.value_dim;
+  }
+  E* extra_t(const QueryTile<E>& tile) const noexcept {
+    return tiles_.template scratch<E>(call_.layout.extra_t) + tile.offset * p_.value_dim;
+  }
+  E* best(const QueryTile<E>& tile, size_t list) const noexcept {
+    return tiles_.template scratch<E>(list) + tile.offset * call_.captures.top_k;
+  }
+
+  void begin_tile(QueryTile<E>& tile) noexcept {
+    std::fill_n(output_t(tile), p_.value_dim * tile.queries, E(0));
+    if (n_.extra) std::fill_n(extra_t(tile), p_.value_dim * tile.queries, E(0));
+    if (call_.captures.entropy)
+      tile.hooks.entropy = tiles_.template scratch<E>(call_.layout.entropy) + tile.offset;
+    if (const int64_t top_k = call_.captures.top_k; top_k > 0) {
+      std::fill_n(best(tile, call_.layout.best), top_k * tile.queries, -E(__builtin_inf()));
+      std::memset(best(tile, call_.layout.best_keys), 0xFF,  // key -1
+                  static_cast<size_t>(top_k * tile.queries) * sizeof(E));
+    }
+    if (n_.settle) sparse_.open(tile);
+    n_.begin(call_.normalizer_object, tile.hooks);
+  }
+
+  void keep_top(QueryTile<E>& tile) noexcept {
+    if (const int64_t top_k = call_.captures.top_k; top_k > 0)
+      call_.kernels.table.captures.keep_top(
+          tile.hooks.scores, tile.hooks.keys, tile.queries, tile.hooks.key_positions.start, top_k,
+          best(tile, call_.layout.best), best(tile, call_.layout.best_keys));
+  }
+
+  void apply(QueryTile<E>& tile, KeyBlock& block, int64_t first) noexcept {
+    keep_top(tile);
+    tile.hooks.zero = tile.hooks.rescale = false;
+    n_.apply(call_.normalizer_object, tile.hooks);
+    // Of the catalogue we know that it makes -inf 0.
+    if (n_.custom && tiles_.partial())
+      call_.kernels.table.dropout.keep(tile.hooks.scores, tiles_.bits(), tile.hooks.keys,
+                                       tile.queries, E(1));
+    if (tile.hooks.zero && !tile.hooks.rescale) return;
+    if (p_.drop_below > 0) drop(tile);
+    add_values(tile, block, first, tile.hooks.scores, output_t(tile));
+    tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions,
+                                 tile.hooks.key_positions,
+                                 tiles_.partial() ? tiles_.bits() : nullptr, output_t(tile));
+    if (n_.extra) add_values(tile, block, first, tile.hooks.second_weights, extra_t(tile));
+  }
+
+  // Weights of dropped pairs become 0; what the others are multiplied by waits for finish_tile().
+  void drop(QueryTile<E>& tile) noexcept {
+    const uint64_t* kept = tiles_.kept(tile);
+    const auto keep = call_.kernels.table.dropout.keep;
+    keep(tile.hooks.scores, kept, tile.hooks.keys, tile.queries, E(1));
+    if (n_.extra) keep(tile.hooks.second_weights, kept, tile.hooks.keys, tile.queries, E(1));
+  }
+
+  void add_values(QueryTile<E>& tile, KeyBlock& block, int64_t first, const void* weights,
+                  E* output) noexcept {
+    const RouteKernels<E>& route = call_.kernels.route;
+    const std::byte* value = block.value + first * block.value_stride * route.element_size;
+    const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
+    const void* const exact_weights = weights;
+    if (route.round_weights) {
+      void* rounded = tiles_.template scratch<std::byte>(call_.layout.rounded);
+      route.round_weights(static_cast<const E*>(weights), tile.hooks.keys, tile.queries, rounded);
+      weights = rounded;
+    }
+    // An excluded pair has weight 0, but 0 * NaN is NaN. Only tiles with excluded pairs can be
+    // hurt.
+    if (tiles_.partial() && !tiles_.finite(block))
+      route.output_of_bits(weights, tiles_.bits(), value, block.value_stride, tile.hooks.keys,
+                           p_.value_dim, rescale, tile.queries, output);
+    else
+      route.products[tile.vectors - 1].output(weights, value, block.value_stride, tile.hooks.keys,
+                                              p_.value_dim, rescale, output);
+    if (block.value_outside.any())
+      tiles_.exact().add_output(tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys,
+                                p_.value_dim, static_cast<const E*>(exact_weights),
+                                tiles_.partial() ? tiles_.bits() : nullptr, tile.vectors, output);
+  }
+
+  void finish_tile(QueryTile<E>& tile) noexcept {
+    const Outputs& o = call_.outputs;
+    const Finish<E> result{tiles_.row(2), tiles_.row(3), o.statistic.data ? tiles_.row(4) : nullptr,
+                           o.entropy.data ? tiles_.row(5) : nullptr};
+    n_.finish(call_.normalizer_object, tile.hooks, result);
+    // No list has a score of -inf. A row that sees no other is NaN, and its statistic says so: -inf
+    // is that of a row without keys, which has no gradients.
+    if (n_.settle && result.statistic)
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        if ((tile.seen >> i & 1) && result.statistic[i] == -E(__builtin_inf()))
+          result.statistic[i] = static_cast<E>(__builtin_nan(""));
+    if (p_.drop_below > 0) {
+      const auto factor = static_cast<E>(p_.kept_factor());
+      for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;
+      for (int64_t i = 0; n_.extra && i < tile.queries; ++i) result.extra_inverse[i] *= factor;
+    }
+    store_rows(tile, o.output, output_t(tile), p_.value_dim, result.inverse);
+    if (n_.extra && call_.extra)
+      store_rows(tile, *call_.extra, extra_t(tile), p_.value_dim, result.extra_inverse);
+    const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unseen) {
+      std::byte* out = row_of(target, tile);
+      for (int64_t i = 0; i < tile.positions.count;
+           ++i, out += target.row_stride * int64_t{sizeof(E)})
+        *reinterpret_cast<E*>(out) = zero_if_unseen && !(tile.seen >> i & 1) ? E(0) : column[i];
+    };
+    if (result.statistic) store_column(o.statistic, result.statistic, false);
+    if (result.entropy) store_column(o.entropy, result.entropy, true);
+    if (call_.captures.second_pass())
+      for (int r = 0; r < n_.state_rows; ++r)
+        std::copy_n(tile.hooks.state + r * tile.queries, tile.positions.count,
+                    tiles_.saved_state(r) + tile.positions.start);
+    if (call_.captures.top_k > 0) finish_top(tile);
+  }
+
+  // A key among the best, of which the bits lie in an E; -1: none.
+  static int64_t key_at(const E* bits) noexcept {
+    std::conditional_t<sizeof(E) == 4, int32_t, int64_t> key;
+    std::memcpy(&key, bits, sizeof key);
+    return key;
+  }
+
+  // The scores that were kept become weights, their keys numbers.
+  void finish_top(QueryTile<E>& tile) noexcept {
+    const Outputs& o = call_.outputs;
+    const int64_t top_k = call_.captures.top_k;
+    const E* keys = best(tile, call_.layout.best_keys);  // [top_k][queries]
+    if (o.top_keys.data) {
+      std::byte* out = row_of(o.top_keys, tile);
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        for (int64_t k = 0; k < top_k; ++k)
+          reinterpret_cast<int64_t*>(out)[i * o.top_keys.row_stride + k * o.top_keys.dim_stride] =
+              key_at(keys + k * tile.queries + i);
+    }
+    if (!o.top_weights.data) return;
+    Tile<E> list = tile.hooks;
+    list.scores = best(tile, call_.layout.best);
+    list.keys = top_k;
+    n_.weights(call_.normalizer_object, list);
+    // Where there is no key there is no weight, also in a row that a NaN has spoilt.
+    for (int64_t x = 0; x < top_k * tile.queries; ++x)
+      if (key_at(keys + x) < 0) list.scores[x] = 0;
+    store_rows(tile, o.top_weights, list.scores, top_k, nullptr);
+  }
+
+  std::byte* row_of(const Operand& target, const QueryTile<E>& tile) const noexcept {
+    const int64_t row = tiles_.sequence().query_begin + tile.positions.start;
+    return target.at(tiles_.offset_of(target) + row * target.row_stride);
+  }
+
+  void store_rows(const QueryTile<E>& tile, const Operand& target, const E* tile_t, int64_t dims,
+                  const E* factor) noexcept {
+    call_.kernels.table.store_rows[static_cast<int>(target.dtype)](
+        tile_t, dims, tile.queries, factor, tile.seen, tile.positions.count, row_of(target, tile),
+        target.row_stride, target.dim_stride);
+  }
+
+  const ForwardCall<E>& call_;
+  const Problem& p_;
+  const NormalizerKernels<E>& n_;
+  ScoreTiles<E> tiles_;
+  StagedTiles<E> staged_;
+  SparseRows<E> sparse_;
+};
+
+template <class E>
+int64_t units_of(const ForwardCall<E>& call) {
+  return call.problem.heads * call.tiling.units_per_head;
+}
+
+template <class E>
+Pass<E> forward_pass(const ForwardCall<E>& call) {
+  const int64_t per_task = call.tiling.units_per_task;
+  return {ceil_div(units_of(call), per_task), [](const ForwardCall<E>& c, const CancelToken* cancel,
+                                                 int64_t task, int worker) noexcept {
+            Forward<E> forward(c, cancel, worker);
+            const int64_t begin = task * c.tiling.units_per_task;
+            const int64_t end = std::min(begin + c.tiling.units_per_task, units_of(c));
+            for (int64_t unit = begin; unit < end; ++unit) forward.run(unit);
+          }};
+}
+
+// Where each sequence's units and blocks begin, for the tasks to find theirs.
+template <class E>
+void write_starts(const ForwardCall<E>& call) {
+  const Problem& p = call.problem;
+  if (!p.query_starts) return;
+  auto* units = reinterpret_cast<int64_t*>(call.workspace + call.layout.unit_starts);
+  auto* blocks = reinterpret_cast<int64_t*>(call.workspace + call.layout.block_starts);
+  int64_t unit = 0, block = 0;
+  for (int64_t s = 0; s <= p.sequences; ++s) {
+    units[s] = unit;
+    if (call.captures.received) blocks[s] = block;
+    if (s == p.sequences) return;
+    unit += call.tiling.units(p.sequence(s).q_len);
+    block += call.tiling.blocks(p.sequence(s).k_len);
+  }
+}
+
+}  // namespace
+
+template <class E>
+void run_forward(const ForwardCall<E>& call, const Context& context) {
+  write_starts(call);
+  write_relative(call);
+  change_keys(call, context);
+  round_keys(call, context);
+  pack_keys(call, context);
+  Pass<E> passes[4] = {forward_pass(call)};
+  if (call.captures.second_pass())
+    passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);
+  int64_t tasks = 0;
+  for (const Pass<E>& pass : passes) tasks += pass.tasks;
+  TaskRun run(context, tasks);
+  for (const Pass<E>& pass : std::span(passes, call.captures.second_pass() ? 4 : 1))
+    run.run(pass.tasks, call.tiling.workers, call.tiling.to_executor,
+            [&](int64_t task, int worker) { pass.run(call, context.cancel, task, worker); });
+}
+
+template void run_forward(const ForwardCall<float>&, const Context&);
+template void run_forward(const ForwardCall<double>&, const Context&);
+
+}  // namespace rapt

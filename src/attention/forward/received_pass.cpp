@@ -1,0 +1,88 @@
+// The attention that a key receives, received[j] = sum_i weight(i, j): a second pass over the
+// scores, with the keys outside. A task owns a block of keys of one head and walks over all tiles
+// of queries in their order, so that the sums do not depend on threads.
+#include "attention/forward/forward.h"
+#include "attention/tiles/score_tiles.h"
+
+namespace rapt {
+namespace {
+
+// Tiles whose weights are added up in E before they go to a sum in double: with all of a long
+// sequence in one sum the error would grow with its length.
+constexpr int64_t kTilesPerSum = 64;
+
+template <class E>
+int64_t blocks_per_head(const ForwardCall<E>& call) {
+  const Problem& p = call.problem;
+  if (!p.query_starts) return call.tiling.blocks(p.k_len);
+  return reinterpret_cast<const int64_t*>(call.workspace + call.layout.block_starts)[p.sequences];
+}
+
+template <class E>
+void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, int64_t head,
+            int64_t block_of_head) noexcept {
+  const Problem& p = call.problem;
+  const Tiling& t = call.tiling;
+  int64_t sequence = 0, nth = block_of_head;
+  if (p.query_starts) {
+    const auto* starts =
+        reinterpret_cast<const int64_t*>(call.workspace + call.layout.block_starts);
+    sequence = std::upper_bound(starts, starts + p.sequences, nth) - starts - 1;
+    nth -= starts[sequence];
+  }
+  ScoreTiles<E> tiles(call, cancel, worker);
+  tiles.begin_head(head, sequence);
+  const Sequence& s = tiles.sequence();
+  const int64_t begin = nth * t.block_keys, end = std::min(begin + t.block_keys, s.k_len);
+  const KeyBlock block = tiles.load_block(begin, end, Values::leave);
+  E* const sums = tiles.template scratch<E>(call.layout.sums);              // [block_keys][lanes]
+  auto* const totals = tiles.template scratch<double>(call.layout.totals);  // [block_keys]
+  std::fill_n(sums, (end - begin) * t.lanes, E(0));
+  std::fill_n(totals, end - begin, 0.0);
+  const auto add_to_totals = [&] {
+    for (int64_t j = 0; j < end - begin; ++j)
+      for (E* lane = sums + j * t.lanes; lane < sums + (j + 1) * t.lanes; ++lane)
+        totals[j] += *lane, *lane = 0;
+  };
+
+  const int64_t widest = t.long_vectors * t.lanes;
+  for (int64_t q = 0; q < s.q_len && !tiles.stopped(); q += widest) {
+    if (q % (kTilesPerSum * widest) == 0) add_to_totals();
+    const Positions queries{q, 1, std::min(widest, s.q_len - q)};
+    if (!tiles.sees(queries, begin, end)) continue;
+    QueryTile<E> tile;
+    tiles.begin_tile(tile, queries, t.vectors(queries.count), 0);
+    tiles.restore_state(tile);
+    const int64_t first = tiles.scores_of(tile, block);
+    if (tile.hooks.keys == 0) continue;
+    tiles.final_weights(tile);
+    call.kernels.table.captures.add_received(tile.hooks.scores, tile.hooks.keys, tile.queries,
+                                             sums + first * t.lanes);
+  }
+
+  add_to_totals();
+
+  const Operand& out = call.outputs.received;
+  const int64_t at = tiles.offset_of(out);
+  for (int64_t j = begin; j < end; ++j)
+    *reinterpret_cast<E*>(out.at(at + (s.key_begin + j) * out.row_stride)) =
+        static_cast<E>(totals[j - begin]);
+}
+
+}  // namespace
+
+template <class E>
+Pass<E> received_pass(const ForwardCall<E>& call) {
+  if (!call.outputs.received.data) return {};
+  return {
+      call.problem.heads * blocks_per_head(call),
+      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
+        const int64_t blocks = blocks_per_head(c);
+        add_up(c, cancel, worker, task / blocks, task % blocks);
+      }};
+}
+
+template Pass<float> received_pass(const ForwardCall<float>&);
+template Pass<double> received_pass(const ForwardCall<double>&);
+
+}  // namespace rapt

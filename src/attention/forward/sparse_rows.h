@@ -1,0 +1,124 @@
+#pragma once
+// The forward pass of sparse normalisers (rapt/normalizer/normalizer.h). One walk over the keys
+// collects, per query, the scores that may get a weight; then each row is settled, and its output
+// is a sum over the few values that have a weight. Nothing is multiplied by 0.
+//
+// A list holds kShortList scores. A row with more of them (nearly equal scores) is collected again,
+// a vector of queries at a time, with room for all keys: O(k_len) memory per worker.
+#include "attention/tiles/score_tiles.h"
+
+namespace rapt {
+
+template <class E>
+class SparseRows {
+ public:
+  SparseRows(const ForwardCall<E>& call, ScoreTiles<E>& tiles)
+      : call_(call), p_(call.problem), n_(call.kernels.normalizer), tiles_(tiles) {}
+
+  // Before the normaliser's begin().
+  void open(QueryTile<E>& tile) noexcept {
+    const int64_t stride = list_stride(call_.layout.short_list, call_.tiling.lanes);
+    Candidates<E>& kept = tile.hooks.kept;
+    kept.scores = scratch<E>(call_.layout.lists) + tile.offset * stride;
+    kept.keys = scratch<int32_t>(call_.layout.list_keys) + tile.offset * stride;
+    kept.counts = scratch<int32_t>(call_.layout.list_counts) + 2 * tile.offset;
+    kept.enough = kept.counts + tile.queries;
+    kept.capacity = call_.layout.short_list;
+    kept.stride = stride;
+    kept.open = low_bits(tile.positions.count);
+    if (tiles_.sieved())
+      tiles_.use_sieve(tile, scratch<std::byte>(call_.layout.sieve_queries) +
+                                 tile.offset * sieve_query_bytes(p_.head_dim));
+  }
+
+  // After the walk over the keys: output_t [value_dim][queries] += weights times values.
+  void settle(QueryTile<E>& tile, E* output_t) noexcept {
+    const uint64_t open = tile.hooks.kept.open;
+    settle_open(tile, output_t, tile.queries);
+    const int64_t grain = call_.tiling.grain;
+    for (int64_t x = 0; x < tile.positions.count && !tiles_.stopped(); x += grain) {
+      const uint64_t queries = low_bits(std::min(grain, tile.positions.count - x));
+      if (const uint64_t closed = ~(open >> x) & queries) settle_long(tile, x, closed, output_t);
+    }
+  }
+
+ private:
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  void settle_open(QueryTile<E>& tile, E* output_t, int64_t step) noexcept {
+    for (uint64_t left = tile.hooks.kept.open; left; left &= left - 1) {
+      const int64_t i = __builtin_ctzll(left);
+      const int64_t count = n_.settle(call_.normalizer_object, tile.hooks, i);
+      const Candidates<E>& kept = tile.hooks.kept;
+      E* const weights = kept.scores + i * kept.stride;
+      const int32_t* const keys = kept.keys + i * kept.stride;
+      if (p_.drop_below > 0)
+        for (int64_t c = 0; c < count; ++c)
+          if (!tiles_.kept(tile.positions[i], keys[c])) weights[c] = 0;
+      add_values(keys, weights, count, output_t + i, step);
+      tiles_.relative().add_output_of(tile.positions[i], keys, weights, count, output_t + i, step);
+    }
+  }
+
+  // The grain of queries from the tile's query x on, of which the closed ones are settled.
+  void settle_long(QueryTile<E>& tile, int64_t x, uint64_t closed, E* output_t) noexcept {
+    const int64_t grain = call_.tiling.grain;
+    QueryTile<E> part;
+    tiles_.begin_tile(part, tile.positions.part(x, std::min(x + grain, tile.positions.count)),
+                      call_.tiling.vectors_of_grain(), tile.offset + x);
+    part.hooks.state = scratch<E>(call_.layout.long_state);
+    Candidates<E>& kept = part.hooks.kept;
+    kept.scores = scratch<E>(call_.layout.long_lists);
+    kept.keys = scratch<int32_t>(call_.layout.long_keys);
+    kept.counts = scratch<int32_t>(call_.layout.long_counts);
+    kept.enough = kept.counts + grain;
+    kept.capacity = tiles_.sequence().k_len;
+    kept.stride = list_stride(kept.capacity, call_.tiling.lanes);
+    kept.open = closed;
+    n_.begin(call_.normalizer_object, part.hooks);
+    tiles_.for_each_block(&part, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+      n_.collect(call_.normalizer_object, one.hooks);
+    });
+    if (tiles_.stopped()) return;
+    settle_open(part, output_t + x, tile.queries);
+    for (int r = 0; r < n_.state_rows; ++r)
+      for (uint64_t left = closed; left; left &= left - 1) {
+        const int64_t i = __builtin_ctzll(left);
+        tile.hooks.state[r * tile.queries + x + i] = part.hooks.state[r * grain + i];
+      }
+  }
+
+  // Values are read where they lie, or a few rows at a time are made numbers of the type E.
+  void add_values(const int32_t* keys, const E* weights, int64_t count, E* column,
+                  int64_t step) noexcept {
+    const KernelTable<E>& table = call_.kernels.table;
+    const RouteKernels<E>& widening = *table.fma[static_cast<int>(p_.value.dtype)];
+    const auto row = [&](int64_t key) { return tiles_.key_row(p_.value, key); };
+    if (values_in_place(p_, widening)) {
+      const DenseRows<E> rows{reinterpret_cast<const E*>(row(0)), p_.value.row_stride};
+      table.sparse.add_rows(rows, keys, weights, count, p_.value_dim, column, step);
+      return;
+    }
+    E* const packed = scratch<E>(call_.layout.list_values);
+    int32_t places[kPackedValues];
+    for (int32_t c = 0; c < kPackedValues; ++c) places[c] = c;
+    for (int64_t begin = 0; begin < count; begin += kPackedValues) {
+      const int64_t some = std::min<int64_t>(kPackedValues, count - begin);
+      for (int64_t c = 0; c < some; ++c)
+        widening.pack_values(row(keys[begin + c]), p_.value.row_stride, p_.value.dim_stride, 1,
+                             p_.value_dim, packed + c * p_.value_dim);
+      table.sparse.add_rows({packed, p_.value_dim}, places, weights + begin, some, p_.value_dim,
+                            column, step);
+    }
+  }
+
+  const ForwardCall<E>& call_;
+  const Problem& p_;
+  const NormalizerKernels<E>& n_;
+  ScoreTiles<E>& tiles_;
+};
+
+}  // namespace rapt

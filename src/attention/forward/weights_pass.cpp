@@ -1,0 +1,90 @@
+// Returned weights: a second pass over the scores of the rows asked for, with the normaliser's
+// state of the first; or these scores themselves.
+//
+// Rows come in any order. Score hooks know positions as (start, step, count), so a tile is a run of
+// rows with equal steps: all of a range, or what the chosen rows happen to give.
+#include <limits>
+
+#include "attention/forward/forward.h"
+#include "attention/tiles/score_tiles.h"
+
+namespace rapt {
+namespace {
+
+// Rows of a task: one tile, at most.
+int64_t rows_per_task(const Tiling& t) { return t.long_vectors * t.lanes; }
+
+template <class E>
+void fill_row(std::byte* row, int64_t k_len, int64_t stride, E value) noexcept {
+  for (int64_t j = 0; j < k_len; ++j) reinterpret_cast<E*>(row)[j * stride] = value;
+}
+
+// The requested rows [begin, end) of the nth requested head.
+template <class E>
+void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int worker, int64_t nth,
+                   int64_t begin, int64_t end) noexcept {
+  const Problem& p = call.problem;
+  const RequestedWeights& w = call.captures.weights;
+  const Operand& out = call.outputs.weights;
+  const bool scores = w.stage == WeightsStage::scores;
+  const E excluded = scores ? -std::numeric_limits<E>::infinity() : E{0};
+  ScoreTiles<E> tiles(call, cancel, worker);
+  tiles.begin_head(w.heads[nth], 0);
+  const int64_t to_head = w.heads.chosen.empty() ? tiles.offset_of(out) : nth * out.lead_strides[0];
+
+  while (begin < end) {
+    Positions rows{w.row(begin), 1, 1};
+    if (begin + 1 < end && w.row(begin + 1) > w.row(begin)) {
+      rows.step = w.row(begin + 1) - w.row(begin);
+      while (begin + rows.count < end && w.row(begin + rows.count) == rows[rows.count])
+        ++rows.count;
+    }
+    std::byte* const first_row = out.at(to_head + begin * out.row_stride);
+    const auto at = [&](int64_t row, int64_t key) {
+      return first_row + (row * out.row_stride + key * out.dim_stride) * int64_t{sizeof(E)};
+    };
+    for (int64_t i = 0; i < rows.count; ++i) fill_row(at(i, 0), p.k_len, out.dim_stride, excluded);
+
+    QueryTile<E> tile;
+    tiles.begin_tile(tile, rows, call.tiling.vectors(rows.count), 0);
+    // Scores of softmax alone are in units of log2.
+    E* factor = nullptr;
+    if (scores && tile.hooks.log2_units) {
+      constexpr double kLn2 = 0.6931471805599453;
+      factor = std::fill_n(tiles.row(2), tile.queries, static_cast<E>(kLn2)) - tile.queries;
+    }
+    if (!scores) tiles.restore_state(tile);
+    tiles.for_each_block(&tile, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+      if (!scores) tiles.final_weights(one);
+      const uint64_t stored = scores ? low_bits(rows.count) : one.seen;
+      call.kernels.table.store_rows[static_cast<int>(out.dtype)](
+          one.hooks.scores, one.hooks.keys, one.queries, factor, stored, rows.count,
+          at(0, one.hooks.key_positions.start), out.row_stride, out.dim_stride);
+    });
+    begin += rows.count;
+  }
+}
+
+}  // namespace
+
+template <class E>
+Pass<E> weights_pass(const ForwardCall<E>& call) {
+  if (!call.outputs.weights.data) return {};
+  const auto per_head = [](const ForwardCall<E>& c) {
+    const int64_t per_task = rows_per_task(c.tiling);
+    return (c.captures.weights.rows + per_task - 1) / per_task;
+  };
+  return {
+      call.captures.weights.heads.count * per_head(call),
+      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
+        const int64_t per_task = rows_per_task(c.tiling), rows = c.captures.weights.rows;
+        const int64_t tasks = (rows + per_task - 1) / per_task;
+        const int64_t begin = task % tasks * per_task;
+        write_weights(c, cancel, worker, task / tasks, begin, std::min(rows, begin + per_task));
+      }};
+}
+
+template Pass<float> weights_pass(const ForwardCall<float>&);
+template Pass<double> weights_pass(const ForwardCall<double>&);
+
+}  // namespace rapt

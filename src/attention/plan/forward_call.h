@@ -1,0 +1,26 @@
+#pragma once
+// A forward call with everything that is known before its first task: what the conductor and every
+// pass over tiles read. The backward pass and tangents hold one for the scores they recompute.
+#include "attention/call/captures.h"
+#include "attention/plan/scratch_layout.h"
+
+namespace rapt {
+
+// The extra output and candidates wait for normalisers that need them; until the catalogue has
+// some, tests/contracts uses them.
+template <class E>
+struct ForwardCall {
+  const Problem& problem;
+  const Kernels<E>& kernels;
+  const void* normalizer_object;
+  std::span<const ScoreRef> scores;
+  std::span<const Mask* const> masks;
+  const Captures& captures;
+  const Outputs& outputs;
+  const Operand* extra;  // as the output; null: none
+  const Tiling& tiling;
+  const ScratchLayout& layout;
+  std::byte* workspace;  // 64-byte aligned, layout.bytes_for(tiling.workers)
+};
+
+}  // namespace rapt

@@ -1,0 +1,62 @@
+// Threads and memory of a call.
+#include "attention/plan/resources.h"
+
+#include <algorithm>
+#include <string>
+
+#include "rapt/thread_pool.h"
+
+namespace rapt {
+
+// Asks for the library's threads only where the work is worth one more, because making the pool
+// allocates.
+Workers workers_of(double work, const Context& context) {
+  if (context.executor) {
+    if (context.threads != 0)
+      throw Error(ErrorCode::argument, "context.threads is " + std::to_string(context.threads) +
+                                           " beside an executor, whose concurrency() says how "
+                                           "many threads there are; expected 0");
+    const int workers = context.executor->concurrency();
+    if (workers < 1)
+      throw Error(ErrorCode::argument, "the executor's concurrency is " + std::to_string(workers) +
+                                           "; expected at least 1");
+    return {workers, false};
+  }
+  if (context.threads < 0)
+    throw Error(ErrorCode::argument,
+                "context.threads is " + std::to_string(context.threads) + "; expected 0 or more");
+  if (context.threads == 1 || worthwhile_workers(work) < 2) return {1, true};
+  const int all = default_pool().concurrency();
+  return {context.threads == 0 ? all : std::min(all, context.threads), true};
+}
+
+// Bytes of tensors of these shapes; the largest number instead of an overflow.
+size_t bytes_of(Shape lengths, DType dtype) {
+  size_t bytes = static_cast<size_t>(size_of(dtype));
+  for (const int64_t n : lengths)
+    if (__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes)) return SIZE_MAX;
+  return bytes;
+}
+
+size_t add_or_max(size_t a, size_t b) {
+  size_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
+}
+
+void check_memory_limit(size_t needed, const Context& context, const char* hint) {
+  if (context.memory_limit >= 0 && needed > static_cast<size_t>(context.memory_limit))
+    throw Error(ErrorCode::memory_limit, "needs " + std::to_string(needed) +
+                                             " bytes; the limit is " +
+                                             std::to_string(context.memory_limit) + hint);
+}
+
+std::byte* checked_workspace(std::span<std::byte> workspace, size_t needed) {
+  if (workspace.size() < needed)
+    throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
+                                         " bytes; workspace_bytes() asks for " +
+                                         std::to_string(needed));
+  const auto address = reinterpret_cast<uintptr_t>(workspace.data());
+  return workspace.data() + (64 - address % 64) % 64;
+}
+
+}  // namespace rapt

@@ -1,0 +1,24 @@
+#pragma once
+// Threads and memory of a call.
+#include <cstddef>
+#include <span>
+
+#include "attention/plan/tiling.h"
+
+namespace rapt {
+
+// The threads that may work on a call. Throws Error(argument).
+Workers workers_of(double work, const Context& context);
+
+// Bytes of tensors of these shapes; the largest number instead of an overflow.
+size_t bytes_of(Shape lengths, DType dtype);
+size_t add_or_max(size_t a, size_t b);
+
+// Throws Error(memory_limit); `hint` ends the message.
+void check_memory_limit(size_t needed, const Context& context, const char* hint);
+
+// The first 64-byte aligned address of a workspace. Throws Error(argument) if it has less than
+// `needed` bytes, in which there are 63 to spare.
+std::byte* checked_workspace(std::span<std::byte> workspace, size_t needed);
+
+}  // namespace rapt

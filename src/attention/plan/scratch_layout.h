@@ -1,0 +1,141 @@
+#pragma once
+// Where the arrays of a forward call lie in its workspace. layout_of() (tiles/lay_out_scratch.h)
+// fills it in; passes read it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/plan/scratch_places.h"
+#include "attention/plan/tiling.h"
+
+namespace rapt {
+
+// Scratch of a worker, from its own begin; 0 for what a call does not need.
+struct RelativeScratch {
+  size_t by_distance = 0;  // [distances of a tile + lanes][tile queries] E
+  size_t rows = 0;         // [distances of a tile][largest dims] E, of tables not read in place
+  size_t bits = 0;         // [distances of a tile] uint64
+  size_t unused_max = 0;   // [tile queries] E
+  // For keys as lanes, where there are query_rows:
+  size_t by_query = 0;  // [2 tile queries + 2 lanes][lanes] E
+  size_t key_t = 0;     // [head_dim][lanes] E
+
+  RelativeScratch() = default;
+  // Of tiles of `queries` at most; takes its places from `places`.
+  RelativeScratch(const Problem& p, int64_t block_keys, int64_t queries, int64_t lanes,
+                  ScratchPlaces& places) {
+    if (!p.relative.tables()) return;
+    const auto size = static_cast<size_t>(size_of(p.result_dtype));
+    const int64_t distances = block_keys + queries;
+    by_distance = places.place(true, {distances + lanes, queries}, size);
+    rows = places.place(true, {distances, std::max(p.head_dim, p.value_dim)}, size);
+    bits = places.place(true, {distances}, sizeof(uint64_t));
+    unused_max = places.place(true, {queries}, size);
+    by_query = places.place(p.relative.query, {2 * (queries + lanes), lanes}, size);
+    key_t = places.place(p.relative.query, {p.head_dim, lanes}, size);
+  }
+};
+
+// What exact_rows.h needs of a worker.
+struct ExactScratch {
+  size_t query_t = 0;  // [dims][tile queries] E
+  size_t rows = 0;     // [block_keys or tile queries][dims] E
+  size_t scores = 0;   // [block_keys][tile queries] E
+
+  ExactScratch() = default;
+  template <class E>
+  ExactScratch(const Problem& p, const RouteKernels<E>& route, int64_t block_keys, int64_t queries,
+               ScratchPlaces& places) {
+    const bool needed = route.find_outside != nullptr;
+    const int64_t dims = std::max(p.head_dim, p.value_dim);
+    query_t = places.place(needed, {dims, queries}, sizeof(E));
+    rows = places.place(needed, {std::max(block_keys, queries), dims}, sizeof(E));
+    scores = places.place(needed, {block_keys, queries}, sizeof(E));
+  }
+};
+
+// What pipelined_tiles.h needs of a worker.
+struct StagedScratch {
+  size_t scores = 0;         // [block_keys][tile queries] E
+  size_t rounded[2] = {};    // the same, of the route's weights
+  size_t block_max[2] = {};  // [tile queries] E
+  size_t factor[2] = {};     // the same
+
+  StagedScratch() = default;
+  template <class E>
+  StagedScratch(const Kernels<E>& kernels, int64_t block_keys, int64_t queries,
+                ScratchPlaces& places) {
+    const bool needed = kernels.stage != nullptr;
+    scores = places.place(needed, {block_keys, queries}, sizeof(E));
+    for (int i = 0; i < 2; ++i) {
+      rounded[i] = places.place(needed, {block_keys, queries},
+                                static_cast<size_t>(kernels.route.weight_size));
+      block_max[i] = places.place(needed, {queries}, sizeof(E));
+      factor[i] = places.place(needed, {queries}, sizeof(E));
+    }
+  }
+};
+
+// Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
+struct ScratchLayout {
+  // Once per call.
+  size_t unit_starts;      // [sequences + 1] int64: units of a head before each sequence
+  size_t block_starts;     // [sequences + 1] int64: blocks of keys before each sequence
+  size_t saved_state;      // [heads][state_rows][q_len] E, for a second pass over the scores
+  size_t angles;           // tables of what happens to rows before they are multiplied
+  size_t relative_starts;  // [distances] int64: where rows of a log scale begin
+  size_t changed_key;      // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
+  size_t sieve_keys;     // [matrices of keys][rows][dims] uint8, padded: rounded keys (prefilter.h)
+  size_t sieve_groups;   // [matrices of keys][rows / kSieveGroup] KeyGroup
+  size_t packed_key;     // [matrices][packed_rows][head_dim, padded] of the route's elements
+  size_t packed_value;   // the same of values
+  size_t key_outside;    // [matrices][packed_rows / step] uint32: what exact_rows.h finds in them
+  size_t value_outside;  // the same of values
+  size_t workers;        // the scratch of worker 0; that of the next is `worker_bytes` further
+  // Once per worker, from its own begin. A unit has unit_queries queries.
+  size_t tiles;          // [tiles] QueryTile
+  size_t query_t;        // [tiles][head_dim][queries] of the route's elements
+  size_t position_t;     // the same of queries that meet key_rows, where these are others
+  size_t output_t;       // [tiles][value_dim][queries] E
+  size_t extra_t;        // the same, for a normaliser with an extra output
+  size_t scores;         // [block_keys][tile queries] E, and a vector to read beyond
+  size_t second;         // the same: weights of the extra output
+  size_t rounded;        // [block_keys][tile queries] of the route's weights, if it rounds
+  size_t state;          // [tiles][state_rows][queries] E
+  size_t candidates;     // [tiles][candidates][queries] E
+  size_t entropy;        // [tiles][queries] E
+  size_t best;           // [tiles][top_k][queries] E, scores
+  size_t best_keys;      // the same, keys as bits
+  size_t rows;           // [6][max_vectors * lanes] E: what a tile needs for a moment
+  size_t bits;           // [block_keys] uint64
+  size_t kept;           // [block_keys] uint64, for dropout
+  size_t masks;          // [slots of the masks] BoundMask
+  size_t key;            // [block_keys][head_dim] of the route's elements, if packed
+  size_t value;          // [block_keys][value_dim] of the route's elements, if packed
+  size_t sieve_rows;     // [kSieveGroup][head_dim] E: keys of a group, if packed
+  size_t sieve_queries;  // tiles of rounded queries (prefilter.h)
+  size_t row_change;     // of a RowChanger, if there is a change
+  size_t changed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
+  RelativeScratch relative;
+  ExactScratch exact;
+  StagedScratch staged;
+  size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
+  size_t totals;  // [block_keys] double: the same, of many tiles
+  size_t cells;   // [map rows of a task][columns] double
+  // Of sparse normalisers; the long lists are those of one vector of queries.
+  int64_t short_list;  // scores of a list
+  size_t lists;        // [tiles][queries][list_stride] E
+  size_t list_keys;    // the same, int32
+  size_t list_counts;  // [tiles][2][queries] int32
+  size_t long_lists;   // [grain][list_stride of all keys] E
+  size_t long_keys;    // the same, int32
+  size_t long_counts;  // [2][grain] int32
+  size_t long_state;   // [state_rows][grain] E
+  size_t list_values;  // [kPackedValues][value_dim] E, where values are not in place
+  size_t worker_bytes;
+
+  // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
+  size_t bytes_for(int count) const;
+};
+
+}  // namespace rapt

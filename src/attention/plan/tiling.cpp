@@ -1,0 +1,142 @@
+// Sizes of units, tiles and blocks.
+#include "attention/plan/tiling.h"
+
+#include <algorithm>
+
+#include "attention/plan/key_matrices.h"
+
+namespace rapt {
+namespace {
+
+// Queries that share a pass over the keys: with 192 the kernel asks the L2 for less than a byte per
+// cycle of K and V, so that even keys in DRAM leave it bound by arithmetic.
+constexpr int64_t kUnitQueries = 192;
+
+// More for products by tiles, beside which packing a block of keys and values would weigh.
+constexpr int64_t kTileUnitQueries = 512;
+
+// Fewer with lists of candidates, so that what these hold stays in the L2.
+constexpr int64_t kSparseUnitQueries = 96;
+
+// K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
+constexpr int64_t kUnitBytes = 512 << 10;
+
+// Packed keys and values that all tiles of a unit meet before the next ones: with more, they would
+// come from memory for each tile.
+constexpr int64_t kBytesAtWork = 512 << 10;
+
+// Operations that pay for another thread: some 30 us of work on one core, which is what it takes to
+// wake a sleeping one.
+constexpr double kWorkOfWorker = 6e6;
+
+// Operations of a task, at least: fetching the next one costs some 100 ns, and 20 us hide it.
+constexpr double kWorkOfTask = 4e6;
+
+// Fewer units than this per worker and the last one makes the others wait: units become smaller.
+// With 16, one head of 2,048 queries on two threads has units of a single tile, which reads K and V
+// twice as often as it pays.
+constexpr int64_t kUnitsPerWorker = 8;
+
+int64_t count_units(const Problem& p, int64_t unit_queries) {
+  if (!p.query_starts) return ceil_div(p.q_len, unit_queries);
+  int64_t units = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) units += ceil_div(p.sequence(s).q_len, unit_queries);
+  return units;
+}
+
+// Neighbouring heads that read the same rows of a bias: the last leading dimensions, as far as it
+// is broadcast along them. If they take turns, one reads from memory what the others find in the
+// cache: at 4,096 queries and keys a bias of two heads costs 28 % of a call instead of 31.
+int64_t heads_of_a_bias(const Problem& p) {
+  int64_t heads = 1;
+  if (!p.has_bias || p.bias.row_stride == 0) return heads;
+  for (int i = p.leading_rank; i-- > 0 && p.bias.lead_strides[i] == 0;) heads *= p.leading[i];
+  return std::max<int64_t>(heads, 1);
+}
+
+// May all keys and values be packed at once? Rows that repeat can be more than have addresses.
+template <class E>
+bool packed_fit(const Problem& p, const RouteKernels<E>& route) {
+  int64_t all = 0;
+  const auto add = [&](const Operand& o, int64_t dims) {
+    int64_t bytes = KeyMatrices(p, o).count;
+    return !__builtin_mul_overflow(bytes, packed_rows(p, route.step), &bytes) &&
+           !__builtin_mul_overflow(bytes, packed_stride(dims, route.step), &bytes) &&
+           !__builtin_mul_overflow(bytes, route.element_size, &bytes) &&
+           !__builtin_add_overflow(all, bytes, &all);
+  };
+  return add(p.key, p.head_dim) && add(p.value, p.value_dim);
+}
+
+}  // namespace
+
+double work_of(const Problem& p) {
+  double pairs = 0;
+  for (int64_t s = 0; s < p.sequences; ++s)
+    pairs += static_cast<double>(p.sequence(s).q_len) * static_cast<double>(p.sequence(s).k_len);
+  return 2.0 * pairs * static_cast<double>(p.heads) * static_cast<double>(p.head_dim + p.value_dim);
+}
+
+int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tiling& t) {
+  const int64_t queries_per_row = p.q_len / map.rows;
+  return std::clamp<int64_t>(t.long_vectors * t.lanes / queries_per_row, 1, map.rows);
+}
+
+double worthwhile_workers(double work) { return 1 + work * (1 / kWorkOfWorker); }
+
+template <class E>
+Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const Workers& available,
+                 Memory memory) {
+  Tiling t;
+  t.lanes = kernels.table.lanes;
+  t.grain = int64_t{t.lanes} * kernels.route.grain;
+  t.max_vectors = kernels.route.widest();
+  t.long_vectors = kernels.route.long_vectors;
+  t.step = kernels.route.step;
+  const int64_t dims = p.head_dim + p.value_dim;
+  // 128 keys: long enough to pay for a tile's prologue, and a tile of scores is half an L1. Large
+  // heads, by the larger of a route's two sizes, take 64, for the L2.
+  t.block_keys = dims * kernels.route.weight_size <= 1024 ? kMostBlockKeys : 64;
+
+  const int64_t tile_queries = t.lanes * t.long_vectors;
+  const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
+  const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries
+                          : kernels.route.step > 2  ? kTileUnitQueries
+                                                    : kUnitQueries;
+  int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, queries / tile_queries);
+  t.units_per_head = count_units(p, tiles * tile_queries);
+
+  const double worth = worthwhile_workers(work);
+  t.workers = worth < available.most ? static_cast<int>(worth) : available.most;
+  t.to_executor = worth >= 2;
+  while (t.workers > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * t.workers) {
+    tiles /= 2;
+    t.units_per_head = count_units(p, tiles * tile_queries);
+  }
+  t.unit_queries = tiles * tile_queries;
+  t.heads_in_turn = heads_of_a_bias(p);
+  const int64_t units = p.heads * t.units_per_head;
+  t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic &&
+                  units > KeyMatrices(p, p.key).count && packed_fit(p, kernels.route);
+  if (t.packs_ahead) {
+    const int64_t stride = packed_stride(p.head_dim, t.step) + packed_stride(p.value_dim, t.step);
+    t.blocks_at_work = std::clamp<int64_t>(
+        kBytesAtWork / (stride * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);
+  }
+  t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
+  if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
+
+  // Short sequences share a task, but every worker gets some.
+  if (units <= 1) return t;
+  const double per_task = kWorkOfTask * static_cast<double>(units) / std::max(work, 1.0);
+  const int64_t most = std::max<int64_t>(1, units / (4 * t.workers));
+  t.units_per_task = per_task < static_cast<double>(most)
+                         ? std::max<int64_t>(1, static_cast<int64_t>(per_task))
+                         : most;
+  return t;
+}
+
+template Tiling tiling_of(const Problem&, const Kernels<float>&, double, const Workers&, Memory);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, double, const Workers&, Memory);
+
+}  // namespace rapt

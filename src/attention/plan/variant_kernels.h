@@ -1,0 +1,48 @@
+#pragma once
+// The hooks of the scores and the normaliser of a call: those of the catalogue, compiled for the
+// instruction set, or the caller's own, compiled with the program.
+#include <string>
+
+#include "kernels/kernel_table.h"
+#include "kernels/prefilter/prefilter.h"
+#include "rapt/attention.h"
+
+namespace rapt {
+
+// The kernels of a call.
+template <class E>
+struct Kernels {
+  const KernelTable<E>& table;
+  const RouteKernels<E>& route;
+  const NormalizerKernels<E>& normalizer;
+  const SieveKernels* sieve = nullptr;  // null: all scores are computed
+  // Null: products and vector work take turns.
+  Stage<E> stage = nullptr;                   // of the forward pass
+  GradientStage<E> gradient_stage = nullptr;  // of the backward pass
+};
+
+template <class E>
+const ScoreKernels<E>& hooks_of(const ScoreRef& score, const KernelTable<E>& table) noexcept {
+  const ScoreKernels<E>* const custom = score.custom.template of<E>();
+  return custom ? *custom : table.scores[score.index];
+}
+
+// `catalogue`: those of the table, or of the route.
+template <class E>
+const NormalizerKernels<E>& hooks_of(const NormalizerRef& normalizer,
+                                     const NormalizerKernels<E>* catalogue) noexcept {
+  const NormalizerKernels<E>* const custom = normalizer.custom.template of<E>();
+  return custom ? *custom : catalogue[normalizer.index];
+}
+
+// Throws Error(unsupported) if a row has more keys than the list of a sparse normaliser counts.
+template <class E>
+void check_list(const NormalizerRef& normalizer, const NormalizerKernels<E>& hooks, int64_t k_len) {
+  constexpr int64_t kMostKeys = (int64_t{1} << 31) - 1;  // in 32 bits
+  if (hooks.settle && k_len > kMostKeys)
+    throw Error(ErrorCode::unsupported, std::string("normalizer ") + normalizer.declaration->name +
+                                            " with " + std::to_string(k_len) +
+                                            " keys; at most 2^31 - 1");
+}
+
+}  // namespace rapt

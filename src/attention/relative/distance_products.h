@@ -1,0 +1,165 @@
+#pragma once
+// Products with rows for distances (rapt/relative.h): of what lies in lanes, [dims][lanes], with
+// the rows of some distances, as if those were keys; and sums over them. Of distances that share a
+// row only one is multiplied.
+#include "attention/plan/forward_call.h"
+#include "attention/relative/distance_rows.h"
+
+namespace rapt {
+
+// Where the rows of a log scale begin: once per call.
+template <class E>
+void write_relative(const ForwardCall<E>& call) noexcept {
+  const Relative& r = call.problem.relative;
+  if (!r.log_scale()) return;
+  auto* const starts = reinterpret_cast<int64_t*>(call.workspace + call.layout.relative_starts);
+  for (int64_t row = 0; row < r.distances; ++row)
+    starts[row] = first_distance(*r.given, r.distances, row);
+}
+
+// Rows for distances of a head.
+struct DistanceTable {
+  const Operand* rows = nullptr;
+  std::byte* begin = nullptr;  // null: there are none
+  int64_t dims = 0;
+  int64_t finite_begin = 0, finite_end = 0;  // rows of which it is known that all are finite
+};
+
+template <class E>
+class DistanceProducts {
+ public:
+  DistanceProducts(const ForwardCall<E>& call, std::byte* worker_scratch) noexcept
+      : p_(call.problem),
+        kernels_(call.kernels),
+        layout_(call.layout.relative),
+        scratch_(worker_scratch) {
+    const Relative& relative = call.problem.relative;
+    if (relative.tables())
+      rows_ = DistanceRows(
+          *relative.given, relative.distances,
+          reinterpret_cast<const int64_t*>(call.workspace + call.layout.relative_starts));
+  }
+
+  // The table of a head; without data, if `there` is false.
+  DistanceTable table(bool there, const Operand& rows, int64_t dims,
+                      const int64_t* index) const noexcept {
+    return {&rows, there ? rows.at(rows.offset_of(index, p_.leading_rank)) : nullptr, dims};
+  }
+  const DistanceRows& rows() const noexcept { return rows_; }
+  int64_t width_of(int vectors) const noexcept { return vectors * kernels_.table.lanes; }
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return reinterpret_cast<T*>(scratch_ + offset);
+  }
+
+  // [distances][lanes] E, of the distances at work.
+  E* by_distance() const noexcept { return scratch<E>(layout_.by_distance); }
+  // [span.rows][lanes] of it, when each row has gathered what its distances have.
+  const E* by_row(const DistanceSpan& span, int64_t lanes) const noexcept {
+    return by_distance() + span.clamped * lanes;
+  }
+
+  // by_distance() = the products of tile_t [dims][lanes] with the row of each distance.
+  void multiply(const DistanceTable& table, const void* tile_t, int vectors,
+                const DistanceSpan& span) const noexcept {
+    const int64_t lanes = width_of(vectors);
+    E* const out = by_distance();
+    const DenseRows<E> rows = rows_at(table, span.low, span.rows);
+    kernels_.route.products[vectors - 1].scores(tile_t, rows.data, rows.stride, span.rows,
+                                                table.dims, E(1), out + span.clamped * lanes,
+                                                scratch<E>(layout_.unused_max));
+    if (span.one_row()) return;
+    // From the back: a distance's row never lies behind it.
+    int64_t at = span.clamped + span.rows - 1, row = span.low + span.rows - 1;
+    for (int64_t x = span.count - 1; x > span.clamped; --x) {
+      while (row > span.low && span.first + x < rows_.start(row)) --row, --at;
+      if (at == x) break;  // from here on every distance has its row
+      std::copy_n(out + at * lanes, lanes, out + x * lanes);
+    }
+    for (int64_t x = 0; x < span.clamped; ++x)
+      std::copy_n(out + span.clamped * lanes, lanes, out + x * lanes);
+  }
+
+  // Makes by_row() of by_distance(): sums over the distances of each row.
+  void gather(const DistanceSpan& span, int64_t lanes) const noexcept {
+    E* const out = by_distance();
+    const auto add = [&](int64_t from, int64_t to) {
+      for (int64_t i = 0; i < lanes; ++i) out[to * lanes + i] += out[from * lanes + i];
+    };
+    // In the order of the keys, as every other row's sum: how many of these distances a tile has
+    // depends on its other queries.
+    for (int64_t x = 0; x < span.clamped; ++x) add(x, x + 1);
+    // From the front: a distance's row never lies behind it.
+    int64_t at = span.clamped, row = span.low;
+    for (int64_t x = span.clamped + 1; x < span.count; ++x) {
+      if (row + 1 >= span.low + span.rows || span.first + x < rows_.start(row + 1)) {
+        add(x, at);
+        continue;
+      }
+      ++row, ++at;
+      if (at != x) std::copy_n(out + x * lanes, lanes, out + at * lanes);
+    }
+  }
+
+  // sums_t [dims][lanes] += by_row() times rows of the table. bits(): which lanes have a pair, of
+  // those that are allowed, in each row: [span.rows].
+  template <class Bits>
+  void add_rows(DistanceTable& table, const DistanceSpan& span, int vectors, const Bits& bits,
+                E* sums_t) const noexcept {
+    const int64_t lanes = width_of(vectors);
+    // 0 * NaN is NaN, and where a row has no pair, its weight is 0.
+    const bool finite = all_finite(table, span);
+    const DenseRows<E> rows = rows_at(table, span.low, span.rows);
+    if (finite)
+      kernels_.route.products[vectors - 1].output(by_row(span, lanes), rows.data, rows.stride,
+                                                  span.rows, table.dims, nullptr, sums_t);
+    else
+      kernels_.route.output_of_bits(by_row(span, lanes), bits(), rows.data, rows.stride, span.rows,
+                                    table.dims, nullptr, lanes, sums_t);
+  }
+
+  // Rows of E, where they lie or converted.
+  DenseRows<E> rows_at(const DistanceTable& table, int64_t low, int64_t count) const noexcept {
+    const Operand& o = *table.rows;
+    std::byte* const first = table.begin + low * o.row_stride * size_of(o.dtype);
+    const RouteKernels<E>& route = *kernels_.table.fma[static_cast<int>(o.dtype)];
+    if (rows_in_place(o, table.dims, route)) return {reinterpret_cast<E*>(first), o.row_stride};
+    E* const packed = scratch<E>(layout_.rows);
+    route.pack_keys(first, o.row_stride, o.dim_stride, count, table.dims, packed);
+    return {packed, table.dims};
+  }
+
+  // Scratch for bits() of a tile.
+  uint64_t* cleared_bits(const DistanceSpan& span) const noexcept {
+    auto* const bits = scratch<uint64_t>(layout_.bits);
+    std::fill_n(bits, span.rows, uint64_t{0});
+    return bits;
+  }
+
+ private:
+  // Is every row of a span? Each is looked at once where tiles follow one another.
+  bool all_finite(DistanceTable& table, const DistanceSpan& span) const noexcept {
+    const int64_t begin = span.low, end = span.low + span.rows;
+    const auto finite = [&](int64_t from, int64_t to) {
+      if (from >= to) return true;
+      const DenseRows<E> rows = rows_at(table, from, to - from);
+      return kernels_.route.all_finite(rows.data, rows.stride, to - from, table.dims);
+    };
+    const bool touches = begin <= table.finite_end && end >= table.finite_begin;
+    if (!touches) table.finite_begin = table.finite_end = begin;
+    if (!finite(begin, std::min(end, table.finite_begin)) ||
+        !finite(std::max(begin, table.finite_end), end))
+      return false;
+    table.finite_begin = std::min(begin, table.finite_begin);
+    table.finite_end = std::max(end, table.finite_end);
+    return true;
+  }
+
+  const Problem& p_;
+  const Kernels<E>& kernels_;
+  const RelativeScratch& layout_;
+  std::byte* scratch_;
+  DistanceRows rows_;
+};
+
+}  // namespace rapt

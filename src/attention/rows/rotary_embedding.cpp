@@ -1,0 +1,130 @@
+// The verbs of rotary embedding: rotary_embedding() and its backward pass.
+#include <algorithm>
+#include <string>
+
+#include "attention/call/output_memory.h"
+#include "attention/rows/row_transformer.h"
+
+namespace rapt {
+namespace {
+
+constexpr int64_t kLargestDim = int64_t{1} << 32;
+
+void check_rows(const char* name, const TensorView& rows) {
+  if (!rows.defined()) throw Error(ErrorCode::argument, std::string(name) + " is missing");
+  if (rows.rank < 2 || rows.rank > kMaxRank)
+    throw Error(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(rows.rank) +
+                                      "; expected 2 to " + std::to_string(kMaxRank) +
+                                      ": [..., n, head_dim]");
+  if (static_cast<int>(rows.dtype) > static_cast<int>(DType::f16))
+    throw Error(ErrorCode::dtype, std::string(name) + " is " + name_of(rows.dtype) +
+                                      "; expected f32, f64, bf16 or f16");
+  element_count(rows.dims());
+  if (rows.shape[rows.rank - 1] > kLargestDim)
+    throw Error(ErrorCode::overflow, std::string(name) + " " + to_string(rows.dims()) +
+                                         ": head_dim may be at most 2^32");
+  extent_of(name, rows);
+  check_alignment(name, rows);
+  if (!rows.data && !rows.empty())
+    throw Error(ErrorCode::argument, std::string(name) + " " + to_string(rows.dims()) +
+                                         " has elements but a null data pointer");
+}
+
+bool same_memory(const TensorView& a, const TensorView& b) {
+  if (a.data != b.data) return false;
+  for (int i = 0; i < a.rank; ++i)
+    if (a.shape[i] > 1 && a.strides[i] != b.strides[i]) return false;
+  return true;
+}
+
+template <class E>
+void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
+                const TensorView& output) {
+  const KernelTable<E>& table = kernels<E>();
+  Problem p;  // of the leading dimensions only
+  p.leading_rank = rows.rank - 2;
+  std::copy_n(rows.shape, p.leading_rank, p.leading);
+  p.heads = element_count(p.leading_dims());
+  Operand from, to;
+  take_operand(rows, p, from);
+  take_operand(output, p, to);
+  const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
+
+  const size_t tables = (row_change_bytes(change) + 63) & ~size_t{63};
+  const size_t scratch = RowChanger<E>::bytes_for(table, change, head_dim);
+  Tensor memory(DType::u8, {static_cast<int64_t>(tables + scratch)});
+  auto* const bytes = static_cast<std::byte*>(memory.data());
+  write_row_change(change, head_dim, bytes);
+  const RowChanger<E> changer(table, change, head_dim, bytes, bytes + tables);
+  int64_t index[kMaxRank];
+  for (int64_t head = 0; head < p.heads; ++head) {
+    p.index_of(head, index);
+    std::byte* const source = from.at(from.offset_of(index, p.leading_rank));
+    std::byte* const target = to.at(to.offset_of(index, p.leading_rank));
+    for (int64_t row = 0; row < length; row += changer.width()) {
+      const RowPlace place{
+          index, p.leading_rank, row, {row, 1, std::min(changer.width(), length - row)}};
+      const RowsAt before{source + row * from.row_stride * size_of(from.dtype), from.dtype,
+                          from.row_stride, from.dim_stride};
+      const RowsAt after{target + row * to.row_stride * size_of(to.dtype), to.dtype, to.row_stride,
+                         to.dim_stride};
+      if (inverse)
+        changer.change_back(before, {}, &change.query, place, nullptr, after);
+      else
+        changer.change(before, &change.query, {}, place, after);
+    }
+  }
+}
+
+void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
+            const RotaryPositions& given, bool inverse, const char* output_name,
+            const TensorView& output) {
+  check_rows(name, rows);
+  const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
+  RowChange change;
+  change.rotary = &rotary;
+  change.pairs = check_rotary(rotary, head_dim);
+  take_positions("rotary", rotary, given, change.pairs,
+                 Shape(rows.shape, static_cast<size_t>(rows.rank - 2)), length, length, rows.dtype,
+                 change.query);
+  if (!output.defined()) throw Error(ErrorCode::argument, std::string(output_name) + " is missing");
+  Written written;
+  written.add(output_name, check_written(output_name, output, rows.dims(), rows.dtype));
+  if (!same_memory(rows, output)) written.check_apart(name, extent_of(name, rows));
+  written.check_apart_from_rotary(rotary, given);
+  if (rows.empty()) return;
+  if (rows.dtype == DType::f64)
+    rotate_all<double>(rows, change, inverse, output);
+  else
+    rotate_all<float>(rows, change, inverse, output);
+}
+
+Tensor rotated(const char* name, const TensorView& rows, const Rotary& rotary,
+               const RotaryPositions& positions, bool inverse) {
+  check_rows(name, rows);
+  Tensor output(rows.dtype, rows.dims());
+  rotate(name, rows, rotary, positions, inverse, "output", output);
+  return output;
+}
+
+}  // namespace
+
+Tensor rotary_embedding(const TensorView& rows, const Rotary& rotary,
+                        const RotaryPositions& positions) {
+  return rotated("rows", rows, rotary, positions, false);
+}
+void rotary_embedding(const TensorView& rows, const Rotary& rotary,
+                      const RotaryPositions& positions, const TensorView& output) {
+  rotate("rows", rows, rotary, positions, false, "output", output);
+}
+
+Tensor rotary_embedding_backward(const TensorView& d_output, const Rotary& rotary,
+                                 const RotaryPositions& positions) {
+  return rotated("d_output", d_output, rotary, positions, true);
+}
+void rotary_embedding_backward(const TensorView& d_output, const Rotary& rotary,
+                               const RotaryPositions& positions, const TensorView& d_rows) {
+  rotate("d_output", d_output, rotary, positions, true, "d_rows", d_rows);
+}
+
+}  // namespace rapt

@@ -1,0 +1,223 @@
+#pragma once
+// Rows of a tile, changed before they are multiplied: read as [dims][rows], in which dimensions
+// that turn together are whole vectors, changed there, and written as rows again.
+#include <algorithm>
+#include <cmath>
+
+#include "attention/call/problem.h"
+#include "attention/rows/rotary_angles.h"
+
+namespace rapt {
+
+// Rows in memory, of any storage and strides.
+struct RowsAt {
+  std::byte* data;
+  DType dtype;
+  int64_t row_stride, dim_stride;
+};
+
+// Which rows: of the head at `index`, `first_row` + 0, 1, ... in the tensor, `at` in their
+// sequence.
+struct RowPlace {
+  const int64_t* index;
+  int rank;  // of `index`
+  int64_t first_row;
+  Positions at;
+};
+
+// Bytes of the tables of a call; what fills them in.
+inline size_t row_change_bytes(const RowChange& change) {
+  return RotaryAngles::bytes_for(change.pairs);
+}
+inline void write_row_change(const RowChange& change, int64_t head_dim, std::byte* tables) {
+  if (change.rotary) RotaryAngles(*change.rotary, head_dim, change.pairs, tables);
+}
+
+template <class E>
+class RowChanger {
+  // Scratch of a worker.
+  struct Layout {
+    size_t cos_t, sin_t;    // [pairs][width]
+    size_t rows_t;          // [head_dim][width]
+    size_t given_t;         // the same, of rows as they were, for a gradient by their lengths
+    size_t inverse, along;  // [width]: 1 / length, and what a gradient loses along its row
+    size_t longer;          // [width]: 1, 0 for a row that is divided by epsilon
+    size_t shift;           // [head_dim]: what is added to a row
+    size_t bytes;
+
+    Layout(int64_t head_dim, const RowChange& change, int64_t width) {
+      ScratchPlaces places;
+      cos_t = places.place(change.pairs > 0, {change.pairs, width}, sizeof(E));
+      sin_t = places.place(change.pairs > 0, {change.pairs, width}, sizeof(E));
+      rows_t = places.place(true, {head_dim, width}, sizeof(E));
+      given_t = places.place(change.cosine, {head_dim, width}, sizeof(E));
+      inverse = places.place(change.cosine, {width}, sizeof(E));
+      along = places.place(change.cosine, {width}, sizeof(E));
+      longer = places.place(change.cosine, {width}, sizeof(E));
+      shift = places.place(change.shifted, {head_dim}, sizeof(E));
+      bytes = places.bytes();
+    }
+  };
+
+ public:
+  RowChanger(const KernelTable<E>& table, const RowChange& change, int64_t head_dim,
+             std::byte* tables, std::byte* scratch) noexcept
+      : table_(table),
+        change_(change),
+        angles_(change.pairs, tables),
+        head_dim_(head_dim),
+        layout_(head_dim, change, width()),
+        scratch_(scratch) {}
+
+  // Bytes of scratch.
+  static size_t bytes_for(const KernelTable<E>& table, const RowChange& change, int64_t head_dim) {
+    return Layout(head_dim, change, int64_t{table.max_vectors} * table.lanes).bytes;
+  }
+
+  // Rows that change() takes, at most.
+  int64_t width() const noexcept { return int64_t{table_.max_vectors} * table_.lanes; }
+
+  // `turns`: by what rows turn; null: they do not. `shift`: what is added to them, if it has data.
+  // `from` and `to` may be the same.
+  void change(const RowsAt& from, const RowPositions* turns, const Operand& shift,
+              const RowPlace& place, const RowsAt& to) const noexcept {
+    E* const rows_t = part(layout_.rows_t);
+    const int64_t padded = padded_lanes(place);
+    load(from, place, padded, rows_t);
+    if (change_.cosine) find_lengths(rows_t, nullptr, padded);
+    rotate(rows_t, turns, place, false, padded);
+    if (shift.data) add_shift(rows_t, shift, place, padded);
+    save(place, padded, change_.cosine ? part(layout_.inverse) : nullptr, to);
+  }
+
+  // The gradient of rows from that of the changed ones, times a factor for each lane (null: 1).
+  // `given`: the rows as they were, looked at only if they were divided by their lengths.
+  void change_back(const RowsAt& from, const RowsAt& given, const RowPositions* turns,
+                   const RowPlace& place, const E* factor, const RowsAt& to) const noexcept {
+    E* const rows_t = part(layout_.rows_t);
+    const int64_t padded = padded_lanes(place);
+    load(from, place, padded, rows_t);
+    change_back(rows_t, given, turns, place, padded);
+    save(place, padded, factor, to);
+  }
+  // The same of one that lies transposed already, [head_dim][padded].
+  void change_back(E* gradient_t, const RowsAt& given, const RowPositions* turns,
+                   const RowPlace& place, int64_t padded) const noexcept {
+    rotate(gradient_t, turns, place, true, padded);
+    if (change_.cosine) change_back_lengths(gradient_t, given, place, padded);
+  }
+
+ private:
+  E* part(size_t offset) const noexcept { return reinterpret_cast<E*>(scratch_ + offset); }
+
+  int64_t padded_lanes(const RowPlace& place) const noexcept {
+    return (place.at.count + table_.lanes - 1) / table_.lanes * table_.lanes;
+  }
+  // Transposed, to rows_t [head_dim][padded].
+  void load(const RowsAt& from, const RowPlace& place, int64_t padded, E* rows_t) const noexcept {
+    table_.fma[static_cast<int>(from.dtype)]->pack_queries(from.data, from.row_stride,
+                                                           from.dim_stride, place.at.count,
+                                                           head_dim_, E(1), padded, rows_t);
+  }
+  void save(const RowPlace& place, int64_t padded, const E* factor,
+            const RowsAt& to) const noexcept {
+    table_.store_rows[static_cast<int>(to.dtype)](part(layout_.rows_t), head_dim_, padded, factor,
+                                                  ~uint64_t{0}, place.at.count, to.data,
+                                                  to.row_stride, to.dim_stride);
+  }
+  void rotate(E* rows_t, const RowPositions* turns, const RowPlace& place, bool inverse,
+              int64_t padded) const noexcept {
+    if (!turns) return;
+    E *const cos_t = part(layout_.cos_t), *const sin_t = part(layout_.sin_t);
+    angles_.fill(*turns, place.index, place.first_row, place.at, inverse, padded, cos_t, sin_t);
+    table_.row_changes.rotate(rows_t, angles_.dims(), angles_.pairs(), cos_t, sin_t, padded);
+  }
+
+  void add_shift(E* rows_t, const Operand& shift, const RowPlace& place,
+                 int64_t padded) const noexcept {
+    E* const numbers = part(layout_.shift);
+    const int rank = place.rank;
+    table_.fma[static_cast<int>(shift.dtype)]->pack_keys(
+        shift.at(shift.offset_of(place.index, rank)), 0, shift.dim_stride, 1, head_dim_, numbers);
+    for (int64_t d = 0; d < head_dim_; ++d)
+      for (int64_t x = 0; x < padded; ++x) rows_t[d * padded + x] += numbers[d];
+  }
+
+  // inverse = 1 / max(length, epsilon); NaN for a row with a NaN. Rows of a length whose square, or
+  // the square of whose inverse, leaves little room may be scaled by a power of two, and inverse be
+  // of that; `gradient_t` (null: none) is scaled with them. Then y is what it was, and dx.
+  void find_lengths(E* rows_t, E* gradient_t, int64_t padded) const noexcept {
+    constexpr auto kMost = static_cast<E>(0x1p40), kLeast = 1 / kMost;
+    E *const inverse = part(layout_.inverse), *const longer = part(layout_.longer);
+    const auto epsilon = static_cast<E>(change_.epsilon);
+    std::fill_n(inverse, padded, E(0));
+    table_.gradients.add_dots(rows_t, rows_t, head_dim_, padded, inverse);
+    for (int64_t x = 0; x < padded; ++x) {
+      if ((inverse[x] > kMost || (inverse[x] < kLeast && inverse[x] > 0)) &&
+          scale_row(rows_t + x, gradient_t ? gradient_t + x : nullptr, padded, inverse[x])) {
+        longer[x] = 1;
+        inverse[x] = 1 / std::sqrt(inverse[x]);
+        continue;
+      }
+      const E length = std::sqrt(inverse[x]);
+      longer[x] = length > epsilon ? E(1) : E(0);
+      inverse[x] = 1 / std::max(length, epsilon);
+    }
+  }
+
+  // Scales a row, and its gradient, so that its largest element is between 1 and 2, and finds the
+  // sum of its squares. False, with nothing done, if it is not finite or not longer than epsilon.
+  bool scale_row(E* row, E* gradient, int64_t step, E& squares) const noexcept {
+    E most = 0;
+    for (int64_t d = 0; d < head_dim_; ++d) most = std::max(most, std::abs(row[d * step]));
+    if (most - most != 0) return false;
+    const int exponent = std::ilogb(most);
+    E sum = 0;
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      const E scaled = std::scalbn(row[d * step], -exponent);
+      sum += scaled * scaled;
+    }
+    if (!(std::scalbn(std::sqrt(sum), exponent) > static_cast<E>(change_.epsilon))) return false;
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      row[d * step] = std::scalbn(row[d * step], -exponent);
+      if (gradient) gradient[d * step] = std::scalbn(gradient[d * step], -exponent);
+    }
+    squares = sum;
+    return true;
+  }
+
+  // dx = dy / |x| - x (x . dy) / |x|^3, or dy / epsilon.
+  void change_back_lengths(E* gradient_t, const RowsAt& given, const RowPlace& place,
+                           int64_t padded) const noexcept {
+    E* const given_t = part(layout_.given_t);
+    E *const inverse = part(layout_.inverse), *const along = part(layout_.along);
+    const E* const longer = part(layout_.longer);
+    load(given, place, padded, given_t);
+    find_lengths(given_t, gradient_t, padded);
+    std::fill_n(along, padded, E(0));
+    table_.gradients.add_dots(given_t, gradient_t, head_dim_, padded, along);
+    for (int64_t x = 0; x < padded; ++x) {
+      along[x] = longer[x] == 0 ? E(0) : -(along[x] * inverse[x]) * inverse[x] * inverse[x];
+      if (along[x] - along[x] != 0 || inverse[x] - inverse[x] != 0)
+        keep_zero(gradient_t + x, given_t + x, inverse[x], along[x], padded);
+    }
+    table_.row_changes.combine(gradient_t, given_t, head_dim_, inverse, along, padded);
+  }
+
+  // A gradient of 0 stays 0, whatever the numbers of its row: nobody sees it.
+  void keep_zero(const E* gradient, E* given, E& inverse, E& along, int64_t padded) const noexcept {
+    for (int64_t d = 0; d < head_dim_; ++d)
+      if (gradient[d * padded] != 0) return;
+    for (int64_t d = 0; d < head_dim_; ++d) given[d * padded] = 0;
+    inverse = along = 0;
+  }
+
+  const KernelTable<E>& table_;
+  const RowChange& change_;
+  RotaryAngles angles_;
+  int64_t head_dim_;
+  Layout layout_;
+  std::byte* scratch_;
+};
+
+}  // namespace rapt

@@ -1,0 +1,82 @@
+// The pass that transforms keys before all others.
+#include "attention/rows/transform_keys.h"
+
+#include <algorithm>
+
+#include "attention/plan/task_run.h"
+
+namespace rapt {
+namespace {
+
+// Rows of a task: some 50 us of work at head_dim 64.
+constexpr int64_t kTaskRows = 1024;
+
+// Which sequence holds a key.
+int64_t sequence_of(const Problem& p, int64_t key) noexcept {
+  int64_t first = 0, last = p.sequences - 1;
+  while (first < last) {
+    const int64_t middle = first + (last - first) / 2;
+    const Sequence s = p.sequence(middle);
+    if (s.key_begin + s.k_len <= key)
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  return first;
+}
+
+// Keys [begin, end) of one matrix.
+template <class E>
+void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix, int64_t begin,
+                 int64_t end) noexcept {
+  const RowChange& c = p.rows;
+  int64_t index[kMaxRank];  // of the first head that has it
+  int64_t rest = matrix;
+  for (int i = p.leading_rank - 1; i >= 0; --i) {
+    index[i] = rest % c.copies[i];
+    rest /= c.copies[i];
+    if (i == p.leading_rank - 1) index[i] *= p.key.heads_per_group;
+  }
+  const Operand& from = c.given_key;
+  const int64_t size = size_of(from.dtype);
+  std::byte* const source = from.at(from.offset_of(index, p.leading_rank));
+  std::byte* const target = p.key.at(matrix * p.k_len * p.head_dim);
+  Sequence s = p.sequence(sequence_of(p, begin));
+  for (int64_t row = begin; row < end;) {
+    while (row >= s.key_begin + s.k_len) s = p.sequence(sequence_of(p, row));
+    const int64_t count = std::min({changer.width(), end - row, s.key_begin + s.k_len - row});
+    changer.change(
+        {source + row * from.row_stride * size, from.dtype, from.row_stride, from.dim_stride},
+        c.key_turns(), {}, {index, p.leading_rank, row, {row - s.key_begin, 1, count}},
+        {target + row * p.head_dim * size, from.dtype, p.head_dim, 1});
+    row += count;
+  }
+}
+
+}  // namespace
+
+template <class E>
+void change_keys(const ForwardCall<E>& call, const Context& context) {
+  const Problem& p = call.problem;
+  if (!p.rows.any()) return;
+  // Fills in the tables, for the queries, too.
+  write_row_change(p.rows, p.head_dim, call.workspace + call.layout.angles);
+  if (!p.rows.changes_key || p.k_len == 0) return;
+  const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
+  Context quiet = context;
+  quiet.progress = {};  // the call's own tasks are told
+  TaskRun run(quiet, 0);
+  run.run(p.rows.copied_matrices * per_matrix, call.tiling.workers, call.tiling.to_executor,
+          [&](int64_t task, int worker) noexcept {
+            std::byte* const scratch = call.workspace + call.layout.workers +
+                                       static_cast<size_t>(worker) * call.layout.worker_bytes;
+            const int64_t begin = task % per_matrix * kTaskRows;
+            change_rows(p, changer_of(call, scratch), task / per_matrix, begin,
+                        std::min(begin + kTaskRows, p.k_len));
+          });
+}
+
+template void change_keys(const ForwardCall<float>&, const Context&);
+template void change_keys(const ForwardCall<double>&, const Context&);
+
+}  // namespace rapt

@@ -1,0 +1,236 @@
+#pragma once
+// What a tile of queries and a block of keys make of each other: scores, weights and their
+// gradients, each beside its tangent. Formulas: rapt/tangents.h.
+#include "attention/tangents/tangent_keys.h"
+#include "attention/tangents/tangent_unit.h"
+
+namespace rapt {
+
+// Of a tile and a block, each [keys][queries]. In the words of the formulas: scores S, then P;
+// tangents S', then P'; d_weights dP, dS, dZ; d_weights_tangents dP', dS', dZ'.
+template <class E>
+struct TangentArrays {
+  E *scores, *tangents, *d_weights, *d_weights_tangents;
+  uint64_t* bits;  // [keys] allowed pairs
+};
+
+// Where the sums of the loaded keys are kept.
+template <class E>
+struct TangentKeySums {
+  E *d_key, *d_value;     // [loaded][dims]
+  double *bias, *scores;  // of the part
+};
+
+template <class E>
+class TangentPairs {
+ public:
+  using Unit = TangentUnit<E>;
+  using Keys = TangentKeys<E>;
+  using Arrays = TangentArrays<E>;
+  using KeySums = TangentKeySums<E>;
+
+  TangentPairs(const TangentCall<E>& call, ScoreTiles<E>& tiles, const Unit& unit,
+               const Keys& loaded)
+      : call_(call),
+        p_(call.problem()),
+        in_(call.inputs),
+        layout_(call.layout),
+        kernels_(call.scores.kernels),
+        gradients_(kernels_.table.gradients),
+        keep_(kernels_.table.dropout.keep),
+        tiles_(tiles),
+        unit_(unit),
+        loaded_(loaded),
+        block_keys_(call.plan.tiling.block_keys),
+        widest_tile_(std::min<int64_t>(unit.most_queries(),
+                                       call.plan.tiling.max_vectors * call.plan.tiling.lanes)),
+        kept_factor_(static_cast<E>(p_.kept_factor())) {}
+
+  // Of the unit's tile i.
+  Arrays arrays_of(int64_t i) const noexcept {
+    const int64_t at = i * block_keys_ * widest_tile_;
+    return {scratch<E>(layout_.scores) + at, scratch<E>(layout_.tangents) + at,
+            scratch<E>(layout_.d_weights) + at, scratch<E>(layout_.d_weights_tangents) + at,
+            scratch<uint64_t>(layout_.bits) + i * block_keys_};
+  }
+
+  // S and S' of a tile; false: it sees none of the keys. Excluded pairs have both, too.
+  bool make_scores(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
+    if (tiles_.see(tile, keys, a.bits) == Cover::none) return false;
+    KeyBlock block;
+    block.begin = keys.start, block.end = keys.start + keys.count;
+    block.key = reinterpret_cast<const std::byte*>(loaded_.rows(Keys::kKey, keys.start));
+    block.key_stride = 2 * p_.head_dim;
+    const auto& scores = call_.scores.scores;
+    const int64_t count = keys.count * tile.queries;
+    E* const before = scores.empty() ? nullptr : scratch<E>(layout_.before);
+    tiles_.compute_scores(tile, block, keys, a.scores, before, ScoreTiles<E>::Keep::found);
+    multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.moves_query(), Keys::kKey,
+                   in_.key.data, a.tangents);
+
+    if (p_.bias_first) add_bias_tangents(tile, keys, a);
+    E* before_tangents = scratch<E>(layout_.before_tangents);
+    Tile<E> tangents = tile.hooks;
+    tangents.scores = a.tangents;
+    const double* parameters = in_.numbers_of_head(tiles_.head());
+    for (size_t s = 0; s < scores.size(); ++s) {
+      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
+      before_tangents = std::copy_n(a.tangents, count, before_tangents);
+      kernel.tangent(scores[s].object, before + static_cast<int64_t>(s) * count, tangents,
+                     parameters);
+      parameters += call_.wanted.numbers_of[s];
+    }
+    if (!p_.bias_first) add_bias_tangents(tile, keys, a);
+    return true;
+  }
+
+  // S, S' -> P, P o S', whose sum over the keys is lse'. A normaliser without one has weights of
+  // which each moves by itself.
+  void make_weights(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+    kernels_.normalizer.tangent(call_.scores.normalizer_object, tile.hooks, a.tangents,
+                                unit_.number(Unit::kLse) + tile.offset);
+    keep_allowed(tile, keys, a, {a.scores, a.tangents});
+    if (kernels_.normalizer.statistic == Statistic::none) return;
+    gradients_.add_sums(a.tangents, keys.count, tile.queries,
+                        unit_.number(Unit::kLseTangent) + tile.offset);
+  }
+
+  // Drops pairs of P and P o S'.
+  void drop_weights(const QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+    if (const uint64_t* const kept = kept_of(tile))
+      keep(tile, keys, kept, kept_factor_, {a.scores, a.tangents});
+  }
+
+  // dP and dP'; returns the pairs that dropout keeps, null for all.
+  const uint64_t* multiply_values(const QueryTile<E>& tile, Positions keys,
+                                  const Arrays& a) noexcept {
+    const E* const pair_t = unit_.d_output_pair_t(tile);
+    kernels_.route.products[tile.vectors - 1].scores(
+        pair_t + p_.value_dim * tile.queries, loaded_.rows(Keys::kValue, keys.start),
+        2 * p_.value_dim, keys.count, p_.value_dim, E(1), a.d_weights, tiles_.row(0));
+    multiply_pairs(tile, keys, pair_t, in_.d_output.data, Keys::kValue, in_.value.data,
+                   a.d_weights_tangents);
+    const uint64_t* const kept = kept_of(tile);
+    if (kept) keep(tile, keys, kept, kept_factor_, {a.d_weights, a.d_weights_tangents});
+    return kept;
+  }
+
+  // P, P', dZ, dZ' from S and S'. With `sums`: what is summed per key; else per query.
+  void make_gradients(QueryTile<E>& tile, Positions keys, const Arrays& a,
+                      const KeySums* sums) noexcept {
+    const uint64_t* const kept = multiply_values(tile, keys, a);
+    const auto number = [&](typename Unit::RowNumber n) { return unit_.number(n) + tile.offset; };
+    kernels_.normalizer.backward_tangent(
+        call_.scores.normalizer_object, tile.hooks,
+        {a.d_weights, a.tangents, a.d_weights_tangents, number(Unit::kLse), number(Unit::kDelta),
+         number(Unit::kLseTangent), number(Unit::kDeltaTangent)});
+    keep_allowed(tile, keys, a, {a.scores, a.tangents, a.d_weights, a.d_weights_tangents});
+    if (kept) keep(tile, keys, kept, E(1), {a.scores, a.tangents});
+    if (call_.wanted.bias && !p_.bias_first) add_bias(tile, keys, a, sums);
+    undo_scores(tile, keys, a, sums);
+    if (call_.wanted.bias && p_.bias_first) add_bias(tile, keys, a, sums);
+  }
+
+  // Excluded pairs become 0, be they NaN.
+  void keep_allowed(const QueryTile<E>& tile, Positions keys, const Arrays& a,
+                    std::initializer_list<E*> arrays) noexcept {
+    if (tiles_.partial()) keep(tile, keys, a.bits, E(1), arrays);
+  }
+
+ private:
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  // Adds the tangents of the bias, which exclude nobody, to those of the scores.
+  void add_bias_tangents(const QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+    if (!in_.bias.data) return;
+    kernels_.table.add_bias[static_cast<int>(in_.bias.dtype)](
+        a.tangents,
+        tiles_.query_row(in_.bias, tile.positions.start) +
+            keys.start * in_.bias.dim_stride * size_of(in_.bias.dtype),
+        in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count, tile.queries,
+        scratch<uint64_t>(layout_.other_bits), tiles_.row(0));
+  }
+
+  // Pairs without a bit become 0, the others are multiplied.
+  void keep(const QueryTile<E>& tile, Positions keys, const uint64_t* bits, E factor,
+            std::initializer_list<E*> arrays) noexcept {
+    for (E* const array : arrays) keep_(array, bits, keys.count, tile.queries, factor);
+  }
+  const uint64_t* kept_of(const QueryTile<E>& tile) const noexcept {
+    return p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
+  }
+
+  // out = A' B^T + A B'^T for a pair A', A of a tile and one B, B' of keys; 0 for what is absent.
+  void multiply_pairs(const QueryTile<E>& tile, Positions keys, const E* pair_t, bool first,
+                      typename Keys::Rows primal, bool second, E* out) noexcept {
+    const int64_t dims = loaded_.dims_of(primal), skipped = first ? 0 : dims;
+    const int64_t count = (first + second) * dims;
+    if (count == 0) {
+      std::fill_n(out, keys.count * tile.queries, E(0));
+      return;
+    }
+    kernels_.route.products[tile.vectors - 1].scores(
+        pair_t + skipped * tile.queries, loaded_.rows(primal, keys.start) + skipped, 2 * dims,
+        keys.count, count, E(1), out, tiles_.row(0));
+  }
+
+  void add_bias(const QueryTile<E>& tile, Positions keys, const Arrays& a,
+                const KeySums* sums) noexcept {
+    const Operand& out = call_.targets.bias;
+    if (!out.data) return;
+    if (out.row_stride == 0 && out.dim_stride == 0) {
+      if (sums)
+        *sums->bias += gradients_.sum_of_tile(a.d_weights_tangents, keys.count * tile.queries);
+      return;
+    }
+    // One column for all keys: the queries' side alone adds to it.
+    if ((out.dim_stride == 0) == (sums != nullptr)) return;
+    auto* const bias = reinterpret_cast<E*>(tiles_.query_row(out, tile.positions.start)) +
+                       keys.start * out.dim_stride;
+    gradients_.add_bias_gradient(a.d_weights_tangents, keys.count, tile.queries,
+                                 tile.positions.count, bias, out.row_stride, out.dim_stride);
+  }
+
+  // The scores of the call, last first.
+  void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
+                   const KeySums* sums) noexcept {
+    const auto& scores = call_.scores.scores;
+    int64_t number = call_.wanted.head_numbers;
+    Tile<E> gradients = tile.hooks;
+    gradients.scores = a.d_weights;
+    E* const lanes = scratch<E>(layout_.parameter_sums);
+    for (size_t s = scores.size(); s-- > 0;) {
+      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
+      const int64_t at = static_cast<int64_t>(s) * keys.count * tile.queries;
+      const int64_t count_of_score = call_.wanted.numbers_of[s];
+      number -= count_of_score;
+      std::fill_n(lanes, count_of_score * tile.queries, E(0));
+      kernel.backward_tangent(scores[s].object, scratch<E>(layout_.before) + at,
+                              scratch<E>(layout_.before_tangents) + at, gradients,
+                              a.d_weights_tangents, in_.numbers_of_head(tiles_.head()) + number,
+                              lanes);
+      if (!call_.wanted.scores || !sums) continue;
+      for (int64_t r = 0; r < count_of_score; ++r)
+        sums->scores[number + r] += gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
+    }
+  }
+
+  const TangentCall<E>& call_;
+  const Problem& p_;
+  const TangentInputs& in_;
+  const TangentLayout& layout_;
+  const Kernels<E>& kernels_;
+  const GradientKernels<E>& gradients_;
+  decltype(DropoutKernels<E>::keep) keep_;
+  ScoreTiles<E>& tiles_;
+  const Unit& unit_;
+  const Keys& loaded_;
+  int64_t block_keys_, widest_tile_;
+  E kept_factor_;  // of dropout
+};
+
+}  // namespace rapt

@@ -1,0 +1,280 @@
+#pragma once
+// The walks of tangents on one worker: a unit of queries against blocks of keys, and what comes of
+// it. Formulas: rapt/tangents.h.
+#include "attention/tangents/tangent_pairs.h"
+
+namespace rapt {
+
+template <class E>
+class TangentTiles {
+ public:
+  TangentTiles(const TangentCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem()),
+        in_(call.inputs),
+        kernels_(call.scores.kernels),
+        gradients_(kernels_.table.gradients),
+        tiles_(call.scores, cancel, worker),
+        unit_(call, tiles_),
+        keys_(call, tiles_),
+        pairs_(call, tiles_, unit_, keys_) {}
+  TangentTiles(const TangentTiles&) = delete;
+  TangentTiles& operator=(const TangentTiles&) = delete;
+
+  void begin_head(int64_t head, int64_t sequence) noexcept { tiles_.begin_head(head, sequence); }
+  bool stopped() const noexcept { return tiles_.stopped(); }
+  const Sequence& sequence() const noexcept { return tiles_.sequence(); }
+  const ScoreTiles<E>& tiles() const noexcept { return tiles_; }
+  int64_t unit_queries() const noexcept { return unit_.most_queries(); }
+  KeyRange all_keys() const noexcept { return {0, sequence().k_len}; }
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return tiles_.template scratch<T>(offset);
+  }
+
+  // Forward mode: output and statistic of a unit.
+  void move_results(Positions positions) noexcept {
+    unit_.begin(positions);
+    unit_.pack_queries();
+    E* const output_t = scratch<E>(call_.layout.output_t);
+    std::fill_n(output_t, unit_queries() * p_.value_dim, E(0));
+    unit_.clear(Unit::kLseTangent);
+    walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
+      pairs_.make_weights(tile, keys, a);
+      pairs_.drop_weights(tile, keys, a);
+      E* const sums = output_t + tile.offset * p_.value_dim;
+      add_rows(tile, keys, a, a.tangents, Keys::kValue, sums);
+      if (in_.value.data) add_rows(tile, keys, a, a.scores, Keys::kValueTangent, sums);
+    });
+    unit_.for_each_tile([&](const QueryTile<E>& tile) {
+      store_results(tile, output_t + tile.offset * p_.value_dim);
+    });
+  }
+
+  // Second derivatives: what a unit's other walks need to know of all keys. To each
+  // [unit queries].
+  void make_numbers(Positions positions, E* lse_tangents, E* deltas, E* delta_tangents) noexcept {
+    unit_.begin(positions);
+    unit_.pack_queries();
+    unit_.pack_d_output();
+    for (const auto n : {Unit::kLseTangent, Unit::kDelta, Unit::kDeltaTangent}) unit_.clear(n);
+    walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
+      pairs_.multiply_values(tile, keys, a);
+      pairs_.make_weights(tile, keys, a);
+      pairs_.keep_allowed(tile, keys, a, {a.d_weights, a.d_weights_tangents});
+      E* const sums = unit_.number(Unit::kDeltaTangent) + tile.offset;
+      gradients_.add_dots(a.tangents, a.d_weights, keys.count, tile.queries, sums);
+      gradients_.add_dots(a.scores, a.d_weights_tangents, keys.count, tile.queries, sums);
+    });
+    unit_.for_each_tile([&](const QueryTile<E>& tile) { finish_numbers(tile); });
+    unit_.save(Unit::kLseTangent, lse_tangents);
+    unit_.save(Unit::kDelta, deltas);
+    unit_.save(Unit::kDeltaTangent, delta_tangents);
+  }
+
+  // Turns to a unit whose numbers are made; false: it sees none of these keys.
+  bool begin_unit_of(Positions positions, KeyRange keys, const E* lse_tangents, const E* deltas,
+                     const E* delta_tangents) noexcept {
+    unit_.begin(positions);
+    const KeyRange range = unit_.range();
+    if (std::max(range.begin, keys.begin) >= std::min(range.end, keys.end)) return false;
+    unit_.pack_queries();
+    unit_.pack_d_output();
+    unit_.load(Unit::kLseTangent, lse_tangents);
+    unit_.load(Unit::kDelta, deltas);
+    unit_.load(Unit::kDeltaTangent, delta_tangents);
+    return true;
+  }
+
+  // Second derivatives, queries' side: sums [2] tiles [head_dim][queries] get, added, dZ' K + dZ K'
+  // and dZ K.
+  void add_to_queries(E* sums) noexcept {
+    walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
+      pairs_.make_gradients(tile, keys, a, nullptr);
+      E* const moved = sums + tile.offset * p_.head_dim;
+      add_rows(tile, keys, a, a.d_weights_tangents, Keys::kKey, moved);
+      if (in_.key.data) add_rows(tile, keys, a, a.d_weights, Keys::kKeyTangent, moved);
+      if (in_.scale != 0 || call_.wanted.scale)
+        add_rows(tile, keys, a, a.d_weights, Keys::kKey, moved + unit_queries() * p_.head_dim);
+    });
+  }
+  // d_query' of a unit from these sums, which are lost; returns what it adds to the scale's.
+  double store_queries(Positions positions, E* sums) noexcept {
+    unit_.begin(positions);
+    double dots = 0;
+    unit_.for_each_tile([&](const QueryTile<E>& tile) {
+      E* const moved = sums + tile.offset * p_.head_dim;
+      const E* const still = moved + unit_queries() * p_.head_dim;
+      if (call_.wanted.scale) {
+        dots += dots_with(p_.query, tile, moved);
+        if (in_.query.data) dots += dots_with(in_.query, tile, still);
+      }
+      const auto scale = static_cast<E>(p_.scale), d_scale = static_cast<E>(in_.scale);
+      for (int64_t x = 0; x < p_.head_dim * tile.queries; ++x) {
+        moved[x] *= scale;
+        if (d_scale != 0) moved[x] += d_scale * still[x];
+      }
+      if (call_.targets.query.data) store_rows(moved, p_.head_dim, tile, call_.targets.query);
+    });
+    return dots;
+  }
+
+  // Keys for add_to_keys(): at most a part of them, from a multiple of the block.
+  void load_keys(Positions keys) noexcept { keys_.load(keys); }
+
+  // Second derivatives, keys' side: what the unit adds to the loaded keys. Without the scale: it is
+  // in the queries' rows; and dropout's factor waits for the end.
+  void add_to_keys(const TangentKeySums<E>& sums) noexcept {
+    Finite queries_finite = Finite::unknown, d_output_finite = Finite::unknown;
+    keys_.for_each_block(unit_.range(), [&](Positions keys) {
+      Spans values, scores;
+      bool partial = false;
+      for (int64_t i = 0; i < unit_.tile_count(); ++i) {
+        QueryTile<E>& tile = unit_.tile(i);
+        const Arrays a = pairs_.arrays_of(i);
+        if (!pairs_.make_scores(tile, keys, a)) continue;
+        pairs_.make_gradients(tile, keys, a, &sums);
+        const uint64_t* const allowed = tiles_.partial() ? a.bits : nullptr;
+        partial |= allowed != nullptr;
+        values.add(tile, a.tangents, unit_.d_output_rows(tile), allowed);
+        if (in_.d_output.data) values.add(tile, a.scores, unit_.d_output_tangents(tile), allowed);
+        scores.add(tile, a.d_weights_tangents, unit_.query_rows(tile), allowed);
+        if (in_.moves_query()) scores.add(tile, a.d_weights, unit_.query_tangents(tile), allowed);
+      }
+      const int64_t at = keys.start - keys_.first();
+      if (call_.wanted.value)
+        values.add_to(kernels_.route.key_gradients, keys, sums.d_value + at * p_.value_dim,
+                      partial && !unit_.d_output_finite(d_output_finite));
+      if (call_.wanted.key)
+        scores.add_to(kernels_.route.key_gradients, keys, sums.d_key + at * p_.head_dim,
+                      partial && !unit_.queries_finite(queries_finite));
+    });
+  }
+
+ private:
+  using Unit = TangentUnit<E>;
+  using Keys = TangentKeys<E>;
+  using Arrays = TangentArrays<E>;
+
+  // Products that are summed together: of all tiles of a unit, of weights and of their tangents.
+  struct Spans {
+    static constexpr int kMost = 2 * 16;  // tiles of a unit, of one vector of 4 lanes or more
+    GradientSpan<E> span[kMost];
+    int64_t count = 0, dims = 0;
+
+    void add(const QueryTile<E>& tile, const E* weights, typename Unit::Rows rows,
+             const uint64_t* bits) noexcept {
+      dims = rows.dims;
+      span[count++] = {weights, tile.queries, rows.data, dims, tile.positions.count, bits};
+    }
+    void add_to(const KeyGradientKernels<E>& kernels, Positions keys, E* sums,
+                bool slow) const noexcept {
+      if (count > 0)
+        (slow ? kernels.add_of_bits : kernels.add)(span, count, keys.count, dims, sums, dims);
+    }
+  };
+
+  // Calls visit(tile, keys, arrays) with scores and their tangents of all blocks that the unit
+  // sees.
+  template <class Visit>
+  void walk_keys(const Visit& visit) noexcept {
+    const KeyRange range = unit_.range();
+    const int64_t part = key_part(call_.plan);
+    for (int64_t at = range.begin / part * part; at < range.end && !stopped(); at += part) {
+      load_keys({at, 1, std::min(part, sequence().k_len - at)});
+      keys_.for_each_block(range, [&](Positions keys) {
+        for (int64_t i = 0; i < unit_.tile_count(); ++i)
+          if (const Arrays a = pairs_.arrays_of(i); pairs_.make_scores(unit_.tile(i), keys, a))
+            visit(unit_.tile(i), keys, a);
+      });
+    }
+  }
+
+  // sums [dims][queries] += rows^T weights.
+  void add_rows(const QueryTile<E>& tile, Positions keys, const Arrays& a, const E* weights,
+                typename Keys::Rows which, E* sums) noexcept {
+    const E* const rows = keys_.rows(which, keys.start);
+    const int64_t dims = keys_.dims_of(which);
+    // 0 * NaN is NaN: see Forward::add_values().
+    if (tiles_.partial() && !keys_.finite(which, keys))
+      kernels_.route.output_of_bits(weights, a.bits, rows, 2 * dims, keys.count, dims, nullptr,
+                                    tile.queries, sums);
+    else
+      kernels_.route.products[tile.vectors - 1].output(weights, rows, 2 * dims, keys.count, dims,
+                                                       nullptr, sums);
+  }
+
+  void store_rows(const E* rows_t, int64_t dims, const QueryTile<E>& tile,
+                  const Operand& out) noexcept {
+    kernels_.table.store_rows[static_cast<int>(out.dtype)](
+        rows_t, dims, tile.queries, nullptr, ~uint64_t{0}, tile.positions.count,
+        tiles_.query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
+  }
+
+  // Rows of a tile, transposed, for the moment.
+  const E* rows_t(const Operand& from, const QueryTile<E>& tile, int64_t dims) noexcept {
+    E* const to = scratch<E>(call_.layout.rows_t);
+    pack_rows_t(*kernels_.table.fma[static_cast<int>(from.dtype)], tiles_, from, tile, dims, to);
+    return to;
+  }
+
+  // O' = sums - lse' O, and lse'.
+  void store_results(const QueryTile<E>& tile, E* sums) noexcept {
+    const E* const lse_tangent = unit_.number(Unit::kLseTangent) + tile.offset;
+    if (call_.state.output.data) {
+      // Without a number per row nothing is taken away, not even 0 times an output that overflowed.
+      if (kernels_.normalizer.statistic != Statistic::none) {
+        const E* const output_t = rows_t(in_.primal.output, tile, p_.value_dim);
+        for (int64_t c = 0; c < p_.value_dim; ++c)
+          for (int64_t i = 0; i < tile.queries; ++i)
+            sums[c * tile.queries + i] -= lse_tangent[i] * output_t[c * tile.queries + i];
+      }
+      store_rows(sums, p_.value_dim, tile, call_.state.output);
+    }
+    store_rows(lse_tangent, 1, tile, call_.state.statistic);
+  }
+
+  // delta = rowsum(dO o O) - dlse, and from the sums of P o S' o dP + P o dP' its tangent.
+  void finish_numbers(const QueryTile<E>& tile) noexcept {
+    E* const delta = unit_.number(Unit::kDelta) + tile.offset;
+    E* const delta_tangent = unit_.number(Unit::kDeltaTangent) + tile.offset;
+    const E* const lse_tangent = unit_.number(Unit::kLseTangent) + tile.offset;
+    if (p_.value_dim > 0)
+      gradients_.add_dots(unit_.d_output_pair_t(tile) + p_.value_dim * tile.queries,
+                          rows_t(in_.primal.output, tile, p_.value_dim), p_.value_dim, tile.queries,
+                          delta);
+    for (int64_t i = 0; i < tile.queries; ++i) delta_tangent[i] -= lse_tangent[i] * delta[i];
+    const auto subtract = [&](const Operand& from, E* numbers) {
+      if (!from.data) return;
+      E* const column = tiles_.row(2);
+      read_column(tiles_, from, tile, E(0), column);
+      for (int64_t i = 0; i < tile.queries; ++i) numbers[i] -= column[i];
+    };
+    subtract(in_.primal.d_statistic, delta);
+    subtract(in_.d_statistic, delta_tangent);
+  }
+
+  // The sum over the tile's queries of rows . sums. What is 0 adds nothing, be the row's number
+  // NaN: its query may see no key.
+  double dots_with(const Operand& from, const QueryTile<E>& tile, const E* sums) noexcept {
+    const E* const numbers_t = rows_t(from, tile, p_.head_dim);
+    double sum = 0;
+    for (int64_t d = 0; d < p_.head_dim; ++d)
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        if (const int64_t x = d * tile.queries + i; sums[x] != 0)
+          sum += static_cast<double>(sums[x]) * static_cast<double>(numbers_t[x]);
+    return sum;
+  }
+
+  const TangentCall<E>& call_;
+  const Problem& p_;
+  const TangentInputs& in_;
+  const Kernels<E>& kernels_;
+  const GradientKernels<E>& gradients_;
+  ScoreTiles<E> tiles_;
+  Unit unit_;
+  Keys keys_;  // the loaded ones
+  TangentPairs<E> pairs_;
+};
+
+}  // namespace rapt

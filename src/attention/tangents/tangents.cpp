@@ -1,0 +1,277 @@
+// Tangents over units of queries and parts of keys; what is done in which order is said in
+// tangents.h.
+#include "attention/tangents/tangents.h"
+
+#include <algorithm>
+
+#include "attention/plan/scratch_places.h"
+#include "attention/plan/task_run.h"
+#include "attention/tangents/tangent_tiles.h"
+
+namespace rapt {
+
+Cuts::Cuts(const Problem& p, bool keys, int64_t length) : p_(p), keys_(keys), length_(length) {
+  starts_.push_back(0);
+  for (int64_t i = 0; i < p.sequences; ++i) {
+    const Sequence s = p.sequence(i);
+    starts_.push_back(starts_.back() + ceil_div(keys ? s.k_len : s.q_len, length));
+  }
+}
+
+Cuts::Part Cuts::operator[](int64_t nth) const noexcept {
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), nth);
+  const int64_t i = after - starts_.begin() - 1;
+  const Sequence s = p_.sequence(i);
+  const int64_t begin = (nth - after[-1]) * length_, whole = keys_ ? s.k_len : s.q_len;
+  return {i, {begin, 1, std::min(length_, whole - begin)}};
+}
+
+template <class E>
+TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
+                             const BackwardPlan& plan, const AttentionOptions& options,
+                             int64_t mask_slots, bool second) {
+  TangentLayout layout = {};
+  ScratchPlaces places;
+  const auto place = [&](bool needed, std::initializer_list<int64_t> shape, size_t element) {
+    return places.place(needed, shape, element);
+  };
+  const Tiling& t = plan.tiling;
+  const int64_t unit = std::min(t.unit_queries, plan.longest_query);
+  const int64_t tiles = t.cut(unit).tiles;
+  const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
+  const int64_t part = key_part(plan), tile_scores = t.block_keys * tile;
+  const auto scores = static_cast<int64_t>(options.scores.size());
+  layout.tiles = place(true, {tiles}, sizeof(QueryTile<E>));
+  layout.query_rows = place(true, {unit, p.head_dim}, sizeof(E));
+  layout.query_tangents = place(true, {unit, p.head_dim}, sizeof(E));
+  layout.d_output_rows = place(second, {unit, p.value_dim}, sizeof(E));
+  layout.d_output_tangents = place(second, {unit, p.value_dim}, sizeof(E));
+  layout.query_t = place(true, {2, unit, p.head_dim}, sizeof(E));
+  layout.d_output_t = place(second, {2, unit, p.value_dim}, sizeof(E));
+  layout.keys = place(true, {part, 2, p.head_dim}, sizeof(E));
+  layout.values = place(true, {part, 2, p.value_dim}, sizeof(E));
+  layout.numbers = place(true, {4, unit}, sizeof(E));
+  layout.scores = place(true, {tiles, tile_scores}, sizeof(E));
+  layout.tangents = place(true, {tiles, tile_scores}, sizeof(E));
+  layout.d_weights = place(second, {tiles, tile_scores}, sizeof(E));
+  layout.d_weights_tangents = place(second, {tiles, tile_scores}, sizeof(E));
+  layout.bits = place(true, {tiles, t.block_keys}, sizeof(uint64_t));
+  layout.other_bits = place(true, {t.block_keys}, sizeof(uint64_t));
+  layout.before = place(scores > 0, {scores, tile_scores}, sizeof(E));
+  layout.before_tangents = place(scores > 0, {scores, tile_scores}, sizeof(E));
+  layout.parameter_sums = place(scores > 0, {wanted.head_numbers, tile}, sizeof(E));
+  layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
+  layout.output_t = place(!second, {unit, p.value_dim}, sizeof(E));
+  layout.query_sums = place(second, {plan.slots[kOfQuery], 2, unit, p.head_dim}, sizeof(E));
+  layout.key_sums = place(wanted.key, {plan.slots[kOfKey], part, p.head_dim}, sizeof(E));
+  layout.value_sums = place(wanted.value, {plan.slots[kOfValue], part, p.value_dim}, sizeof(E));
+  layout.score_tiles.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
+  layout.score_tiles.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
+  layout.score_tiles.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
+  layout.score_tiles.worker_bytes = places.bytes();
+  places.repeat(plan.workers, 0);
+  layout.bytes = places.total();
+  return layout;
+}
+
+template TangentLayout tangent_layout<float>(const Problem&, const WantedGradients&,
+                                             const BackwardPlan&, const AttentionOptions&, int64_t,
+                                             bool);
+template TangentLayout tangent_layout<double>(const Problem&, const WantedGradients&,
+                                              const BackwardPlan&, const AttentionOptions&, int64_t,
+                                              bool);
+
+namespace {
+
+// Calls work(tiles, nth part) for all parts of all `matrices`: heads, or components.
+template <class E, class Work>
+void for_each_part(TaskRun& run, const TangentCall<E>& call, const Context& context,
+                   int64_t matrices, const Cuts& cuts, const Work& work) {
+  run.run(matrices * cuts.count(), call.plan.workers, call.plan.tiling.to_executor,
+          [&](int64_t task, int worker) {
+            TangentTiles<E> tiles(call, context.cancel, worker);
+            work(tiles, task / cuts.count(), task % cuts.count());
+          });
+}
+
+// Places in the numbers per query: of a part's first query.
+template <class E>
+int64_t place_of(const TangentCall<E>& call, const TangentTiles<E>& tiles, int64_t head,
+                 Positions unit) {
+  return head * call.problem().q_len + tiles.sequence().query_begin + unit.start;
+}
+
+// A gradient with respect to keys or values: sums of a part of the keys of a component.
+template <class E>
+struct KeySide {
+  bool wanted;
+  GradientOf operand;
+  const Operand& target;
+  int64_t dims;
+  E* sums;   // [slots][part][dims]
+  E factor;  // that waits for the end of the sum
+
+  E* slot(const ComponentHead& entry, int64_t part) const noexcept {
+    return sums + entry.slot[operand] * part * dims;
+  }
+};
+
+// Gradients of a part of the keys of a component.
+template <class E>
+void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, int64_t nth) {
+  const Problem& p = call.problem();
+  const WantedGradients& wanted = call.wanted;
+  const Cuts::Part part = call.key_cuts[nth];
+  const int64_t length = key_part(call.plan);
+  const KeySide<E> sides[] = {
+      {wanted.key, kOfKey, call.targets.key, p.head_dim,
+       tiles.template scratch<E>(call.layout.key_sums), E(1)},
+      {wanted.value, kOfValue, call.targets.value, p.value_dim,
+       tiles.template scratch<E>(call.layout.value_sums), static_cast<E>(p.kept_factor())}};
+  for (const ComponentHead& entry : call.heads) {
+    if (tiles.stopped()) return;
+    const int64_t head = first_head(p, call.plan, component) + entry.head;
+    tiles.begin_head(head, part.sequence);
+    tiles.load_keys(part.positions);
+    for (const KeySide<E>& side : sides)
+      if (side.wanted && entry.first[side.operand])
+        std::fill_n(side.slot(entry, length), part.positions.count * side.dims, E(0));
+    const int64_t cell = head * call.key_cuts.count() + nth;
+    const TangentKeySums<E> sums{
+        sides[0].slot(entry, length), sides[1].slot(entry, length),
+        call.bias_sums.empty() ? nullptr : &call.bias_sums[static_cast<size_t>(cell)],
+        call.score_sums.data() + cell * wanted.head_numbers};
+    const int64_t q_len = tiles.sequence().q_len, unit_length = call.plan.tiling.unit_queries;
+    for (int64_t at = 0; at < q_len && !tiles.stopped(); at += unit_length) {
+      const Positions unit{at, 1, std::min(unit_length, q_len - at)};
+      const int64_t place = place_of(call, tiles, head, unit);
+      const KeyRange keys{part.positions.start, part.positions.start + part.positions.count};
+      if (tiles.begin_unit_of(unit, keys, call.lse_tangents.data() + place,
+                              call.deltas.data() + place, call.delta_tangents.data() + place))
+        tiles.add_to_keys(sums);
+    }
+    for (const KeySide<E>& side : sides)
+      if (side.wanted && entry.last[side.operand] && side.target.data)
+        call.scores.kernels.table.gradients.store_key_rows[static_cast<int>(side.target.dtype)](
+            side.slot(entry, length), side.dims, part.positions.count, side.dims, side.factor,
+            tiles.tiles().key_row(side.target, part.positions.start), side.target.row_stride,
+            side.target.dim_stride);
+  }
+}
+
+// Gradients of a unit of the queries of a component.
+template <class E>
+void run_queries(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, int64_t nth) {
+  const Problem& p = call.problem();
+  const Cuts::Part unit = call.query_cuts[nth];
+  const int64_t size = 2 * tiles.unit_queries() * p.head_dim;
+  for (const ComponentHead& entry : call.heads) {
+    if (tiles.stopped()) return;
+    const int64_t head = first_head(p, call.plan, component) + entry.head;
+    tiles.begin_head(head, unit.sequence);
+    E* const sums = tiles.template scratch<E>(call.layout.query_sums) + entry.slot[kOfQuery] * size;
+    if (entry.first[kOfQuery]) std::fill_n(sums, size, E(0));
+    const int64_t place = place_of(call, tiles, head, unit.positions);
+    if (tiles.begin_unit_of(unit.positions, tiles.all_keys(), call.lse_tangents.data() + place,
+                            call.deltas.data() + place, call.delta_tangents.data() + place))
+      tiles.add_to_queries(sums);
+    if (!entry.last[kOfQuery]) continue;
+    const double dots = tiles.store_queries(unit.positions, sums);
+    if (call.wanted.scale)
+      call.scale_sums[static_cast<size_t>(head * call.query_cuts.count() + nth)] = dots;
+  }
+}
+
+// What every part has summed on its own, in the order of heads and parts.
+template <class E>
+void add_parts(const TangentCall<E>& call) {
+  const Problem& p = call.problem();
+  const GradientTargets& targets = call.targets;
+  if (targets.scale)
+    for (const double sum : call.scale_sums) *targets.scale += sum;
+  const int64_t parts = call.key_cuts.count();
+  if (targets.scores) {
+    clear_numbers(targets, call.wanted);
+    for (int64_t head = 0; head < p.heads; ++head)
+      add_numbers_of_head(p, call.scores.scores, call.wanted, head, parts,
+                          call.score_sums.data() + head * parts * call.wanted.head_numbers,
+                          targets);
+  }
+  if (call.bias_sums.empty() || !targets.bias.data) return;
+  for (int64_t head = 0; head < p.heads; ++head) {
+    int64_t index[kMaxRank];
+    p.index_of(head, index);
+    E& number =
+        *reinterpret_cast<E*>(targets.bias.at(targets.bias.offset_of(index, p.leading_rank)));
+    double sum = 0;
+    for (int64_t i = 0; i < parts; ++i)
+      sum += call.bias_sums[static_cast<size_t>(head * parts + i)];
+    number += static_cast<E>(sum);
+  }
+}
+
+}  // namespace
+
+template <class E>
+void run_jvp(const TangentCall<E>& call, const Context& context) {
+  const int64_t heads = call.problem().heads;
+  TaskRun run(context, heads * call.query_cuts.count());
+  for_each_part(run, call, context, heads, call.query_cuts,
+                [&](TangentTiles<E>& tiles, int64_t head, int64_t nth) {
+                  const Cuts::Part unit = call.query_cuts[nth];
+                  tiles.begin_head(head, unit.sequence);
+                  tiles.move_results(unit.positions);
+                });
+}
+
+template <class E>
+void run_backward_jvp(TangentCall<E>& call, const Context& context) {
+  const Problem& p = call.problem();
+  const WantedGradients& wanted = call.wanted;
+  const int64_t components = call.plan.components, units = call.query_cuts.count();
+  const auto numbers = static_cast<size_t>(p.heads * p.q_len);
+  call.lse_tangents.resize(numbers), call.deltas.resize(numbers);
+  call.delta_tangents.resize(numbers);
+  const auto cells = static_cast<size_t>(p.heads * call.key_cuts.count());
+  if (wanted.scale) call.scale_sums.resize(static_cast<size_t>(p.heads * units));
+  if (wanted.scores) call.score_sums.resize(cells * static_cast<size_t>(wanted.head_numbers));
+  const Operand& bias = call.targets.bias;
+  const bool by_row = bias.data && bias.row_stride != 0, by_key = bias.data && bias.dim_stride != 0;
+  if (wanted.bias && !by_row && !by_key) call.bias_sums.resize(cells);
+  call.heads.resize(static_cast<size_t>(call.plan.component_heads));
+  std::vector<int64_t> order(call.heads.size());
+  order_heads(p, call.plan, call.heads.data(), order.data());
+
+  const bool keys =
+      wanted.key || wanted.value || wanted.scores || (wanted.bias && (by_key || !by_row));
+  const bool queries = wanted.query || wanted.scale || (by_row && !by_key);
+  TaskRun run(context, p.heads * units + components * (keys ? call.key_cuts.count() : 0) +
+                           components * (queries ? units : 0));
+  for_each_part(run, call, context, p.heads, call.query_cuts,
+                [&](TangentTiles<E>& tiles, int64_t head, int64_t nth) {
+                  const Cuts::Part unit = call.query_cuts[nth];
+                  tiles.begin_head(head, unit.sequence);
+                  const int64_t place = place_of(call, tiles, head, unit.positions);
+                  tiles.make_numbers(unit.positions, call.lse_tangents.data() + place,
+                                     call.deltas.data() + place,
+                                     call.delta_tangents.data() + place);
+                });
+  if (keys)
+    for_each_part(run, call, context, components, call.key_cuts,
+                  [&](TangentTiles<E>& tiles, int64_t component, int64_t nth) {
+                    run_keys(call, tiles, component, nth);
+                  });
+  if (queries)
+    for_each_part(run, call, context, components, call.query_cuts,
+                  [&](TangentTiles<E>& tiles, int64_t component, int64_t nth) {
+                    run_queries(call, tiles, component, nth);
+                  });
+  add_parts(call);
+}
+
+template void run_jvp(const TangentCall<float>&, const Context&);
+template void run_jvp(const TangentCall<double>&, const Context&);
+template void run_backward_jvp(TangentCall<float>&, const Context&);
+template void run_backward_jvp(TangentCall<double>&, const Context&);
+
+}  // namespace rapt

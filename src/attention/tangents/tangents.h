@@ -1,0 +1,124 @@
+#pragma once
+// A call for tangents after validation: what it reads and writes, how it is cut.
+//
+// Tasks are parts of the queries of a head, or parts of the keys of a component (backward_plan.h);
+// each makes its sums on its own, in the order of heads, units and blocks. So bits depend neither
+// on the number of threads nor on who works. Three walks: numbers per query, gradients of the keys'
+// side, gradients of the queries' side; forward mode is a walk of its own.
+#include <vector>
+
+#include "attention/backward/backward_plan.h"
+#include "attention/plan/forward_call.h"
+#include "rapt/tangents.h"
+
+namespace rapt {
+
+// What is read beside the inputs of the forward pass. Members without `data` are absent: 0.
+struct TangentInputs {
+  GradientInputs primal;  // output and statistic; d_output and d_statistic of second derivatives
+  Operand query, key, value;  // tangents: row = position, dim = dimension
+  Operand bias;               // row = query, dim = key; 0 where it is broadcast
+  double scale = 0;
+  std::vector<double> score_numbers;  // [heads][head numbers], as WantedGradients counts them
+  int64_t head_numbers = 0;
+
+  const double* numbers_of_head(int64_t head) const noexcept {
+    return score_numbers.data() + head * head_numbers;
+  }
+  Operand d_output, d_statistic;  // tangents of these
+
+  // Does scale' Q + scale Q' move?
+  bool moves_query() const noexcept { return query.data || scale != 0; }
+};
+
+// What forward mode writes. Members without `data` are empty.
+struct StateTargets {
+  Operand output, statistic;  // row = query
+};
+
+// The positions of all sequences of a head, cut into parts of one length.
+class Cuts {
+ public:
+  struct Part {
+    int64_t sequence;
+    Positions positions;
+  };
+
+  Cuts(const Problem& problem, bool keys, int64_t length);
+  int64_t count() const noexcept { return starts_.back(); }
+  Part operator[](int64_t nth) const noexcept;
+
+ private:
+  const Problem& p_;
+  bool keys_;
+  int64_t length_;
+  std::vector<int64_t> starts_;  // [sequences + 1] parts before each sequence
+};
+
+// Byte offsets of a worker's scratch; 0 for what a call does not need. A pair holds two matrices
+// side by side, so that one product sums over both.
+struct TangentLayout {
+  size_t tiles;              // [tiles] QueryTile
+  size_t query_rows;         // [unit queries][head_dim] E: scale Q
+  size_t query_tangents;     // the same: scale Q' + scale' Q
+  size_t d_output_rows;      // [unit queries][value_dim] E
+  size_t d_output_tangents;  // the same
+  size_t query_t;            // tiles [2 head_dim][queries] E: query tangents, queries
+  size_t d_output_t;         // tiles [2 value_dim][queries] E: d_output tangents, d_output
+  size_t keys;               // [part][2 head_dim] E: keys, their tangents
+  size_t values;             // [part][2 value_dim] E: values, their tangents
+  size_t numbers;            // [4][unit queries] E: TangentUnit::RowNumber
+  size_t scores;             // [tiles][block_keys][queries] E
+  size_t tangents, d_weights, d_weights_tangents;  // the same
+  size_t bits;                                     // [tiles][block_keys] uint64: allowed pairs
+  size_t other_bits;                               // [block_keys] uint64
+  size_t before;              // [scores][block_keys][queries] E: what each score found
+  size_t before_tangents;     // the same
+  size_t parameter_sums;      // [parameters][queries] E
+  size_t rows_t;              // [largest head size][queries] E: a tile of output or query
+  size_t output_t;            // tiles [value_dim][queries] E: sums of forward mode
+  size_t query_sums;          // [slots][2] tiles [head_dim][queries] E
+  size_t key_sums;            // [slots][part][head_dim] E
+  size_t value_sums;          // [slots][part][value_dim] E
+  ScratchLayout score_tiles;  // of ScoreTiles; worker_bytes are those of all of this
+  size_t bytes;               // for all workers
+};
+
+template <class E>
+struct TangentCall {
+  const ForwardCall<E>& scores;  // the call whose scores are computed again, in natural units
+  const WantedGradients& wanted;
+  const BackwardPlan& plan;
+  const TangentLayout& layout;
+  const TangentInputs& inputs;
+  const StateTargets& state;       // of forward mode
+  const GradientTargets& targets;  // of second derivatives
+  const Cuts &query_cuts, &key_cuts;
+  // Of second derivatives:
+  std::vector<ComponentHead> heads;                     // [component_heads], in the order of sums
+  std::vector<E> lse_tangents, deltas, delta_tangents;  // [heads][q_len]
+  std::vector<double> scale_sums;                       // [heads][query parts]
+  std::vector<double> score_sums;                       // [heads][key parts][parameters]
+  std::vector<double> bias_sums;  // [heads][key parts]: of a bias with one number per head
+
+  const Problem& problem() const noexcept { return scores.problem; }
+};
+
+// Keys of a part; a part of queries is a unit. A few blocks of keys and values, their tangents and
+// the gradients of both fit the L2.
+inline constexpr int64_t kBlocksOfPart = 2;
+inline int64_t key_part(const BackwardPlan& plan) { return kBlocksOfPart * plan.tiling.block_keys; }
+
+// `second`: for second derivatives, not forward mode. Throws Error(overflow).
+template <class E>
+TangentLayout tangent_layout(const Problem& problem, const WantedGradients& wanted,
+                             const BackwardPlan& plan, const AttentionOptions& options,
+                             int64_t mask_slots, bool second);
+
+// Both throw Error(cancelled).
+template <class E>
+void run_jvp(const TangentCall<E>& call, const Context& context);
+template <class E>
+void run_backward_jvp(TangentCall<E>& call, const Context& context);
+
+}  // namespace rapt

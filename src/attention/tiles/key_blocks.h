@@ -1,0 +1,96 @@
+#pragma once
+// The rows of a block of keys as the products read them: where the caller has them, packed ahead
+// (packed_keys.h), or packed into the worker's scratch, one block at a time.
+#include "attention/tiles/packed_keys.h"
+#include "attention/tiles/query_tile.h"
+
+namespace rapt {
+
+enum class Values : uint8_t { leave, load };
+
+template <class E>
+class KeyBlocks {
+ public:
+  // `scratch`: the worker's.
+  KeyBlocks(const ForwardCall<E>& call, const ExactRows<E>& exact, std::byte* scratch) noexcept
+      : call_(call),
+        p_(call.problem),
+        route_(call.kernels.route),
+        exact_(exact),
+        scratch_(scratch),
+        packed_keys_(packed_keys(call)),
+        packed_values_(packed_values(call)) {}
+
+  bool packed_ahead() const noexcept { return packed_keys_.used(); }
+
+  // Turns to a sequence of a head, whose rows begin there.
+  void begin_head(const int64_t* index, int64_t key_begin, int64_t sequence, const RowsAt& keys,
+                  const RowsAt& values) noexcept {
+    keys_ = keys, values_ = values;
+    packed_keys_.begin_head(index, key_begin, sequence);
+    packed_values_.begin_head(index, key_begin, sequence);
+  }
+
+  // Keys [begin, end) of the sequence, of one block.
+  KeyBlock load(int64_t begin, int64_t end, Values values) const noexcept {
+    const int64_t count = end - begin;
+    KeyBlock block;
+    block.begin = begin, block.end = end;
+    if (packed_ahead()) {
+      block.key = packed_keys_.at(begin);
+      block.key_stride = packed_stride(p_.head_dim, route_.step);
+      block.key_outside = packed_keys_.outside(begin, count);
+      if (values == Values::leave) return block;
+      block.value = packed_values_.at(begin);
+      block.value_stride = packed_stride(p_.value_dim, route_.step);
+      block.value_outside = packed_values_.outside(begin, count);
+      return block;
+    }
+    const RowsAt key = from(keys_, begin);
+    block.key = key.data, block.key_stride = key.row_stride;
+    if (!keys_in_place(p_, route_)) {
+      std::byte* const packed = scratch_ + call_.layout.key;
+      route_.pack_keys(key.data, key.row_stride, key.dim_stride, count, p_.head_dim, packed);
+      block.key = packed, block.key_stride = packed_stride(p_.head_dim, route_.step);
+    }
+    block.key_outside = exact_.find(key, count, p_.head_dim);
+    if (values == Values::leave) return block;
+    const RowsAt value = from(values_, begin);
+    block.value = value.data, block.value_stride = value.row_stride;
+    if (!values_in_place(p_, route_)) {
+      std::byte* const packed = scratch_ + call_.layout.value;
+      route_.pack_values(value.data, value.row_stride, value.dim_stride, count, p_.value_dim,
+                         packed);
+      block.value = packed, block.value_stride = packed_stride(p_.value_dim, route_.step);
+    }
+    block.value_outside = exact_.find(value, count, p_.value_dim);
+    return block;
+  }
+
+  // Are all values of the block? Looked at once for all tiles that meet it. Where rows have
+  // elements that the route leaves out, it has packed zeros.
+  bool finite(KeyBlock& block) const noexcept {
+    if (block.finite == Finite::unknown)
+      block.finite = exact_.used() || route_.all_finite(block.value, block.value_stride,
+                                                        block.end - block.begin, p_.value_dim)
+                         ? Finite::yes
+                         : Finite::no;
+    return block.finite == Finite::yes;
+  }
+
+ private:
+  static RowsAt from(const RowsAt& rows, int64_t begin) noexcept {
+    return {rows.data + begin * rows.row_stride * size_of(rows.dtype), rows.dtype, rows.row_stride,
+            rows.dim_stride};
+  }
+
+  const ForwardCall<E>& call_;
+  const Problem& p_;
+  const RouteKernels<E>& route_;
+  const ExactRows<E>& exact_;
+  std::byte* scratch_;
+  PackedRows<E> packed_keys_, packed_values_;
+  RowsAt keys_, values_;  // of the first key of the sequence
+};
+
+}  // namespace rapt

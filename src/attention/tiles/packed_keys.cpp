@@ -1,0 +1,84 @@
+// The pass that packs keys and values before all others.
+#include "attention/tiles/packed_keys.h"
+
+#include <algorithm>
+
+#include "attention/plan/task_run.h"
+#include "attention/tiles/attended_rows.h"
+
+namespace rapt {
+namespace {
+
+// Blocks of keys of a task: as transform_keys.cpp, of which each row is less work.
+constexpr int64_t kTaskBlocks = 32;
+
+using Pack = void (*)(const void*, int64_t, int64_t, int64_t, int64_t, void*) noexcept;
+
+// What a task packs: some blocks of a sequence of a matrix of keys, or of values.
+struct Piece {
+  int64_t matrix, sequence, block;
+};
+
+// The nth piece, if each sequence of each matrix is cut into as many as the longest needs.
+Piece piece_of(const Problem& p, int64_t nth, int64_t per_sequence) {
+  const int64_t per_matrix = per_sequence * p.sequences;
+  return {nth / per_matrix, nth % per_matrix / per_sequence, nth % per_sequence * kTaskBlocks};
+}
+
+// Its blocks, as far as anybody sees them.
+template <class E>
+void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, Pack pack,
+                 const PackedRows<E>& to, const Piece& piece, std::byte* scratch) noexcept {
+  const Problem& p = call.problem;
+  const Sequence sequence = p.sequence(piece.sequence);
+  const int64_t length = call.tiling.block_keys;
+  const KeyRange seen = attended_rows(call, to.matrices(), piece.matrix, piece.sequence, scratch);
+  int64_t index[kMaxRank];
+  to.matrices().first_head(p, piece.matrix, index);
+  const int64_t first = rows.offset_of(index, p.leading_rank);
+  const ExactRows<E> exact(call.kernels, call.layout.exact, scratch);
+  const int64_t begin = std::max(piece.block, seen.begin / length);
+  const int64_t end = std::min(piece.block + kTaskBlocks, call.tiling.blocks(seen.end));
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t key = block * length, count = std::min(length, sequence.k_len - key);
+    const int64_t row = sequence.key_begin + key;
+    const RowsAt from{rows.at(first + row * rows.row_stride), rows.dtype, rows.row_stride,
+                      rows.dim_stride};
+    pack(from.data, from.row_stride, from.dim_stride, count, dims, to.at(key));
+    to.set_outside(key, count, exact.find(from, count, dims));
+  }
+}
+
+}  // namespace
+
+template <class E>
+void pack_keys(const ForwardCall<E>& call, const Context& context) {
+  if (!call.tiling.packs_ahead) return;
+  const Problem& p = call.problem;
+  const RouteKernels<E>& route = call.kernels.route;
+  int64_t longest = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) longest = std::max(longest, p.sequence(s).k_len);
+  const int64_t per_sequence = ceil_div(call.tiling.blocks(longest), kTaskBlocks);
+  const PackedRows<E> keys = packed_keys(call), values = packed_values(call);
+  const int64_t of_keys = keys.matrices().count * p.sequences * per_sequence;
+  const int64_t of_values = values.matrices().count * p.sequences * per_sequence;
+  Context quiet = context;
+  quiet.progress = {};  // the call's own tasks are told
+  TaskRun run(quiet, 0);
+  run.run(of_keys + of_values, call.tiling.workers, call.tiling.to_executor,
+          [&](int64_t task, int worker) noexcept {
+            std::byte* const scratch = call.workspace + call.layout.workers +
+                                       static_cast<size_t>(worker) * call.layout.worker_bytes;
+            const bool of_key = task < of_keys;
+            const Piece piece = piece_of(p, of_key ? task : task - of_keys, per_sequence);
+            PackedRows<E> to = of_key ? keys : values;
+            to.turn_to(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
+            pack_blocks(call, of_key ? p.key : p.value, of_key ? p.head_dim : p.value_dim,
+                        of_key ? route.pack_keys : route.pack_values, to, piece, scratch);
+          });
+}
+
+template void pack_keys(const ForwardCall<float>&, const Context&);
+template void pack_keys(const ForwardCall<double>&, const Context&);
+
+}  // namespace rapt

@@ -1,0 +1,80 @@
+#pragma once
+// Keys and values as the products read them, packed once before the first tile, where a route has
+// operands of its own and more than one unit of queries reads them. Otherwise a unit packs a block
+// at a time (key_blocks.h), to the same bits.
+//
+// A sequence begins at a whole step of the route, so its rows have places of their own:
+// [matrices][packed_rows][dims, padded].
+#include "attention/plan/forward_call.h"
+#include "attention/plan/key_matrices.h"
+#include "attention/tiles/exact_rows.h"
+
+namespace rapt {
+
+// Packs all keys and values that somebody sees, if they are packed ahead. Throws Error(cancelled).
+template <class E>
+void pack_keys(const ForwardCall<E>& call, const Context& context);
+
+// The packed rows of one of the two.
+template <class E>
+class PackedRows {
+ public:
+  PackedRows(const ForwardCall<E>& call, const Operand& rows, int64_t dims, size_t packed,
+             size_t outside) noexcept
+      : used_(call.tiling.packs_ahead), rank_(call.problem.leading_rank) {
+    if (!used_) return;  // a small call has no time for divisions
+    step_ = call.tiling.step;
+    rows_ = packed_rows(call.problem, step_);
+    row_bytes_ = packed_stride(dims, call.tiling.step) * call.kernels.route.element_size;
+    matrices_ = KeyMatrices(call.problem, rows);
+    packed_ = call.workspace + packed;
+    if (call.kernels.route.find_outside)
+      outside_ = reinterpret_cast<uint32_t*>(call.workspace + outside);
+  }
+  bool used() const noexcept { return used_; }
+  const KeyMatrices& matrices() const noexcept { return matrices_; }
+
+  // Turns to a sequence of a head.
+  void begin_head(const int64_t* index, int64_t key_begin, int64_t sequence) noexcept {
+    if (used_) turn_to(matrices_.of(index, rank_), key_begin, sequence);
+  }
+  void turn_to(int64_t matrix, int64_t key_begin, int64_t sequence) noexcept {
+    first_ = matrix * rows_ + packed_begin(key_begin, sequence, step_);
+  }
+
+  // From key `begin` of the sequence on, a multiple of the step.
+  std::byte* at(int64_t begin) const noexcept { return packed_ + (first_ + begin) * row_bytes_; }
+  // Which of `count` rows have elements that the route leaves out.
+  BlockBits outside(int64_t begin, int64_t count) const noexcept {
+    BlockBits bits;
+    for (int64_t i = 0; outside_ && i < count; i += step_)
+      bits.words[i >> 6] |= uint64_t{outside_[(first_ + begin + i) / step_]} << (i & 63);
+    return bits;
+  }
+  void set_outside(int64_t begin, int64_t count, const BlockBits& bits) const noexcept {
+    for (int64_t i = 0; outside_ && i < count; i += step_)
+      outside_[(first_ + begin + i) / step_] =
+          static_cast<uint32_t>(bits.words[i >> 6] >> (i & 63));
+  }
+
+ private:
+  bool used_;
+  int rank_;
+  int64_t step_ = 1, rows_ = 0, row_bytes_ = 0, first_ = 0;
+  KeyMatrices matrices_;
+  std::byte* packed_ = nullptr;
+  uint32_t* outside_ = nullptr;
+};
+
+template <class E>
+PackedRows<E> packed_keys(const ForwardCall<E>& call) noexcept {
+  const Problem& p = call.problem;
+  return {call, p.key, p.head_dim, call.layout.packed_key, call.layout.key_outside};
+}
+template <class E>
+PackedRows<E> packed_values(const ForwardCall<E>& call) noexcept {
+  const Problem& p = call.problem;
+  return {call, p.value, p.value_dim, call.layout.packed_value, call.layout.value_outside};
+}
+
+}  // namespace rapt

@@ -1,0 +1,85 @@
+// Which calls have a sieve, and the pass over their keys.
+#include "attention/tiles/prefilter.h"
+
+#include "attention/plan/task_run.h"
+#include "attention/tiles/attended_rows.h"
+
+namespace rapt {
+namespace {
+
+// Queries per matrix of keys, at least: by count of instructions, rounding a key is some ten
+// products with it.
+constexpr int64_t kLeastQueries = 64;
+// Fewer keys are hardly more than the first block, which has to be computed.
+constexpr int64_t kLeastKeys = 128;
+
+// Rows of a task: as transform_keys.cpp, of which each is less work.
+constexpr int64_t kTaskRows = 4096;
+
+// Rows [begin, end) of a matrix, `begin` the first of a group, as far as anybody sees them.
+void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int64_t matrix,
+                int64_t begin, int64_t end, std::byte* scratch) noexcept {
+  const Problem& p = call.problem;
+  const RouteKernels<float>& route = call.kernels.route;
+  const KeyRange seen = attended_rows(call, matrices, matrix, scratch);
+  begin = std::max(begin, seen.begin / kSieveGroup * kSieveGroup);
+  end = std::min(end, seen.end);
+  int64_t index[kMaxRank];
+  matrices.first_head(p, matrix, index);
+  const int64_t first = p.key.offset_of(index, p.leading_rank);
+  const int64_t rows = sieve_rows(p.k_len), dims = sieve_dims(p.head_dim);
+  auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.sieve_keys);
+  auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.sieve_groups);
+  for (int64_t row = begin; row < end; row += kSieveGroup) {
+    const int64_t count = std::min(kSieveGroup, end - row);
+    const std::byte* from = p.key.at(first + row * p.key.row_stride);
+    int64_t stride = p.key.row_stride;
+    if (!keys_in_place(p, route)) {
+      std::byte* const packed = scratch + call.layout.sieve_rows;
+      route.pack_keys(from, p.key.row_stride, p.key.dim_stride, count, p.head_dim, packed);
+      from = packed, stride = p.head_dim;
+    }
+    const int64_t at = matrix * rows + row;
+    call.kernels.sieve->round_keys(reinterpret_cast<const float*>(from), stride, count, p.head_dim,
+                                   keys + at * dims, groups + at / kSieveGroup);
+  }
+}
+
+}  // namespace
+
+const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
+                             const Kernels<float>& kernels) {
+  if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
+      !options.scores.empty() || p.relative.any() || p.head_dim > kMostSieveDims || p.heads == 0)
+    return nullptr;
+  if (p.k_len / p.sequences < kLeastKeys ||
+      p.heads / KeyMatrices(p, p.key).count * (p.q_len / p.sequences) < kLeastQueries)
+    return nullptr;
+  return score_sieve();
+}
+
+template <class E>
+void round_keys(const ForwardCall<E>& call, const Context& context) {
+  if constexpr (sizeof(E) == sizeof(float)) {
+    if (!call.kernels.sieve) return;
+    const Problem& p = call.problem;
+    const KeyMatrices matrices(p, p.key);
+    const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
+    Context quiet = context;
+    quiet.progress = {};  // the call's own tasks are told
+    TaskRun run(quiet, 0);
+    run.run(matrices.count * per_matrix, call.tiling.workers, call.tiling.to_executor,
+            [&](int64_t task, int worker) noexcept {
+              std::byte* const scratch = call.workspace + call.layout.workers +
+                                         static_cast<size_t>(worker) * call.layout.worker_bytes;
+              const int64_t begin = task % per_matrix * kTaskRows;
+              round_rows(call, matrices, task / per_matrix, begin,
+                         std::min(begin + kTaskRows, p.k_len), scratch);
+            });
+  }
+}
+
+template void round_keys(const ForwardCall<float>&, const Context&);
+template void round_keys(const ForwardCall<double>&, const Context&);
+
+}  // namespace rapt

@@ -1,0 +1,507 @@
+#pragma once
+// Masked scores of the tiles of one head: what every pass over the keys begins with. The forward
+// pass turns them into weights and outputs; second passes look at them again (map_pass.cpp, ...).
+#include <algorithm>
+#include <cstring>
+
+#include "attention/plan/variant_kernels.h"
+#include "attention/relative/relative_tiles.h"
+#include "attention/rows/transform_keys.h"
+#include "attention/tiles/bias_rows.h"
+#include "attention/tiles/bound_masks.h"
+#include "attention/tiles/key_blocks.h"
+#include "attention/tiles/query_tile.h"
+#include "attention/tiles/route_thread.h"
+
+namespace rapt {
+
+template <class E>
+class ScoreTiles {
+ public:
+  ScoreTiles(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
+      : call_(call),
+        p_(call.problem),
+        table_(call.kernels.table),
+        route_(call.kernels.route),
+        n_(call.kernels.normalizer),
+        cancel_(cancel),
+        scratch_(call.workspace + call.layout.workers +
+                 static_cast<size_t>(worker) * call.layout.worker_bytes),
+        relative_(call, scratch_),
+        sieve_(call),
+        exact_(call.kernels, call.layout.exact, scratch_),
+        blocks_(call, exact_, scratch_),
+        products_(call.kernels.route) {
+    natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
+    block_max_ = row(0);
+    constexpr double kLog2E = 1.4426950408889634074;
+    factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
+  }
+
+  // Turns to one sequence of one head.
+  void begin_head(int64_t head, int64_t sequence) noexcept {
+    head_ = head;
+    p_.index_of(head, index_);
+    sequence_ = p_.sequence(sequence);
+    place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
+    visible_ = Visible(call_.masks, place_, scratch<BoundMask>(call_.layout.masks));
+    const auto begin_of = [&](const Operand& o, int64_t row) {
+      return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
+    };
+    query_ = begin_of(p_.query, sequence_.query_begin);
+    blocks_.begin_head(
+        index_, sequence_.key_begin, sequence,
+        {begin_of(p_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride, p_.key.dim_stride},
+        {begin_of(p_.value, sequence_.key_begin), p_.value.dtype, p_.value.row_stride,
+         p_.value.dim_stride});
+    if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
+    relative_.begin_head(index_, place_);
+    sieve_.begin_head(index_, sequence_.key_begin);
+  }
+
+  // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
+  void begin_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
+    place_tile(tile, positions, vectors, offset);
+    tile.query_t = scratch_ + call_.layout.query_t +
+                   offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
+    tile.position_t = tile.query_t;
+    if (p_.rows.shifted)
+      tile.position_t = scratch_ + call_.layout.position_t +
+                        offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
+    std::byte* const changed =
+        scratch_ + call_.layout.changed_query + offset * p_.head_dim * size_of(p_.dtype);
+    pack_queries(tile, changed, changed);
+    look_at_rows(tile, changed);
+  }
+
+  // The same without the queries themselves.
+  void place_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
+    tile.vectors = vectors;
+    tile.queries = vectors * table_.lanes;
+    tile.offset = offset;
+    tile.positions = positions;
+    tile.range = visible_.key_range(positions);
+    tile.seen = 0;
+    Tile<E>& hooks = tile.hooks;
+    hooks.state = scratch<E>(call_.layout.state) + offset * n_.state_rows;
+    hooks.candidates = scratch<E>(call_.layout.candidates) + offset * n_.candidates;
+    hooks.entropy = nullptr;
+    hooks.block_max = row(0);
+    hooks.factor = row(1);
+    hooks.queries = tile.queries;
+    hooks.log2_units = !natural_;
+    hooks.query_positions = positions;
+    hooks.head = &place_;
+  }
+
+  // The tile's queries, times what scores are multiplied by, to tile.query_t and tile.position_t.
+  // Where rows change, `changed` [count, head_dim] of the queries' dtype keeps them, and
+  // `positions` those that meet key_rows; it may be the same.
+  void pack_queries(const QueryTile<E>& tile, std::byte* changed,
+                    std::byte* positions) const noexcept {
+    const Positions& at = tile.positions;
+    const RowsAt given = given_queries(at);
+    const auto pack = [&](const RowsAt& rows, void* to) {
+      route_.pack_queries(rows.data, rows.row_stride, rows.dim_stride, at.count, p_.head_dim,
+                          factor_, tile.queries, to);
+    };
+    if (!p_.rows.any()) {
+      pack(given, tile.query_t);
+      return;
+    }
+    const auto change = [&](const Operand& shift, std::byte* kept, void* to) {
+      const RowsAt dense{kept, given.dtype, p_.head_dim, 1};
+      changer().change(given, p_.rows.query_turns(), shift, place_of_queries(at), dense);
+      pack(dense, to);
+    };
+    change(p_.rows.content_shift, changed, tile.query_t);
+    if (tile.position_t != tile.query_t) change(p_.rows.position_shift, positions, tile.position_t);
+  }
+  // Which rows of queries are the exact ones' business. `changed`: where they are kept if they
+  // change.
+  void look_at_rows(QueryTile<E>& tile, std::byte* changed) const noexcept {
+    if (!exact_.used()) return;
+    tile.rows = given_queries(tile.positions);
+    if (p_.rows.any()) tile.rows = {changed, tile.rows.dtype, p_.head_dim, 1};
+    tile.outside = exact_.find(tile.rows, tile.positions.count, p_.head_dim).words[0];
+  }
+  // Queries as the caller gave them.
+  RowsAt given_queries(Positions at) const noexcept {
+    const Operand& q = p_.query;
+    return {query_ + at.start * q.row_stride * size_of(q.dtype), q.dtype, q.row_stride * at.step,
+            q.dim_stride};
+  }
+
+  // Keys as the caller gave them, before they were changed.
+  RowsAt given_keys(Positions at) const noexcept {
+    const Operand& k = p_.rows.given_key;
+    return {key_row(k, at.start), k.dtype, k.row_stride * at.step, k.dim_stride};
+  }
+
+  // What changes rows, and where rows of the head and sequence at work stand, for it.
+  RowChanger<E> changer() const noexcept { return changer_of(call_, scratch_); }
+  RowPlace place_of_queries(Positions at) const noexcept {
+    return {index_, p_.leading_rank, sequence_.query_begin + at.start, at};
+  }
+  RowPlace place_of_keys(Positions at) const noexcept {
+    return {index_, p_.leading_rank, sequence_.key_begin + at.start, at};
+  }
+
+  // Calls step(tile, block, first) with the masked scores of every tile and block of keys that see
+  // each other; `first` counts the first key of the scores within the block.
+  template <class Step>
+  void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
+                      const Step& step) noexcept {
+    const auto meet = [&](QueryTile<E>& tile, KeyBlock& block) {
+      const int64_t first = scores_of(tile, block);
+      if (tile.hooks.keys > 0) step(tile, block, first);
+    };
+    for_each_meeting(tiles, count, values, meet, [] {});
+  }
+  // Calls meet(tile, block) for all tiles and blocks, of each tile in the order of its keys, and
+  // leave() before the rows of a block give way to those of another. Where all are packed already,
+  // none do, and a tile meets many blocks in a row, so that its queries and outputs stay in the L1.
+  template <class Meet, class Leave>
+  void for_each_meeting(QueryTile<E>* tiles, int64_t count, Values values, const Meet& meet,
+                        const Leave& leave) noexcept {
+    KeyRange range{sequence_.k_len, 0};
+    for (int64_t i = 0; i < count; ++i) {
+      if (tiles[i].range.begin == tiles[i].range.end) continue;
+      range = {std::min(range.begin, tiles[i].range.begin),
+               std::max(range.end, tiles[i].range.end)};
+    }
+    const int64_t length = call_.tiling.block_keys;
+    range.begin &= -length;
+    if (blocks_.packed_ahead()) {
+      meet_packed(tiles, count, range, values, meet);
+      return;
+    }
+    for (int64_t begin = range.begin; begin < range.end; begin += length) {
+      if (stopped()) return;
+      KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      for (int64_t i = 0; i < count; ++i) meet(tiles[i], block);
+      leave();
+    }
+  }
+
+  // The block's rows, made what the products read where the caller's are not.
+  KeyBlock load_block(int64_t begin, int64_t end, Values values) noexcept {
+    return blocks_.load(begin, end, values);
+  }
+
+  // What a tile sees of a block.
+  struct Sight {
+    Positions keys{0, 1, 0};   // none: it sees nothing
+    bool partial = false;      // are some pairs excluded?
+    uint64_t* bits = nullptr;  // [keys]: which are allowed, if partial
+  };
+  Sight look(const QueryTile<E>& tile, const KeyBlock& block) noexcept {
+    int64_t begin = std::max(block.begin, tile.range.begin);
+    int64_t end = std::min(block.end, tile.range.end);
+    if (begin >= end) return {};
+    // Keys go to the products in steps from the block's begin. A key more than the tile sees is an
+    // excluded one.
+    const int64_t step = call_.tiling.step;
+    begin -= (begin - block.begin) & (step - 1);
+    end = std::min(block.end, end + (-(end - block.begin) & (step - 1)));
+    auto* bits = scratch<uint64_t>(call_.layout.bits);
+    const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits);
+    if (cover == Cover::none) return {};
+    if (cover == Cover::some) {  // no work for keys at either end that nobody sees
+      const auto unseen = [&](int64_t at, int64_t count) {
+        uint64_t any = 0;
+        for (int64_t j = 0; j < count; ++j) any |= bits[at + j];
+        return any == 0;
+      };
+      while (begin + step <= end && unseen(0, step)) begin += step, bits += step;
+      for (int64_t last = step; begin < end; last = step) {
+        if (((end - begin) & (step - 1)) != 0) last = (end - begin) & (step - 1);
+        if (!unseen(end - begin - last, last)) break;
+        end -= last;
+      }
+      if (begin >= end) return {};
+    }
+    return {{begin, 1, end - begin}, cover == Cover::some, bits};
+  }
+
+  // Computes the masked scores of the keys of `block` that the tile sees, and says in hooks.keys
+  // how many; returns the first of them, counted within the block. partial() and bits() tell which
+  // pairs are allowed.
+  int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
+    const Sight sight = look(tile, block);
+    tile.hooks.keys = 0;
+    if (sight.keys.count == 0) return 0;
+    tile.hooks.second_weights = scratch<E>(call_.layout.second);
+    partial_ = sight.partial, bits_ = sight.bits;
+    E bounds[kMaxTileQueries];
+    compute_scores(tile, block, sight.keys, scratch<E>(call_.layout.scores), nullptr, Keep::nothing,
+                   bounds_of(tile, nullptr, nullptr, bounds));
+    exclude(tile);
+    return sight.keys.start - block.begin;
+  }
+
+  // The same of scores that somebody else has multiplied, with their maxima block_max [queries].
+  void take_scores(QueryTile<E>& tile, const Sight& sight, E* scores, E* block_max) noexcept {
+    tile.hooks.scores = scores;
+    tile.hooks.block_max = block_max_ = block_max;
+    tile.hooks.keys = sight.keys.count;
+    tile.hooks.key_positions = sight.keys;
+    partial_ = sight.partial, bits_ = sight.bits;
+    if (natural_) change_scores(tile, sight.keys, nullptr, Keep::nothing);
+    exclude(tile);
+    tile.hooks.block_max = block_max_ = row(0);
+  }
+  E factor() const noexcept { return factor_; }
+
+  // Are all values of the block?
+  bool finite(KeyBlock& block) const noexcept { return blocks_.finite(block); }
+
+  // For a sieve: the queries of a tile, packed, are rounded to `to`, and used for it.
+  bool sieved() const noexcept { return sieve_.used(); }
+  void use_sieve(QueryTile<E>& tile, std::byte* to) const noexcept {
+    sieve_.round(tile.query_t, tile.queries, to, tile.sieve);
+  }
+  // The scores [queries] at or below which no pair of the tile gets a weight, to `bounds`; null:
+  // the tile has no sieve. Without a statistic, as far as the normaliser has seen the rows.
+  const E* bounds_of(const QueryTile<E>& tile, const E* statistic, const E* delta,
+                     E* bounds) const noexcept {
+    if (!tile.sieve.rounded) return nullptr;
+    n_.bounds(call_.normalizer_object, tile.hooks, statistic, delta, bounds);
+    close_rows(tile, statistic ? ~uint64_t{0} : tile.hooks.kept.open, bounds);
+    return bounds;
+  }
+  // Of queries that are not there, or not open, no score is looked at.
+  void close_rows(const QueryTile<E>& tile, uint64_t open, E* bounds) const noexcept {
+    const uint64_t closed = ~(low_bits(tile.positions.count) & open);
+    for (uint64_t left = low_bits(tile.queries) & closed; left; left &= left - 1)
+      bounds[__builtin_ctzll(left)] = static_cast<E>(__builtin_inf());
+  }
+
+  // How much of `keys` the tile sees; bits [keys.count] are filled in by compute_scores(), if not
+  // here.
+  Cover see(const QueryTile<E>& tile, Positions keys, uint64_t* bits) noexcept {
+    bits_ = bits;
+    const Cover cover = visible_.cover(tile.positions, keys, bits);
+    partial_ = cover == Cover::some;
+    return cover;
+  }
+
+  // Which of the numbers that the scores of the call find and leave are kept.
+  enum class Keep : uint8_t { nothing, for_backward, found };
+
+  // Scores of a tile and keys of a block that see() or scores_of() has looked at; excluded pairs
+  // have scores, too, and block_max is left to scores_of(). `before`: [scores of the call + 1]
+  // [keys][queries]: what each score found, and what the last one left; those that are kept.
+  // `bounds` [queries]: what is not above them may be -inf; null: nothing may.
+  void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
+                      E* before, Keep keep, const E* bounds = nullptr) noexcept {
+    const int64_t first = keys.start - block.begin;
+    tile.hooks.scores = scores;
+    tile.hooks.keys = keys.count;
+    tile.hooks.key_positions = keys;
+    if (bounds && sieve_.scores(tile.sieve, tile.vectors, tile.queries, keys, bounds, tile.query_t,
+                                block.key + first * block.key_stride * route_.element_size,
+                                block.key_stride, scores, row(0)))
+      return;
+    // With a bias, which finds the maximum anew, some keys at a time.
+    const int64_t some = bias_.fetched() ? bias_.keys_per_fetch(route_.step) : keys.count;
+    for (int64_t j = 0; j < keys.count; j += some) {
+      if (bias_.fetched()) bias_.fetch(tile.positions, keys, j, j + some);
+      route_.products[tile.vectors - 1].scores(
+          tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
+          block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
+          scores + j * tile.queries, row(0));
+    }
+    if (tile.outside != 0 || block.key_outside.any())
+      exact_.replace_scores(tile.rows, tile.positions.count, tile.outside,
+                            rows_at(p_.key, keys.start), keys.count,
+                            block.key_outside.part(first, keys.count), p_.head_dim, factor_,
+                            tile.vectors, scores, row(0));
+    if (p_.relative.tables())
+      relative_.add_scores(
+          tile.position_t,
+          {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
+          factor_, tile.vectors, tile.positions, keys, scores, row(0));
+    if (natural_) change_scores(tile, keys, before, keep);
+  }
+
+  // Turns the tile's scores into its final weights. Excluded pairs have weight 0 even in a row that
+  // a NaN has spoilt, and so have the lanes beyond the last query.
+  void final_weights(QueryTile<E>& tile) noexcept {
+    n_.weights(call_.normalizer_object, tile.hooks);
+    const uint64_t present = low_bits(tile.positions.count), lanes = low_bits(tile.queries);
+    if (!partial_ && present == lanes) return;
+    for (int64_t j = 0; j < tile.hooks.keys; ++j)
+      for (uint64_t left = (partial_ ? ~(bits_[j] & present) : ~present) & lanes; left;
+           left &= left - 1)
+        tile.hooks.scores[j * tile.queries + __builtin_ctzll(left)] = 0;
+  }
+
+  // The pairs of the tile that dropout keeps, as bits(). Its numbers belong to the positions in the
+  // whole tensors.
+  const uint64_t* kept(const QueryTile<E>& tile) const noexcept {
+    uint64_t* bits = scratch<uint64_t>(call_.layout.kept);
+    table_.dropout.draw(
+        p_.dropout_seed, p_.drop_below, head_, sequence_.query_begin + tile.positions.start,
+        sequence_.key_begin + tile.hooks.key_positions.start, tile.hooks.keys, tile.queries, bits);
+    return bits;
+  }
+
+  // The same of one pair.
+  bool kept(int64_t query, int64_t key) const noexcept {
+    uint64_t bit;
+    table_.dropout.draw(p_.dropout_seed, p_.drop_below, head_, sequence_.query_begin + query,
+                        sequence_.key_begin + key, 1, 1, &bit);
+    return bit != 0;
+  }
+
+  // Where the normaliser's state of this head's queries is kept for a second pass.
+  E* saved_state(int64_t state_row) const noexcept {
+    return reinterpret_cast<E*>(call_.workspace + call_.layout.saved_state) +
+           (head_ * n_.state_rows + state_row) * p_.q_len + sequence_.query_begin;
+  }
+  void restore_state(QueryTile<E>& tile) noexcept {
+    const Positions& at = tile.positions;
+    for (int r = 0; r < n_.state_rows; ++r) {
+      const E* saved = saved_state(r);
+      E* state = tile.hooks.state + r * tile.queries;
+      for (int64_t i = 0; i < tile.queries; ++i)  // lanes beyond the last repeat it
+        state[i] = saved[at[std::min(i, at.count - 1)]];
+    }
+  }
+
+  // May one of the queries see one of the keys [begin, end)?
+  bool sees(Positions queries, int64_t begin, int64_t end) const noexcept {
+    const KeyRange range = visible_.key_range(queries);
+    return range.begin < end && begin < range.end;
+  }
+
+  // Rows of keys, or of values.
+  RowsAt rows_at(const Operand& o, int64_t position) const noexcept {
+    return {key_row(o, position), o.dtype, o.row_stride, o.dim_stride};
+  }
+  const ExactRows<E>& exact() const noexcept { return exact_; }
+  // The address of a row of queries, or of keys, of the head and sequence at work.
+  std::byte* query_row(const Operand& o, int64_t position) const noexcept {
+    return row_of(o, sequence_.query_begin + position);
+  }
+  std::byte* key_row(const Operand& o, int64_t position) const noexcept {
+    return row_of(o, sequence_.key_begin + position);
+  }
+
+  RelativeTiles<E>& relative() noexcept { return relative_; }
+  const RelativeTiles<E>& relative() const noexcept { return relative_; }
+
+  bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
+  bool partial() const noexcept { return partial_; }
+  const uint64_t* bits() const noexcept { return bits_; }  // of the first key that the tile sees
+  int64_t head() const noexcept { return head_; }
+  const Sequence& sequence() const noexcept { return sequence_; }
+  int64_t offset_of(const Operand& o) const noexcept {
+    return o.offset_of(index_, p_.leading_rank);
+  }
+  // One of the rows [tile queries] of scratch that a tile needs for a moment: 0 the maximum of a
+  // block, 1 the factor, 2 to 5 are the caller's.
+  E* row(int i) const noexcept {
+    return scratch<E>(call_.layout.rows) + i * call_.tiling.max_vectors * call_.tiling.lanes;
+  }
+  template <class T>
+  T* scratch(size_t offset) const noexcept {
+    return reinterpret_cast<T*>(scratch_ + offset);
+  }
+
+ private:
+  template <class Meet>
+  void meet_packed(QueryTile<E>* tiles, int64_t count, KeyRange range, Values values,
+                   const Meet& meet) noexcept {
+    const int64_t length = call_.tiling.block_keys, many = call_.tiling.blocks_at_work;
+    KeyBlock blocks[kMostBlocksAtWork];
+    for (int64_t begin = range.begin; begin < range.end;) {
+      int64_t loaded = 0;
+      for (; loaded < many && begin < range.end; begin += length)
+        blocks[loaded++] = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t b = 0; b < loaded; ++b) {
+          if (stopped()) return;
+          meet(tiles[i], blocks[b]);
+        }
+    }
+  }
+
+  std::byte* row_of(const Operand& o, int64_t row) const noexcept {
+    return o.at(offset_of(o) + row * o.row_stride);
+  }
+
+  // Pairs that are excluded, from scores that are all there; which queries have seen a key.
+  void exclude(QueryTile<E>& tile) noexcept {
+    const int64_t keys = tile.hooks.keys;
+    uint64_t seen = low_bits(tile.positions.count);
+    if (partial_) {
+      table_.exclude(tile.hooks.scores, bits_, keys, tile.queries, block_max_);
+      seen = 0;
+      for (int64_t j = 0; j < keys; ++j) seen |= bits_[j];
+    } else if (!call_.scores.empty() && (!bias_.there() || p_.bias_first)) {
+      // Scores leave the maximum stale; a bias that comes after them finds it.
+      table_.find_max(tile.hooks.scores, keys, tile.queries, block_max_);
+    }
+    tile.seen |= seen;
+  }
+
+  // Score hooks and bias, in natural units. Who is excluded says the bias itself, not what scores
+  // make of it: a cap makes numbers of -inf.
+  void change_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
+    if (p_.bias_first) add_bias(tile, keys);
+    apply_scores(tile, keys, before, keep);
+    if (p_.has_bias && !p_.bias_first) add_bias(tile, keys);
+  }
+
+  void apply_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
+    const int64_t count = keys.count * tile.queries;
+    bool left = false;  // does the score before want what it has left?
+    for (const ScoreRef& score : call_.scores) {
+      const ScoreKernels<E>& kernel = hooks_of(score, table_);
+      if (keep == Keep::found || (keep == Keep::for_backward && (left || kernel.uses_before)))
+        std::copy_n(tile.hooks.scores, count, before);
+      kernel.apply(score.object, tile.hooks);
+      left = kernel.uses_after;
+      before += keep == Keep::nothing ? 0 : count;
+    }
+    if (keep == Keep::for_backward && left) std::copy_n(tile.hooks.scores, count, before);
+  }
+
+  void add_bias(QueryTile<E>& tile, Positions keys) noexcept {
+    if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
+    const Operand& b = p_.bias;
+    partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
+        tile.hooks.scores, bias_.at(tile.positions.start, keys.start),
+        tile.positions.step * b.row_stride, b.dim_stride, keys.count, tile.positions.count,
+        tile.queries, bits_, block_max_);
+  }
+
+  const ForwardCall<E>& call_;
+  const Problem& p_;
+  const KernelTable<E>& table_;
+  const RouteKernels<E>& route_;
+  const NormalizerKernels<E>& n_;
+  const CancelToken* cancel_;
+  std::byte* scratch_;
+  RelativeTiles<E> relative_;
+  Sieve<E> sieve_;
+  ExactRows<E> exact_;
+  KeyBlocks<E> blocks_;
+  RouteThread<E> products_;
+  bool natural_ = false;
+  E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
+  int64_t head_ = 0;
+  int64_t index_[kMaxRank];  // [leading_rank]
+  Sequence sequence_;
+  Head place_;
+  Visible visible_;
+  std::byte* query_ = nullptr;
+  BiasRows bias_;
+  bool partial_ = false;
+  uint64_t* bits_ = nullptr;
+  E* block_max_ = nullptr;  // of the scores at work
+};
+
+}  // namespace rapt

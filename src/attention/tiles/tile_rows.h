@@ -1,0 +1,25 @@
+#pragma once
+// Rows of the queries of a tile in the layout of tiles: one lane per query, padded to whole
+// vectors.
+#include "attention/tiles/score_tiles.h"
+
+namespace rapt {
+
+// Rows of a tile, transposed: [dims][queries] of the route's elements.
+template <class E>
+void pack_rows_t(const RouteKernels<E>& route, const ScoreTiles<E>& tiles, const Operand& rows,
+                 const QueryTile<E>& tile, int64_t dims, void* to) noexcept {
+  route.pack_queries(tiles.query_row(rows, tile.positions.start), rows.row_stride, rows.dim_stride,
+                     tile.positions.count, dims, E(1), tile.queries, to);
+}
+
+// One number per query; `beyond` for the lanes after the last.
+template <class E>
+void read_column(const ScoreTiles<E>& tiles, const Operand& from, const QueryTile<E>& tile,
+                 E beyond, E* to) noexcept {
+  const std::byte* row = tiles.query_row(from, tile.positions.start);
+  for (int64_t i = 0; i < tile.queries; ++i, row += from.row_stride * int64_t{sizeof(E)})
+    to[i] = i < tile.positions.count ? *reinterpret_cast<const E*>(row) : beyond;
+}
+
+}  // namespace rapt

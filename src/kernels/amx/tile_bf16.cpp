@@ -1,0 +1,20 @@
+// The route of bf16 by tile registers, apart from those of f32 and f16 (tile_routes.cpp), because
+// its weights are rounded to bf16: then 2^x need not be better than they are.
+#define RAPT_WEIGHTS_OF_16_BITS
+#include "kernels/simd/avx512.h"
+// The order matters: the vocabulary first.
+#include RAPT_TILE_WORDS
+#include "kernels/amx/tile_route.simd.h"
+#include "kernels/vector/normalizers.simd.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+constexpr RouteKernels<float> kBFloat16 =
+    make_route<BFloat16Parts>("tile registers, one product", kNormalizers<F, Normalizers>);
+
+}  // namespace
+
+const RouteKernels<float>& route() noexcept { return kBFloat16; }
+
+}  // namespace rapt::RAPT_ISA

@@ -1,0 +1,24 @@
+// Does this machine have a sieve?
+#include "kernels/prefilter/prefilter.h"
+
+#include <cstring>
+
+#include "base/cpu.h"
+#include "kernels/kernel_table.h"
+#if RAPT_HAS_SIEVE_VNNI
+#include "kernels/prefilter/prefilter_vnni.h"
+#endif
+
+namespace rapt {
+
+const SieveKernels* score_sieve() {
+#if RAPT_HAS_SIEVE_VNNI
+  static const bool there = cpu_has("avx512_vnni");
+  const char* const isa = kernels<float>().isa;
+  const bool goes_with = std::strcmp(isa, "avx512") == 0 || kernels<float>().tiles != nullptr;
+  if (there && goes_with) return &isa_avx512_vnni::sieve();
+#endif
+  return nullptr;
+}
+
+}  // namespace rapt

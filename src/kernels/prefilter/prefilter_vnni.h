@@ -1,0 +1,9 @@
+#pragma once
+// What prefilter_vnni.cpp, compiled for AVX512_VNNI, offers to the portable code.
+#include "kernels/prefilter/prefilter.h"
+
+namespace rapt::isa_avx512_vnni {
+
+const SieveKernels& sieve() noexcept;
+
+}  // namespace rapt::isa_avx512_vnni

@@ -1,0 +1,156 @@
+#pragma once
+// The kernel tables of one instruction set: what kernel_table.h declares, filled in.
+//
+// *.simd.h = compiled once per instruction set, inside namespace rapt::isa_<set>; isa_tu.cpp
+// includes simd/<set>.h first. No standard library and no concrete mask here: a weak symbol
+// compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
+#include "kernels/vector/captures.simd.h"
+#include "kernels/vector/dropout.simd.h"
+#include "kernels/vector/gradients.simd.h"
+#include "kernels/vector/normalizers.simd.h"
+#include "kernels/vector/products.simd.h"
+#include "kernels/vector/relative.simd.h"
+#include "kernels/vector/row_transforms.simd.h"
+#include "kernels/vector/rows.simd.h"
+#include "kernels/vector/scores.simd.h"
+#include "kernels/vector/sparse.simd.h"
+#include "rapt/variants.h"
+
+namespace rapt::RAPT_ISA {
+namespace {
+
+template <class V, class S>
+constexpr ScoreKernels<typename V::Element> score_kernels() {
+  using E = typename V::Element;
+  ScoreKernels<E> k = {};
+  k.apply = [](const void* s, Tile<E>& t) noexcept {
+    static_cast<const S*>(s)->template apply<V>(t);
+  };
+  if constexpr (requires { S::kUsesBefore; }) {
+    k.uses_before = S::kUsesBefore;
+    k.uses_after = S::kUsesAfter;
+    k.backward = [](const void* s, const E* before, const E* after, Tile<E>& t, E* sums) noexcept {
+      static_cast<const S*>(s)->template backward<V>(before, after, t, sums);
+    };
+  }
+  if constexpr (requires(const S& s, Tile<E>& t, E* e, const double* p) {
+                  s.template tangent<V>(e, t, p);
+                  s.template backward_tangent<V>(e, e, t, e, p, e);
+                }) {
+    k.tangent = [](const void* s, const E* before, Tile<E>& t, const double* parameters) noexcept {
+      static_cast<const S*>(s)->template tangent<V>(before, t, parameters);
+    };
+    k.backward_tangent = [](const void* s, const E* before, const E* before_tangents, Tile<E>& t,
+                            E* d_tangents, const double* parameters, E* sums) noexcept {
+      static_cast<const S*>(s)->template backward_tangent<V>(before, before_tangents, t, d_tangents,
+                                                             parameters, sums);
+    };
+  }
+  return k;
+}
+
+template <class V, int Vectors>
+constexpr ProductKernels<typename V::Element> product_kernels() {
+  if constexpr (Vectors <= V::kMaxVectors)
+    return {scores<V, Vectors>, output<V, Vectors>};
+  else
+    return {};
+}
+template <class V>
+constexpr ProductKernels<typename V::Element> kProducts[kMaxVectors] = {
+    product_kernels<V, 1>(), product_kernels<V, 2>(), product_kernels<V, 3>(),
+    product_kernels<V, 4>()};
+
+template <class V, class S>
+constexpr RouteKernels<typename V::Element> kRoute = {"tile",
+                                                      1,
+                                                      sizeof(typename V::Element),
+                                                      sizeof(typename V::Element),
+                                                      !S::kConverts,
+                                                      !S::kConverts,
+                                                      kProducts<V>,
+                                                      1,
+                                                      V::kLongVectors,
+                                                      nullptr,
+                                                      pack_queries<V, S>,
+                                                      pack_rows<V, S>,
+                                                      pack_rows<V, S>,
+                                                      pack_rows<V, S>,
+                                                      nullptr,
+                                                      nullptr,
+                                                      output_of_bits<V>,
+                                                      all_finite<V>,
+                                                      {add_to_keys<V>, add_to_keys_of_bits<V>},
+                                                      nullptr,
+                                                      nullptr,
+                                                      nullptr,
+                                                      nullptr,
+                                                      nullptr,
+                                                      nullptr};
+
+// What differs between the storage types that E can hold, by DType.
+template <class V, class E = typename V::Element>
+struct Storages;
+template <class V>
+struct Storages<V, float> {
+  static constexpr const RouteKernels<float>* kRoutes[kStorageTypes] = {
+      &kRoute<V, AsElement<V>>, nullptr, &kRoute<V, AsBFloat16<V>>, &kRoute<V, AsFloat16<V>>};
+  static constexpr void fill(KernelTable<float>& t) {
+    t.fma = kRoutes;
+    t.gradients.store_key_rows[0] = store_key_rows<V, AsElement<V>>;
+    t.gradients.store_key_rows[2] = store_key_rows<V, AsBFloat16<V>>;
+    t.gradients.store_key_rows[3] = store_key_rows<V, AsFloat16<V>>;
+    t.add_bias[0] = add_bias<V, AsElement<V>>, t.store_rows[0] = store_rows<V, AsElement<V>>;
+    t.add_bias[2] = add_bias<V, AsBFloat16<V>>, t.store_rows[2] = store_rows<V, AsBFloat16<V>>;
+    t.add_bias[3] = add_bias<V, AsFloat16<V>>, t.store_rows[3] = store_rows<V, AsFloat16<V>>;
+  }
+};
+template <class V>
+struct Storages<V, double> {
+  static constexpr const RouteKernels<double>* kRoutes[kStorageTypes] = {
+      nullptr, &kRoute<V, AsElement<V>>, nullptr, nullptr};
+  static constexpr void fill(KernelTable<double>& t) {
+    t.fma = kRoutes;
+    t.gradients.store_key_rows[1] = store_key_rows<V, AsElement<V>>;
+    t.add_bias[1] = add_bias<V, AsElement<V>>, t.store_rows[1] = store_rows<V, AsElement<V>>;
+  }
+};
+
+// The lists of the catalogue as arrays of functions. The last element only keeps them from being
+// empty.
+template <class V, class Normalizers, class Scores>
+struct Tables;
+template <class V, class... N, class... S>
+struct Tables<V, TypeList<N...>, TypeList<S...>> {
+  using E = typename V::Element;
+  static constexpr ScoreKernels<E> score_list[] = {score_kernels<V, S>()..., {}};
+  static constexpr KernelTable<E> make() {
+    KernelTable<E> t = {};
+    t.isa = RAPT_ISA_NAME;
+    t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
+    t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
+    t.captures = {keep_top<V>, add_received<V>, pool<V>};
+    t.gradients.add_dots = add_dots<V>;
+    t.gradients.add_bias_gradient = add_bias_gradient<V>;
+    t.gradients.add_sums = add_sums<V>;
+    t.gradients.sum_of_tile = sum_of_tile<V>;
+    t.dropout = {draw, keep<V>};
+    t.row_changes = {rotate<V>, combine<V>};
+    t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
+    t.relative = {add_by_distance<V>, take_by_distance<V>, add_row<V>};
+    t.exclude = exclude<V>;
+    t.find_max = find_max<V>;
+    t.fma_loop = fma_loop<V>;
+    Storages<V>::fill(t);
+    return t;
+  }
+  static constexpr KernelTable<E> table = make();
+};
+
+}  // namespace
+
+IsaTables tables() noexcept {
+  return {&Tables<F, Normalizers, Scores>::table, &Tables<D, Normalizers, Scores>::table};
+}
+
+}  // namespace rapt::RAPT_ISA

@@ -1,0 +1,28 @@
+#pragma once
+// How many problems a law draws, from which seed, and how many different ones there were.
+#include <cstddef>
+#include <cstdint>
+
+#include "check/compare/case.h"
+
+namespace laws {
+
+using namespace check;
+
+// A case that counts its descriptor.
+class Case : public check::Case {
+ public:
+  explicit Case(Descriptor descriptor);
+};
+
+// How many problems a test draws: all of `standard` in an optimised build, fewer under a sanitizer
+// or without optimisation; RAPT_TEST_PERCENT overrides.
+int problem_count(int standard);
+
+// The seed of every generator, printed at the start; RAPT_TEST_SEED overrides.
+uint64_t base_seed();
+
+// How many different descriptors have become a Case in this process.
+size_t distinct_problems();
+
+}  // namespace laws
