@@ -7,7 +7,7 @@ rapt::BackwardRequest request_of(const check::Case& problem, const rapt::Attenti
                                  rapt::BackwardPasses passes) {
   rapt::BackwardRequest request;
   request.normalizer_parameters = check::has_gradient(problem.descriptor.normalizer);
-  request.score_parameters = check::count_of_numbers(problem.descriptor.scores) > 0;
+  request.score_parameters = check::count_parameters_of(problem.descriptor.scores) > 0;
   request.bias = options.bias.defined();
   request.relative = options.relative.any();
   request.passes = passes;

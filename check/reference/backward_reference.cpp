@@ -41,7 +41,7 @@ int64_t count_of(const TensorView& t) {
 }
 
 template <class Real>
-void change_all(const RowChange<Real>& change, int64_t rows, std::vector<Real>& values,
+void change_all(const RowTransform<Real>& change, int64_t rows, std::vector<Real>& values,
                 std::vector<double>& errors) {
   errors.resize(values.size());
   const size_t width = rows == 0 ? 0 : values.size() / static_cast<size_t>(rows);
@@ -189,8 +189,8 @@ class RowOfGradients {
           inputs_.query_row(row.index), &inputs_.query_errors[place_in_rows(row.index)],
           inputs_.key_row(j), &inputs_.key_errors[place_in_rows(j)], sizes_.head_dim));
     const Real bias = p_.bias.defined() ? static_cast<Real>(bias_(row.index, j)) : 0;
-    Moving<Real> scaled = product_of(scale_, product, sizes_.head_dim, p_.left_out);
-    if (p_.bias_first) scaled = scaled + Moving<Real>(bias);
+    Dual<Real> scaled = product_of(scale_, product, sizes_.head_dim, p_.left_out);
+    if (p_.bias_first) scaled = scaled + Dual<Real>(bias);
     const auto chain = chain_of(p_.scores, scaled, place);
     const Real score = p_.bias_first ? chain.score.value : chain.score.value + bias;
     g_.number_slopes.insert(g_.number_slopes.end(), chain.by_number.begin(), chain.by_number.end());
@@ -225,7 +225,7 @@ class RowOfGradients {
   const Incoming& in_;
   const Sizes& sizes_;
   const Real scale_;
-  const RowChange<Real> query_change_, key_change_;
+  const RowTransform<Real> query_change_, key_change_;
   TensorView d_lse_column_;
   int64_t head_ = -1;
   Index leading_;  // of the head
@@ -304,12 +304,12 @@ class Sums {
 
  private:
   void change_rows_back() {
-    sums_.changed_query = sums_.query;
-    sums_.changed_key = sums_.key;
+    sums_.transformed_query = sums_.query;
+    sums_.transformed_key = sums_.key;
     std::vector<double> errors(sums_.query.size(), 0);
-    change_back(query_change<Real>(p_, sizes_), p_.query, sums_.query, errors);
+    transform_back(query_change<Real>(p_, sizes_), p_.query, sums_.query, errors);
     errors.assign(sums_.key.size(), 0);
-    change_back(key_change<Real>(p_, sizes_), p_.key, sums_.key, errors);
+    transform_back(key_change<Real>(p_, sizes_), p_.key, sums_.key, errors);
   }
 
   // A weight, or the gradient of a score, as the sums over rows of the inputs take it.
@@ -374,8 +374,8 @@ RelativePlaces relative_places_of(const RelativeSpec& relative, int64_t head, co
 }
 
 template <class Real>
-void change_back(const RowChange<Real>& change, const TensorView& t, std::vector<Real>& gradients,
-                 std::vector<double>& errors) {
+void transform_back(const RowTransform<Real>& change, const TensorView& t,
+                    std::vector<Real>& gradients, std::vector<double>& errors) {
   if (gradients.empty()) return;
   const int64_t rows = t.shape[t.rank - 2], width = t.shape[t.rank - 1];
   const Shape own(t.shape, static_cast<size_t>(t.rank - 2));
@@ -384,7 +384,7 @@ void change_back(const RowChange<Real>& change, const TensorView& t, std::vector
   for (int64_t m = 0; m < matrices; ++m) {
     const auto given = values_of<Real>(matrix_of(t, leading_index(m, own), own), rows, width);
     for (int64_t r = 0; r < rows; ++r, at += static_cast<size_t>(width))
-      change.change_back(r, &given[static_cast<size_t>(r * width)], &gradients[at], &errors[at]);
+      change.transform_back(r, &given[static_cast<size_t>(r * width)], &gradients[at], &errors[at]);
   }
 }
 
@@ -408,8 +408,8 @@ Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sa
 }
 
 #define RAPT_CHECK_INSTANTIATE(Real)                                                               \
-  template void change_back(const RowChange<Real>&, const TensorView&, std::vector<Real>&,         \
-                            std::vector<double>&);                                                 \
+  template void transform_back(const RowTransform<Real>&, const TensorView&, std::vector<Real>&,   \
+                               std::vector<double>&);                                              \
   template void for_each_gradient_row<Real>(const Problem&, const Incoming&, const Sample&,        \
                                             const std::function<void(const GradientRow<Real>&)>&); \
   template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&,               \

@@ -92,18 +92,18 @@ template <class Real>
 struct GradientRow {
   const Row<Real>* forward = nullptr;  // its result, and which query of which head
   const HeadInputs<Real>* inputs = nullptr;
-  std::vector<int64_t> keys;                // which these are, rising
-  std::vector<int64_t> rows;                // of tables for relative positions; empty without
-  std::vector<Real> scores;                 // s
-  std::vector<Real> dots;                   // z / scale: query . key
-  std::vector<Real> weights;                // p
-  std::vector<Real> kept;                   // k p
-  std::vector<Real> d_weights;              // dP
-  std::vector<Real> d_scores;               // dS
-  std::vector<Real> d_products;             // dZ
-  std::vector<Moving<Real>> slopes;         // f'(z), with its error
-  std::vector<Moving<Real>> number_slopes;  // [keys, per pair] df/dnumber, likewise
-  std::vector<int64_t> number_at;           // [keys, per pair] of which number of all; -1: none
+  std::vector<int64_t> keys;              // which these are, rising
+  std::vector<int64_t> rows;              // of tables for relative positions; empty without
+  std::vector<Real> scores;               // s
+  std::vector<Real> dots;                 // z / scale: query . key
+  std::vector<Real> weights;              // p
+  std::vector<Real> kept;                 // k p
+  std::vector<Real> d_weights;            // dP
+  std::vector<Real> d_scores;             // dS
+  std::vector<Real> d_products;           // dZ
+  std::vector<Dual<Real>> slopes;         // f'(z), with its error
+  std::vector<Dual<Real>> number_slopes;  // [keys, per pair] df/dnumber, likewise
+  std::vector<int64_t> number_at;         // [keys, per pair] of which number of all; -1: none
   Real delta = 0, d_statistic = 0;
   // Where the numbers of pair x begin there.
   size_t first_number_of(size_t x) const { return x * (number_at.size() / keys.size()); }
@@ -145,13 +145,13 @@ struct Gradients {
   Real normalizer = 0;        // of the normaliser's parameter, as d_normalizer_parameters
   std::array<std::vector<Real>, RelativeSpec::kParts> relative;  // as the tables; empty without
   // Of changed rows, before the scale; empty if nothing happens to rows.
-  std::vector<Real> changed_query, changed_key;
+  std::vector<Real> transformed_query, transformed_key;
 };
 // Gradients like `t`, [..., rows, head_dim], of changed rows become those of the given ones, `t`;
 // `errors`, in units of e, likewise.
 template <class Real>
-void change_back(const RowChange<Real>& change, const rapt::TensorView& t,
-                 std::vector<Real>& gradients, std::vector<double>& errors);
+void transform_back(const RowTransform<Real>& change, const rapt::TensorView& t,
+                    std::vector<Real>& gradients, std::vector<double>& errors);
 // Calls also(row), if it is there, as for_each_gradient_row() does.
 template <class Real>
 Gradients<Real> gradients(const Problem& problem, const Incoming& incoming,

@@ -24,8 +24,8 @@ int64_t leading_length(const TensorView& t, size_t from_right) {
 template <class Real>
 class Head {
  public:
-  Head(const Problem& p, const Sizes& sizes, const RowChange<Real>& query_change,
-       const RowChange<Real>& key_change, int64_t flat, const Index& leading)
+  Head(const Problem& p, const Sizes& sizes, const RowTransform<Real>& query_change,
+       const RowTransform<Real>& key_change, int64_t flat, const Index& leading)
       : p_(p),
         sizes_(sizes),
         query_change_(query_change),
@@ -76,7 +76,7 @@ class Head {
                           row.normalizer);
     row.statistic = weighed_.statistic;
     row.slopes = weighed_.slopes, row.cut = weighed_.cut;
-    if (!visible_.empty()) weigh(row);
+    if (!bound_masks_.empty()) weigh(row);
   }
 
  private:
@@ -90,7 +90,7 @@ class Head {
 
   // The visible keys and their scores.
   void score(int64_t i, Row<Real>& row) {
-    visible_.clear();
+    bound_masks_.clear();
     score_.clear();
     row.score_error = 0;
     query_row_.clear();
@@ -110,10 +110,10 @@ class Head {
       const double of_rows = p_.rows.any() ? row_error(key, &key_errors_[first_of(j)]) : 0;
       const bool jumps = of_rows > 0 && rapt::size_of(p_.query.dtype) == 2;
       if (!jumps) product.added += static_cast<Real>(of_rows);
-      const Moving<Real> z = product_of(scale_, product, sizes_.head_dim, p_.left_out);
-      const Moving<Real> s = score_of(z, bias, place);
+      const Dual<Real> z = product_of(scale_, product, sizes_.head_dim, p_.left_out);
+      const Dual<Real> s = score_of(z, bias, place);
       const Real last = p_.bias_first ? 0 : bias;
-      visible_.push_back(j);
+      bound_masks_.push_back(j);
       score_.push_back(s.value + last);
       double error = s.value_error + size(last);
       if (jumps) error += jump_of(z, s, of_rows, bias, place);
@@ -121,8 +121,8 @@ class Head {
     }
   }
 
-  Moving<Real> score_of(Moving<Real> z, Real bias, const PairPlace& place) const {
-    if (p_.bias_first) z = z + Moving<Real>(bias);
+  Dual<Real> score_of(Dual<Real> z, Real bias, const PairPlace& place) const {
+    if (p_.bias_first) z = z + Dual<Real>(bias);
     return p_.scores.empty() ? z : chain_of(p_.scores, z, place).score;
   }
 
@@ -133,7 +133,7 @@ class Head {
 
   // What rows that were rounded to another number make of the score s = f(z): scores are monotone
   // in z. It counts twice, and may be so large that a weight moves by e^x - 1 of itself and not x.
-  double jump_of(const Moving<Real>& z, const Moving<Real>& s, double of_rows, Real bias,
+  double jump_of(const Dual<Real>& z, const Dual<Real>& s, double of_rows, Real bias,
                  const PairPlace& place) const {
     constexpr double e = std::numeric_limits<float>::epsilon();
     const Real way = scale_ * static_cast<Real>(of_rows / 2 * e);
@@ -147,9 +147,9 @@ class Head {
     const bool rounds_weights = rounds_ && p_.rounds_weights && !is_sparse(p_.normalizer);
     Real mean = 0;
     if (relative_.has(RelativeSpec::values)) value_sum_ = sum_of_values_;
-    for (size_t x = 0; x < visible_.size(); ++x) {
+    for (size_t x = 0; x < bound_masks_.size(); ++x) {
       const Real power = weighed_.powers[x], weight = power / weighed_.divisor;
-      const auto j = static_cast<size_t>(visible_[x]);
+      const auto j = static_cast<size_t>(bound_masks_[x]);
       row.weights[j] = weight;
       row.scores[j] = score_[x];
       row.seen[j] = 1;
@@ -158,16 +158,16 @@ class Head {
         mean += weight * score_[x];
       }
       const auto dropout =
-          dropout_factor<Real>(p_.dropout, p_.dropout_seed, flat_, row.index, visible_[x]);
+          dropout_factor<Real>(p_.dropout, p_.dropout_seed, flat_, row.index, bound_masks_[x]);
       row.kept[j] = dropout;
       const Real kept = dropout * weight;
       const Real factor = rounds_weights ? dropout * rounded(p_.query.dtype, power) : kept;
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
-        const Real v = value_at(visible_[x], c);
+        const Real v = value_at(bound_masks_[x], c);
         row.output[static_cast<size_t>(c)] += factor * v;
         row.output_squares[static_cast<size_t>(c)] += kept * v * (kept * v);
       }
-      if (relative_.has(RelativeSpec::values)) add_value_row(visible_[x], factor, kept, row);
+      if (relative_.has(RelativeSpec::values)) add_value_row(bound_masks_[x], factor, kept, row);
     }
     row.score_mean = std::abs(mean);
     for (Real& square : row.output_squares) square = std::sqrt(square);
@@ -194,7 +194,7 @@ class Head {
 
   const Problem& p_;
   const Sizes& sizes_;
-  const RowChange<Real>& query_change_;
+  const RowTransform<Real>& query_change_;
   int64_t flat_;  // the head's index in the leading dimensions
   const Index& leading_;
   Matrix query_, bias_;             // [q_len, head_dim], [q_len, k_len]
@@ -209,7 +209,7 @@ class Head {
   // Of the current row:
   std::vector<Real> query_row_;       // [head_dim]
   std::vector<double> query_errors_;  // [head_dim], of a changed query
-  std::vector<int64_t> visible_;
+  std::vector<int64_t> bound_masks_;
   std::vector<Real> score_;  // of the visible keys
   Weighed<Real> weighed_;    // likewise
 };
@@ -253,8 +253,8 @@ void for_each_row(const Problem& p, const Sample& sample,
   const Sizes sizes = sizes_of(p);
   const auto heads = static_cast<int64_t>(sample.heads ? sample.heads->size() : sizes.heads);
   const auto rows = static_cast<int64_t>(sample.rows ? sample.rows->size() : sizes.q_len);
-  const RowChange<Real> of_query = query_change<Real>(p, sizes),
-                        of_key = key_change<Real>(p, sizes);
+  const RowTransform<Real> of_query = query_change<Real>(p, sizes),
+                           of_key = key_change<Real>(p, sizes);
   Row<Real> row;
   for (int64_t h = 0; h < heads; ++h) {
     row.head = sample.heads ? (*sample.heads)[static_cast<size_t>(h)] : h;

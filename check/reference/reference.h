@@ -110,8 +110,8 @@ struct Row {
 // A scaled product as a kernel has it, with its error (tolerance.h): of the scale, of sums over
 // head_dim in any order, and of what is left out.
 template <class Real>
-Moving<Real> product_of(Real scale, const PairProduct<Real>& pair, int64_t head_dim,
-                        const LeftOut& left_out) {
+Dual<Real> product_of(Real scale, const PairProduct<Real>& pair, int64_t head_dim,
+                      const LeftOut& left_out) {
   constexpr double e = std::numeric_limits<float>::epsilon();  // nothing is left out of f64
   const double grows = 1 + std::sqrt(static_cast<double>(head_dim)) / 4 + left_out.rows / e;
   return {scale * pair.sum, 0, size(scale * pair.terms) * grows + size(scale * pair.added), 0};
@@ -126,12 +126,12 @@ Sizes sizes_of(const Problem& problem);
 
 // What happens to the rows of query and key.
 template <class Real>
-RowChange<Real> query_change(const Problem& p, const Sizes& sizes) {
+RowTransform<Real> query_change(const Problem& p, const Sizes& sizes) {
   const CountedRows* turns = p.rows.rotary ? &p.rows.rotary->query : nullptr;
   return {p.rows, turns, p.query.dtype, sizes.head_dim, sizes.q_len, p.query_place};
 }
 template <class Real>
-RowChange<Real> key_change(const Problem& p, const Sizes& sizes) {
+RowTransform<Real> key_change(const Problem& p, const Sizes& sizes) {
   const bool turns = p.rows.rotary && p.rows.rotary->turns_key;
   return {p.rows,      turns ? &p.rows.rotary->key : nullptr,
           p.key.dtype, sizes.head_dim,

@@ -47,12 +47,12 @@ namespace check {
 
 // Of the rows of one tensor, query or key.
 template <class Real>
-class RowChange {
+class RowTransform {
  public:
   // `turns` (null: they do not) where row i of `rows` stands; `place` (empty: i) its place in its
   // sequence.
-  RowChange(const RowSpec& spec, const CountedRows* turns, rapt::DType dtype, int64_t head_dim,
-            int64_t rows, const std::function<int64_t(int64_t)>& place)
+  RowTransform(const RowSpec& spec, const CountedRows* turns, rapt::DType dtype, int64_t head_dim,
+               int64_t rows, const std::function<int64_t(int64_t)>& place)
       : cosine_(spec.cosine), dtype_(dtype), head_dim_(static_cast<size_t>(head_dim)) {
     e_ = dtype == rapt::DType::f64 ? std::numeric_limits<double>::epsilon()
                                    : double{std::numeric_limits<float>::epsilon()};
@@ -80,7 +80,7 @@ class RowChange {
 
   // The gradient of row i, `given` before it was changed, from that of the changed one; `errors` of
   // the one become those of the other.
-  void change_back(int64_t i, const Real* given, Real* gradient, double* errors) const {
+  void transform_back(int64_t i, const Real* given, Real* gradient, double* errors) const {
     std::vector<Number> g;
     for (size_t d = 0; d < head_dim_; ++d) g.emplace_back(gradient[d], 0, errors[d], 0);
     turn(i, g, -1);
@@ -89,7 +89,7 @@ class RowChange {
   }
 
  private:
-  using Number = Moving<Real>;
+  using Number = Dual<Real>;
   // Of angles.
   using Wide = std::conditional_t<std::is_same_v<Real, float>, double, Real>;
 

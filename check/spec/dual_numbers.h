@@ -3,7 +3,7 @@
 // rounding may have put them off. No formula of a tangent or of an error is written down: the
 // product rule and a running error analysis (Wilkinson 1963, "Rounding errors in algebraic
 // processes", chapter 1) make them. A formula that is a template over the type of its numbers is
-// computed in Real or in Moving<Real>.
+// computed in Real or in Dual<Real>.
 //
 // Errors are in units of e, the distance from 1 to the next number of the dtype at work: two
 // roundings, one of the loop, one of how a kernel rearranges it. Every operation adds up, for value
@@ -15,17 +15,17 @@ namespace check {
 
 // A number, its tangent, and how far both may be off.
 template <class Real>
-struct Moving {
+struct Dual {
   Real value = 0, tangent = 0;
   double value_error = 0, tangent_error = 0;
 
-  Moving() = default;
-  Moving(Real v, Real t = 0) : value(v), tangent(t) {}
-  Moving(Real v, Real t, double ve, double te)
+  Dual() = default;
+  Dual(Real v, Real t = 0) : value(v), tangent(t) {}
+  Dual(Real v, Real t, double ve, double te)
       : value(v), tangent(t), value_error(ve), tangent_error(te) {}
 };
 
-// A double as a number N = Moving<Real>: exact, or rounded once.
+// A double as a number N = Dual<Real>: exact, or rounded once.
 template <class N>
 N of_double(double x) {
   using Real = decltype(N::value);
@@ -35,7 +35,7 @@ N of_double(double x) {
 }
 
 template <class Real>
-Real value_of(const Moving<Real>& a) {
+Real value_of(const Dual<Real>& a) {
   return a.value;
 }
 template <class Real>
@@ -43,21 +43,21 @@ double size(Real x) {
   return static_cast<double>(std::abs(x));
 }
 template <class Real>
-Moving<Real> operator+(const Moving<Real>& a, const Moving<Real>& b) {
+Dual<Real> operator+(const Dual<Real>& a, const Dual<Real>& b) {
   const Real v = a.value + b.value, t = a.tangent + b.tangent;
   return {v, t, a.value_error + b.value_error + size(v),
           a.tangent_error + b.tangent_error + size(t)};
 }
 template <class Real>
-Moving<Real> operator-(const Moving<Real>& a) {
+Dual<Real> operator-(const Dual<Real>& a) {
   return {-a.value, -a.tangent, a.value_error, a.tangent_error};
 }
 template <class Real>
-Moving<Real> operator-(const Moving<Real>& a, const Moving<Real>& b) {
+Dual<Real> operator-(const Dual<Real>& a, const Dual<Real>& b) {
   return a + -b;
 }
 template <class Real>
-Moving<Real> operator*(const Moving<Real>& a, const Moving<Real>& b) {
+Dual<Real> operator*(const Dual<Real>& a, const Dual<Real>& b) {
   const Real v = a.value * b.value, left = a.tangent * b.value, right = a.value * b.tangent;
   return {v, left + right, a.value_error * size(b.value) + b.value_error * size(a.value) + size(v),
           a.tangent_error * size(b.value) + b.value_error * size(a.tangent) +
@@ -66,16 +66,16 @@ Moving<Real> operator*(const Moving<Real>& a, const Moving<Real>& b) {
 }
 // f(a) with its first two derivatives and the rounding of all three, relative.
 template <class Real>
-Moving<Real> function_of(const Moving<Real>& a, Real f, Real slope, Real bend, double roundings) {
+Dual<Real> function_of(const Dual<Real>& a, Real f, Real slope, Real bend, double roundings) {
   const Real t = slope * a.tangent;
   return {
       f, t, size(slope) * a.value_error + roundings * size(f),
       size(slope) * a.tangent_error + size(bend * a.tangent) * a.value_error + roundings * size(t)};
 }
 template <class Real>
-Moving<Real> exp(const Moving<Real>& a) {
+Dual<Real> exp(const Dual<Real>& a) {
   const Real f = std::exp(a.value);
-  Moving<Real> e = function_of(a, f, f, f, 2 + size(a.value));
+  Dual<Real> e = function_of(a, f, f, f, 2 + size(a.value));
   // A weight below the smallest normal number may be flushed to zero; of f64 that is nothing.
   constexpr double tiny =
       double{std::numeric_limits<float>::min()} / double{std::numeric_limits<float>::epsilon()};
@@ -84,22 +84,22 @@ Moving<Real> exp(const Moving<Real>& a) {
   return e;
 }
 template <class Real>
-Moving<Real> log(const Moving<Real>& a) {
+Dual<Real> log(const Dual<Real>& a) {
   return function_of(a, std::log(a.value), 1 / a.value, -1 / (a.value * a.value), 2);
 }
 template <class Real>
-Moving<Real> log1p(const Moving<Real>& a) {
+Dual<Real> log1p(const Dual<Real>& a) {
   const Real grown = 1 + a.value;
   return function_of(a, std::log1p(a.value), 1 / grown, -1 / (grown * grown), 3);
 }
 template <class Real>
-Moving<Real> inverse(const Moving<Real>& a) {
+Dual<Real> inverse(const Dual<Real>& a) {
   const Real f = 1 / a.value;
   return function_of(a, f, -f * f, 2 * f * f * f, 2);
 }
 // A kernel multiplies by the inverse: two roundings beside the loop's one.
 template <class Real>
-Moving<Real> operator/(const Moving<Real>& a, const Moving<Real>& b) {
+Dual<Real> operator/(const Dual<Real>& a, const Dual<Real>& b) {
   const Real v = a.value / b.value, left = a.tangent / b.value, right = v * b.tangent / b.value;
   const double by = size(b.value),
                ve = (a.value_error + size(v) * b.value_error) / by + 1.5 * size(v);
@@ -110,9 +110,9 @@ Moving<Real> operator/(const Moving<Real>& a, const Moving<Real>& b) {
               1.5 * (size(left) + size(right))};
 }
 template <class Real>
-Moving<Real> tanh(const Moving<Real>& a) {
+Dual<Real> tanh(const Dual<Real>& a) {
   const Real f = std::tanh(a.value), slope = 1 - f * f;
-  Moving<Real> y = function_of(a, f, slope, -2 * f * slope, 4);
+  Dual<Real> y = function_of(a, f, slope, -2 * f * slope, 4);
   y.tangent_error += 4 * size(a.tangent);  // of 1 - f^2, which may cancel
   return y;
 }
@@ -120,18 +120,18 @@ Moving<Real> tanh(const Moving<Real>& a) {
 // max(a, 0) and its derivative, which near 0 may be there or not. How large e is is not known here:
 // f32's says what is near, f64's how large an error of 1 is.
 template <class Real>
-bool may_change_sign(const Moving<Real>& a) {
+bool may_change_sign(const Dual<Real>& a) {
   return size(a.value) < a.value_error * double{std::numeric_limits<float>::epsilon()};
 }
 template <class Real>
-Moving<Real> positive_part(const Moving<Real>& a) {
+Dual<Real> positive_part(const Dual<Real>& a) {
   constexpr double one = 1 / std::numeric_limits<double>::epsilon();
   const bool may = may_change_sign(a), is = !(a.value <= 0);
   return {is ? a.value : Real(0), is ? a.tangent : Real(0), is || may ? a.value_error : 0,
           (is || may ? a.tangent_error : 0) + (may ? one * size(a.tangent) : 0)};
 }
 template <class Real>
-Moving<Real> is_positive(const Moving<Real>& a) {
+Dual<Real> is_positive(const Dual<Real>& a) {
   constexpr double one = 1 / std::numeric_limits<double>::epsilon();
   return {a.value <= 0 ? Real(0) : Real(1), 0, may_change_sign(a) ? one : 0, 0};
 }
@@ -139,8 +139,8 @@ Moving<Real> is_positive(const Moving<Real>& a) {
 // f(s) of an s that stands still. What becomes of its error follows from f's derivative, which is
 // less than the sum over all places where s stands in f.
 template <class Real, class F>
-Moving<Real> still(const Moving<Real>& s, const F& f) {
-  const Moving<Real> y = f(Moving<Real>(s.value, 1));
+Dual<Real> still(const Dual<Real>& s, const F& f) {
+  const Dual<Real> y = f(Dual<Real>(s.value, 1));
   return {y.value, 0, y.value_error + size(y.tangent) * s.value_error, 0};
 }
 

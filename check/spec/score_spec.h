@@ -172,16 +172,16 @@ ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, cons
 
 // A number of a score as a kernel has it.
 template <class Real>
-Moving<Real> number_of(const ScoreSpec& spec, int64_t at) {
-  return of_double<Moving<Real>>(spec.number(at));
+Dual<Real> number_of(const ScoreSpec& spec, int64_t at) {
+  return of_double<Dual<Real>>(spec.number(at));
 }
 
 // The chain of a pair that stands still.
 template <class Real>
-ScoreChain<Moving<Real>> chain_of(std::span<const ScoreSpec> scores, const Moving<Real>& product,
-                                  const PairPlace& place) {
+ScoreChain<Dual<Real>> chain_of(std::span<const ScoreSpec> scores, const Dual<Real>& product,
+                                const PairPlace& place) {
   return chain_of(scores, product, place, number_of<Real>,
-                  [](const Moving<Real>& s, const auto& f) { return still(s, f); });
+                  [](const Dual<Real>& s, const auto& f) { return still(s, f); });
 }
 
 // How many numbers the scores have, together.

@@ -114,12 +114,12 @@ class GradientFloors {
   // gradients make of those of the given ones.
   void finish(const Gradients<Wide>& truth) {
     const bool changed = p_.rows.any();
-    add_left_out(changed ? truth.changed_query : truth.query, changed ? 1 : scale_, query);
-    add_left_out(changed ? truth.changed_key : truth.key, changed ? 1 : scale_, key);
+    add_left_out(changed ? truth.transformed_query : truth.query, changed ? 1 : scale_, query);
+    add_left_out(changed ? truth.transformed_key : truth.key, changed ? 1 : scale_, key);
     add_left_out(truth.value, 1, value);
     if (!changed) return;
-    change_back_errors(query_change<Wide>(p_, sizes_), p_.query, truth.changed_query, query);
-    change_back_errors(key_change<Wide>(p_, sizes_), p_.key, truth.changed_key, key);
+    change_back_errors(query_change<Wide>(p_, sizes_), p_.query, truth.transformed_query, query);
+    change_back_errors(key_change<Wide>(p_, sizes_), p_.key, truth.transformed_key, key);
   }
 
   std::vector<long double> query, key, value, bias, numbers;  // squares of what rows add
@@ -155,12 +155,12 @@ class GradientFloors {
     bias_per_row_ = p_.bias.shape[p_.bias.rank - 1] == 1;
   }
 
-  static void change_back_errors(const RowChange<Wide>& change, const rapt::TensorView& t,
+  static void change_back_errors(const RowTransform<Wide>& change, const rapt::TensorView& t,
                                  std::vector<Wide> changed, std::vector<long double>& squares) {
     std::vector<double> errors;
     for (const long double x : squares)
       errors.push_back(static_cast<double>(std::sqrt(x)) / kEpsilon);
-    change_back(change, t, changed, errors);
+    transform_back(change, t, changed, errors);
     for (size_t x = 0; x < errors.size(); ++x) squares[x] = square(errors[x] * kEpsilon);
   }
 

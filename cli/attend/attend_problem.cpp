@@ -60,8 +60,8 @@ void read_scores(const AttendArguments& a, TensorInput* files, Problem& problem)
 }
 
 void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& problem) {
-  problem.options.normalizer =
-      problem.normalizer.emplace(made_normalizer(a.normalizer, files, problem.scores.tensors));
+  problem.options.normalizer = problem.normalizer.emplace(
+      make_normalizer_with_files(a.normalizer, files, problem.scores.tensors));
   problem.normalizer_spec = a.normalizer;
   if (problem.options.normalizer.statistic == Statistic::lse) return;
   const std::string why = ": --normalizer " + a.normalizer + " has no lse";
@@ -70,10 +70,10 @@ void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& prob
 }
 
 // What happens to rows before they are multiplied.
-void read_row_changes(const AttendArguments& a, Problem& problem) {
-  if (a.has_cosine) problem.options.cosine = made_cosine(a.cosine);
+void read_row_transforms(const AttendArguments& a, Problem& problem) {
+  if (a.has_cosine) problem.options.cosine = parse_cosine(a.cosine);
   if (!a.has_rotary) return;
-  problem.rotary = std::make_unique<Rotary>(made_rotary(a.rotary));
+  problem.rotary = std::make_unique<Rotary>(parse_rotary(a.rotary));
   problem.options.rotary.embedding = problem.rotary.get();
   if (!a.query_start.empty()) {
     problem.options.rotary.query.start = parse_integer("--query-start", a.query_start);
@@ -84,7 +84,7 @@ void read_row_changes(const AttendArguments& a, Problem& problem) {
 void read_relative(const AttendArguments& a, TensorInput* files, Problem& problem) {
   if (a.relative.empty()) return;
   const DType dtype = files != nullptr ? problem.inputs.query.dtype : DType::f32;
-  problem.options.relative = made_relative(a.relative, files, dtype, problem.scores.tensors);
+  problem.options.relative = parse_relative(a.relative, files, dtype, problem.scores.tensors);
 }
 
 Dropout dropout_from(const AttendArguments& a) {
@@ -127,7 +127,7 @@ void check_problem_options(const AttendArguments& a) {
   Problem without_files;
   read_scores(a, nullptr, without_files);
   read_normalizer(a, nullptr, without_files);
-  read_row_changes(a, without_files);
+  read_row_transforms(a, without_files);
   read_relative(a, nullptr, without_files);
   check_input_options(a);
   check_masks(a.masks);
@@ -165,7 +165,7 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   problem.k_len = inputs.key.shape[inputs.key.rank - 2];
   plain.output_dtype = options.output_dtype;
   check_option(problem, plain, "--output-dtype");
-  read_row_changes(a, problem);
+  read_row_transforms(a, problem);
   check_option(problem, options, "--rotary");
   read_relative(a, &files, problem);
   check_option(problem, options, "--relative");

@@ -19,7 +19,7 @@ namespace {
 std::string key_text(int64_t key, const std::vector<std::string>& words) {
   const std::string number = std::to_string(key);
   return words.empty() ? number
-                       : fmt::format("{} ({})", shown(words[static_cast<size_t>(key)]), number);
+                       : fmt::format("{} ({})", printable(words[static_cast<size_t>(key)]), number);
 }
 
 // The share of allowed pairs of each head. Where no mask looks at a tensor all heads have the same,

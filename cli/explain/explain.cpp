@@ -219,13 +219,14 @@ Explanation explain(const ExplainArguments& a) {
   const Tensor value = converted(x.value, dtype);
   ScoreInput score_input;
   for (const std::string& spec : a.scores) add_score("--score " + spec, spec, &files, score_input);
-  const MadeNormalizer normalizer = made_normalizer(a.normalizer, &files, score_input.tensors);
-  const Rotary rotary = a.has_rotary ? made_rotary(a.rotary) : Rotary();
+  const MadeNormalizer normalizer =
+      make_normalizer_with_files(a.normalizer, &files, score_input.tensors);
+  const Rotary rotary = a.has_rotary ? parse_rotary(a.rotary) : Rotary();
   AttentionOptions options;
   if (!a.relative.empty())
-    options.relative = made_relative(a.relative, &files, dtype, score_input.tensors);
+    options.relative = parse_relative(a.relative, &files, dtype, score_input.tensors);
   options.normalizer = normalizer;
-  if (a.has_cosine) options.cosine = made_cosine(a.cosine);
+  if (a.has_cosine) options.cosine = parse_cosine(a.cosine);
   if (a.has_rotary) options.rotary.embedding = &rotary;
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   options.masks = masks.pointers;

@@ -46,9 +46,9 @@ void check_together(const ExplainArguments& a) {
   for (const std::string& spec : a.scores)
     add_score("--score " + spec, spec, nullptr, without_files);
   (void)without_files.list();
-  (void)made_normalizer(a.normalizer, nullptr, without_files.tensors);
-  if (a.has_cosine) (void)made_cosine(a.cosine);
-  if (a.has_rotary) (void)made_rotary(a.rotary);
+  (void)make_normalizer_with_files(a.normalizer, nullptr, without_files.tensors);
+  if (a.has_cosine) (void)parse_cosine(a.cosine);
+  if (a.has_rotary) (void)parse_rotary(a.rotary);
   (void)bias_order_from(a.bias_order, !a.scores.empty());
   if (!a.relative.empty()) (void)relative_names(a.relative);
   const std::pair<const char*, const std::string*> matrices[] = {

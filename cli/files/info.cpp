@@ -41,7 +41,7 @@ bool is_whole(const StoredTensor& tensor) {
 }
 
 std::string dtype_text(const StoredTensor& tensor) {
-  return tensor.dtype ? name_of(*tensor.dtype) : shown(tensor.type);
+  return tensor.dtype ? name_of(*tensor.dtype) : printable(tensor.type);
 }
 
 // How the elements lie, where that is not plain: "big-endian", "Fortran order", "deflated".
@@ -62,7 +62,7 @@ constexpr size_t kStatsTo = 10;
 
 Row row_of(const TensorLine& line) {
   const StoredTensor& tensor = *line.tensor;
-  Row row{tensor.name.empty() ? "-" : shown(tensor.name), dtype_text(tensor),
+  Row row{tensor.name.empty() ? "-" : printable(tensor.name), dtype_text(tensor),
           to_string(tensor.shape), bytes_text(static_cast<double>(tensor.bytes))};
   row[10] = layout_text(tensor);
   if (!line.stats) {
@@ -106,12 +106,12 @@ std::string file_text(const std::string& path, const TensorFile& file,
                       const std::vector<TensorLine>& lines, bool stats) {
   int64_t bytes = 0;
   for (const TensorLine& line : lines) bytes += line.tensor->bytes;
-  const std::string name = path == "-" ? "standard input" : shown(path);
+  const std::string name = path == "-" ? "standard input" : printable(path);
   std::string text =
       fmt::format("{}: {}, {} {}, {}\n", name, file.format, lines.size(),
                   lines.size() == 1 ? "tensor" : "tensors", bytes_text(static_cast<double>(bytes)));
   for (const auto& [key, value] : file.metadata)
-    text += fmt::format("  {} = {}\n", shown(key), shown(value));
+    text += fmt::format("  {} = {}\n", printable(key), printable(value));
   if (!lines.empty()) text += table_text(lines, stats);
   return text;
 }

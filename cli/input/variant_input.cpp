@@ -47,8 +47,8 @@ void add_score(const std::string& option, const std::string& spec, TensorInput* 
   input.specs.push_back(spec);
 }
 
-MadeNormalizer made_normalizer(const std::string& spec, TensorInput* files,
-                               std::vector<LoadedTensor>& tensors) {
+MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* files,
+                                          std::vector<LoadedTensor>& tensors) {
   try {
     return make_normalizer(call_form(spec), files_of("--normalizer", files, tensors));
   } catch (const Error& error) {
@@ -56,7 +56,7 @@ MadeNormalizer made_normalizer(const std::string& spec, TensorInput* files,
   }
 }
 
-Cosine made_cosine(const std::string& epsilon) {
+Cosine parse_cosine(const std::string& epsilon) {
   Cosine cosine;
   if (!epsilon.empty()) cosine.epsilon = parse_real("--cosine", epsilon);
   try {
@@ -67,7 +67,7 @@ Cosine made_cosine(const std::string& epsilon) {
   return cosine;
 }
 
-Rotary made_rotary(const std::string& parameters) {
+Rotary parse_rotary(const std::string& parameters) {
   try {
     return make_rotary("rotary(" + parameters + ")");
   } catch (const Error& error) {
@@ -75,8 +75,8 @@ Rotary made_rotary(const std::string& parameters) {
   }
 }
 
-RelativePositions made_relative(const std::string& parameters, TensorInput* files, DType dtype,
-                                std::vector<LoadedTensor>& tensors) {
+RelativePositions parse_relative(const std::string& parameters, TensorInput* files, DType dtype,
+                                 std::vector<LoadedTensor>& tensors) {
   const TensorSource source = [&](std::string_view name) -> TensorView {
     const std::string text(name);
     if (is_matrix_text(text)) {
@@ -103,7 +103,7 @@ RelativePositions made_relative(const std::string& parameters, TensorInput* file
 
 std::vector<std::string> relative_names(const std::string& parameters) {
   std::vector<LoadedTensor> none;
-  const RelativePositions relative = made_relative(parameters, nullptr, DType::f32, none);
+  const RelativePositions relative = parse_relative(parameters, nullptr, DType::f32, none);
   std::vector<std::string> names;
   for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
     if (parameter.type == ParameterType::tensor && parameter.get(&relative).tensor.defined())

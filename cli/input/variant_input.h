@@ -28,18 +28,18 @@ void add_score(const std::string& option, const std::string& spec, TensorInput* 
 
 // Of --normalizer, which may look at files as a score does; they are added to `tensors`. Throws as
 // add_score().
-MadeNormalizer made_normalizer(const std::string& spec, TensorInput* files,
-                               std::vector<LoadedTensor>& tensors);
+MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* files,
+                                          std::vector<LoadedTensor>& tensors);
 
 // Of --cosine and --rotary, with what stands behind them, if anything. Throw usage errors.
-Cosine made_cosine(const std::string& epsilon);
-Rotary made_rotary(const std::string& parameters);
+Cosine parse_cosine(const std::string& epsilon);
+Rotary parse_rotary(const std::string& parameters);
 
 // Of --relative: its files, or matrices written as they are, "1 2; 3 4" (one row is [dims]), are
 // added to `tensors`, converted to `dtype`. Without files a tensor that is named is there and
 // empty. Throws as add_score().
-RelativePositions made_relative(const std::string& parameters, TensorInput* files, DType dtype,
-                                std::vector<LoadedTensor>& tensors);
+RelativePositions parse_relative(const std::string& parameters, TensorInput* files, DType dtype,
+                                 std::vector<LoadedTensor>& tensors);
 // The tensors that --relative names, in the order of the declaration.
 std::vector<std::string> relative_names(const std::string& parameters);
 

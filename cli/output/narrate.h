@@ -7,6 +7,8 @@
 
 namespace rapt::cli {
 
-inline void narrate(const std::string& line) { std::fprintf(stderr, "%s\n", shown(line).c_str()); }
+inline void narrate(const std::string& line) {
+  std::fprintf(stderr, "%s\n", printable(line).c_str());
+}
 
 }  // namespace rapt::cli

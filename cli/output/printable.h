@@ -7,6 +7,6 @@
 
 namespace rapt::cli {
 
-inline std::string shown(std::string_view text) { return plain_text(text); }
+inline std::string printable(std::string_view text) { return plain_text(text); }
 
 }  // namespace rapt::cli

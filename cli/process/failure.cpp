@@ -54,8 +54,8 @@ std::string message_of(const CLI::ArgumentMismatch& error) {
 }
 
 void print(const std::string& command, const std::string& message, const std::string& hint) {
-  std::fprintf(stderr, "%s: %s\n", command.c_str(), shown(message).c_str());
-  if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", shown(hint).c_str());
+  std::fprintf(stderr, "%s: %s\n", command.c_str(), printable(message).c_str());
+  if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", printable(hint).c_str());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ std::span<const Declaration* const> mask_declarations();        // in the order 
 std::span<const Declaration* const> score_declarations();       // likewise
 std::span<const Declaration* const> normalizer_declarations();  // likewise
 // What can happen to rows of query and key before they are multiplied.
-std::span<const Declaration* const> row_change_declarations();
+std::span<const Declaration* const> row_transform_declarations();
 // What the products have beside query, key and value.
 std::span<const Declaration* const> product_declarations();
 

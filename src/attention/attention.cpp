@@ -27,7 +27,7 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   check_list(options.normalizer, normalizer, p.k_len);
   Kernels<E> kernels{table, route, normalizer};
   // The best scores of a row need not get a weight.
-  if (options.top_k == 0) kernels.sieve = sieve_of(p, options, kernels);
+  if (options.top_k == 0) kernels.prefilter = prefilter_of(p, options, kernels);
   // What else looks at weights looks at those of a tile that is finished; and the maximum of scores
   // is found before they are multiplied by the scale.
   if (route.stages && !options.normalizer.custom.template of<E>() && !options.entropy &&
@@ -45,17 +45,17 @@ Tiling tiling_for(const Problem& p, const Kernels<E>& kernels, const Context& co
 // Everything about a call that is known before its memory. Made in place: for a tiny problem, a
 // copy would take as long as the arithmetic.
 template <class E>
-struct Prepared {
+struct PreparedForward {
   Kernels<E> kernels;
   Captures captures;
   Tiling tiling;
   ScratchLayout layout;
 
-  Prepared(const Problem& p, const AttentionOptions& options, const Context& context)
+  PreparedForward(const Problem& p, const AttentionOptions& options, const Context& context)
       : kernels(kernels_of<E>(p, options)),
         captures(requested_captures(p, options)),
         tiling(tiling_for(p, kernels, context)),
-        layout(layout_of(p, captures, tiling, kernels, Visible::slots(options.masks))) {}
+        layout(layout_of(p, captures, tiling, kernels, BoundMasks::slots(options.masks))) {}
   size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
 };
 
@@ -63,14 +63,14 @@ struct Prepared {
 template <class Visit>
 auto with_prepared(const Problem& p, const AttentionOptions& options, const Context& context,
                    const Visit& visit) {
-  return p.result_dtype == DType::f64 ? visit(Prepared<double>(p, options, context))
-                                      : visit(Prepared<float>(p, options, context));
+  return p.result_dtype == DType::f64 ? visit(PreparedForward<double>(p, options, context))
+                                      : visit(PreparedForward<float>(p, options, context));
 }
 
 // Counts tiles and allowed pairs as the conductor will meet them.
 void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& options, Plan& plan) {
   std::unique_ptr<BoundMask[]> bound(
-      new BoundMask[static_cast<size_t>(Visible::slots(options.masks))]);
+      new BoundMask[static_cast<size_t>(BoundMasks::slots(options.masks))]);
   std::unique_ptr<uint64_t[]> bits(new uint64_t[static_cast<size_t>(t.block_keys)]);
   int64_t index[kMaxRank];
   const auto each_tile = [&](int64_t q_len, const auto& visit) {
@@ -101,15 +101,15 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
       }
       p.index_of(head, index);
       const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len};
-      const Visible visible(options.masks, place, bound.get());
+      const BoundMasks bound_masks(options.masks, place, bound.get());
       each_tile(sequence.q_len, [&](Positions queries) {
-        const KeyRange range = visible.key_range(queries);
+        const KeyRange range = bound_masks.key_range(queries);
         int64_t computed = 0;
         for (int64_t b = range.begin / t.block_keys; b * t.block_keys < range.end; ++b) {
           const int64_t begin = std::max(range.begin, b * t.block_keys);
           const int64_t end = std::min(range.end, (b + 1) * t.block_keys);
           if (begin >= end) continue;  // a tile that sees nothing, between documents
-          const Cover cover = visible.cover(queries, {begin, 1, end - begin}, bits.get());
+          const Cover cover = bound_masks.cover(queries, {begin, 1, end - begin}, bits.get());
           int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
           if (cover == Cover::some)
             for (int64_t j = 0; j < end - begin; ++j)
@@ -135,21 +135,21 @@ size_t result_bytes(const Problem& p, const Captures& captures) {
 }
 
 template <class E>
-void forward(Problem& p, const Prepared<E>& prepared, const AttentionOptions& options,
+void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOptions& options,
              const Outputs& outputs, std::span<std::byte> workspace, const Context& context) {
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
-  if (p.rows.changes_key) p.key.data = scratch + prepared.layout.changed_key;
-  const ForwardCall<E> call{p,
-                            prepared.kernels,
-                            options.normalizer.object,
-                            options.scores,
-                            options.masks,
-                            prepared.captures,
-                            outputs,
-                            nullptr,
-                            prepared.tiling,
-                            prepared.layout,
-                            scratch};
+  if (p.rows.transforms_key) p.key.data = scratch + prepared.layout.transformed_key;
+  const ForwardCall<E> call{.problem = p,
+                            .kernels = prepared.kernels,
+                            .normalizer_object = options.normalizer.object,
+                            .score_functions = options.scores,
+                            .masks = options.masks,
+                            .captures = prepared.captures,
+                            .outputs = outputs,
+                            .extra = nullptr,
+                            .tiling = prepared.tiling,
+                            .layout = prepared.layout,
+                            .workspace = scratch};
   run_forward(call, context);
 }
 

@@ -34,7 +34,7 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
     throw Error(ErrorCode::unsupported, std::string("the parameters of normalizer ") +
                                             options.normalizer.declaration->name +
                                             " have no gradients");
-  if (wants_normalizer && count_of_numbers(options.normalizer) == 0)
+  if (wants_normalizer && count_parameters_of(options.normalizer) == 0)
     throw Error(ErrorCode::argument, std::string("gradients of the parameters of normalizer ") +
                                          options.normalizer.declaration->name +
                                          ", of which none is given");
@@ -43,7 +43,7 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
       throw Error(ErrorCode::unsupported,
                   std::string("score ") + score.declaration->name + " has no backward pass");
   Kernels<E> kernels{table, route, normalizer};
-  kernels.sieve = sieve_of(p, options, kernels);
+  kernels.prefilter = prefilter_of(p, options, kernels);
   // What else has a part in scores, or in gradients of weights, sees those of a finished tile.
   if (route.gradient_stages && !options.normalizer.custom.template of<E>() &&
       options.scores.empty() && !p.has_bias && p.drop_below == 0 && !options.weights)
@@ -68,19 +68,20 @@ void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
 
 // Everything about a call that is known before its memory.
 template <class E>
-struct Prepared {
+struct PreparedBackward {
   WantedGradients wanted;
   Kernels<E> kernels;
   BackwardPlan plan;
   BackwardLayout layout;
 
-  Prepared(const Problem& p, const TensorView& query, const TensorView& key,
-           const TensorView& value, const AttentionOptions& options, const BackwardRequest& request,
-           const Context& context)
+  PreparedBackward(const Problem& p, const TensorView& query, const TensorView& key,
+                   const TensorView& value, const AttentionOptions& options,
+                   const BackwardRequest& request, const Context& context)
       : wanted(wanted_gradients(p, options, request)),
-        kernels(backward_kernels<E>(p, options, wanted.normalizer)),
+        kernels(backward_kernels<E>(p, options, wanted.normalizer_parameters)),
         plan(make_plan(p, query, key, value, options, context)),
-        layout(backward_layout(p, wanted, plan, options, kernels, Visible::slots(options.masks))) {
+        layout(
+            backward_layout(p, wanted, plan, options, kernels, BoundMasks::slots(options.masks))) {
     check_shared_rows(p, plan);
   }
 
@@ -100,8 +101,8 @@ auto with_prepared(const Problem& p, const TensorView& query, const TensorView& 
                    const TensorView& value, const AttentionOptions& options,
                    const BackwardRequest& request, const Context& context, const Visit& visit) {
   return p.result_dtype == DType::f64
-             ? visit(Prepared<double>(p, query, key, value, options, request, context))
-             : visit(Prepared<float>(p, query, key, value, options, request, context));
+             ? visit(PreparedBackward<double>(p, query, key, value, options, request, context))
+             : visit(PreparedBackward<float>(p, query, key, value, options, request, context));
 }
 
 void clear_dim(const TensorView& view, int dim, std::byte* at) {
@@ -115,10 +116,10 @@ void clear_dim(const TensorView& view, int dim, std::byte* at) {
 }
 
 template <class E>
-void backward(Problem& p, const Prepared<E>& prepared, const GradientSpec (&specs)[kGradients],
-              const AttentionOptions& options, const BackwardInputs& inputs,
-              const GradientOutputs& outputs, std::span<std::byte> workspace,
-              const Context& context) {
+void backward(Problem& p, const PreparedBackward<E>& prepared,
+              const GradientSpec (&specs)[kGradients], const AttentionOptions& options,
+              const BackwardInputs& inputs, const GradientOutputs& outputs,
+              std::span<std::byte> workspace, const Context& context) {
   const GradientInputs in = check_gradient_inputs(p, options, inputs);
   const GradientTargets targets =
       check_gradient_outputs(p, specs, options, inputs, outputs, workspace);
@@ -129,23 +130,28 @@ void backward(Problem& p, const Prepared<E>& prepared, const GradientSpec (&spec
         clear_dim(view, 0, static_cast<std::byte*>(view.data));
     return;
   }
-  if (p.rows.changes_key) p.key.data = scratch + prepared.layout.scores.changed_key;
+  if (p.rows.transforms_key) p.key.data = scratch + prepared.layout.forward.transformed_key;
   const Captures no_captures = {};
   const Outputs no_outputs = {};
-  const ForwardCall<E> scores{p,
-                              prepared.kernels,
-                              options.normalizer.object,
-                              options.scores,
-                              options.masks,
-                              no_captures,
-                              no_outputs,
-                              nullptr,
-                              prepared.plan.tiling,
-                              prepared.layout.scores,
-                              scratch};
-  run_backward(BackwardCall<E>{scores, options, prepared.wanted, prepared.plan, prepared.layout, in,
-                               targets},
-               context);
+  const ForwardCall<E> forward{.problem = p,
+                               .kernels = prepared.kernels,
+                               .normalizer_object = options.normalizer.object,
+                               .score_functions = options.scores,
+                               .masks = options.masks,
+                               .captures = no_captures,
+                               .outputs = no_outputs,
+                               .extra = nullptr,
+                               .tiling = prepared.plan.tiling,
+                               .layout = prepared.layout.forward,
+                               .workspace = scratch};
+  const BackwardCall<E> call{.forward = forward,
+                             .options = options,
+                             .wanted = prepared.wanted,
+                             .plan = prepared.plan,
+                             .layout = prepared.layout,
+                             .inputs = in,
+                             .targets = targets};
+  run_backward(call, context);
 }
 
 }  // namespace

@@ -23,17 +23,17 @@ constexpr double kForwardMode = 2.5, kSecondDerivatives = 12.5;
 // The tangents of the numbers of scores, head by head; empty: 0.
 void take_numbers(const Problem& p, std::span<const ScoreRef> scores, std::span<const double> given,
                   const WantedGradients& wanted, TangentInputs& in) {
-  in.head_numbers = wanted.head_numbers;
-  in.score_numbers.resize(static_cast<size_t>(p.heads * wanted.head_numbers));
+  in.head_parameter_count = wanted.head_parameter_count;
+  in.score_parameters.resize(static_cast<size_t>(p.heads * wanted.head_parameter_count));
   if (given.empty()) return;
-  double* to = in.score_numbers.data();
+  double* to = in.score_parameters.data();
   for (int64_t head = 0; head < p.heads; ++head) {
     int64_t index[kMaxRank], first = 0;
     p.index_of(head, index);
     for (size_t s = 0; s < scores.size(); ++s) {
-      for (int64_t nth = 0; nth < wanted.numbers_of[s]; ++nth)
-        *to++ = given[static_cast<size_t>(first + place_of_number(scores[s], p, index, nth))];
-      first += count_of_numbers(scores[s]);
+      for (int64_t nth = 0; nth < wanted.parameter_counts[s]; ++nth)
+        *to++ = given[static_cast<size_t>(first + place_of_parameter(scores[s], p, index, nth))];
+      first += count_parameters_of(scores[s]);
     }
   }
 }
@@ -60,11 +60,11 @@ TangentInputs check_tangents(const Problem& p, const TensorView& query, const Te
     fail(ErrorCode::argument, "tangents.scale is not finite; expected any finite number");
   in.scale = given.scale;
   if (!given.score_parameters.empty() &&
-      static_cast<int64_t>(given.score_parameters.size()) != wanted.score_numbers)
+      static_cast<int64_t>(given.score_parameters.size()) != wanted.score_parameter_count)
     fail(ErrorCode::argument, "tangents.score_parameters has " +
                                   std::to_string(given.score_parameters.size()) +
                                   " numbers; the real parameters of the scores are " +
-                                  std::to_string(wanted.score_numbers));
+                                  std::to_string(wanted.score_parameter_count));
   take_numbers(p, options.scores, given.score_parameters, wanted, in);
   return in;
 }
@@ -106,7 +106,7 @@ struct NaturalKernels {
 
 // Everything that both verbs share: how the call is cut, and its scratch.
 template <class E>
-class Prepared {
+class PreparedTangents {
   Workers available_;  // set while the plan is made
   double worth_ = 1;
 
@@ -116,15 +116,16 @@ class Prepared {
   Cuts query_cuts, key_cuts;
   TangentLayout layout;
 
-  Prepared(const Problem& p, const WantedGradients& wanted, const TensorView& query,
-           const TensorView& key, const TensorView& value, const AttentionOptions& options,
-           const Context& context, bool second)
+  PreparedTangents(const Problem& p, const WantedGradients& wanted, const TensorView& query,
+                   const TensorView& key, const TensorView& value, const AttentionOptions& options,
+                   const Context& context, bool second)
       : natural(p, options),
         plan(make_plan(p, wanted, query, key, value, options, context, second)),
         query_cuts(p, false, plan.tiling.unit_queries),
-        key_cuts(p, true, key_part(plan)),
-        layout((limit_workers(p), tangent_layout<E>(p, wanted, plan, options,
-                                                    Visible::slots(options.masks), second))) {}
+        key_cuts(p, true, key_part(plan)) {
+    limit_workers(p);
+    layout = tangent_layout<E>(p, wanted, plan, options, BoundMasks::slots(options.masks), second);
+  }
 
   // Calls visit(call) with the memory that it works in.
   template <class Visit>
@@ -134,20 +135,28 @@ class Prepared {
     Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
     const Captures no_captures = {};
     const Outputs no_outputs = {};
-    const ForwardCall<E> scores{
-        p,
-        natural.kernels,
-        options.normalizer.object,
-        options.scores,
-        options.masks,
-        no_captures,
-        no_outputs,
-        nullptr,
-        plan.tiling,
-        layout.score_tiles,
-        checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes)};
-    TangentCall<E> call{scores,   wanted, plan, layout, inputs, state, targets, query_cuts,
-                        key_cuts, {},     {},   {},     {},     {},    {},      {}};
+    const ForwardCall<E> forward{
+        .problem = p,
+        .kernels = natural.kernels,
+        .normalizer_object = options.normalizer.object,
+        .score_functions = options.scores,
+        .masks = options.masks,
+        .captures = no_captures,
+        .outputs = no_outputs,
+        .extra = nullptr,
+        .tiling = plan.tiling,
+        .layout = layout.score_tiles,
+        .workspace =
+            checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes)};
+    TangentCall<E> call{.forward = forward,
+                        .wanted = wanted,
+                        .plan = plan,
+                        .layout = layout,
+                        .inputs = inputs,
+                        .state = state,
+                        .targets = targets,
+                        .query_cuts = query_cuts,
+                        .key_cuts = key_cuts};
     visit(call);
   }
 
@@ -176,10 +185,10 @@ StateTangents jvp(const Problem& p, const TensorView& query, const TensorView& k
                   const AttentionState& state, const InputTangents& tangents,
                   const Context& context) {
   WantedGradients wanted;
-  count_numbers(options.scores, wanted);
+  count_parameters(options.scores, wanted);
   TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
   check_state(p, state, in.primal);
-  const Prepared<E> prepared(p, wanted, query, key, value, options, context, false);
+  const PreparedTangents<E> prepared(p, wanted, query, key, value, options, context, false);
   const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
   check_memory_limit(
       add_or_max(prepared.layout.bytes,
@@ -187,9 +196,9 @@ StateTangents jvp(const Problem& p, const TensorView& query, const TensorView& k
       context, "");
   StateTangents result{zeros(p.output_dtype, rows), zeros(p.result_dtype, numbers)};
   StateTargets targets;
-  take_written(result.output, true, targets.output);
+  take_output_operand(result.output, true, targets.output);
   if (result.output.count() == 0) targets.output.data = nullptr;
-  take_written(result.statistic, false, targets.statistic);
+  take_output_operand(result.statistic, false, targets.statistic);
   prepared.with_call(p, wanted, options, in, targets, {},
                      [&](const TangentCall<E>& call) { run_jvp(call, context); });
   return result;
@@ -202,7 +211,7 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
                        const OutputTangents& output_tangents, const BackwardRequest& request,
                        const Context& context) {
   const WantedGradients wanted = wanted_gradients(p, options, request);
-  if (wanted.normalizer)
+  if (wanted.normalizer_parameters)
     fail(ErrorCode::unsupported,
          "tangents of the gradients of the normaliser's parameters: they stand still here");
   TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
@@ -215,7 +224,7 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
     take_rows("output_tangents.d_statistic", view, {p, {p.q_len}}, p.result_dtype, false,
               in.d_statistic);
   }
-  const Prepared<E> prepared(p, wanted, query, key, value, options, context, true);
+  const PreparedTangents<E> prepared(p, wanted, query, key, value, options, context, true);
   GradientSpec specs[kGradients];
   describe_gradients(p, wanted, query, key, value, options, specs);
   const int64_t numbers[] = {3, p.heads, p.q_len};

@@ -32,9 +32,9 @@ void check_pair(const char* name, const TensorView& a, const TensorView& b) {
                 std::string("merge: the first state's ") + name + " is read-only");
 }
 
-void check_apart(const char* name, const TensorView& written, const char* other_name,
+void check_apart(const char* name, const TensorView& memory, const char* other_name,
                  const TensorView& other) {
-  if (overlap(written, other))
+  if (overlap(memory, other))
     throw Error(ErrorCode::overlap, std::string("merge: the first state's ") + name + " overlaps " +
                                         other_name + " in memory; give it memory of its own");
 }

@@ -117,7 +117,7 @@ std::span<const Declaration* const> normalizer_declarations() {
   return declarations_of(Normalizers{});
 }
 
-std::span<const Declaration* const> row_change_declarations() {
+std::span<const Declaration* const> row_transform_declarations() {
   return declarations_of(TypeList<Cosine, Rotary>{});
 }
 std::span<const Declaration* const> product_declarations() {

@@ -193,7 +193,7 @@ struct RouteKernels {
   int grain;                            // vectors of which a tile has a multiple; a power of two
   int long_vectors;                     // the width that is fastest for long sequences
   // In the order of the catalogue, if the route has its own; null: the table's.
-  const NormalizerKernels<E>* normalizers;
+  const NormalizerKernels<E>* normalizers = nullptr;
 
   // query_t: factor * query^T (dot: query^T, in pairs); lanes beyond `rows` become 0.
   void (*pack_queries)(const void* query, int64_t row_stride, int64_t dim_stride, int64_t rows,
@@ -207,9 +207,11 @@ struct RouteKernels {
   void (*pack_rows)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                     int64_t dims, void* packed) noexcept;
   // The weights as the output product takes them; null: as they are.
-  void (*round_weights)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
+  void (*round_weights)(const E* weights, int64_t keys, int64_t queries,
+                        void* rounded) noexcept = nullptr;
   // Weights (d_scores) as the sums over queries take them, likewise.
-  void (*round_for_keys)(const E* weights, int64_t keys, int64_t queries, void* rounded) noexcept;
+  void (*round_for_keys)(const E* weights, int64_t keys, int64_t queries,
+                         void* rounded) noexcept = nullptr;
   // As ProductKernels::output, but pairs (query, key) whose bit is clear contribute nothing at all,
   // even where the value is not finite (0 * NaN = NaN). Slow; for tiles that see such a value.
   void (*output_of_bits)(const void* weights, const uint64_t* bits, const void* value,
@@ -222,24 +224,24 @@ struct RouteKernels {
   // Elements that the route cannot multiply, for which it packs 0 (attention/tiles/exact_rows.h).
   // Bit i of bits [count / 64, rounded up] becomes: does row i have one? Null: there are none.
   void (*find_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
-                       int64_t dims, uint64_t* bits) noexcept;
+                       int64_t dims, uint64_t* bits) noexcept = nullptr;
   // outside [count, dims], dense: these elements, others 0.
   void (*take_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
-                       int64_t dims, E* outside) noexcept;
+                       int64_t dims, E* outside) noexcept = nullptr;
 
   // In the order of the catalogue: products of the tiles around a tile while its weights are made
   // by a normaliser, where these can overlap; null: they cannot.
-  const Stage<E>* stages;
+  const Stage<E>* stages = nullptr;
   // The same of the backward pass.
-  const GradientStage<E>* gradient_stages;
+  const GradientStage<E>* gradient_stages = nullptr;
 
   // What a thread does before its first product and behind its last; null: nothing. What a hook of
   // the caller's sets up in between it must leave as it was.
   struct alignas(64) ThreadState {
     unsigned char bytes[64];
   };
-  void (*begin)(ThreadState& before) noexcept;
-  void (*end)(const ThreadState& before) noexcept;
+  void (*begin)(ThreadState& before) noexcept = nullptr;
+  void (*end)(const ThreadState& before) noexcept = nullptr;
 
   // The widest tile, in vectors.
   int widest() const noexcept {
@@ -293,10 +295,10 @@ struct DimPair {
   int64_t first, second;
 };
 
-// What happens to rows of queries and keys before they are multiplied (attention/row_changes.h), on
-// [dims][rows], padded to whole vectors of rows.
+// What happens to rows of queries and keys before they are multiplied
+// (attention/rows/row_transformer.h), on [dims][rows], padded to whole vectors of rows.
 template <class E>
-struct RowChangeKernels {
+struct RowTransformKernels {
   // (a, b) -> (a cos - b sin, b cos + a sin) for each pair of dimensions, by its own angle in each
   // row.
   void (*rotate)(E* rows_t, const DimPair* pairs, int64_t count, const E* cos_t /* [count][rows] */,
@@ -347,7 +349,7 @@ struct KernelTable {
   CaptureKernels<E> captures;
   GradientKernels<E> gradients;
   DropoutKernels<E> dropout;
-  RowChangeKernels<E> row_changes;
+  RowTransformKernels<E> row_transforms;
   SparseKernels<E> sparse;
   RelativeKernels<E> relative;
 

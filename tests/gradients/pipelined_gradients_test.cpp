@@ -68,7 +68,7 @@ void expect_same(const Case& c, const GradientCase& g, Random& random) {
   EXPECT_TRUE(same_gradients(gradients(c.options), expected)) << "in two passes";
 }
 
-TEST(StagedGradients, AreThoseOfOneBlockAfterTheOther) {
+TEST(PipelinedGradients, AreThoseOfOneBlockAfterTheOther) {
   Random random(base_seed());
   for (int n = 0; n < problem_count(250) && !HasFailure(); ++n) {
     const Case c(random_problem(random));
@@ -85,7 +85,7 @@ TEST(StagedGradients, AreThoseOfOneBlockAfterTheOther) {
 
 // A key so far from all queries that it has no weight; what lanes without a query make of it would
 // be NaN.
-TEST(StagedGradients, OfAKeyThatIsInfinitelyFar) {
+TEST(PipelinedGradients, OfAKeyThatIsInfinitelyFar) {
   Random random(base_seed());
   for (int n = 0; n < problem_count(20) && !HasFailure(); ++n) {
     const int64_t k_len = random.between(30, 400), far = random.between(0, k_len - 1);

@@ -75,7 +75,7 @@ struct Dot {
 template <class ErrorOf>
 Dot dot_of_inputs(const Motion& motion, const rapt::Gradients& g, const Moved<long double>& m,
                   const ErrorOf& error_of) {
-  const auto errors = [&](const std::vector<Moving<long double>>& numbers) {
+  const auto errors = [&](const std::vector<Dual<long double>>& numbers) {
     std::vector<double> all;
     for (const auto& x : numbers) all.push_back(error_of(x));
     return all;
@@ -90,8 +90,8 @@ Dot dot_of_inputs(const Motion& motion, const rapt::Gradients& g, const Moved<lo
     dot.add(motion.numbers[n], g.d_score_parameters.values<double>()[n], error_of(m.numbers[n]));
   return dot;
 }
-double value_error_of(const Moving<long double>& x) { return x.value_error; }
-double tangent_error_of(const Moving<long double>& x) { return x.tangent_error; }
+double value_error_of(const Dual<long double>& x) { return x.value_error; }
+double tangent_error_of(const Dual<long double>& x) { return x.tangent_error; }
 
 bool can_be_exact(Descriptor& d) {  // of f64: identities hold to its rounding
   d.captures = {};
@@ -106,7 +106,7 @@ TEST(TangentIdentities, ForwardModeIsAdjointToReverse) {
         Moves moves(g);
         const Results got = moves.along(motion);
         const auto m = moved<long double>(g, motion, true);
-        const auto errors = [](const std::vector<Moving<long double>>& numbers) {
+        const auto errors = [](const std::vector<Dual<long double>>& numbers) {
           std::vector<double> all;
           for (const auto& x : numbers) all.push_back(x.tangent_error);
           return all;

@@ -14,8 +14,8 @@
 
 #include "check/compare/gradient_case.h"
 #include "check/reference/philox.h"
-#include "check/tensors/reference_matrix.h"
 #include "check/spec/dual_numbers.h"
+#include "check/tensors/reference_matrix.h"
 #include "check/tolerance/tolerance.h"
 #include "rapt/tangents.h"
 
@@ -78,8 +78,8 @@ struct Motion {
 // Everything that moves: the results, and the gradients in the shapes of the inputs.
 template <class Real>
 struct Moved {
-  std::vector<Moving<Real>> output, lse, query, key, value, bias, numbers;
-  Moving<Real> scale;
+  std::vector<Dual<Real>> output, lse, query, key, value, bias, numbers;
+  Dual<Real> scale;
 };
 
 // A matrix of one head and how it moves.
@@ -94,7 +94,7 @@ class MovingMatrix {
     if (motion.defined()) motion_ = matrix_of(motion_view_, leading, lengths);
   }
   MovingMatrix(const MovingMatrix&) = delete;
-  Moving<Real> operator()(int64_t row, int64_t column) const {
+  Dual<Real> operator()(int64_t row, int64_t column) const {
     return {static_cast<Real>(values_(row, column)),
             motion_.tensor ? static_cast<Real>(motion_(row, column)) : Real(0)};
   }
@@ -108,7 +108,7 @@ class MovingMatrix {
 // The loops. `Exact`: nothing is rounded to 16 bits on the way, but the errors know that it is.
 template <class Real>
 Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
-  using N = Moving<Real>;
+  using N = Dual<Real>;
   const check::Case& c = g.c;
   const Problem p = c.for_reference();
   const Sizes sizes = sizes_of(p);
@@ -261,9 +261,9 @@ struct Motions {
 
  private:
   template <class Real>
-  static std::vector<Moving<long double>> widened(const std::vector<Moving<Real>>& from) {
-    std::vector<Moving<long double>> to;
-    for (const Moving<Real>& x : from) to.emplace_back(x.value, x.tangent);
+  static std::vector<Dual<long double>> widened(const std::vector<Dual<Real>>& from) {
+    std::vector<Dual<long double>> to;
+    for (const Dual<Real>& x : from) to.emplace_back(x.value, x.tangent);
     return to;
   }
   template <class Real>
@@ -275,8 +275,8 @@ struct Motions {
 };
 
 // The tangents of one tensor, stored in `dtype`.
-inline Expectation expected_tangents(const std::vector<Moving<long double>>& truth,
-                                     const std::vector<Moving<long double>>& plain, DType dtype) {
+inline Expectation expected_tangents(const std::vector<Dual<long double>>& truth,
+                                     const std::vector<Dual<long double>>& plain, DType dtype) {
   Expectation e;
   for (size_t i = 0; i < truth.size(); ++i) {
     const bool no_keys = std::isinf(truth[i].value);  // the lse of a row without keys stays

@@ -38,8 +38,8 @@ void expect_agreement(const GradientCase& g, const Motion& motion) {
       rapt::attention_backward_jvp(in.query, in.key, in.value, options, g.inputs(forward.state()),
                                    motion.inputs(), motion.outputs(), request_of(g));
   const auto compare = [&](const char* name, const Tensor& t,
-                           const std::vector<Moving<long double>>& truth,
-                           const std::vector<Moving<long double>>& plain) {
+                           const std::vector<Dual<long double>>& truth,
+                           const std::vector<Dual<long double>>& plain) {
     if (t.defined()) expect_tangents(name, t, expected_tangents(truth, plain, t.dtype()));
   };
   compare("d_query", got.d_query, expected.truth.query, expected.plain.query);

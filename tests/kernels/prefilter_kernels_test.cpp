@@ -1,5 +1,5 @@
-// The sieve finds every key whose score is above the bound of a query, of whatever numbers, and few
-// others; the scores of what it finds are those of the products, bit for bit.
+// The prefilter finds every key whose score is above the bound of a query, of whatever numbers, and
+// few others; the scores of what it finds are those of the products, bit for bit.
 #include "kernels/prefilter/prefilter.h"
 
 #include <gtest/gtest.h>
@@ -48,21 +48,25 @@ struct Rounded {
         norm(at(queries)),
         rest(at(queries)),
         bytes(at(padded_keys() * padded_dims())),
-        groups(at(padded_keys() / kSieveGroup)) {}
+        groups(at(padded_keys() / kPrefilterGroup)) {}
 
-  int64_t padded_dims() const { return (dims + kSieveDims - 1) / kSieveDims * kSieveDims; }
-  int64_t padded_keys() const { return (key_count + kSieveGroup - 1) / kSieveGroup * kSieveGroup; }
+  int64_t padded_dims() const {
+    return (dims + kPrefilterDims - 1) / kPrefilterDims * kPrefilterDims;
+  }
+  int64_t padded_keys() const {
+    return (key_count + kPrefilterGroup - 1) / kPrefilterGroup * kPrefilterGroup;
+  }
   float& query(int64_t i, int64_t d) { return query_t[at(d * queries + i)]; }
   float& key_at(int64_t j, int64_t d) { return key[at(j * key_stride + d)]; }
-  SieveQueries sieve_queries() {
+  PrefilterQueries prefilter_queries() {
     return {numbers.data(), start.data(), per_unit.data(), norm.data(), rest.data()};
   }
-  void round(const SieveKernels& sieve) {
-    for (int64_t row = 0; row < key_count; row += kSieveGroup)
-      sieve.round_keys(key.data() + row * key_stride, key_stride,
-                       std::min(kSieveGroup, key_count - row), dims,
-                       bytes.data() + row * padded_dims(), &groups[at(row / kSieveGroup)]);
-    sieve.round_queries(query_t.data(), dims, queries, sieve_queries());
+  void round(const PrefilterKernels& prefilter) {
+    for (int64_t row = 0; row < key_count; row += kPrefilterGroup)
+      prefilter.round_keys(key.data() + row * key_stride, key_stride,
+                           std::min(kPrefilterGroup, key_count - row), dims,
+                           bytes.data() + row * padded_dims(), &groups[at(row / kPrefilterGroup)]);
+    prefilter.round_queries(query_t.data(), dims, queries, prefilter_queries());
   }
 
   // The score as it is, but for roundings of 2^-53, and as the products make it.
@@ -84,15 +88,15 @@ struct Found {
 };
 
 // Writes no further than it may.
-Found find(const SieveKernels& sieve, Rounded& r, const std::vector<float>& bounds, int64_t first,
-           int64_t count) {
+Found find(const PrefilterKernels& prefilter, Rounded& r, const std::vector<float>& bounds,
+           int64_t first, int64_t count) {
   constexpr int32_t kUntouched = -77;
   const auto vectors = static_cast<int>(r.queries / kLanes);
   const int64_t stride = count + 1;
   std::vector<int32_t> found(at(vectors * stride + 1), kUntouched), counts(at(vectors));
   Found result;
-  result.sum = sieve.find(r.sieve_queries(), bounds.data(), vectors, r.dims, r.bytes.data(),
-                          r.groups.data(), first, count, found.data(), stride, counts.data());
+  result.sum = prefilter.find(r.prefilter_queries(), bounds.data(), vectors, r.dims, r.bytes.data(),
+                              r.groups.data(), first, count, found.data(), stride, counts.data());
   EXPECT_EQ(found.back(), kUntouched);
   for (int x = 0; x < vectors; ++x) {
     const auto begin = found.begin() + x * stride;
@@ -143,9 +147,9 @@ float drawn_bound(Random& random, const Row& falling, bool special) {
                       score * 1.0001f});
 }
 
-TEST(SieveKernels, AllThatIsAboveABoundIsFound) {
-  const SieveKernels* const sieve = score_sieve();
-  if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
+TEST(PrefilterKernels, AllThatIsAboveABoundIsFound) {
+  const PrefilterKernels* const prefilter = score_prefilter();
+  if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";
   Random random(7);
   int64_t pairs = 0, found_pairs = 0;
   for (int n = 0; n < 1000; ++n) {
@@ -167,7 +171,7 @@ TEST(SieveKernels, AllThatIsAboveABoundIsFound) {
       const Row row = draw(random.chance(0.5) ? of_keys : decimal_power(random, -30, 30));
       for (int64_t d = 0; d < dims; ++d) r.key_at(j, d) = row[at(d)];
     }
-    r.round(*sieve);
+    r.round(*prefilter);
     const int64_t first = random.between(0, r.key_count - 1),
                   count = random.between(1, r.key_count - first);
     const bool special_bounds = random.chance(0.3);
@@ -183,7 +187,7 @@ TEST(SieveKernels, AllThatIsAboveABoundIsFound) {
       std::ranges::sort(falling, std::greater<>());
       bounds.push_back(drawn_bound(random, falling, special_bounds));
     }
-    const Found found = find(*sieve, r, bounds, first, count);
+    const Found found = find(*prefilter, r, bounds, first, count);
     int64_t sum = 0;
     for (int x = 0; x < vectors; ++x) {
       const auto& list = found.lists[at(x)];
@@ -212,55 +216,57 @@ TEST(SieveKernels, AllThatIsAboveABoundIsFound) {
 
 // Rows of one number have no rest, and all additions of a score round to the same side: what that
 // adds up to is thousands of units of a score of 4096 dims. Each query by itself.
-TEST(SieveKernels, RoundingsOfLongScoresAreAllowedFor) {
-  const SieveKernels* const sieve = score_sieve();
-  if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
+TEST(PrefilterKernels, RoundingsOfLongScoresAreAllowedFor) {
+  const PrefilterKernels* const prefilter = score_prefilter();
+  if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";
   Random random(11);
   double largest_excess = 0;  // of a score in f32 over the true one, relatively
-  for (const int64_t dims : {int64_t{1000}, int64_t{2500}, kMostSieveDims}) {
+  for (const int64_t dims : {int64_t{1000}, int64_t{2500}, kMostPrefilterDims}) {
     for (const double sign : {1.0, -1.0}) {
-      Rounded r(dims, 2, kSieveGroup, dims);
+      Rounded r(dims, 2, kPrefilterGroup, dims);
       std::ranges::fill(r.key, static_cast<float>(sign * (0.5 + random.uniform())));
       for (int64_t i = 0; i < r.queries; ++i) {
         const auto x = static_cast<float>(0.5 + random.uniform());
         for (int64_t d = 0; d < dims; ++d) r.query(i, d) = x;
       }
-      r.round(*sieve);
+      r.round(*prefilter);
       for (int64_t i = 0; i < r.queries; ++i) {
         const float chain = r.chain(i, 0);
         const double score = r.true_score(i, 0);
         largest_excess = std::max(largest_excess, (double{chain} - score) / std::abs(score));
         std::vector<float> bounds(at(r.queries), kInfinity);
         bounds[at(i)] = std::nextafter(std::min(chain, static_cast<float>(score)), -kInfinity);
-        EXPECT_EQ(find(*sieve, r, bounds, 0, kSieveGroup).sum, kSieveGroup) << dims << ", " << i;
+        EXPECT_EQ(find(*prefilter, r, bounds, 0, kPrefilterGroup).sum, kPrefilterGroup)
+            << dims << ", " << i;
         bounds[at(i)] = std::nextafter(chain, -kInfinity);
-        EXPECT_EQ(find(*sieve, r, bounds, 0, kSieveGroup).sum, kSieveGroup) << dims << ", " << i;
+        EXPECT_EQ(find(*prefilter, r, bounds, 0, kPrefilterGroup).sum, kPrefilterGroup)
+            << dims << ", " << i;
       }
     }
   }
   EXPECT_GT(largest_excess, 0x1p-16);  // else nothing was tried
 }
 
-TEST(SieveKernels, NothingIsAboveInfinity) {
-  const SieveKernels* const sieve = score_sieve();
-  if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
+TEST(PrefilterKernels, NothingIsAboveInfinity) {
+  const PrefilterKernels* const prefilter = score_prefilter();
+  if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";
   Random random(8);
   Rounded r(37, 3, 61, 37);
   for (float& x : r.query_t) x = static_cast<float>(random.normal());
   for (float& x : r.key) x = static_cast<float>(random.normal());
-  r.round(*sieve);
-  EXPECT_EQ(find(*sieve, r, std::vector<float>(at(r.queries), kInfinity), 3, 50).sum, 0);
-  EXPECT_EQ(find(*sieve, r, std::vector<float>(at(r.queries), -kInfinity), 3, 50).sum, 3 * 50);
-  EXPECT_EQ(find(*sieve, r, std::vector<float>(at(r.queries), kNaN), 3, 50).sum, 3 * 50);
+  r.round(*prefilter);
+  EXPECT_EQ(find(*prefilter, r, std::vector<float>(at(r.queries), kInfinity), 3, 50).sum, 0);
+  EXPECT_EQ(find(*prefilter, r, std::vector<float>(at(r.queries), -kInfinity), 3, 50).sum, 3 * 50);
+  EXPECT_EQ(find(*prefilter, r, std::vector<float>(at(r.queries), kNaN), 3, 50).sum, 3 * 50);
 }
 
 // Of normal rows of 64 dims, a score is |q| times a normal number. The largest number of a query is
 // some 2.6, that of a group of keys 3.3, a unit 1 / 127 of that, and the rest of a row has
 // sqrt(64 / 12) units: what Cauchy and Schwarz leave open is 2.3 (3.3 + 1.2 * 2.6) / 127 |q|, 0.12.
 // With a quarter for all of that, what is found is known from the normal distribution.
-TEST(SieveKernels, FewOthersAreFound) {
-  const SieveKernels* const sieve = score_sieve();
-  if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
+TEST(PrefilterKernels, FewOthersAreFound) {
+  const PrefilterKernels* const prefilter = score_prefilter();
+  if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";
   constexpr int64_t kKeys = 4096, kDims = 64;
   constexpr double kBound = 3, kGuard = 0.25;
   Random random(9);
@@ -268,7 +274,7 @@ TEST(SieveKernels, FewOthersAreFound) {
     Rounded r(kDims, vectors, kKeys, kDims);
     for (float& x : r.query_t) x = static_cast<float>(random.normal());
     for (float& x : r.key) x = static_cast<float>(random.normal());
-    r.round(*sieve);
+    r.round(*prefilter);
     std::vector<float> bounds;
     for (int64_t i = 0; i < r.queries; ++i) {
       double squares = 0;
@@ -277,14 +283,14 @@ TEST(SieveKernels, FewOthersAreFound) {
     }
     const double of_one = std::erfc((kBound - kGuard) / std::sqrt(2.0)) / 2;
     const double share = 1 - std::pow(1 - of_one, kLanes);  // 0.047
-    EXPECT_LT(static_cast<double>(find(*sieve, r, bounds, 0, kKeys).sum),
+    EXPECT_LT(static_cast<double>(find(*prefilter, r, bounds, 0, kKeys).sum),
               share * static_cast<double>(kKeys * vectors));
   }
 }
 
-TEST(SieveKernels, ScoresAreThoseOfTheProducts) {
-  const SieveKernels* const sieve = score_sieve();
-  if (!sieve) GTEST_SKIP() << "this machine, or the instruction set in use, has no sieve";
+TEST(PrefilterKernels, ScoresAreThoseOfTheProducts) {
+  const PrefilterKernels* const prefilter = score_prefilter();
+  if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";
   const RouteKernels<float>& route = *kernels<float>().fma[static_cast<int>(DType::f32)];
   Random random(10);
   for (int n = 0; n < 300; ++n) {
@@ -304,8 +310,8 @@ TEST(SieveKernels, ScoresAreThoseOfTheProducts) {
     std::vector<float> expected(size), got(size, kNaN), most(at(r.queries), kNaN), of_all(most);
     route.products[vectors - 1].scores(r.query_t.data(), r.key.data(), r.key_stride, count, dims, 1,
                                        expected.data(), of_all.data());
-    sieve->scores(r.query_t.data(), r.key.data(), r.key_stride, count, dims, vectors, found.data(),
-                  stride, counts.data(), got.data(), most.data());
+    prefilter->scores(r.query_t.data(), r.key.data(), r.key_stride, count, dims, vectors,
+                      found.data(), stride, counts.data(), got.data(), most.data());
     std::vector<float> largest(at(r.queries), -kInfinity);
     for (int64_t j = 0; j < count; ++j)
       for (int64_t i = 0; i < r.queries; ++i) {

@@ -29,7 +29,7 @@ double scale_of(const Descriptor& d, double spread) {
   return d.rows.cosine ? spread * root : spread / (root * d.magnitude * d.magnitude);
 }
 
-// Queries that calls without a sieve can have: fewer than 64 for each matrix of keys.
+// Queries that calls without a prefilter can have: fewer than 64 for each matrix of keys.
 int64_t queries_without(const Descriptor& d) {
   return std::max<int64_t>(1, 63 * product(d.key.leading) / product(d.leading));
 }
@@ -75,9 +75,9 @@ void expect_bits_of_part(const Case& c, const AttentionResult& whole, const Tens
   }
 }
 
-// The whole call has the bits of calls that have no sieve: of few queries, and with a bias of
+// The whole call has the bits of calls that have no prefilter: of few queries, and with a bias of
 // zeros. Under a mask only the latter: positions of parts are others.
-void expect_bits_without_sieve(const Case& c, const Case::Inputs& inputs) {
+void expect_bits_without_prefilter(const Case& c, const Case::Inputs& inputs) {
   const Descriptor& d = c.descriptor;
   const Tensor zero = filled(d.dtype, {1, 1}, 0);
   for (const char* text : kNormalizers)
@@ -100,8 +100,8 @@ void expect_bits_without_sieve(const Case& c, const Case::Inputs& inputs) {
     }
 }
 
-// Each has a sieve, where the machine has one: q_len of all heads that share keys at least 64 per
-// sequence, k_len at least 128.
+// Each has a prefilter, where the machine has one: q_len of all heads that share keys at least 64
+// per sequence, k_len at least 128.
 const char* const kProblems[] = {
     "q64k128d16v5:seed=1",
     "q130k700d64:seed=2",
@@ -139,18 +139,18 @@ const char* const kProblems[] = {
     "b2q500k400d24v8:mask=window(40,40):rows=rotary:packed=3:seed=33",
 };
 
-TEST(Sieve, ShowsInNoBit) {
+TEST(Prefilter, ShowsInNoBit) {
   for (const char* line : kProblems) {
     SCOPED_TRACE(line);
     const Case c(parse_descriptor(line));
-    expect_bits_without_sieve(c, c.laid_out());
+    expect_bits_without_prefilter(c, c.laid_out());
     ASSERT_FALSE(testing::Test::HasFailure());
   }
 }
 
-// Rows that no sieve can tell anything of, others far from their neighbours in a group of keys,
+// Rows that no prefilter can tell anything of, others far from their neighbours in a group of keys,
 // under masks and without.
-TEST(Sieve, StrangeRowsDoNotMatter) {
+TEST(Prefilter, StrangeRowsDoNotMatter) {
   Random random(base_seed());
   for (const char* line :
        {"q150k450d24v8:seed=1", "q150k450d24v8:mask=causal:seed=2",
@@ -173,11 +173,11 @@ TEST(Sieve, StrangeRowsDoNotMatter) {
       }
     };
     spoil(c.key, 0.2, {0.0, 1e-30, 1e-44, 300.0, -5e4});
-    expect_bits_without_sieve(c, {c.query, c.key, c.value, {}});
+    expect_bits_without_prefilter(c, {c.query, c.key, c.value, {}});
     spoil(c.query, 0.2, {0.0, 1e-30, 1e-44, 1e4, HUGE_VAL, kNaN});
-    expect_bits_without_sieve(c, {c.query, c.key, c.value, {}});
+    expect_bits_without_prefilter(c, {c.query, c.key, c.value, {}});
     spoil(c.key, 0.02, {-HUGE_VAL, HUGE_VAL, kNaN, FLT_MAX});
-    expect_bits_without_sieve(c, {c.query, c.key, c.value, {}});
+    expect_bits_without_prefilter(c, {c.query, c.key, c.value, {}});
     ASSERT_FALSE(testing::Test::HasFailure());
   }
 }
@@ -207,7 +207,7 @@ void for_trained(const std::function<void(const Case&, const GradientCase&)>& la
       }
 }
 
-TEST(Sieve, ResultsAndGradientsAgreeWithTheReference) {
+TEST(Prefilter, ResultsAndGradientsAgreeWithTheReference) {
   for_trained([](const Case& c, const GradientCase& g) {
     const Comparison forward = compare(c, run(c));
     EXPECT_TRUE(forward.ok()) << forward.failures();
@@ -216,7 +216,7 @@ TEST(Sieve, ResultsAndGradientsAgreeWithTheReference) {
   });
 }
 
-TEST(Sieve, GradientsHaveTheBitsOfAnyPassesAndThreads) {
+TEST(Prefilter, GradientsHaveTheBitsOfAnyPassesAndThreads) {
   for_trained([](const Case& c, const GradientCase& g) {
     Forward f(c);
     BackwardRequest request = g.request();

@@ -100,7 +100,8 @@ void run_two_passes(const BackwardCall<E>& call, const Context& context) {
   const WantedGradients& wanted = call.wanted;
   const Operand& bias = call.targets.bias;
   const bool columns = bias.data && bias.dim_stride == 0 && bias.row_stride != 0;
-  const bool chunks = wanted.key || wanted.value || wanted.scores || (wanted.bias && !columns);
+  const bool chunks =
+      wanted.key || wanted.value || wanted.score_parameters || (wanted.bias && !columns);
   const bool segments = wanted.query_sums() || columns;
   const int64_t items = plan.components * plan.cells_per_head;
   const int64_t per_task = plan.items_per_task;
@@ -161,14 +162,14 @@ void clear_relative(const BackwardCall<E>& call) {
 
 // What the queries of a head give to the biases that are added to them.
 template <class E>
-void add_shifts(const BackwardCall<E>& call) {
+void add_query_bias_gradients(const BackwardCall<E>& call) {
   const Problem& p = call.problem();
   const int64_t cells = call.plan.cells_per_head;
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
     const double* sums =
-        call.template at<double>(call.layout.shift_sums) + head * cells * 2 * p.head_dim;
+        call.template at<double>(call.layout.query_bias_sums) + head * cells * 2 * p.head_dim;
     const auto add = [&](int64_t which, const Operand& target) {
       for (int64_t d = 0; d < p.head_dim; ++d) {
         double sum = 0;
@@ -195,18 +196,19 @@ void add_cells(const BackwardCall<E>& call) {
     *call.targets.scale = 0;
     for (int64_t c = 0; c < cells; ++c) *call.targets.scale += sums[c];
   }
-  if (call.targets.scores) {
-    clear_numbers(call.targets, call.wanted);
+  if (call.targets.score_parameters) {
+    clear_parameter_gradients(call.targets, call.wanted);
     for (int64_t head = 0; head < p.heads; ++head)
-      add_numbers_of_head(p, call.options.scores, call.wanted, head, plan.cells_per_head,
-                          call.template at<double>(call.layout.score_sums) +
-                              head * plan.cells_per_head * call.wanted.head_numbers,
-                          call.targets);
+      add_score_parameters_of_head(
+          p, call.options.scores, call.wanted, head, plan.cells_per_head,
+          call.template at<double>(call.layout.score_sums) +
+              head * plan.cells_per_head * call.wanted.head_parameter_count,
+          call.targets);
   }
-  if (call.targets.normalizer)
-    add_normalizer_numbers(p, call.options.normalizer, call.wanted, plan.cells_per_head,
-                           call.template at<double>(call.layout.normalizer_sums), call.targets);
-  if (call.layout.shift_sums) add_shifts(call);
+  if (call.targets.normalizer_parameters)
+    add_normalizer_parameters(p, call.options.normalizer, call.wanted, plan.cells_per_head,
+                              call.template at<double>(call.layout.normalizer_sums), call.targets);
+  if (call.layout.query_bias_sums) add_query_bias_gradients(call);
   const Operand& bias = call.targets.bias;
   if (!call.layout.bias_sums || !bias.data) return;
   int64_t index[kMaxRank];
@@ -247,14 +249,14 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
     if (sums) std::fill_n(call.template at<double>(sums), cells * each, 0.0);
   };
   clear(layout.scale_sums, 1);
-  clear(layout.score_sums, call.wanted.head_numbers);
-  clear(layout.normalizer_sums, call.wanted.normalizer_head_numbers);
+  clear(layout.score_sums, call.wanted.head_parameter_count);
+  clear(layout.normalizer_sums, call.wanted.normalizer_head_parameter_count);
   clear(layout.bias_sums, 1);
-  clear(layout.shift_sums, 2 * p.head_dim);
+  clear(layout.query_bias_sums, 2 * p.head_dim);
   clear_relative(call);
-  write_relative(call.scores);
-  change_keys(call.scores, context);
-  round_keys(call.scores, context);
+  write_relative(call.forward);
+  transform_keys(call.forward, context);
+  round_keys(call.forward, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);
 }

@@ -48,12 +48,12 @@ class BackwardWorker {
   // One pass: a chunk meets a segment.
   void step(int64_t chunk, int64_t segment) noexcept {
     const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
-    meet(chunk, segment, sides, [&](Positions unit) {
+    visit(chunk, segment, sides, [&](Positions unit) {
       QueryUnit<E> begun = tiles_.begin_unit(unit, unit_arrays(unit.start),
                                              has_query_sums() ? query_sums(unit) : nullptr, sides);
-      if (layout_.shift_sums)
-        begun.shift_sums = call_.template at<double>(layout_.shift_sums) +
-                           (first_cell_ + segment) * 2 * p_.head_dim;
+      if (layout_.query_bias_sums)
+        begun.query_bias_sums = call_.template at<double>(layout_.query_bias_sums) +
+                                (first_cell_ + segment) * 2 * p_.head_dim;
       begun.query_dots = query_dots(unit);
       begun.d_query_pairs = query_pairs(unit);
       return begun;
@@ -98,7 +98,7 @@ class BackwardWorker {
     begin_chunk(chunk);
     constexpr Sides kKeys{false, true};
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s)
-      meet(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
+      visit(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
         pack_for(unit, nullptr, false);
         return begin_packed(unit, nullptr, kKeys);
       });
@@ -148,13 +148,13 @@ class BackwardWorker {
   E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
   // Of the queries from position `at` on.
   UnitArrays<E> unit_arrays(int64_t at) const noexcept {
-    const size_t positions = p_.rows.shifted ? layout_.position_t : layout_.query_t;
+    const size_t positions = p_.rows.adds_biases ? layout_.position_t : layout_.query_t;
     return {arrays_ + layout_.query_t + at * tiles_.query_bytes(),
-            changed_query(at),
+            transformed_query(at),
             arrays_ + positions + at * tiles_.query_bytes(),
             arrays_ + layout_.position_query + at * tiles_.changed_bytes(),
             kept_pairs(at),
-            arrays_ + layout_.sieve_queries + at * sieve_query_bytes(p_.head_dim),
+            arrays_ + layout_.prefilter_queries + at * prefilter_query_bytes(p_.head_dim),
             arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes(),
             array(layout_.statistic) + at,
             delta(at)};
@@ -165,14 +165,15 @@ class BackwardWorker {
             reinterpret_cast<int64_t*>(arrays_ + layout_.kept_counts) + at};
   }
   E* delta(int64_t at) const noexcept {
-    return array(layout_.delta) + at * call_.scores.kernels.normalizer.delta_rows;
+    return array(layout_.delta) + at * call_.forward.kernels.normalizer.delta_rows;
   }
-  std::byte* changed_query(int64_t at) const noexcept {
-    return arrays_ + layout_.changed_query + at * tiles_.changed_bytes();
+  std::byte* transformed_query(int64_t at) const noexcept {
+    return arrays_ + layout_.transformed_query + at * tiles_.changed_bytes();
   }
   bool has_query_sums() const noexcept { return wanted_.query_sums(); }
   bool has_key_sums() const noexcept {
-    return wanted_.key || wanted_.value || wanted_.bias || wanted_.scores || wanted_.tables();
+    return wanted_.key || wanted_.value || wanted_.bias || wanted_.score_parameters ||
+           wanted_.tables();
   }
 
   // Sums of d_query of a unit. In one pass the array holds all units, else one.
@@ -201,7 +202,7 @@ class BackwardWorker {
     if (E* const dots = query_dots(unit)) std::fill_n(dots, padded, E(0));
   }
   void store_queries(int64_t segment, Positions unit, E* sums) noexcept {
-    std::byte* const changed = changed_query(wanted_.two_passes ? 0 : unit.start);
+    std::byte* const changed = transformed_query(wanted_.two_passes ? 0 : unit.start);
     const double dots = tiles_.store_queries(unit, sums, query_pairs(unit), changed, wanted_.scale,
                                              query_dots(unit));
     if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
@@ -210,14 +211,14 @@ class BackwardWorker {
   double* normalizer_sums(int64_t part) const noexcept {
     if (!layout_.normalizer_sums) return nullptr;
     return call_.template at<double>(layout_.normalizer_sums) +
-           (first_cell_ + part) * wanted_.normalizer_head_numbers;
+           (first_cell_ + part) * wanted_.normalizer_head_parameter_count;
   }
 
   // Two passes: the arrays of one unit.
   void pack_for(Positions unit, double* of_normalizer, bool with_delta) noexcept {
     E* const delta = array(layout_.delta);
     tiles_.pack_unit(unit, unit_arrays(0), with_delta, of_normalizer);
-    const int rows = call_.scores.kernels.normalizer.delta_rows;
+    const int rows = call_.forward.kernels.normalizer.delta_rows;
     E* const known = call_.template at<E>(layout_.deltas) + head_ * rows * p_.q_len +
                      tiles_.sequence().query_begin + unit.start;
     tiles_.for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
@@ -246,7 +247,7 @@ class BackwardWorker {
   }
 
   template <class Begin>
-  void meet(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
+  void visit(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
     const Positions keys = parts_.chunk(chunk);
     KeySums sums = sides.keys ? open_sums(chunk, keys) : KeySums{};
     if (wanted_.tables() && !empty(chunk, segment)) {
@@ -297,11 +298,11 @@ class BackwardWorker {
 
   // Sums of d_key or d_value: where the result goes; or in scratch, if the result is narrower, or
   // while a cell is at work, if the result's rows are not dense.
-  enum class Place : uint8_t { nowhere, target, scratch, staged };
+  enum class Place : uint8_t { nowhere, target, scratch, pipeline };
   Place place_of(bool wanted, const Operand& target) const noexcept {
     if (!wanted || !target.data) return Place::nowhere;
     if (target.dtype != p_.result_dtype) return Place::scratch;
-    return target.dim_stride == 1 ? Place::target : Place::staged;
+    return target.dim_stride == 1 ? Place::target : Place::pipeline;
   }
   struct SumRows {
     E* data;
@@ -309,7 +310,7 @@ class BackwardWorker {
   };
   // Sums of the keys of a chunk.
   SumRows sums_of(GradientOf o, const Operand& target, int64_t dims, Positions keys, size_t sums,
-                  size_t staged) const noexcept {
+                  size_t pipeline) const noexcept {
     switch (place_of(true, target)) {
       case Place::target:
         return {reinterpret_cast<E*>(tiles_.key_row(target, keys.start)), target.row_stride};
@@ -319,15 +320,16 @@ class BackwardWorker {
         return {array(sums) + at * dims, dims};
       }
       default:
-        return {tiles_.template scratch<E>(staged), dims};
+        return {tiles_.template scratch<E>(pipeline), dims};
     }
   }
   SumRows key_sums(Positions keys) const noexcept {
-    return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key, layout_.staged_key);
+    return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key,
+                   layout_.dense_d_key);
   }
   SumRows value_sums(Positions keys) const noexcept {
     return sums_of(kOfValue, call_.targets.value, p_.value_dim, keys, layout_.d_value,
-                   layout_.staged_value);
+                   layout_.dense_d_value);
   }
 
   KeySums open_sums(int64_t chunk, Positions keys) noexcept {
@@ -338,8 +340,8 @@ class BackwardWorker {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere) return;
       data = rows.data, stride = rows.stride;
-      if (place == Place::staged)
-        call_.scores.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
+      if (place == Place::pipeline)
+        call_.forward.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
             tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
             dims, data);
     };
@@ -351,18 +353,18 @@ class BackwardWorker {
       sums.bias_sum = call_.template at<double>(layout_.bias_sums) + first_cell_ + chunk;
     if (layout_.score_sums)
       sums.score_sums = call_.template at<double>(layout_.score_sums) +
-                        (first_cell_ + chunk) * wanted_.head_numbers;
+                        (first_cell_ + chunk) * wanted_.head_parameter_count;
     return sums;
   }
   void close_sums(Positions keys, const KeySums& sums) noexcept {
-    if (place_of(wanted_.key, call_.targets.key) == Place::staged)
+    if (place_of(wanted_.key, call_.targets.key) == Place::pipeline)
       store(call_.targets.key, keys, sums.d_key, p_.head_dim, p_.head_dim, E(1));
-    if (place_of(wanted_.value, call_.targets.value) == Place::staged)
+    if (place_of(wanted_.value, call_.targets.value) == Place::pipeline)
       store(call_.targets.value, keys, sums.d_value, p_.value_dim, p_.value_dim, E(1));
   }
   void store(const Operand& target, Positions keys, const E* from, int64_t stride, int64_t dims,
              E factor) noexcept {
-    call_.scores.kernels.table.gradients.store_key_rows[static_cast<int>(target.dtype)](
+    call_.forward.kernels.table.gradients.store_key_rows[static_cast<int>(target.dtype)](
         from, stride, keys.count, dims, factor, tiles_.key_row(target, keys.start),
         target.row_stride, target.dim_stride);
   }
@@ -375,7 +377,7 @@ class BackwardWorker {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.first[o]) return;
       for (int64_t j = 0; j < keys.count; ++j) std::fill_n(rows.data + j * rows.stride, dims, E(0));
-      if (place == Place::staged) store(target, keys, rows.data, dims, dims, E(1));
+      if (place == Place::pipeline) store(target, keys, rows.data, dims, dims, E(1));
     };
     clear(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim);
     clear(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim);
@@ -392,19 +394,19 @@ class BackwardWorker {
     const Positions keys = parts_.chunk(chunk);
     // Calls save(rows) for sums that are complete.
     const auto finish = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
-                            int64_t dims, size_t staged, const auto& save) {
+                            int64_t dims, size_t pipeline, const auto& save) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.last[o]) return;
-      if (place == Place::staged)
-        call_.scores.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
+      if (place == Place::pipeline)
+        call_.forward.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
             tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
-            dims, tiles_.template scratch<E>(staged));
+            dims, tiles_.template scratch<E>(pipeline));
       save(rows);
     };
-    finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.staged_key,
+    finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.dense_d_key,
            [&](SumRows rows) { tiles_.store_keys(keys, rows.data, rows.stride); });
     finish(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim,
-           layout_.staged_value, [&](SumRows rows) {
+           layout_.dense_d_value, [&](SumRows rows) {
              store(call_.targets.value, keys, rows.data, rows.stride, p_.value_dim,
                    static_cast<E>(p_.kept_factor()));
            });

@@ -37,7 +37,9 @@ template <class E>
 class DistanceSums {
  public:
   DistanceSums(const BackwardCall<E>& call, ScoreTiles<E>& tiles)
-      : kernels_(call.scores.kernels), tiles_(tiles), d_key_t_(call.scores.layout.relative.key_t) {}
+      : kernels_(call.forward.kernels),
+        tiles_(tiles),
+        d_key_t_(call.forward.layout.relative.key_t) {}
 
   // What a tile [keys][queries] gives to the rows of its distances.
   DistanceSpan take(const DistanceTile<E>& of, const E* tile) noexcept {

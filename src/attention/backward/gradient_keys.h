@@ -18,7 +18,7 @@ class GradientKeys {
       : p_(call.problem()),
         layout_(call.layout),
         block_keys_(call.plan.tiling.block_keys),
-        route_(call.scores.kernels.route),
+        route_(call.forward.kernels.route),
         tiles_(tiles) {}
 
   // Keys [begin, end), at most pass_keys of them; blocks are counted from `begin`, which is even.

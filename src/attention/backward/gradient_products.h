@@ -26,7 +26,7 @@ class GradientProducts {
       : p_(call.problem()),
         wanted_(call.wanted),
         layout_(call.layout),
-        route_(call.scores.kernels.route),
+        route_(call.forward.kernels.route),
         tiles_(tiles),
         keys_(keys),
         rows_(rows) {}

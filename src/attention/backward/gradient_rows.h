@@ -9,7 +9,7 @@ template <class E>
 class GradientRows {
  public:
   GradientRows(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
-      : call_(call), p_(call.problem()), kernels_(call.scores.kernels), tiles_(tiles) {}
+      : call_(call), p_(call.problem()), kernels_(call.forward.kernels), tiles_(tiles) {}
 
   int64_t packed_dims(int64_t dims) const noexcept {
     return packed_stride(dims, kernels_.route.step);

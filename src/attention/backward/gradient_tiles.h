@@ -19,16 +19,16 @@ class GradientTiles {
         p_(call.problem()),
         plan_(call.plan),
         wanted_(call.wanted),
-        kernels_(call.scores.kernels),
+        kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
-        tiles_(call.scores, cancel, worker),
+        tiles_(call.forward, cancel, worker),
         keys_(call, tiles_),
         given_(p_, call.inputs),
         rows_(call, tiles_),
         sums_(call, tiles_, rows_),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
         products_(call, tiles_, keys_, rows_),
-        staged_(call, tiles_, keys_, products_),
+        pipelined_(call, tiles_, keys_, products_),
         sparse_(call, tiles_),
         deltas_(call, tiles_, keys_, given_, rows_, sparse_),
         distances_(call, tiles_) {}
@@ -88,7 +88,7 @@ class GradientTiles {
 
   // Makes what a unit needs from the inputs, delta only if `with_delta`; then also what rows give
   // to the gradients of the normaliser's numbers, added to normalizer_sums
-  // [normalizer_head_numbers].
+  // [normalizer_head_parameter_count].
   void pack_unit(Positions unit, const UnitArrays<E>& a, bool with_delta,
                  double* normalizer_sums) noexcept {
     E *const statistic = a.statistic, *const delta = a.delta;
@@ -97,7 +97,7 @@ class GradientTiles {
       tile.position_t = a.position_t + offset * query_bytes();
       tiles_.pack_queries(tile, a.changed + offset * changed_bytes(),
                           a.position_query + offset * changed_bytes());
-      if (tiles_.sieved()) tiles_.use_sieve(tile, sieve_queries(a, offset));
+      if (tiles_.prefiltered()) tiles_.use_prefilter(tile, prefilter_queries(a, offset));
       std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
       pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
@@ -106,7 +106,7 @@ class GradientTiles {
       if (!with_delta) return;
       E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
       deltas_.make(tile, tile_t, statistic + offset, of_tile, kept_of(a.kept, offset));
-      if (wanted_.normalizer)
+      if (wanted_.normalizer_parameters)
         deltas_.add_normalizer(tile, statistic + offset, of_tile, normalizer_sums);
     });
   }
@@ -120,7 +120,7 @@ class GradientTiles {
     for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
       tile.query_t = a.query_t + offset * query_bytes();
       tile.position_t = a.position_t + offset * query_bytes();
-      if (tiles_.sieved()) tile.sieve.rounded = sieve_queries(a, offset);
+      if (tiles_.prefiltered()) tile.prefilter.rounded = prefilter_queries(a, offset);
       rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
@@ -139,8 +139,9 @@ class GradientTiles {
     if ((wanted_.key || wanted_.key_rows) && sides.keys)
       unit.query_rows = summed(a.changed, call_.layout.query_rows);
     if (wanted_.key_rows && sides.keys)
-      unit.position_rows =
-          p_.rows.shifted ? summed(a.position_query, call_.layout.position_rows) : unit.query_rows;
+      unit.position_rows = p_.rows.adds_biases
+                               ? summed(a.position_query, call_.layout.position_rows)
+                               : unit.query_rows;
     if (((wanted_.value || wanted_.value_rows) && sides.keys) || sparse_.possible())
       unit.d_output_rows = rows_.d_output_rows(positions);
     return unit;
@@ -157,7 +158,7 @@ class GradientTiles {
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
     E* const whole = unit.d_query_t;
     const int64_t count = plan_.tiling.padded(unit.positions.count) * p_.head_dim;
-    const bool apart = whole && p_.rows.shifted;
+    const bool apart = whole && p_.rows.adds_biases;
     if (apart) {
       unit.content_sums = scratch<E>(call_.layout.content_sums);
       unit.position_sums = scratch<E>(call_.layout.position_sums);
@@ -167,12 +168,12 @@ class GradientTiles {
       unit.content_sums = unit.position_sums = whole;
     }
     const auto alone = [&](Positions keys) { walk_block(unit, keys, sums, sides); };
-    if (staged_.takes(unit, sides))
-      staged_.walk(unit, sums, sides, alone);
+    if (pipelined_.takes(unit, sides))
+      pipelined_.walk(unit, sums, sides, alone);
     else
       keys_.for_each_block(unit.range, alone);
     if (!apart) return;
-    if (unit.shift_sums) sums_.add_shifts(unit);
+    if (unit.query_bias_sums) sums_.add_query_bias_gradients(unit);
     if (unit.query_dots) sums_.add_dots(unit);
     for (int64_t x = 0; x < count; ++x) whole[x] += unit.content_sums[x] + unit.position_sums[x];
   }
@@ -189,7 +190,7 @@ class GradientTiles {
         for (int64_t d = 0; d < p_.head_dim; ++d)
           sums[d * tile.queries + i] += pairs[(offset + i) * p_.head_dim + d];
       if (with_dots) {
-        E* const found = tiles_.row(3);
+        E* const found = tiles_.row(kDots);
         if (dots) {
           std::copy_n(dots + offset, tile.queries, found);
         } else {
@@ -202,13 +203,14 @@ class GradientTiles {
       if (call_.targets.query.data) {
         const Operand& out = call_.targets.query;
         if (p_.rows.any())
-          tiles_.changer().change_back(sums, tiles_.given_queries(tile.positions),
-                                       p_.rows.query_turns(),
-                                       tiles_.place_of_queries(tile.positions), tile.queries);
-        std::fill_n(tiles_.row(2), tile.queries, static_cast<E>(p_.scale));
+          tiles_.changer().transform_back(sums, tiles_.given_queries(tile.positions),
+                                          p_.rows.query_turns(),
+                                          tiles_.place_of_queries(tile.positions), tile.queries);
+        std::fill_n(tiles_.row(kMultiplier), tile.queries, static_cast<E>(p_.scale));
         kernels_.table.store_rows[static_cast<int>(out.dtype)](
-            sums, p_.head_dim, tile.queries, tiles_.row(2), ~uint64_t{0}, tile.positions.count,
-            query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
+            sums, p_.head_dim, tile.queries, tiles_.row(kMultiplier), ~uint64_t{0},
+            tile.positions.count, query_row(out, tile.positions.start), out.row_stride,
+            out.dim_stride);
       }
     });
     return sum;
@@ -217,18 +219,18 @@ class GradientTiles {
   // d_key of keys whose sums are complete, rows `stride` apart; they may be the result's.
   void store_keys(Positions keys, E* sums, int64_t stride) noexcept {
     const Operand& out = call_.targets.key;
-    if (!p_.rows.changes_key) {
+    if (!p_.rows.transforms_key) {
       kernels_.table.gradients.store_key_rows[static_cast<int>(out.dtype)](
           sums, stride, keys.count, p_.head_dim, static_cast<E>(p_.scale), key_row(out, keys.start),
           out.row_stride, out.dim_stride);
       return;
     }
-    const RowChanger<E> changer = tiles_.changer();
-    E* const factor = tiles_.row(2);
+    const RowTransformer<E> changer = tiles_.changer();
+    E* const factor = tiles_.row(kMultiplier);
     std::fill_n(factor, changer.width(), static_cast<E>(p_.scale));
     for (int64_t at = 0; at < keys.count; at += changer.width()) {
       const Positions some = keys.part(at, std::min(at + changer.width(), keys.count));
-      changer.change_back(
+      changer.transform_back(
           {reinterpret_cast<std::byte*>(sums + at * stride), p_.result_dtype, stride, 1},
           tiles_.given_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
           {key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
@@ -240,8 +242,8 @@ class GradientTiles {
     if (!unit.count) return {};
     return {unit.pairs + offset * kKeptPairs, unit.count + offset};
   }
-  std::byte* sieve_queries(const UnitArrays<E>& a, int64_t offset) const noexcept {
-    return a.sieve_queries + offset * sieve_query_bytes(p_.head_dim);
+  std::byte* prefilter_queries(const UnitArrays<E>& a, int64_t offset) const noexcept {
+    return a.prefilter_queries + offset * prefilter_query_bytes(p_.head_dim);
   }
   int64_t widest_tile() const noexcept {
     return std::min<int64_t>(std::min(plan_.tiling.unit_queries, plan_.longest_query),
@@ -342,9 +344,10 @@ class GradientTiles {
       add_pairs(unit, tile, keys, sums, sides);
       return false;
     }
-    if (tiles_.see(tile, keys, bits) == Cover::none) return false;
+    if (tiles_.find_cover(tile, keys, bits) == Cover::none) return false;
     const auto keep = kernels_.table.dropout.keep;
-    E* const before = call_.scores.scores.empty() ? nullptr : scratch<E>(call_.layout.before);
+    E* const before =
+        call_.forward.score_functions.empty() ? nullptr : scratch<E>(call_.layout.before);
     using Keep = typename ScoreTiles<E>::Keep;
     E bounds[kMaxTileQueries];
     tiles_.compute_scores(
@@ -359,7 +362,7 @@ class GradientTiles {
       deltas_.make_d_weights(tile, unit.d_output_t + tile.offset * d_output_bytes(), keys, d);
     else
       std::fill_n(d, keys.count * tile.queries, E(0));
-    kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, d,
+    kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, d,
                                  unit.statistic + tile.offset, delta_of(unit, tile));
     // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN, and sums
     // over queries may take all lanes.
@@ -397,19 +400,19 @@ class GradientTiles {
   // The scores of the call, last first.
   void undo_scores(QueryTile<E>& tile, Positions keys, const E* before, E* d, const KeySums& sums,
                    Sides sides) noexcept {
-    const auto& scores = call_.scores.scores;
+    const auto& scores = call_.forward.score_functions;
     const int64_t count = keys.count * tile.queries;
-    int64_t number = wanted_.head_numbers;
+    int64_t number = wanted_.head_parameter_count;
     Tile<E> gradients = tile.hooks;
     gradients.scores = d;
     E* const lanes = scratch<E>(call_.layout.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
       const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
-      const int64_t count_of_score = wanted_.numbers_of[s];
+      const int64_t count_of_score = wanted_.parameter_counts[s];
       std::fill_n(lanes, count_of_score * tile.queries, E(0));
       const E* const found = before + static_cast<int64_t>(s) * count;
       kernel.backward(scores[s].object, found, found + count, gradients, lanes);
-      if (!wanted_.scores || !sides.keys) continue;
+      if (!wanted_.score_parameters || !sides.keys) continue;
       number -= count_of_score;
       for (int64_t r = 0; r < count_of_score; ++r)
         sums.score_sums[number + r] +=
@@ -425,12 +428,12 @@ class GradientTiles {
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;
   GradientKeys<E> keys_;
-  GivenWeights<E> given_;
+  WeightGradients<E> given_;
   GradientRows<E> rows_;
   QuerySums<E> sums_;
   int64_t block_tile_;
   GradientProducts<E> products_;
-  StagedGradients<E> staged_;
+  PipelinedGradients<E> pipelined_;
   SparsePairs<E> sparse_;
   RowDeltas<E> deltas_;
   DistanceSums<E> distances_;

@@ -12,16 +12,16 @@
 namespace rapt {
 
 template <class E>
-class StagedGradients {
+class PipelinedGradients {
  public:
-  StagedGradients(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
-                  GradientProducts<E>& products) noexcept
+  PipelinedGradients(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
+                     GradientProducts<E>& products) noexcept
       : p_(call.problem()),
         wanted_(call.wanted),
         layout_(call.layout),
         block_keys_(call.plan.tiling.block_keys),
-        route_(call.scores.kernels.route),
-        stage_(call.scores.kernels.gradient_stage),
+        route_(call.forward.kernels.route),
+        stage_(call.forward.kernels.gradient_stage),
         tiles_(tiles),
         keys_(keys),
         products_(products) {}
@@ -36,20 +36,20 @@ class StagedGradients {
   void walk(QueryUnit<E>& unit, const KeySums<E>& sums, Sides sides, const Alone& alone) noexcept {
     next_ = now_ = before_ = {};
     keys_.for_each_block(unit.range, [&](Positions keys) {
-      Seen seen;
-      see(unit, keys, seen);
-      if (seen.count == 0) return;
-      if (!goes_with_others(unit, keys, seen, sides)) {
+      AttendedTiles attended;
+      find_cover(unit, keys, attended);
+      if (attended.count == 0) return;
+      if (!goes_with_others(unit, keys, attended, sides)) {
         drain();
         alone(keys);
         return;
       }
       ++nth_block_;
       Block& block = blocks_[nth_block_ % 3];
-      open(block, unit, keys, seen, sums, sides);
-      for (int64_t i = 0; i < seen.count; ++i) {
-        begin(unit, *seen.tiles[i], keys, seen.bits[i], i, sides);
-        if (i + 1 == seen.count) next_.completes = &block;
+      open(block, unit, keys, attended, sums, sides);
+      for (int64_t i = 0; i < attended.count; ++i) {
+        begin(unit, *attended.tiles[i], keys, attended.bits[i], i, sides);
+        if (i + 1 == attended.count) next_.completes = &block;
         stage();
       }
     });
@@ -58,7 +58,7 @@ class StagedGradients {
 
  private:
   // Tiles of a unit that see some of the keys, and which; null: all.
-  struct Seen {
+  struct AttendedTiles {
     int64_t count = 0;
     QueryTile<E>* tiles[kMostUnitTiles];
     uint64_t* bits[kMostUnitTiles];  // [keys] each
@@ -78,34 +78,34 @@ class StagedGradients {
     Block* completes = nullptr;  // the block of which it is the last tile
   };
 
-  void see(const QueryUnit<E>& unit, Positions keys, Seen& seen) noexcept {
+  void find_cover(const QueryUnit<E>& unit, Positions keys, AttendedTiles& attended) noexcept {
     auto* const tile = tiles_.template scratch<QueryTile<E>>(layout_.tiles);
-    auto* bits = scratch<uint64_t>(layout_.staged.bits, nth_block_ + 1);
+    auto* bits = scratch<uint64_t>(layout_.pipeline.bits, nth_block_ + 1);
     for (int64_t i = 0; i < unit.tile_count; ++i, bits += block_keys_) {
       if (tile[i].range.begin >= keys.start + keys.count || tile[i].range.end <= keys.start)
         continue;
-      if (tiles_.see(tile[i], keys, bits) == Cover::none) continue;
+      if (tiles_.find_cover(tile[i], keys, bits) == Cover::none) continue;
       const int64_t count = tile[i].positions.count;
       // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN.
       const bool lanes_left = count < tile[i].queries;
       if (!tiles_.partial() && lanes_left) std::fill_n(bits, keys.count, low_bits(count));
-      seen.partial |= tiles_.partial();
-      seen.bits[seen.count] = tiles_.partial() || lanes_left ? bits : nullptr;
-      seen.tiles[seen.count++] = &tile[i];
+      attended.partial |= tiles_.partial();
+      attended.bits[attended.count] = tiles_.partial() || lanes_left ? bits : nullptr;
+      attended.tiles[attended.count++] = &tile[i];
     }
   }
 
-  bool goes_with_others(QueryUnit<E>& unit, Positions keys, const Seen& seen,
+  bool goes_with_others(QueryUnit<E>& unit, Positions keys, const AttendedTiles& attended,
                         Sides sides) noexcept {
     const KeyBlock block = keys_.block_of(keys);
     if (block.key_outside.any() || block.value_outside.any()) return false;
-    for (int64_t i = 0; i < seen.count; ++i)
-      if ((seen.tiles[i]->outside | seen.tiles[i]->d_output_outside) != 0) return false;
-    return !seen.partial || products_.finite(unit, keys, sides);
+    for (int64_t i = 0; i < attended.count; ++i)
+      if ((attended.tiles[i]->outside | attended.tiles[i]->d_output_outside) != 0) return false;
+    return !attended.partial || products_.finite(unit, keys, sides);
   }
 
   // The sums over queries of a block, from operands that its tiles are going to leave.
-  void open(Block& block, const QueryUnit<E>& unit, Positions keys, const Seen& seen,
+  void open(Block& block, const QueryUnit<E>& unit, Positions keys, const AttendedTiles& attended,
             const KeySums<E>& sums, Sides sides) noexcept {
     const int64_t at = keys.start - sums.begin;
     block.panels = block.done = 0;
@@ -113,8 +113,8 @@ class StagedGradients {
                             const Rows& rows, int64_t dims, E* gradient,
                             int64_t stride) -> StageKeySums<E> {
       if (!wanted) return {};
-      for (int64_t i = 0; i < seen.count; ++i) {
-        const QueryTile<E>& tile = *seen.tiles[i];
+      for (int64_t i = 0; i < attended.count; ++i) {
+        const QueryTile<E>& tile = *attended.tiles[i];
         spans[i] = {operand(place, i, tile),
                     tile.queries,
                     rows.data + tile.offset * rows.stride * route_.element_size,
@@ -123,21 +123,22 @@ class StagedGradients {
                     nullptr};
       }
       block.panels += ceil_div(keys.count, route_.step) * ceil_div(dims, route_.step);
-      return {spans, seen.count, keys.count, dims, gradient + at * stride, stride, 0, 0};
+      return {spans, attended.count, keys.count, dims, gradient + at * stride, stride, 0, 0};
     };
     block.d_value =
-        sum_of(wanted_.value && sides.keys, block.weights, layout_.staged.weights_of_keys,
+        sum_of(wanted_.value && sides.keys, block.weights, layout_.pipeline.weights_of_keys,
                unit.d_output_rows, p_.value_dim, sums.d_value, sums.d_value_stride);
     block.d_value.end = block.panels;
-    block.d_key = sum_of(wanted_.key && sides.keys, block.d_scores, layout_.staged.d_scores_of_keys,
-                         unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
+    block.d_key =
+        sum_of(wanted_.key && sides.keys, block.d_scores, layout_.pipeline.d_scores_of_keys,
+               unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
     block.share = ceil_div(block.panels, unit.tile_count);
   }
 
   // The nth tile that sees the block, as the next item.
   void begin(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
              const uint64_t* bits, int64_t nth, Sides sides) noexcept {
-    const StagedGradientScratch& places = layout_.staged;
+    const GradientPipelineScratch& places = layout_.pipeline;
     auto* const scores = tiles_.template scratch<E>(layout_.weights);
     auto* const d_weights = tiles_.template scratch<E>(layout_.d_weights);
     void* const of_query =

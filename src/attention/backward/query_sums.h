@@ -12,7 +12,7 @@ class QuerySums {
   QuerySums(const BackwardCall<E>& call, const ScoreTiles<E>& tiles, const GradientRows<E>& rows)
       : call_(call),
         p_(call.problem()),
-        gradients_(call.scores.kernels.table.gradients),
+        gradients_(call.forward.kernels.table.gradients),
         tiles_(tiles),
         rows_(rows) {}
 
@@ -25,10 +25,10 @@ class QuerySums {
   }
 
   // The sums over the queries of what a walk gives to d_query.
-  void add_shifts(const QueryUnit<E>& unit) noexcept {
+  void add_query_bias_gradients(const QueryUnit<E>& unit) noexcept {
     const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
     const E* const of_walk[] = {unit.content_sums, unit.position_sums};
-    double* sum = unit.shift_sums;
+    double* sum = unit.query_bias_sums;
     for (const E* sums : of_walk)
       for (int64_t d = 0; d < p_.head_dim; ++d, ++sum)
         for (int64_t i = 0; i < unit.tile_count; ++i)
@@ -41,7 +41,7 @@ class QuerySums {
   void add_dots(const QueryTile<E>& tile, const RowsAt& rows, const E* d_query_t,
                 E* dots) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);
-    E* const more = tiles_.row(2);
+    E* const more = tiles_.row(kPartialDots);
     rows_.widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
                                           tile.positions.count, p_.head_dim, E(1), tile.queries,
                                           query_t);

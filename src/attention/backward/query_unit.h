@@ -23,9 +23,10 @@ struct UnitArrays {
       position_t;  // as query_t, of those that meet key_rows; the same where nothing is added
   std::byte* position_query;  // as `changed`, likewise
   KeptPairs<E> kept;          // of the first tile; those of others kKeptPairs per query further
-  std::byte* sieve_queries;   // tiles of rounded queries (prefilter.h); where there is a sieve
-  std::byte* d_output_t;      // tiles [value_dim][queries] of the route's elements
-  E *statistic, *delta;       // [queries], tiles [delta rows][queries]
+  std::byte*
+      prefilter_queries;  // tiles of rounded queries (prefilter.h); where there is a prefilter
+  std::byte* d_output_t;  // tiles [value_dim][queries] of the route's elements
+  E *statistic, *delta;   // [queries], tiles [delta rows][queries]
 };
 
 // Queries with all that the walk needs of them.
@@ -43,8 +44,8 @@ struct QueryUnit {
   Rows position_rows;              // of queries that meet key_rows, likewise
   // Where biases are added to queries: sums of d_query in this walk, by keys and by key_rows
   E *content_sums = nullptr, *position_sums = nullptr;
-  double* shift_sums = nullptr;  // [2][head_dim] of the cell: their sums over queries; or null
-  E* query_dots = nullptr;       // [queries] d_query . query of what walks give; null: not wanted
+  double* query_bias_sums = nullptr;  // [2][head_dim] of the cell: their sums over queries; or null
+  E* query_dots = nullptr;  // [queries] d_query . query of what walks give; null: not wanted
   std::byte *changed = nullptr, *position_query = nullptr;  // as in UnitArrays
   Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
 };

@@ -13,11 +13,11 @@ template <class E>
 class RowDeltas {
  public:
   RowDeltas(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
-            const GivenWeights<E>& given, const GradientRows<E>& rows, SparsePairs<E>& sparse)
+            const WeightGradients<E>& given, const GradientRows<E>& rows, SparsePairs<E>& sparse)
       : call_(call),
         p_(call.problem()),
         plan_(call.plan),
-        kernels_(call.scores.kernels),
+        kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(tiles),
         keys_(keys),
@@ -49,7 +49,7 @@ class RowDeltas {
     gradients_.add_dots(d_output_of_tile, output_t, p_.value_dim, tile.queries, delta);
     if (call_.inputs.d_weights.data) add_weight_dots(tile, statistic, delta);
     if (!call_.inputs.d_statistic.data) return;
-    E* const d_statistic = tiles_.row(2);
+    E* const d_statistic = tiles_.row(kStatistic);
     read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
     for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
   }
@@ -58,10 +58,10 @@ class RowDeltas {
   void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
                       double* sums) noexcept {
     E* const lanes = scratch<E>(call_.layout.parameter_sums);
-    const int64_t count = call_.wanted.normalizer_head_numbers;
+    const int64_t count = call_.wanted.normalizer_head_parameter_count;
     if (kernels_.normalizer.backward_rows) {  // else make_sparse() has made them
       std::fill_n(lanes, count * tile.queries, E(0));
-      kernels_.normalizer.backward_rows(call_.scores.normalizer_object, tile.hooks, statistic,
+      kernels_.normalizer.backward_rows(call_.forward.normalizer_object, tile.hooks, statistic,
                                         delta, lanes);
     }
     for (int64_t n = 0; n < count; ++n)
@@ -73,14 +73,15 @@ class RowDeltas {
   void make_d_weights(QueryTile<E>& tile, const std::byte* d_output_t, Positions keys,
                       E* d) noexcept {
     const Rows values = keys_.values(keys.start);
-    kernels_.route.products[tile.vectors - 1].scores(
-        d_output_t, values.data, values.stride, keys.count, p_.value_dim, E(1), d, tiles_.row(0));
+    kernels_.route.products[tile.vectors - 1].scores(d_output_t, values.data, values.stride,
+                                                     keys.count, p_.value_dim, E(1), d,
+                                                     tiles_.row(kBlockMax));
     const BlockBits outside = keys_.block_of(keys).value_outside;
     if (tile.d_output_outside != 0 || outside.any())
       tiles_.exact().replace_scores(rows_.d_output_at(tile.positions), tile.positions.count,
                                     tile.d_output_outside, tiles_.rows_at(p_.value, keys.start),
                                     keys.count, outside, p_.value_dim, E(1), tile.vectors, d,
-                                    tiles_.row(0));
+                                    tiles_.row(kBlockMax));
     tiles_.relative().add_d_weights(d_output_t, tile.vectors, tile.positions, keys, d);
     if (p_.drop_below > 0)
       kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
@@ -103,7 +104,7 @@ class RowDeltas {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
                             ScoreTiles<E>::Keep::nothing);
       std::fill_n(unused, keys.count * tile.queries, E(0));
-      kernels_.normalizer.backward(call_.scores.normalizer_object, tile.hooks, unused, statistic,
+      kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, unused, statistic,
                                    delta);
       given_.read(tile.positions, keys, tile.queries, other);
       if (tiles_.partial()) {
@@ -125,7 +126,7 @@ class RowDeltas {
     const int64_t count = 4 * tile.queries;
     E* const of_block = sums + count;
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
-    const bool numbers = call_.wanted.normalizer;
+    const bool numbers = call_.wanted.normalizer_parameters;
     std::fill_n(sums, count, E(0));
     if (kept.count && sparse_.possible()) *kept.count = 0;
     SparseGradients<E> pairs = {};
@@ -145,15 +146,15 @@ class RowDeltas {
         sparse_.add_slopes(pairs, of_block);
       } else {
         if (tiles_.partial())
-          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
+          kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(kBlockMax));
         make_d_weights(tile, d_output_t, keys, d);
-        n.add_slopes(call_.scores.normalizer_object, tile.hooks, d, statistic, numbers, of_block);
+        n.add_slopes(call_.forward.normalizer_object, tile.hooks, d, statistic, numbers, of_block);
       }
       for (int64_t x = 0; x < count; ++x) sums[x] += of_block[x];
     });
-    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(2) : nullptr;
+    E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(kStatistic) : nullptr;
     if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
-    n.delta(call_.scores.normalizer_object, tile.hooks, sums, statistic, d_statistic, delta,
+    n.delta(call_.forward.normalizer_object, tile.hooks, sums, statistic, d_statistic, delta,
             numbers ? scratch<E>(call_.layout.parameter_sums) : nullptr);
   }
 
@@ -178,12 +179,13 @@ class RowDeltas {
       std::copy_n(cut, tile.queries, bounds);
       tiles_.close_rows(tile, kept.open, bounds);
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
-                            ScoreTiles<E>::Keep::nothing, tile.sieve.rounded ? bounds : nullptr);
+                            ScoreTiles<E>::Keep::nothing,
+                            tile.prefilter.rounded ? bounds : nullptr);
       if (tiles_.partial())
-        kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(0));
-      n.find_cut(call_.scores.normalizer_object, tile.hooks, cut);
+        kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(kBlockMax));
+      n.find_cut(call_.forward.normalizer_object, tile.hooks, cut);
     });
-    n.settle_cut(call_.scores.normalizer_object, tile.hooks, cut);
+    n.settle_cut(call_.forward.normalizer_object, tile.hooks, cut);
   }
 
   // Calls visit(keys) for the blocks that the tile sees, whose bits are found.
@@ -194,7 +196,7 @@ class RowDeltas {
          begin += plan_.pass_keys) {
       keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
       keys_.for_each_block(tile.range, [&](Positions keys) {
-        if (!tiles_.stopped() && tiles_.see(tile, keys, bits) != Cover::none) visit(keys);
+        if (!tiles_.stopped() && tiles_.find_cover(tile, keys, bits) != Cover::none) visit(keys);
       });
     }
   }
@@ -211,7 +213,7 @@ class RowDeltas {
   const GradientKernels<E>& gradients_;
   ScoreTiles<E>& tiles_;
   GradientKeys<E>& keys_;
-  const GivenWeights<E>& given_;
+  const WeightGradients<E>& given_;
   const GradientRows<E>& rows_;
   SparsePairs<E>& sparse_;
   E kept_factor_;  // of dropout

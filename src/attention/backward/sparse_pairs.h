@@ -44,7 +44,7 @@ class SparsePairs {
   bool find(const QueryTile<E>& tile, const E* statistic, const E* delta, const uint64_t* bits,
             bool numbers = false) noexcept {
     if (!possible_) return false;
-    count_ = kernels().normalizer.pairs(call_.scores.normalizer_object, tile.hooks, statistic,
+    count_ = kernels().normalizer.pairs(call_.forward.normalizer_object, tile.hooks, statistic,
                                         delta, tiles_.partial() ? bits : nullptr,
                                         most(tile, tile.hooks.keys), numbers, pairs());
     return count_ >= 0;
@@ -103,10 +103,10 @@ class SparsePairs {
     return keys * tile.queries / kScoresPerPair;
   }
   static bool is_possible(const BackwardCall<E>& call) noexcept {
-    return has_sparse_pairs(call.problem(), call.scores.kernels, call.options) &&
+    return has_sparse_pairs(call.problem(), call.forward.kernels, call.options) &&
            !call.inputs.d_weights.data;
   }
-  const Kernels<E>& kernels() const noexcept { return call_.scores.kernels; }
+  const Kernels<E>& kernels() const noexcept { return call_.forward.kernels; }
   SparsePair<E>* pairs() const noexcept {
     return tiles_.template scratch<SparsePair<E>>(call_.layout.pairs);
   }

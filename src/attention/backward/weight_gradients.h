@@ -9,9 +9,9 @@
 namespace rapt {
 
 template <class E>
-class GivenWeights {
+class WeightGradients {
  public:
-  GivenWeights(const Problem& problem, const GradientInputs& inputs)
+  WeightGradients(const Problem& problem, const GradientInputs& inputs)
       : p_(problem), wanted_(inputs.weights), d_weights_(inputs.d_weights) {}
 
   void begin_head(int64_t head) noexcept {

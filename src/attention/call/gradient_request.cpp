@@ -24,9 +24,9 @@ void require(const char* name, const TensorView& view, const char* what) {
 }
 
 // The bytes of everything that check_gradient_inputs() has looked at.
-void check_apart_from_gradient_inputs(const Written& written, const BackwardInputs& inputs) {
+void check_apart_from_gradient_inputs(const OutputMemory& memory, const BackwardInputs& inputs) {
   const auto apart = [&](const char* name, const TensorView& view) {
-    if (view.defined()) written.check_apart(name, extent_of(name, view));
+    if (view.defined()) memory.check_apart(name, extent_of(name, view));
   };
   apart("state.output", inputs.state.output);
   apart("state.statistic", inputs.state.statistic);
@@ -57,7 +57,7 @@ void check_read(const char* name, const TensorView& view, Shape expected, DType 
 void take_rows(const char* name, const TensorView& view, const RowShape& shape, DType dtype,
                bool matrix, Operand& operand) {
   check_read(name, view, shape, dtype);
-  take_written(view, matrix, operand);
+  take_output_operand(view, matrix, operand);
   if (view.empty()) operand.data = nullptr;
 }
 
@@ -81,11 +81,11 @@ void want_relative(const RelativePositions& relative, bool two_passes, WantedGra
 
 }  // namespace
 
-void count_numbers(std::span<const ScoreRef> scores, WantedGradients& w) {
+void count_parameters(std::span<const ScoreRef> scores, WantedGradients& w) {
   for (size_t s = 0; s < scores.size(); ++s) {
-    w.score_numbers += count_of_numbers(scores[s]);
-    w.numbers_of[s] = numbers_of_head(scores[s]);
-    w.head_numbers += w.numbers_of[s];
+    w.score_parameter_count += count_parameters_of(scores[s]);
+    w.parameter_counts[s] = head_parameters_of(scores[s]);
+    w.head_parameter_count += w.parameter_counts[s];
   }
 }
 
@@ -93,7 +93,7 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
                                  const BackwardRequest& request) {
   WantedGradients w;
   w.query = request.query, w.key = request.key, w.value = request.value;
-  w.bias = request.bias, w.scale = request.scale, w.scores = request.score_parameters;
+  w.bias = request.bias, w.scale = request.scale, w.score_parameters = request.score_parameters;
   w.dtype = request.dtype.value_or(p.dtype);
   if (w.dtype != p.dtype && w.dtype != p.result_dtype)
     fail(ErrorCode::dtype, std::string("gradients in ") + name_of(w.dtype) + " of " +
@@ -104,56 +104,56 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
   w.two_passes = request.passes == BackwardPasses::two;
   if (w.bias && !p.has_bias)
     fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
-  count_numbers(options.scores, w);
+  count_parameters(options.scores, w);
   if (request.relative) want_relative(options.relative, w.two_passes, w);
   w.query_rows_sums = w.query_rows || (w.scale && p.relative.query);
   if (w.query_rows_sums && w.two_passes)
     fail(ErrorCode::unsupported,
          "the gradient of the scale with relative.query_rows in two passes; expected one pass");
-  w.normalizer = request.normalizer_parameters;
-  if (w.normalizer) {
-    w.normalizer_numbers = count_of_numbers(options.normalizer);
-    w.normalizer_head_numbers = numbers_of_head(options.normalizer);
+  w.normalizer_parameters = request.normalizer_parameters;
+  if (w.normalizer_parameters) {
+    w.normalizer_parameter_count = count_parameters_of(options.normalizer);
+    w.normalizer_head_parameter_count = head_parameters_of(options.normalizer);
   }
-  if (w.scores && w.score_numbers == 0)
+  if (w.score_parameters && w.score_parameter_count == 0)
     fail(ErrorCode::argument,
          "gradients of the parameters of scores, but the options have no score with real ones");
   return w;
 }
 
-void clear_numbers(const GradientTargets& targets, const WantedGradients& w) {
-  for (int64_t n = 0; n < w.score_numbers; ++n) targets.scores[n * targets.scores_stride] = 0;
+void clear_parameter_gradients(const GradientTargets& targets, const WantedGradients& w) {
+  for (int64_t n = 0; n < w.score_parameter_count; ++n)
+    targets.score_parameters[n * targets.score_parameters_stride] = 0;
 }
 
-void add_numbers_of_head(const Problem& p, std::span<const ScoreRef> scores,
-                         const WantedGradients& w, int64_t head, int64_t cells, const double* sums,
-                         const GradientTargets& targets) {
+void add_score_parameters_of_head(const Problem& p, std::span<const ScoreRef> scores,
+                                  const WantedGradients& w, int64_t head, int64_t cells,
+                                  const double* sums, const GradientTargets& targets) {
   int64_t index[kMaxRank];
   p.index_of(head, index);
   int64_t first = 0, number = 0;
   for (size_t s = 0; s < scores.size(); ++s) {
-    for (int64_t nth = 0; nth < w.numbers_of[s]; ++nth, ++number) {
-      const int64_t place = first + place_of_number(scores[s], p, index, nth);
-      double& sum = targets.scores[place * targets.scores_stride];
-      for (int64_t c = 0; c < cells; ++c) sum += sums[c * w.head_numbers + number];
+    for (int64_t nth = 0; nth < w.parameter_counts[s]; ++nth, ++number) {
+      const int64_t place = first + place_of_parameter(scores[s], p, index, nth);
+      double& sum = targets.score_parameters[place * targets.score_parameters_stride];
+      for (int64_t c = 0; c < cells; ++c) sum += sums[c * w.head_parameter_count + number];
     }
-    first += count_of_numbers(scores[s]);
+    first += count_parameters_of(scores[s]);
   }
 }
 
-void add_normalizer_numbers(const Problem& p, const NormalizerRef& normalizer,
-                            const WantedGradients& w, int64_t cells, const double* sums,
-                            const GradientTargets& targets) {
-  for (int64_t n = 0; n < w.normalizer_numbers; ++n)
-    targets.normalizer[n * targets.normalizer_stride] = 0;
+void add_normalizer_parameters(const Problem& p, const NormalizerRef& normalizer,
+                               const WantedGradients& w, int64_t cells, const double* sums,
+                               const GradientTargets& targets) {
+  for (int64_t n = 0; n < w.normalizer_parameter_count; ++n)
+    targets.normalizer_parameters[n * targets.normalizer_parameters_stride] = 0;
   for (int64_t head = 0; head < p.heads; ++head) {
     int64_t index[kMaxRank];
     p.index_of(head, index);
     for (int64_t cell = 0; cell < cells; ++cell)
-      for (int64_t nth = 0; nth < w.normalizer_head_numbers; ++nth)
-        targets
-            .normalizer[place_of_number(normalizer, p, index, nth) * targets.normalizer_stride] +=
-            *sums++;
+      for (int64_t nth = 0; nth < w.normalizer_head_parameter_count; ++nth)
+        targets.normalizer_parameters[place_of_parameter(normalizer, p, index, nth) *
+                                      targets.normalizer_parameters_stride] += *sums++;
   }
 }
 
@@ -173,12 +173,12 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
   put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
       options.bias.dims());
   put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
-  const int64_t parameters[] = {w.score_numbers};
+  const int64_t parameters[] = {w.score_parameter_count};
   put(5, "d_score_parameters", &GradientOutputs::d_score_parameters, &Gradients::d_score_parameters,
-      w.scores, DType::f64, parameters);
-  const int64_t of_normalizer[] = {w.normalizer_numbers};
+      w.score_parameters, DType::f64, parameters);
+  const int64_t of_normalizer[] = {w.normalizer_parameter_count};
   put(6, "d_normalizer_parameters", &GradientOutputs::d_normalizer_parameters,
-      &Gradients::d_normalizer_parameters, w.normalizer, DType::f64, of_normalizer);
+      &Gradients::d_normalizer_parameters, w.normalizer_parameters, DType::f64, of_normalizer);
   const RelativePositions& r = options.relative;
   put(7, "d_key_rows", &GradientOutputs::d_key_rows, &Gradients::d_key_rows, w.key_rows,
       p.result_dtype, r.key_rows.dims());
@@ -235,7 +235,7 @@ GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& o
   describe_outputs(p, captures, false, specs);
   const OutputSpec& spec = specs[2];
   check_read("d_weights", given.d_weights, spec.dims(), spec.dtype);
-  take_written(given.d_weights, true, in.d_weights);
+  take_output_operand(given.d_weights, true, in.d_weights);
   if (given.d_weights.empty()) in.d_weights.data = nullptr;
   in.weights = captures.weights;
   return in;
@@ -245,7 +245,7 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
                                        const AttentionOptions& options,
                                        const BackwardInputs& inputs, const GradientOutputs& given,
                                        std::span<const std::byte> workspace) {
-  Written written;
+  OutputMemory memory;
   for (const GradientSpec& spec : specs) {
     const TensorView& view = given.*spec.view;
     if (view.defined() != spec.wanted)
@@ -254,12 +254,12 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
                                     : std::string("memory given for ") + spec.name +
                                           " but the request does not ask for it");
     if (spec.wanted)
-      written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
+      memory.add(spec.name, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
   }
-  written.add_workspace(workspace);
-  written.check_apart_from_inputs(p, options);
-  check_apart_from_gradient_inputs(written, inputs);
-  written.check_apart_from_each_other();
+  memory.add_workspace(workspace);
+  memory.check_apart_from_inputs(p, options);
+  check_apart_from_gradient_inputs(memory, inputs);
+  memory.check_apart_from_each_other();
 
   GradientTargets targets;
   const auto take = [&](const GradientSpec& spec, Operand& operand) {
@@ -273,12 +273,12 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
   if (specs[3].wanted && !given.d_bias.empty()) take_bias_operand(given.d_bias, p, targets.bias);
   if (specs[4].wanted) targets.scale = static_cast<double*>(given.d_scale.data);
   if (specs[5].wanted) {
-    targets.scores = static_cast<double*>(given.d_score_parameters.data);
-    targets.scores_stride = given.d_score_parameters.strides[0];
+    targets.score_parameters = static_cast<double*>(given.d_score_parameters.data);
+    targets.score_parameters_stride = given.d_score_parameters.strides[0];
   }
   if (specs[6].wanted) {
-    targets.normalizer = static_cast<double*>(given.d_normalizer_parameters.data);
-    targets.normalizer_stride = given.d_normalizer_parameters.strides[0];
+    targets.normalizer_parameters = static_cast<double*>(given.d_normalizer_parameters.data);
+    targets.normalizer_parameters_stride = given.d_normalizer_parameters.strides[0];
   }
   const auto take_table = [&](const GradientSpec& spec, int own_rank, Operand& operand) {
     const TensorView& view = given.*spec.view;

@@ -10,15 +10,15 @@ namespace rapt {
 
 // Which gradients are asked for, checked.
 struct WantedGradients {
-  bool query = false, key = false, value = false, bias = false, scale = false, scores = false;
-  bool normalizer = false;
+  bool query = false, key = false, value = false, bias = false, scale = false;
+  bool score_parameters = false, normalizer_parameters = false;
   DType dtype = DType::f32;  // of d_query, d_key, d_value
   bool two_passes = false;
-  int64_t score_numbers = 0;                  // of all scores and heads (learned_parameters.h)
-  int64_t head_numbers = 0;                   // of all scores, those that one head uses
-  int64_t numbers_of[ScoreList::kMost] = {};  // [scores] the same of each score
-  int64_t normalizer_numbers = 0;             // of the normaliser and all heads
-  int64_t normalizer_head_numbers = 0;        // of the normaliser, those that one head uses
+  int64_t score_parameter_count = 0;  // of all scores and heads (learned_parameters.h)
+  int64_t head_parameter_count = 0;   // of all scores, those that one head uses
+  int64_t parameter_counts[ScoreList::kMost] = {};  // [scores] the same of each score
+  int64_t normalizer_parameter_count = 0;           // of the normaliser and all heads
+  int64_t normalizer_head_parameter_count = 0;      // of the normaliser, those that one head uses
   // Of options.relative.
   bool key_rows = false, query_rows = false, value_rows = false;
   bool content_bias = false, position_bias = false;
@@ -26,11 +26,12 @@ struct WantedGradients {
 
   // Are the products needed that lead to the gradients of scores?
   bool d_scores() const noexcept {
-    return query || key || bias || scale || scores || key_rows || query_rows || shifts();
+    return query || key || bias || scale || score_parameters || key_rows || query_rows ||
+           query_biases();
   }
   // Sums of d_query? d_scale is found by them, and what biases of queries get.
-  bool query_sums() const noexcept { return query || scale || shifts(); }
-  bool shifts() const noexcept { return content_bias || position_bias; }
+  bool query_sums() const noexcept { return query || scale || query_biases(); }
+  bool query_biases() const noexcept { return content_bias || position_bias; }
   // Sums over pairs of the same distance?
   bool tables() const noexcept { return key_rows || query_rows_sums || value_rows; }
 };
@@ -40,7 +41,7 @@ WantedGradients wanted_gradients(const Problem& problem, const AttentionOptions&
                                  const BackwardRequest& request);
 
 // Fills in the numbers of the scores.
-void count_numbers(std::span<const ScoreRef> scores, WantedGradients& wanted);
+void count_parameters(std::span<const ScoreRef> scores, WantedGradients& wanted);
 
 // What the backward pass reads beside query, key, value and bias. Members without `data` are
 // absent.
@@ -56,25 +57,25 @@ struct GradientTargets {
   Operand query, key, value;  // row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
   double* scale = nullptr;
-  double* scores = nullptr;
-  int64_t scores_stride = 0;
-  double* normalizer = nullptr;
-  int64_t normalizer_stride = 0;
+  double* score_parameters = nullptr;
+  int64_t score_parameters_stride = 0;
+  double* normalizer_parameters = nullptr;
+  int64_t normalizer_parameters_stride = 0;
   Operand key_rows, query_rows, value_rows;  // row = distance, dim = dimension
   Operand content_bias, position_bias;       // dim = dimension
 };
 
-// d_score_parameters: set to 0; then, of one head, `cells` sums [head_numbers] are added. Likewise
-// d_normalizer_parameters.
-void add_normalizer_numbers(const Problem& problem, const NormalizerRef& normalizer,
-                            const WantedGradients& wanted, int64_t cells,
-                            const double* sums /* [heads][cells][normalizer_head_numbers] */,
-                            const GradientTargets& targets);
-void clear_numbers(const GradientTargets& targets, const WantedGradients& wanted);
-void add_numbers_of_head(const Problem& problem, std::span<const ScoreRef> scores,
-                         const WantedGradients& wanted, int64_t head, int64_t cells,
-                         const double* sums /* [cells][head_numbers] */,
-                         const GradientTargets& targets);
+// d_score_parameters: set to 0; then, of one head, `cells` sums [head_parameter_count] are added.
+// Likewise d_normalizer_parameters.
+void add_normalizer_parameters(
+    const Problem& problem, const NormalizerRef& normalizer, const WantedGradients& wanted,
+    int64_t cells, const double* sums /* [heads][cells][normalizer_head_parameter_count] */,
+    const GradientTargets& targets);
+void clear_parameter_gradients(const GradientTargets& targets, const WantedGradients& wanted);
+void add_score_parameters_of_head(const Problem& problem, std::span<const ScoreRef> scores,
+                                  const WantedGradients& wanted, int64_t head, int64_t cells,
+                                  const double* sums /* [cells][head_parameter_count] */,
+                                  const GradientTargets& targets);
 
 // Shapes of the gradients: [0] d_query to [11] d_position_bias, in the order of
 // GradientOutputs.

@@ -49,7 +49,7 @@ void check_range(const Parameter& parameter, const TensorView& tensor, const Var
 
 }  // namespace
 
-int64_t count_of_numbers(const Variant& variant) {
+int64_t count_parameters_of(const Variant& variant) {
   int64_t count = 0;
   for (const Parameter& parameter : variant.declaration->parameters)
     if (has_numbers(parameter, variant.object))
@@ -59,15 +59,15 @@ int64_t count_of_numbers(const Variant& variant) {
   return count;
 }
 
-int64_t numbers_of_head(const Variant& variant) {
+int64_t head_parameters_of(const Variant& variant) {
   int64_t count = 0;
   for (const Parameter& parameter : variant.declaration->parameters)
     if (has_numbers(parameter, variant.object)) count += own_count(parameter, variant.object);
   return count;
 }
 
-int64_t place_of_number(const Variant& variant, const Problem& p, const int64_t* index,
-                        int64_t nth) {
+int64_t place_of_parameter(const Variant& variant, const Problem& p, const int64_t* index,
+                           int64_t nth) {
   int64_t before = 0;
   for (const Parameter& parameter : variant.declaration->parameters) {
     if (!has_numbers(parameter, variant.object)) continue;

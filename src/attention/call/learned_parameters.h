@@ -19,12 +19,12 @@ struct Variant {
 };
 
 // Those of all heads, and those that one head uses.
-int64_t count_of_numbers(const Variant& variant);
-int64_t numbers_of_head(const Variant& variant);
+int64_t count_parameters_of(const Variant& variant);
+int64_t head_parameters_of(const Variant& variant);
 
 // Which of all numbers is the `nth` that the head at `index` (leading dimensions) uses.
-int64_t place_of_number(const Variant& variant, const Problem& problem, const int64_t* index,
-                        int64_t nth);
+int64_t place_of_parameter(const Variant& variant, const Problem& problem, const int64_t* index,
+                           int64_t nth);
 
 // Calls visit(name, tensor) for every tensor among the parameters of scores and normaliser.
 template <class Visit>

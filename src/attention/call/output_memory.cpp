@@ -14,14 +14,14 @@ std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
-[[noreturn]] void fail_overlap(const char* written, const char* other) {
-  throw Error(ErrorCode::overlap, std::string(written) + " overlaps " + other +
-                                      " in memory; give it memory of its own");
+[[noreturn]] void fail_overlap(const char* memory, const char* other) {
+  throw Error(ErrorCode::overlap,
+              std::string(memory) + " overlaps " + other + " in memory; give it memory of its own");
 }
 
 }  // namespace
 
-Bytes check_written(const char* name, const TensorView& view, Shape expected, DType dtype) {
+Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype) {
   bool fits = view.rank == static_cast<int>(expected.size());
   for (int i = 0; fits && i < view.rank; ++i)
     fits = view.shape[i] == expected[static_cast<size_t>(i)];
@@ -64,7 +64,7 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return extent_of("tensor", a).meets(extent_of("tensor", b));
 }
 
-void take_written(const TensorView& view, bool matrix, Operand& o) {
+void take_output_operand(const TensorView& view, bool matrix, Operand& o) {
   o.data = view.data;
   o.dtype = view.dtype;
   o.heads_per_group = 1;
@@ -77,17 +77,18 @@ void take_written(const TensorView& view, bool matrix, Operand& o) {
   if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
 }
 
-void Written::add_workspace(std::span<const std::byte> workspace) {
+void OutputMemory::add_workspace(std::span<const std::byte> workspace) {
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
   add("workspace", {scratch, scratch + workspace.size()});
 }
 
-void Written::check_apart(const char* name, Bytes read) const {
+void OutputMemory::check_apart(const char* name, Bytes read) const {
   for (int i = 0; i < count_; ++i)
     if (tenants_[i].bytes.meets(read)) fail_overlap(tenants_[i].name, name);
 }
 
-void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& options) const {
+void OutputMemory::check_apart_from_inputs(const Problem& p,
+                                           const AttentionOptions& options) const {
   check_apart("query", p.query_bytes);
   check_apart("key", p.key_bytes);
   check_apart("value", p.value_bytes);
@@ -112,14 +113,14 @@ void Written::check_apart_from_inputs(const Problem& p, const AttentionOptions& 
   }
 }
 
-void Written::check_apart_from_rotary(const Rotary& rotary,
-                                      const RotaryPositions& positions) const {
+void OutputMemory::check_apart_from_rotary(const Rotary& rotary,
+                                           const RotaryPositions& positions) const {
   check_apart("the positions of rows", extent_of("positions", positions.values));
   check_apart("cos_cache", extent_of("cos_cache", rotary.cos_cache));
   check_apart("sin_cache", extent_of("sin_cache", rotary.sin_cache));
 }
 
-void Written::check_apart_from_each_other() const {
+void OutputMemory::check_apart_from_each_other() const {
   for (int i = 0; i < count_; ++i)
     for (int j = 0; j < i; ++j)
       if (tenants_[i].bytes.meets(tenants_[j].bytes))

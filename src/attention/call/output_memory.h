@@ -10,14 +10,14 @@ namespace rapt {
 
 // Checks a tensor that is written; returns its addresses. Throws Error(shape, dtype, argument,
 // overlap, overflow).
-Bytes check_written(const char* name, const TensorView& view, Shape expected, DType dtype);
+Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype);
 
 // The strides of a view whose shape is [lead, rows, dims], or [lead, rows] for a vector per head.
-void take_written(const TensorView& view, bool matrix, Operand& operand);
+void take_output_operand(const TensorView& view, bool matrix, Operand& operand);
 
 // What is written, to be told apart from each other and from what is read.
-class Written {
-  static constexpr int kMostWritten = 12;  // tensors of a call: kOutputs, kGradients
+class OutputMemory {
+  static constexpr int kMostTensors = 12;  // tensors of a call: kOutputs, kGradients
 
  public:
   void add(const char* name, Bytes bytes) {
@@ -36,7 +36,7 @@ class Written {
     const char* name;
     Bytes bytes;
   };
-  Tenant tenants_[kMostWritten + 1];  // and the workspace
+  Tenant tenants_[kMostTensors + 1];  // and the workspace
   int count_ = 0;
 };
 

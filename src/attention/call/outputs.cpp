@@ -10,7 +10,7 @@ namespace {
 
 // Everything but output and statistic.
 void check_captures(const Problem& p, const Captures& captures, const AttentionOutputs& given,
-                    Outputs& outputs, Written& written) {
+                    Outputs& outputs, OutputMemory& memory) {
   OutputSpec specs[kOutputs];
   describe_outputs(p, captures, true, specs);
   Operand* const operands[kOutputs] = {nullptr,          nullptr,           &outputs.weights,
@@ -25,10 +25,10 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
                                 : std::string("memory given for ") + spec.name +
                                       " but the options do not ask for it");
     if (!spec.wanted()) continue;
-    written.add(spec.name, check_written(spec.name, view, spec.dims(), spec.dtype));
+    memory.add(spec.name, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
     const bool vector =
         spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
-    take_written(view, !vector, *operands[i]);
+    take_output_operand(view, !vector, *operands[i]);
     if (view.empty()) operands[i]->data = nullptr;  // nothing to compute for it
   }
 }
@@ -49,22 +49,22 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
   const auto prefix = [&](int rank) { return Shape(shape, static_cast<size_t>(rank)); };
 
   Outputs outputs;
-  Written written;
-  written.add("output",
-              check_written("output", state.output, prefix(p.leading_rank + 2), p.output_dtype));
-  take_written(state.output, true, outputs.output);
+  OutputMemory memory;
+  memory.add("output", check_output_tensor("output", state.output, prefix(p.leading_rank + 2),
+                                           p.output_dtype));
+  take_output_operand(state.output, true, outputs.output);
   if (state.statistic.defined()) {
-    written.add("statistic", check_written("statistic", state.statistic, prefix(p.leading_rank + 1),
-                                           p.result_dtype));
-    take_written(state.statistic, false, outputs.statistic);
+    memory.add("statistic", check_output_tensor("statistic", state.statistic,
+                                                prefix(p.leading_rank + 1), p.result_dtype));
+    take_output_operand(state.statistic, false, outputs.statistic);
   }
   if (captures.any() || given.weights.defined() || given.map.defined() ||
       given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||
       given.received.defined())
-    check_captures(p, captures, given, outputs, written);
-  written.add_workspace(workspace);
-  written.check_apart_from_inputs(p, options);
-  written.check_apart_from_each_other();
+    check_captures(p, captures, given, outputs, memory);
+  memory.add_workspace(workspace);
+  memory.check_apart_from_inputs(p, options);
+  memory.check_apart_from_each_other();
   return outputs;
 }
 

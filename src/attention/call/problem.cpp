@@ -91,7 +91,7 @@ void take_operand(const TensorView& view, const Problem& p, Operand& o) {
 namespace {
 
 // Six digits, small numbers too.
-std::string written(double number) {
+std::string memory(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", number);
   return text;
@@ -153,8 +153,8 @@ void check_parameters(const Declaration& declaration, const void* variant) {
     if (!(number >= min && number <= max))
       throw Error(ErrorCode::argument,
                   std::string(declaration.name) + ": " + parameter.name + " = " +
-                      (counts ? std::to_string(value.integer) : written(number)) +
-                      " is out of range; expected " + written(min) + " to " + written(max) + ": " +
+                      (counts ? std::to_string(value.integer) : memory(number)) +
+                      " is out of range; expected " + memory(min) + " to " + memory(max) + ": " +
                       parameter.doc);
   }
 }
@@ -313,11 +313,9 @@ void take_packed(const AttentionOptions& options, Problem& p) {
   });
 }
 
-}  // namespace
-
-Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
-                     const AttentionOptions& options) {
-  Problem p;
+// The dtypes of inputs, output and results.
+void take_dtypes(const TensorView& query, const TensorView& key, const TensorView& value,
+                 const AttentionOptions& options, Problem& p) {
   p.dtype = query.dtype;
   check_matrix("query", query, p.dtype);
   if (static_cast<int>(p.dtype) > static_cast<int>(DType::f16))
@@ -336,7 +334,11 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     fail(ErrorCode::argument, "unknown bias_order; expected after_scores or before_scores");
   check_matrix("key", key, p.dtype);
   check_matrix("value", value, p.dtype);
+}
 
+// Lengths and head sizes, which must agree.
+void take_lengths(const TensorView& query, const TensorView& key, const TensorView& value,
+                  Problem& p) {
   p.q_len = query.shape[query.rank - 2];
   p.head_dim = query.shape[query.rank - 1];
   p.k_len = key.shape[key.rank - 2];
@@ -357,6 +359,11 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   if (p.head_dim > kLargestDim || p.value_dim > kLargestDim)
     fail(ErrorCode::overflow, named("query", query) + " and " + named("value", value) +
                                   ": head_dim and value_dim may be at most 2^32");
+}
+
+// The leading dimensions, to which all inputs broadcast.
+void take_leading(const TensorView& query, const TensorView& key, const TensorView& value,
+                  Problem& p) {
   const int rank = std::max(query.rank, std::max(key.rank, value.rank));
   p.leading_rank = rank - 2;
   for (int i = 0; i < p.leading_rank; ++i) p.leading[i] = 1;
@@ -369,6 +376,27 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
     merge_leading("key", key, true, p);
     merge_leading("query", query, false, p);
   }
+}
+
+void take_scale(const AttentionOptions& options, Problem& p) {
+  p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
+  if (!std::isfinite(p.scale))
+    fail(ErrorCode::argument, "scale is " + std::to_string(p.scale) + "; expected a finite number");
+
+  constexpr double kMostInF32 = 3.4028234663852886e38 / 1.4426950408889634;
+  if (p.result_dtype == DType::f32 && std::fabs(p.scale) > kMostInF32)
+    fail(ErrorCode::argument,
+         "scale is " + std::to_string(p.scale) + "; times log2(e) it must fit f32");
+}
+
+}  // namespace
+
+Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
+                     const AttentionOptions& options) {
+  Problem p;
+  take_dtypes(query, key, value, options, p);
+  take_lengths(query, key, value, p);
+  take_leading(query, key, value, p);
 
   // Of the output, and of what has one number per row.
   const int64_t output_shape[] = {p.heads, p.q_len, std::max<int64_t>(1, p.value_dim)};
@@ -380,15 +408,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   p.key_bytes = extent_of("key", key);
   p.value_bytes = extent_of("value", value);
 
-  p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
-  if (!std::isfinite(p.scale))
-    fail(ErrorCode::argument, "scale is " + std::to_string(p.scale) + "; expected a finite number");
-
-  constexpr double kMostInF32 = 3.4028234663852886e38 / 1.4426950408889634;
-  if (p.result_dtype == DType::f32 && std::fabs(p.scale) > kMostInF32)
-    fail(ErrorCode::argument,
-         "scale is " + std::to_string(p.scale) + "; times log2(e) it must fit f32");
-
+  take_scale(options, p);
   if (options.dropout.probability != 0) {
     p.drop_below = threshold_of(options.dropout);
     p.dropout_seed = options.dropout.seed;
@@ -402,7 +422,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   else if (options.packed.key_starts.defined())
     fail(ErrorCode::argument,
          "packed.key_starts without packed.query_starts; expected both, or query_starts");
-  take_row_change(options, p);
+  take_row_transform(options, p);
   take_relative(options, p);
   return p;
 }

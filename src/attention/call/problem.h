@@ -45,22 +45,22 @@ struct Sequence {
 
 // What happens to rows of queries and keys before they are multiplied. Queries are changed as they
 // are packed, keys before all else, into a copy that the problem's `key` is then.
-struct RowChange {
+struct RowTransform {
   bool cosine = false;             // divided by their lengths?
   double epsilon = 0;              // the least that they are divided by
   const Rotary* rotary = nullptr;  // null: they do not turn
   int64_t pairs = 0;               // of dimensions that turn
   RowPositions query, key;
   bool turns_key = false;
-  bool changes_key = false;
-  Operand given_key;         // the caller's, if it is changed
+  bool transforms_key = false;
+  Operand original_key;      // the caller's, if it is changed
   int64_t copies[kMaxRank];  // [leading rank] of the matrices of changed keys
-  int64_t copied_matrices = 0;
+  int64_t transformed_matrices = 0;
 
-  bool shifted = false;                   // is a bias added to queries?
-  Operand content_shift, position_shift;  // dim = dimension; only if `shifted`; null: none
+  bool adds_biases = false;             // is a bias added to queries?
+  Operand content_bias, position_bias;  // dim = dimension; only if `adds_biases`; null: none
 
-  bool any() const noexcept { return cosine || rotary != nullptr || shifted; }
+  bool any() const noexcept { return cosine || rotary != nullptr || adds_biases; }
   // By what rows turn; null: they do not.
   const RowPositions* query_turns() const noexcept { return rotary ? &query : nullptr; }
   const RowPositions* key_turns() const noexcept { return turns_key ? &key : nullptr; }
@@ -92,7 +92,7 @@ struct Problem {
   bool bias_first = false;  // is the bias added before the scores of the list? Only with both
   Operand query, key, value, bias;                        // bias: row = query, dim = key
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // all that the views reach
-  RowChange rows;  // if any, `key` has dense rows of the workspace, null until there is one
+  RowTransform rows;  // if any, `key` has dense rows of the workspace, null until there is one
   Relative relative;
 
   int64_t sequences = 1;                  // packed in the tensors, one after the other
@@ -122,9 +122,9 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
                      const AttentionOptions& options);
 
 // Checks what happens to rows of queries and keys, the last of make_problem(). Throws Error.
-void take_row_change(const AttentionOptions& options, Problem& problem);
+void take_row_transform(const AttentionOptions& options, Problem& problem);
 
-// Checks options.relative, and what does not go with it; behind take_row_change(). Throws Error.
+// Checks options.relative, and what does not go with it; behind take_row_transform(). Throws Error.
 void take_relative(const AttentionOptions& options, Problem& problem);
 
 // Calls visit(name, tensor) for the tensors of options.relative that are there.

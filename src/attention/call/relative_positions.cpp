@@ -154,12 +154,12 @@ void take_relative(const AttentionOptions& options, Problem& p) {
                                   std::to_string(r.distances) + " rows; expected 0 to " +
                                   std::to_string(r.distances - 1) + ", or -1 for the middle one");
   check_scale(given);
-  const auto bias = [&](const char* name, const TensorView& view, Operand& shift) {
-    shift.data = nullptr;
-    if (view.defined()) take(name, view, 1, p.head_dim, p, shift), p.rows.shifted = true;
+  const auto bias = [&](const char* name, const TensorView& view, Operand& query_bias) {
+    query_bias.data = nullptr;
+    if (view.defined()) take(name, view, 1, p.head_dim, p, query_bias), p.rows.adds_biases = true;
   };
-  bias("content_bias", given.content_bias, p.rows.content_shift);
-  bias("position_bias", given.position_bias, p.rows.position_shift);
+  bias("content_bias", given.content_bias, p.rows.content_bias);
+  bias("position_bias", given.position_bias, p.rows.position_bias);
 }
 
 int64_t first_distance(const RelativePositions& r, int64_t distances, int64_t row) {

@@ -23,7 +23,7 @@ void check_use(const FusedRotary& fused) {
 }
 
 void take_rotary(const FusedRotary& fused, Problem& p) {
-  RowChange& c = p.rows;
+  RowTransform& c = p.rows;
   c.rotary = fused.embedding;
   c.pairs = check_rotary(*c.rotary, p.head_dim);
   int64_t longest_query = 0, longest_key = 0;
@@ -36,14 +36,14 @@ void take_rotary(const FusedRotary& fused, Problem& p) {
   if (!fused.rotate_key) return;
   take_positions("rotary of keys", *c.rotary, fused.key, c.pairs, p.leading_dims(), p.k_len,
                  longest_key, p.dtype, c.key);
-  c.turns_key = c.changes_key = true;
+  c.turns_key = c.transforms_key = true;
 }
 
 // One matrix of changed keys for all heads that share keys and positions.
 void take_copy(Problem& p) {
-  RowChange& c = p.rows;
-  c.given_key = p.key;
-  c.copied_matrices = 1;
+  RowTransform& c = p.rows;
+  c.original_key = p.key;
+  c.transformed_matrices = 1;
   int64_t stride = p.k_len * p.head_dim;
   p.key.data = nullptr;
   p.key.row_stride = p.head_dim, p.key.dim_stride = 1;
@@ -59,24 +59,24 @@ void take_copy(Problem& p) {
     }
     p.key.lead_strides[i] = c.copies[i] > 1 ? stride : 0;
     stride *= c.copies[i];
-    c.copied_matrices *= c.copies[i];
+    c.transformed_matrices *= c.copies[i];
   }
 }
 
 }  // namespace
 
-void take_row_change(const AttentionOptions& options, Problem& p) {
-  RowChange& c = p.rows;
+void take_row_transform(const AttentionOptions& options, Problem& p) {
+  RowTransform& c = p.rows;
   if (options.cosine) {
     check_parameters(Cosine::kDeclaration, &*options.cosine);
-    c.cosine = c.changes_key = true;
+    c.cosine = c.transforms_key = true;
     c.epsilon = options.cosine->epsilon;
   }
   check_use(options.rotary);
   if (options.rotary.embedding) take_rotary(options.rotary, p);
-  if (!c.changes_key) return;
+  if (!c.transforms_key) return;
   take_copy(p);
-  const int64_t copy[] = {c.copied_matrices, p.k_len, p.head_dim};
+  const int64_t copy[] = {c.transformed_matrices, p.k_len, p.head_dim};
   element_count(copy);  // throws
 }
 

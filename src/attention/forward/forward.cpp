@@ -22,7 +22,7 @@ class Forward {
         p_(call.problem),
         n_(call.kernels.normalizer),
         tiles_(call, cancel, worker),
-        staged_(call, tiles_),
+        pipelined_(call, tiles_),
         sparse_(call, tiles_) {}
 
   // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
@@ -76,8 +76,8 @@ class Forward {
     const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, int64_t first) {
       apply(one, block, first);
     };
-    if (staged_.used())
-      staged_.run(
+    if (pipelined_.used())
+      pipelined_.run(
           tile, cut.tiles, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
     else
       tiles_.for_each_block(tile, cut.tiles, Values::load, apply_one);
@@ -180,14 +180,16 @@ class Forward {
 
   void finish_tile(QueryTile<E>& tile) noexcept {
     const Outputs& o = call_.outputs;
-    const Finish<E> result{tiles_.row(2), tiles_.row(3), o.statistic.data ? tiles_.row(4) : nullptr,
-                           o.entropy.data ? tiles_.row(5) : nullptr};
+    const Finish<E> result{.inverse = tiles_.row(kMultiplier),
+                           .extra_inverse = tiles_.row(kExtraMultiplier),
+                           .statistic = o.statistic.data ? tiles_.row(kStatistic) : nullptr,
+                           .entropy = o.entropy.data ? tiles_.row(kEntropy) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
     // No list has a score of -inf. A row that sees no other is NaN, and its statistic says so: -inf
     // is that of a row without keys, which has no gradients.
     if (n_.settle && result.statistic)
       for (int64_t i = 0; i < tile.positions.count; ++i)
-        if ((tile.seen >> i & 1) && result.statistic[i] == -E(__builtin_inf()))
+        if ((tile.attended >> i & 1) && result.statistic[i] == -E(__builtin_inf()))
           result.statistic[i] = static_cast<E>(__builtin_nan(""));
     if (p_.drop_below > 0) {
       const auto factor = static_cast<E>(p_.kept_factor());
@@ -201,7 +203,7 @@ class Forward {
       std::byte* out = row_of(target, tile);
       for (int64_t i = 0; i < tile.positions.count;
            ++i, out += target.row_stride * int64_t{sizeof(E)})
-        *reinterpret_cast<E*>(out) = zero_if_unseen && !(tile.seen >> i & 1) ? E(0) : column[i];
+        *reinterpret_cast<E*>(out) = zero_if_unseen && !(tile.attended >> i & 1) ? E(0) : column[i];
     };
     if (result.statistic) store_column(o.statistic, result.statistic, false);
     if (result.entropy) store_column(o.entropy, result.entropy, true);
@@ -250,15 +252,15 @@ class Forward {
   void store_rows(const QueryTile<E>& tile, const Operand& target, const E* tile_t, int64_t dims,
                   const E* factor) noexcept {
     call_.kernels.table.store_rows[static_cast<int>(target.dtype)](
-        tile_t, dims, tile.queries, factor, tile.seen, tile.positions.count, row_of(target, tile),
-        target.row_stride, target.dim_stride);
+        tile_t, dims, tile.queries, factor, tile.attended, tile.positions.count,
+        row_of(target, tile), target.row_stride, target.dim_stride);
   }
 
   const ForwardCall<E>& call_;
   const Problem& p_;
   const NormalizerKernels<E>& n_;
   ScoreTiles<E> tiles_;
-  StagedTiles<E> staged_;
+  PipelinedTiles<E> pipelined_;
   SparseRows<E> sparse_;
 };
 
@@ -302,7 +304,7 @@ template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context) {
   write_starts(call);
   write_relative(call);
-  change_keys(call, context);
+  transform_keys(call, context);
   round_keys(call, context);
   pack_keys(call, context);
   Pass<E> passes[4] = {forward_pass(call)};

@@ -9,9 +9,9 @@
 namespace rapt {
 
 template <class E>
-class StagedTiles {
+class PipelinedTiles {
  public:
-  StagedTiles(const ForwardCall<E>& call, ScoreTiles<E>& tiles) noexcept
+  PipelinedTiles(const ForwardCall<E>& call, ScoreTiles<E>& tiles) noexcept
       : call_(call), p_(call.problem), route_(call.kernels.route), tiles_(tiles) {}
 
   bool used() const noexcept { return call_.kernels.stage != nullptr; }
@@ -22,24 +22,24 @@ class StagedTiles {
   void run(QueryTile<E>* tiles, int64_t count, const OutputOf& output_of,
            const Alone& alone) noexcept {
     next_ = now_ = before_ = {};
-    const auto meet = [&](QueryTile<E>& tile, KeyBlock& block) {
-      const auto sight = tiles_.look(tile, block);
-      if (sight.keys.count == 0) return;
-      if (!goes_with_others(tile, block, sight)) {
+    const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
+      const auto tile_keys = tiles_.keys_of(tile, block);
+      if (tile_keys.keys.count == 0) return;
+      if (!goes_with_others(tile, block, tile_keys)) {
         drain();
         const int64_t first = tiles_.scores_of(tile, block);
         alone(tile, block, first);
         return;
       }
-      begin(next_, tile, block, sight, output_of(tile));
+      begin(next_, tile, block, tile_keys, output_of(tile));
       stage(&next_);
-      tiles_.take_scores(tile, sight, next_.scores, next_.block_max);
+      tiles_.take_scores(tile, tile_keys, next_.scores, next_.block_max);
       next_.hooks = tile.hooks;
       next_.hooks.block_max = next_.block_max;
       next_.hooks.factor = next_.factor;
       before_ = now_, now_ = next_;
     };
-    tiles_.for_each_meeting(tiles, count, Values::load, meet, [&] { drain(); });
+    tiles_.for_each_tile_and_block(tiles, count, Values::load, visit, [&] { drain(); });
     drain();
   }
 
@@ -54,31 +54,31 @@ class StagedTiles {
   };
 
   bool goes_with_others(const QueryTile<E>& tile, KeyBlock& block,
-                        const typename ScoreTiles<E>::Sight& sight) const noexcept {
+                        const TileKeys& tile_keys) const noexcept {
     if (tile.outside != 0 || block.key_outside.any() || block.value_outside.any()) return false;
-    if (!sight.partial && !p_.has_bias) return true;
+    if (!tile_keys.partial && !p_.has_bias) return true;
     return tiles_.finite(block);
   }
 
-  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block,
-             const typename ScoreTiles<E>::Sight& sight, E* output) noexcept {
+  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, const TileKeys& tile_keys,
+             E* output) noexcept {
     nth_ ^= 1;
-    const StagedScratch& places = call_.layout.staged;
+    const PipelineScratch& places = call_.layout.pipeline;
     item.tile = &tile;
     item.scores = tiles_.template scratch<E>(places.scores);
     item.rounded = tiles_.template scratch<std::byte>(places.rounded[nth_]);
     item.block_max = tiles_.template scratch<E>(places.block_max[nth_]);
     item.factor = tiles_.template scratch<E>(places.factor[nth_]);
-    const int64_t first = sight.keys.start - block.begin, element = route_.element_size;
+    const int64_t first = tile_keys.keys.start - block.begin, element = route_.element_size;
     item.multiplied = {tile.query_t,          block.key + first * block.key_stride * element,
-                       block.key_stride,      sight.keys.count,
+                       block.key_stride,      tile_keys.keys.count,
                        p_.head_dim,           tiles_.factor(),
                        tile.hooks.log2_units, item.scores,
                        item.block_max};
     item.output = {item.rounded,
                    block.value + first * block.value_stride * element,
                    block.value_stride,
-                   sight.keys.count,
+                   tile_keys.keys.count,
                    p_.value_dim,
                    nullptr,
                    output};

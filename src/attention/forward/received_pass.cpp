@@ -49,7 +49,7 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
   for (int64_t q = 0; q < s.q_len && !tiles.stopped(); q += widest) {
     if (q % (kTilesPerSum * widest) == 0) add_to_totals();
     const Positions queries{q, 1, std::min(widest, s.q_len - q)};
-    if (!tiles.sees(queries, begin, end)) continue;
+    if (!tiles.may_attend(queries, begin, end)) continue;
     QueryTile<E> tile;
     tiles.begin_tile(tile, queries, t.vectors(queries.count), 0);
     tiles.restore_state(tile);

@@ -26,9 +26,9 @@ class SparseRows {
     kept.capacity = call_.layout.short_list;
     kept.stride = stride;
     kept.open = low_bits(tile.positions.count);
-    if (tiles_.sieved())
-      tiles_.use_sieve(tile, scratch<std::byte>(call_.layout.sieve_queries) +
-                                 tile.offset * sieve_query_bytes(p_.head_dim));
+    if (tiles_.prefiltered())
+      tiles_.use_prefilter(tile, scratch<std::byte>(call_.layout.prefilter_queries) +
+                                     tile.offset * prefilter_query_bytes(p_.head_dim));
   }
 
   // After the walk over the keys: output_t [value_dim][queries] += weights times values.

@@ -51,12 +51,13 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
     E* factor = nullptr;
     if (scores && tile.hooks.log2_units) {
       constexpr double kLn2 = 0.6931471805599453;
-      factor = std::fill_n(tiles.row(2), tile.queries, static_cast<E>(kLn2)) - tile.queries;
+      factor =
+          std::fill_n(tiles.row(kMultiplier), tile.queries, static_cast<E>(kLn2)) - tile.queries;
     }
     if (!scores) tiles.restore_state(tile);
     tiles.for_each_block(&tile, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       if (!scores) tiles.final_weights(one);
-      const uint64_t stored = scores ? low_bits(rows.count) : one.seen;
+      const uint64_t stored = scores ? low_bits(rows.count) : one.attended;
       call.kernels.table.store_rows[static_cast<int>(out.dtype)](
           one.hooks.scores, one.hooks.keys, one.queries, factor, stored, rows.count,
           at(0, one.hooks.key_positions.start), out.row_stride, out.dim_stride);

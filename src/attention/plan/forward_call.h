@@ -13,7 +13,7 @@ struct ForwardCall {
   const Problem& problem;
   const Kernels<E>& kernels;
   const void* normalizer_object;
-  std::span<const ScoreRef> scores;
+  std::span<const ScoreRef> score_functions;
   std::span<const Mask* const> masks;
   const Captures& captures;
   const Outputs& outputs;

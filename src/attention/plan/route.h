@@ -19,8 +19,8 @@ inline bool short_for_tiles(const Problem& p, const AttentionOptions& options) {
 }
 
 // Null: the set has no tile registers, or another way is faster. Rows for distances are multiplied
-// by FMA alone; a sparse normaliser in f32 needs few scores of a row, and a sieve for these is made
-// for FMA.
+// by FMA alone; a sparse normaliser in f32 needs few scores of a row, and a prefilter for these is
+// made for FMA.
 template <class E>
 const RouteKernels<E>* tile_route(const Problem& p, const KernelTable<E>& table,
                                   const AttentionOptions& options) {

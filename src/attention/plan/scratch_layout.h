@@ -55,16 +55,16 @@ struct ExactScratch {
 };
 
 // What pipelined_tiles.h needs of a worker.
-struct StagedScratch {
+struct PipelineScratch {
   size_t scores = 0;         // [block_keys][tile queries] E
   size_t rounded[2] = {};    // the same, of the route's weights
   size_t block_max[2] = {};  // [tile queries] E
   size_t factor[2] = {};     // the same
 
-  StagedScratch() = default;
+  PipelineScratch() = default;
   template <class E>
-  StagedScratch(const Kernels<E>& kernels, int64_t block_keys, int64_t queries,
-                ScratchPlaces& places) {
+  PipelineScratch(const Kernels<E>& kernels, int64_t block_keys, int64_t queries,
+                  ScratchPlaces& places) {
     const bool needed = kernels.stage != nullptr;
     scores = places.place(needed, {block_keys, queries}, sizeof(E));
     for (int i = 0; i < 2; ++i) {
@@ -84,41 +84,42 @@ struct ScratchLayout {
   size_t saved_state;      // [heads][state_rows][q_len] E, for a second pass over the scores
   size_t angles;           // tables of what happens to rows before they are multiplied
   size_t relative_starts;  // [distances] int64: where rows of a log scale begin
-  size_t changed_key;      // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
-  size_t sieve_keys;     // [matrices of keys][rows][dims] uint8, padded: rounded keys (prefilter.h)
-  size_t sieve_groups;   // [matrices of keys][rows / kSieveGroup] KeyGroup
-  size_t packed_key;     // [matrices][packed_rows][head_dim, padded] of the route's elements
-  size_t packed_value;   // the same of values
+  size_t transformed_key;  // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
+  size_t
+      prefilter_keys;  // [matrices of keys][rows][dims] uint8, padded: rounded keys (prefilter.h)
+  size_t prefilter_groups;  // [matrices of keys][rows / kPrefilterGroup] KeyGroup
+  size_t packed_key;        // [matrices][packed_rows][head_dim, padded] of the route's elements
+  size_t packed_value;      // the same of values
   size_t key_outside;    // [matrices][packed_rows / step] uint32: what exact_rows.h finds in them
   size_t value_outside;  // the same of values
   size_t workers;        // the scratch of worker 0; that of the next is `worker_bytes` further
   // Once per worker, from its own begin. A unit has unit_queries queries.
-  size_t tiles;          // [tiles] QueryTile
-  size_t query_t;        // [tiles][head_dim][queries] of the route's elements
-  size_t position_t;     // the same of queries that meet key_rows, where these are others
-  size_t output_t;       // [tiles][value_dim][queries] E
-  size_t extra_t;        // the same, for a normaliser with an extra output
-  size_t scores;         // [block_keys][tile queries] E, and a vector to read beyond
-  size_t second;         // the same: weights of the extra output
-  size_t rounded;        // [block_keys][tile queries] of the route's weights, if it rounds
-  size_t state;          // [tiles][state_rows][queries] E
-  size_t candidates;     // [tiles][candidates][queries] E
-  size_t entropy;        // [tiles][queries] E
-  size_t best;           // [tiles][top_k][queries] E, scores
-  size_t best_keys;      // the same, keys as bits
-  size_t rows;           // [6][max_vectors * lanes] E: what a tile needs for a moment
-  size_t bits;           // [block_keys] uint64
-  size_t kept;           // [block_keys] uint64, for dropout
-  size_t masks;          // [slots of the masks] BoundMask
-  size_t key;            // [block_keys][head_dim] of the route's elements, if packed
-  size_t value;          // [block_keys][value_dim] of the route's elements, if packed
-  size_t sieve_rows;     // [kSieveGroup][head_dim] E: keys of a group, if packed
-  size_t sieve_queries;  // tiles of rounded queries (prefilter.h)
-  size_t row_change;     // of a RowChanger, if there is a change
-  size_t changed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
+  size_t tiles;              // [tiles] QueryTile
+  size_t query_t;            // [tiles][head_dim][queries] of the route's elements
+  size_t position_t;         // the same of queries that meet key_rows, where these are others
+  size_t output_t;           // [tiles][value_dim][queries] E
+  size_t extra_t;            // the same, for a normaliser with an extra output
+  size_t scores;             // [block_keys][tile queries] E, and a vector to read beyond
+  size_t second;             // the same: weights of the extra output
+  size_t rounded;            // [block_keys][tile queries] of the route's weights, if it rounds
+  size_t state;              // [tiles][state_rows][queries] E
+  size_t candidates;         // [tiles][candidates][queries] E
+  size_t entropy;            // [tiles][queries] E
+  size_t best;               // [tiles][top_k][queries] E, scores
+  size_t best_keys;          // the same, keys as bits
+  size_t rows;               // [kTileRows][max_vectors * lanes] E: TileRow
+  size_t bits;               // [block_keys] uint64
+  size_t kept;               // [block_keys] uint64, for dropout
+  size_t masks;              // [slots of the masks] BoundMask
+  size_t key;                // [block_keys][head_dim] of the route's elements, if packed
+  size_t value;              // [block_keys][value_dim] of the route's elements, if packed
+  size_t prefilter_rows;     // [kPrefilterGroup][head_dim] E: keys of a group, if packed
+  size_t prefilter_queries;  // tiles of rounded queries (prefilter.h)
+  size_t row_transform;      // of a RowTransformer, if there is a change
+  size_t transformed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
   RelativeScratch relative;
   ExactScratch exact;
-  StagedScratch staged;
+  PipelineScratch pipeline;
   size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;  // [block_keys] double: the same, of many tiles
   size_t cells;   // [map rows of a task][columns] double

@@ -15,7 +15,7 @@ struct Kernels {
   const KernelTable<E>& table;
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
-  const SieveKernels* sieve = nullptr;  // null: all scores are computed
+  const PrefilterKernels* prefilter = nullptr;  // null: all scores are computed
   // Null: products and vector work take turns.
   Stage<E> stage = nullptr;                   // of the forward pass
   GradientStage<E> gradient_stage = nullptr;  // of the backward pass

@@ -38,7 +38,7 @@ bool same_memory(const TensorView& a, const TensorView& b) {
 }
 
 template <class E>
-void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
+void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse,
                 const TensorView& output) {
   const KernelTable<E>& table = kernels<E>();
   Problem p;  // of the leading dimensions only
@@ -50,12 +50,12 @@ void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
   take_operand(output, p, to);
   const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
 
-  const size_t tables = (row_change_bytes(change) + 63) & ~size_t{63};
-  const size_t scratch = RowChanger<E>::bytes_for(table, change, head_dim);
+  const size_t tables = (row_transform_bytes(change) + 63) & ~size_t{63};
+  const size_t scratch = RowTransformer<E>::bytes_for(table, change, head_dim);
   Tensor memory(DType::u8, {static_cast<int64_t>(tables + scratch)});
   auto* const bytes = static_cast<std::byte*>(memory.data());
-  write_row_change(change, head_dim, bytes);
-  const RowChanger<E> changer(table, change, head_dim, bytes, bytes + tables);
+  write_row_transform(change, head_dim, bytes);
+  const RowTransformer<E> changer(table, change, head_dim, bytes, bytes + tables);
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
@@ -69,7 +69,7 @@ void rotate_all(const TensorView& rows, const RowChange& change, bool inverse,
       const RowsAt after{target + row * to.row_stride * size_of(to.dtype), to.dtype, to.row_stride,
                          to.dim_stride};
       if (inverse)
-        changer.change_back(before, {}, &change.query, place, nullptr, after);
+        changer.transform_back(before, {}, &change.query, place, nullptr, after);
       else
         changer.change(before, &change.query, {}, place, after);
     }
@@ -81,17 +81,17 @@ void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
             const TensorView& output) {
   check_rows(name, rows);
   const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
-  RowChange change;
+  RowTransform change;
   change.rotary = &rotary;
   change.pairs = check_rotary(rotary, head_dim);
   take_positions("rotary", rotary, given, change.pairs,
                  Shape(rows.shape, static_cast<size_t>(rows.rank - 2)), length, length, rows.dtype,
                  change.query);
   if (!output.defined()) throw Error(ErrorCode::argument, std::string(output_name) + " is missing");
-  Written written;
-  written.add(output_name, check_written(output_name, output, rows.dims(), rows.dtype));
-  if (!same_memory(rows, output)) written.check_apart(name, extent_of(name, rows));
-  written.check_apart_from_rotary(rotary, given);
+  OutputMemory memory;
+  memory.add(output_name, check_output_tensor(output_name, output, rows.dims(), rows.dtype));
+  if (!same_memory(rows, output)) memory.check_apart(name, extent_of(name, rows));
+  memory.check_apart_from_rotary(rotary, given);
   if (rows.empty()) return;
   if (rows.dtype == DType::f64)
     rotate_all<double>(rows, change, inverse, output);

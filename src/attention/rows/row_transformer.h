@@ -26,15 +26,15 @@ struct RowPlace {
 };
 
 // Bytes of the tables of a call; what fills them in.
-inline size_t row_change_bytes(const RowChange& change) {
+inline size_t row_transform_bytes(const RowTransform& change) {
   return RotaryAngles::bytes_for(change.pairs);
 }
-inline void write_row_change(const RowChange& change, int64_t head_dim, std::byte* tables) {
+inline void write_row_transform(const RowTransform& change, int64_t head_dim, std::byte* tables) {
   if (change.rotary) RotaryAngles(*change.rotary, head_dim, change.pairs, tables);
 }
 
 template <class E>
-class RowChanger {
+class RowTransformer {
   // Scratch of a worker.
   struct Layout {
     size_t cos_t, sin_t;    // [pairs][width]
@@ -42,10 +42,10 @@ class RowChanger {
     size_t given_t;         // the same, of rows as they were, for a gradient by their lengths
     size_t inverse, along;  // [width]: 1 / length, and what a gradient loses along its row
     size_t longer;          // [width]: 1, 0 for a row that is divided by epsilon
-    size_t shift;           // [head_dim]: what is added to a row
+    size_t query_bias;      // [head_dim]: what is added to a row
     size_t bytes;
 
-    Layout(int64_t head_dim, const RowChange& change, int64_t width) {
+    Layout(int64_t head_dim, const RowTransform& change, int64_t width) {
       ScratchPlaces places;
       cos_t = places.place(change.pairs > 0, {change.pairs, width}, sizeof(E));
       sin_t = places.place(change.pairs > 0, {change.pairs, width}, sizeof(E));
@@ -54,14 +54,14 @@ class RowChanger {
       inverse = places.place(change.cosine, {width}, sizeof(E));
       along = places.place(change.cosine, {width}, sizeof(E));
       longer = places.place(change.cosine, {width}, sizeof(E));
-      shift = places.place(change.shifted, {head_dim}, sizeof(E));
+      query_bias = places.place(change.adds_biases, {head_dim}, sizeof(E));
       bytes = places.bytes();
     }
   };
 
  public:
-  RowChanger(const KernelTable<E>& table, const RowChange& change, int64_t head_dim,
-             std::byte* tables, std::byte* scratch) noexcept
+  RowTransformer(const KernelTable<E>& table, const RowTransform& change, int64_t head_dim,
+                 std::byte* tables, std::byte* scratch) noexcept
       : table_(table),
         change_(change),
         angles_(change.pairs, tables),
@@ -70,41 +70,42 @@ class RowChanger {
         scratch_(scratch) {}
 
   // Bytes of scratch.
-  static size_t bytes_for(const KernelTable<E>& table, const RowChange& change, int64_t head_dim) {
+  static size_t bytes_for(const KernelTable<E>& table, const RowTransform& change,
+                          int64_t head_dim) {
     return Layout(head_dim, change, int64_t{table.max_vectors} * table.lanes).bytes;
   }
 
   // Rows that change() takes, at most.
   int64_t width() const noexcept { return int64_t{table_.max_vectors} * table_.lanes; }
 
-  // `turns`: by what rows turn; null: they do not. `shift`: what is added to them, if it has data.
-  // `from` and `to` may be the same.
-  void change(const RowsAt& from, const RowPositions* turns, const Operand& shift,
+  // `turns`: by what rows turn; null: they do not. `query_bias`: what is added to them, if it has
+  // data. `from` and `to` may be the same.
+  void change(const RowsAt& from, const RowPositions* turns, const Operand& query_bias,
               const RowPlace& place, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
     const int64_t padded = padded_lanes(place);
     load(from, place, padded, rows_t);
     if (change_.cosine) find_lengths(rows_t, nullptr, padded);
     rotate(rows_t, turns, place, false, padded);
-    if (shift.data) add_shift(rows_t, shift, place, padded);
+    if (query_bias.data) add_query_bias(rows_t, query_bias, place, padded);
     save(place, padded, change_.cosine ? part(layout_.inverse) : nullptr, to);
   }
 
   // The gradient of rows from that of the changed ones, times a factor for each lane (null: 1).
   // `given`: the rows as they were, looked at only if they were divided by their lengths.
-  void change_back(const RowsAt& from, const RowsAt& given, const RowPositions* turns,
-                   const RowPlace& place, const E* factor, const RowsAt& to) const noexcept {
+  void transform_back(const RowsAt& from, const RowsAt& given, const RowPositions* turns,
+                      const RowPlace& place, const E* factor, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
     const int64_t padded = padded_lanes(place);
     load(from, place, padded, rows_t);
-    change_back(rows_t, given, turns, place, padded);
+    transform_back(rows_t, given, turns, place, padded);
     save(place, padded, factor, to);
   }
   // The same of one that lies transposed already, [head_dim][padded].
-  void change_back(E* gradient_t, const RowsAt& given, const RowPositions* turns,
-                   const RowPlace& place, int64_t padded) const noexcept {
+  void transform_back(E* gradient_t, const RowsAt& given, const RowPositions* turns,
+                      const RowPlace& place, int64_t padded) const noexcept {
     rotate(gradient_t, turns, place, true, padded);
-    if (change_.cosine) change_back_lengths(gradient_t, given, place, padded);
+    if (change_.cosine) transform_back_lengths(gradient_t, given, place, padded);
   }
 
  private:
@@ -130,15 +131,16 @@ class RowChanger {
     if (!turns) return;
     E *const cos_t = part(layout_.cos_t), *const sin_t = part(layout_.sin_t);
     angles_.fill(*turns, place.index, place.first_row, place.at, inverse, padded, cos_t, sin_t);
-    table_.row_changes.rotate(rows_t, angles_.dims(), angles_.pairs(), cos_t, sin_t, padded);
+    table_.row_transforms.rotate(rows_t, angles_.dims(), angles_.pairs(), cos_t, sin_t, padded);
   }
 
-  void add_shift(E* rows_t, const Operand& shift, const RowPlace& place,
-                 int64_t padded) const noexcept {
-    E* const numbers = part(layout_.shift);
+  void add_query_bias(E* rows_t, const Operand& query_bias, const RowPlace& place,
+                      int64_t padded) const noexcept {
+    E* const numbers = part(layout_.query_bias);
     const int rank = place.rank;
-    table_.fma[static_cast<int>(shift.dtype)]->pack_keys(
-        shift.at(shift.offset_of(place.index, rank)), 0, shift.dim_stride, 1, head_dim_, numbers);
+    table_.fma[static_cast<int>(query_bias.dtype)]->pack_keys(
+        query_bias.at(query_bias.offset_of(place.index, rank)), 0, query_bias.dim_stride, 1,
+        head_dim_, numbers);
     for (int64_t d = 0; d < head_dim_; ++d)
       for (int64_t x = 0; x < padded; ++x) rows_t[d * padded + x] += numbers[d];
   }
@@ -187,8 +189,8 @@ class RowChanger {
   }
 
   // dx = dy / |x| - x (x . dy) / |x|^3, or dy / epsilon.
-  void change_back_lengths(E* gradient_t, const RowsAt& given, const RowPlace& place,
-                           int64_t padded) const noexcept {
+  void transform_back_lengths(E* gradient_t, const RowsAt& given, const RowPlace& place,
+                              int64_t padded) const noexcept {
     E* const given_t = part(layout_.given_t);
     E *const inverse = part(layout_.inverse), *const along = part(layout_.along);
     const E* const longer = part(layout_.longer);
@@ -201,7 +203,7 @@ class RowChanger {
       if (along[x] - along[x] != 0 || inverse[x] - inverse[x] != 0)
         keep_zero(gradient_t + x, given_t + x, inverse[x], along[x], padded);
     }
-    table_.row_changes.combine(gradient_t, given_t, head_dim_, inverse, along, padded);
+    table_.row_transforms.combine(gradient_t, given_t, head_dim_, inverse, along, padded);
   }
 
   // A gradient of 0 stays 0, whatever the numbers of its row: nobody sees it.
@@ -213,7 +215,7 @@ class RowChanger {
   }
 
   const KernelTable<E>& table_;
-  const RowChange& change_;
+  const RowTransform& change_;
   RotaryAngles angles_;
   int64_t head_dim_;
   Layout layout_;

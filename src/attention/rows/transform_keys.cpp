@@ -27,9 +27,9 @@ int64_t sequence_of(const Problem& p, int64_t key) noexcept {
 
 // Keys [begin, end) of one matrix.
 template <class E>
-void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix, int64_t begin,
-                 int64_t end) noexcept {
-  const RowChange& c = p.rows;
+void transform_rows(const Problem& p, const RowTransformer<E>& changer, int64_t matrix,
+                    int64_t begin, int64_t end) noexcept {
+  const RowTransform& c = p.rows;
   int64_t index[kMaxRank];  // of the first head that has it
   int64_t rest = matrix;
   for (int i = p.leading_rank - 1; i >= 0; --i) {
@@ -37,7 +37,7 @@ void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix,
     rest /= c.copies[i];
     if (i == p.leading_rank - 1) index[i] *= p.key.heads_per_group;
   }
-  const Operand& from = c.given_key;
+  const Operand& from = c.original_key;
   const int64_t size = size_of(from.dtype);
   std::byte* const source = from.at(from.offset_of(index, p.leading_rank));
   std::byte* const target = p.key.at(matrix * p.k_len * p.head_dim);
@@ -56,27 +56,27 @@ void change_rows(const Problem& p, const RowChanger<E>& changer, int64_t matrix,
 }  // namespace
 
 template <class E>
-void change_keys(const ForwardCall<E>& call, const Context& context) {
+void transform_keys(const ForwardCall<E>& call, const Context& context) {
   const Problem& p = call.problem;
   if (!p.rows.any()) return;
   // Fills in the tables, for the queries, too.
-  write_row_change(p.rows, p.head_dim, call.workspace + call.layout.angles);
-  if (!p.rows.changes_key || p.k_len == 0) return;
+  write_row_transform(p.rows, p.head_dim, call.workspace + call.layout.angles);
+  if (!p.rows.transforms_key || p.k_len == 0) return;
   const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
   Context quiet = context;
   quiet.progress = {};  // the call's own tasks are told
   TaskRun run(quiet, 0);
-  run.run(p.rows.copied_matrices * per_matrix, call.tiling.workers, call.tiling.to_executor,
+  run.run(p.rows.transformed_matrices * per_matrix, call.tiling.workers, call.tiling.to_executor,
           [&](int64_t task, int worker) noexcept {
             std::byte* const scratch = call.workspace + call.layout.workers +
                                        static_cast<size_t>(worker) * call.layout.worker_bytes;
             const int64_t begin = task % per_matrix * kTaskRows;
-            change_rows(p, changer_of(call, scratch), task / per_matrix, begin,
-                        std::min(begin + kTaskRows, p.k_len));
+            transform_rows(p, row_transformer_of(call, scratch), task / per_matrix, begin,
+                           std::min(begin + kTaskRows, p.k_len));
           });
 }
 
-template void change_keys(const ForwardCall<float>&, const Context&);
-template void change_keys(const ForwardCall<double>&, const Context&);
+template void transform_keys(const ForwardCall<float>&, const Context&);
+template void transform_keys(const ForwardCall<double>&, const Context&);
 
 }  // namespace rapt

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to rows of queries and keys before they are multiplied (RowChange, problem.h),
+// What happens to rows of queries and keys before they are multiplied (RowTransform, problem.h),
 // within a call.
 #include "attention/plan/forward_call.h"
 #include "attention/rows/row_transformer.h"
@@ -8,14 +8,15 @@ namespace rapt {
 
 // The changer of a worker.
 template <class E>
-RowChanger<E> changer_of(const ForwardCall<E>& call, std::byte* worker_scratch) noexcept {
+RowTransformer<E> row_transformer_of(const ForwardCall<E>& call,
+                                     std::byte* worker_scratch) noexcept {
   return {call.kernels.table, call.problem.rows, call.problem.head_dim,
-          call.workspace + call.layout.angles, worker_scratch + call.layout.row_change};
+          call.workspace + call.layout.angles, worker_scratch + call.layout.row_transform};
 }
 
 // Makes the tables of the change, and the changed keys: the problem's `key`. Throws
 // Error(cancelled).
 template <class E>
-void change_keys(const ForwardCall<E>& call, const Context& context);
+void transform_keys(const ForwardCall<E>& call, const Context& context);
 
 }  // namespace rapt

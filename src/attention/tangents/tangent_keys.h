@@ -15,7 +15,7 @@ class TangentKeys {
         in_(call.inputs),
         layout_(call.layout),
         block_keys_(call.plan.tiling.block_keys),
-        kernels_(call.scores.kernels),
+        kernels_(call.forward.kernels),
         tiles_(tiles) {}
 
   // At most a part of the keys, from a multiple of the block.

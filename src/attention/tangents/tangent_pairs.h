@@ -35,7 +35,7 @@ class TangentPairs {
         p_(call.problem()),
         in_(call.inputs),
         layout_(call.layout),
-        kernels_(call.scores.kernels),
+        kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
         keep_(kernels_.table.dropout.keep),
         tiles_(tiles),
@@ -57,12 +57,12 @@ class TangentPairs {
   // S and S' of a tile; false: it sees none of the keys. Excluded pairs have both, too.
   bool make_scores(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
     if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
-    if (tiles_.see(tile, keys, a.bits) == Cover::none) return false;
+    if (tiles_.find_cover(tile, keys, a.bits) == Cover::none) return false;
     KeyBlock block;
     block.begin = keys.start, block.end = keys.start + keys.count;
     block.key = reinterpret_cast<const std::byte*>(loaded_.rows(Keys::kKey, keys.start));
     block.key_stride = 2 * p_.head_dim;
-    const auto& scores = call_.scores.scores;
+    const auto& scores = call_.forward.score_functions;
     const int64_t count = keys.count * tile.queries;
     E* const before = scores.empty() ? nullptr : scratch<E>(layout_.before);
     tiles_.compute_scores(tile, block, keys, a.scores, before, ScoreTiles<E>::Keep::found);
@@ -73,13 +73,13 @@ class TangentPairs {
     E* before_tangents = scratch<E>(layout_.before_tangents);
     Tile<E> tangents = tile.hooks;
     tangents.scores = a.tangents;
-    const double* parameters = in_.numbers_of_head(tiles_.head());
+    const double* parameters = in_.head_parameters_of(tiles_.head());
     for (size_t s = 0; s < scores.size(); ++s) {
       const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       before_tangents = std::copy_n(a.tangents, count, before_tangents);
       kernel.tangent(scores[s].object, before + static_cast<int64_t>(s) * count, tangents,
                      parameters);
-      parameters += call_.wanted.numbers_of[s];
+      parameters += call_.wanted.parameter_counts[s];
     }
     if (!p_.bias_first) add_bias_tangents(tile, keys, a);
     return true;
@@ -88,7 +88,7 @@ class TangentPairs {
   // S, S' -> P, P o S', whose sum over the keys is lse'. A normaliser without one has weights of
   // which each moves by itself.
   void make_weights(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
-    kernels_.normalizer.tangent(call_.scores.normalizer_object, tile.hooks, a.tangents,
+    kernels_.normalizer.tangent(call_.forward.normalizer_object, tile.hooks, a.tangents,
                                 unit_.number(Unit::kLse) + tile.offset);
     keep_allowed(tile, keys, a, {a.scores, a.tangents});
     if (kernels_.normalizer.statistic == Statistic::none) return;
@@ -108,7 +108,7 @@ class TangentPairs {
     const E* const pair_t = unit_.d_output_pair_t(tile);
     kernels_.route.products[tile.vectors - 1].scores(
         pair_t + p_.value_dim * tile.queries, loaded_.rows(Keys::kValue, keys.start),
-        2 * p_.value_dim, keys.count, p_.value_dim, E(1), a.d_weights, tiles_.row(0));
+        2 * p_.value_dim, keys.count, p_.value_dim, E(1), a.d_weights, tiles_.row(kBlockMax));
     multiply_pairs(tile, keys, pair_t, in_.d_output.data, Keys::kValue, in_.value.data,
                    a.d_weights_tangents);
     const uint64_t* const kept = kept_of(tile);
@@ -122,7 +122,7 @@ class TangentPairs {
     const uint64_t* const kept = multiply_values(tile, keys, a);
     const auto number = [&](typename Unit::RowNumber n) { return unit_.number(n) + tile.offset; };
     kernels_.normalizer.backward_tangent(
-        call_.scores.normalizer_object, tile.hooks,
+        call_.forward.normalizer_object, tile.hooks,
         {a.d_weights, a.tangents, a.d_weights_tangents, number(Unit::kLse), number(Unit::kDelta),
          number(Unit::kLseTangent), number(Unit::kDeltaTangent)});
     keep_allowed(tile, keys, a, {a.scores, a.tangents, a.d_weights, a.d_weights_tangents});
@@ -152,7 +152,7 @@ class TangentPairs {
         tiles_.query_row(in_.bias, tile.positions.start) +
             keys.start * in_.bias.dim_stride * size_of(in_.bias.dtype),
         in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count, tile.queries,
-        scratch<uint64_t>(layout_.other_bits), tiles_.row(0));
+        scratch<uint64_t>(layout_.other_bits), tiles_.row(kBlockMax));
   }
 
   // Pairs without a bit become 0, the others are multiplied.
@@ -175,7 +175,7 @@ class TangentPairs {
     }
     kernels_.route.products[tile.vectors - 1].scores(
         pair_t + skipped * tile.queries, loaded_.rows(primal, keys.start) + skipped, 2 * dims,
-        keys.count, count, E(1), out, tiles_.row(0));
+        keys.count, count, E(1), out, tiles_.row(kBlockMax));
   }
 
   void add_bias(const QueryTile<E>& tile, Positions keys, const Arrays& a,
@@ -198,22 +198,22 @@ class TangentPairs {
   // The scores of the call, last first.
   void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                    const KeySums* sums) noexcept {
-    const auto& scores = call_.scores.scores;
-    int64_t number = call_.wanted.head_numbers;
+    const auto& scores = call_.forward.score_functions;
+    int64_t number = call_.wanted.head_parameter_count;
     Tile<E> gradients = tile.hooks;
     gradients.scores = a.d_weights;
     E* const lanes = scratch<E>(layout_.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
       const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       const int64_t at = static_cast<int64_t>(s) * keys.count * tile.queries;
-      const int64_t count_of_score = call_.wanted.numbers_of[s];
+      const int64_t count_of_score = call_.wanted.parameter_counts[s];
       number -= count_of_score;
       std::fill_n(lanes, count_of_score * tile.queries, E(0));
       kernel.backward_tangent(scores[s].object, scratch<E>(layout_.before) + at,
                               scratch<E>(layout_.before_tangents) + at, gradients,
-                              a.d_weights_tangents, in_.numbers_of_head(tiles_.head()) + number,
+                              a.d_weights_tangents, in_.head_parameters_of(tiles_.head()) + number,
                               lanes);
-      if (!call_.wanted.scores || !sums) continue;
+      if (!call_.wanted.score_parameters || !sums) continue;
       for (int64_t r = 0; r < count_of_score; ++r)
         sums->scores[number + r] += gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
     }

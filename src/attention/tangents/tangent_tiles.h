@@ -12,9 +12,9 @@ class TangentTiles {
       : call_(call),
         p_(call.problem()),
         in_(call.inputs),
-        kernels_(call.scores.kernels),
+        kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
-        tiles_(call.scores, cancel, worker),
+        tiles_(call.forward, cancel, worker),
         unit_(call, tiles_),
         keys_(call, tiles_),
         pairs_(call, tiles_, unit_, keys_) {}
@@ -246,7 +246,7 @@ class TangentTiles {
     for (int64_t i = 0; i < tile.queries; ++i) delta_tangent[i] -= lse_tangent[i] * delta[i];
     const auto subtract = [&](const Operand& from, E* numbers) {
       if (!from.data) return;
-      E* const column = tiles_.row(2);
+      E* const column = tiles_.row(kStatistic);
       read_column(tiles_, from, tile, E(0), column);
       for (int64_t i = 0; i < tile.queries; ++i) numbers[i] -= column[i];
     };

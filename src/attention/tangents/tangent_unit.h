@@ -24,7 +24,7 @@ class TangentUnit {
         in_(call.inputs),
         layout_(call.layout),
         tiling_(call.plan.tiling),
-        kernels_(call.scores.kernels),
+        kernels_(call.forward.kernels),
         tiles_(tiles),
         most_queries_(std::min(tiling_.unit_queries, call.plan.longest_query)) {}
 

@@ -59,13 +59,13 @@ TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
   layout.other_bits = place(true, {t.block_keys}, sizeof(uint64_t));
   layout.before = place(scores > 0, {scores, tile_scores}, sizeof(E));
   layout.before_tangents = place(scores > 0, {scores, tile_scores}, sizeof(E));
-  layout.parameter_sums = place(scores > 0, {wanted.head_numbers, tile}, sizeof(E));
+  layout.parameter_sums = place(scores > 0, {wanted.head_parameter_count, tile}, sizeof(E));
   layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
   layout.output_t = place(!second, {unit, p.value_dim}, sizeof(E));
   layout.query_sums = place(second, {plan.slots[kOfQuery], 2, unit, p.head_dim}, sizeof(E));
   layout.key_sums = place(wanted.key, {plan.slots[kOfKey], part, p.head_dim}, sizeof(E));
   layout.value_sums = place(wanted.value, {plan.slots[kOfValue], part, p.value_dim}, sizeof(E));
-  layout.score_tiles.rows = place(true, {6 * t.max_vectors * t.lanes}, sizeof(E));
+  layout.score_tiles.rows = place(true, {kTileRows * t.max_vectors * t.lanes}, sizeof(E));
   layout.score_tiles.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
   layout.score_tiles.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
   layout.score_tiles.worker_bytes = places.bytes();
@@ -140,7 +140,7 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
     const TangentKeySums<E> sums{
         sides[0].slot(entry, length), sides[1].slot(entry, length),
         call.bias_sums.empty() ? nullptr : &call.bias_sums[static_cast<size_t>(cell)],
-        call.score_sums.data() + cell * wanted.head_numbers};
+        call.score_sums.data() + cell * wanted.head_parameter_count};
     const int64_t q_len = tiles.sequence().q_len, unit_length = call.plan.tiling.unit_queries;
     for (int64_t at = 0; at < q_len && !tiles.stopped(); at += unit_length) {
       const Positions unit{at, 1, std::min(unit_length, q_len - at)};
@@ -152,7 +152,7 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
     }
     for (const KeySide<E>& side : sides)
       if (side.wanted && entry.last[side.operand] && side.target.data)
-        call.scores.kernels.table.gradients.store_key_rows[static_cast<int>(side.target.dtype)](
+        call.forward.kernels.table.gradients.store_key_rows[static_cast<int>(side.target.dtype)](
             side.slot(entry, length), side.dims, part.positions.count, side.dims, side.factor,
             tiles.tiles().key_row(side.target, part.positions.start), side.target.row_stride,
             side.target.dim_stride);
@@ -190,12 +190,12 @@ void add_parts(const TangentCall<E>& call) {
   if (targets.scale)
     for (const double sum : call.scale_sums) *targets.scale += sum;
   const int64_t parts = call.key_cuts.count();
-  if (targets.scores) {
-    clear_numbers(targets, call.wanted);
+  if (targets.score_parameters) {
+    clear_parameter_gradients(targets, call.wanted);
     for (int64_t head = 0; head < p.heads; ++head)
-      add_numbers_of_head(p, call.scores.scores, call.wanted, head, parts,
-                          call.score_sums.data() + head * parts * call.wanted.head_numbers,
-                          targets);
+      add_score_parameters_of_head(
+          p, call.forward.score_functions, call.wanted, head, parts,
+          call.score_sums.data() + head * parts * call.wanted.head_parameter_count, targets);
   }
   if (call.bias_sums.empty() || !targets.bias.data) return;
   for (int64_t head = 0; head < p.heads; ++head) {
@@ -234,7 +234,8 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
   call.delta_tangents.resize(numbers);
   const auto cells = static_cast<size_t>(p.heads * call.key_cuts.count());
   if (wanted.scale) call.scale_sums.resize(static_cast<size_t>(p.heads * units));
-  if (wanted.scores) call.score_sums.resize(cells * static_cast<size_t>(wanted.head_numbers));
+  if (wanted.score_parameters)
+    call.score_sums.resize(cells * static_cast<size_t>(wanted.head_parameter_count));
   const Operand& bias = call.targets.bias;
   const bool by_row = bias.data && bias.row_stride != 0, by_key = bias.data && bias.dim_stride != 0;
   if (wanted.bias && !by_row && !by_key) call.bias_sums.resize(cells);
@@ -243,7 +244,7 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
   order_heads(p, call.plan, call.heads.data(), order.data());
 
   const bool keys =
-      wanted.key || wanted.value || wanted.scores || (wanted.bias && (by_key || !by_row));
+      wanted.key || wanted.value || wanted.score_parameters || (wanted.bias && (by_key || !by_row));
   const bool queries = wanted.query || wanted.scale || (by_row && !by_key);
   TaskRun run(context, p.heads * units + components * (keys ? call.key_cuts.count() : 0) +
                            components * (queries ? units : 0));

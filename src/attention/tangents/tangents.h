@@ -19,11 +19,12 @@ struct TangentInputs {
   Operand query, key, value;  // tangents: row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
   double scale = 0;
-  std::vector<double> score_numbers;  // [heads][head numbers], as WantedGradients counts them
-  int64_t head_numbers = 0;
+  std::vector<double>
+      score_parameters;  // [heads][head_parameter_count], as WantedGradients counts them
+  int64_t head_parameter_count = 0;
 
-  const double* numbers_of_head(int64_t head) const noexcept {
-    return score_numbers.data() + head * head_numbers;
+  const double* head_parameters_of(int64_t head) const noexcept {
+    return score_parameters.data() + head * head_parameter_count;
   }
   Operand d_output, d_statistic;  // tangents of these
 
@@ -86,7 +87,7 @@ struct TangentLayout {
 
 template <class E>
 struct TangentCall {
-  const ForwardCall<E>& scores;  // the call whose scores are computed again, in natural units
+  const ForwardCall<E>& forward;  // the call whose scores are computed again, in natural units
   const WantedGradients& wanted;
   const BackwardPlan& plan;
   const TangentLayout& layout;
@@ -95,13 +96,13 @@ struct TangentCall {
   const GradientTargets& targets;  // of second derivatives
   const Cuts &query_cuts, &key_cuts;
   // Of second derivatives:
-  std::vector<ComponentHead> heads;                     // [component_heads], in the order of sums
-  std::vector<E> lse_tangents, deltas, delta_tangents;  // [heads][q_len]
-  std::vector<double> scale_sums;                       // [heads][query parts]
-  std::vector<double> score_sums;                       // [heads][key parts][parameters]
-  std::vector<double> bias_sums;  // [heads][key parts]: of a bias with one number per head
+  std::vector<ComponentHead> heads = {};  // [component_heads], in the order of sums
+  std::vector<E> lse_tangents = {}, deltas = {}, delta_tangents = {};  // [heads][q_len]
+  std::vector<double> scale_sums = {};                                 // [heads][query parts]
+  std::vector<double> score_sums = {};  // [heads][key parts][parameters]
+  std::vector<double> bias_sums = {};   // [heads][key parts]: of a bias with one number per head
 
-  const Problem& problem() const noexcept { return scores.problem; }
+  const Problem& problem() const noexcept { return forward.problem; }
 };
 
 // Keys of a part; a part of queries is a unit. A few blocks of keys and values, their tangents and

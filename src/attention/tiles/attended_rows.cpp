@@ -14,32 +14,33 @@ KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, 
   const Sequence sequence = p.sequence(s);
   if (sequence.q_len == 0) return {0, 0};
   if (call.masks.empty()) return {0, sequence.k_len};
-  KeyRange seen{sequence.k_len, 0};
+  KeyRange attended{sequence.k_len, 0};
   int64_t index[kMaxRank];
   matrices.first_head(p, matrix, index);
   do {
     const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len, p.leading};
-    const Visible visible(call.masks, place,
-                          reinterpret_cast<BoundMask*>(scratch + call.layout.masks));
-    const KeyRange range = visible.key_range({0, 1, sequence.q_len});
+    const BoundMasks bound_masks(call.masks, place,
+                                 reinterpret_cast<BoundMask*>(scratch + call.layout.masks));
+    const KeyRange range = bound_masks.key_range({0, 1, sequence.q_len});
     if (range.begin >= range.end) continue;
-    seen = {std::min(seen.begin, range.begin), std::max(seen.end, range.end)};
+    attended = {std::min(attended.begin, range.begin), std::max(attended.end, range.end)};
   } while (matrices.next_head(p, index));
-  return seen;
+  return attended;
 }
 
 template <class E>
 KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
                        std::byte* scratch) noexcept {
   const Problem& p = call.problem;
-  KeyRange seen{p.k_len, 0};
+  KeyRange attended{p.k_len, 0};
   for (int64_t s = 0; s < p.sequences; ++s) {
     const KeyRange range = attended_rows(call, matrices, matrix, s, scratch);
     if (range.begin >= range.end) continue;
     const int64_t first = p.sequence(s).key_begin;
-    seen = {std::min(seen.begin, first + range.begin), std::max(seen.end, first + range.end)};
+    attended = {std::min(attended.begin, first + range.begin),
+                std::max(attended.end, first + range.end)};
   }
-  return seen;
+  return attended;
 }
 
 template KeyRange attended_rows(const ForwardCall<float>&, const KeyMatrices&, int64_t, int64_t,

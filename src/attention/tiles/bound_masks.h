@@ -8,7 +8,7 @@
 
 namespace rapt {
 
-class Visible {
+class BoundMasks {
  public:
   // How many BoundMasks the masks of a call take.
   static int64_t slots(std::span<const Mask* const> masks) {
@@ -17,9 +17,9 @@ class Visible {
     return count;
   }
 
-  Visible() = default;
+  BoundMasks() = default;
   // Binds `masks` to a head; `bound` has slots(masks) places.
-  Visible(std::span<const Mask* const> masks, const Head& head, BoundMask* bound)
+  BoundMasks(std::span<const Mask* const> masks, const Head& head, BoundMask* bound)
       : masks_(masks), bound_(bound), k_len_(head.k_len) {
     for (const Mask* mask : masks) {
       *bound = BoundMask{mask, nullptr, {}, head.q_len, head.k_len};

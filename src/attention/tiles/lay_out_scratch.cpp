@@ -1,6 +1,8 @@
 // Lays out the workspace of a forward call.
 #include "attention/tiles/lay_out_scratch.h"
 
+#include <algorithm>
+
 #include "attention/rows/row_transformer.h"
 #include "attention/tiles/packed_keys.h"
 #include "attention/tiles/prefilter.h"
@@ -8,118 +10,190 @@
 
 namespace rapt {
 
-template <class E>
-ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
-                        const Kernels<E>& kernels, int64_t mask_slots) {
-  ScratchLayout layout = {};
-  size_t at = 0;
-  // No product overflows: head sizes are at most 2^32 and those of the output, like heads * q_len,
-  // fit 64 bits sixteenfold (problem.cpp); a unit has at most 512 queries, a block 128 keys.
-  const auto place = [&](int64_t count, size_t size) {
-    const size_t here = at;
-    at += (static_cast<size_t>(count) * size + 63) & ~size_t{63};
-    return here;
-  };
-  const auto place_if = [&](bool needed, int64_t count, size_t size) {
-    return needed ? place(count, size) : 0;
-  };
-  const NormalizerKernels<E>& n = kernels.normalizer;
-  const RouteKernels<E>& route = kernels.route;
-  const auto route_size = static_cast<size_t>(route.element_size);
-  const bool packed = p.query_starts != nullptr;
-  layout.unit_starts = place_if(packed, p.sequences + 1, sizeof(int64_t));
-  layout.block_starts = place_if(packed && c.received, p.sequences + 1, sizeof(int64_t));
-  layout.saved_state = place_if(c.second_pass(), p.heads * n.state_rows * p.q_len, sizeof(E));
-  const RowChange& change = p.rows;
-  layout.angles = place_if(change.any(), static_cast<int64_t>(row_change_bytes(change)), 1);
-  layout.changed_key = place_if(change.changes_key, change.copied_matrices * p.k_len,
-                                static_cast<size_t>(p.head_dim * size_of(p.dtype)));
-  layout.relative_starts = place_if(p.relative.log_scale(), p.relative.distances, sizeof(int64_t));
-  if (kernels.sieve) {
-    const int64_t rows = KeyMatrices(p, p.key).count * sieve_rows(p.k_len);
-    layout.sieve_keys = place(rows, static_cast<size_t>(sieve_dims(p.head_dim)));
-    layout.sieve_groups = place(rows / kSieveGroup, sizeof(KeyGroup));
-  }
-  if (t.packs_ahead) {
-    const int64_t rows = packed_rows(p, t.step);
-    const auto place_rows = [&](const Operand& o, int64_t dims, size_t& rows_at, size_t& outside) {
-      const int64_t all = KeyMatrices(p, o).count * rows;
-      rows_at = place(all * packed_stride(dims, t.step), route_size);
-      outside = place_if(route.find_outside != nullptr, all / t.step, sizeof(uint32_t));
-    };
-    place_rows(p.key, p.head_dim, layout.packed_key, layout.key_outside);
-    place_rows(p.value, p.value_dim, layout.packed_value, layout.value_outside);
-  }
-  layout.workers = at;
+namespace {
 
-  at = 0;
-  // The narrowest problem needs less than a unit.
-  int64_t longest = packed ? 0 : p.q_len;
-  for (int64_t s = 0; packed && s < p.sequences; ++s)
-    longest = std::max(longest, p.sequence(s).q_len);
-  const int64_t unit = std::min(t.unit_queries, t.padded(longest));
-  const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
-  layout.tiles = place(t.cut(unit).tiles, sizeof(QueryTile<E>));
-  layout.query_t = place(packed_stride(p.head_dim, t.step) * unit, route_size);
-  layout.position_t =
-      place_if(change.shifted, packed_stride(p.head_dim, t.step) * unit, route_size);
-  layout.output_t = place(p.value_dim * unit, sizeof(E));
-  const int64_t tile_scores = t.block_keys * tile + t.lanes;
-  layout.scores = place(tile_scores, sizeof(E));
-  layout.extra_t = place_if(n.extra, p.value_dim * unit, sizeof(E));
-  layout.second = place_if(n.extra, tile_scores, sizeof(E));
-  layout.rounded =
-      place_if(route.round_weights, t.block_keys * tile, static_cast<size_t>(route.weight_size));
-  layout.state = place(n.state_rows * unit, sizeof(E));
-  layout.candidates = place_if(n.candidates > 0, n.candidates * unit, sizeof(E));
-  layout.entropy = place_if(c.entropy, unit, sizeof(E));
-  layout.best = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
-  layout.best_keys = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
-  layout.rows = place(6 * t.max_vectors * t.lanes, sizeof(E));
-  layout.bits = place(t.block_keys, sizeof(uint64_t));
-  layout.kept = place_if(p.drop_below > 0, t.block_keys, sizeof(uint64_t));
-  layout.masks = place_if(mask_slots > 0, mask_slots, sizeof(BoundMask));
-  layout.key = place_if(!keys_in_place(p, route) && !t.packs_ahead,
-                        t.block_keys * packed_stride(p.head_dim, t.step), route_size);
-  layout.value = place_if(!values_in_place(p, route) && !t.packs_ahead,
-                          t.block_keys * packed_stride(p.value_dim, t.step), route_size);
-  if (kernels.sieve) {
-    layout.sieve_rows = place_if(!keys_in_place(p, route), kSieveGroup * p.head_dim, sizeof(E));
-    layout.sieve_queries = place(unit, static_cast<size_t>(sieve_query_bytes(p.head_dim)));
+// The longest sequence of a call, by queries or by keys; a narrow problem needs less than a unit.
+int64_t longest(const Problem& p, int64_t Sequence::*length, int64_t whole) {
+  if (!p.query_starts) return whole;
+  int64_t most = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) most = std::max(most, p.sequence(s).*length);
+  return most;
+}
+
+// Fills in a layout, group by group; the members are sizes that several groups ask for.
+//
+// No product overflows: head sizes are at most 2^32, those of the output, like heads * q_len, fit
+// 64 bits sixteenfold (problem.cpp); a unit has at most 512 queries and a block 128 keys.
+template <class E>
+class ScratchPlanner {
+ public:
+  ScratchPlanner(const Problem& problem, const Captures& captures, const Tiling& tiling,
+                 const Kernels<E>& kernels)
+      : p_(problem),
+        c_(captures),
+        t_(tiling),
+        kernels_(kernels),
+        n_(kernels.normalizer),
+        route_(kernels.route),
+        element_(static_cast<size_t>(route_.element_size)),
+        stored_(static_cast<size_t>(size_of(problem.dtype))),
+        unit_(std::min(t_.unit_queries, t_.padded(longest(p_, &Sequence::q_len, p_.q_len)))),
+        tile_(std::min<int64_t>(unit_, t_.max_vectors * t_.lanes)) {}
+
+  ScratchLayout layout(int64_t mask_slots) {
+    place_call();
+    layout_.workers = at_;
+    at_ = 0;
+    place_queries();
+    place_scores(mask_slots);
+    place_keys();
+    place_variants();
+    place_captures();
+    if (n_.settle) place_lists();
+    layout_.worker_bytes = at_;
+    return layout_;
   }
-  layout.row_change = place_if(
-      change.any(),
-      static_cast<int64_t>(RowChanger<E>::bytes_for(kernels.table, change, p.head_dim)), 1);
-  layout.changed_query =
-      place_if(change.any(), unit * p.head_dim, static_cast<size_t>(size_of(p.dtype)));
-  ScratchPlaces places(at);
-  layout.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
-  layout.exact = ExactScratch(p, route, t.block_keys, tile, places);
-  layout.staged = StagedScratch(kernels, t.block_keys, tile, places);
-  at = places.bytes();
-  layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
-  layout.totals = place_if(c.received, t.block_keys, sizeof(double));
-  layout.cells =
-      c.map.wanted ? place(map_rows_per_task(p, c.map, t) * c.map.columns, sizeof(double)) : 0;
-  if (n.settle) {
-    int64_t keys = packed ? 0 : p.k_len;
-    for (int64_t s = 0; packed && s < p.sequences; ++s) keys = std::max(keys, p.sequence(s).k_len);
-    layout.short_list = std::min(kShortList, keys);
-    const int64_t shorter = list_stride(layout.short_list, t.lanes);
-    layout.lists = place(unit * shorter, sizeof(E));
-    layout.list_keys = place(unit * shorter, sizeof(int32_t));
-    layout.list_counts = place(2 * unit, sizeof(int32_t));
-    const int64_t longer = keys > kShortList ? t.grain * list_stride(keys, t.lanes) : 0;
-    layout.long_lists = place(longer, sizeof(E));
-    layout.long_keys = place(longer, sizeof(int32_t));
-    layout.long_counts = place(2 * t.grain, sizeof(int32_t));
-    layout.long_state = place(n.state_rows * t.grain, sizeof(E));
-    const RouteKernels<E>& widening = *kernels.table.fma[static_cast<int>(p.value.dtype)];
-    layout.list_values =
-        place_if(!values_in_place(p, widening), kPackedValues * p.value_dim, sizeof(E));
+
+ private:
+  size_t place(int64_t count, size_t size) {
+    const size_t here = at_;
+    at_ += (static_cast<size_t>(count) * size + 63) & ~size_t{63};
+    return here;
   }
-  layout.worker_bytes = at;
-  return layout;
+  size_t place_if(bool needed, int64_t count, size_t size) {
+    return needed ? place(count, size) : 0;
+  }
+
+  // Once per call.
+  void place_call() {
+    const bool packed = p_.query_starts != nullptr;
+    const RowTransform& transform = p_.rows;
+    layout_.unit_starts = place_if(packed, p_.sequences + 1, sizeof(int64_t));
+    layout_.block_starts = place_if(packed && c_.received, p_.sequences + 1, sizeof(int64_t));
+    layout_.saved_state =
+        place_if(c_.second_pass(), p_.heads * n_.state_rows * p_.q_len, sizeof(E));
+    layout_.angles =
+        place_if(transform.any(), static_cast<int64_t>(row_transform_bytes(transform)), 1);
+    layout_.transformed_key =
+        place_if(transform.transforms_key, transform.transformed_matrices * p_.k_len,
+                 static_cast<size_t>(p_.head_dim) * stored_);
+    layout_.relative_starts =
+        place_if(p_.relative.log_scale(), p_.relative.distances, sizeof(int64_t));
+    if (kernels_.prefilter) {
+      const int64_t rows = KeyMatrices(p_, p_.key).count * prefilter_rows(p_.k_len);
+      layout_.prefilter_keys = place(rows, static_cast<size_t>(prefilter_dims(p_.head_dim)));
+      layout_.prefilter_groups = place(rows / kPrefilterGroup, sizeof(KeyGroup));
+    }
+    if (!t_.packs_ahead) return;
+    place_packed(p_.key, p_.head_dim, layout_.packed_key, layout_.key_outside);
+    place_packed(p_.value, p_.value_dim, layout_.packed_value, layout_.value_outside);
+  }
+
+  void place_packed(const Operand& rows, int64_t dims, size_t& packed, size_t& outside) {
+    const int64_t all = KeyMatrices(p_, rows).count * packed_rows(p_, t_.step);
+    packed = place(all * packed_stride(dims, t_.step), element_);
+    outside = place_if(route_.find_outside != nullptr, all / t_.step, sizeof(uint32_t));
+  }
+
+  // Once per worker from here on: queries and outputs of a unit.
+  void place_queries() {
+    layout_.tiles = place(t_.cut(unit_).tiles, sizeof(QueryTile<E>));
+    layout_.query_t = place(packed_stride(p_.head_dim, t_.step) * unit_, element_);
+    layout_.position_t =
+        place_if(p_.rows.adds_biases, packed_stride(p_.head_dim, t_.step) * unit_, element_);
+    layout_.output_t = place(p_.value_dim * unit_, sizeof(E));
+  }
+
+  // Scores and weights of a tile, and the state of a unit's rows.
+  void place_scores(int64_t mask_slots) {
+    const int64_t tile_scores = t_.block_keys * tile_ + t_.lanes;
+    layout_.scores = place(tile_scores, sizeof(E));
+    layout_.extra_t = place_if(n_.extra, p_.value_dim * unit_, sizeof(E));
+    layout_.second = place_if(n_.extra, tile_scores, sizeof(E));
+    layout_.rounded = place_if(route_.round_weights, t_.block_keys * tile_,
+                               static_cast<size_t>(route_.weight_size));
+    layout_.state = place(n_.state_rows * unit_, sizeof(E));
+    layout_.candidates = place_if(n_.candidates > 0, n_.candidates * unit_, sizeof(E));
+    layout_.entropy = place_if(c_.entropy, unit_, sizeof(E));
+    layout_.best = place_if(c_.top_k > 0, c_.top_k * unit_, sizeof(E));
+    layout_.best_keys = place_if(c_.top_k > 0, c_.top_k * unit_, sizeof(E));
+    layout_.rows = place(kTileRows * t_.max_vectors * t_.lanes, sizeof(E));
+    layout_.bits = place(t_.block_keys, sizeof(uint64_t));
+    layout_.kept = place_if(p_.drop_below > 0, t_.block_keys, sizeof(uint64_t));
+    layout_.masks = place_if(mask_slots > 0, mask_slots, sizeof(BoundMask));
+  }
+
+  // Keys and values of a block, where the products cannot read the caller's.
+  void place_keys() {
+    layout_.key = place_if(!keys_in_place(p_, route_) && !t_.packs_ahead,
+                           t_.block_keys * packed_stride(p_.head_dim, t_.step), element_);
+    layout_.value = place_if(!values_in_place(p_, route_) && !t_.packs_ahead,
+                             t_.block_keys * packed_stride(p_.value_dim, t_.step), element_);
+    if (!kernels_.prefilter) return;
+    layout_.prefilter_rows =
+        place_if(!keys_in_place(p_, route_), kPrefilterGroup * p_.head_dim, sizeof(E));
+    layout_.prefilter_queries =
+        place(unit_, static_cast<size_t>(prefilter_query_bytes(p_.head_dim)));
+  }
+
+  // Row transforms, relative positions, rows that the route cannot multiply, the pipeline.
+  void place_variants() {
+    const RowTransform& transform = p_.rows;
+    layout_.row_transform = place_if(
+        transform.any(),
+        static_cast<int64_t>(RowTransformer<E>::bytes_for(kernels_.table, transform, p_.head_dim)),
+        1);
+    layout_.transformed_query = place_if(transform.any(), unit_ * p_.head_dim, stored_);
+    ScratchPlaces places(at_);
+    layout_.relative = RelativeScratch(p_, t_.block_keys, tile_, t_.lanes, places);
+    layout_.exact = ExactScratch(p_, route_, t_.block_keys, tile_, places);
+    layout_.pipeline = PipelineScratch(kernels_, t_.block_keys, tile_, places);
+    at_ = places.bytes();
+  }
+
+  void place_captures() {
+    layout_.sums = place_if(c_.received, t_.block_keys * t_.lanes, sizeof(E));
+    layout_.totals = place_if(c_.received, t_.block_keys, sizeof(double));
+    if (c_.map.wanted)
+      layout_.cells = place(map_rows_per_task(p_, c_.map, t_) * c_.map.columns, sizeof(double));
+  }
+
+  // The lists of a sparse normaliser.
+  void place_lists() {
+    const int64_t keys = longest(p_, &Sequence::k_len, p_.k_len);
+    layout_.short_list = std::min(kShortList, keys);
+    const int64_t shorter = list_stride(layout_.short_list, t_.lanes);
+    layout_.lists = place(unit_ * shorter, sizeof(E));
+    layout_.list_keys = place(unit_ * shorter, sizeof(int32_t));
+    layout_.list_counts = place(2 * unit_, sizeof(int32_t));
+    const int64_t longer = keys > kShortList ? t_.grain * list_stride(keys, t_.lanes) : 0;
+    layout_.long_lists = place(longer, sizeof(E));
+    layout_.long_keys = place(longer, sizeof(int32_t));
+    layout_.long_counts = place(2 * t_.grain, sizeof(int32_t));
+    layout_.long_state = place(n_.state_rows * t_.grain, sizeof(E));
+    const RouteKernels<E>& widening = *kernels_.table.fma[static_cast<int>(p_.value.dtype)];
+    layout_.list_values =
+        place_if(!values_in_place(p_, widening), kPackedValues * p_.value_dim, sizeof(E));
+  }
+
+  const Problem& p_;
+  const Captures& c_;
+  const Tiling& t_;
+  const Kernels<E>& kernels_;
+  const NormalizerKernels<E>& n_;
+  const RouteKernels<E>& route_;
+  const size_t element_, stored_;  // bytes of an element: the route's, the inputs'
+  const int64_t unit_, tile_;      // queries of a unit and of a tile
+  ScratchLayout layout_ = {};
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+template <class E>
+ScratchLayout layout_of(const Problem& p, const Captures& captures, const Tiling& tiling,
+                        const Kernels<E>& kernels, int64_t mask_slots) {
+  return ScratchPlanner<E>(p, captures, tiling, kernels).layout(mask_slots);
 }
 
 template ScratchLayout layout_of(const Problem&, const Captures&, const Tiling&,

@@ -1,4 +1,4 @@
-// Which calls have a sieve, and the pass over their keys.
+// Which calls have a prefilter, and the pass over their keys.
 #include "attention/tiles/prefilter.h"
 
 #include "attention/plan/task_run.h"
@@ -21,47 +21,48 @@ void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int
                 int64_t begin, int64_t end, std::byte* scratch) noexcept {
   const Problem& p = call.problem;
   const RouteKernels<float>& route = call.kernels.route;
-  const KeyRange seen = attended_rows(call, matrices, matrix, scratch);
-  begin = std::max(begin, seen.begin / kSieveGroup * kSieveGroup);
-  end = std::min(end, seen.end);
+  const KeyRange attended = attended_rows(call, matrices, matrix, scratch);
+  begin = std::max(begin, attended.begin / kPrefilterGroup * kPrefilterGroup);
+  end = std::min(end, attended.end);
   int64_t index[kMaxRank];
   matrices.first_head(p, matrix, index);
   const int64_t first = p.key.offset_of(index, p.leading_rank);
-  const int64_t rows = sieve_rows(p.k_len), dims = sieve_dims(p.head_dim);
-  auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.sieve_keys);
-  auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.sieve_groups);
-  for (int64_t row = begin; row < end; row += kSieveGroup) {
-    const int64_t count = std::min(kSieveGroup, end - row);
+  const int64_t rows = prefilter_rows(p.k_len), dims = prefilter_dims(p.head_dim);
+  auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.prefilter_keys);
+  auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.prefilter_groups);
+  for (int64_t row = begin; row < end; row += kPrefilterGroup) {
+    const int64_t count = std::min(kPrefilterGroup, end - row);
     const std::byte* from = p.key.at(first + row * p.key.row_stride);
     int64_t stride = p.key.row_stride;
     if (!keys_in_place(p, route)) {
-      std::byte* const packed = scratch + call.layout.sieve_rows;
+      std::byte* const packed = scratch + call.layout.prefilter_rows;
       route.pack_keys(from, p.key.row_stride, p.key.dim_stride, count, p.head_dim, packed);
       from = packed, stride = p.head_dim;
     }
     const int64_t at = matrix * rows + row;
-    call.kernels.sieve->round_keys(reinterpret_cast<const float*>(from), stride, count, p.head_dim,
-                                   keys + at * dims, groups + at / kSieveGroup);
+    call.kernels.prefilter->round_keys(reinterpret_cast<const float*>(from), stride, count,
+                                       p.head_dim, keys + at * dims, groups + at / kPrefilterGroup);
   }
 }
 
 }  // namespace
 
-const SieveKernels* sieve_of(const Problem& p, const AttentionOptions& options,
-                             const Kernels<float>& kernels) {
+const PrefilterKernels* prefilter_of(const Problem& p, const AttentionOptions& options,
+                                     const Kernels<float>& kernels) {
   if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
-      !options.scores.empty() || p.relative.any() || p.head_dim > kMostSieveDims || p.heads == 0)
+      !options.scores.empty() || p.relative.any() || p.head_dim > kMostPrefilterDims ||
+      p.heads == 0)
     return nullptr;
   if (p.k_len / p.sequences < kLeastKeys ||
       p.heads / KeyMatrices(p, p.key).count * (p.q_len / p.sequences) < kLeastQueries)
     return nullptr;
-  return score_sieve();
+  return score_prefilter();
 }
 
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context) {
   if constexpr (sizeof(E) == sizeof(float)) {
-    if (!call.kernels.sieve) return;
+    if (!call.kernels.prefilter) return;
     const Problem& p = call.problem;
     const KeyMatrices matrices(p, p.key);
     const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);

@@ -13,14 +13,28 @@ struct QueryTile {
   int64_t offset = 0;          // where its queries begin in the unit's scratch
   Positions positions;         // of the real ones, within their sequence
   KeyRange range = {0, 0};     // no key outside is visible
-  uint64_t seen = 0;           // bit i: query i has seen a key
+  uint64_t attended = 0;       // bit i: query i has seen a key
   void* query_t = nullptr;     // [head_dim][queries] of the route's elements
   void* position_t = nullptr;  // the same of queries that meet key_rows; often query_t
   RowsAt rows = {};            // of its queries as they are multiplied, where exact_rows.h is used
   uint64_t outside = 0;        // which of them it is needed for
   uint64_t d_output_outside = 0;  // the same of d_output
-  SieveTile sieve;
+  PrefilterTile prefilter;
   Tile<E> hooks;
+};
+
+// Rows [tile queries] of scratch, one number per query, each used by one step at a time.
+enum TileRow : int {
+  kBlockMax,         // the largest score of a block
+  kFactor,           // by which online softmax rescales what it has summed
+  kMultiplier,       // what rows are multiplied by as they are stored
+  kExtraMultiplier,  // the same of the extra output
+  kStatistic,        // of the rows, or its gradient
+  kEntropy,
+  kTileRows,
+  // The backward pass stores no extra output and no entropy.
+  kDots = kExtraMultiplier,  // d_query . query
+  kPartialDots = kEntropy    // the same of one part of d_query
 };
 
 enum class Finite : uint8_t { unknown, yes, no };

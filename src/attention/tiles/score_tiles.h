@@ -8,10 +8,10 @@
 #include "attention/relative/relative_tiles.h"
 #include "attention/rows/transform_keys.h"
 #include "attention/tiles/bias_rows.h"
-#include "attention/tiles/bound_masks.h"
 #include "attention/tiles/key_blocks.h"
 #include "attention/tiles/query_tile.h"
 #include "attention/tiles/route_thread.h"
+#include "attention/tiles/tile_keys.h"
 
 namespace rapt {
 
@@ -28,12 +28,12 @@ class ScoreTiles {
         scratch_(call.workspace + call.layout.workers +
                  static_cast<size_t>(worker) * call.layout.worker_bytes),
         relative_(call, scratch_),
-        sieve_(call),
+        prefilter_(call),
         exact_(call.kernels, call.layout.exact, scratch_),
         blocks_(call, exact_, scratch_),
         products_(call.kernels.route) {
-    natural_ = p_.has_bias || !call.scores.empty() || !n_.takes_log2;
-    block_max_ = row(0);
+    natural_ = p_.has_bias || !call.score_functions.empty() || !n_.takes_log2;
+    block_max_ = row(kBlockMax);
     constexpr double kLog2E = 1.4426950408889634074;
     factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
   }
@@ -44,7 +44,7 @@ class ScoreTiles {
     p_.index_of(head, index_);
     sequence_ = p_.sequence(sequence);
     place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
-    visible_ = Visible(call_.masks, place_, scratch<BoundMask>(call_.layout.masks));
+    bound_masks_ = BoundMasks(call_.masks, place_, scratch<BoundMask>(call_.layout.masks));
     const auto begin_of = [&](const Operand& o, int64_t row) {
       return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
     };
@@ -56,7 +56,7 @@ class ScoreTiles {
          p_.value.dim_stride});
     if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
-    sieve_.begin_head(index_, sequence_.key_begin);
+    prefilter_.begin_head(index_, sequence_.key_begin);
   }
 
   // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
@@ -65,11 +65,11 @@ class ScoreTiles {
     tile.query_t = scratch_ + call_.layout.query_t +
                    offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
     tile.position_t = tile.query_t;
-    if (p_.rows.shifted)
+    if (p_.rows.adds_biases)
       tile.position_t = scratch_ + call_.layout.position_t +
                         offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
     std::byte* const changed =
-        scratch_ + call_.layout.changed_query + offset * p_.head_dim * size_of(p_.dtype);
+        scratch_ + call_.layout.transformed_query + offset * p_.head_dim * size_of(p_.dtype);
     pack_queries(tile, changed, changed);
     look_at_rows(tile, changed);
   }
@@ -80,14 +80,14 @@ class ScoreTiles {
     tile.queries = vectors * table_.lanes;
     tile.offset = offset;
     tile.positions = positions;
-    tile.range = visible_.key_range(positions);
-    tile.seen = 0;
+    tile.range = bound_masks_.key_range(positions);
+    tile.attended = 0;
     Tile<E>& hooks = tile.hooks;
     hooks.state = scratch<E>(call_.layout.state) + offset * n_.state_rows;
     hooks.candidates = scratch<E>(call_.layout.candidates) + offset * n_.candidates;
     hooks.entropy = nullptr;
-    hooks.block_max = row(0);
-    hooks.factor = row(1);
+    hooks.block_max = row(kBlockMax);
+    hooks.factor = row(kFactor);
     hooks.queries = tile.queries;
     hooks.log2_units = !natural_;
     hooks.query_positions = positions;
@@ -109,13 +109,13 @@ class ScoreTiles {
       pack(given, tile.query_t);
       return;
     }
-    const auto change = [&](const Operand& shift, std::byte* kept, void* to) {
+    const auto change = [&](const Operand& query_bias, std::byte* kept, void* to) {
       const RowsAt dense{kept, given.dtype, p_.head_dim, 1};
-      changer().change(given, p_.rows.query_turns(), shift, place_of_queries(at), dense);
+      changer().change(given, p_.rows.query_turns(), query_bias, place_of_queries(at), dense);
       pack(dense, to);
     };
-    change(p_.rows.content_shift, changed, tile.query_t);
-    if (tile.position_t != tile.query_t) change(p_.rows.position_shift, positions, tile.position_t);
+    change(p_.rows.content_bias, changed, tile.query_t);
+    if (tile.position_t != tile.query_t) change(p_.rows.position_bias, positions, tile.position_t);
   }
   // Which rows of queries are the exact ones' business. `changed`: where they are kept if they
   // change.
@@ -134,12 +134,12 @@ class ScoreTiles {
 
   // Keys as the caller gave them, before they were changed.
   RowsAt given_keys(Positions at) const noexcept {
-    const Operand& k = p_.rows.given_key;
+    const Operand& k = p_.rows.original_key;
     return {key_row(k, at.start), k.dtype, k.row_stride * at.step, k.dim_stride};
   }
 
   // What changes rows, and where rows of the head and sequence at work stand, for it.
-  RowChanger<E> changer() const noexcept { return changer_of(call_, scratch_); }
+  RowTransformer<E> changer() const noexcept { return row_transformer_of(call_, scratch_); }
   RowPlace place_of_queries(Positions at) const noexcept {
     return {index_, p_.leading_rank, sequence_.query_begin + at.start, at};
   }
@@ -152,18 +152,18 @@ class ScoreTiles {
   template <class Step>
   void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
                       const Step& step) noexcept {
-    const auto meet = [&](QueryTile<E>& tile, KeyBlock& block) {
+    const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
       const int64_t first = scores_of(tile, block);
       if (tile.hooks.keys > 0) step(tile, block, first);
     };
-    for_each_meeting(tiles, count, values, meet, [] {});
+    for_each_tile_and_block(tiles, count, values, visit, [] {});
   }
   // Calls meet(tile, block) for all tiles and blocks, of each tile in the order of its keys, and
   // leave() before the rows of a block give way to those of another. Where all are packed already,
   // none do, and a tile meets many blocks in a row, so that its queries and outputs stay in the L1.
   template <class Meet, class Leave>
-  void for_each_meeting(QueryTile<E>* tiles, int64_t count, Values values, const Meet& meet,
-                        const Leave& leave) noexcept {
+  void for_each_tile_and_block(QueryTile<E>* tiles, int64_t count, Values values, const Meet& visit,
+                               const Leave& leave) noexcept {
     KeyRange range{sequence_.k_len, 0};
     for (int64_t i = 0; i < count; ++i) {
       if (tiles[i].range.begin == tiles[i].range.end) continue;
@@ -173,13 +173,13 @@ class ScoreTiles {
     const int64_t length = call_.tiling.block_keys;
     range.begin &= -length;
     if (blocks_.packed_ahead()) {
-      meet_packed(tiles, count, range, values, meet);
+      visit_packed_blocks(tiles, count, range, values, visit);
       return;
     }
     for (int64_t begin = range.begin; begin < range.end; begin += length) {
       if (stopped()) return;
       KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
-      for (int64_t i = 0; i < count; ++i) meet(tiles[i], block);
+      for (int64_t i = 0; i < count; ++i) visit(tiles[i], block);
       leave();
     }
   }
@@ -189,83 +189,54 @@ class ScoreTiles {
     return blocks_.load(begin, end, values);
   }
 
-  // What a tile sees of a block.
-  struct Sight {
-    Positions keys{0, 1, 0};   // none: it sees nothing
-    bool partial = false;      // are some pairs excluded?
-    uint64_t* bits = nullptr;  // [keys]: which are allowed, if partial
-  };
-  Sight look(const QueryTile<E>& tile, const KeyBlock& block) noexcept {
-    int64_t begin = std::max(block.begin, tile.range.begin);
-    int64_t end = std::min(block.end, tile.range.end);
-    if (begin >= end) return {};
-    // Keys go to the products in steps from the block's begin. A key more than the tile sees is an
-    // excluded one.
-    const int64_t step = call_.tiling.step;
-    begin -= (begin - block.begin) & (step - 1);
-    end = std::min(block.end, end + (-(end - block.begin) & (step - 1)));
-    auto* bits = scratch<uint64_t>(call_.layout.bits);
-    const Cover cover = visible_.cover(tile.positions, {begin, 1, end - begin}, bits);
-    if (cover == Cover::none) return {};
-    if (cover == Cover::some) {  // no work for keys at either end that nobody sees
-      const auto unseen = [&](int64_t at, int64_t count) {
-        uint64_t any = 0;
-        for (int64_t j = 0; j < count; ++j) any |= bits[at + j];
-        return any == 0;
-      };
-      while (begin + step <= end && unseen(0, step)) begin += step, bits += step;
-      for (int64_t last = step; begin < end; last = step) {
-        if (((end - begin) & (step - 1)) != 0) last = (end - begin) & (step - 1);
-        if (!unseen(end - begin - last, last)) break;
-        end -= last;
-      }
-      if (begin >= end) return {};
-    }
-    return {{begin, 1, end - begin}, cover == Cover::some, bits};
+  TileKeys keys_of(const QueryTile<E>& tile, const KeyBlock& block) noexcept {
+    return rapt::keys_of(bound_masks_, tile, block, call_.tiling.step,
+                         scratch<uint64_t>(call_.layout.bits));
   }
 
   // Computes the masked scores of the keys of `block` that the tile sees, and says in hooks.keys
   // how many; returns the first of them, counted within the block. partial() and bits() tell which
   // pairs are allowed.
   int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
-    const Sight sight = look(tile, block);
+    const TileKeys tile_keys = keys_of(tile, block);
     tile.hooks.keys = 0;
-    if (sight.keys.count == 0) return 0;
+    if (tile_keys.keys.count == 0) return 0;
     tile.hooks.second_weights = scratch<E>(call_.layout.second);
-    partial_ = sight.partial, bits_ = sight.bits;
+    partial_ = tile_keys.partial, bits_ = tile_keys.bits;
     E bounds[kMaxTileQueries];
-    compute_scores(tile, block, sight.keys, scratch<E>(call_.layout.scores), nullptr, Keep::nothing,
-                   bounds_of(tile, nullptr, nullptr, bounds));
+    compute_scores(tile, block, tile_keys.keys, scratch<E>(call_.layout.scores), nullptr,
+                   Keep::nothing, bounds_of(tile, nullptr, nullptr, bounds));
     exclude(tile);
-    return sight.keys.start - block.begin;
+    return tile_keys.keys.start - block.begin;
   }
 
   // The same of scores that somebody else has multiplied, with their maxima block_max [queries].
-  void take_scores(QueryTile<E>& tile, const Sight& sight, E* scores, E* block_max) noexcept {
+  void take_scores(QueryTile<E>& tile, const TileKeys& tile_keys, E* scores,
+                   E* block_max) noexcept {
     tile.hooks.scores = scores;
     tile.hooks.block_max = block_max_ = block_max;
-    tile.hooks.keys = sight.keys.count;
-    tile.hooks.key_positions = sight.keys;
-    partial_ = sight.partial, bits_ = sight.bits;
-    if (natural_) change_scores(tile, sight.keys, nullptr, Keep::nothing);
+    tile.hooks.keys = tile_keys.keys.count;
+    tile.hooks.key_positions = tile_keys.keys;
+    partial_ = tile_keys.partial, bits_ = tile_keys.bits;
+    if (natural_) change_scores(tile, tile_keys.keys, nullptr, Keep::nothing);
     exclude(tile);
-    tile.hooks.block_max = block_max_ = row(0);
+    tile.hooks.block_max = block_max_ = row(kBlockMax);
   }
   E factor() const noexcept { return factor_; }
 
   // Are all values of the block?
   bool finite(KeyBlock& block) const noexcept { return blocks_.finite(block); }
 
-  // For a sieve: the queries of a tile, packed, are rounded to `to`, and used for it.
-  bool sieved() const noexcept { return sieve_.used(); }
-  void use_sieve(QueryTile<E>& tile, std::byte* to) const noexcept {
-    sieve_.round(tile.query_t, tile.queries, to, tile.sieve);
+  // For a prefilter: the queries of a tile, packed, are rounded to `to`, and used for it.
+  bool prefiltered() const noexcept { return prefilter_.used(); }
+  void use_prefilter(QueryTile<E>& tile, std::byte* to) const noexcept {
+    prefilter_.round(tile.query_t, tile.queries, to, tile.prefilter);
   }
   // The scores [queries] at or below which no pair of the tile gets a weight, to `bounds`; null:
-  // the tile has no sieve. Without a statistic, as far as the normaliser has seen the rows.
+  // the tile has no prefilter. Without a statistic, as far as the normaliser has seen the rows.
   const E* bounds_of(const QueryTile<E>& tile, const E* statistic, const E* delta,
                      E* bounds) const noexcept {
-    if (!tile.sieve.rounded) return nullptr;
+    if (!tile.prefilter.rounded) return nullptr;
     n_.bounds(call_.normalizer_object, tile.hooks, statistic, delta, bounds);
     close_rows(tile, statistic ? ~uint64_t{0} : tile.hooks.kept.open, bounds);
     return bounds;
@@ -279,9 +250,9 @@ class ScoreTiles {
 
   // How much of `keys` the tile sees; bits [keys.count] are filled in by compute_scores(), if not
   // here.
-  Cover see(const QueryTile<E>& tile, Positions keys, uint64_t* bits) noexcept {
+  Cover find_cover(const QueryTile<E>& tile, Positions keys, uint64_t* bits) noexcept {
     bits_ = bits;
-    const Cover cover = visible_.cover(tile.positions, keys, bits);
+    const Cover cover = bound_masks_.cover(tile.positions, keys, bits);
     partial_ = cover == Cover::some;
     return cover;
   }
@@ -299,9 +270,10 @@ class ScoreTiles {
     tile.hooks.scores = scores;
     tile.hooks.keys = keys.count;
     tile.hooks.key_positions = keys;
-    if (bounds && sieve_.scores(tile.sieve, tile.vectors, tile.queries, keys, bounds, tile.query_t,
-                                block.key + first * block.key_stride * route_.element_size,
-                                block.key_stride, scores, row(0)))
+    if (bounds &&
+        prefilter_.scores(tile.prefilter, tile.vectors, tile.queries, keys, bounds, tile.query_t,
+                          block.key + first * block.key_stride * route_.element_size,
+                          block.key_stride, scores, row(kBlockMax)))
       return;
     // With a bias, which finds the maximum anew, some keys at a time.
     const int64_t some = bias_.fetched() ? bias_.keys_per_fetch(route_.step) : keys.count;
@@ -310,18 +282,18 @@ class ScoreTiles {
       route_.products[tile.vectors - 1].scores(
           tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
           block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
-          scores + j * tile.queries, row(0));
+          scores + j * tile.queries, row(kBlockMax));
     }
     if (tile.outside != 0 || block.key_outside.any())
       exact_.replace_scores(tile.rows, tile.positions.count, tile.outside,
                             rows_at(p_.key, keys.start), keys.count,
                             block.key_outside.part(first, keys.count), p_.head_dim, factor_,
-                            tile.vectors, scores, row(0));
+                            tile.vectors, scores, row(kBlockMax));
     if (p_.relative.tables())
       relative_.add_scores(
           tile.position_t,
           {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
-          factor_, tile.vectors, tile.positions, keys, scores, row(0));
+          factor_, tile.vectors, tile.positions, keys, scores, row(kBlockMax));
     if (natural_) change_scores(tile, keys, before, keep);
   }
 
@@ -371,8 +343,8 @@ class ScoreTiles {
   }
 
   // May one of the queries see one of the keys [begin, end)?
-  bool sees(Positions queries, int64_t begin, int64_t end) const noexcept {
-    const KeyRange range = visible_.key_range(queries);
+  bool may_attend(Positions queries, int64_t begin, int64_t end) const noexcept {
+    const KeyRange range = bound_masks_.key_range(queries);
     return range.begin < end && begin < range.end;
   }
 
@@ -400,10 +372,9 @@ class ScoreTiles {
   int64_t offset_of(const Operand& o) const noexcept {
     return o.offset_of(index_, p_.leading_rank);
   }
-  // One of the rows [tile queries] of scratch that a tile needs for a moment: 0 the maximum of a
-  // block, 1 the factor, 2 to 5 are the caller's.
-  E* row(int i) const noexcept {
-    return scratch<E>(call_.layout.rows) + i * call_.tiling.max_vectors * call_.tiling.lanes;
+  // Scratch [tile queries] that a tile needs for a moment.
+  E* row(TileRow which) const noexcept {
+    return scratch<E>(call_.layout.rows) + which * call_.tiling.max_vectors * call_.tiling.lanes;
   }
   template <class T>
   T* scratch(size_t offset) const noexcept {
@@ -412,8 +383,8 @@ class ScoreTiles {
 
  private:
   template <class Meet>
-  void meet_packed(QueryTile<E>* tiles, int64_t count, KeyRange range, Values values,
-                   const Meet& meet) noexcept {
+  void visit_packed_blocks(QueryTile<E>* tiles, int64_t count, KeyRange range, Values values,
+                           const Meet& visit) noexcept {
     const int64_t length = call_.tiling.block_keys, many = call_.tiling.blocks_at_work;
     KeyBlock blocks[kMostBlocksAtWork];
     for (int64_t begin = range.begin; begin < range.end;) {
@@ -423,7 +394,7 @@ class ScoreTiles {
       for (int64_t i = 0; i < count; ++i)
         for (int64_t b = 0; b < loaded; ++b) {
           if (stopped()) return;
-          meet(tiles[i], blocks[b]);
+          visit(tiles[i], blocks[b]);
         }
     }
   }
@@ -435,16 +406,16 @@ class ScoreTiles {
   // Pairs that are excluded, from scores that are all there; which queries have seen a key.
   void exclude(QueryTile<E>& tile) noexcept {
     const int64_t keys = tile.hooks.keys;
-    uint64_t seen = low_bits(tile.positions.count);
+    uint64_t attended = low_bits(tile.positions.count);
     if (partial_) {
       table_.exclude(tile.hooks.scores, bits_, keys, tile.queries, block_max_);
-      seen = 0;
-      for (int64_t j = 0; j < keys; ++j) seen |= bits_[j];
-    } else if (!call_.scores.empty() && (!bias_.there() || p_.bias_first)) {
+      attended = 0;
+      for (int64_t j = 0; j < keys; ++j) attended |= bits_[j];
+    } else if (!call_.score_functions.empty() && (!bias_.there() || p_.bias_first)) {
       // Scores leave the maximum stale; a bias that comes after them finds it.
       table_.find_max(tile.hooks.scores, keys, tile.queries, block_max_);
     }
-    tile.seen |= seen;
+    tile.attended |= attended;
   }
 
   // Score hooks and bias, in natural units. Who is excluded says the bias itself, not what scores
@@ -458,7 +429,7 @@ class ScoreTiles {
   void apply_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
     const int64_t count = keys.count * tile.queries;
     bool left = false;  // does the score before want what it has left?
-    for (const ScoreRef& score : call_.scores) {
+    for (const ScoreRef& score : call_.score_functions) {
       const ScoreKernels<E>& kernel = hooks_of(score, table_);
       if (keep == Keep::found || (keep == Keep::for_backward && (left || kernel.uses_before)))
         std::copy_n(tile.hooks.scores, count, before);
@@ -486,7 +457,7 @@ class ScoreTiles {
   const CancelToken* cancel_;
   std::byte* scratch_;
   RelativeTiles<E> relative_;
-  Sieve<E> sieve_;
+  Prefilter<E> prefilter_;
   ExactRows<E> exact_;
   KeyBlocks<E> blocks_;
   RouteThread<E> products_;
@@ -496,7 +467,7 @@ class ScoreTiles {
   int64_t index_[kMaxRank];  // [leading_rank]
   Sequence sequence_;
   Head place_;
-  Visible visible_;
+  BoundMasks bound_masks_;
   std::byte* query_ = nullptr;
   BiasRows bias_;
   bool partial_ = false;

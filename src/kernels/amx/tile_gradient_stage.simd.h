@@ -16,9 +16,9 @@ namespace {
 
 // N: the normaliser, whose arithmetic this is.
 template <class S, class N>
-class StagedGradientTile {
+class PipelinedGradientTile {
  public:
-  explicit StagedGradientTile(const StageGradients<float>* of) {
+  explicit PipelinedGradientTile(const StageGradients<float>* of) {
     if (!of) return;
     of_ = *of;
     padded_ = panels(of_.keys) * kStep;
@@ -122,7 +122,7 @@ inline int64_t steps_of(const StageKeySums<float>& of) {
 template <class S, class N>
 void gradient_stage(const StageProducts<float>* next, const StageGradients<float>* now,
                     const StageSums<float>* before) noexcept {
-  StagedGradientTile<S, N> gradients(now);
+  PipelinedGradientTile<S, N> gradients(now);
   int64_t steps = 0;
   if (before)
     steps += steps_of(before->d_query) + steps_of(before->d_value) + steps_of(before->d_key);

@@ -19,9 +19,9 @@ namespace {
 // The weights of a tile of 32 queries, a piece at a time, between steps of products. N: the
 // normaliser, whose arithmetic this is.
 template <class S, class N, bool kLog2Units>
-class StagedWeights {
+class PipelinedWeights {
  public:
-  RAPT_INLINE explicit StagedWeights(const StageWeights<float>* of)
+  RAPT_INLINE explicit PipelinedWeights(const StageWeights<float>* of)
       : tile_(of ? of->tile : nullptr), to_(of ? static_cast<char*>(of->rounded) : nullptr) {
     if (!tile_) return;
     keys_ = tile_->keys, padded_ = panels(keys_) * kStep;
@@ -91,7 +91,7 @@ class StagedWeights {
 template <class S, class N, bool kLog2Units>
 RAPT_NOINLINE void run_stage(const StageScores<float>* next, const StageWeights<float>* now,
                              const StageOutput<float>* before) noexcept {
-  StagedWeights<S, N, kLog2Units> weights(now);
+  PipelinedWeights<S, N, kLog2Units> weights(now);
   int64_t steps = 0;
   if (before) steps += panels(before->keys) * panels(before->value_dim);
   if (next) steps += panels(next->keys) * panels(next->head_dim);

@@ -1,4 +1,4 @@
-// The sieve by VPDPBUSD, which adds four products of 8 bits to a 32-bit lane at once: lanes are
+// The prefilter by VPDPBUSD, which adds four products of 8 bits to a 32-bit lane at once: lanes are
 // queries, and four dims of a key are one broadcast, as in products.simd.h. The instruction takes
 // one factor without a sign: keys, which are moved by 128.
 // Compiled for AVX-512 with AVX512_VNNI; src/kernels/prefilter/prefilter.cpp decides whether it is
@@ -23,7 +23,7 @@ constexpr float kLeast = 0x1p-40f, kMost = 0x1p40f;
 
 // Norms are sums of at most 2^12 squares in f32: at most 2^-13 too small. Numbers in units have an
 // error of 2^-24 times 127 each: here twice that.
-static_assert(kMostSieveDims <= 1 << 12);
+static_assert(kMostPrefilterDims <= 1 << 12);
 constexpr float kNormFactor = 1 + 0x1p-11f, kErrorOfNumber = 0x1p-16f;
 
 // A score is a chain of `dims` roundings, of 2^-24: here twice that.
@@ -58,7 +58,7 @@ RAPT_INLINE __m512 norm_of(__m512 squares, float added) {
 
 RAPT_NOINLINE void round_keys(const float* rows, int64_t stride, int64_t count, int64_t dims,
                               uint8_t* to, KeyGroup* group) noexcept {
-  const int64_t padded = (dims + kSieveDims - 1) & -kSieveDims;
+  const int64_t padded = (dims + kPrefilterDims - 1) & -kPrefilterDims;
   const auto lanes_of = [](int64_t left) {
     return static_cast<__mmask16>(left >= kLanes ? 0xFFFF : (1 << left) - 1);
   };
@@ -73,7 +73,7 @@ RAPT_NOINLINE void round_keys(const float* rows, int64_t stride, int64_t count, 
   const float per_unit = known ? kMostNumber / most : 0;
   const __m512 factor = _mm512_set1_ps(per_unit);
   float squares = 0, rests = 0;
-  for (int64_t r = 0; r < kSieveGroup; ++r) {
+  for (int64_t r = 0; r < kPrefilterGroup; ++r) {
     const float* const row = rows + (r < count ? r : 0) * stride;
     Sums sums;
     for (int64_t d = 0; d < padded; d += kLanes) {
@@ -97,7 +97,7 @@ RAPT_NOINLINE void round_keys(const float* rows, int64_t stride, int64_t count, 
 }
 
 RAPT_NOINLINE void round_queries(const float* query_t, int64_t dims, int64_t queries,
-                                 const SieveQueries& to) noexcept {
+                                 const PrefilterQueries& to) noexcept {
   const float error = kErrorOfNumber * __builtin_sqrtf(static_cast<float>(dims));
   for (int64_t i = 0; i < queries; i += kLanes) {
     const float* const column = query_t + i;
@@ -110,9 +110,9 @@ RAPT_NOINLINE void round_queries(const float* query_t, int64_t dims, int64_t que
         _mm512_maskz_div_ps(known, _mm512_set1_ps(kMostNumber), _mm512_castsi512_ps(most_bits));
     Sums sums;
     __m512i total = _mm512_setzero_si512();
-    for (int64_t d = 0; d < dims; d += kSieveDims) {
+    for (int64_t d = 0; d < dims; d += kPrefilterDims) {
       __m512i four = _mm512_setzero_si512();
-      for (int64_t e = 0; e < kSieveDims && d + e < dims; ++e) {
+      for (int64_t e = 0; e < kPrefilterDims && d + e < dims; ++e) {
         const __m512 x =
             _mm512_mul_ps(_mm512_maskz_loadu_ps(known, column + (d + e) * queries), per_unit);
         const __m512i n = sums.add(x);
@@ -121,7 +121,7 @@ RAPT_NOINLINE void round_queries(const float* query_t, int64_t dims, int64_t que
         four = _mm512_or_si512(four,
                                _mm512_sllv_epi32(byte, _mm512_set1_epi32(static_cast<int>(8 * e))));
       }
-      _mm512_storeu_si512(to.numbers + (d / kSieveDims * queries + i) * kSieveDims, four);
+      _mm512_storeu_si512(to.numbers + (d / kPrefilterDims * queries + i) * kPrefilterDims, four);
     }
     _mm512_storeu_si512(to.start + i, _mm512_mullo_epi32(total, _mm512_set1_epi32(-kMiddle)));
     _mm512_storeu_ps(to.per_unit + i, per_unit);
@@ -153,26 +153,26 @@ RAPT_INLINE void add_products(__m512i& sums, __m512i keys, __m512i queries) {
 // `Rows` keys of a group, from key `row` on (counted from the first that is asked for), which may
 // be none of them.
 template <int Rows, int Vectors>
-RAPT_INLINE void find_rows(const SieveQueries& q, int64_t steps, const uint8_t* keys,
+RAPT_INLINE void find_rows(const PrefilterQueries& q, int64_t steps, const uint8_t* keys,
                            const __m512i* most, int64_t row, int64_t count, int32_t* found,
                            int64_t stride, int32_t* counts) {
   constexpr int64_t kQueries = kLanes * Vectors;
-  const int64_t key_stride = steps * kSieveDims;
+  const int64_t key_stride = steps * kPrefilterDims;
   __m512i acc[Rows][Vectors];
   UNROLL_FOR (int x = 0; x < Vectors; ++x) {
     const __m512i start = _mm512_loadu_si512(q.start + x * kLanes);
     UNROLL_FOR (int r = 0; r < Rows; ++r) acc[r][x] = start;
   }
   const int8_t* numbers = q.numbers;
-  for (int64_t s = 0; s < steps; ++s, numbers += kQueries * kSieveDims) {
+  for (int64_t s = 0; s < steps; ++s, numbers += kQueries * kPrefilterDims) {
     __m512i n[Vectors];
     UNROLL_FOR (int x = 0; x < Vectors; ++x) {
-      n[x] = _mm512_loadu_si512(numbers + x * kLanes * kSieveDims);
+      n[x] = _mm512_loadu_si512(numbers + x * kLanes * kPrefilterDims);
       asm("" : "+v"(n[x]));  // stays in a register: see pin()
     }
     UNROLL_FOR (int r = 0; r < Rows; ++r) {
       int32_t four;
-      __builtin_memcpy(&four, keys + r * key_stride + s * kSieveDims, sizeof four);
+      __builtin_memcpy(&four, keys + r * key_stride + s * kPrefilterDims, sizeof four);
       const __m512i k = _mm512_set1_epi32(four);
       UNROLL_FOR (int x = 0; x < Vectors; ++x) add_products(acc[r][x], k, n[x]);
     }
@@ -190,12 +190,12 @@ RAPT_INLINE void find_rows(const SieveQueries& q, int64_t steps, const uint8_t* 
 }
 
 template <int Vectors>
-RAPT_NOINLINE int64_t find_of(const SieveQueries& q, const float* bounds, int64_t dims,
+RAPT_NOINLINE int64_t find_of(const PrefilterQueries& q, const float* bounds, int64_t dims,
                               const uint8_t* keys, const KeyGroup* groups, int64_t first,
                               int64_t count, int32_t* found, int64_t stride,
                               int32_t* counts) noexcept {
-  constexpr int kRows = Vectors == 4 ? 4 : kSieveGroup;
-  const int64_t steps = (dims + kSieveDims - 1) / kSieveDims;
+  constexpr int kRows = Vectors == 4 ? 4 : kPrefilterGroup;
+  const int64_t steps = (dims + kPrefilterDims - 1) / kPrefilterDims;
   float in_units[kLanes * Vectors];
   for (int x = 0; x < Vectors; ++x) {
     const __m512 bound = _mm512_mul_ps(_mm512_loadu_ps(bounds + x * kLanes),
@@ -206,16 +206,16 @@ RAPT_NOINLINE int64_t find_of(const SieveQueries& q, const float* bounds, int64_
     _mm512_storeu_ps(in_units + x * kLanes, _mm512_mask_blend_ps(endless, less, bound));
     counts[x] = 0;
   }
-  for (int64_t group = first / kSieveGroup; group * kSieveGroup < first + count; ++group) {
+  for (int64_t group = first / kPrefilterGroup; group * kPrefilterGroup < first + count; ++group) {
     __m512i most[Vectors];
     UNROLL_FOR (int x = 0; x < Vectors; ++x)
       most[x] =
           most_of(_mm512_loadu_ps(in_units + x * kLanes), _mm512_loadu_ps(q.norm + x * kLanes),
                   _mm512_loadu_ps(q.rest + x * kLanes), groups[group]);
-    for (int64_t r = 0; r < kSieveGroup; r += kRows) {
-      const int64_t key = group * kSieveGroup + r;
-      find_rows<kRows, Vectors>(q, steps, keys + key * steps * kSieveDims, most, key - first, count,
-                                found, stride, counts);
+    for (int64_t r = 0; r < kPrefilterGroup; r += kRows) {
+      const int64_t key = group * kPrefilterGroup + r;
+      find_rows<kRows, Vectors>(q, steps, keys + key * steps * kPrefilterDims, most, key - first,
+                                count, found, stride, counts);
     }
   }
   int64_t sum = 0;
@@ -223,7 +223,7 @@ RAPT_NOINLINE int64_t find_of(const SieveQueries& q, const float* bounds, int64_
   return sum;
 }
 
-int64_t find(const SieveQueries& queries, const float* bounds, int vectors, int64_t dims,
+int64_t find(const PrefilterQueries& queries, const float* bounds, int vectors, int64_t dims,
              const uint8_t* keys, const KeyGroup* groups, int64_t first, int64_t count,
              int32_t* found, int64_t stride, int32_t* counts) noexcept {
   const auto kernel = vectors == 1   ? find_of<1>
@@ -275,10 +275,10 @@ RAPT_NOINLINE void scores(const float* query_t, const float* key, int64_t key_st
   }
 }
 
-constexpr SieveKernels kSieve = {round_keys, round_queries, find, scores};
+constexpr PrefilterKernels kPrefilter = {round_keys, round_queries, find, scores};
 
 }  // namespace
 
-const SieveKernels& sieve() noexcept { return kSieve; }
+const PrefilterKernels& prefilter() noexcept { return kPrefilter; }
 
 }  // namespace rapt::RAPT_ISA

@@ -4,6 +4,6 @@
 
 namespace rapt::isa_avx512_vnni {
 
-const SieveKernels& sieve() noexcept;
+const PrefilterKernels& prefilter() noexcept;
 
 }  // namespace rapt::isa_avx512_vnni

@@ -5,71 +5,50 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
+// The hooks of sparse normalisers: lists of pairs instead of whole tiles of weights.
 template <class V, class N>
-constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
+constexpr void add_sparse_hooks(NormalizerKernels<typename V::Element>& k) {
   using E = typename V::Element;
-  NormalizerKernels<E> k = {};
-  k.statistic = N::kStatistic;
-  k.whole_row = N::kWholeRow;
-  k.extra = N::kExtra;
-  k.takes_log2 = N::kTakesLog2;
-  k.entropy = N::kEntropy;
-  k.state_rows = N::kStateRows;
-  k.candidates = N::kCandidates;
-  k.delta_rows = 1;
-  k.begin = [](const void* n, Tile<E>& t) noexcept {
-    static_cast<const N*>(n)->template begin<V>(t);
+  k.settle = [](const void* n, Tile<E>& t, int64_t query) noexcept {
+    return static_cast<const N*>(n)->template settle<V>(t, query);
   };
-  constexpr bool kSparse = requires(const N& n, Tile<E>& t) { n.template settle<V>(t, 0); };
-  if constexpr (N::kWholeRow || kSparse)
-    k.collect = [](const void* n, Tile<E>& t) noexcept {
-      static_cast<const N*>(n)->template collect<V>(t);
+  k.pairs = [](const void* n, const Tile<E>& t, const E* statistic, const E* delta,
+               const uint64_t* bits, int64_t most, bool numbers, SparsePair<E>* pairs) noexcept {
+    return static_cast<const N*>(n)->template pairs<V>(t, statistic, delta, bits, most, numbers,
+                                                       pairs);
+  };
+  k.bounds = [](const void* n, const Tile<E>& t, const E* statistic, const E* delta,
+                E* bounds) noexcept {
+    static_cast<const N*>(n)->template bounds<V>(t, statistic, delta, bounds);
+  };
+  if constexpr (requires { N::kDeltaRows; }) {
+    k.delta_rows = N::kDeltaRows;
+    k.cut_capacity = [](const void* n, int64_t k_len, int64_t block) noexcept {
+      return static_cast<const N*>(n)->template cut_capacity<V>(k_len, block);
     };
-  if constexpr (kSparse) {
-    k.settle = [](const void* n, Tile<E>& t, int64_t query) noexcept {
-      return static_cast<const N*>(n)->template settle<V>(t, query);
+    k.find_cut = [](const void* n, Tile<E>& t, E* cut) noexcept {
+      static_cast<const N*>(n)->template find_cut<V>(t, cut);
     };
-    k.pairs = [](const void* n, const Tile<E>& t, const E* statistic, const E* delta,
-                 const uint64_t* bits, int64_t most, bool numbers, SparsePair<E>* pairs) noexcept {
-      return static_cast<const N*>(n)->template pairs<V>(t, statistic, delta, bits, most, numbers,
-                                                         pairs);
+    k.settle_cut = [](const void* n, Tile<E>& t, E* cut) noexcept {
+      static_cast<const N*>(n)->template settle_cut<V>(t, cut);
     };
-    k.bounds = [](const void* n, const Tile<E>& t, const E* statistic, const E* delta,
-                  E* bounds) noexcept {
-      static_cast<const N*>(n)->template bounds<V>(t, statistic, delta, bounds);
-    };
-    if constexpr (requires { N::kDeltaRows; }) {
-      k.delta_rows = N::kDeltaRows;
-      k.cut_capacity = [](const void* n, int64_t k_len, int64_t block) noexcept {
-        return static_cast<const N*>(n)->template cut_capacity<V>(k_len, block);
-      };
-      k.find_cut = [](const void* n, Tile<E>& t, E* cut) noexcept {
-        static_cast<const N*>(n)->template find_cut<V>(t, cut);
-      };
-      k.settle_cut = [](const void* n, Tile<E>& t, E* cut) noexcept {
-        static_cast<const N*>(n)->template settle_cut<V>(t, cut);
-      };
-    } else {
-      k.add_slopes = [](const void* n, Tile<E>& t, const E* d_weights, const E* statistic,
-                        bool numbers, E* sums) noexcept {
-        static_cast<const N*>(n)->template add_slopes<V>(t, d_weights, statistic, numbers, sums);
-      };
-      k.delta = [](const void* n, const Tile<E>& t, const E* sums, const E* statistic,
-                   const E* d_statistic, E* delta, E* number_sums) noexcept {
-        static_cast<const N*>(n)->template delta<V>(t, sums, statistic, d_statistic, delta,
-                                                    number_sums);
-      };
-    }
   } else {
-    k.apply = [](const void* n, Tile<E>& t) noexcept {
-      static_cast<const N*>(n)->template apply<V>(t);
+    k.add_slopes = [](const void* n, Tile<E>& t, const E* d_weights, const E* statistic,
+                      bool numbers, E* sums) noexcept {
+      static_cast<const N*>(n)->template add_slopes<V>(t, d_weights, statistic, numbers, sums);
+    };
+    k.delta = [](const void* n, const Tile<E>& t, const E* sums, const E* statistic,
+                 const E* d_statistic, E* delta, E* number_sums) noexcept {
+      static_cast<const N*>(n)->template delta<V>(t, sums, statistic, d_statistic, delta,
+                                                  number_sums);
     };
   }
-  if constexpr (N::kWholeRow) {
-    k.solve = [](const void* n, Tile<E>& t) noexcept {
-      return static_cast<const N*>(n)->template solve<V>(t);
-    };
-  }
+}
+
+// The hooks of gradients and tangents, those that the normaliser has.
+template <class V, class N>
+constexpr void add_gradient_hooks(NormalizerKernels<typename V::Element>& k) {
+  using E = typename V::Element;
   if constexpr (requires(const N& n, Tile<E>& t, E* e) { n.template backward<V>(t, e, e, e); })
     k.backward = [](const void* n, Tile<E>& t, E* d_weights, const E* statistic,
                     const E* delta) noexcept {
@@ -92,6 +71,41 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
     };
   }
   k.learned = k.backward_rows || requires { N::kLearned; };
+}
+
+template <class V, class N>
+constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
+  using E = typename V::Element;
+  NormalizerKernels<E> k = {};
+  k.statistic = N::kStatistic;
+  k.whole_row = N::kWholeRow;
+  k.extra = N::kExtra;
+  k.takes_log2 = N::kTakesLog2;
+  k.entropy = N::kEntropy;
+  k.state_rows = N::kStateRows;
+  k.candidates = N::kCandidates;
+  k.delta_rows = 1;
+  k.begin = [](const void* n, Tile<E>& t) noexcept {
+    static_cast<const N*>(n)->template begin<V>(t);
+  };
+  constexpr bool kSparse = requires(const N& n, Tile<E>& t) { n.template settle<V>(t, 0); };
+  if constexpr (N::kWholeRow || kSparse)
+    k.collect = [](const void* n, Tile<E>& t) noexcept {
+      static_cast<const N*>(n)->template collect<V>(t);
+    };
+  if constexpr (kSparse) {
+    add_sparse_hooks<V, N>(k);
+  } else {
+    k.apply = [](const void* n, Tile<E>& t) noexcept {
+      static_cast<const N*>(n)->template apply<V>(t);
+    };
+  }
+  if constexpr (N::kWholeRow) {
+    k.solve = [](const void* n, Tile<E>& t) noexcept {
+      return static_cast<const N*>(n)->template solve<V>(t);
+    };
+  }
+  add_gradient_hooks<V, N>(k);
   k.weights = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template weights<V>(t);
   };

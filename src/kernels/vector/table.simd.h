@@ -52,7 +52,7 @@ constexpr ScoreKernels<typename V::Element> score_kernels() {
 template <class V, int Vectors>
 constexpr ProductKernels<typename V::Element> product_kernels() {
   if constexpr (Vectors <= V::kMaxVectors)
-    return {scores<V, Vectors>, output<V, Vectors>};
+    return {.scores = scores<V, Vectors>, .output = output<V, Vectors>};
   else
     return {};
 }
@@ -62,31 +62,23 @@ constexpr ProductKernels<typename V::Element> kProducts[kMaxVectors] = {
     product_kernels<V, 4>()};
 
 template <class V, class S>
-constexpr RouteKernels<typename V::Element> kRoute = {"tile",
-                                                      1,
-                                                      sizeof(typename V::Element),
-                                                      sizeof(typename V::Element),
-                                                      !S::kConverts,
-                                                      !S::kConverts,
-                                                      kProducts<V>,
-                                                      1,
-                                                      V::kLongVectors,
-                                                      nullptr,
-                                                      pack_queries<V, S>,
-                                                      pack_rows<V, S>,
-                                                      pack_rows<V, S>,
-                                                      pack_rows<V, S>,
-                                                      nullptr,
-                                                      nullptr,
-                                                      output_of_bits<V>,
-                                                      all_finite<V>,
-                                                      {add_to_keys<V>, add_to_keys_of_bits<V>},
-                                                      nullptr,
-                                                      nullptr,
-                                                      nullptr,
-                                                      nullptr,
-                                                      nullptr,
-                                                      nullptr};
+constexpr RouteKernels<typename V::Element> kRoute = {
+    .kernel = "tile",
+    .step = 1,
+    .element_size = sizeof(typename V::Element),
+    .weight_size = sizeof(typename V::Element),
+    .keys_in_place = !S::kConverts,
+    .values_in_place = !S::kConverts,
+    .products = kProducts<V>,
+    .grain = 1,
+    .long_vectors = V::kLongVectors,
+    .pack_queries = pack_queries<V, S>,
+    .pack_keys = pack_rows<V, S>,
+    .pack_values = pack_rows<V, S>,
+    .pack_rows = pack_rows<V, S>,
+    .output_of_bits = output_of_bits<V>,
+    .all_finite = all_finite<V>,
+    .key_gradients = {.add = add_to_keys<V>, .add_of_bits = add_to_keys_of_bits<V>}};
 
 // What differs between the storage types that E can hold, by DType.
 template <class V, class E = typename V::Element>
@@ -135,7 +127,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.gradients.add_sums = add_sums<V>;
     t.gradients.sum_of_tile = sum_of_tile<V>;
     t.dropout = {draw, keep<V>};
-    t.row_changes = {rotate<V>, combine<V>};
+    t.row_transforms = {rotate<V>, combine<V>};
     t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
     t.relative = {add_by_distance<V>, take_by_distance<V>, add_row<V>};
     t.exclude = exclude<V>;
