@@ -77,7 +77,7 @@ rapt::BackwardRequest GradientCase::request() const {
   request.bias = c.descriptor.has_bias;
   request.scale = true;
   request.normalizer_parameters = has_gradient(c.descriptor.normalizer);
-  request.score_parameters = count_of_numbers(c.descriptor.scores) > 0;
+  request.score_parameters = count_parameters_of(c.descriptor.scores) > 0;
   request.relative = c.descriptor.relative.any();
   if (c.descriptor.backward.f32) request.dtype = DType::f32;
   if (c.descriptor.backward.two_passes) request.passes = rapt::BackwardPasses::two;

@@ -248,7 +248,7 @@ class Sums {
     sums_.key = zeros(p.key);
     sums_.value = zeros(p.value);
     if (p.bias.defined()) sums_.bias = zeros(p.bias);
-    sums_.numbers.assign(size_t(count_of_numbers(p.scores)), 0);
+    sums_.numbers.assign(size_t(count_parameters_of(p.scores)), 0);
     for (size_t part = 0; part < RelativeSpec::kParts; ++part)
       if (p.relative.tables[part].there)
         sums_.relative[part] = zeros(p.relative.tables[part].numbers);

@@ -105,7 +105,7 @@ TensorView ScoreSpec::part(int64_t nth) const {
   return {numbers.slice(0, nth, nth + 1).data, numbers.dtype, numbers.dims().subspan(1), true};
 }
 
-int64_t count_of_numbers(std::span<const ScoreSpec> scores) {
+int64_t count_parameters_of(std::span<const ScoreSpec> scores) {
   int64_t count = 0;
   for (const ScoreSpec& score : scores) count += score.numbers.count();
   return count;

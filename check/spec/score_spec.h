@@ -185,7 +185,7 @@ ScoreChain<Dual<Real>> chain_of(std::span<const ScoreSpec> scores, const Dual<Re
 }
 
 // How many numbers the scores have, together.
-int64_t count_of_numbers(std::span<const ScoreSpec> scores);
+int64_t count_parameters_of(std::span<const ScoreSpec> scores);
 
 // As in a descriptor; `leading` tells which dimensions need not be written.
 std::string to_string(const ScoreSpec& score, const Dims& leading);

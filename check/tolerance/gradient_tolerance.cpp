@@ -41,7 +41,7 @@ class GradientFloors {
     key = zeros(p.key);
     value = zeros(p.value);
     bias = zeros(p.bias);
-    numbers.assign(static_cast<size_t>(count_of_numbers(p.scores)), 0);
+    numbers.assign(static_cast<size_t>(count_parameters_of(p.scores)), 0);
   }
 
   void add(const GradientRow<Wide>& row) {

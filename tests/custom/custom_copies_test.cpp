@@ -103,7 +103,7 @@ TEST(CustomCopies, TangentsHaveTheBitsOfTheCatalogue) {
     SCOPED_TRACE("rapt check '" + to_string(c.descriptor) + "'");
     const GradientCase g(c);
     AttentionResult forward = attend(c);
-    const std::vector<double> parameters(static_cast<size_t>(count_of_numbers(d.scores)), 0.25);
+    const std::vector<double> parameters(static_cast<size_t>(count_parameters_of(d.scores)), 0.25);
     rapt::InputTangents moves;
     moves.query = c.query, moves.key = c.key, moves.scale = 0.5;
     moves.score_parameters = parameters;

@@ -51,7 +51,7 @@ struct Motion {
     query = like(g.c.query), key = like(g.c.key), value = like(g.c.value);
     if (g.c.bias.defined()) bias = like(g.c.bias);
     scale = random.normal();
-    for (int64_t n = 0; n < count_of_numbers(g.c.descriptor.scores); ++n)
+    for (int64_t n = 0; n < count_parameters_of(g.c.descriptor.scores); ++n)
       numbers.push_back(random.normal());
     d_output = like(g.d_output);
     if (g.d_lse.defined()) d_lse = like(g.d_lse);
@@ -135,7 +135,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
           const auto before =
               std::span(p.scores).first(static_cast<size_t>(&spec - p.scores.data()));
           number.tangent = static_cast<Real>(
-              motion.numbers[static_cast<size_t>(count_of_numbers(before) + nth)]);
+              motion.numbers[static_cast<size_t>(count_parameters_of(before) + nth)]);
           return number;
         },
         [](const N& s, const auto& f) { return f(s); });
