@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "attention/tiles/lay_out_scratch.h"
 #include "contracts/trial_kernels.h"
 #include "rapt/mask/causal.h"
 #include "rapt/rapt.h"
@@ -95,22 +96,22 @@ State forward(const Case& c) {
   const Captures captures = {};
   const Tiling tiling = tiling_of(p, kernels, work_of(p), Workers{}, Memory::automatic);
   const ScratchLayout layout =
-      layout_of(p, captures, tiling, kernels, options.masks.size(), tile_size<double>());
+      layout_of(p, captures, tiling, kernels, static_cast<int64_t>(options.masks.size()));
   Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes_for(1))});
   const N normalizer;
   const auto address = reinterpret_cast<uintptr_t>(workspace.data());
   const ForwardCall<double> call{
-      p,
-      kernels,
-      &normalizer,
-      scores,
-      std::span<const Mask* const>{options.masks.begin(), options.masks.size()},
-      captures,
-      outputs,
-      &extra,
-      tiling,
-      layout,
-      static_cast<std::byte*>(workspace.data()) + (64 - address % 64) % 64};
+      .problem = p,
+      .kernels = kernels,
+      .normalizer_object = &normalizer,
+      .score_functions = scores,
+      .masks = std::span<const Mask* const>{options.masks.begin(), options.masks.size()},
+      .captures = captures,
+      .outputs = outputs,
+      .extra = &extra,
+      .tiling = tiling,
+      .layout = layout,
+      .workspace = static_cast<std::byte*>(workspace.data()) + (64 - address % 64) % 64};
   run_forward(call, {});
   return s;
 }
