@@ -13,12 +13,10 @@ the other and sums them for each of three terms: 1e-11. A row of a table or a bi
 import math
 import sys
 
-from rapt_by_files import Comparison, Rapt, np, skip
+import numpy as np
+import torch
 
-try:
-    import torch
-except ImportError as error:
-    skip(error)
+from rapt_by_files import Comparison, Rapt
 
 rapt, compare = Rapt(sys.argv[1]), Comparison()
 generator = np.random.default_rng(7)

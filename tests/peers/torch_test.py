@@ -3,13 +3,11 @@
 values and gradients, with PyTorch in float64."""
 import sys
 
-from rapt_by_files import Comparison, Rapt, np, skip
+import numpy as np
+import torch
+from torch.nn.attention.bias import causal_lower_right
 
-try:
-    import torch
-    from torch.nn.attention.bias import causal_lower_right
-except ImportError as error:
-    skip(error)
+from rapt_by_files import Comparison, Rapt
 
 rapt, compare = Rapt(sys.argv[1]), Comparison()
 generator = np.random.default_rng(7)

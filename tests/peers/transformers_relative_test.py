@@ -9,19 +9,16 @@ Sums are of at most 2 x 21 x 48 terms of size 1 to 16: what is allowed is that o
 """
 import sys
 
-from rapt_by_files import Comparison, Rapt, np, skip
+import numpy as np
+import torch
+from transformers import DebertaConfig, DebertaV2Config, VitsConfig, Wav2Vec2BertConfig, XLNetConfig
+from transformers.models.deberta import modeling_deberta
+from transformers.models.deberta_v2 import modeling_deberta_v2
+from transformers.models.vits import modeling_vits
+from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert
+from transformers.models.xlnet import modeling_xlnet
 
-try:
-    import torch
-    from transformers import (DebertaConfig, DebertaV2Config, VitsConfig, Wav2Vec2BertConfig,
-                              XLNetConfig)
-    from transformers.models.deberta import modeling_deberta
-    from transformers.models.deberta_v2 import modeling_deberta_v2
-    from transformers.models.vits import modeling_vits
-    from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert
-    from transformers.models.xlnet import modeling_xlnet
-except ImportError as error:
-    skip(error)
+from rapt_by_files import Comparison, Rapt
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(7)

@@ -8,18 +8,16 @@ that its gradient flows on into their tables of positions.
 import sys
 import types
 
-from rapt_by_files import Comparison, Rapt, np, skip
+import numpy as np
+import torch
+from transformers import DebertaV2Config, LlamaConfig, T5Config, masking_utils
+from transformers.models.deberta_v2 import modeling_deberta_v2
+from transformers.models.gemma2 import modeling_gemma2
+from transformers.models.gpt_oss import modeling_gpt_oss
+from transformers.models.llama import modeling_llama
+from transformers.models.t5 import modeling_t5
 
-try:
-    import torch
-    from transformers import DebertaV2Config, LlamaConfig, T5Config, masking_utils
-    from transformers.models.deberta_v2 import modeling_deberta_v2
-    from transformers.models.gemma2 import modeling_gemma2
-    from transformers.models.gpt_oss import modeling_gpt_oss
-    from transformers.models.llama import modeling_llama
-    from transformers.models.t5 import modeling_t5
-except ImportError as error:
-    skip(error)
+from rapt_by_files import Comparison, Rapt
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(7)
@@ -145,9 +143,6 @@ def gpt_oss():
 
 def llama3():
     """Rotary embedding with the scaling of Llama 3.1, whose tables are in float32."""
-    if "--rotary" not in rapt.run("attend", "--help"):
-        print("not compared: Llama 3, as this rapt has no --rotary")
-        return
     parameters = {"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0,
                   "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                   "original_max_position_embeddings": 32}
