@@ -52,7 +52,7 @@ void fill(Tensor& tensor, double value) {
     using T = typename decltype(elements)::value_type;
     for (T& x : elements) {
       if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
-        x = T::from(static_cast<float>(value));
+        x = T::from(value);
       else
         x = static_cast<T>(value);
     }

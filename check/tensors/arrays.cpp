@@ -77,10 +77,10 @@ void set(const TensorView& view, std::span<const int64_t> index, double value) {
       *static_cast<double*>(at) = value;
       break;
     case DType::bf16:
-      *static_cast<rapt::BFloat16*>(at) = rapt::BFloat16::from(static_cast<float>(value));
+      *static_cast<rapt::BFloat16*>(at) = rapt::BFloat16::from(value);
       break;
     case DType::f16:
-      *static_cast<rapt::Float16*>(at) = rapt::Float16::from(static_cast<float>(value));
+      *static_cast<rapt::Float16*>(at) = rapt::Float16::from(value);
       break;
     case DType::i64:
       *static_cast<int64_t*>(at) = static_cast<int64_t>(value);

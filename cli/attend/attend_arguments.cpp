@@ -148,7 +148,8 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   many("--mask", a.masks, "SPEC", "Attention",
        "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], prefix:LENGTH, "
        "lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, file:M.npy (true = may "
-       "attend); \"causal|prefix(8)\", with ! & | and parentheses; repeatable, combined by 'and'");
+       "attend; floats are a bias); \"causal|prefix(8)\", with ! & | and parentheses; repeatable, "
+       "combined by 'and'");
   text("--bias", a.bias, "F", "Attention", "added to the scaled scores; -inf excludes");
   text("--bias-order", a.bias_order, "NAME", "Attention", kBiasOrderDoc);
   text("--scale", a.scale, "X", "Attention",

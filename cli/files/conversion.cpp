@@ -35,12 +35,26 @@ auto widened(T value) {
   }
 }
 
-template <class To>
-To rounded_to(double value) {
-  // By way of float: a double that lies near the middle of two 16-bit numbers may round to the
-  // farther one, by less than 1e-5 of half a step.
-  if constexpr (kHalf<To>) return To::from(static_cast<float>(value));
-  if constexpr (!kHalf<To>) return static_cast<To>(value);
+// A whole number as a double that rounds to the same 16-bit number. Beyond 53 bits these numbers
+// and their middles are multiples of 2^45, so that all between two multiples of 2^11 may become
+// one.
+double near_double(int64_t value) {
+  constexpr int64_t kExact = int64_t{1} << 53, kLow = (1 << 11) - 1;
+  if ((value < -kExact || value > kExact) && (value & kLow) != 0)
+    value = (value & ~kLow) | (kLow + 1) / 2;
+  return static_cast<double>(value);
+}
+
+// Rounded once, a whole number too.
+template <class To, class Wide>
+To nearest(Wide value) {
+  if constexpr (!kHalf<To>) {
+    return static_cast<To>(value);
+  } else if constexpr (std::is_same_v<Wide, double>) {
+    return To::from(value);
+  } else {
+    return To::from(near_double(value));
+  }
 }
 
 template <class To>
@@ -57,12 +71,8 @@ template <class To, class Wide>
 To narrowed(Wide value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != 0;
-  } else if constexpr (kFloat<To> && std::is_same_v<Wide, double>) {
-    return rounded_to<To>(value);
-  } else if constexpr (kHalf<To>) {
-    return To::from(static_cast<float>(value));
   } else if constexpr (kFloat<To>) {
-    return static_cast<To>(value);
+    return nearest<To>(value);
   } else if constexpr (std::is_same_v<Wide, double>) {
     return whole_of<To>(value);
   } else {

@@ -46,9 +46,28 @@ std::string file_of(const std::string& spec) {
 
 // Of a file, whose elements lie densely in whatever order.
 template <class T>
-bool holds_only_0_and_1(const TensorView& tensor) {
+bool all_0_or_1(const TensorView& tensor) {
   const T* const values = static_cast<const T*>(tensor.data);
   return std::all_of(values, values + tensor.count(), [](T x) { return x == 0 || x == 1; });
+}
+
+// Throws for a type that is none of floats.
+bool holds_only_0_and_1(const std::string& spec, const TensorView& tensor) {
+  switch (tensor.dtype) {
+    case DType::f32:
+      return all_0_or_1<float>(tensor);
+    case DType::f64:
+      return all_0_or_1<double>(tensor);
+    case DType::bf16:
+      return all_0_or_1<BFloat16>(tensor);
+    case DType::f16:
+      return all_0_or_1<Float16>(tensor);
+    default:
+      throw Failure(Exit::data,
+                    "--mask " + spec + ": expected booleans, or floats as a bias, got " +
+                        name_of(tensor.dtype),
+                    "convert it with .astype(bool) for a mask; true = may attend");
+  }
 }
 
 void read_file_mask(const std::string& spec, MaskInput& input, TensorInput& files) {
@@ -61,13 +80,7 @@ void read_file_mask(const std::string& spec, MaskInput& input, TensorInput& file
     input.specs.push_back(spec);
     return;
   }
-  const bool is_f32 = tensor.dtype == DType::f32;
-  if (!is_f32 && tensor.dtype != DType::f64) {
-    throw Failure(Exit::data,
-                  "--mask " + spec + ": expected booleans, got " + name_of(tensor.dtype),
-                  "convert it with .astype(bool); true = may attend");
-  }
-  if (is_f32 ? holds_only_0_and_1<float>(tensor) : holds_only_0_and_1<double>(tensor)) {
+  if (holds_only_0_and_1(spec, tensor)) {
     throw Failure(
         Exit::data,
         "--mask " + spec + ": a file of " + name_of(tensor.dtype) +

@@ -5,8 +5,8 @@
 //   BFloat16  1 sign, 8 exponent, 7 fraction bits: the upper half of a float
 //   Float16   1 sign, 5 exponent, 10 fraction bits: binary16 of IEEE 754; at most 65504
 //
-// From float: round to nearest, ties to even; too large a number becomes infinite, a small Float16
-// a denormal one, a NaN a quiet NaN of the same sign and leading payload bits.
+// From float and from double: round once to nearest, ties to even; too large a number becomes
+// infinite, a small one denormal, a NaN a quiet NaN of the same sign and leading payload bits.
 //
 // Both are 2 bytes and trivial, so memory of another type of the same format, say uint16_t, can be
 // given as one of them: TensorView(reinterpret_cast<const BFloat16*>(p), {n, d}). Braces take bits,
@@ -17,6 +17,34 @@
 #include <cstdint>
 
 namespace rapt {
+namespace detail {
+
+// A double as a float that rounds on to 16 bits as the double itself would. What is cut off sets
+// the last bit ("round to odd"), so that no float stands in the middle of two 16-bit numbers where
+// the double does not: a float has at least two bits more than these, also where they are denormal
+// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+[[gnu::always_inline]] constexpr float rounded_to_odd(double x) noexcept {
+  const uint64_t u = __builtin_bit_cast(uint64_t, x), magnitude = u & 0x7FFFFFFFFFFFFFFF;
+  uint64_t kept = magnitude != 0, lost = 0;  // below 2^-143, which every format rounds to 0
+  if (magnitude > 0x7FF0000000000000) {
+    kept = 0x7FC00000 | (magnitude >> 29 & 0x3FFFFF);
+  } else if (magnitude >= 0x47F0000000000000) {  // 2^128
+    kept = magnitude == 0x7FF0000000000000 ? 0x7F800000 : 0x7F7FFFFF;
+  } else if (magnitude >= 0x3810000000000000) {  // 2^-126, the smallest normal float
+    // 896 is the difference of the exponent biases, 1023 - 127.
+    kept = (magnitude - (uint64_t{896} << 52)) >> 29;
+    lost = magnitude & 0x1FFFFFFF;
+  } else if (magnitude >= 0x3700000000000000) {  // 2^-143
+    // Units of 2^-149; the significand of a double counts units of 2^(exponent - 1075).
+    const uint64_t shift = 926 - (magnitude >> 52);
+    const uint64_t significand = (magnitude & 0xFFFFFFFFFFFFF) | uint64_t{1} << 52;
+    kept = significand >> shift;
+    lost = significand & ((uint64_t{1} << shift) - 1);
+  }
+  return __builtin_bit_cast(float, static_cast<uint32_t>(u >> 63 << 31 | kept | (lost != 0)));
+}
+
+}  // namespace detail
 
 struct BFloat16 {  // 8 bits of precision, the range of a float
   uint16_t bits;
@@ -25,6 +53,12 @@ struct BFloat16 {  // 8 bits of precision, the range of a float
     const uint32_t u = __builtin_bit_cast(uint32_t, x);
     if ((u & 0x7FFFFFFF) > 0x7F800000) return {static_cast<uint16_t>(u >> 16 | 0x40)};
     return {static_cast<uint16_t>((u + 0x7FFF + (u >> 16 & 1)) >> 16)};
+  }
+  [[gnu::always_inline]] static constexpr BFloat16 from(double x) noexcept {
+    return from(detail::rounded_to_odd(x));
+  }
+  [[gnu::always_inline]] static constexpr BFloat16 from(int x) noexcept {
+    return from(static_cast<double>(x));
   }
   [[gnu::always_inline]] constexpr operator float() const noexcept {
     return __builtin_bit_cast(float, uint32_t{bits} << 16);
@@ -50,6 +84,12 @@ struct Float16 {  // 11 bits of precision, up to 65504
       rounded = shift_rounded((magnitude & 0x7FFFFF) | 0x800000, 126 - (magnitude >> 23));
     }
     return {static_cast<uint16_t>(sign | rounded)};
+  }
+  [[gnu::always_inline]] static constexpr Float16 from(double x) noexcept {
+    return from(detail::rounded_to_odd(x));
+  }
+  [[gnu::always_inline]] static constexpr Float16 from(int x) noexcept {
+    return from(static_cast<double>(x));
   }
   [[gnu::always_inline]] constexpr operator float() const noexcept {
     const uint32_t sign = uint32_t{bits} << 16 & 0x80000000, magnitude = bits & 0x7FFFu;

@@ -57,15 +57,14 @@ inline Tensor numbers(DType dtype, rapt::Shape shape, uint64_t seed) {
   for (size_t i = 0; i < static_cast<size_t>(t.count()); ++i) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     const double x = static_cast<double>(seed >> 11) * 0x1p-52 - 1;
-    const auto rounded = static_cast<float>(x);
     if (dtype == DType::f64)
       t.values<double>()[i] = x;
     else if (dtype == DType::f32)
-      t.values<float>()[i] = rounded;
+      t.values<float>()[i] = static_cast<float>(x);
     else if (dtype == DType::bf16)
-      t.values<rapt::BFloat16>()[i] = rapt::BFloat16::from(rounded);
+      t.values<rapt::BFloat16>()[i] = rapt::BFloat16::from(x);
     else
-      t.values<rapt::Float16>()[i] = rapt::Float16::from(rounded);
+      t.values<rapt::Float16>()[i] = rapt::Float16::from(x);
   }
   return t;
 }

@@ -95,8 +95,35 @@ TEST_F(ConvertTest, RoundingAFloatIsWhatDtypeAsksFor) {
   converts({"x.npy", "x.safetensors", "--dtype", "bf16"});
   const Tensor y = load("x.safetensors", "x");
   for (size_t i = 0; i < 7; ++i)
-    EXPECT_EQ(y.values<BFloat16>()[i].bits,
-              BFloat16::from(static_cast<float>(x.values<double>()[i])).bits);
+    EXPECT_EQ(y.values<BFloat16>()[i].bits, BFloat16::from(x.values<double>()[i]).bits);
+}
+
+// By way of float these are ties, and go to the even neighbour.
+TEST_F(ConvertTest, SixteenBitsAreRoundedOnce) {
+  save_values<double>("x.npy", {1 + 0x1p-11 + 0x1p-40, 0x1p-25 + 0x1p-60, 65519.999999999, INFINITY,
+                                1 + 0x1p-8 + 0x1p-40});
+  converts({"x.npy", "h.npy", "--dtype", "f16"});
+  converts({"x.npy", "b.safetensors", "--dtype", "bf16"});
+  const Tensor h = load("h.npy"), b = load("b.safetensors", "x");
+  EXPECT_EQ(h.values<Float16>()[0], 1 + 0x1p-10f);
+  EXPECT_EQ(h.values<Float16>()[1], 0x1p-24f);
+  EXPECT_EQ(h.values<Float16>()[2], 65504);
+  EXPECT_EQ(h.values<Float16>()[3], INFINITY);
+  EXPECT_EQ(b.values<BFloat16>()[4], 1 + 0x1p-7f);
+  save_values<double>("large.npy", {0x1.ffp127 - 0x1p80, 65519.999999999, 65520});
+  expect_refused({"large.npy", "o.npy", "--dtype", "f16"}, 3, {"element [0]"});
+  converts({"large.npy", "large.safetensors", "--dtype", "bf16"});
+  EXPECT_EQ(load("large.safetensors", "large").values<BFloat16>()[0], 0x1.fep127f);
+
+  constexpr int64_t kTie = (int64_t{1} << 62) + (int64_t{1} << 54);
+  save_values<int64_t>("i.npy", {kTie - 1, kTie, kTie + 1, -kTie - 1, -kTie + 1});
+  converts({"i.npy", "i.safetensors", "--dtype", "bf16", "--lossy"});
+  const Tensor i = load("i.safetensors", "i");
+  EXPECT_EQ(i.values<BFloat16>()[0], 0x1p62f);
+  EXPECT_EQ(i.values<BFloat16>()[1], 0x1p62f);
+  EXPECT_EQ(i.values<BFloat16>()[2], 0x1.02p62f);
+  EXPECT_EQ(i.values<BFloat16>()[3], -0x1.02p62f);
+  EXPECT_EQ(i.values<BFloat16>()[4], -0x1p62f);
 }
 
 TEST_F(ConvertTest, SeveralFilesBecomeOne) {

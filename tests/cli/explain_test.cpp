@@ -111,6 +111,17 @@ TEST_F(ExplainTest, ScaleIsTheUsers) {
   EXPECT_TRUE(contains(squeezed(ran.out), "[[-0.1664 -0.4076] [-0.4112 -1.0088]]")) << ran.out;
 }
 
+TEST_F(ExplainTest, AMaskFileOfAnyFloatsIsABias) {
+  const double values[] = {0, 1, 0, 0.5};
+  save("b.npy", TensorView(values, {2, 2}));
+  const std::string bias = rapt({"explain", "--bias", "0 1; 0 0.5"}).out;
+  EXPECT_TRUE(contains(bias, "bias  [2, 2]")) << bias;
+  for (const char* dtype : {"f32", "f64", "f16", "bf16"}) {
+    ASSERT_EQ(rapt({"convert", "b.npy", "b.safetensors", "--dtype", dtype, "-f"}).exit, 0);
+    EXPECT_EQ(rapt({"explain", "--mask", "file:b.safetensors"}).out, bias) << dtype;
+  }
+}
+
 TEST_F(ExplainTest, ABiasBeforeTheScoresIsCapped) {
   const std::vector<std::string> arguments = {
       "explain",      "--query", "1; 2",    "--key",      "1; 1",   "--value",    "1; 1",

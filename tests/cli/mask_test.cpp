@@ -109,6 +109,10 @@ TEST_F(MaskTest, RefusesWhatCannotBeMeant) {
   Tensor floats(DType::f32, {4, 4});
   std::fill(floats.values<float>().begin(), floats.values<float>().end(), .5f);
   save("bias.npy", floats);
+  Tensor halves(DType::bf16, {4, 4});
+  std::fill(halves.values<BFloat16>().begin(), halves.values<BFloat16>().end(),
+            BFloat16::from(.5f));
+  save_all("bias.safetensors", {{"bias", halves.view()}});
   const struct {
     std::vector<std::string> arguments;
     int exit;
@@ -123,6 +127,7 @@ TEST_F(MaskTest, RefusesWhatCannotBeMeant) {
       {{"file(a.npy) & causal"}, 2, "boolean(M.npy)"},
       {{"file:a.npy|causal"}, 2, "boolean(M.npy)"},
       {{"file:bias.npy", "--q-len", "4"}, 3, "a bias, no mask"},
+      {{"file:bias.safetensors", "--q-len", "4"}, 3, "a bias, no mask"},
       {{"lengths:none.npy"}, 4, "no such file"},
       {{"lengths:lengths.npy"}, 3, "--leading"},
       {{"lengths:lengths.npy", "--leading", "2", "--q-len", "3"}, 3, "a length of 4 keys"},

@@ -45,7 +45,7 @@ double value_of(uint16_t bits) {
 }
 
 template <class T>
-uint16_t nearest(float x) {
+uint16_t nearest(double x) {
   static const std::vector<double> values = [] {
     std::vector<double> all;
     for (int bits = 0; bits <= kInfinity<T>; ++bits)
@@ -53,7 +53,7 @@ uint16_t nearest(float x) {
     return all;
   }();
   const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
-  const double magnitude = std::fabs(static_cast<double>(x));
+  const double magnitude = std::fabs(x);
   const auto above = std::lower_bound(values.begin(), values.end(), magnitude);
   if (above == values.end()) return sign | kInfinity<T>;
   size_t index = static_cast<size_t>(above - values.begin());
@@ -64,9 +64,10 @@ uint16_t nearest(float x) {
   return static_cast<uint16_t>(sign | index);
 }
 
-template <class T>
-void expect_nearest(float x) {
-  ASSERT_EQ(T::from(x).bits, nearest<T>(x)) << x << ", bits " << std::bit_cast<uint32_t>(x);
+// Of a float or a double.
+template <class T, class Number>
+void expect_nearest(Number x) {
+  ASSERT_EQ(T::from(x).bits, nearest<T>(x)) << std::hexfloat << x;
 }
 
 template <class T>
@@ -128,6 +129,55 @@ TYPED_TEST(Float16Test, RandomFloatsRoundToTheNearest) {
   }
 }
 
+TYPED_TEST(Float16Test, BoundariesAmongDoublesRoundOnce) {
+  // Beside the middle of two values, nearer than a float can be: by way of float these are ties.
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  for (uint16_t bits = 0; bits < kInfinity<TypeParam>; ++bits) {
+    const double low = value_of<TypeParam>(bits);
+    const double high = value_of<TypeParam>(static_cast<uint16_t>(bits + 1));
+    const double middle = (low + high) / 2, little = (high - low) * 0x1p-30;
+    for (const double x : {low, std::nextafter(low, kFar), middle, middle - little, middle + little,
+                           std::nextafter(middle, 0), std::nextafter(middle, kFar)}) {
+      expect_nearest<TypeParam>(x);
+      expect_nearest<TypeParam>(-x);
+    }
+  }
+}
+
+TYPED_TEST(Float16Test, DoublesBeyondFloatsAreInfiniteOrZero) {
+  using Limits = std::numeric_limits<double>;
+  for (const double x :
+       {0.0, Limits::denorm_min(), Limits::min(), 0x1p-149, 0x1p-150, 0x1.8p-126, 0x1.fffffffp-127,
+        65519.999999999, 65520.0, 0x1.fffffep127, 0x1.feffffffffffp127, 0x1.ffp127, 0x1p128,
+        Limits::max(), Limits::infinity()}) {
+    expect_nearest<TypeParam>(x);
+    expect_nearest<TypeParam>(-x);
+  }
+}
+
+TYPED_TEST(Float16Test, RandomDoublesRoundToTheNearest) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200000; ++i) {
+    const double x = std::bit_cast<double>(random());
+    if (!std::isnan(x)) expect_nearest<TypeParam>(x);
+    // Of the magnitudes that a Float16 has, and of those that only a BFloat16 has.
+    const auto whole = static_cast<double>(random());
+    expect_nearest<TypeParam>(std::ldexp(whole, -64 - i % 28 + i % 7 * 3));
+    expect_nearest<TypeParam>(std::ldexp(whole, -64 - i % 140 + i % 11 * 13));
+  }
+}
+
+TYPED_TEST(Float16Test, NanOfADoubleStaysNanAndBecomesQuiet) {
+  constexpr uint16_t kQuiet = 1 << (Layout<TypeParam>::kFraction - 1);
+  for (const uint64_t bits : {0x7FF0000000000001u, 0x7FF7FFFFFFFFFFFFu, 0x7FF8000000000000u,
+                              0x7FFFFFFFFFFFFFFFu, 0xFFF0000000000001u}) {
+    const TypeParam nan = TypeParam::from(std::bit_cast<double>(bits));
+    EXPECT_GT(nan.bits & 0x7FFF, kInfinity<TypeParam>);
+    EXPECT_TRUE(nan.bits & kQuiet);
+    EXPECT_EQ(nan.bits >> 15, bits >> 63);
+  }
+}
+
 TYPED_TEST(Float16Test, NanStaysNanAndBecomesQuiet) {
   constexpr uint16_t kQuiet = 1 << (Layout<TypeParam>::kFraction - 1);
   for (const uint32_t bits : {0x7F800001u, 0x7FBFFFFFu, 0x7FC00000u, 0x7FFFFFFFu, 0xFF800001u}) {
@@ -139,7 +189,7 @@ TYPED_TEST(Float16Test, NanStaysNanAndBecomesQuiet) {
 }
 
 TYPED_TEST(Float16Test, ConvertsInConstantExpressions) {
-  static_assert(TypeParam::from(1.5f) == 1.5f);
+  static_assert(TypeParam::from(1.5f) == 1.5f && TypeParam::from(1.5) == 1.5f);
   static_assert(TypeParam::from(0x1p-130f) == (std::is_same_v<TypeParam, Float16> ? 0 : 0x1p-130f));
   static_assert(std::is_trivially_copyable_v<TypeParam> && sizeof(TypeParam) == 2);
 }
@@ -151,6 +201,13 @@ TEST(Float16, KnownBits) {
   EXPECT_EQ(Float16::from(65504).bits, 0x7BFF);
   EXPECT_EQ(Float16::from(0x1p-24f).bits, 1);
   EXPECT_EQ(Float16::from(0x1p-25f).bits, 0);  // a tie, and 0 is even
+  EXPECT_EQ(Float16::from(0x1p-25 + 0x1p-60).bits, 1);
+  EXPECT_EQ(Float16::from(1 + 0x1p-11).bits, 0x3C00);
+  EXPECT_EQ(Float16::from(1 + 0x1p-11 + 0x1p-40).bits, 0x3C01);
+  EXPECT_EQ(Float16::from(1 + 0x3p-11 - 0x1p-40).bits, 0x3C01);
+  EXPECT_EQ(Float16::from(65519.999999999).bits, 0x7BFF);
+  EXPECT_EQ(BFloat16::from(1 + 0x1p-8 + 0x1p-40).bits, 0x3F81);
+  EXPECT_EQ(BFloat16::from(0x1.ffp127 - 0x1p80).bits, 0x7F7F);
 }
 
 TEST(Float16, TensorsKnowTheirDtype) {

@@ -145,6 +145,9 @@ TEST(NumberText, RefusesJsonThatIsNoArrayOfNumbers) {
   refused("[1,]", "not JSON from byte 4");
   refused("[1] x", "not JSON");
   refused("[1", "not JSON");
+  refused(std::string("[1,2]\0, 3]", 10), "not JSON from byte 6 on: a zero byte");
+  refused(std::string("[1,2]\n\0", 7), "not JSON from byte 7 on: a zero byte");
+  refused(std::string("\0[1]", 4), "not JSON from byte 1 on: a zero byte");
   std::string deep(33, '[');
   expect_error(
       ErrorCode::shape, [&] { json(deep); }, "at most 32 dimensions");

@@ -85,8 +85,11 @@ class ArrayEvents final : public nlohmann::json_sax<Json> {
   }
   bool parse_error(size_t byte, const std::string&, const Json::exception& error) override {
     const bool too_large = error.id == 406;  // out_of_range: a number beyond a double
-    fail("not JSON from byte " + std::to_string(byte) + " on" +
-         (too_large ? ": a number beyond the range of f64" : ""));
+    refuse(byte, too_large ? ": a number beyond the range of f64" : "");
+  }
+  // Bytes count from 1.
+  [[noreturn]] void refuse(size_t byte, const std::string& why) const {
+    fail("not JSON from byte " + std::to_string(byte) + " on" + why);
   }
 
   TensorFile as_file() && {
@@ -120,6 +123,9 @@ class ArrayEvents final : public nlohmann::json_sax<Json> {
 TensorFile open_json_array(const std::shared_ptr<const InputFile>& file) {
   const std::string text = text_of(*file);
   ArrayEvents events(file->name());
+  // The parser takes a zero byte for the end, whatever follows it.
+  if (const size_t zero = text.find('\0'); zero != std::string::npos)
+    events.refuse(zero + 1, ": a zero byte; write the file again as text");
   Json::sax_parse(text, &events);
   return std::move(events).as_file();
 }

@@ -132,6 +132,11 @@ TEST_F(RefusalsTest, DataThatDoesNotFit) {
   long_lengths.values<int64_t>()[1] = 3;
   for (uint8_t& x : bytes.values<uint8_t>()) x = 1;
   save("ones.npy", ones);
+  Tensor halves(DType::f16, {6, 9}), upper_halves(DType::bf16, {6, 9});
+  for (Float16& x : halves.values<Float16>()) x = Float16::from(1);
+  for (BFloat16& x : upper_halves.values<BFloat16>()) x = BFloat16::from(0);
+  save("f16.npy", halves);
+  save_all("bf16.safetensors", {{"m", upper_halves.view()}});
   save("len.npy", long_lengths);
   save("u8.npy", bytes);
   Tensor half(DType::boolean, {6, 8});
@@ -150,7 +155,9 @@ TEST_F(RefusalsTest, DataThatDoesNotFit) {
   expect_all_refused({{{"--bias", "b.npy"}, "[5, 9]"},
                       {{"--mask", "file:m.npy"}, "[6, 8]"},
                       {{"--mask", "file:ones.npy"}, "holds only 0 and 1"},
-                      {{"--mask", "file:u8.npy"}, "expected booleans, got u8"},
+                      {{"--mask", "file:f16.npy"}, "file of f16 that holds only 0 and 1"},
+                      {{"--mask", "file:bf16.safetensors"}, "file of bf16 that holds only 0 and 1"},
+                      {{"--mask", "file:u8.npy"}, "expected booleans, or floats as a bias, got u8"},
                       {{"--mask", "lengths:len.npy"}, "10"},
                       {{"--mask", "lengths:m.npy"}, "bool"},
                       {{"--weights", "w.npy", "--weights-rows", "0:7"}, "there are 6 rows"},

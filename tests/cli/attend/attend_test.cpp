@@ -160,6 +160,24 @@ TEST_F(AttendTest, BiasAndFloatMaskAreAdded) {
   EXPECT_TRUE(contains(ran.err, "added as a bias")) << ran.err;
 }
 
+TEST_F(AttendTest, AMaskFileOfAnyFloatsIsABias) {
+  save_problem();
+  Tensor bias = filled(DType::f32, {6, 9}, 5);
+  bias.values<float>()[7] = -std::numeric_limits<float>::infinity();
+  for (float& x : bias.values<float>()) x = BFloat16::from(x);  // every type holds it
+  for (float& x : bias.values<float>()) x = Float16::from(x);
+  save("b.npy", bias);
+  AttentionOptions options;
+  options.bias = bias.view();
+  for (const char* dtype : {"f32", "f64", "f16", "bf16"}) {
+    SCOPED_TRACE(dtype);
+    ASSERT_EQ(rapt({"convert", "b.npy", "b.safetensors", "--dtype", dtype, "-f"}).exit, 0);
+    expect_output({"--mask", "file:b.safetensors"}, options);
+    const Ran ran = rapt(attend({"--mask", "file:b.safetensors"}));
+    EXPECT_TRUE(contains(ran.err, "added as a bias")) << ran.err;
+  }
+}
+
 TEST_F(AttendTest, ScaleAndNormalizerAreTheUsers) {
   save_problem();
   AttentionOptions options;

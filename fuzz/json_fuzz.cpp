@@ -1,0 +1,7 @@
+// JSON arrays of numbers from any bytes.
+#include "number_text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  rapt::fuzz::try_number_text(rapt::open_json_array, rapt::write_json_array, data, size);
+  return 0;
+}
