@@ -202,24 +202,58 @@ void print_report(const AttendArguments& a, const AttendReport& report) {
   std::fputs(text.c_str(), bytes_on_stdout ? stderr : stdout);
 }
 
+// Refuses dtypes that a file of the command line cannot hold.
+void check_dtypes(const TensorOutputs& outputs, const Problem& problem) {
+  const DType dtype = problem.inputs.query.dtype;
+  outputs.check("output", problem.options.output_dtype.value_or(dtype));
+  for (const char* const gradient : {"grad-query", "grad-key", "grad-value"})
+    outputs.check(gradient, dtype);
+}
+
+// What the summary says of the results.
+void report_results(const AttendArguments& a, const Problem& problem, const CapturePlan& captures,
+                    AttentionResult& result, AttendReport& report) {
+  report.computed = true;
+  report.output = result.output.view();
+  report.weights = asked_weights(a, captures, result);
+  if (!a.top_k.empty()) {
+    report.top_keys = result.top_keys.view();
+    report.top_weights = result.top_weights.view();
+  }
+  if (a.stats) report.stats = head_stats(problem, report.plan, result);
+}
+
+// Which tensor goes into which file; absent ones have none.
+void set_outputs(const AttendReport& report, AttentionResult& result, Gradients& gradients,
+                 TensorOutputs& outputs) {
+  outputs.set("output", report.output);
+  outputs.set("weights", report.weights);
+  outputs.set("lse", result.statistic.view());
+  outputs.set("top-keys", result.top_keys.view());
+  outputs.set("top-weights", result.top_weights.view());
+  outputs.set("top_k_keys", result.top_keys.view());
+  outputs.set("top_k_weights", result.top_weights.view());
+  outputs.set("entropy", result.entropy.view());
+  outputs.set("received", result.received.view());
+  outputs.set("grad-query", gradients.d_query.view());
+  outputs.set("grad-key", gradients.d_key.view());
+  outputs.set("grad-value", gradients.d_value.view());
+  outputs.set("grad-bias", gradients.d_bias.view());
+  for (const auto& [name, gradient] : relative_gradients(gradients)) outputs.set(name, gradient);
+}
+
 void run_attend(const AttendArguments& a) {
   const Clock::time_point start = Clock::now();
-  const Overwrite overwrite = a.force ? Overwrite::yes : Overwrite::no;
   std::optional<TensorOutputs> outputs;
   std::optional<Pictures> pictures;
   if (!a.plan) {
     outputs.emplace(open_outputs(a));
-    pictures.emplace(a.picture, overwrite);
+    pictures.emplace(a.picture, a.force ? Overwrite::yes : Overwrite::no);
   }
   MemoryBudget budget(parse_memory_limit(a.memory_limit));
   TensorInput files(budget, parse_npy_v2(a.npy_v2));
   const Problem problem = read_problem(a, files);
-  if (outputs) {
-    const DType dtype = problem.inputs.query.dtype;
-    outputs->check("output", problem.options.output_dtype.value_or(dtype));
-    for (const char* const gradient : {"grad-query", "grad-key", "grad-value"})
-      outputs->check(gradient, dtype);
-  }
+  if (outputs) check_dtypes(*outputs, problem);
   CapturePlan captures;
   plan_captures(a, problem, captures);
   const std::optional<GradientPlan> gradient_plan = plan_gradients(a, problem, files);
@@ -237,45 +271,22 @@ void run_attend(const AttendArguments& a) {
   tell_time(report);
   report.read_seconds = seconds_since(start);
 
-  AttentionResult result =
-      compute(problem, captures.options, progress_style(a.progress), a.peak, report);
+  const ProgressStyle progress = progress_style(a.progress);
+  AttentionResult result = compute(problem, captures.options, progress, a.peak, report);
   Gradients gradients;
-  if (gradient_plan) {
-    gradients =
-        differentiate(problem, *gradient_plan, result.state(), progress_style(a.progress), report);
-  }
+  if (gradient_plan)
+    gradients = differentiate(problem, *gradient_plan, result.state(), progress, report);
   const Clock::time_point computed = Clock::now();
-  report.computed = true;
-  report.output = result.output.view();
-  report.weights = asked_weights(a, captures, result);
-  if (!a.top_k.empty()) {
-    report.top_keys = result.top_keys.view();
-    report.top_weights = result.top_weights.view();
-  }
-  if (a.stats) report.stats = head_stats(problem, report.plan, result);
-  outputs->set("output", report.output);
-  outputs->set("weights", report.weights);
-  outputs->set("lse", result.statistic.view());
-  outputs->set("top-keys", result.top_keys.view());
-  outputs->set("top-weights", result.top_weights.view());
-  outputs->set("top_k_keys", result.top_keys.view());
-  outputs->set("top_k_weights", result.top_weights.view());
-  outputs->set("entropy", result.entropy.view());
-  outputs->set("received", result.received.view());
-  outputs->set("grad-query", gradients.d_query.view());
-  outputs->set("grad-key", gradients.d_key.view());
-  outputs->set("grad-value", gradients.d_value.view());
-  outputs->set("grad-bias", gradients.d_bias.view());
-  for (const auto& [name, gradient] : relative_gradients(gradients)) outputs->set(name, gradient);
+  report_results(a, problem, captures, result, report);
+  set_outputs(report, result, gradients, *outputs);
   // All is written before any file appears under its name.
   outputs->write();
   if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));
   stop_if_interrupted();
   report.files = outputs->commit();
   pictures->commit();
-  for (const Output& picture : pictures->outputs()) {
+  for (const Output& picture : pictures->outputs())
     report.files.push_back({"heatmap", picture.path(), ""});
-  }
   report.write_seconds = seconds_since(computed);
   print_report(a, report);
 }

@@ -22,6 +22,203 @@ constexpr UnbuiltOption kUnbuilt[] = {
     {"--method", "approximations"},
 };
 
+// Adds the options of one section of --help.
+class OptionGroup {
+ public:
+  OptionGroup(CLI::App& app, const char* name) : app_(app), name_(name) {}
+
+  CLI::Option* text(const char* name, std::string& value, const char* type,
+                    const std::string& doc) {
+    return app_.add_option(name, value, doc)->type_name(type)->group(name_);
+  }
+  // Its value may be left out.
+  CLI::Option* text_or_none(const char* name, std::string& value, const char* type,
+                            const std::string& doc) {
+    return text(name, value, type, doc)->expected(0, 1);
+  }
+  // May be repeated.
+  CLI::Option* many(const char* name, std::vector<std::string>& value, const char* type,
+                    const std::string& doc) {
+    return app_.add_option(name, value, doc)
+        ->type_name(type)
+        ->group(name_)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  void flag(const char* name, bool& value, const std::string& doc) {
+    app_.add_flag(name, value, doc)->group(name_);
+  }
+
+ private:
+  CLI::App& app_;
+  const char* name_;
+};
+
+void add_input_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup input(app, "Input");
+  input.text("--query", a.query, "F",
+             "query [..., q_len, d]: F.npy, F.npz:NAME, F.safetensors:NAME; - is standard input");
+  input.text("--key", a.key, "F", "key [..., k_len, d]; heads may divide the query's");
+  input.text("--value", a.value, "F", "value [..., k_len, d_v]");
+  input.text("--text", a.text, "TEXT",
+             "instead: query = key = value from a sentence, a file, or @file");
+  input.text("--dim", a.dim, "D", "numbers per word of --text (default 128)");
+  input.text("--heads", a.heads, "H", "heads that the numbers of --text are dealt to (default 1)");
+  offer(input.text("--dtype", a.dtype, "T",
+                   "convert the inputs to f32, bf16, f16 or f64 (default: the query's)"),
+        float_words());
+}
+
+// From dot products to weights.
+void add_score_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup attention(app, "Attention");
+  offer(
+      attention.many(
+          "--mask", a.masks, "SPEC",
+          "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], "
+          "prefix:LENGTH, lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, "
+          "file:M.npy (true = may attend; floats are a bias); \"causal|prefix(8)\", with ! & | and "
+          "parentheses; repeatable, combined by 'and'"),
+      mask_words());
+  attention.text("--bias", a.bias, "F", "added to the scaled scores; -inf excludes");
+  offer(attention.text("--bias-order", a.bias_order, "NAME", kBiasOrderDoc), bias_order_words());
+  attention.text("--scale", a.scale, "X",
+                 "of the dot products (default 1/sqrt(d); 5 times the heads for --text)");
+  attention.text(
+      "--softcap", a.softcap, "X",
+      "keep scores within +-X by X tanh(score / X), before masks and, by default, the bias");
+  offer(attention.many(
+            "--score", a.scores, "SPEC",
+            "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
+            "t5_bias:F.npy, kerple_log:F.npy,G.npy, log_n (repeatable)"),
+        score_words());
+  offer(attention.text(
+            "--normalizer", a.normalizer, "NAME",
+            fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", "))),
+        normalizer_words());
+}
+
+// What happens to rows of query and key, and to products by their distance.
+void add_position_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup attention(app, "Attention");
+  attention.text_or_none(
+      "--rotary", a.rotary, "[SPEC]",
+      "turn query and key rows by their positions: theta=500000, interleaved, dims=64, "
+      "scaling=yarn, factor=4, ... (rapt list row-changes), joined by commas");
+  attention.text_or_none(
+      "--cosine", a.cosine, "[EPSILON]",
+      "divide query and key rows by their lengths, at least EPSILON (default 1e-12): "
+      "scores are cosines times the scale");
+  attention.text(
+      "--relative", a.relative, "SPEC",
+      "rows for each distance of a key, within the products: key_rows=F.npy, query_rows=F, "
+      "value_rows=F, content_bias=F, position_bias=F, center=4, ... (rapt list products), joined "
+      "by commas");
+  attention.text("--query-start", a.query_start, "N",
+                 "the position of the first query for --rotary (default 0)");
+}
+
+// The call as a whole: packed sequences, dropout, arithmetic.
+void add_call_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup attention(app, "Attention");
+  attention.text("--packed", a.packed, "F",
+                 "several sequences in a row, each by itself: i64 [sequences + 1] where the "
+                 "queries of each start, from 0 to q_len");
+  attention.text("--packed-keys", a.packed_keys, "F",
+                 "the same for keys and values (default: as --packed)");
+  attention.text("--dropout", a.dropout, "P",
+                 "drop weights with this probability, 0 to below 1, and divide the others by "
+                 "1 - P; changes the output alone");
+  attention.text("--seed", a.seed, "N", "of --dropout: what is dropped (default 0)");
+  offer(attention.text(
+            "--precision", a.precision, "NAME",
+            "auto (default; tile registers where there are some, or bf16 by its dot product where "
+            "that is faster), fma, or fast (f32 and f16 by fewer products of tile registers, each "
+            "off by 2^-14 at most)"),
+        {"auto", "fma", "fast"});
+  attention.flag("--invariant", a.invariant,
+                 "one kernel class for all lengths, so that a row's bits do not depend on them");
+}
+
+// Output and weights.
+void add_output_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup output(app, "Output");
+  output.text("--output", a.output, "F",
+              "output [..., q_len, d_v]: F.npy, F.npz[:NAME], F.safetensors[:NAME]; - is standard "
+              "output");
+  output.text("--weights", a.weights, "F", "weights [..., q_len, k_len]");
+  offer(output.text("--output-dtype", a.output_dtype, "T",
+                    "f32 for bf16 and f16 inputs (default: the inputs')"),
+        float_words());
+  output.text("--weights-rows", a.weights_rows, "ROWS",
+              "only the weights of these queries: 0,5,9, or a:b for a to b - 1");
+  output.many("--weights-heads", a.weights_heads, "B,H",
+              "only the weights of this head (repeatable), or all");
+  output.text("--weights-pool", a.weights_pool, "RxC[:POOL]",
+              "R x C cells instead of every weight; POOL: mean (default), max or sum of a cell's "
+              "pairs");
+}
+
+// What is known of the weights without their matrix.
+void add_capture_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup output(app, "Output");
+  output.text_or_none(
+      "--stats", a.stats_file, "[F]",
+      "print per head the entropy, the keys that receive most, the share of allowed pairs; or "
+      "write top_k_keys, top_k_weights, entropy and received into F.npz or F.safetensors");
+  output.text("--top-k", a.top_k, "K",
+              "per query the K keys of greatest weight, printed for small problems (default 16)");
+  output.text("--top-keys", a.top_keys, "F", "their keys, i64 [..., q_len, K]; -1: no more keys");
+  output.text("--top-weights", a.top_weights, "F", "their weights [..., q_len, K]");
+  output.text("--entropy", a.entropy, "F", "-sum w ln w of each query's weights, [..., q_len]");
+  output.text("--received", a.received, "F",
+              "the sum of the weights that each key gets, [..., k_len]");
+  output.text("--lse", a.lse, "F", "natural logarithm of the sum of e^score, [..., q_len]");
+}
+
+void add_output_flags(CLI::App& app, AttendArguments& a) {
+  OptionGroup output(app, "Output");
+  output.flag("--json", a.json, "a summary for programs on standard output (docs/json.md)");
+  output.flag("--force,-f", a.force, "overwrite existing files");
+  output.flag("--peak", a.peak,
+              "print the summary, with the machine's measured peak and the memory that was used");
+  output.flag("--plan", a.plan,
+              "say what the call would do and take: kernel, threads, tiles, memory; compute and "
+              "write nothing");
+}
+
+void add_gradient_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup gradients(app, "Gradients");
+  gradients.text("--grad-output", a.grad_output, "F",
+                 "the gradient of the output, of its shape: gradients of the scale and of scores "
+                 "are then part of the summary");
+  gradients.text("--grad-lse", a.grad_lse, "F",
+                 "the gradient of what --lse writes, [..., q_len] (default 0)");
+  gradients.text("--grad-query", a.grad_query, "F", "gradient of the query, of its shape");
+  gradients.text("--grad-key", a.grad_key, "F", "gradient of the key, of its shape");
+  gradients.text("--grad-value", a.grad_value, "F", "gradient of the value, of its shape");
+  gradients.text("--grad-bias,--grad-mask", a.grad_bias, "F", "gradient of the bias, of its shape");
+  gradients.text(
+      "--grad-relative", a.grad_relative, "F",
+      "gradients of the tensors of --relative, by their names, into F.npz or F.safetensors");
+}
+
+void add_limit_options(CLI::App& app, AttendArguments& a) {
+  OptionGroup limits(app, "Limits");
+  limits.text("--threads", a.threads, "N",
+              "use at most N threads (default: what the machine gives, or RAPT_THREADS)");
+  offer(limits.text("--progress", a.progress, "HOW",
+                    "auto (default; on a terminal, after a second), json (lines on standard "
+                    "error, docs/json.md) or none"),
+        {"auto", "json", "none"});
+  offer(limits.text("--memory", a.memory, "NAME",
+                    "auto (default) or low: less workspace where tile registers multiply, the "
+                    "same bits"),
+        {"auto", "low"});
+  limits.text("--memory-limit", a.memory_limit, "SIZE",
+              "refuse to take more, 512M or 8GiB (default: what is available)");
+}
+
 // Several tensors may go into one .npz or .safetensors file; TensorOutputs looks at their names.
 void check_outputs(const AttendArguments& a) {
   std::vector<std::string> names = a.picture.targets;
@@ -122,149 +319,18 @@ std::vector<TensorTarget> tensor_targets(const AttendArguments& a) {
 }
 
 void add_attend_options(CLI::App& app, AttendArguments& a) {
-  const auto text = [&](const char* name, std::string& value, const char* type, const char* group,
-                        const char* doc) {
-    app.add_option(name, value, doc)->type_name(type)->group(group);
-  };
-  const auto many = [&](const char* name, std::vector<std::string>& value, const char* type,
-                        const char* group, const char* doc) {
-    app.add_option(name, value, doc)
-        ->type_name(type)
-        ->group(group)
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
-  text("--query", a.query, "F", "Input",
-       "query [..., q_len, d]: F.npy, F.npz:NAME, F.safetensors:NAME; - is standard input");
-  text("--key", a.key, "F", "Input", "key [..., k_len, d]; heads may divide the query's");
-  text("--value", a.value, "F", "Input", "value [..., k_len, d_v]");
-  text("--text", a.text, "TEXT", "Input",
-       "instead: query = key = value from a sentence, a file, or @file");
-  text("--dim", a.dim, "D", "Input", "numbers per word of --text (default 128)");
-  text("--heads", a.heads, "H", "Input",
-       "heads that the numbers of --text are dealt to (default 1)");
-  text("--dtype", a.dtype, "T", "Input",
-       "convert the inputs to f32, bf16, f16 or f64 (default: the query's)");
-  many("--mask", a.masks, "SPEC", "Attention",
-       "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], prefix:LENGTH, "
-       "lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, file:M.npy (true = may "
-       "attend; floats are a bias); \"causal|prefix(8)\", with ! & | and parentheses; repeatable, "
-       "combined by 'and'");
-  text("--bias", a.bias, "F", "Attention", "added to the scaled scores; -inf excludes");
-  text("--bias-order", a.bias_order, "NAME", "Attention", kBiasOrderDoc);
-  text("--scale", a.scale, "X", "Attention",
-       "of the dot products (default 1/sqrt(d); 5 times the heads for --text)");
-  text("--softcap", a.softcap, "X", "Attention",
-       "keep scores within +-X by X tanh(score / X), before masks and, by default, the bias");
-  many("--score", a.scores, "SPEC", "Attention",
-       "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
-       "t5_bias:F.npy, kerple_log:F.npy,G.npy, log_n (repeatable)");
-  text("--normalizer", a.normalizer, "NAME", "Attention",
-       fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", ")).c_str());
-  app.add_option("--rotary", a.rotary,
-                 "turn query and key rows by their positions: theta=500000, interleaved, dims=64, "
-                 "scaling=yarn, factor=4, ... (rapt list row-changes), joined by commas")
-      ->type_name("[SPEC]")
-      ->expected(0, 1)
-      ->group("Attention");
-  app.add_option("--cosine", a.cosine,
-                 "divide query and key rows by their lengths, at least EPSILON (default 1e-12): "
-                 "scores are cosines times the scale")
-      ->type_name("[EPSILON]")
-      ->expected(0, 1)
-      ->group("Attention");
-  text("--relative", a.relative, "SPEC", "Attention",
-       "rows for each distance of a key, within the products: key_rows=F.npy, query_rows=F, "
-       "value_rows=F, content_bias=F, position_bias=F, center=4, ... (rapt list products), joined "
-       "by commas");
-  text("--query-start", a.query_start, "N", "Attention",
-       "the position of the first query for --rotary (default 0)");
-  text("--packed", a.packed, "F", "Attention",
-       "several sequences in a row, each by itself: i64 [sequences + 1] where the queries of each "
-       "start, from 0 to q_len");
-  text("--packed-keys", a.packed_keys, "F", "Attention",
-       "the same for keys and values (default: as --packed)");
-  text("--dropout", a.dropout, "P", "Attention",
-       "drop weights with this probability, 0 to below 1, and divide the others by 1 - P; changes "
-       "the output alone");
-  text("--seed", a.seed, "N", "Attention", "of --dropout: what is dropped (default 0)");
-  text("--precision", a.precision, "NAME", "Attention",
-       "auto (default; tile registers where there are some, or bf16 by its dot product where that "
-       "is faster), fma, or fast (f32 and f16 by fewer products of tile registers, each "
-       "off by 2^-14 at most)");
-  app.add_flag("--invariant", a.invariant,
-               "one kernel class for all lengths, so that a row's bits do not depend on them")
-      ->group("Attention");
-  text("--output", a.output, "F", "Output",
-       "output [..., q_len, d_v]: F.npy, F.npz[:NAME], F.safetensors[:NAME]; - is standard output");
-  text("--weights", a.weights, "F", "Output", "weights [..., q_len, k_len]");
-  text("--output-dtype", a.output_dtype, "T", "Output",
-       "f32 for bf16 and f16 inputs (default: the inputs')");
-  text("--weights-rows", a.weights_rows, "ROWS", "Output",
-       "only the weights of these queries: 0,5,9, or a:b for a to b - 1");
-  many("--weights-heads", a.weights_heads, "B,H", "Output",
-       "only the weights of this head (repeatable), or all");
-  text("--weights-pool", a.weights_pool, "RxC[:POOL]", "Output",
-       "R x C cells instead of every weight; POOL: mean (default), max or sum of a cell's pairs");
-  app.add_option("--stats", a.stats_file,
-                 "print per head the entropy, the keys that receive most, the share of allowed "
-                 "pairs; or write top_k_keys, top_k_weights, entropy and received into F.npz or "
-                 "F.safetensors")
-      ->type_name("[F]")
-      ->expected(0, 1)
-      ->group("Output");
-  text("--top-k", a.top_k, "K", "Output",
-       "per query the K keys of greatest weight, printed for small problems (default 16)");
-  text("--top-keys", a.top_keys, "F", "Output",
-       "their keys, i64 [..., q_len, K]; -1: no more keys");
-  text("--top-weights", a.top_weights, "F", "Output", "their weights [..., q_len, K]");
-  text("--entropy", a.entropy, "F", "Output", "-sum w ln w of each query's weights, [..., q_len]");
-  text("--received", a.received, "F", "Output",
-       "the sum of the weights that each key gets, [..., k_len]");
-  text("--lse", a.lse, "F", "Output", "natural logarithm of the sum of e^score, [..., q_len]");
-  app.add_flag("--json", a.json, "a summary for programs on standard output (docs/json.md)")
-      ->group("Output");
-  app.add_flag("--force,-f", a.force, "overwrite existing files")->group("Output");
-  app.add_flag("--peak", a.peak,
-               "print the summary, with the machine's measured peak and the memory that was used")
-      ->group("Output");
-  app.add_flag("--plan", a.plan,
-               "say what the call would do and take: kernel, threads, tiles, memory; compute and "
-               "write nothing")
-      ->group("Output");
-  text("--grad-output", a.grad_output, "F", "Gradients",
-       "the gradient of the output, of its shape: gradients of the scale and of scores are then "
-       "part of the summary");
-  text("--grad-lse", a.grad_lse, "F", "Gradients",
-       "the gradient of what --lse writes, [..., q_len] (default 0)");
-  text("--grad-query", a.grad_query, "F", "Gradients", "gradient of the query, of its shape");
-  text("--grad-key", a.grad_key, "F", "Gradients", "gradient of the key, of its shape");
-  text("--grad-value", a.grad_value, "F", "Gradients", "gradient of the value, of its shape");
-  text("--grad-bias,--grad-mask", a.grad_bias, "F", "Gradients",
-       "gradient of the bias, of its shape");
-  text("--grad-relative", a.grad_relative, "F", "Gradients",
-       "gradients of the tensors of --relative, by their names, into F.npz or F.safetensors");
+  add_input_options(app, a);
+  add_score_options(app, a);
+  add_position_options(app, a);
+  add_call_options(app, a);
+  add_output_options(app, a);
+  add_capture_options(app, a);
+  add_output_flags(app, a);
+  add_gradient_options(app, a);
   add_npy_v2_option(app, a.npy_v2);
   add_picture_options(app, a.picture);
-  text("--head", a.head, "B,H", "Picture", "the head to draw (default 0,0)");
-  text("--threads", a.threads, "N", "Limits",
-       "use at most N threads (default: what the machine gives, or RAPT_THREADS)");
-  text("--progress", a.progress, "HOW", "Limits",
-       "auto (default; on a terminal, after a second), json (lines on standard error, "
-       "docs/json.md) or none");
-  offer(app.get_option("--progress"), {"auto", "json", "none"});
-  text("--memory", a.memory, "NAME", "Limits",
-       "auto (default) or low: less workspace where tile registers multiply, the same bits");
-  offer(app.get_option("--memory"), {"auto", "low"});
-  text("--memory-limit", a.memory_limit, "SIZE", "Limits",
-       "refuse to take more, 512M or 8GiB (default: what is available)");
-  offer(app.get_option("--dtype"), float_words());
-  offer(app.get_option("--output-dtype"), float_words());
-  offer(app.get_option("--mask"), mask_words());
-  offer(app.get_option("--score"), score_words());
-  offer(app.get_option("--normalizer"), normalizer_words());
-  offer(app.get_option("--precision"), {"auto", "fma", "fast"});
-  offer(app.get_option("--bias-order"), bias_order_words());
+  OptionGroup(app, "Picture").text("--head", a.head, "B,H", "the head to draw (default 0,0)");
+  add_limit_options(app, a);
   add_unbuilt(app, kUnbuilt);
   app.footer(
       "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512|amx names the highest\n"

@@ -11,6 +11,8 @@
 namespace rapt::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", 1e6 * seconds);
   if (seconds < 1) return fmt::format("{:.2f} ms", 1e3 * seconds);
@@ -66,6 +68,91 @@ std::string gradients_text(const GradientReport& r) {
 
 double percent_of_peak(const AttendReport& report) {
   return 100 * 1e-9 * report.flops() / report.cpu_seconds / *report.peak_gflops;
+}
+
+// What was asked for: inputs and options.
+void add_call(const AttendReport& r, Json& document) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  document["text"] = or_null(r.text);
+  document["query"] = json_type(r.query);
+  document["key"] = json_type(r.key);
+  document["value"] = json_type(r.value);
+  document["scale"] = r.scale;
+  document["masks"] = r.masks;
+  document["scores"] = r.scores;
+  document["bias"] = or_null(r.bias);
+  document["bias_order"] =
+      r.bias.empty() ? Json() : Json(kBiasOrderNames[static_cast<int>(r.bias_order)]);
+  document["normalizer"] = r.normalizer;
+  document["cosine"] = r.cosine > 0 ? Json(r.cosine) : Json();
+  document["rotary"] = or_null(r.rotary);
+  document["relative"] = or_null(r.relative);
+  document["packed"] = r.packed;
+  document["precision"] = r.precision;
+  document["invariant"] = r.invariant;
+  Json& dropout = document["dropout"];
+  if (r.dropout.probability > 0) {
+    dropout["probability"] = r.dropout.probability;
+    dropout["seed"] = r.dropout.seed;
+  }
+}
+
+Json top_k_json(const AttendReport& r) {
+  Json top;
+  if (!r.top_keys.defined()) return top;
+  const bool few = few_queries(r.top_keys);
+  top["k"] = r.top_keys.shape[r.top_keys.rank - 1];
+  top["keys"] = few ? json_values(r.top_keys) : Json();
+  top["weights"] = few ? json_values(r.top_weights) : Json();
+  return top;
+}
+
+Json files_json(const std::vector<TensorOutputs::Written>& files) {
+  Json list = Json::array();
+  for (const TensorOutputs::Written& file : files) {
+    list.push_back(Json{{"what", file.what},
+                        {"path", file.path},
+                        {"name", file.name.empty() ? Json() : Json(file.name)}});
+  }
+  return list;
+}
+
+Json plan_json(const AttendReport& r) {
+  Json plan;
+  plan["isa"] = r.plan.isa;
+  plan["kernel"] = r.plan.kernel;
+  plan["threads"] = r.plan.threads;
+  plan["tile_queries"] = r.plan.tile_queries;
+  plan["block_keys"] = r.plan.block_keys;
+  plan["tiles_computed"] = r.plan.tiles_computed;
+  plan["tiles_partial"] = r.plan.tiles_partial;
+  plan["tiles_skipped"] = r.plan.tiles_skipped;
+  plan["allowed_scores"] = r.plan.allowed_scores < 0 ? Json() : Json(r.plan.allowed_scores);
+  plan["workspace_bytes"] = r.plan.workspace_bytes;
+  plan["result_bytes"] = r.plan.result_bytes;
+  plan["matrix_bytes"] = r.plan.matrix_bytes;
+  const double estimate = r.computed ? -1 : r.estimated_seconds();
+  plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
+  return plan;
+}
+
+Json time_json(const AttendReport& r) {
+  Json time;
+  if (!r.computed) return time;
+  time["read_seconds"] = r.read_seconds;
+  time["wall_seconds"] = r.wall_seconds;
+  time["cpu_seconds"] = r.cpu_seconds;
+  time["write_seconds"] = r.write_seconds;
+  time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
+  return time;
+}
+
+Json peak_json(const AttendReport& r) {
+  Json peak;
+  if (!r.peak_gflops) return peak;
+  peak["fma_gflops"] = *r.peak_gflops;
+  peak["percent"] = r.flops() < 0 ? Json() : Json(percent_of_peak(r));
+  return peak;
 }
 
 }  // namespace
@@ -161,78 +248,20 @@ std::string captures_text(const AttendReport& r) {
 }
 
 nlohmann::ordered_json summary_json(const AttendReport& r) {
-  using Json = nlohmann::ordered_json;
   Json document;
   document["schema"] = "rapt.attend/1";
   document["build"] = build_info();
-  document["text"] = r.text.empty() ? Json() : Json(r.text);
-  document["query"] = json_type(r.query);
-  document["key"] = json_type(r.key);
-  document["value"] = json_type(r.value);
-  document["scale"] = r.scale;
-  document["masks"] = r.masks;
-  document["scores"] = r.scores;
-  document["bias"] = r.bias.empty() ? Json() : Json(r.bias);
-  document["bias_order"] =
-      r.bias.empty() ? Json() : Json(kBiasOrderNames[static_cast<int>(r.bias_order)]);
-  document["normalizer"] = r.normalizer;
-  document["cosine"] = r.cosine > 0 ? Json(r.cosine) : Json();
-  document["rotary"] = r.rotary.empty() ? Json() : Json(r.rotary);
-  document["relative"] = r.relative.empty() ? Json() : Json(r.relative);
-  document["packed"] = r.packed;
-  document["precision"] = r.precision;
-  document["invariant"] = r.invariant;
-  Json& dropout = document["dropout"];
-  if (r.dropout.probability > 0) {
-    dropout["probability"] = r.dropout.probability;
-    dropout["seed"] = r.dropout.seed;
-  }
+  add_call(r, document);
   document["output"] = r.computed ? json_type(r.output) : Json();
   if (r.computed && small(r.output)) document["output"]["values"] = json_values(r.output);
   document["weights"] = r.weights.defined() ? json_type(r.weights) : Json();
   document["stats"] = r.stats ? stats_json(*r.stats, r.words) : Json();
-  Json& top = document["top_k"];
-  if (r.top_keys.defined()) {
-    const bool few = few_queries(r.top_keys);
-    top["k"] = r.top_keys.shape[r.top_keys.rank - 1];
-    top["keys"] = few ? json_values(r.top_keys) : Json();
-    top["weights"] = few ? json_values(r.top_weights) : Json();
-  }
+  document["top_k"] = top_k_json(r);
   document["gradients"] = r.gradients ? gradients_json(*r.gradients) : Json();
-  document["files"] = Json::array();
-  for (const TensorOutputs::Written& file : r.files) {
-    document["files"].push_back(Json{{"what", file.what},
-                                     {"path", file.path},
-                                     {"name", file.name.empty() ? Json() : Json(file.name)}});
-  }
-  Json& plan = document["plan"];
-  plan["isa"] = r.plan.isa;
-  plan["kernel"] = r.plan.kernel;
-  plan["threads"] = r.plan.threads;
-  plan["tile_queries"] = r.plan.tile_queries;
-  plan["block_keys"] = r.plan.block_keys;
-  plan["tiles_computed"] = r.plan.tiles_computed;
-  plan["tiles_partial"] = r.plan.tiles_partial;
-  plan["tiles_skipped"] = r.plan.tiles_skipped;
-  plan["allowed_scores"] = r.plan.allowed_scores < 0 ? Json() : Json(r.plan.allowed_scores);
-  plan["workspace_bytes"] = r.plan.workspace_bytes;
-  plan["result_bytes"] = r.plan.result_bytes;
-  plan["matrix_bytes"] = r.plan.matrix_bytes;
-  const double estimate = r.computed ? -1 : r.estimated_seconds();
-  plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
-  Json& time = document["time"];
-  if (r.computed) {
-    time["read_seconds"] = r.read_seconds;
-    time["wall_seconds"] = r.wall_seconds;
-    time["cpu_seconds"] = r.cpu_seconds;
-    time["write_seconds"] = r.write_seconds;
-    time["gflops"] = r.flops() < 0 ? Json() : Json(1e-9 * r.flops() / r.cpu_seconds);
-  }
-  Json& peak = document["peak"];
-  if (r.peak_gflops) {
-    peak["fma_gflops"] = *r.peak_gflops;
-    peak["percent"] = r.flops() < 0 ? Json() : Json(percent_of_peak(r));
-  }
+  document["files"] = files_json(r.files);
+  document["plan"] = plan_json(r);
+  document["time"] = time_json(r);
+  document["peak"] = peak_json(r);
   Json& memory = document["memory"];
   memory["mode"] = r.memory;
   memory["limit_bytes"] = r.memory_limit;

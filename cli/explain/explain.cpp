@@ -19,16 +19,13 @@
 
 #include "cli/commands.h"
 #include "cli/explain/explain_arguments.h"
+#include "cli/explain/explain_call.h"
 #include "cli/explain/explain_plain.h"
 #include "cli/explain/explain_relative.h"
 #include "cli/explain/explain_step.h"
 #include "cli/files/conversion.h"
 #include "cli/input/arguments.h"
-#include "cli/input/bias_order.h"
-#include "cli/input/mask_input.h"
-#include "cli/input/matrix_argument.h"
 #include "cli/input/tensor_input.h"
-#include "cli/input/variant_input.h"
 #include "cli/mask/allowed_pairs.h"
 #include "cli/output/picture.h"
 #include "cli/output/tensor_text.h"
@@ -36,18 +33,11 @@
 #include "cli/process/interrupt.h"
 #include "cli/process/memory.h"
 #include "rapt/attention.h"
-#include "rapt/catalogue.h"
 #include "rapt/rotary.h"
 #include "rapt/version.h"
 
 namespace rapt::cli {
 namespace {
-
-// Two words of three numbers each, and projections to two.
-constexpr const char* kEmbeddings = "1 2 3; 4 5 6";
-constexpr const char* kWQuery = "0.01 0.03; 0.02 0.02; 0.03 0.01";
-constexpr const char* kWKey = "0.05 0.05; 0.06 0.05; 0.07 0.05";
-constexpr const char* kWValue = "0.02 0.02; 0.01 0.02; 0.01 0.01";
 
 struct Explanation {
   std::vector<Step> steps;
@@ -59,87 +49,11 @@ struct Explanation {
   viz::Heatmap map;
 };
 
-Tensor copy(const TensorView& tensor) { return converted(tensor, DType::f64); }
-
-// Numbers on the command line or the name of a file; f64 [rows, columns].
-Tensor read_matrix(const std::string& option, const std::string& text, TensorInput& files) {
-  if (is_matrix_text(text)) return parse_matrix(option, text);
-  const LoadedTensor tensor = files.read(option, text);
-  TensorView matrix = tensor.view();
-  if (matrix.dtype == DType::boolean)
-    throw Failure(Exit::data, option + ": expected numbers, got a tensor of type bool");
-  while (matrix.rank > 2 && matrix.shape[0] == 1) {  // (1, 4, 8) is as good as (4, 8)
-    std::copy(matrix.shape + 1, matrix.shape + matrix.rank, matrix.shape);
-    std::copy(matrix.strides + 1, matrix.strides + matrix.rank, matrix.strides);
-    --matrix.rank;
-  }
-  if (matrix.rank != 2) {
-    throw Failure(Exit::data, option + ": expected a matrix, got " + type_text(tensor.view()));
-  }
-  return copy(matrix);
-}
-
-// Rounds to the dtype of the computation, so that the plain steps start from the same numbers.
-Tensor rounded(const Tensor& matrix, DType dtype) { return copy(converted(matrix, dtype)); }
-
-struct Attention {
-  Tensor query, key, value;  // f64, rounded to the dtype of the computation
-};
-
-Attention project(const ExplainArguments& a, DType dtype, TensorInput& files,
-                  std::vector<Step>& steps) {
-  const bool projected = a.query.empty();
-  const bool built_in = projected && a.embeddings.empty();
-  Attention attention;
-  const auto input = [&](const char* option, const std::string& given, const char* ours) {
-    Tensor matrix = read_matrix(option, built_in ? ours : given, files);
-    check_small(option, matrix);
-    return rounded(matrix, dtype);
-  };
-  if (!projected) {
-    attention.query = input("--query", a.query, "");
-    attention.key = input("--key", a.key, "");
-    attention.value = input("--value", a.value, "");
-    steps.push_back({"query", "", "One row per query: what it looks for.", copy(attention.query)});
-    steps.push_back({"key", "", "One row per key: what it can be found by.", copy(attention.key)});
-    steps.push_back({"value", "", "One row per key: what it hands over.", copy(attention.value)});
-    return attention;
-  }
-  Tensor embeddings = input("--embeddings", a.embeddings, kEmbeddings);
-  const struct {
-    const char *option, *name, *purpose, *formula, *doc, *ours;
-    const std::string& given;
-    Tensor& result;
-  } projections[] = {
-      {"--w-query", "w_query", "The projection that makes queries.", "embeddings w_query",
-       "What each word looks for.", kWQuery, a.w_query, attention.query},
-      {"--w-key", "w_key", "The projection that makes keys.", "embeddings w_key",
-       "What each word can be found by.", kWKey, a.w_key, attention.key},
-      {"--w-value", "w_value", "The projection that makes values.", "embeddings w_value",
-       "What each word hands over.", kWValue, a.w_value, attention.value},
-  };
-  steps.push_back({"embeddings", "", "One row per word.", copy(embeddings)});
-  std::vector<Step> products;
-  for (const auto& p : projections) {
-    Tensor weight = input(p.option, p.given, p.ours);
-    if (weight.dim(0) != embeddings.dim(1)) {
-      throw Failure(Exit::data,
-                    fmt::format("{}: expected {} rows, one per column of the embeddings, got {}",
-                                p.option, embeddings.dim(1), to_string(weight.dims())));
-    }
-    p.result = rounded(product(embeddings, weight), dtype);
-    products.push_back({std::string(p.name).substr(2), p.formula, p.doc, copy(p.result)});
-    steps.push_back({p.name, "", p.purpose, std::move(weight)});
-  }
-  for (Step& step : products) steps.push_back(std::move(step));
-  return attention;
-}
-
 // How far a score may be off, in units of the dtype's last place: that of the plain products, one
 // and one per table of relative positions, by (head_dim + 2) times the sizes of its terms, twice
 // with rows of length 1, which are rounded sums themselves; those that the library returned by the
 // units in which they are normalised; both by what the sum over the keys adds to a weight.
-double score_error(const Attention& x, const PlainRelative& relative, double scale,
+double score_error(const PlainInputs& x, const PlainRelative& relative, double scale,
                    const Tensor& scores, bool librarys) {
   double terms = 0, most = 0;
   for (int64_t i = 0; i < x.query.dim(0); ++i) {
@@ -159,22 +73,22 @@ double score_error(const Attention& x, const PlainRelative& relative, double sca
 }
 
 // Rows of query and key as they are multiplied.
-Attention changed_rows(const Attention& x, DType dtype, const AttentionOptions& options,
-                       std::vector<Step>& steps) {
-  Attention changed{copy(x.query), copy(x.key), copy(x.value)};
+PlainInputs changed_rows(const PlainInputs& x, DType dtype, const AttentionOptions& options,
+                         std::vector<Step>& steps) {
+  PlainInputs changed{f64_copy(x.query), f64_copy(x.key), f64_copy(x.value)};
   const auto change = [&](const char* name, Tensor& rows) {
     std::string now = name;
     if (options.cosine) {
       rows = rounded(unit_rows(rows, options.cosine->epsilon), dtype);
       steps.push_back({"unit_" + now, now + " / length of its row",
-                       "Only directions count: products are cosines.", copy(rows)});
+                       "Only directions count: products are cosines.", f64_copy(rows)});
       now = "unit_" + now;
     }
     if (options.rotary.embedding) {
-      rows = copy(rotary_embedding(converted(rows, dtype), *options.rotary.embedding));
+      rows = f64_copy(rotary_embedding(converted(rows, dtype), *options.rotary.embedding));
       steps.push_back({"rotated_" + std::string(name), now + ", turned",
                        "Pairs of numbers turn by an angle that grows with the position.",
-                       copy(rows)});
+                       f64_copy(rows)});
     }
   };
   change("query", changed.query);
@@ -199,83 +113,57 @@ std::string sentence(std::string doc) {
   return doc + ".";
 }
 
-Explanation explain(const ExplainArguments& a) {
-  MemoryBudget budget(-1);
-  TensorInput files(budget, parse_npy_v2(a.npy_v2));
-  Explanation e;
-  const DType dtype = a.dtype == "f64" ? DType::f64 : DType::f32;
-  const Attention x = project(a, dtype, files, e.steps);
-  MaskInput masks = read_masks(a.masks, files);
-  Tensor bias;
-  if (masks.bias.view().defined()) bias = copy(masks.bias.view());
-  if (!a.bias.empty()) {
-    if (bias.defined()) throw usage_error("--bias and a --mask file of floats are two biases");
-    bias = read_matrix("--bias", a.bias, files);
-  }
-  if (bias.defined()) bias = converted(bias, dtype);
-  require_bias(a.bias_order, bias.defined() ? bias.view() : TensorView());
-
-  const Tensor query = converted(x.query, dtype), key = converted(x.key, dtype);
-  const Tensor value = converted(x.value, dtype);
-  ScoreInput score_input;
-  for (const std::string& spec : a.scores) add_score("--score " + spec, spec, &files, score_input);
-  const MadeNormalizer normalizer =
-      make_normalizer_with_files(a.normalizer, &files, score_input.tensors);
-  const Rotary rotary = a.has_rotary ? parse_rotary(a.rotary) : Rotary();
-  AttentionOptions options;
-  if (!a.relative.empty())
-    options.relative = parse_relative(a.relative, &files, dtype, score_input.tensors);
-  options.normalizer = normalizer;
-  if (a.has_cosine) options.cosine = parse_cosine(a.cosine);
-  if (a.has_rotary) options.rotary.embedding = &rotary;
-  if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
-  options.masks = masks.pointers;
-  if (bias.defined()) options.bias = bias.view();
-  options.scores = score_input.list();
-  options.bias_order = bias_order_from(a.bias_order, !options.scores.empty());
-  options.weights.emplace();
-  e.plan = plan(query, key, value, options);
-  const AttentionResult result = scaled_dot_product_attention(query, key, value, options);
-  e.masks = masks.specs;
-  e.scores = score_input.specs;
-  e.normalizer = a.normalizer;
-  e.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(x.query.dim(1))));
-
-  Attention changed = changed_rows(x, dtype, options, e.steps);
+// Rows of query and key as they are multiplied, and what they come to.
+struct Products {
+  PlainInputs rows;
   PlainRelative relative;
-  if (options.relative.any()) {
-    relative = plain_relative(options.relative, changed.query, changed.key, dtype, e.steps);
-    changed.query = copy(relative.query);
+  Tensor scores;  // f64 [q_len, k_len], scaled
+};
+
+// Adds steps from the rows of query and key to scaled scores.
+Products multiply(const ExplainedCall& call, double scale, std::vector<Step>& steps) {
+  Products p;
+  p.rows = changed_rows(call.plain, call.dtype, call.options, steps);
+  const RelativePositions& positions = call.options.relative;
+  if (positions.any()) {
+    p.relative = plain_relative(positions, p.rows.query, p.rows.key, call.dtype, steps);
+    p.rows.query = f64_copy(p.relative.query);
   }
-  const Tensor transposed = copy(changed.key.view().transposed());
-  Tensor scores = product(changed.query, transposed);
-  e.steps.push_back(
-      {"key_transposed", "key^T", "Keys as columns, ready for the product.", copy(transposed)});
-  const bool shifted = options.relative.content_bias.defined();
-  e.steps.push_back({"scores", shifted ? "content_query key^T" : "query key^T",
-                     "How well each query (row) fits each key (column).", copy(scores)});
-  if (relative.tables > 0) {
-    e.steps.push_back({"relative_scores", relative_formula(options.relative),
-                       "How well it fits the distance of each key.", copy(relative.scores)});
-    for (int64_t i = 0; i < scores.count(); ++i)
-      scores.values<double>()[static_cast<size_t>(i)] += element(relative.scores, i);
+  const Tensor transposed = f64_copy(p.rows.key.view().transposed());
+  p.scores = product(p.rows.query, transposed);
+  steps.push_back(
+      {"key_transposed", "key^T", "Keys as columns, ready for the product.", f64_copy(transposed)});
+  const bool shifted = positions.content_bias.defined();
+  steps.push_back({"scores", shifted ? "content_query key^T" : "query key^T",
+                   "How well each query (row) fits each key (column).", f64_copy(p.scores)});
+  if (p.relative.tables > 0) {
+    steps.push_back({"relative_scores", relative_formula(positions),
+                     "How well it fits the distance of each key.", f64_copy(p.relative.scores)});
+    for (int64_t i = 0; i < p.scores.count(); ++i)
+      p.scores.values<double>()[static_cast<size_t>(i)] += element(p.relative.scores, i);
   }
-  for (double& s : scores.values<double>()) s *= e.scale;
-  const std::string products = relative.tables > 0 ? "(scores + relative_scores)" : "scores";
-  e.steps.push_back(
-      {"scaled_scores", products + (a.scale.empty() ? " / sqrt(head_dim)" : " * scale"),
-       fmt::format("Times {:.4f}, so that long vectors do not make scores extreme.", e.scale),
-       copy(scores)});
-  const int64_t q_len = scores.dim(0), k_len = scores.dim(1);
+  for (double& s : p.scores.values<double>()) s *= scale;
+  const std::string products = p.relative.tables > 0 ? "(scores + relative_scores)" : "scores";
+  steps.push_back(
+      {"scaled_scores", products + (call.options.scale ? " * scale" : " / sqrt(head_dim)"),
+       fmt::format("Times {:.4f}, so that long vectors do not make scores extreme.", scale),
+       f64_copy(p.scores)});
+  return p;
+}
+
+void add_bias(const Tensor& bias, Tensor& scores, std::vector<Step>& steps) {
+  if (!bias.defined()) return;
+  Tensor wide = broadcast_bias(f64_copy(bias), scores.dim(0), scores.dim(1));
+  for (int64_t i = 0; i < scores.dim(0); ++i)
+    for (int64_t j = 0; j < scores.dim(1); ++j) at(scores, i, j) += at(wide, i, j);
+  steps.push_back({"bias", "", "Added to the scores; -inf excludes.", std::move(wide)});
+}
+
+// Adds a step for the bias and one for each --score.
+void change_scores(const ExplainedCall& call, Tensor& scores, std::vector<Step>& steps) {
+  const AttentionOptions& options = call.options;
   const bool bias_first = options.bias_order == BiasOrder::before_scores;
-  const auto add_bias = [&] {
-    if (!bias.defined()) return;
-    Tensor wide = broadcast_bias(copy(bias), q_len, k_len);
-    for (int64_t i = 0; i < q_len; ++i)
-      for (int64_t j = 0; j < k_len; ++j) at(scores, i, j) += at(wide, i, j);
-    e.steps.push_back({"bias", "", "Added to the scores; -inf excludes.", std::move(wide)});
-  };
-  if (bias_first) add_bias();
+  if (bias_first) add_bias(call.bias, scores, steps);
   const std::vector<ScoreRef> refs(options.scores.begin(), options.scores.end());
   for (size_t count = 1; count <= refs.size(); ++count) {
     AttentionOptions stage = options;  // the first scores, of all pairs
@@ -283,87 +171,140 @@ Explanation explain(const ExplainArguments& a) {
     stage.masks = {};
     if (!bias_first) stage.bias = {};
     stage.weights->stage = WeightsStage::scores;
-    scores = copy(scaled_dot_product_attention(query, key, value, stage).weights);
-    e.steps.push_back({fmt::format("scores_{}", count), score_input.specs[count - 1],
-                       sentence(refs[count - 1].declaration->doc), copy(scores)});
+    scores =
+        f64_copy(scaled_dot_product_attention(call.query, call.key, call.value, stage).weights);
+    steps.push_back({fmt::format("scores_{}", count), call.scores.specs[count - 1],
+                     sentence(refs[count - 1].declaration->doc), f64_copy(scores)});
   }
-  if (!bias_first) add_bias();
+  if (!bias_first) add_bias(call.bias, scores, steps);
+}
+
+// Excludes pairs, with a step for the mask and one for what is left of the scores. Returns a byte
+// per pair, 1 = may attend.
+std::vector<uint8_t> exclude_pairs(const ExplainedCall& call, Tensor& scores,
+                                   std::vector<Step>& steps) {
+  const int64_t q_len = scores.dim(0), k_len = scores.dim(1);
   const Head head{.index = {}, .q_len = q_len, .k_len = k_len};
-  const std::vector<uint8_t> allowed = allowed_pairs(masks.pointers, options.bias, head);
+  const MaskInput& masks = call.masks;
+  std::vector<uint8_t> allowed = allowed_pairs(masks.pointers, call.options.bias, head);
   if (!masks.masks.empty()) {
     const std::vector<uint8_t> by_masks = allowed_pairs(masks.pointers, {}, head);
     Tensor mask(DType::f64, {q_len, k_len});
-    for (int64_t i = 0; i < q_len * k_len; ++i) {
-      mask.values<double>()[static_cast<size_t>(i)] = by_masks[static_cast<size_t>(i)];
-    }
-    e.steps.push_back(
+    std::copy(by_masks.begin(), by_masks.end(), mask.values<double>().begin());
+    steps.push_back(
         {"mask", "", "1 where the query may attend to the key, else 0.", std::move(mask)});
   }
-  for (int64_t i = 0; i < q_len * k_len; ++i) {
-    if (!allowed[static_cast<size_t>(i)]) {
-      scores.values<double>()[static_cast<size_t>(i)] = -std::numeric_limits<double>::infinity();
-    }
+  for (size_t i = 0; i < allowed.size(); ++i)
+    if (!allowed[i]) scores.values<double>()[i] = -std::numeric_limits<double>::infinity();
+  if (!masks.masks.empty() || call.bias.defined()) {
+    const size_t count = call.scores.specs.size();
+    const std::string of = count == 0 ? "scaled_scores" : fmt::format("scores_{}", count);
+    const bool bias_first = call.options.bias_order == BiasOrder::before_scores;
+    steps.push_back({"masked_scores", of + (bias_first ? ", masked" : ", with bias and mask"),
+                     "What the normaliser sees; -inf means excluded.", f64_copy(scores)});
   }
-  if (!masks.masks.empty() || bias.defined()) {
-    const std::string of =
-        a.scores.empty() ? "scaled_scores" : fmt::format("scores_{}", a.scores.size());
-    e.steps.push_back({"masked_scores", of + (bias_first ? ", masked" : ", with bias and mask"),
-                       "What the normaliser sees; -inf means excluded.", copy(scores)});
-  }
+  return allowed;
+}
 
-  Tensor row_sums(DType::f64, {q_len, 1});
-  for (int64_t i = 0; i < q_len; ++i) {
+Tensor sums_of_rows(const Tensor& weights) {
+  Tensor sums(DType::f64, {weights.dim(0), 1});
+  for (int64_t i = 0; i < weights.dim(0); ++i) {
     double sum = 0;
-    for (int64_t j = 0; j < k_len; ++j) sum += element(result.weights, i * k_len + j);
-    at(row_sums, i, 0) = sum;
+    for (int64_t j = 0; j < weights.dim(1); ++j) sum += element(weights, i * weights.dim(1) + j);
+    at(sums, i, 0) = sum;
   }
-  const bool softmax = a.normalizer == "softmax";
-  e.steps.push_back({"weights",
-                     softmax ? "softmax(scores) per row" : a.normalizer + " of the scores, per row",
-                     softmax ? "Which share of each value a query takes."
-                             : sentence(options.normalizer.declaration->doc),
-                     copy(result.weights)});
-  e.steps.push_back({"row_sums", "sum of each row of weights",
-                     softmax ? "1 each, or 0 for a query that may attend to nothing."
-                             : "How much a query takes altogether.",
-                     std::move(row_sums)});
-  if (relative.values.defined()) {
-    e.steps.push_back({"relative_values", "sum of weights value_rows[distance_rows], per row",
-                       "What the distances add to the values of each query.",
-                       weighted(result.weights, relative.values)});
-  }
-  e.steps.push_back(
-      {"output", relative.values.defined() ? "weights value + relative_values" : "weights value",
-       "One row per query: the mixture of the values.", copy(result.output)});
+  return sums;
+}
 
-  const double eps = dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
-  const Off off{eps * score_error(changed, relative, e.scale, scores, !a.scores.empty()), eps};
-  const PlainResult plain = plain_result(scores, x.value, relative.values, allowed,
-                                         reference_of(options.normalizer, k_len), off);
-  e.difference = std::max(difference_of(copy(result.weights), plain.weights),
-                          difference_of(copy(result.output), plain.output));
-  if (!(e.difference <= plain.tolerance)) {
+bool is_softmax(const std::string& normalizer) { return normalizer == "softmax"; }
+
+// Adds steps for the library's weights and output.
+void show_result(const AttentionResult& result, const std::string& normalizer,
+                 const ExplainedCall& call, const Tensor& relative_values,
+                 std::vector<Step>& steps) {
+  const bool softmax = is_softmax(normalizer), relative = relative_values.defined();
+  steps.push_back({"weights",
+                   softmax ? "softmax(scores) per row" : normalizer + " of the scores, per row",
+                   softmax ? "Which share of each value a query takes."
+                           : sentence(call.options.normalizer.declaration->doc),
+                   f64_copy(result.weights)});
+  steps.push_back({"row_sums", "sum of each row of weights",
+                   softmax ? "1 each, or 0 for a query that may attend to nothing."
+                           : "How much a query takes altogether.",
+                   sums_of_rows(result.weights)});
+  if (relative) {
+    steps.push_back({"relative_values", "sum of weights value_rows[distance_rows], per row",
+                     "What the distances add to the values of each query.",
+                     weighted(result.weights, relative_values)});
+  }
+  steps.push_back({"output", relative ? "weights value + relative_values" : "weights value",
+                   "One row per query: the mixture of the values.", f64_copy(result.output)});
+}
+
+// The greatest difference of the library's result to the plain computation. Throws Failure where
+// rounding does not explain it.
+double checked_difference(const AttentionResult& result, const ExplainedCall& call,
+                          const Products& products, double scale,
+                          const std::vector<uint8_t>& allowed) {
+  const double eps = call.dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
+  const Tensor& scores = products.scores;
+  const Off off{eps * score_error(products.rows, products.relative, scale, scores,
+                                  !call.options.scores.empty()),
+                eps};
+  const PlainResult plain =
+      plain_result(scores, call.plain.value, products.relative.values, allowed,
+                   reference_of(call.options.normalizer, scores.dim(1)), off);
+  const double difference = std::max(difference_of(f64_copy(result.weights), plain.weights),
+                                     difference_of(f64_copy(result.output), plain.output));
+  if (!(difference <= plain.tolerance)) {
     throw Failure(Exit::differs,
                   fmt::format("the library's result differs from the plain computation by {:.3g}; "
                               "rounding explains {:.3g}",
-                              e.difference, plain.tolerance),
+                              difference, plain.tolerance),
                   "please report it, with these inputs");
   }
+  return difference;
+}
 
-  e.map.rows = q_len;
-  e.map.columns = k_len;
-  for (int64_t i = 0; i < q_len * k_len; ++i) {
-    e.map.values.push_back(static_cast<float>(element(result.weights, i)));
-  }
-  e.map.allowed = allowed;
-  e.map.title = "Attention weights";
-  if (a.has_cosine) e.map.title += ", cosine";
-  if (a.has_rotary) e.map.title += ", rotary";
-  if (!a.relative.empty()) e.map.title += ", relative";
-  for (const std::string& spec : a.scores) e.map.title += ", " + spec;
-  if (!softmax) e.map.title += ", " + a.normalizer;
-  for (int64_t i = 0; i < q_len; ++i) e.map.row_labels.push_back(fmt::format("Query {}", i));
-  for (int64_t j = 0; j < k_len; ++j) e.map.column_labels.push_back(fmt::format("Key {}", j));
+viz::Heatmap map_of(const ExplainArguments& a, const Tensor& weights,
+                    const std::vector<uint8_t>& allowed) {
+  viz::Heatmap map;
+  map.rows = weights.dim(0);
+  map.columns = weights.dim(1);
+  for (int64_t i = 0; i < weights.count(); ++i)
+    map.values.push_back(static_cast<float>(element(weights, i)));
+  map.allowed = allowed;
+  map.title = "Attention weights";
+  if (a.has_cosine) map.title += ", cosine";
+  if (a.has_rotary) map.title += ", rotary";
+  if (!a.relative.empty()) map.title += ", relative";
+  for (const std::string& spec : a.scores) map.title += ", " + spec;
+  if (!is_softmax(a.normalizer)) map.title += ", " + a.normalizer;
+  for (int64_t i = 0; i < map.rows; ++i) map.row_labels.push_back(fmt::format("Query {}", i));
+  for (int64_t j = 0; j < map.columns; ++j) map.column_labels.push_back(fmt::format("Key {}", j));
+  return map;
+}
+
+Explanation explain(const ExplainArguments& a) {
+  MemoryBudget budget(-1);
+  TensorInput files(budget, parse_npy_v2(a.npy_v2));
+  Explanation e;
+  const ExplainedCall call(a, files, e.steps);
+  e.plan = plan(call.query, call.key, call.value, call.options);
+  const AttentionResult result =
+      scaled_dot_product_attention(call.query, call.key, call.value, call.options);
+  e.masks = call.masks.specs;
+  e.scores = call.scores.specs;
+  e.normalizer = a.normalizer;
+  e.scale =
+      call.options.scale.value_or(1 / std::sqrt(static_cast<double>(call.plain.query.dim(1))));
+
+  Products products = multiply(call, e.scale, e.steps);
+  change_scores(call, products.scores, e.steps);
+  const std::vector<uint8_t> allowed = exclude_pairs(call, products.scores, e.steps);
+  show_result(result, a.normalizer, call, products.relative.values, e.steps);
+  e.difference = checked_difference(result, call, products, e.scale, allowed);
+  e.map = map_of(a, result.weights, allowed);
   return e;
 }
 

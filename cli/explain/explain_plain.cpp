@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/files/conversion.h"
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 
@@ -41,6 +42,10 @@ void take_one(const NormalizerRef& normalizer, std::variant<N...>& into) {
 }
 
 }  // namespace
+
+Tensor f64_copy(const TensorView& tensor) { return converted(tensor, DType::f64); }
+
+Tensor rounded(const Tensor& matrix, DType dtype) { return f64_copy(converted(matrix, dtype)); }
 
 Tensor product(const Tensor& a, const Tensor& b) {
   Tensor c(DType::f64, {a.dim(0), b.dim(1)});

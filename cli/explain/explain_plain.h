@@ -18,6 +18,11 @@ inline double at(const Tensor& matrix, int64_t i, int64_t j) {
   return matrix.values<double>()[static_cast<size_t>(i * matrix.dim(1) + j)];
 }
 
+Tensor f64_copy(const TensorView& tensor);
+
+// f64, rounded to the dtype of the computation: what the plain steps start from.
+Tensor rounded(const Tensor& matrix, DType dtype);
+
 Tensor product(const Tensor& a, const Tensor& b);  // f64 [m, n] [n, p] -> [m, p]
 
 // Rows of f64 [m, n] divided by their lengths, or by epsilon where that is more.

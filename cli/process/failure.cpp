@@ -31,6 +31,9 @@ std::string hint_for(const Error& error, const std::string& command) {
                  ? "'rapt convert F.npy G.npy --dtype i64' converts"
                  : "";
     case ErrorCode::memory_limit:
+      // The system's limit, not ours; the message says how to raise it.
+      if (std::string_view(error.what()).find("cannot be mapped") != std::string_view::npos)
+        return "";
       return attends ? "raise --memory-limit, or ask for less: --memory low, or fewer weights "
                        "(--weights-rows, --weights-heads)"
                      : "raise --memory-limit";

@@ -22,6 +22,16 @@ int64_t proc_bytes(const char* file, const std::string& name) {
   return -1;
 }
 
+// The peak of the pages that the process held, without those of files and of shared memory (files
+// in memory) that it holds now. -1 if the system does not tell.
+int64_t peak_of_own_pages() {
+  constexpr const char* kStatus = "/proc/self/status";
+  const int64_t peak = proc_bytes(kStatus, "VmHWM");
+  const int64_t of_files = proc_bytes(kStatus, "RssFile");
+  const int64_t shared = proc_bytes(kStatus, "RssShmem");
+  return peak < 0 || of_files < 0 || shared < 0 ? -1 : peak - of_files - shared;
+}
+
 int64_t number_in(const char* file) {  // -1 for "max", or for no such file
   std::ifstream in(file);
   int64_t value = 0;
@@ -58,12 +68,13 @@ int64_t available_memory() {
 PeakMemory::PeakMemory() {
   // "5" sets the peak back to what is held now (proc(5), clear_refs).
   std::ofstream("/proc/self/clear_refs") << 5;
-  at_start_ = proc_bytes("/proc/self/status", "VmHWM");
+  at_start_ = peak_of_own_pages();
 }
 
 int64_t PeakMemory::growth() const {
-  const int64_t now = proc_bytes("/proc/self/status", "VmHWM");
-  return at_start_ < 0 || now < 0 ? -1 : now - at_start_;
+  const int64_t now = peak_of_own_pages();
+  // Memory of before that was given back may make it less than at the start.
+  return at_start_ < 0 || now < 0 ? -1 : std::max<int64_t>(0, now - at_start_);
 }
 
 MemoryBudget::MemoryBudget(int64_t limit)

@@ -11,12 +11,18 @@ std::string bytes_text(double bytes);  // "8.6 MiB"
 // allows less. Linux.
 int64_t available_memory();
 
-// The most memory that the process has held since reset_peak_memory(), less what it held then.
-// -1 where the system does not tell.
+// How much more memory of its own the process has held at most since this was made: results, work,
+// stacks. Pages of mapped files belong to the files and are left out; the system takes them back
+// when memory is scarce.
+//
+// Linux keeps the peak of all pages alone, own and mapped. Mapped pages that are there at the end
+// are subtracted from it. That is exact for a call that holds its work until it ends, as mapped
+// pages only add up until then. Own memory that was given back before later pages of files came in
+// is not counted; mapped pages that the system took back meanwhile are.
 class PeakMemory {
  public:
-  PeakMemory();  // starts counting
-  int64_t growth() const;
+  PeakMemory();            // starts counting
+  int64_t growth() const;  // bytes; -1 where the system does not tell
 
  private:
   int64_t at_start_ = -1;

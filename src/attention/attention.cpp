@@ -1,4 +1,10 @@
-// The verbs of the library: scaled_dot_product_attention() and plan().
+// The public functions of the forward pass: scaled_dot_product_attention(), plan() and
+// workspace_bytes().
+//
+// The .cpp files directly in src/attention stand above all its rooms. In: the caller's tensors,
+// options, context and workspace. Out: results in the caller's memory or in new tensors. They check
+// a call (room call), plan it and lay out its workspace (plan, tiles, backward, tangents), and run
+// its passes. They may use all rooms, the kernel tables and src/base.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -26,10 +32,11 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
                                             " does not find the entropy of its weights");
   check_list(options.normalizer, normalizer, p.k_len);
   Kernels<E> kernels{table, route, normalizer};
-  // The best scores of a row need not get a weight.
+  // A list of the top scores can hold scores without a weight, which a prefilter would skip.
   if (options.top_k == 0) kernels.prefilter = prefilter_of(p, options, kernels);
-  // What else looks at weights looks at those of a tile that is finished; and the maximum of scores
-  // is found before they are multiplied by the scale.
+  // Custom normalisers, entropy, top-k and dropout work on a finished tile, which the pipeline
+  // never holds. The pipeline finds the maximum before it applies the scale, so the scale must be
+  // positive.
   if (route.stages && !options.normalizer.custom.template of<E>() && !options.entropy &&
       options.top_k == 0 && p.drop_below == 0 && static_cast<E>(p.scale) > 0)
     kernels.stage = route.stages[options.normalizer.index];
@@ -42,8 +49,8 @@ Tiling tiling_for(const Problem& p, const Kernels<E>& kernels, const Context& co
   return tiling_of(p, kernels, work, workers_of(work, context), context.memory);
 }
 
-// Everything about a call that is known before its memory. Made in place: for a tiny problem, a
-// copy would take as long as the arithmetic.
+// Everything about a call that is known before its memory. Constructed in place: for a tiny problem
+// a copy would take as long as the arithmetic.
 template <class E>
 struct PreparedForward {
   Kernels<E> kernels;
@@ -59,7 +66,7 @@ struct PreparedForward {
   size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
 };
 
-// Calls visit(prepared call) for the type in which the problem is computed.
+// Calls visit(prepared call) with the element type in which the problem is computed.
 template <class Visit>
 auto with_prepared(const Problem& p, const AttentionOptions& options, const Context& context,
                    const Visit& visit) {
@@ -67,7 +74,7 @@ auto with_prepared(const Problem& p, const AttentionOptions& options, const Cont
                                       : visit(PreparedForward<float>(p, options, context));
 }
 
-// Counts tiles and allowed pairs as the conductor will meet them.
+// Counts the tiles and the unmasked pairs that the conductor will visit.
 void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& options, Plan& plan) {
   std::unique_ptr<BoundMask[]> bound(
       new BoundMask[static_cast<size_t>(BoundMasks::slots(options.masks))]);
@@ -108,7 +115,7 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
         for (int64_t b = range.begin / t.block_keys; b * t.block_keys < range.end; ++b) {
           const int64_t begin = std::max(range.begin, b * t.block_keys);
           const int64_t end = std::min(range.end, (b + 1) * t.block_keys);
-          if (begin >= end) continue;  // a tile that sees nothing, between documents
+          if (begin >= end) continue;  // a tile that attends to no key, between documents
           const Cover cover = bound_masks.cover(queries, {begin, 1, end - begin}, bits.get());
           int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
           if (cover == Cover::some)
@@ -191,12 +198,12 @@ size_t workspace_bytes(const TensorView& query, const TensorView& key, const Ten
 
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
-                                  const AttentionOutputs& given, std::span<std::byte> workspace,
-                                  const Context& context) {
+                                  const AttentionOutputs& caller_outputs,
+                                  std::span<std::byte> workspace, const Context& context) {
   Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   with_prepared(p, options, context, [&](const auto& call) {
-    const Outputs outputs = check_outputs(p, call.captures, options, given, workspace);
+    const Outputs outputs = check_outputs(p, call.captures, options, caller_outputs, workspace);
     forward(p, call, options, outputs, workspace, context);
   });
 }

@@ -1,4 +1,5 @@
-// The verbs of the backward pass: scaled_dot_product_attention_backward() and its workspace.
+// The public functions of the backward pass: scaled_dot_product_attention_backward() and
+// backward_workspace_bytes().
 #include <algorithm>
 #include <string>
 
@@ -14,14 +15,14 @@
 namespace rapt {
 namespace {
 
-// Products of the forward pass are two, those of the backward pass five or seven.
+// Work relative to the two products of the forward pass: five products in one pass, seven in two.
 constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
 
 template <class E>
 Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
                             bool wants_normalizer) {
   const KernelTable<E>& table = kernels<E>();
-  // d_output in f32 is not rounded to 16 bits: then gradients are computed by FMA.
+  // A d_output of f32 is not rounded to 16 bits; its gradients are computed by FMA.
   const RouteKernels<E>& route = route_of(p, table, options, p.output_dtype == p.dtype);
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
@@ -44,14 +45,16 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
                   std::string("score ") + score.declaration->name + " has no backward pass");
   Kernels<E> kernels{table, route, normalizer};
   kernels.prefilter = prefilter_of(p, options, kernels);
-  // What else has a part in scores, or in gradients of weights, sees those of a finished tile.
+  // Custom normalisers, score functions, bias, dropout and returned weights need a finished tile,
+  // which the pipeline never holds.
   if (route.gradient_stages && !options.normalizer.custom.template of<E>() &&
       options.scores.empty() && !p.has_bias && p.drop_below == 0 && !options.weights)
     kernels.gradient_stage = route.gradient_stages[options.normalizer.index];
   return kernels;
 }
 
-// A sum of gradients over heads whose rows turn by different angles cannot be turned back.
+// Rejects gradients summed over heads whose rows are rotated by different angles: such a sum cannot
+// be rotated back.
 void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
   const auto check = [&](const char* name, GradientOf o, const RowPositions& positions) {
     for (int i = 0; i < p.leading_rank; ++i)
@@ -95,7 +98,7 @@ struct PreparedBackward {
   }
 };
 
-// Calls visit(prepared call) for the type in which the problem is computed.
+// Calls visit(prepared call) with the element type in which the problem is computed.
 template <class Visit>
 auto with_prepared(const Problem& p, const TensorView& query, const TensorView& key,
                    const TensorView& value, const AttentionOptions& options,
@@ -124,7 +127,7 @@ void backward(Problem& p, const PreparedBackward<E>& prepared,
   const GradientTargets targets =
       check_gradient_outputs(p, specs, options, inputs, outputs, workspace);
   std::byte* const scratch = checked_workspace(workspace, prepared.layout.bytes);
-  if (p.heads == 0) {  // nobody reads what is broadcast along an empty dimension
+  if (p.heads == 0) {  // no head reads what is broadcast along an empty dimension
     for (const GradientSpec& spec : specs)
       if (const TensorView& view = outputs.*spec.view; spec.wanted && !view.empty())
         clear_dim(view, 0, static_cast<std::byte*>(view.data));
@@ -188,7 +191,7 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
   Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   return with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
-    check_gradient_inputs(p, options, inputs);  // before memory is taken
+    check_gradient_inputs(p, options, inputs);  // before memory is allocated
     GradientSpec specs[kGradients];
     describe_gradients(p, call.wanted, query, key, value, options, specs);
     size_t needed = call.layout.bytes;

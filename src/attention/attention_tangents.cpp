@@ -1,4 +1,5 @@
-// The verbs of forward mode and of second derivatives: attention_jvp(), attention_backward_jvp().
+// The public functions of forward mode and second derivatives: attention_jvp() and
+// attention_backward_jvp().
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,25 +15,27 @@
 namespace rapt {
 namespace {
 
-// Work, in that of the forward pass: products of forward mode are five, those of the three walks of
-// second derivatives 6, 10 and 9 at most.
+// Work relative to the two products of the forward pass: forward mode has five products, and the
+// three walks of second derivatives have at most 6, 10 and 9.
 constexpr double kForwardMode = 2.5, kSecondDerivatives = 12.5;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
-// The tangents of the numbers of scores, head by head; empty: 0.
-void take_numbers(const Problem& p, std::span<const ScoreRef> scores, std::span<const double> given,
-                  const WantedGradients& wanted, TangentInputs& in) {
+// Expands the tangents of the score functions' parameters to all heads, head by head; an empty span
+// means 0.
+void expand_parameter_tangents(const Problem& p, std::span<const ScoreRef> scores,
+                               std::span<const double> tangents, const WantedGradients& wanted,
+                               TangentInputs& in) {
   in.head_parameter_count = wanted.head_parameter_count;
   in.score_parameters.resize(static_cast<size_t>(p.heads * wanted.head_parameter_count));
-  if (given.empty()) return;
+  if (tangents.empty()) return;
   double* to = in.score_parameters.data();
   for (int64_t head = 0; head < p.heads; ++head) {
     int64_t index[kMaxRank], first = 0;
     p.index_of(head, index);
     for (size_t s = 0; s < scores.size(); ++s) {
       for (int64_t nth = 0; nth < wanted.parameter_counts[s]; ++nth)
-        *to++ = given[static_cast<size_t>(first + place_of_parameter(scores[s], p, index, nth))];
+        *to++ = tangents[static_cast<size_t>(first + place_of_parameter(scores[s], p, index, nth))];
       first += count_parameters_of(scores[s]);
     }
   }
@@ -40,43 +43,43 @@ void take_numbers(const Problem& p, std::span<const ScoreRef> scores, std::span<
 
 TangentInputs check_tangents(const Problem& p, const TensorView& query, const TensorView& key,
                              const TensorView& value, const AttentionOptions& options,
-                             const InputTangents& given, const WantedGradients& wanted) {
+                             const InputTangents& tangents, const WantedGradients& wanted) {
   TangentInputs in;
-  const auto take = [&](const char* name, const TensorView& view, const TensorView& primal,
-                        Operand& operand) {
+  const auto read_tangent = [&](const char* name, const TensorView& view, const TensorView& primal,
+                                Operand& operand) {
     if (!view.defined()) return;
     check_read(name, view, primal.dims(), p.dtype);
     if (!view.empty()) take_operand(view, p, operand);
   };
-  take("tangents.query", given.query, query, in.query);
-  take("tangents.key", given.key, key, in.key);
-  take("tangents.value", given.value, value, in.value);
-  if (given.bias.defined()) {
+  read_tangent("tangents.query", tangents.query, query, in.query);
+  read_tangent("tangents.key", tangents.key, key, in.key);
+  read_tangent("tangents.value", tangents.value, value, in.value);
+  if (tangents.bias.defined()) {
     if (!p.has_bias) fail(ErrorCode::argument, "tangents.bias, but the options have no bias");
-    check_read("tangents.bias", given.bias, options.bias.dims(), options.bias.dtype);
-    if (!given.bias.empty()) take_bias_operand(given.bias, p, in.bias);
+    check_read("tangents.bias", tangents.bias, options.bias.dims(), options.bias.dtype);
+    if (!tangents.bias.empty()) take_bias_operand(tangents.bias, p, in.bias);
   }
-  if (!std::isfinite(given.scale))
+  if (!std::isfinite(tangents.scale))
     fail(ErrorCode::argument, "tangents.scale is not finite; expected any finite number");
-  in.scale = given.scale;
-  if (!given.score_parameters.empty() &&
-      static_cast<int64_t>(given.score_parameters.size()) != wanted.score_parameter_count)
+  in.scale = tangents.scale;
+  if (!tangents.score_parameters.empty() &&
+      static_cast<int64_t>(tangents.score_parameters.size()) != wanted.score_parameter_count)
     fail(ErrorCode::argument, "tangents.score_parameters has " +
-                                  std::to_string(given.score_parameters.size()) +
+                                  std::to_string(tangents.score_parameters.size()) +
                                   " numbers; the real parameters of the scores are " +
                                   std::to_string(wanted.score_parameter_count));
-  take_numbers(p, options.scores, given.score_parameters, wanted, in);
+  expand_parameter_tangents(p, options.scores, tangents.score_parameters, wanted, in);
   return in;
 }
 
-// A tensor of zeros.
 Tensor zeros(DType dtype, Shape shape) {
   Tensor t(dtype, shape);
   if (t.count() > 0) std::memset(t.data(), 0, bytes_of(shape, dtype));
   return t;
 }
 
-// The kernels of a call, with scores in natural units.
+// The kernels of a call with scores in natural units. Throws Error(unsupported) for a call without
+// tangents.
 template <class E>
 struct NaturalKernels {
   NormalizerKernels<E> normalizer;
@@ -104,10 +107,10 @@ struct NaturalKernels {
   NaturalKernels& operator=(const NaturalKernels&) = delete;
 };
 
-// Everything that both verbs share: how the call is cut, and its scratch.
+// Everything that both functions share: the plan of a call, and its scratch.
 template <class E>
 class PreparedTangents {
-  Workers available_;  // set while the plan is made
+  Workers available_;  // set by make_plan()
   double worth_ = 1;
 
  public:
@@ -127,7 +130,7 @@ class PreparedTangents {
     layout = tangent_layout<E>(p, wanted, plan, options, BoundMasks::slots(options.masks), second);
   }
 
-  // Calls visit(call) with the memory that it works in.
+  // Allocates the workspace and calls visit(call).
   template <class Visit>
   void with_call(const Problem& p, const WantedGradients& wanted, const AttentionOptions& options,
                  const TangentInputs& inputs, const StateTargets& state,
@@ -169,7 +172,7 @@ class PreparedTangents {
     worth_ = worthwhile_workers(work);
     return backward_plan(p, wanted, natural.kernels, query, key, value, options, work, available_);
   }
-  // Tasks are smaller than those of the backward pass.
+  // Limits the workers to the number of tasks, which are smaller than those of the backward pass.
   void limit_workers(const Problem& p) {
     const int64_t tasks =
         std::max(p.heads * query_cuts.count(), plan.components * key_cuts.count());

@@ -1,4 +1,4 @@
-// Merging the results over two disjoint sets of keys; the formula is in rapt/state.h.
+// merge(): joins results over two disjoint sets of keys. The formula is in rapt/state.h.
 #include <cmath>
 #include <string>
 
@@ -39,18 +39,18 @@ void check_apart(const char* name, const TensorView& memory, const char* other_n
                                         other_name + " in memory; give it memory of its own");
 }
 
-// The strides of an empty output mean nothing, and it may have no memory to step through.
+// Sets the strides of an empty output to 0: they mean nothing, and it may have no memory.
 AttentionState without_idle_strides(AttentionState state) {
   if (state.output.empty())
     for (int64_t& stride : state.output.strides) stride = 0;
   return state;
 }
 
-// One row: lse and output of `b` into those of `a`.
+// Merges one row: lse and output of `b` into those of `a`.
 template <class E>
 void merge_row(E* lse_a, const E* lse_b, E* a, int64_t step_a, const E* b, int64_t step_b,
                int64_t value_dim) {
-  if (*lse_b == -INFINITY) return;  // nothing there; -inf - -inf would be NaN
+  if (*lse_b == -INFINITY) return;  // `b` has no keys; -inf - -inf would be NaN
   if (*lse_a == -INFINITY) {
     for (int64_t d = 0; d < value_dim; ++d) a[d * step_a] = b[d * step_b];
     *lse_a = *lse_b;

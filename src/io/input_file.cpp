@@ -45,6 +45,14 @@ void forget(const std::byte* begin) {
     if (range.begin.load() == begin) range.begin = nullptr;
 }
 
+[[noreturn]] void fail_to_map(const std::string& name, int64_t bytes, int error) {
+  const std::string what = "cannot be mapped: " + system_reason(error);
+  if (error != ENOMEM) fail_on(name, what);
+  throw Error(ErrorCode::memory_limit, path_text(name) + ": " + what + "; expected " +
+                                           std::to_string(bytes) +
+                                           " bytes of address space; raise its limit (ulimit -v)");
+}
+
 }  // namespace
 
 const char* mapped_file_at(const void* address) noexcept {
@@ -106,7 +114,7 @@ std::span<const std::byte> InputFile::map() const {
   std::call_once(map_once_, [this] {
     void* const at =
         mmap(nullptr, static_cast<size_t>(bytes_), PROT_READ, MAP_PRIVATE, descriptor_, 0);
-    if (at == MAP_FAILED) fail_on(name_, "cannot be mapped: " + system_reason(errno));
+    if (at == MAP_FAILED) fail_to_map(name_, bytes_, errno);
     mapped_ = static_cast<const std::byte*>(at);
     remember(mapped_, bytes_, shown_name_.c_str());
   });

@@ -117,6 +117,7 @@ TEST_F(InterruptTest, StopsLeavesNothingAndSays130) {
 }
 
 TEST_F(InterruptTest, ShowsProgressOnATerminalAndErasesIt) {
+  if (!has_terminals()) GTEST_SKIP() << kNoTerminal;
   const Ran ran = rapt(long_run(), {.env = {{"RAPT_ISA", "scalar"}},
                                     .err = Stderr::terminal,
                                     .watch = [](int child, const std::string& err) {

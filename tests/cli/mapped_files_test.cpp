@@ -2,9 +2,11 @@
 // here are holes of the file system, 1 GiB that take no room.
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/support/run_rapt.h"
+#include "support/sanitizers.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -79,6 +81,56 @@ TEST_F(MappedFilesTest, WhatIsNeededIsNotCopied) {
   if (of_files == 0) GTEST_SKIP() << "the system does not tell RssAnon and RssFile";
   EXPECT_LT(own, 128 * kMiB);
   EXPECT_GT(of_files, 128 * kMiB) << "the pages of the file itself";
+}
+
+// The pages of the inputs belong to their files. What the process takes is what the plan foretells.
+TEST_F(MappedFilesTest, GrowthIsThatOfResultsAndWork) {
+  if (RAPT_SANITIZED) GTEST_SKIP() << "sanitizers take memory of their own for every byte";
+  constexpr int64_t kSome = kRows / 16, kBytes = kSome * 256;  // 64 MiB
+  // What is neither planned nor a mapped page: heap and stack, some MiB at most, and Linux's
+  // counts, which may lag by tens of pages for each CPU that the process ran on.
+  constexpr int64_t kSlack = kBytes / 4;
+  save_zeros("big.npy", kSome);
+  save_zeros("row.npy", 1);
+  for (const auto& [query, key] :
+       {std::pair("big.npy", "row.npy"), std::pair("row.npy", "big.npy")}) {
+    SCOPED_TRACE(std::string("query ") + query);
+    const Ran ran = rapt({"attend", "--query", query, "--key", key, "--value", key, "--output",
+                          "o.npy", "--force", "--threads", "1", "--json"});
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    const auto document = nlohmann::json::parse(ran.out);
+    const auto& growth = document.at("memory").at("growth_bytes");
+    if (growth.is_null()) GTEST_SKIP() << "the system does not tell what a process holds";
+    const int64_t results = document.at("plan").at("result_bytes");
+    const int64_t work = document.at("plan").at("workspace_bytes");
+    EXPECT_LT(growth.get<int64_t>(), results + work + kSlack);
+    EXPECT_GT(growth.get<int64_t>(), results - kSlack);
+  }
+}
+
+// Address space that a limit does not give is memory that lacks: exit code 5.
+TEST_F(MappedFilesTest, AFileBeyondTheAddressSpaceIsWantOfMemory) {
+  if (RAPT_SANITIZED) GTEST_SKIP() << "sanitizers reserve the whole address space";
+  save_zeros("big.npy", kRows);
+  save_zeros("row.npy", 1);
+  save_safetensors("big.safetensors");
+  const std::vector<std::string> before = files();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"convert", "big.npy", "o.npy"},
+        {"mask", "file:big.npy"},
+        {"attend", "--query", "row.npy", "--key", "big.npy", "--value", "big.npy", "--output",
+         "o.npy"},
+        {"attend", "--query", "row.npy", "--key", "row.npy", "--value", "row.npy", "--bias",
+         "big.safetensors:big", "--output", "o.npy"}}) {
+    const Ran ran = rapt(arguments, {.most_memory = kLittle});
+    EXPECT_EQ(ran.exit, 5) << ran.err << " signal " << ran.signal;
+    EXPECT_TRUE(contains(ran.err, "rapt " + arguments[0] + ": ")) << ran.err;
+    EXPECT_TRUE(contains(ran.err, "big.") && contains(ran.err, "cannot be mapped")) << ran.err;
+    EXPECT_TRUE(contains(ran.err, "ulimit -v")) << ran.err;
+    EXPECT_FALSE(contains(ran.err, "--memory-limit")) << "it is not what refused: " << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    EXPECT_EQ(files(), before);
+  }
 }
 
 }  // namespace

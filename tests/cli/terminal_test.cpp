@@ -36,6 +36,7 @@ std::vector<int> columns_of(const std::string& text) {
 std::string picture(const Ran& ran) { return ran.out.substr(0, ran.out.find("mask      ")); }
 
 TEST_F(TerminalTest, PicturesKeepToTheWidthOfTheTerminal) {
+  if (!has_terminals()) GTEST_SKIP() << kNoTerminal;
   std::string words;
   for (int i = 0; i < 90; ++i) words += "word" + std::to_string(i * 7919) + " ";
   write("words.txt", words);
@@ -64,6 +65,7 @@ TEST_F(TerminalTest, PicturesKeepToTheWidthOfTheTerminal) {
 }
 
 TEST_F(TerminalTest, WidePicturesUseTheRoomThereIs) {
+  if (!has_terminals()) GTEST_SKIP() << kNoTerminal;
   const auto widest = [&](int width) {
     const Ran ran = rapt({"mask", "causal", "--q-len", "5000"},
                          {.env = kTruecolor, .out = Stdout::terminal, .columns = width});
@@ -75,6 +77,7 @@ TEST_F(TerminalTest, WidePicturesUseTheRoomThereIs) {
 }
 
 TEST_F(TerminalTest, ColoursAreThoseOfTheTerminal) {
+  if (!has_terminals()) GTEST_SKIP() << kNoTerminal;
   const auto draw = [&](const Environment& environment, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"mask", "causal", "--q-len", "6"};
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -118,7 +118,7 @@ TEST(InputFile, ManyFilesCanBeMapped) {
   EXPECT_EQ(mapped_file_at(file.map().data()), folder / "in");
 }
 
-// Address space is what a map takes: without it, an error instead of a crash.
+// Address space is what a map takes: without it, want of memory instead of a crash.
 TEST(InputFile, AMapThatTheSystemRefusesIsAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need the address space";
@@ -133,7 +133,7 @@ TEST(InputFile, AMapThatTheSystemRefusesIsAnError) {
   small.rlim_cur = rlim_t{1} << 33;
   ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
   expect_error(
-      ErrorCode::io, [&] { file.map(); }, folder / "in", "cannot be mapped");
+      ErrorCode::memory_limit, [&] { file.map(); }, folder / "in", "cannot be mapped");
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
 #endif
 }

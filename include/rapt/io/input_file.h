@@ -30,7 +30,8 @@ class InputFile {
 
   // All bytes, for as long as the InputFile lives: a regular file is mapped by the first call, so
   // that memory is only taken for what is touched, and given back when it is scarce. Touching bytes
-  // of a file that somebody has made shorter meanwhile raises SIGBUS. Throws Error(io).
+  // of a file that somebody has made shorter meanwhile raises SIGBUS. Throws Error(memory_limit)
+  // where the address space has no room for the file, Error(io) for other failures.
   std::span<const std::byte> map() const;
 
  private:

@@ -1,6 +1,6 @@
-// The forward pass. A unit is a few tiles of queries of one head; it walks once over the blocks of
-// keys that any of them sees (whole-row normalisers: twice), and every block serves all tiles while
-// it is in the cache. Sparse normalisers: sparse_rows.h.
+// The forward pass. A work unit is a few query tiles of one head. It walks once over the key blocks
+// that any of its tiles attends to (whole-row normalisers: twice). Each block serves all tiles
+// while it is in the cache. Sparse normalisers: sparse_rows.h.
 #include "attention/forward/forward.h"
 
 #include <algorithm>
@@ -25,10 +25,11 @@ class Forward {
         pipelined_(call, tiles_),
         sparse_(call, tiles_) {}
 
-  // Head by head, or some heads in turn; within a sequence, the units with most causal keys first.
+  // Work units go head by head, or through some heads in turn. Within a sequence, the units with
+  // the most causal keys come first.
   void run(int64_t unit) noexcept {
     const Tiling& t = call_.tiling;
-    const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in turn
+    const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads taken in turn
     int64_t head = unit < units ? 0 : unit / units;
     int64_t within = unit - head * units, sequence = 0;
     if (t.heads_in_turn > 1) {
@@ -65,7 +66,7 @@ class Forward {
       return;
     }
     for (bool more = n_.whole_row; more && !tiles_.stopped();) {
-      tiles_.for_each_block(tile, cut.tiles, Values::leave,
+      tiles_.for_each_block(tile, cut.tiles, Values::skip,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) {
                               n_.collect(call_.normalizer_object, one.hooks);
                             });
@@ -86,7 +87,7 @@ class Forward {
   }
 
   void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
-    tiles_.for_each_block(tile, count, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+    tiles_.for_each_block(tile, count, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       keep_top(one);
       n_.collect(call_.normalizer_object, one.hooks);
       if (one.hooks.kept.open == 0 && call_.captures.top_k == 0) one.range = {0, 0};
@@ -132,7 +133,7 @@ class Forward {
     keep_top(tile);
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
-    // Of the catalogue we know that it makes -inf 0.
+    // Normalisers of the catalogue turn a score of -inf into weight 0; a custom one may not.
     if (n_.custom && tiles_.partial())
       call_.kernels.table.dropout.keep(tile.hooks.scores, tiles_.bits(), tile.hooks.keys,
                                        tile.queries, E(1));
@@ -145,7 +146,7 @@ class Forward {
     if (n_.extra) add_values(tile, block, first, tile.hooks.second_weights, extra_t(tile));
   }
 
-  // Weights of dropped pairs become 0; what the others are multiplied by waits for finish_tile().
+  // Sets the weights of dropped pairs to 0. finish_tile() applies the factor of the others.
   void drop(QueryTile<E>& tile) noexcept {
     const uint64_t* kept = tiles_.kept(tile);
     const auto keep = call_.kernels.table.dropout.keep;
@@ -164,8 +165,8 @@ class Forward {
       route.round_weights(static_cast<const E*>(weights), tile.hooks.keys, tile.queries, rounded);
       weights = rounded;
     }
-    // An excluded pair has weight 0, but 0 * NaN is NaN. Only tiles with excluded pairs can be
-    // hurt.
+    // A masked-out pair has weight 0, but 0 * NaN is NaN. Only tiles with masked-out pairs need
+    // this.
     if (tiles_.partial() && !tiles_.finite(block))
       route.output_of_bits(weights, tiles_.bits(), value, block.value_stride, tile.hooks.keys,
                            p_.value_dim, rescale, tile.queries, output);
@@ -185,8 +186,8 @@ class Forward {
                            .statistic = o.statistic.data ? tiles_.row(kStatistic) : nullptr,
                            .entropy = o.entropy.data ? tiles_.row(kEntropy) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
-    // No list has a score of -inf. A row that sees no other is NaN, and its statistic says so: -inf
-    // is that of a row without keys, which has no gradients.
+    // Lists hold no score of -inf. A row that attends only to scores of -inf is NaN, and its
+    // statistic must be NaN, too: -inf means a row without keys, which has no gradients.
     if (n_.settle && result.statistic)
       for (int64_t i = 0; i < tile.positions.count; ++i)
         if ((tile.attended >> i & 1) && result.statistic[i] == -E(__builtin_inf()))
@@ -199,11 +200,12 @@ class Forward {
     store_rows(tile, o.output, output_t(tile), p_.value_dim, result.inverse);
     if (n_.extra && call_.extra)
       store_rows(tile, *call_.extra, extra_t(tile), p_.value_dim, result.extra_inverse);
-    const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unseen) {
+    const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unattended) {
       std::byte* out = row_of(target, tile);
       for (int64_t i = 0; i < tile.positions.count;
            ++i, out += target.row_stride * int64_t{sizeof(E)})
-        *reinterpret_cast<E*>(out) = zero_if_unseen && !(tile.attended >> i & 1) ? E(0) : column[i];
+        *reinterpret_cast<E*>(out) =
+            zero_if_unattended && !(tile.attended >> i & 1) ? E(0) : column[i];
     };
     if (result.statistic) store_column(o.statistic, result.statistic, false);
     if (result.entropy) store_column(o.entropy, result.entropy, true);
@@ -214,14 +216,14 @@ class Forward {
     if (call_.captures.top_k > 0) finish_top(tile);
   }
 
-  // A key among the best, of which the bits lie in an E; -1: none.
+  // The key of an entry of the top-k list, stored as the bits of an E; -1: none.
   static int64_t key_at(const E* bits) noexcept {
     std::conditional_t<sizeof(E) == 4, int32_t, int64_t> key;
     std::memcpy(&key, bits, sizeof key);
     return key;
   }
 
-  // The scores that were kept become weights, their keys numbers.
+  // Turns the top-k scores into weights, and writes weights and keys.
   void finish_top(QueryTile<E>& tile) noexcept {
     const Outputs& o = call_.outputs;
     const int64_t top_k = call_.captures.top_k;
@@ -238,7 +240,7 @@ class Forward {
     list.scores = best(tile, call_.layout.best);
     list.keys = top_k;
     n_.weights(call_.normalizer_object, list);
-    // Where there is no key there is no weight, also in a row that a NaN has spoilt.
+    // An entry without a key has weight 0, even in a row with a NaN.
     for (int64_t x = 0; x < top_k * tile.queries; ++x)
       if (key_at(keys + x) < 0) list.scores[x] = 0;
     store_rows(tile, o.top_weights, list.scores, top_k, nullptr);
@@ -281,7 +283,7 @@ Pass<E> forward_pass(const ForwardCall<E>& call) {
           }};
 }
 
-// Where each sequence's units and blocks begin, for the tasks to find theirs.
+// Writes where the work units and key blocks of each sequence begin; tasks look them up.
 template <class E>
 void write_starts(const ForwardCall<E>& call) {
   const Problem& p = call.problem;

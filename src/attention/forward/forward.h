@@ -1,16 +1,20 @@
 #pragma once
-// The conductor of a call: units of work over heads and queries, run by the executor. It is
+// The conductor of a forward call: work units over heads and queries, run by the executor. It is
 // compiled once; all arithmetic is behind the kernel table.
+//
+// This room, src/attention/forward, computes what a forward call returns. In: a ForwardCall, whose
+// workspace is laid out. Out: output, statistic, entropy and top keys (forward.cpp); returned
+// weights, pooled map and received attention, each by a second pass over the scores. It may use
+// call, plan, rows, relative, tiles and the kernel tables. It does not know the backward pass.
 #include "attention/plan/forward_call.h"
 
 namespace rapt {
 
-// Runs the call: the forward pass, then what needs a second pass over the scores. Throws
-// Error(cancelled).
+// Runs the forward pass, then the second passes over the scores. Throws Error(cancelled).
 template <class E>
 void run_forward(const ForwardCall<E>& call, const Context& context);
 
-// A pass: `tasks` independent pieces of work.
+// A pass of `tasks` independent tasks.
 template <class E>
 struct Pass {
   int64_t tasks = 0;
@@ -18,7 +22,7 @@ struct Pass {
               int worker) noexcept = nullptr;
 };
 
-// The second passes, each if it is asked for (tasks 0: not).
+// The second passes. A pass that the call does not ask for has 0 tasks.
 template <class E>
 Pass<E> weights_pass(const ForwardCall<E>& call);
 template <class E>

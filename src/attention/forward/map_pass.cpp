@@ -1,16 +1,16 @@
-// The pooled map of the weights: a second pass over the scores, a tile of queries after the other.
+// The pooled map of the weights: a second pass over the scores, one query tile after the other.
 //
-// A task owns whole rows of cells, so that nobody else writes to them. Weights are pooled first
-// over the keys of a cell, where queries are lanes, then over its queries. Cells are summed in
-// double: one of 60,000 x 60,000 pairs was half a percent off in f32.
+// A task owns whole rows of cells, so no other task writes to them. Weights are pooled first over
+// the keys of a cell, where queries are lanes, then over its queries. Cells are summed in double:
+// in f32 a cell of 60,000 x 60,000 pairs was off by half a percent.
 #include "attention/forward/forward.h"
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 namespace {
 
-// The cells of `length` positions, one after the other: cell c begins at c * length / cells,
-// rounded down. Without a division per cell: these took a tenth of a call with cells of 4 x 4.
+// Walks over the cells of `length` positions: cell c begins at c * length / cells, rounded down. It
+// needs no division per cell, which took a tenth of a call with cells of 4 x 4.
 class Cells {
  public:
   Cells(int64_t cell, int64_t length, int64_t cells)
@@ -40,10 +40,10 @@ int64_t cell_of(int64_t position, int64_t length, int64_t cells) {
   return static_cast<int64_t>((static_cast<__int128>(position + 1) * cells - 1) / length);
 }
 
-constexpr int kMostQueries = 64;  // of a tile: a mask word
+constexpr int kMostQueries = 64;  // of a tile: the bits of a mask word
 
-// Where the cells of `range` end within it, from the one that holds its first position; returns how
-// many they are.
+// Finds where the cells of `range` end within it, from the cell of its first position on. Returns
+// the number of cells.
 int cut(Cells cell, const Positions& range, int* ends) {
   int count = 0;
   for (; cell.begin() < range.start + range.count; cell.next())
@@ -61,7 +61,7 @@ class MapTask {
         out_(call.outputs.map),
         tiles_(call, cancel, worker) {}
 
-  // The rows of cells [begin, end) of the nth requested head.
+  // Computes the rows of cells [begin, end) of the nth requested head.
   void run(int64_t nth, int64_t begin, int64_t end) noexcept {
     tiles_.begin_head(map_.heads[nth], 0);
     begin_ = begin;
@@ -76,7 +76,7 @@ class MapTask {
       tiles_.begin_tile(tile, queries, call_.tiling.vectors(queries.count), 0);
       tiles_.restore_state(tile);
       cut_rows(queries);
-      tiles_.for_each_block(&tile, 1, Values::leave,
+      tiles_.for_each_block(&tile, 1, Values::skip,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });
     }
     if (tiles_.stopped()) return;
@@ -86,7 +86,7 @@ class MapTask {
   }
 
  private:
-  // Where the cells of a tile's queries end among its lanes.
+  // Finds where the rows of cells end among the lanes of a tile.
   void cut_rows(const Positions& queries) noexcept {
     first_row_ = cell_of(queries.start, p_.q_len, map_.rows);
     rows_ = cut({first_row_, p_.q_len, map_.rows}, queries, row_end_);
@@ -104,7 +104,7 @@ class MapTask {
   }
 
   void write(int64_t end, int64_t head) noexcept {
-    constexpr int64_t kColumns = 64;  // whose lengths all rows share; they stay in the L1
+    constexpr int64_t kColumns = 64;  // column lengths that all rows share; they stay in the L1
     const bool mean = map_.pool == Pool::mean;
     Cells column(0, p_.k_len, map_.columns);
     for (int64_t first = 0; first < map_.columns; first += kColumns) {
@@ -118,7 +118,8 @@ class MapTask {
         E* out =
             reinterpret_cast<E*>(out_.at(head + a * out_.row_stride + first * out_.dim_stride));
         const int64_t stride = out_.dim_stride;
-        // Divided, not multiplied by a reciprocal: the mean of equal weights is their value.
+        // A division, not a product with the reciprocal: the mean of equal weights is exactly their
+        // value.
         if (mean)
           for (int64_t b = 0; b < columns; ++b)
             out[b * stride] = static_cast<E>(cells[b] / (queries * keys[b]));
@@ -137,9 +138,9 @@ class MapTask {
   const RequestedMap& map_;
   const Operand& out_;
   ScoreTiles<E> tiles_;
-  int64_t begin_ = 0;          // the first row of cells
-  int64_t first_row_ = 0;      // of the tile
-  int rows_ = 0;               // rows of cells that the tile takes part in
+  int64_t begin_ = 0;          // the first row of cells of the task
+  int64_t first_row_ = 0;      // the first row of cells of the tile
+  int rows_ = 0;               // rows of cells that overlap the tile
   int row_end_[kMostQueries];  // [rows_] where they end among its lanes
   double* cells_ = nullptr;    // [rows of the task][columns]
 };

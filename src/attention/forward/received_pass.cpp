@@ -1,14 +1,14 @@
-// The attention that a key receives, received[j] = sum_i weight(i, j): a second pass over the
-// scores, with the keys outside. A task owns a block of keys of one head and walks over all tiles
-// of queries in their order, so that the sums do not depend on threads.
+// The attention that each key receives, received[j] = sum_i weight(i, j): a second pass over the
+// scores, with keys in the outer loop. A task owns a key block of one head and walks over all query
+// tiles in order, so the sums do not depend on the number of threads.
 #include "attention/forward/forward.h"
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 namespace {
 
-// Tiles whose weights are added up in E before they go to a sum in double: with all of a long
-// sequence in one sum the error would grow with its length.
+// Tiles whose weights are summed in E before they are added to a sum in double. With one sum in E
+// over a long sequence, the error would grow with its length.
 constexpr int64_t kTilesPerSum = 64;
 
 template <class E>
@@ -34,7 +34,7 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
   tiles.begin_head(head, sequence);
   const Sequence& s = tiles.sequence();
   const int64_t begin = nth * t.block_keys, end = std::min(begin + t.block_keys, s.k_len);
-  const KeyBlock block = tiles.load_block(begin, end, Values::leave);
+  const KeyBlock block = tiles.load_block(begin, end, Values::skip);
   E* const sums = tiles.template scratch<E>(call.layout.sums);              // [block_keys][lanes]
   auto* const totals = tiles.template scratch<double>(call.layout.totals);  // [block_keys]
   std::fill_n(sums, (end - begin) * t.lanes, E(0));

@@ -1,10 +1,11 @@
 #pragma once
 // The forward pass of sparse normalisers (rapt/normalizer/normalizer.h). One walk over the keys
-// collects, per query, the scores that may get a weight; then each row is settled, and its output
-// is a sum over the few values that have a weight. Nothing is multiplied by 0.
+// collects, for each query, the scores that may get a weight. Then the normaliser settles each row,
+// and the output is a sum over the few values with a weight. Nothing is multiplied by 0.
 //
 // A list holds kShortList scores. A row with more of them (nearly equal scores) is collected again,
-// a vector of queries at a time, with room for all keys: O(k_len) memory per worker.
+// one grain of queries at a time, with room for all keys: O(k_len) memory per worker. The code is
+// in the header because it is a template over E.
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
@@ -15,7 +16,7 @@ class SparseRows {
   SparseRows(const ForwardCall<E>& call, ScoreTiles<E>& tiles)
       : call_(call), p_(call.problem), n_(call.kernels.normalizer), tiles_(tiles) {}
 
-  // Before the normaliser's begin().
+  // Sets up the lists of a tile, before the normaliser's begin().
   void open(QueryTile<E>& tile) noexcept {
     const int64_t stride = list_stride(call_.layout.short_list, call_.tiling.lanes);
     Candidates<E>& kept = tile.hooks.kept;
@@ -31,7 +32,8 @@ class SparseRows {
                                      tile.offset * prefilter_query_bytes(p_.head_dim));
   }
 
-  // After the walk over the keys: output_t [value_dim][queries] += weights times values.
+  // Settles the rows of a tile, after the walk over the keys: output_t [value_dim][queries] +=
+  // weights times values.
   void settle(QueryTile<E>& tile, E* output_t) noexcept {
     const uint64_t open = tile.hooks.kept.open;
     settle_open(tile, output_t, tile.queries);
@@ -63,7 +65,7 @@ class SparseRows {
     }
   }
 
-  // The grain of queries from the tile's query x on, of which the closed ones are settled.
+  // Settles the closed rows of the grain of queries that begins at the tile's query x.
   void settle_long(QueryTile<E>& tile, int64_t x, uint64_t closed, E* output_t) noexcept {
     const int64_t grain = call_.tiling.grain;
     QueryTile<E> part;
@@ -79,7 +81,7 @@ class SparseRows {
     kept.stride = list_stride(kept.capacity, call_.tiling.lanes);
     kept.open = closed;
     n_.begin(call_.normalizer_object, part.hooks);
-    tiles_.for_each_block(&part, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+    tiles_.for_each_block(&part, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       n_.collect(call_.normalizer_object, one.hooks);
     });
     if (tiles_.stopped()) return;
@@ -91,7 +93,7 @@ class SparseRows {
       }
   }
 
-  // Values are read where they lie, or a few rows at a time are made numbers of the type E.
+  // Reads values in place, or converts a few rows at a time to E.
   void add_values(const int32_t* keys, const E* weights, int64_t count, E* column,
                   int64_t step) noexcept {
     const KernelTable<E>& table = call_.kernels.table;

@@ -1,8 +1,8 @@
-// Returned weights: a second pass over the scores of the rows asked for, with the normaliser's
-// state of the first; or these scores themselves.
+// Returned weights: a second pass over the scores of the requested rows, with the normaliser's
+// state from the first pass; or these scores themselves.
 //
-// Rows come in any order. Score hooks know positions as (start, step, count), so a tile is a run of
-// rows with equal steps: all of a range, or what the chosen rows happen to give.
+// Requested rows come in any order. Score functions take positions as (start, step, count), so a
+// tile is a run of rows at equal steps: a whole range, or a run that the chosen rows contain.
 #include <limits>
 
 #include "attention/forward/forward.h"
@@ -11,7 +11,7 @@
 namespace rapt {
 namespace {
 
-// Rows of a task: one tile, at most.
+// Rows per task: one tile at most.
 int64_t rows_per_task(const Tiling& t) { return t.long_vectors * t.lanes; }
 
 template <class E>
@@ -19,7 +19,7 @@ void fill_row(std::byte* row, int64_t k_len, int64_t stride, E value) noexcept {
   for (int64_t j = 0; j < k_len; ++j) reinterpret_cast<E*>(row)[j * stride] = value;
 }
 
-// The requested rows [begin, end) of the nth requested head.
+// Writes the requested rows [begin, end) of the nth requested head.
 template <class E>
 void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int worker, int64_t nth,
                    int64_t begin, int64_t end) noexcept {
@@ -47,7 +47,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
 
     QueryTile<E> tile;
     tiles.begin_tile(tile, rows, call.tiling.vectors(rows.count), 0);
-    // Scores of softmax alone are in units of log2.
+    // Converts scores from log2 units, which softmax alone uses, to natural units.
     E* factor = nullptr;
     if (scores && tile.hooks.log2_units) {
       constexpr double kLn2 = 0.6931471805599453;
@@ -55,7 +55,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
           std::fill_n(tiles.row(kMultiplier), tile.queries, static_cast<E>(kLn2)) - tile.queries;
     }
     if (!scores) tiles.restore_state(tile);
-    tiles.for_each_block(&tile, 1, Values::leave, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+    tiles.for_each_block(&tile, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       if (!scores) tiles.final_weights(one);
       const uint64_t stored = scores ? low_bits(rows.count) : one.attended;
       call.kernels.table.store_rows[static_cast<int>(out.dtype)](

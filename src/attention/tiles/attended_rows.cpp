@@ -1,4 +1,4 @@
-// The hull of the key ranges of all heads that read a matrix.
+// Computes the smallest range that holds the key ranges of all heads that read a key matrix.
 #include "attention/tiles/attended_rows.h"
 
 #include <algorithm>

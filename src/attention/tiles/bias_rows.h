@@ -1,5 +1,6 @@
 #pragma once
-// The bias of the head at work: where a tile's part of it lies, and how it arrives in time.
+// The bias of the current head: the address of a tile's part, and its prefetch. The code is in the
+// header because it is inlined into the loop over tiles.
 #include <algorithm>
 
 #include "attention/call/problem.h"
@@ -9,27 +10,28 @@ namespace rapt {
 class BiasRows {
  public:
   BiasRows() = default;
-  // `rows`: of the head.
+  // `rows`: the head's bias matrix.
   BiasRows(const Operand& bias, const std::byte* rows) noexcept : bias_(&bias), rows_(rows) {}
 
-  bool there() const noexcept { return bias_ != nullptr; }
+  bool exists() const noexcept { return bias_ != nullptr; }
   const std::byte* at(int64_t query, int64_t key) const noexcept {
     return rows_ + (query * bias_->row_stride + key * bias_->dim_stride) * size_of(bias_->dtype);
   }
 
-  // Is it asked for before it is added? One that is the same for all queries is there already, and
-  // one whose rows are no lines is not asked for.
-  bool fetched() const noexcept {
+  // Whether the bias is prefetched before it is added. A row that all queries share is in the cache
+  // already. Rows whose elements are not neighbours do not fill cache lines; they are not
+  // prefetched.
+  bool needs_prefetch() const noexcept {
     return bias_ && bias_->row_stride != 0 && bias_->dim_stride == 1;
   }
-  // Keys of which scores are multiplied at once: a multiple of the keys of every register tile
-  // (products.simd.h), so that no piece but the last leaves a rest, which is slow; rounded up to
-  // the step of the route, a power of two.
-  int64_t keys_per_fetch(int64_t step) const noexcept { return (kKeys + step - 1) & -step; }
-  // Asks for the part of a tile's bias that is due before the scores of the keys [done, next) are
-  // multiplied, so that it arrives behind the products instead of being waited for. Rows of the
-  // bias one after the other, each as it lies, the first before the first product.
-  void fetch(Positions queries, Positions keys, int64_t done, int64_t next) const noexcept {
+  // The number of keys whose scores are multiplied between two prefetches: kKeys, rounded up to the
+  // step of the route, a power of two. kKeys is a multiple of the keys of every register tile
+  // (products.simd.h), so that only the last piece leaves a remainder, which is slow.
+  int64_t keys_per_prefetch(int64_t step) const noexcept { return (kKeys + step - 1) & -step; }
+  // Prefetches the part of a tile's bias that is due before the scores of the keys [done, next) are
+  // multiplied, so that it arrives during the products. The rows of the bias are fetched in order,
+  // each from its first key on; the first one is fetched before the first product.
+  void prefetch(Positions queries, Positions keys, int64_t done, int64_t next) const noexcept {
     next = std::min(next, keys.count);
     const auto rows_before = [&](int64_t key) {
       return (queries.count * key + keys.count - 1) / keys.count;
@@ -38,7 +40,7 @@ class BiasRows {
       const std::byte* const row = at(queries[i], keys.start);
       const int64_t bytes = keys.count * size_of(bias_->dtype);
       for (int64_t line = 0; line < bytes; line += kLine) __builtin_prefetch(row + line);
-      __builtin_prefetch(row + bytes - 1);  // a row may begin within a line
+      __builtin_prefetch(row + bytes - 1);  // a row may start within a cache line
     }
   }
 

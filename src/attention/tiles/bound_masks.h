@@ -1,5 +1,6 @@
 #pragma once
-// Which keys a tile of queries sees: the masks of a call, bound to one head and combined by "and".
+// The masks of a call, bound to one head and combined by "and": which keys the queries of a tile
+// may attend to. The code is in the header because it is inlined into the loop over tiles.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -10,7 +11,7 @@ namespace rapt {
 
 class BoundMasks {
  public:
-  // How many BoundMasks the masks of a call take.
+  // The number of BoundMask slots that the masks of a call need.
   static int64_t slots(std::span<const Mask* const> masks) {
     int64_t count = 0;
     for (const Mask* mask : masks) count += mask->bound_slots();
@@ -18,7 +19,7 @@ class BoundMasks {
   }
 
   BoundMasks() = default;
-  // Binds `masks` to a head; `bound` has slots(masks) places.
+  // Binds `masks` to a head; `bound` has room for slots(masks) entries.
   BoundMasks(std::span<const Mask* const> masks, const Head& head, BoundMask* bound)
       : masks_(masks), bound_(bound), k_len_(head.k_len) {
     for (const Mask* mask : masks) {
@@ -28,7 +29,7 @@ class BoundMasks {
     }
   }
 
-  // No query of the tile sees a key outside of this range.
+  // A range that holds every key that some query of the tile may attend to.
   KeyRange key_range(Positions queries) const noexcept {
     KeyRange range{0, k_len_};
     const BoundMask* bound = bound_;
@@ -40,7 +41,8 @@ class BoundMasks {
     return {range.begin, std::max(range.begin, range.end)};
   }
 
-  // How much of the tile is allowed. For `some`, bits [keys.count] says which pairs.
+  // The cover of a tile. For Cover::some, bits [keys.count] say which queries may attend to each
+  // key.
   Cover cover(Positions queries, Positions keys, uint64_t* bits) const noexcept {
     bool partial = false;
     const BoundMask* bound = bound_;

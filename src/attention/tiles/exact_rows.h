@@ -1,13 +1,15 @@
 #pragma once
-// Rows with numbers that a route cannot multiply: tile registers take f32 as sums of bf16, which
-// loses what is not finite, and what is so large or small that parts of it over- or underflow. The
-// route packs such elements as 0, and this does by FMA what is missing:
+// Handles rows with elements that a route cannot multiply, by FMA. Tile registers take f32 as a sum
+// of bf16 parts. Parts cannot hold an element that is not finite, or one so large or small that a
+// part over- or underflows. The route packs such elements as 0, and this class supplies what is
+// missing:
 //
-//   scores    of pairs of which one row has such an element, instead of the route's
-//   sums      what such elements give to them, in addition
+//   scores    of pairs with such an element in either row replace those of the route
+//   sums      get what such elements contribute, in addition
 //
-// Each pair and each row counts for itself, so that bits depend on no others. It costs a product by
-// FMA where there are such elements, and a look at all rows where there are none.
+// Each pair and each row is handled on its own, so its bits depend on no other row. The cost is one
+// FMA product where such elements exist, and a scan of all rows where none do. The code is in the
+// header because it is a template over E.
 #include "attention/plan/scratch_layout.h"
 #include "attention/plan/scratch_places.h"
 #include "attention/rows/row_transformer.h"
@@ -19,7 +21,7 @@ struct BlockBits {
   uint64_t words[2] = {};
   bool any() const noexcept { return (words[0] | words[1]) != 0; }
   bool operator[](int64_t i) const noexcept { return words[i >> 6] >> (i & 63) & 1; }
-  // Those of `count` keys from `first` on, as the first.
+  // The bits of `count` keys from `first` on, moved to the front.
   BlockBits part(int64_t first, int64_t count) const noexcept {
     BlockBits some;
     for (int64_t i = 0; any() && i < count; ++i)
@@ -39,10 +41,10 @@ class ExactRows {
         rows_(reinterpret_cast<E*>(scratch + places.rows)),
         scores_(reinterpret_cast<E*>(scratch + places.scores)) {}
 
-  // Does the route leave anything out?
+  // Whether the route has elements that it cannot multiply.
   bool used() const noexcept { return route_.find_outside != nullptr; }
 
-  // Bit i: has row i, of at most 128, an element that the route leaves out?
+  // Bit i: row i has an element that the route cannot multiply. At most 128 rows.
   BlockBits find(const RowsAt& rows, int64_t count, int64_t dims) const noexcept {
     BlockBits bits;
     if (used())
@@ -50,7 +52,8 @@ class ExactRows {
     return bits;
   }
 
-  // Scores of the pairs (query, key) of which one is marked; block_max [queries] of all.
+  // Replaces the scores of pairs whose query or key is marked; block_max [queries] becomes the
+  // maximum of all scores.
   void replace_scores(const RowsAt& query, int64_t query_count, uint64_t marked_queries,
                       const RowsAt& key, int64_t keys, const BlockBits& marked_keys, int64_t dims,
                       E factor, int vectors, E* scores /* [keys][queries] */,
@@ -68,11 +71,12 @@ class ExactRows {
     table_.find_max(scores, keys, queries, block_max);
   }
 
-  // output_t [dims][queries] += the sum over keys of weights [keys][queries] times what is left out
-  // of their rows. `bits` [keys]: of other pairs nothing counts; null: all do.
+  // output_t [dims][queries] += the sum over keys of weights [keys][queries] times the elements
+  // that the route packed as 0. Pairs whose bit in `bits` [keys] is clear contribute nothing; null:
+  // all pairs contribute.
   void add_output(const RowsAt& rows, int64_t keys, int64_t dims, const E* weights,
                   const uint64_t* bits, int vectors, E* output_t) const noexcept {
-    take_outside(rows, keys, dims);
+    extract_outside(rows, keys, dims);
     const RouteKernels<E>& fma = fma_of(rows);
     if (bits)
       fma.output_of_bits(weights, bits, rows_, dims, keys, dims, nullptr, vectors * table_.lanes,
@@ -81,12 +85,12 @@ class ExactRows {
       fma.products[vectors - 1].output(weights, rows_, dims, keys, dims, nullptr, output_t);
   }
 
-  // gradient [keys, dims] += the sum over queries of weights [keys][queries] times what is left out
-  // of their rows, likewise.
+  // gradient [keys, dims] += the sum over queries of weights [keys][queries] times the elements
+  // that the route packed as 0. `bits` as for add_output().
   void add_to_keys(const RowsAt& rows, int64_t count, int64_t dims, const E* weights,
                    const uint64_t* bits, int64_t queries, int64_t keys, E* gradient,
                    int64_t stride) const noexcept {
-    take_outside(rows, count, dims);
+    extract_outside(rows, count, dims);
     const GradientSpan<E> span{weights, queries, rows_, dims, count, bits};
     const KeyGradientKernels<E>& sums = fma_of(rows).key_gradients;
     (bits ? sums.add_of_bits : sums.add)(&span, 1, keys, dims, gradient, stride);
@@ -96,7 +100,7 @@ class ExactRows {
   const RouteKernels<E>& fma_of(const RowsAt& rows) const noexcept {
     return *table_.fma[static_cast<int>(rows.dtype)];
   }
-  void take_outside(const RowsAt& rows, int64_t count, int64_t dims) const noexcept {
+  void extract_outside(const RowsAt& rows, int64_t count, int64_t dims) const noexcept {
     route_.take_outside(rows.data, rows.row_stride, rows.dim_stride, count, dims, rows_);
   }
 

@@ -1,12 +1,13 @@
 #pragma once
-// The rows of a block of keys as the products read them: where the caller has them, packed ahead
-// (packed_keys.h), or packed into the worker's scratch, one block at a time.
+// The rows of a key block in the form that the products read: in the caller's memory, packed once
+// per call (packed_keys.h), or packed into the worker's scratch one block at a time. The code is in
+// the header because it is a template over E.
 #include "attention/tiles/packed_keys.h"
 #include "attention/tiles/query_tile.h"
 
 namespace rapt {
 
-enum class Values : uint8_t { leave, load };
+enum class Values : uint8_t { skip, load };
 
 template <class E>
 class KeyBlocks {
@@ -21,9 +22,9 @@ class KeyBlocks {
         packed_keys_(packed_keys(call)),
         packed_values_(packed_values(call)) {}
 
-  bool packed_ahead() const noexcept { return packed_keys_.used(); }
+  bool packed_per_call() const noexcept { return packed_keys_.used(); }
 
-  // Turns to a sequence of a head, whose rows begin there.
+  // Selects a sequence of a head; `keys` and `values` are its first rows.
   void begin_head(const int64_t* index, int64_t key_begin, int64_t sequence, const RowsAt& keys,
                   const RowsAt& values) noexcept {
     keys_ = keys, values_ = values;
@@ -31,16 +32,17 @@ class KeyBlocks {
     packed_values_.begin_head(index, key_begin, sequence);
   }
 
-  // Keys [begin, end) of the sequence, of one block.
+  // Loads keys [begin, end) of the sequence, all in one block; with Values::skip without their
+  // values.
   KeyBlock load(int64_t begin, int64_t end, Values values) const noexcept {
     const int64_t count = end - begin;
     KeyBlock block;
     block.begin = begin, block.end = end;
-    if (packed_ahead()) {
+    if (packed_per_call()) {
       block.key = packed_keys_.at(begin);
       block.key_stride = packed_stride(p_.head_dim, route_.step);
       block.key_outside = packed_keys_.outside(begin, count);
-      if (values == Values::leave) return block;
+      if (values == Values::skip) return block;
       block.value = packed_values_.at(begin);
       block.value_stride = packed_stride(p_.value_dim, route_.step);
       block.value_outside = packed_values_.outside(begin, count);
@@ -54,7 +56,7 @@ class KeyBlocks {
       block.key = packed, block.key_stride = packed_stride(p_.head_dim, route_.step);
     }
     block.key_outside = exact_.find(key, count, p_.head_dim);
-    if (values == Values::leave) return block;
+    if (values == Values::skip) return block;
     const RowsAt value = from(values_, begin);
     block.value = value.data, block.value_stride = value.row_stride;
     if (!values_in_place(p_, route_)) {
@@ -67,8 +69,8 @@ class KeyBlocks {
     return block;
   }
 
-  // Are all values of the block? Looked at once for all tiles that meet it. Where rows have
-  // elements that the route leaves out, it has packed zeros.
+  // Whether all values of the block are finite. The answer is computed once for all tiles that
+  // attend to the block. A route with ExactRows packs elements that are not finite as 0.
   bool finite(KeyBlock& block) const noexcept {
     if (block.finite == Finite::unknown)
       block.finite = exact_.used() || route_.all_finite(block.value, block.value_stride,

@@ -12,7 +12,8 @@ namespace rapt {
 
 namespace {
 
-// The longest sequence of a call, by queries or by keys; a narrow problem needs less than a unit.
+// The longest sequence of a call, by queries or by keys. A problem with fewer queries than a work
+// unit needs less scratch.
 int64_t longest(const Problem& p, int64_t Sequence::*length, int64_t whole) {
   if (!p.query_starts) return whole;
   int64_t most = 0;
@@ -20,10 +21,11 @@ int64_t longest(const Problem& p, int64_t Sequence::*length, int64_t whole) {
   return most;
 }
 
-// Fills in a layout, group by group; the members are sizes that several groups ask for.
+// Fills in a layout, group by group. The members are sizes that several groups use.
 //
-// No product overflows: head sizes are at most 2^32, those of the output, like heads * q_len, fit
-// 64 bits sixteenfold (problem.cpp); a unit has at most 512 queries and a block 128 keys.
+// No product overflows. Head sizes are at most 2^32. The sizes of the output, and heads * q_len,
+// fit 64 bits even when multiplied by 16 (problem.cpp). A work unit has at most 512 queries and a
+// block 128 keys.
 template <class E>
 class ScratchPlanner {
  public:
@@ -64,7 +66,7 @@ class ScratchPlanner {
     return needed ? place(count, size) : 0;
   }
 
-  // Once per call.
+  // Arrays of the call.
   void place_call() {
     const bool packed = p_.query_starts != nullptr;
     const RowTransform& transform = p_.rows;
@@ -95,7 +97,7 @@ class ScratchPlanner {
     outside = place_if(route_.find_outside != nullptr, all / t_.step, sizeof(uint32_t));
   }
 
-  // Once per worker from here on: queries and outputs of a unit.
+  // Arrays of a worker, from here on: queries and outputs of a work unit.
   void place_queries() {
     layout_.tiles = place(t_.cut(unit_).tiles, sizeof(QueryTile<E>));
     layout_.query_t = place(packed_stride(p_.head_dim, t_.step) * unit_, element_);
@@ -104,7 +106,7 @@ class ScratchPlanner {
     layout_.output_t = place(p_.value_dim * unit_, sizeof(E));
   }
 
-  // Scores and weights of a tile, and the state of a unit's rows.
+  // Scores and weights of a tile, and the normaliser's state of a work unit's rows.
   void place_scores(int64_t mask_slots) {
     const int64_t tile_scores = t_.block_keys * tile_ + t_.lanes;
     layout_.scores = place(tile_scores, sizeof(E));
@@ -123,7 +125,7 @@ class ScratchPlanner {
     layout_.masks = place_if(mask_slots > 0, mask_slots, sizeof(BoundMask));
   }
 
-  // Keys and values of a block, where the products cannot read the caller's.
+  // Keys and values of a block, where the products cannot read the caller's memory.
   void place_keys() {
     layout_.key = place_if(!keys_in_place(p_, route_) && !t_.packs_ahead,
                            t_.block_keys * packed_stride(p_.head_dim, t_.step), element_);
@@ -158,7 +160,7 @@ class ScratchPlanner {
       layout_.cells = place(map_rows_per_task(p_, c_.map, t_) * c_.map.columns, sizeof(double));
   }
 
-  // The lists of a sparse normaliser.
+  // The candidate lists of a sparse normaliser.
   void place_lists() {
     const int64_t keys = longest(p_, &Sequence::k_len, p_.k_len);
     layout_.short_list = std::min(kShortList, keys);
@@ -182,8 +184,8 @@ class ScratchPlanner {
   const Kernels<E>& kernels_;
   const NormalizerKernels<E>& n_;
   const RouteKernels<E>& route_;
-  const size_t element_, stored_;  // bytes of an element: the route's, the inputs'
-  const int64_t unit_, tile_;      // queries of a unit and of a tile
+  const size_t element_, stored_;  // bytes of an element of the route, of the inputs
+  const int64_t unit_, tile_;      // queries of a work unit and of a query tile
   ScratchLayout layout_ = {};
   size_t at_ = 0;
 };

@@ -1,4 +1,4 @@
-// The pass that packs keys and values before all others.
+// The pass that packs keys and values, before the first query tile.
 #include "attention/tiles/packed_keys.h"
 
 #include <algorithm>
@@ -9,23 +9,24 @@
 namespace rapt {
 namespace {
 
-// Blocks of keys of a task: as transform_keys.cpp, of which each row is less work.
+// Key blocks per task, chosen as in transform_keys.cpp; a packed row is less work than a
+// transformed one.
 constexpr int64_t kTaskBlocks = 32;
 
 using Pack = void (*)(const void*, int64_t, int64_t, int64_t, int64_t, void*) noexcept;
 
-// What a task packs: some blocks of a sequence of a matrix of keys, or of values.
+// The work of one task: some blocks of a sequence, of one matrix of keys or values.
 struct Piece {
   int64_t matrix, sequence, block;
 };
 
-// The nth piece, if each sequence of each matrix is cut into as many as the longest needs.
+// The nth piece. Each sequence of each matrix is cut into as many pieces as the longest one needs.
 Piece piece_of(const Problem& p, int64_t nth, int64_t per_sequence) {
   const int64_t per_matrix = per_sequence * p.sequences;
   return {nth / per_matrix, nth % per_matrix / per_sequence, nth % per_sequence * kTaskBlocks};
 }
 
-// Its blocks, as far as anybody sees them.
+// Packs the blocks of a piece, as far as some query may attend to them.
 template <class E>
 void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, Pack pack,
                  const PackedRows<E>& to, const Piece& piece, std::byte* scratch) noexcept {
@@ -61,21 +62,21 @@ void pack_keys(const ForwardCall<E>& call, const Context& context) {
   for (int64_t s = 0; s < p.sequences; ++s) longest = std::max(longest, p.sequence(s).k_len);
   const int64_t per_sequence = ceil_div(call.tiling.blocks(longest), kTaskBlocks);
   const PackedRows<E> keys = packed_keys(call), values = packed_values(call);
-  const int64_t of_keys = keys.matrices().count * p.sequences * per_sequence;
-  const int64_t of_values = values.matrices().count * p.sequences * per_sequence;
+  const int64_t key_tasks = keys.matrices().count * p.sequences * per_sequence;
+  const int64_t value_tasks = values.matrices().count * p.sequences * per_sequence;
   Context quiet = context;
-  quiet.progress = {};  // the call's own tasks are told
+  quiet.progress = {};  // progress reports count the main passes only
   TaskRun run(quiet, 0);
-  run.run(of_keys + of_values, call.tiling.workers, call.tiling.to_executor,
+  run.run(key_tasks + value_tasks, call.tiling.workers, call.tiling.to_executor,
           [&](int64_t task, int worker) noexcept {
             std::byte* const scratch = call.workspace + call.layout.workers +
                                        static_cast<size_t>(worker) * call.layout.worker_bytes;
-            const bool of_key = task < of_keys;
-            const Piece piece = piece_of(p, of_key ? task : task - of_keys, per_sequence);
-            PackedRows<E> to = of_key ? keys : values;
-            to.turn_to(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
-            pack_blocks(call, of_key ? p.key : p.value, of_key ? p.head_dim : p.value_dim,
-                        of_key ? route.pack_keys : route.pack_values, to, piece, scratch);
+            const bool is_key = task < key_tasks;
+            const Piece piece = piece_of(p, is_key ? task : task - key_tasks, per_sequence);
+            PackedRows<E> to = is_key ? keys : values;
+            to.select(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
+            pack_blocks(call, is_key ? p.key : p.value, is_key ? p.head_dim : p.value_dim,
+                        is_key ? route.pack_keys : route.pack_values, to, piece, scratch);
           });
 }
 

@@ -1,28 +1,30 @@
 #pragma once
-// Keys and values as the products read them, packed once before the first tile, where a route has
-// operands of its own and more than one unit of queries reads them. Otherwise a unit packs a block
-// at a time (key_blocks.h), to the same bits.
+// Keys and values in the form that the products read, packed once per call before the first query
+// tile. A call does this if its route has operands of its own and several work units read them.
+// Otherwise each work unit packs one block at a time (key_blocks.h), to the same bits.
 //
-// A sequence begins at a whole step of the route, so its rows have places of their own:
-// [matrices][packed_rows][dims, padded].
+// Each sequence begins at a whole step of the route, so packed rows have their own numbering:
+// [matrices][packed_rows][dims, padded]. PackedRows is in the header because it is a template over
+// E.
 #include "attention/plan/forward_call.h"
 #include "attention/plan/key_matrices.h"
 #include "attention/tiles/exact_rows.h"
 
 namespace rapt {
 
-// Packs all keys and values that somebody sees, if they are packed ahead. Throws Error(cancelled).
+// Packs all keys and values that some query may attend to, if the call packs them at all. Throws
+// Error(cancelled).
 template <class E>
 void pack_keys(const ForwardCall<E>& call, const Context& context);
 
-// The packed rows of one of the two.
+// The packed rows of the keys, or of the values.
 template <class E>
 class PackedRows {
  public:
   PackedRows(const ForwardCall<E>& call, const Operand& rows, int64_t dims, size_t packed,
              size_t outside) noexcept
       : used_(call.tiling.packs_ahead), rank_(call.problem.leading_rank) {
-    if (!used_) return;  // a small call has no time for divisions
+    if (!used_) return;  // saves small calls the divisions below
     step_ = call.tiling.step;
     rows_ = packed_rows(call.problem, step_);
     row_bytes_ = packed_stride(dims, call.tiling.step) * call.kernels.route.element_size;
@@ -34,17 +36,17 @@ class PackedRows {
   bool used() const noexcept { return used_; }
   const KeyMatrices& matrices() const noexcept { return matrices_; }
 
-  // Turns to a sequence of a head.
+  // Selects a sequence of a head.
   void begin_head(const int64_t* index, int64_t key_begin, int64_t sequence) noexcept {
-    if (used_) turn_to(matrices_.of(index, rank_), key_begin, sequence);
+    if (used_) select(matrices_.of(index, rank_), key_begin, sequence);
   }
-  void turn_to(int64_t matrix, int64_t key_begin, int64_t sequence) noexcept {
+  void select(int64_t matrix, int64_t key_begin, int64_t sequence) noexcept {
     first_ = matrix * rows_ + packed_begin(key_begin, sequence, step_);
   }
 
-  // From key `begin` of the sequence on, a multiple of the step.
+  // The address of key `begin` of the sequence; `begin` is a multiple of the step.
   std::byte* at(int64_t begin) const noexcept { return packed_ + (first_ + begin) * row_bytes_; }
-  // Which of `count` rows have elements that the route leaves out.
+  // Which of `count` rows have elements that the route cannot multiply.
   BlockBits outside(int64_t begin, int64_t count) const noexcept {
     BlockBits bits;
     for (int64_t i = 0; outside_ && i < count; i += step_)

@@ -1,4 +1,4 @@
-// Which calls have a prefilter, and the pass over their keys.
+// Decides which calls have a prefilter, and rounds their keys.
 #include "attention/tiles/prefilter.h"
 
 #include "attention/plan/task_run.h"
@@ -7,16 +7,17 @@
 namespace rapt {
 namespace {
 
-// Queries per matrix of keys, at least: by count of instructions, rounding a key is some ten
+// The fewest queries per key matrix. By count of instructions, rounding a key costs about ten
 // products with it.
 constexpr int64_t kLeastQueries = 64;
-// Fewer keys are hardly more than the first block, which has to be computed.
+// The fewest keys. With fewer, little is left beside the first block, which is always computed.
 constexpr int64_t kLeastKeys = 128;
 
-// Rows of a task: as transform_keys.cpp, of which each is less work.
+// Rows per task: more than in transform_keys.cpp, because each row is less work.
 constexpr int64_t kTaskRows = 4096;
 
-// Rows [begin, end) of a matrix, `begin` the first of a group, as far as anybody sees them.
+// Rounds rows [begin, end) of a matrix, as far as some query may attend to them. `begin` is the
+// first row of a group.
 void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int64_t matrix,
                 int64_t begin, int64_t end, std::byte* scratch) noexcept {
   const Problem& p = call.problem;
@@ -67,7 +68,7 @@ void round_keys(const ForwardCall<E>& call, const Context& context) {
     const KeyMatrices matrices(p, p.key);
     const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
     Context quiet = context;
-    quiet.progress = {};  // the call's own tasks are told
+    quiet.progress = {};  // progress reports count the main passes only
     TaskRun run(quiet, 0);
     run.run(matrices.count * per_matrix, call.tiling.workers, call.tiling.to_executor,
             [&](int64_t task, int worker) noexcept {

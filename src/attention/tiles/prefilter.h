@@ -1,11 +1,11 @@
 #pragma once
-// The prefilter (kernels/prefilter/prefilter.h) within a call: all keys are rounded once, before
-// the first tile; queries with the tile that they belong to. Whether a score is computed or left
-// out as -inf makes no difference to any result: what is left out is not above a bound at which
-// nothing gets a weight.
+// The int8 prefilter (kernels/prefilter/prefilter.h) within a call. All keys are rounded once,
+// before the first query tile; queries are rounded with their tile. A score that is skipped becomes
+// -inf. Only scores at or below a bound where no pair gets a weight are skipped, so the prefilter
+// changes no result.
 //
-// Used where scores are products alone, of sparse normalisers, and where enough queries share a key
-// to pay for its rounding.
+// Used with sparse normalisers, where scores are products alone and enough queries share a key to
+// pay for its rounding. Prefilter is in the header because it is a template over E.
 #include <algorithm>
 
 #include "attention/plan/forward_call.h"
@@ -14,7 +14,7 @@
 
 namespace rapt {
 
-// The prefilter of a call that is computed by these kernels; null: none.
+// The prefilter of a call with these kernels; null: none.
 const PrefilterKernels* prefilter_of(const Problem& p, const AttentionOptions& options,
                                      const Kernels<float>& kernels);
 inline const PrefilterKernels* prefilter_of(const Problem&, const AttentionOptions&,
@@ -22,25 +22,25 @@ inline const PrefilterKernels* prefilter_of(const Problem&, const AttentionOptio
   return nullptr;
 }
 
-// Rows and their dims, as rounded keys have them.
+// The padded numbers of rows and dims of rounded keys.
 inline int64_t prefilter_rows(int64_t k_len) {
   return ceil_div(k_len, kPrefilterGroup) * kPrefilterGroup;
 }
 inline int64_t prefilter_dims(int64_t head_dim) {
   return ceil_div(head_dim, kPrefilterDims) * kPrefilterDims;
 }
-// Bytes of a rounded query: its numbers, and four numbers of 32 bits.
+// Bytes of a rounded query: its int8 elements and four 32-bit numbers (PrefilterQueries).
 inline int64_t prefilter_query_bytes(int64_t head_dim) { return prefilter_dims(head_dim) + 16; }
 
-// Rounds all keys, if there is a prefilter. Throws Error(cancelled).
+// Rounds all keys, if the call has a prefilter. Throws Error(cancelled).
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context);
 
-// What a tile of queries needs for it.
+// The prefilter's part of a query tile.
 struct PrefilterTile {
   std::byte* rounded =
       nullptr;    // [queries] of prefilter_query_bytes(); null: no prefilter for this tile
-  int pause = 0;  // so many blocks are computed as a whole
+  int pause = 0;  // blocks to compute whole before the next try
   int last_pause = 0;
 };
 
@@ -49,7 +49,7 @@ class Prefilter {
  public:
   explicit Prefilter(const ForwardCall<E>& call) noexcept
       : p_(call.problem), kernels_(call.kernels.prefilter) {
-    if (!used()) return;  // a small call has no time for divisions
+    if (!used()) return;  // saves small calls the divisions below
     matrices_ = KeyMatrices(p_, p_.key);
     keys_ = reinterpret_cast<const uint8_t*>(call.workspace + call.layout.prefilter_keys);
     groups_ = reinterpret_cast<const KeyGroup*>(call.workspace + call.layout.prefilter_groups);
@@ -57,12 +57,13 @@ class Prefilter {
 
   bool used() const noexcept { return kernels_ != nullptr; }
 
-  // The keys of a head, of which `begin` is the first.
+  // Selects the keys of a head; `begin` is the row of the first one.
   void begin_head(const int64_t* index, int64_t begin) noexcept {
     if (used()) matrix_ = matrices_.of(index, p_.leading_rank), begin_ = begin;
   }
 
-  // The queries [head_dim][queries] as they are multiplied, to `to`.
+  // Rounds the packed queries [head_dim][queries] of a tile to `to`, and enables the prefilter for
+  // it.
   void round(const void* query_t, int64_t queries, std::byte* to,
              PrefilterTile& tile) const noexcept {
     if constexpr (sizeof(E) == sizeof(float)) {
@@ -72,8 +73,9 @@ class Prefilter {
     }
   }
 
-  // The scores [keys][queries] of a tile and keys of which few are above the bounds [queries], and
-  // -inf for others that are not above them; false, and nothing is done: it does not pay.
+  // Computes the scores [keys][queries] of a tile if few of them can be above the bounds [queries].
+  // Scores at or below their bound may become -inf. Returns false, with nothing written, where this
+  // does not pay.
   bool scores(PrefilterTile& tile, int vectors, int64_t queries, Positions keys, const E* bounds,
               const void* query_t, const std::byte* key, int64_t key_stride, E* scores,
               E* block_max) const noexcept {
@@ -82,7 +84,8 @@ class Prefilter {
         --tile.pause;
         return false;
       }
-      // Where a query has not met a key yet, all that its tile meets is computed.
+      // A bound of -inf: the query has attended to no key yet, so all scores of its tile are
+      // computed.
       for (int64_t i = 0; i < queries; ++i)
         if (bounds[i] == -__builtin_inff()) return false;
       constexpr int64_t kStride = kMostBlockKeys + 1;
@@ -106,9 +109,10 @@ class Prefilter {
   }
 
  private:
-  // Of the vectors of scores, as many as can be computed one by one in the time of all.
+  // The share of score vectors that take as long one by one as all of them together.
   static constexpr double kMostShare = 0.6;
-  // Blocks: a prefilter that never pays costs 2 % then, and one that begins to is soon found.
+  // In blocks. A prefilter that never pays then costs 2 %, and one that starts to pay is found
+  // soon.
   static constexpr int kLongestPause = 15;
 
   PrefilterQueries queries_at(std::byte* at, int64_t queries) const noexcept {

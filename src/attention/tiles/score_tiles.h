@@ -1,6 +1,13 @@
 #pragma once
-// Masked scores of the tiles of one head: what every pass over the keys begins with. The forward
-// pass turns them into weights and outputs; second passes look at them again (map_pass.cpp, ...).
+// Masked scores of the tiles of one head, with which every pass over the keys begins. The forward
+// pass turns them into weights and outputs. Second passes (map_pass.cpp, received_pass.cpp,
+// weights_pass.cpp), the backward pass and tangents compute them again.
+//
+// This room, src/attention/tiles, turns query tiles and key blocks into score tiles. In: a
+// ForwardCall (plan/forward_call.h) and a worker's scratch. Out: scores [keys][queries] with their
+// masks as bits, for one tile at a time; the scratch layout, packed keys and rounded keys of a
+// call. It may use call, plan, rows, relative and the kernel tables. It does not know the forward
+// or the backward pass. The code is in the header because it is a template over E.
 #include <algorithm>
 #include <cstring>
 
@@ -31,14 +38,14 @@ class ScoreTiles {
         prefilter_(call),
         exact_(call.kernels, call.layout.exact, scratch_),
         blocks_(call, exact_, scratch_),
-        products_(call.kernels.route) {
-    natural_ = p_.has_bias || !call.score_functions.empty() || !n_.takes_log2;
+        route_thread_(call.kernels.route) {
+    natural_units_ = p_.has_bias || !call.score_functions.empty() || !n_.takes_log2;
     block_max_ = row(kBlockMax);
     constexpr double kLog2E = 1.4426950408889634074;
-    factor_ = static_cast<E>(natural_ ? p_.scale : p_.scale * kLog2E);
+    factor_ = static_cast<E>(natural_units_ ? p_.scale : p_.scale * kLog2E);
   }
 
-  // Turns to one sequence of one head.
+  // Selects one sequence of one head.
   void begin_head(int64_t head, int64_t sequence) noexcept {
     head_ = head;
     p_.index_of(head, index_);
@@ -59,7 +66,8 @@ class ScoreTiles {
     prefilter_.begin_head(index_, sequence_.key_begin);
   }
 
-  // Sets up a tile of the queries at `positions`, `offset` queries into the unit's scratch.
+  // Sets up a tile for the queries at `positions` and packs them. `offset`: of its first query in
+  // the work unit's scratch.
   void begin_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
     place_tile(tile, positions, vectors, offset);
     tile.query_t = scratch_ + call_.layout.query_t +
@@ -68,13 +76,13 @@ class ScoreTiles {
     if (p_.rows.adds_biases)
       tile.position_t = scratch_ + call_.layout.position_t +
                         offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
-    std::byte* const changed =
+    std::byte* const transformed =
         scratch_ + call_.layout.transformed_query + offset * p_.head_dim * size_of(p_.dtype);
-    pack_queries(tile, changed, changed);
-    look_at_rows(tile, changed);
+    pack_queries(tile, transformed, transformed);
+    find_outside_rows(tile, transformed);
   }
 
-  // The same without the queries themselves.
+  // The same without packing the queries.
   void place_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
     tile.vectors = vectors;
     tile.queries = vectors * table_.lanes;
@@ -89,57 +97,59 @@ class ScoreTiles {
     hooks.block_max = row(kBlockMax);
     hooks.factor = row(kFactor);
     hooks.queries = tile.queries;
-    hooks.log2_units = !natural_;
+    hooks.log2_units = !natural_units_;
     hooks.query_positions = positions;
     hooks.head = &place_;
   }
 
-  // The tile's queries, times what scores are multiplied by, to tile.query_t and tile.position_t.
-  // Where rows change, `changed` [count, head_dim] of the queries' dtype keeps them, and
-  // `positions` those that meet key_rows; it may be the same.
-  void pack_queries(const QueryTile<E>& tile, std::byte* changed,
+  // Packs the tile's queries, times the factor of the scores, to tile.query_t and tile.position_t.
+  // With a row transform, `transformed` [count, head_dim] of the queries' dtype keeps the rows, and
+  // `positions` those for products with key_rows. The two may be the same memory.
+  void pack_queries(const QueryTile<E>& tile, std::byte* transformed,
                     std::byte* positions) const noexcept {
     const Positions& at = tile.positions;
-    const RowsAt given = given_queries(at);
+    const RowsAt original = original_queries(at);
     const auto pack = [&](const RowsAt& rows, void* to) {
       route_.pack_queries(rows.data, rows.row_stride, rows.dim_stride, at.count, p_.head_dim,
                           factor_, tile.queries, to);
     };
     if (!p_.rows.any()) {
-      pack(given, tile.query_t);
+      pack(original, tile.query_t);
       return;
     }
-    const auto change = [&](const Operand& query_bias, std::byte* kept, void* to) {
-      const RowsAt dense{kept, given.dtype, p_.head_dim, 1};
-      changer().change(given, p_.rows.query_turns(), query_bias, place_of_queries(at), dense);
+    const auto transform_and_pack = [&](const Operand& query_bias, std::byte* kept, void* to) {
+      const RowsAt dense{kept, original.dtype, p_.head_dim, 1};
+      row_transformer().change(original, p_.rows.query_turns(), query_bias, place_of_queries(at),
+                               dense);
       pack(dense, to);
     };
-    change(p_.rows.content_bias, changed, tile.query_t);
-    if (tile.position_t != tile.query_t) change(p_.rows.position_bias, positions, tile.position_t);
+    transform_and_pack(p_.rows.content_bias, transformed, tile.query_t);
+    if (tile.position_t != tile.query_t)
+      transform_and_pack(p_.rows.position_bias, positions, tile.position_t);
   }
-  // Which rows of queries are the exact ones' business. `changed`: where they are kept if they
-  // change.
-  void look_at_rows(QueryTile<E>& tile, std::byte* changed) const noexcept {
+  // Finds the query rows that the route cannot multiply; ExactRows handles them. `transformed`: the
+  // rows that pack_queries() has kept.
+  void find_outside_rows(QueryTile<E>& tile, std::byte* transformed) const noexcept {
     if (!exact_.used()) return;
-    tile.rows = given_queries(tile.positions);
-    if (p_.rows.any()) tile.rows = {changed, tile.rows.dtype, p_.head_dim, 1};
+    tile.rows = original_queries(tile.positions);
+    if (p_.rows.any()) tile.rows = {transformed, tile.rows.dtype, p_.head_dim, 1};
     tile.outside = exact_.find(tile.rows, tile.positions.count, p_.head_dim).words[0];
   }
-  // Queries as the caller gave them.
-  RowsAt given_queries(Positions at) const noexcept {
+  // Query rows in the caller's memory.
+  RowsAt original_queries(Positions at) const noexcept {
     const Operand& q = p_.query;
     return {query_ + at.start * q.row_stride * size_of(q.dtype), q.dtype, q.row_stride * at.step,
             q.dim_stride};
   }
 
-  // Keys as the caller gave them, before they were changed.
-  RowsAt given_keys(Positions at) const noexcept {
+  // Key rows in the caller's memory, before the row transform.
+  RowsAt original_keys(Positions at) const noexcept {
     const Operand& k = p_.rows.original_key;
     return {key_row(k, at.start), k.dtype, k.row_stride * at.step, k.dim_stride};
   }
 
-  // What changes rows, and where rows of the head and sequence at work stand, for it.
-  RowTransformer<E> changer() const noexcept { return row_transformer_of(call_, scratch_); }
+  // The row transformer, and the places of rows of the current head and sequence for it.
+  RowTransformer<E> row_transformer() const noexcept { return row_transformer_of(call_, scratch_); }
   RowPlace place_of_queries(Positions at) const noexcept {
     return {index_, p_.leading_rank, sequence_.query_begin + at.start, at};
   }
@@ -147,8 +157,8 @@ class ScoreTiles {
     return {index_, p_.leading_rank, sequence_.key_begin + at.start, at};
   }
 
-  // Calls step(tile, block, first) with the masked scores of every tile and block of keys that see
-  // each other; `first` counts the first key of the scores within the block.
+  // Calls step(tile, block, first) with the masked scores of every tile and every block that it
+  // attends to. `first`: the first key of the scores, counted within the block.
   template <class Step>
   void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
                       const Step& step) noexcept {
@@ -158,12 +168,13 @@ class ScoreTiles {
     };
     for_each_tile_and_block(tiles, count, values, visit, [] {});
   }
-  // Calls meet(tile, block) for all tiles and blocks, of each tile in the order of its keys, and
-  // leave() before the rows of a block give way to those of another. Where all are packed already,
-  // none do, and a tile meets many blocks in a row, so that its queries and outputs stay in the L1.
-  template <class Meet, class Leave>
-  void for_each_tile_and_block(QueryTile<E>* tiles, int64_t count, Values values, const Meet& visit,
-                               const Leave& leave) noexcept {
+  // Calls visit(tile, block) for all tiles and blocks, for each tile in the order of its keys, and
+  // release() before the rows of a block are overwritten. Keys that are packed per call are never
+  // overwritten. Then a tile visits many blocks in a row, so that its queries and outputs stay in
+  // the L1.
+  template <class Visit, class Release>
+  void for_each_tile_and_block(QueryTile<E>* tiles, int64_t count, Values values,
+                               const Visit& visit, const Release& release) noexcept {
     KeyRange range{sequence_.k_len, 0};
     for (int64_t i = 0; i < count; ++i) {
       if (tiles[i].range.begin == tiles[i].range.end) continue;
@@ -172,7 +183,7 @@ class ScoreTiles {
     }
     const int64_t length = call_.tiling.block_keys;
     range.begin &= -length;
-    if (blocks_.packed_ahead()) {
+    if (blocks_.packed_per_call()) {
       visit_packed_blocks(tiles, count, range, values, visit);
       return;
     }
@@ -180,11 +191,11 @@ class ScoreTiles {
       if (stopped()) return;
       KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
       for (int64_t i = 0; i < count; ++i) visit(tiles[i], block);
-      leave();
+      release();
     }
   }
 
-  // The block's rows, made what the products read where the caller's are not.
+  // Loads the rows of a block, and packs them if the products cannot read the caller's memory.
   KeyBlock load_block(int64_t begin, int64_t end, Values values) noexcept {
     return blocks_.load(begin, end, values);
   }
@@ -194,9 +205,9 @@ class ScoreTiles {
                          scratch<uint64_t>(call_.layout.bits));
   }
 
-  // Computes the masked scores of the keys of `block` that the tile sees, and says in hooks.keys
-  // how many; returns the first of them, counted within the block. partial() and bits() tell which
-  // pairs are allowed.
+  // Computes the masked scores of the keys of `block` that the tile attends to, and sets hooks.keys
+  // to their number. Returns the first of these keys, counted within the block. partial() and
+  // bits() say which pairs are masked out.
   int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
     const TileKeys tile_keys = keys_of(tile, block);
     tile.hooks.keys = 0;
@@ -206,34 +217,37 @@ class ScoreTiles {
     E bounds[kMaxTileQueries];
     compute_scores(tile, block, tile_keys.keys, scratch<E>(call_.layout.scores), nullptr,
                    Keep::nothing, bounds_of(tile, nullptr, nullptr, bounds));
-    exclude(tile);
+    mask_scores(tile);
     return tile_keys.keys.start - block.begin;
   }
 
-  // The same of scores that somebody else has multiplied, with their maxima block_max [queries].
-  void take_scores(QueryTile<E>& tile, const TileKeys& tile_keys, E* scores,
-                   E* block_max) noexcept {
+  // Completes scores that a pipeline stage has multiplied, with their maxima block_max [queries]:
+  // applies score functions and bias, and masks them.
+  void complete_scores(QueryTile<E>& tile, const TileKeys& tile_keys, E* scores,
+                       E* block_max) noexcept {
     tile.hooks.scores = scores;
     tile.hooks.block_max = block_max_ = block_max;
     tile.hooks.keys = tile_keys.keys.count;
     tile.hooks.key_positions = tile_keys.keys;
     partial_ = tile_keys.partial, bits_ = tile_keys.bits;
-    if (natural_) change_scores(tile, tile_keys.keys, nullptr, Keep::nothing);
-    exclude(tile);
+    if (natural_units_) apply_scores_and_bias(tile, tile_keys.keys, nullptr, Keep::nothing);
+    mask_scores(tile);
     tile.hooks.block_max = block_max_ = row(kBlockMax);
   }
   E factor() const noexcept { return factor_; }
 
-  // Are all values of the block?
+  // Whether all values of the block are finite.
   bool finite(KeyBlock& block) const noexcept { return blocks_.finite(block); }
 
-  // For a prefilter: the queries of a tile, packed, are rounded to `to`, and used for it.
+  // The prefilter: whether the call has one, and enabling it for a tile by rounding its packed
+  // queries to `to`.
   bool prefiltered() const noexcept { return prefilter_.used(); }
   void use_prefilter(QueryTile<E>& tile, std::byte* to) const noexcept {
     prefilter_.round(tile.query_t, tile.queries, to, tile.prefilter);
   }
-  // The scores [queries] at or below which no pair of the tile gets a weight, to `bounds`; null:
-  // the tile has no prefilter. Without a statistic, as far as the normaliser has seen the rows.
+  // Writes to `bounds` [queries] the scores at or below which no pair of the tile gets a weight;
+  // null: the tile has no prefilter. Without a statistic, bounds hold for the keys that the
+  // normaliser has collected so far.
   const E* bounds_of(const QueryTile<E>& tile, const E* statistic, const E* delta,
                      E* bounds) const noexcept {
     if (!tile.prefilter.rounded) return nullptr;
@@ -241,15 +255,16 @@ class ScoreTiles {
     close_rows(tile, statistic ? ~uint64_t{0} : tile.hooks.kept.open, bounds);
     return bounds;
   }
-  // Of queries that are not there, or not open, no score is looked at.
+  // Gives lanes without a query, and closed rows, a bound of +inf, so that none of their scores is
+  // computed.
   void close_rows(const QueryTile<E>& tile, uint64_t open, E* bounds) const noexcept {
     const uint64_t closed = ~(low_bits(tile.positions.count) & open);
     for (uint64_t left = low_bits(tile.queries) & closed; left; left &= left - 1)
       bounds[__builtin_ctzll(left)] = static_cast<E>(__builtin_inf());
   }
 
-  // How much of `keys` the tile sees; bits [keys.count] are filled in by compute_scores(), if not
-  // here.
+  // The cover of `keys` for the tile. Fills in bits [keys.count] for Cover::some; otherwise
+  // compute_scores() does it where it needs them.
   Cover find_cover(const QueryTile<E>& tile, Positions keys, uint64_t* bits) noexcept {
     bits_ = bits;
     const Cover cover = bound_masks_.cover(tile.positions, keys, bits);
@@ -257,13 +272,14 @@ class ScoreTiles {
     return cover;
   }
 
-  // Which of the numbers that the scores of the call find and leave are kept.
+  // Which scores compute_scores() keeps before and after the score functions of the call.
   enum class Keep : uint8_t { nothing, for_backward, found };
 
-  // Scores of a tile and keys of a block that see() or scores_of() has looked at; excluded pairs
-  // have scores, too, and block_max is left to scores_of(). `before`: [scores of the call + 1]
-  // [keys][queries]: what each score found, and what the last one left; those that are kept.
-  // `bounds` [queries]: what is not above them may be -inf; null: nothing may.
+  // Computes the scores of a tile and keys of a block, after find_cover() or scores_of().
+  // Masked-out pairs get scores, too; block_max is complete only after scores_of(). `before` [score
+  // functions + 1][keys][queries]: the scores before each score function and after the last one, as
+  // far as `keep` asks for them. `bounds` [queries]: scores at or below them may become -inf; null:
+  // none may.
   void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
                       E* before, Keep keep, const E* bounds = nullptr) noexcept {
     const int64_t first = keys.start - block.begin;
@@ -275,10 +291,10 @@ class ScoreTiles {
                           block.key + first * block.key_stride * route_.element_size,
                           block.key_stride, scores, row(kBlockMax)))
       return;
-    // With a bias, which finds the maximum anew, some keys at a time.
-    const int64_t some = bias_.fetched() ? bias_.keys_per_fetch(route_.step) : keys.count;
+    // A bias is prefetched for some keys at a time; adding it finds block_max anew.
+    const int64_t some = bias_.needs_prefetch() ? bias_.keys_per_prefetch(route_.step) : keys.count;
     for (int64_t j = 0; j < keys.count; j += some) {
-      if (bias_.fetched()) bias_.fetch(tile.positions, keys, j, j + some);
+      if (bias_.needs_prefetch()) bias_.prefetch(tile.positions, keys, j, j + some);
       route_.products[tile.vectors - 1].scores(
           tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
           block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
@@ -294,11 +310,11 @@ class ScoreTiles {
           tile.position_t,
           {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
           factor_, tile.vectors, tile.positions, keys, scores, row(kBlockMax));
-    if (natural_) change_scores(tile, keys, before, keep);
+    if (natural_units_) apply_scores_and_bias(tile, keys, before, keep);
   }
 
-  // Turns the tile's scores into its final weights. Excluded pairs have weight 0 even in a row that
-  // a NaN has spoilt, and so have the lanes beyond the last query.
+  // Turns the tile's scores into final weights. Masked-out pairs have weight 0, even in a row with
+  // a NaN, and so do lanes beyond the last query.
   void final_weights(QueryTile<E>& tile) noexcept {
     n_.weights(call_.normalizer_object, tile.hooks);
     const uint64_t present = low_bits(tile.positions.count), lanes = low_bits(tile.queries);
@@ -309,8 +325,8 @@ class ScoreTiles {
         tile.hooks.scores[j * tile.queries + __builtin_ctzll(left)] = 0;
   }
 
-  // The pairs of the tile that dropout keeps, as bits(). Its numbers belong to the positions in the
-  // whole tensors.
+  // The pairs of the tile that dropout keeps, one word per key as in bits(). Random numbers belong
+  // to positions in the whole tensors.
   const uint64_t* kept(const QueryTile<E>& tile) const noexcept {
     uint64_t* bits = scratch<uint64_t>(call_.layout.kept);
     table_.dropout.draw(
@@ -319,7 +335,7 @@ class ScoreTiles {
     return bits;
   }
 
-  // The same of one pair.
+  // The same for one pair.
   bool kept(int64_t query, int64_t key) const noexcept {
     uint64_t bit;
     table_.dropout.draw(p_.dropout_seed, p_.drop_below, head_, sequence_.query_begin + query,
@@ -327,7 +343,7 @@ class ScoreTiles {
     return bit != 0;
   }
 
-  // Where the normaliser's state of this head's queries is kept for a second pass.
+  // Where the normaliser's state of this head's queries is saved for a second pass.
   E* saved_state(int64_t state_row) const noexcept {
     return reinterpret_cast<E*>(call_.workspace + call_.layout.saved_state) +
            (head_ * n_.state_rows + state_row) * p_.q_len + sequence_.query_begin;
@@ -337,23 +353,23 @@ class ScoreTiles {
     for (int r = 0; r < n_.state_rows; ++r) {
       const E* saved = saved_state(r);
       E* state = tile.hooks.state + r * tile.queries;
-      for (int64_t i = 0; i < tile.queries; ++i)  // lanes beyond the last repeat it
+      for (int64_t i = 0; i < tile.queries; ++i)  // lanes beyond the last query repeat it
         state[i] = saved[at[std::min(i, at.count - 1)]];
     }
   }
 
-  // May one of the queries see one of the keys [begin, end)?
+  // Whether some of the queries may attend to a key in [begin, end).
   bool may_attend(Positions queries, int64_t begin, int64_t end) const noexcept {
     const KeyRange range = bound_masks_.key_range(queries);
     return range.begin < end && begin < range.end;
   }
 
-  // Rows of keys, or of values.
+  // Rows of keys, or of values, from `position` on.
   RowsAt rows_at(const Operand& o, int64_t position) const noexcept {
     return {key_row(o, position), o.dtype, o.row_stride, o.dim_stride};
   }
   const ExactRows<E>& exact() const noexcept { return exact_; }
-  // The address of a row of queries, or of keys, of the head and sequence at work.
+  // The address of a query row, or of a key row, of the current head and sequence.
   std::byte* query_row(const Operand& o, int64_t position) const noexcept {
     return row_of(o, sequence_.query_begin + position);
   }
@@ -366,13 +382,15 @@ class ScoreTiles {
 
   bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
   bool partial() const noexcept { return partial_; }
-  const uint64_t* bits() const noexcept { return bits_; }  // of the first key that the tile sees
+  const uint64_t* bits() const noexcept {
+    return bits_;
+  }  // of the first key that the tile attends to
   int64_t head() const noexcept { return head_; }
   const Sequence& sequence() const noexcept { return sequence_; }
   int64_t offset_of(const Operand& o) const noexcept {
     return o.offset_of(index_, p_.leading_rank);
   }
-  // Scratch [tile queries] that a tile needs for a moment.
+  // A scratch row [tile queries] for temporary use.
   E* row(TileRow which) const noexcept {
     return scratch<E>(call_.layout.rows) + which * call_.tiling.max_vectors * call_.tiling.lanes;
   }
@@ -382,9 +400,9 @@ class ScoreTiles {
   }
 
  private:
-  template <class Meet>
+  template <class Visit>
   void visit_packed_blocks(QueryTile<E>* tiles, int64_t count, KeyRange range, Values values,
-                           const Meet& visit) noexcept {
+                           const Visit& visit) noexcept {
     const int64_t length = call_.tiling.block_keys, many = call_.tiling.blocks_at_work;
     KeyBlock blocks[kMostBlocksAtWork];
     for (int64_t begin = range.begin; begin < range.end;) {
@@ -403,24 +421,25 @@ class ScoreTiles {
     return o.at(offset_of(o) + row * o.row_stride);
   }
 
-  // Pairs that are excluded, from scores that are all there; which queries have seen a key.
-  void exclude(QueryTile<E>& tile) noexcept {
+  // Sets complete scores of masked-out pairs to -inf, and records which queries have attended to a
+  // key.
+  void mask_scores(QueryTile<E>& tile) noexcept {
     const int64_t keys = tile.hooks.keys;
     uint64_t attended = low_bits(tile.positions.count);
     if (partial_) {
       table_.exclude(tile.hooks.scores, bits_, keys, tile.queries, block_max_);
       attended = 0;
       for (int64_t j = 0; j < keys; ++j) attended |= bits_[j];
-    } else if (!call_.score_functions.empty() && (!bias_.there() || p_.bias_first)) {
-      // Scores leave the maximum stale; a bias that comes after them finds it.
+    } else if (!call_.score_functions.empty() && (!bias_.exists() || p_.bias_first)) {
+      // Score functions do not update the maximum; a bias that is added after them does.
       table_.find_max(tile.hooks.scores, keys, tile.queries, block_max_);
     }
     tile.attended |= attended;
   }
 
-  // Score hooks and bias, in natural units. Who is excluded says the bias itself, not what scores
-  // make of it: a cap makes numbers of -inf.
-  void change_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
+  // Applies score functions and bias, in natural units. The bias itself decides which pairs it
+  // masks out, not the score that it becomes: a cap turns -inf into a finite number.
+  void apply_scores_and_bias(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
     if (p_.bias_first) add_bias(tile, keys);
     apply_scores(tile, keys, before, keep);
     if (p_.has_bias && !p_.bias_first) add_bias(tile, keys);
@@ -428,16 +447,17 @@ class ScoreTiles {
 
   void apply_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
     const int64_t count = keys.count * tile.queries;
-    bool left = false;  // does the score before want what it has left?
+    bool keep_result = false;  // does the previous score function need its result?
     for (const ScoreRef& score : call_.score_functions) {
       const ScoreKernels<E>& kernel = hooks_of(score, table_);
-      if (keep == Keep::found || (keep == Keep::for_backward && (left || kernel.uses_before)))
+      if (keep == Keep::found ||
+          (keep == Keep::for_backward && (keep_result || kernel.uses_before)))
         std::copy_n(tile.hooks.scores, count, before);
       kernel.apply(score.object, tile.hooks);
-      left = kernel.uses_after;
+      keep_result = kernel.uses_after;
       before += keep == Keep::nothing ? 0 : count;
     }
-    if (keep == Keep::for_backward && left) std::copy_n(tile.hooks.scores, count, before);
+    if (keep == Keep::for_backward && keep_result) std::copy_n(tile.hooks.scores, count, before);
   }
 
   void add_bias(QueryTile<E>& tile, Positions keys) noexcept {
@@ -460,9 +480,9 @@ class ScoreTiles {
   Prefilter<E> prefilter_;
   ExactRows<E> exact_;
   KeyBlocks<E> blocks_;
-  RouteThread<E> products_;
-  bool natural_ = false;
-  E factor_ = 1;  // of the scores, or of the queries: the scale, times log2 e unless natural_
+  RouteThread<E> route_thread_;
+  bool natural_units_ = false;
+  E factor_ = 1;  // of scores or queries: the scale, times log2 e in log2 units
   int64_t head_ = 0;
   int64_t index_[kMaxRank];  // [leading_rank]
   Sequence sequence_;
@@ -472,7 +492,7 @@ class ScoreTiles {
   BiasRows bias_;
   bool partial_ = false;
   uint64_t* bits_ = nullptr;
-  E* block_max_ = nullptr;  // of the scores at work
+  E* block_max_ = nullptr;  // of the current scores
 };
 
 }  // namespace rapt

@@ -1,11 +1,11 @@
 #pragma once
-// Rows of the queries of a tile in the layout of tiles: one lane per query, padded to whole
-// vectors.
+// Rows of a tile's queries in tile layout: one lane per query, padded to whole vectors. The code is
+// in the header because the functions are templates over E.
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 
-// Rows of a tile, transposed: [dims][queries] of the route's elements.
+// Transposes rows of a tile to [dims][queries] of the route's elements.
 template <class E>
 void pack_rows_t(const RouteKernels<E>& route, const ScoreTiles<E>& tiles, const Operand& rows,
                  const QueryTile<E>& tile, int64_t dims, void* to) noexcept {
@@ -13,7 +13,7 @@ void pack_rows_t(const RouteKernels<E>& route, const ScoreTiles<E>& tiles, const
                      tile.positions.count, dims, E(1), tile.queries, to);
 }
 
-// One number per query; `beyond` for the lanes after the last.
+// Reads one number per query; lanes after the last query get `beyond`.
 template <class E>
 void read_column(const ScoreTiles<E>& tiles, const Operand& from, const QueryTile<E>& tile,
                  E beyond, E* to) noexcept {

@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "rapt/io/npy.h"
 #include "rapt/io/npz.h"
@@ -38,6 +40,14 @@ struct Pipe {
 void close_fd(int& fd) {
   if (fd >= 0) close(fd);
   fd = -1;
+}
+
+// Puts a pseudo-terminal in place of a pipe.
+void open_terminal(Pipe& stream, const winsize* size) {
+  close_fd(stream.read);
+  close_fd(stream.write);
+  if (openpty(&stream.read, &stream.write, nullptr, nullptr, size) != 0)
+    throw std::system_error(errno, std::generic_category(), "openpty");
 }
 
 [[noreturn]] void become_rapt(const std::string& folder, const std::vector<std::string>& arguments,
@@ -72,6 +82,14 @@ void close_fd(int& fd) {
 
 }  // namespace
 
+bool has_terminals() {
+  int ends[2];
+  if (openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) != 0) return false;
+  close(ends[0]);
+  close(ends[1]);
+  return true;
+}
+
 RaptTest::RaptTest() {
   std::string name = (std::filesystem::temp_directory_path() / "rapt_cli_XXXXXX").string();
   if (!mkdtemp(name.data())) std::abort();
@@ -90,18 +108,12 @@ Ran RaptTest::rapt(const std::vector<std::string>& arguments, const How& how) co
     out.write = open("/dev/full", O_WRONLY | O_CLOEXEC);
   }
   if (how.out == Stdout::terminal) {
-    close_fd(out.read);
-    close_fd(out.write);
     winsize size{};
     size.ws_row = 40;
     size.ws_col = static_cast<unsigned short>(how.columns);
-    if (openpty(&out.read, &out.write, nullptr, nullptr, &size) != 0) std::abort();
+    open_terminal(out, &size);
   }
-  if (how.err == Stderr::terminal) {
-    close_fd(err.read);
-    close_fd(err.write);
-    if (openpty(&err.read, &err.write, nullptr, nullptr, nullptr) != 0) std::abort();
-  }
+  if (how.err == Stderr::terminal) open_terminal(err, nullptr);
   if (how.out == Stdout::closed_pipe || how.out == Stdout::closed_pipe_without_signal) {
     close_fd(out.read);
   }

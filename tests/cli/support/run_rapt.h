@@ -29,6 +29,11 @@ inline constexpr int kNoSuchRight = 126;  // the exit code where How cannot be h
 
 enum class Stderr { pipe, terminal };
 
+// Whether the system gives the pseudo-terminals that Stdout::terminal and Stderr::terminal need.
+// Containers may lack them.
+bool has_terminals();
+inline constexpr const char* kNoTerminal = "no pseudo-terminal here (/dev/ptmx, /dev/pts)";
+
 struct How {
   std::string input = {};                                     // standard input
   bool hold_input = false;                                    // it says nothing and does not end
