@@ -187,9 +187,11 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
 
   at = 0;
   // The narrowest problem needs less than a unit.
-  int64_t longest = packed ? 0 : p.q_len;
-  for (int64_t s = 0; packed && s < p.sequences; ++s)
+  int64_t longest = packed ? 0 : p.q_len, keys = packed ? 0 : p.k_len;
+  for (int64_t s = 0; packed && s < p.sequences; ++s) {
     longest = std::max(longest, p.sequence(s).q_len);
+    keys = std::max(keys, p.sequence(s).k_len);
+  }
   const int64_t unit = std::min(t.unit_queries, t.padded(longest));
   const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
   layout.tiles = place(t.cut(unit).tiles, tile_size);
@@ -206,8 +208,6 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.state = place(n.state_rows * unit, sizeof(E));
   layout.candidates = place_if(n.candidates > 0, n.candidates * unit, sizeof(E));
   layout.entropy = place_if(c.entropy, unit, sizeof(E));
-  layout.best = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
-  layout.best_keys = place_if(c.top_k > 0, c.top_k * unit, sizeof(E));
   layout.rows = place(6 * t.max_vectors * t.lanes, sizeof(E));
   layout.bits = place(t.block_keys, sizeof(uint64_t));
   layout.kept = place_if(p.drop_below > 0, t.block_keys, sizeof(uint64_t));
@@ -229,14 +229,13 @@ ScratchLayout layout_of(const Problem& p, const Captures& c, const Tiling& t,
   layout.relative = RelativeScratch(p, t.block_keys, tile, t.lanes, places);
   layout.exact = ExactScratch(p, route, t.block_keys, tile, places);
   layout.staged = StagedScratch(kernels, t.block_keys, tile, places);
+  layout.top = TopScratch(kernels, c.top_k, keys, unit, places);
   at = places.bytes();
   layout.sums = place_if(c.received, t.block_keys * t.lanes, sizeof(E));
   layout.totals = place_if(c.received, t.block_keys, sizeof(double));
   layout.cells =
       c.map.wanted ? place(map_rows_per_task(p, c.map, t) * c.map.columns, sizeof(double)) : 0;
   if (n.settle) {
-    int64_t keys = packed ? 0 : p.k_len;
-    for (int64_t s = 0; packed && s < p.sequences; ++s) keys = std::max(keys, p.sequence(s).k_len);
     layout.short_list = std::min(kShortList, keys);
     const int64_t shorter = list_stride(layout.short_list, t.lanes);
     layout.lists = place(unit * shorter, sizeof(E));

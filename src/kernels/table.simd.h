@@ -7,6 +7,7 @@
 #include "kernels/captures.simd.h"
 #include "kernels/dropout.simd.h"
 #include "kernels/gradients.simd.h"
+#include "kernels/long_lists.simd.h"
 #include "kernels/normalizers.simd.h"
 #include "kernels/products.simd.h"
 #include "kernels/relative.simd.h"
@@ -129,7 +130,8 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.isa = RAPT_ISA_NAME;
     t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
     t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
-    t.captures = {keep_top<V>, add_received<V>, pool<V>};
+    t.captures = {keep_top<V>, LongLists::append_tile<V>, LongLists::settle<V>, add_received<V>,
+                  pool<V>};
     t.gradients.add_dots = add_dots<V>;
     t.gradients.add_bias_gradient = add_bias_gradient<V>;
     t.gradients.add_sums = add_sums<V>;
