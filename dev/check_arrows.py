@@ -126,7 +126,8 @@ TABLE = [
                               "src/kernels/inlining.h"],
      NO_CODE + INTRINSICS,
      "compiled once per instruction set: a standard library function would be linked for all"),
-    ("src/kernels/vector/*.simd.h", TILE_SIDE + KERNELS("vector") + ["src/kernels/prefilter/*.h"],
+    ("src/kernels/vector/*.simd.h", TILE_SIDE + KERNELS("vector") +
+     ["include/rapt/normalizer/candidate_rows.h", "src/kernels/prefilter/*.h"],
      NO_CODE, COMPILED_PER_SET),
     ("src/kernels/dot/*.simd.h", TILE_SIDE + KERNELS("vector", "dot"), NO_CODE, COMPILED_PER_SET),
     ("src/kernels/amx/*.simd.h", TILE_SIDE + KERNELS("vector", "amx"), NO_CODE, COMPILED_PER_SET),

@@ -279,6 +279,13 @@ struct CaptureKernels {
   void (*keep_top)(const E* scores /* [keys][queries] */, int64_t keys, int64_t queries,
                    int64_t first_key, int64_t top_k, E* best /* [top_k][queries] */,
                    E* best_keys /* [top_k][queries] */) noexcept;
+  // The same for long lists, tile.kept, which are unsorted (long_lists.simd.h); bounds [queries]
+  // are -inf at first. Lists have room for 2 top_k scores, or for all keys.
+  void (*append_to_long)(Tile<E> tile, int64_t top_k, E* bounds) noexcept;
+  // The long list of query i in the order of keep_top, at most top_k scores. Room for as many, and
+  // their keys, at `spare`.
+  void (*settle_long)(Tile<E> tile, int64_t i, int64_t top_k, E* bounds, E* spare,
+                      int32_t* spare_keys) noexcept;
   // sums [keys][lanes] += weights, vector by vector.
   void (*add_received)(const E* weights /* [keys][queries] */, int64_t keys, int64_t queries,
                        E* sums) noexcept;

@@ -4,6 +4,7 @@
 //
 //   append      the scores of a block above a bound of their row
 //   keep_above  what is left of a list above another bound
+//   cut_of_list the bound that the k largest of a list are above
 //
 // A NaN is above any bound. Templates over V: any other function that is not inlined would be one
 // for all instruction sets.
@@ -67,6 +68,54 @@ struct CandidateRows {
     return left;
   }
 
+  // Of the `count` scores of a padded list, those above the limit.
+  template <class V, class E = typename V::Element>
+  static int64_t count_above(const E* scores, int64_t count, E limit) noexcept {
+    const V lowest = V::splat(limit);
+    int64_t above = 0;
+    for (int64_t c = 0; c < count; c += V::kLanes)
+      above += __builtin_popcountll(bits_of(not_at_most(V::load(scores + c), lowest)));
+    return above;
+  }
+
+  // The largest number that at least k of the `count` scores of a padded list are above, which
+  // they are above `cut`, too: found by halving the interval of floating-point numbers that it is
+  // in, by their bits. Any numbers, in as many steps as they have bits at most.
+  template <class V, class E = typename V::Element>
+  static E cut_of_list(const E* scores, int64_t count, int64_t k, E cut) noexcept {
+    // At least k scores are above `low`, fewer above `high`.
+    int64_t low = order_of(cut), high = order_of(largest_of<V>(scores, count));
+    while (low + 1 < high) {
+      const int64_t middle =
+          low +
+          static_cast<int64_t>((static_cast<uint64_t>(high) - static_cast<uint64_t>(low)) / 2);
+      (count_above<V>(scores, count, from_order<E>(middle)) >= k ? low : high) = middle;
+    }
+    return from_order<E>(low);
+  }
+
+  // The number after a cut: the k-th largest score itself.
+  template <class E>
+  [[gnu::always_inline]] static E next_above(E cut) noexcept {
+    return from_order<E>(order_of(cut) + 1);
+  }
+  template <class E>
+  [[gnu::always_inline]] static E next_below(E number) noexcept {
+    return from_order<E>(order_of(number) - 1);
+  }
+
+  // Of a padded list; -inf of an empty one.
+  template <class V, class E = typename V::Element>
+  static E largest_of(const E* scores, int64_t count) noexcept {
+    V most = V::set(-__builtin_inf());
+    for (int64_t c = 0; c < count; c += V::kLanes) most = max(V::load(scores + c), most);
+    E lane[V::kLanes];
+    store(lane, most);
+    for (int64_t i = 1; i < V::kLanes; ++i)
+      if (lane[i] > lane[0]) lane[0] = lane[i];
+    return lane[0];
+  }
+
   // Calls visit(begin, end) for the parts of a list, whose sums are added to that of the list:
   // errors grow with the length of a part and the number of parts, not with their product.
   template <class V, class Visit>
@@ -116,6 +165,24 @@ struct CandidateRows {
   static constexpr int64_t kSummedScores = 128;  // as a block of keys: a sum of its own
   // Of which share of the scores it pays to compress rows.
   static constexpr int64_t kFewInMany = 16;
+
+  // The place of a number in the order of all: what is next to it is next to it there.
+  [[gnu::always_inline]] static int64_t order_of(float x) noexcept {
+    const auto bits = __builtin_bit_cast(int32_t, x);
+    return bits < 0 ? INT32_MIN - int64_t{bits} - 1 : bits;
+  }
+  [[gnu::always_inline]] static int64_t order_of(double x) noexcept {
+    const auto bits = __builtin_bit_cast(int64_t, x);
+    return bits < 0 ? INT64_MIN - bits - 1 : bits;
+  }
+  template <class E>
+  [[gnu::always_inline]] static E from_order(int64_t order) noexcept {
+    if constexpr (sizeof(E) == 4)
+      return __builtin_bit_cast(float,
+                                static_cast<int32_t>(order < 0 ? INT32_MIN - order - 1 : order));
+    else
+      return __builtin_bit_cast(double, order < 0 ? INT64_MIN - order - 1 : order);
+  }
 
   template <class V>
   static void append_few(Tile<typename V::Element>& t, int64_t x, int64_t first, int64_t keys,

@@ -136,7 +136,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     for (uint64_t left = t.kept.open; left; left &= left - 1) {
       const int64_t i = __builtin_ctzll(left);
       if (t.kept.counts[i] + t.keys <= t.kept.capacity || cut_down<V>(t, i, cut[i]) <= k) continue;
-      const E equal = from_order<E>(order_of(cut[i]) + 1);
+      const E equal = next_above(cut[i]);
       E* const scores = t.kept.scores + i * t.kept.stride;
       for (int64_t c = keep_above<V>(t, i, equal); c < k; ++c) scores[c] = equal;
       t.kept.counts[i] = static_cast<int32_t>(k);  // fewer than there are, where many are NaN
@@ -230,36 +230,6 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     return select(equal(lse, lse), cut, lse);
   }
 
-  // Of a padded list; -inf of an empty one.
-  template <class V, class E = typename V::Element>
-  static E largest_of(const E* scores, int64_t count) noexcept {
-    V most = V::set(-__builtin_inf());
-    for (int64_t c = 0; c < count; c += V::kLanes) most = max(V::load(scores + c), most);
-    E lane[V::kLanes];
-    store(lane, most);
-    for (int64_t i = 1; i < V::kLanes; ++i)
-      if (lane[i] > lane[0]) lane[0] = lane[i];
-    return lane[0];
-  }
-
-  // The place of a number in the order of all: what is next to it is next to it there.
-  [[gnu::always_inline]] static int64_t order_of(float x) noexcept {
-    const auto bits = __builtin_bit_cast(int32_t, x);
-    return bits < 0 ? INT32_MIN - int64_t{bits} - 1 : bits;
-  }
-  [[gnu::always_inline]] static int64_t order_of(double x) noexcept {
-    const auto bits = __builtin_bit_cast(int64_t, x);
-    return bits < 0 ? INT64_MIN - bits - 1 : bits;
-  }
-  template <class E>
-  [[gnu::always_inline]] static E from_order(int64_t order) noexcept {
-    if constexpr (sizeof(E) == 4)
-      return __builtin_bit_cast(float,
-                                static_cast<int32_t>(order < 0 ? INT32_MIN - order - 1 : order));
-    else
-      return __builtin_bit_cast(double, order < 0 ? INT64_MIN - order - 1 : order);
-  }
-
   // Raises the cut of query i to that of its list, if that has more than k, and drops what is not
   // above it; returns how many are left. A NaN is above everything.
   template <class V, class E = typename V::Element>
@@ -267,19 +237,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     const E* const scores = t.kept.scores + i * t.kept.stride;
     const int64_t count = pad<V>(t, i);
     if (count <= k) return count;
-    // At least k scores are above `low`, fewer above `high`.
-    int64_t low = order_of(cut), high = order_of(largest_of<V>(scores, count));
-    while (low + 1 < high) {
-      const int64_t middle =
-          low +
-          static_cast<int64_t>((static_cast<uint64_t>(high) - static_cast<uint64_t>(low)) / 2);
-      const V limit = V::splat(from_order<E>(middle));
-      int64_t above = 0;
-      for (int64_t c = 0; c < count; c += V::kLanes)
-        above += __builtin_popcountll(bits_of(not_at_most(V::load(scores + c), limit)));
-      (above >= k ? low : high) = middle;
-    }
-    cut = from_order<E>(low);
+    cut = cut_of_list<V>(scores, count, k, cut);
     return keep_above<V>(t, i, cut);
   }
 };

@@ -1,5 +1,4 @@
-// The backward pass over components, segments and chunks; the order of sums is said in
-// backward_plan.h.
+// The backward pass over components, segments and chunks. Order of sums: backward_plan.h.
 #include "attention/backward/backward.h"
 
 #include <algorithm>
@@ -10,11 +9,12 @@
 namespace rapt {
 namespace {
 
-// A component and a sequence, or a cell's row or column of them.
+// A sequence of a component; in two passes, one of its segments or chunks.
 struct Item {
   int64_t component, sequence, part;
 };
-// Calls visit(item) for a component and a sequence, or for all its sequences, in order.
+// Calls visit(item) for an item of the plan: a sequence of a component or, with distance tables,
+// all sequences of a component in order.
 template <class E, class Visit>
 void for_each_of_item(const BackwardCall<E>& call, int64_t item, const Visit& visit) {
   const int64_t sequences = call.problem().sequences;
@@ -32,7 +32,7 @@ Item part_item_of(const BackwardCall<E>& call, int64_t item) {
   return {component, sequence, cell - starts[sequence]};
 }
 
-// All heads of a component by one worker.
+// Runs all heads of a component on one worker.
 template <class E>
 void run_item(const BackwardCall<E>& call, BackwardWorker<E>& worker, const Item& item) {
   for (int64_t nth = 0; nth < call.plan.component_heads && !worker.stopped(); ++nth) {
@@ -54,7 +54,7 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
   const int64_t items = plan.items;
   const auto workers = plan.workers;
   const bool to_executor = plan.tiling.to_executor;
-  if (!plan.together) {
+  if (!plan.workers_share_component) {
     const int64_t per_task = plan.items_per_task;
     TaskRun run(context, ceil_div(items, per_task));
     run.run(ceil_div(items, per_task), workers, to_executor, [&](int64_t task, int worker) {
@@ -64,7 +64,7 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
     });
     return;
   }
-  // All workers at one head after the other.
+  // All workers run one head after the other.
   const int64_t steps = plan.cells_per_head * (plan.most_parts * (1 + call.wanted.tables()) + 2);
   TaskRun run(context, plan.components * plan.component_heads * steps);
   const auto run_together = [&](const Item& item) {
@@ -72,14 +72,14 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
     const int64_t parts = parts_of(plan.tiling, sequence.q_len, sequence.k_len).count;
     for (int64_t nth = 0; nth < plan.component_heads; ++nth)
       for (int64_t s = -1; s <= parts; ++s) {
-        const auto each_part = [&](const auto& work) {
+        const auto run_all_parts = [&](const auto& work) {
           run.run(parts, workers, to_executor, [&](int64_t part, int worker) {
             BackwardWorker<E> w(call, context.cancel, worker, 0);
             w.begin_head(item.component, item.sequence, nth);
             work(w, part);
           });
         };
-        each_part([&](BackwardWorker<E>& w, int64_t part) {
+        run_all_parts([&](BackwardWorker<E>& w, int64_t part) {
           if (s < 0)
             w.prepare(part);
           else if (s < parts)
@@ -88,7 +88,7 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
             w.finish(part);
         });
         if (call.wanted.tables() && s >= 0 && s < parts)
-          each_part([&](BackwardWorker<E>& w, int64_t part) { w.add_windows(s, part); });
+          run_all_parts([&](BackwardWorker<E>& w, int64_t part) { w.add_windows(s, part); });
       }
   };
   for (int64_t i = 0; i < items; ++i) for_each_of_item(call, i, run_together);
@@ -114,30 +114,30 @@ void run_two_passes(const BackwardCall<E>& call, const Context& context) {
         work(w, part_item_of(call, i));
     });
   };
-  const auto each_head = [&](BackwardWorker<E>& w, const Item& item, const auto& visit) {
+  const auto visit_all_heads = [&](BackwardWorker<E>& w, const Item& item, const auto& visit) {
     for (int64_t nth = 0; nth < plan.component_heads && !w.stopped(); ++nth) {
       w.begin_head(item.component, item.sequence, nth);
       visit();
     }
   };
   pass([&](BackwardWorker<E>& w, const Item& item) {
-    each_head(w, item, [&] { w.make_deltas(item.part); });
+    visit_all_heads(w, item, [&] { w.make_deltas(item.part); });
   });
   if (chunks)
     pass([&](BackwardWorker<E>& w, const Item& item) {
-      each_head(w, item, [&] { w.run_chunk(item.part); });
+      visit_all_heads(w, item, [&] { w.run_chunk(item.part); });
     });
   if (segments)
     pass([&](BackwardWorker<E>& w, const Item& item) {
-      each_head(w, item, [&] { w.clear_bias_rows(item.part); });
+      visit_all_heads(w, item, [&] { w.clear_bias_rows(item.part); });
       w.begin_head(item.component, item.sequence, 0);
       w.for_each_unit(item.part, [&](Positions unit) {
-        each_head(w, item, [&] { w.run_unit(item.part, unit); });
+        visit_all_heads(w, item, [&] { w.run_unit(item.part, unit); });
       });
     });
 }
 
-// Gradients of options.relative, to which heads and parts add.
+// Clears the gradients of options.relative, to which heads and parts add.
 template <class E>
 void clear_relative(const BackwardCall<E>& call) {
   const Problem& p = call.problem();
@@ -160,7 +160,7 @@ void clear_relative(const BackwardCall<E>& call) {
   clear(t.position_bias, 1, p.head_dim);
 }
 
-// What the queries of a head give to the biases that are added to them.
+// Adds a head's sums over its queries to the gradients of the query biases.
 template <class E>
 void add_query_bias_gradients(const BackwardCall<E>& call) {
   const Problem& p = call.problem();
@@ -184,8 +184,8 @@ void add_query_bias_gradients(const BackwardCall<E>& call) {
   }
 }
 
-// Sums of doubles that each cell has made: of the scale, of the scores' parameters, of a bias with
-// one number per head.
+// Adds up the double sums of all cells: of the scale, of learned parameters, of query biases, and
+// of a bias with one number per head.
 template <class E>
 void add_cells(const BackwardCall<E>& call) {
   const Problem& p = call.problem();

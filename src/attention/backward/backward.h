@@ -1,5 +1,11 @@
 #pragma once
 // The conductor of a backward call: cells of segments and chunks over heads, run by the executor.
+//
+// This room, src/attention/backward, computes gradients. In: a ForwardCall for the scores, which
+// are recomputed; the forward state and the output gradient; the plan and the layout of this room.
+// Out: gradients of query, key and value, and on request of bias, scale, learned parameters and
+// relative positions. It may use call, plan, rows, relative, tiles, the kernel tables and src/base.
+// It does not know the forward pass.
 #include "attention/backward/backward_layout.h"
 #include "attention/plan/forward_call.h"
 
@@ -7,7 +13,7 @@ namespace rapt {
 
 template <class E>
 struct BackwardCall {
-  const ForwardCall<E>& forward;  // the call whose scores are computed again
+  const ForwardCall<E>& forward;  // the call whose scores are recomputed
   const AttentionOptions& options;
   const WantedGradients& wanted;
   const BackwardPlan& plan;
@@ -20,13 +26,13 @@ struct BackwardCall {
   T* at(size_t offset) const noexcept {
     return reinterpret_cast<T*>(forward.workspace + offset);
   }
-  // Where the cells of a sequence begin, counted within a head.
+  // The first cell of a sequence, counted within a head.
   int64_t first_cell(int64_t sequence) const noexcept {
     return problem().query_starts ? at<const int64_t>(layout.cell_starts)[sequence] : 0;
   }
 };
 
-// Throws Error(cancelled).
+// Runs the backward pass. Throws Error(cancelled).
 template <class E>
 void run_backward(const BackwardCall<E>& call, const Context& context);
 

@@ -12,7 +12,7 @@
 namespace rapt {
 namespace {
 
-// Has the bias one number per head?
+// Whether the bias has one number per head.
 bool has_bias_number(const TensorView& bias) {
   const auto length = [&](int from_end) {
     const int at = bias.rank - from_end;
@@ -21,7 +21,7 @@ bool has_bias_number(const TensorView& bias) {
   return length(1) == 1 && length(2) == 1;
 }
 
-// Fills in a layout, group by group; the members are sizes that several groups ask for.
+// Fills in a layout, group by group. The members are sizes that several groups use.
 template <class E>
 class BackwardLayoutPlanner {
  public:
@@ -72,7 +72,7 @@ class BackwardLayoutPlanner {
     return places_.place(needed, shape, element);
   }
 
-  // Once per call: the order of heads, and sums that are added up at the end.
+  // Arrays of the call: the order of heads, and sums that are added up at the end.
   void place_call() {
     const int64_t heads = p_.heads, cells = plan_.cells_per_head;
     layout_.heads = place(true, {plan_.component_heads}, sizeof(ComponentHead));
@@ -92,7 +92,7 @@ class BackwardLayoutPlanner {
         place(wanted_.bias && has_bias_number(options_.bias), {heads, cells}, sizeof(double));
   }
 
-  // Once per call, of the scores that are computed again.
+  // Arrays of the call for the recomputed scores.
   void place_forward_call() {
     ScratchLayout& forward = layout_.forward;
     forward.angles = place(p_.rows.any(), {static_cast<int64_t>(row_transform_bytes(p_.rows))}, 1);
@@ -107,7 +107,7 @@ class BackwardLayoutPlanner {
         place(kernels_.prefilter, {key_rows / kPrefilterGroup}, sizeof(KeyGroup));
   }
 
-  // Once per component at work, in one pass.
+  // Arrays of a component at work, in one pass.
   void place_component() {
     places_.restart();
     place_sums(plan_.longest_query, plan_.longest_key);
@@ -118,10 +118,11 @@ class BackwardLayoutPlanner {
     layout_.query_windows = windows(wanted_.query_rows_sums, p_.head_dim);
     layout_.value_windows = windows(wanted_.value_rows, p_.value_dim);
     layout_.slot_bytes = places_.bytes();
-    places_.repeat(plan_.together ? 1 : plan_.workers, layout_.slots);
+    places_.repeat(plan_.workers_share_component ? 1 : plan_.workers, layout_.slots);
   }
 
-  // Of all queries and keys of a component at work; in two passes, of a unit and a chunk.
+  // Arrays over all queries and keys of a component at work; in two passes, of a work unit and a
+  // chunk.
   void place_sums(int64_t queries, int64_t keys) {
     const bool query_sums = wanted_.query_sums(), one_pass = !wanted_.two_passes;
     const int64_t* const slots = plan_.slots;
@@ -146,7 +147,7 @@ class BackwardLayoutPlanner {
         place(wanted_.value && narrower_, {slots[kOfValue], keys, p_.value_dim}, sizeof(E));
   }
 
-  // Once per worker: weights and gradients of the tiles of a unit.
+  // Arrays of a worker: weights and gradients of the tiles of a work unit.
   void place_tiles() {
     layout_.tiles = place(true, {tiles_}, sizeof(QueryTile<E>));
     layout_.weights = place(true, {tiles_, tile_scores_}, sizeof(E));
@@ -163,7 +164,7 @@ class BackwardLayoutPlanner {
     layout_.d_output_rows_t = place(route_.rounds(), {p_.value_dim, tile_}, sizeof(E));
   }
 
-  // Once per worker: keys and values of a walk over the queries.
+  // Arrays of a worker: keys and values of a walk over the queries.
   void place_keys() {
     layout_.key = place(!keys_in_place(p_, route_), {plan_.pass_keys, head_stride_}, element_);
     layout_.value = place(!rows_in_place(p_.value, p_.value_dim, route_),
@@ -174,8 +175,8 @@ class BackwardLayoutPlanner {
         place(route_.rounds() && wanted_.query_sums(), {plan_.pass_keys, head_stride_}, element_);
   }
 
-  // Once per worker: weights and gradients of scores as the operands of a route that rounds. A
-  // pipeline has each twice; the first of two is that of a block on its own.
+  // Arrays of a worker: weights and score gradients as the operands of a route that rounds. A
+  // pipeline has two of each; the first one also serves a block outside the pipeline.
   void place_rounded() {
     const bool rounds = route_.rounds();
     const int64_t unit_scores = tiles_ * tile_scores_;
@@ -193,7 +194,7 @@ class BackwardLayoutPlanner {
     place_second(pipeline.bits, layout_.bits, tiles_ * t_.block_keys, sizeof(uint64_t));
   }
 
-  // Once per worker: rows of queries and d_output, and sums whose result is not dense.
+  // Arrays of a worker: rows of queries and d_output, and sums for results that are not dense.
   void place_rows() {
     const bool adds_biases = p_.rows.adds_biases;
     layout_.dense_d_key =
@@ -204,12 +205,12 @@ class BackwardLayoutPlanner {
     layout_.position_rows = place(wanted_.key_rows && adds_biases, {unit_, head_stride_}, element_);
     layout_.d_output_rows = place(wanted_.value || wanted_.value_rows || kernels_.normalizer.settle,
                                   {unit_, value_stride_}, element_);
-    const bool apart = wanted_.query_sums() && adds_biases;
-    layout_.content_sums = place(apart, {unit_, p_.head_dim}, sizeof(E));
-    layout_.position_sums = place(apart, {unit_, p_.head_dim}, sizeof(E));
+    const bool separate_sums = wanted_.query_sums() && adds_biases;
+    layout_.content_sums = place(separate_sums, {unit_, p_.head_dim}, sizeof(E));
+    layout_.position_sums = place(separate_sums, {unit_, p_.head_dim}, sizeof(E));
   }
 
-  // Once per worker: scratch of the scores that are computed again, and of sparse normalisers.
+  // Arrays of a worker: scratch of the recomputed scores, and of sparse normalisers.
   void place_forward_worker(int64_t mask_slots) {
     const NormalizerKernels<E>& normalizer = kernels_.normalizer;
     ScratchLayout& forward = layout_.forward;
@@ -241,12 +242,13 @@ class BackwardLayoutPlanner {
   const AttentionOptions& options_;
   const Kernels<E>& kernels_;
   const RouteKernels<E>& route_;
-  const size_t element_, weight_, stored_;    // bytes: of the route's two, of the inputs' dtype
+  const size_t element_, weight_,
+      stored_;  // bytes of the route's element and weight, of the inputs' dtype
   const int64_t head_stride_, value_stride_;  // of packed rows
-  const int64_t unit_, tiles_, tile_;         // queries of a unit, its tiles, queries of a tile
-  const int64_t tile_scores_;                 // of a tile and a block
-  const bool pairs_;                          // are gradients made pair by pair?
-  const bool narrower_;                       // are results narrower than their sums?
+  const int64_t unit_, tiles_, tile_;  // queries of a work unit, its tiles, queries of a tile
+  const int64_t tile_scores_;          // scores of a tile and a block
+  const bool pairs_;                   // are gradients computed pair by pair?
+  const bool narrower_;                // are results narrower than their sums?
   BackwardLayout layout_ = {};
   ScratchPlaces places_;
 };

@@ -1,4 +1,4 @@
-// Parts and components of a backward call.
+// Plans a backward call: its components, parts and workers.
 #include "attention/backward/backward_plan.h"
 
 #include <algorithm>
@@ -9,37 +9,37 @@
 namespace rapt {
 namespace {
 
-// Queries and keys of a part, at least: enough work (some 2 ms at head_dim 64 and a part of as many
-// queries) to pay for meeting the other workers after it.
+// The fewest queries and keys of a part: enough work (about 2 ms at head_dim 64 for a part of as
+// many queries) to pay for the synchronisation of workers after it.
 constexpr int64_t kPartLength = 512;
 
-// Where chunks may begin: even, as pairs of keys demand. At whole blocks the last chunk would be so
-// short that the worker who has it waits for the others.
+// Chunks begin at multiples of this; it is even because the dot route takes keys in pairs. With
+// whole blocks the last chunk would be so short that its worker waits for the others.
 constexpr int64_t kChunkStep = 8;
 
-// Parts at most, and so workers of one head.
+// The most parts, and so the most workers, of one head.
 constexpr int64_t kMostParts = 32;
 
-// Keys of a block: the scores and their gradients of a tile, [96][48] f32 each, fit the L1, as do
-// those of tile registers, [96][32], and what is rounded of them (those of the dot route, [96][64],
-// and their rounded copies the L2); a multiple of the rows of every register tile.
+// Keys of a block. The scores of a tile and their gradients, [96][48] f32 each, fit the L1; so do
+// those of tile registers, [96][32], with their rounded copies. Those of the dot route, [96][64],
+// fit the L1, and with their rounded copies the L2. A multiple of the rows of every register tile.
 constexpr int64_t kBlockKeys = 96;
 
-// Queries of a unit: their sum for a key is made in registers, so more of them cost fewer additions
-// to memory; fewer keep the tiles of weights in the near caches.
+// Queries of a work unit. Their sum for a key is made in registers, so more queries cost fewer
+// additions to memory; fewer queries keep the tiles of weights in the nearest caches.
 constexpr int64_t kUnitQueries = 64;
 
-// K, V and the sums of dK and dV of a walk over the queries fill so much of the L2; the five
-// matrices of the queries stream by.
+// The share of the L2 that K, V and the sums of dK and dV of a walk over the queries fill. The five
+// matrices of the queries stream through the rest.
 constexpr double kShareOfL2 = 3.0 / 8;
 constexpr int64_t kMostPassBlocks = 16;
 constexpr int64_t kLeastL2 = 512 << 10;
 
-// Operations of a task, at least, as in tiling.cpp.
+// The fewest operations of a task, as in tiling.cpp.
 constexpr double kWorkOfTask = 4e6;
 
-// Components per worker from which each is given to one of them: fewer, and the last one would keep
-// the others waiting.
+// From so many components per worker on, each component is given to one worker. With fewer, the
+// other workers would wait for the last component.
 constexpr int64_t kItemsPerWorker = 4;
 
 int64_t l2_bytes() {
@@ -59,7 +59,7 @@ Sharing sharing_of(const Problem& p, const TensorView& view, bool wanted) {
   return s;
 }
 
-// Do the heads of a component that share a matrix come one after the other?
+// Whether the heads of a component that share a matrix follow one another.
 bool in_a_row(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
   bool inner = false;
   for (int i = 0; i < p.leading_rank; ++i) {
@@ -69,7 +69,7 @@ bool in_a_row(const Problem& p, const BackwardPlan& plan, const Sharing& s) {
   return true;
 }
 
-// The matrix of a head, both counted within a component.
+// The matrix of a head; both are counted within a component.
 int64_t matrix_of(const Problem& p, const BackwardPlan& plan, const Sharing& s, int64_t nth) {
   int64_t matrix = 0, step = 1;
   for (int i = p.leading_rank - 1; i >= 0; --i) {
@@ -104,7 +104,7 @@ Parts parts_of(const Tiling& t, int64_t q_len, int64_t k_len) {
 
 namespace {
 
-// Which leading dimensions each input is shared along, and from that the components.
+// Finds the leading dimensions along which each input is shared, and from these the components.
 void plan_components(const Problem& p, const WantedGradients& wanted, const TensorView& query,
                      const TensorView& key, const TensorView& value,
                      const AttentionOptions& options, BackwardPlan& plan) {
@@ -129,7 +129,7 @@ void plan_components(const Problem& p, const WantedGradients& wanted, const Tens
     plan.slots[o] = in_a_row(p, plan, plan.sharing[o]) ? 1 : matrices(p, plan, plan.sharing[o]);
 }
 
-// How sequences are cut into segments and chunks, and the longest of each.
+// Cuts sequences into segments and chunks, and finds the longest of each.
 void plan_parts(const Problem& p, BackwardPlan& plan) {
   const Tiling& t = plan.tiling;
   for (int64_t s = 0; s < p.sequences; ++s) {
@@ -149,20 +149,21 @@ void plan_parts(const Problem& p, BackwardPlan& plan) {
   plan.window_rows = std::min(p.relative.distances, plan.window_rows + plan.longest_chunk);
 }
 
-// Workers, and how much a task has.
+// Chooses the number of workers, and the size of a task.
 void plan_workers(const Problem& p, const WantedGradients& wanted, double work,
                   const Workers& available, BackwardPlan& plan) {
   Tiling& t = plan.tiling;
   const double worth = worthwhile_workers(work);
   plan.workers = worth < available.most ? static_cast<int>(worth) : available.most;
   t.to_executor = worth >= 2;
-  // Sequences add to the same tables.
+  // With distance tables, all sequences add to the same tables.
   plan.items = wanted.tables() ? plan.components : plan.components * p.sequences;
   const int64_t tasks = wanted.two_passes ? plan.components * plan.cells_per_head : plan.items;
-  plan.together = !wanted.two_passes && plan.workers > 1 && plan.most_parts > 1 &&
-                  plan.items < kItemsPerWorker * plan.workers && plan.items % plan.workers != 0;
+  plan.workers_share_component = !wanted.two_passes && plan.workers > 1 && plan.most_parts > 1 &&
+                                 plan.items < kItemsPerWorker * plan.workers &&
+                                 plan.items % plan.workers != 0;
   plan.workers = static_cast<int>(
-      std::clamp<int64_t>(plan.together ? plan.most_parts : tasks, 1, plan.workers));
+      std::clamp<int64_t>(plan.workers_share_component ? plan.most_parts : tasks, 1, plan.workers));
   if (!available.can_be_fewer) plan.workers = t.to_executor ? available.most : 1;
   t.workers = plan.workers;
   if (tasks <= 1) return;
@@ -194,7 +195,7 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   t.unit_queries = std::max<int64_t>(1, kUnitQueries / tile_queries) * tile_queries;
   plan_parts(p, plan);
 
-  // Routes that round have K twice: for the scores and, in another order, for d_query.
+  // Routes that round hold K twice: for the scores and, in another order, for d_query.
   const int64_t element = kernels.route.element_size, copies = kernels.route.rounds() ? 2 : 1;
   const int64_t key_bytes = p.head_dim * (static_cast<int64_t>(sizeof(E)) + copies * element) +
                             p.value_dim * (static_cast<int64_t>(sizeof(E)) + element);
@@ -242,7 +243,7 @@ void order_heads(const Problem& p, const BackwardPlan& plan, ComponentHead* head
       h.slot[o] = matrix_of(p, plan, plan.sharing[o], nth);
   }
   for (int o = 0; o < kGradientOperands; ++o) {
-    std::fill_n(scratch, count, -1);  // the last head so far that adds to a matrix
+    std::fill_n(scratch, count, -1);  // the last head so far that adds to each matrix
     for (int64_t i = 0; i < count; ++i) {
       int64_t& before = scratch[heads[i].slot[o]];
       heads[i].first[o] = before < 0;

@@ -1,23 +1,25 @@
 #pragma once
-// How a backward call is cut, and in which order its sums are made.
+// How a backward call is cut, and the order of its sums.
 //
-// Gradients of what several heads share (grouped heads, broadcast dimensions) are sums over these
-// heads. Heads that share any gradient make a *component*; its heads come one after the other, in
-// the order of their indices, so that a sum does not depend on which other gradients are wanted.
+// Gradients of tensors that several heads share (grouped heads, broadcast dimensions) are summed
+// over those heads. Heads that share any wanted gradient form a *component*. Its heads run one
+// after the other, in the order of their indices, so a sum does not depend on which other gradients
+// are wanted.
 //
-// Within a head, queries are cut into as many *segments* as keys into *chunks*, by the lengths
-// alone. In *step* s, chunk c meets segment (c + s) mod parts: all chunks can be worked on at once,
-// no two of them write the same number, and every sum has one order, whoever works:
+// Within a head, queries are cut into *segments* and keys into as many *chunks*, by the lengths
+// alone. In *step* s, chunk c is paired with segment (c + s) mod parts. All chunks of a step can
+// run at once, no two of them write the same element, and every sum has one order for any number of
+// workers:
 //
 //   d_key, d_value of chunk c    over the segments c, c + 1, ..., parts - 1, 0, ..., c - 1
 //   d_query of segment s         over the chunks s, s - 1, ..., 0, parts - 1, ..., s + 1
 //
-// In two passes the same sums are made in the same order by chunk first, then by segment.
+// In two passes the same sums are made in the same order, first by chunk, then by segment.
 //
-// Gradients of rows for distances are sums over all chunks and segments. A chunk and a segment have
-// few distances, so each chunk has a *window* of sums for a step, and after it the windows are
-// added to the table in the order of the chunks. Heads that share a table are one component, whose
-// sequences then come one after the other, too. Only in one pass.
+// Gradients of distance tables are sums over all chunks and segments. A chunk and a segment have
+// few distances, so each chunk has a *window* of sums for a step. After the step the windows are
+// added to the table, in the order of the chunks. Heads that share a table form one component, and
+// its sequences then run one after the other, too. These gradients need one pass.
 #include "attention/call/gradient_request.h"
 #include "attention/plan/tiling.h"
 
@@ -34,40 +36,41 @@ enum GradientOf : uint8_t {
   kGradientOperands
 };
 
-// Along which leading dimensions an input is shared: `divisor` neighbours read the same matrix. One
-// whose gradient nobody wants counts as not shared.
+// How an input is shared along the leading dimensions: `divisor` neighbours read the same matrix.
+// An input without a wanted gradient counts as not shared.
 struct Sharing {
   int64_t divisor[kMaxRank];  // [leading rank]
 };
 
 // A head of a component. Matrices are counted within the component.
 struct ComponentHead {
-  int64_t head;                     // its flat index, less that of the component's first head
-  int64_t slot[kGradientOperands];  // where its sums are kept
-  bool first[kGradientOperands];    // the first head that adds to the matrix: it starts from 0
-  bool last[kGradientOperands];     // the last: the sum is complete
+  int64_t head;                     // flat index, relative to the component's first head
+  int64_t slot[kGradientOperands];  // the slot of its sums
+  bool first[kGradientOperands];    // is it the first head that adds to the matrix? Its sum starts
+                                    // from 0
+  bool last[kGradientOperands];     // is it the last one? The sum is then complete
 };
 
 struct BackwardPlan {
   Tiling tiling;  // of the products; unit_queries and block_keys are those of the backward pass
-  int64_t block[kMaxRank];  // [leading rank] of a component
+  int64_t block[kMaxRank];  // [leading rank] heads of a component along each dimension
   int64_t components = 0;
   int64_t component_heads = 1;
   Sharing sharing[kGradientOperands];
   int64_t slots[kGradientOperands];            // matrices of sums that a component needs at once
   int64_t longest_query = 0, longest_key = 0;  // of the sequences, padded to vectors
   int64_t longest_chunk = 0;
-  int64_t window_rows = 0;     // of a table, that a chunk and a segment meet at most
-  int64_t cells_per_head = 0;  // parts of all sequences together
-  int64_t most_parts = 1;      // of a sequence
-  int64_t pass_keys = 0;       // whole blocks, which share a walk over the queries
-  bool together = false;       // do all workers share one component at a time?
-  int64_t items = 0;           // components times sequences; with tables, components
+  int64_t window_rows = 0;               // table rows for a chunk and a segment, at most
+  int64_t cells_per_head = 0;            // parts of all sequences together
+  int64_t most_parts = 1;                // parts of a sequence, at most
+  int64_t pass_keys = 0;                 // keys that share a walk over the queries: whole blocks
+  bool workers_share_component = false;  // do all workers share one component at a time?
+  int64_t items = 0;  // components times sequences; with distance tables, components
   int64_t items_per_task = 1;
   int workers = 1;
 };
 
-// Of a sequence: of one length, but for a grain of queries or a few keys.
+// The parts of a sequence. Their lengths differ by a grain of queries or a few keys at most.
 struct Parts {
   int64_t count, q_len, k_len, grain;
 

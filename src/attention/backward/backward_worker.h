@@ -1,13 +1,13 @@
 #pragma once
-// One worker at one head of a component: what it does with a segment, a chunk or a cell, and where
-// the sums are kept. The order of sums is said in backward_plan.h.
+// The work of one worker on one head of a component: on a segment, a chunk or a cell, and where the
+// sums are kept. Order of sums: backward_plan.h. The code is in the header because it is a template
+// over E.
 #include <algorithm>
 
 #include "attention/backward/gradient_tiles.h"
 
 namespace rapt {
 
-// One worker at one head of a component.
 template <class E>
 class BackwardWorker {
  public:
@@ -35,7 +35,7 @@ class BackwardWorker {
     first_cell_ = head_ * plan_.cells_per_head + call_.first_cell(sequence);
   }
 
-  // One pass: what has to be there before the first step.
+  // One pass, before the first step: packs the queries of a part and clears its sums.
   void prepare(int64_t part) noexcept {
     begin_chunk(part);
     clear_bias_rows(part);
@@ -45,23 +45,23 @@ class BackwardWorker {
     });
   }
 
-  // One pass: a chunk meets a segment.
+  // One pass: computes a cell.
   void step(int64_t chunk, int64_t segment) noexcept {
     const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
-    visit(chunk, segment, sides, [&](Positions unit) {
-      QueryUnit<E> begun = tiles_.begin_unit(unit, unit_arrays(unit.start),
-                                             has_query_sums() ? query_sums(unit) : nullptr, sides);
+    walk_cell(chunk, segment, sides, [&](Positions unit) {
+      QueryUnit<E> query_unit = tiles_.begin_unit(
+          unit, unit_arrays(unit.start), has_query_sums() ? query_sums(unit) : nullptr, sides);
       if (layout_.query_bias_sums)
-        begun.query_bias_sums = call_.template at<double>(layout_.query_bias_sums) +
-                                (first_cell_ + segment) * 2 * p_.head_dim;
-      begun.query_dots = query_dots(unit);
-      begun.d_query_pairs = query_pairs(unit);
-      return begun;
+        query_unit.query_bias_sums = call_.template at<double>(layout_.query_bias_sums) +
+                                     (first_cell_ + segment) * 2 * p_.head_dim;
+      query_unit.query_dots = query_dots(unit);
+      query_unit.d_query_pairs = query_pairs(unit);
+      return query_unit;
     });
   }
 
-  // One pass, behind step `s` of all chunks: a slice of the tables of rows for distances gets what
-  // the chunks have summed up, in their order.
+  // One pass, after step `s` of all chunks: adds the windows of all chunks, in their order, to a
+  // slice of the distance tables.
   void add_windows(int64_t s, int64_t slice) noexcept {
     const int64_t distances = p_.relative.distances;
     const int64_t begin = slice * distances / parts_.count;
@@ -81,43 +81,44 @@ class BackwardWorker {
     }
   }
 
-  // One pass: after the last step.
+  // One pass, after the last step: stores the results of a part.
   void finish(int64_t part) noexcept {
     end_chunk(part);
     if (has_query_sums() && entry_.last[kOfQuery])
       for_each_unit(part, [&](Positions unit) { store_queries(part, unit, query_sums(unit)); });
   }
 
-  // Two passes: what the others need to know of the output.
+  // Two passes, first of all: computes delta of a segment.
   void make_deltas(int64_t segment) noexcept {
-    for_each_unit(segment, [&](Positions unit) { pack_for(unit, normalizer_sums(segment), true); });
+    for_each_unit(segment,
+                  [&](Positions unit) { pack_unit_arrays(unit, normalizer_sums(segment), true); });
   }
 
-  // Two passes, first: a chunk meets all segments.
+  // Two passes, keys' side: computes a chunk over all segments.
   void run_chunk(int64_t chunk) noexcept {
     begin_chunk(chunk);
     constexpr Sides kKeys{false, true};
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s)
-      visit(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
-        pack_for(unit, nullptr, false);
-        return begin_packed(unit, nullptr, kKeys);
+      walk_cell(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
+        pack_unit_arrays(unit, nullptr, false);
+        return begin_packed_unit(unit, nullptr, kKeys);
       });
     end_chunk(chunk);
   }
 
-  // Two passes, second: a unit of a segment meets all chunks.
+  // Two passes, queries' side: computes a work unit of a segment over all chunks.
   void run_unit(int64_t segment, Positions unit) noexcept {
     constexpr Sides kQueries{true, false};
     E* const sums = has_query_sums() ? query_sums(unit) : nullptr;
     if (sums && entry_.first[kOfQuery]) clear_queries(unit, sums);
-    pack_for(unit, nullptr, false);
+    pack_unit_arrays(unit, nullptr, false);
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s) {
       const int64_t nth = (segment - s + parts_.count) % parts_.count;
       for_each_walk(parts_.chunk(nth), kQueries, [&] {
-        QueryUnit<E> one = begin_packed(unit, sums, kQueries);
-        one.query_dots = query_dots(unit);
-        one.d_query_pairs = query_pairs(unit);
-        tiles_.walk(one, {}, kQueries);
+        QueryUnit<E> query_unit = begin_packed_unit(unit, sums, kQueries);
+        query_unit.query_dots = query_dots(unit);
+        query_unit.d_query_pairs = query_pairs(unit);
+        tiles_.walk(query_unit, {}, kQueries);
       });
     }
     if (sums && entry_.last[kOfQuery]) store_queries(segment, unit, sums);
@@ -131,7 +132,7 @@ class BackwardWorker {
       visit(all.part(at, std::min(at + length, all.count)));
   }
 
-  // A bias with one column: no chunk clears it.
+  // Clears the gradient of a bias with one column, which no chunk clears.
   void clear_bias_rows(int64_t segment) noexcept {
     const Operand& bias = call_.targets.bias;
     if (!bias.data || bias.dim_stride != 0 || bias.row_stride == 0 || !entry_.first[kOfBias])
@@ -146,13 +147,13 @@ class BackwardWorker {
   using KeySums = rapt::KeySums<E>;
 
   E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
-  // Of the queries from position `at` on.
+  // The arrays of the queries from position `at` on.
   UnitArrays<E> unit_arrays(int64_t at) const noexcept {
     const size_t positions = p_.rows.adds_biases ? layout_.position_t : layout_.query_t;
     return {arrays_ + layout_.query_t + at * tiles_.query_bytes(),
             transformed_query(at),
             arrays_ + positions + at * tiles_.query_bytes(),
-            arrays_ + layout_.position_query + at * tiles_.changed_bytes(),
+            arrays_ + layout_.position_query + at * tiles_.transformed_bytes(),
             kept_pairs(at),
             arrays_ + layout_.prefilter_queries + at * prefilter_query_bytes(p_.head_dim),
             arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes(),
@@ -168,7 +169,7 @@ class BackwardWorker {
     return array(layout_.delta) + at * call_.forward.kernels.normalizer.delta_rows;
   }
   std::byte* transformed_query(int64_t at) const noexcept {
-    return arrays_ + layout_.transformed_query + at * tiles_.changed_bytes();
+    return arrays_ + layout_.transformed_query + at * tiles_.transformed_bytes();
   }
   bool has_query_sums() const noexcept { return wanted_.query_sums(); }
   bool has_key_sums() const noexcept {
@@ -176,7 +177,7 @@ class BackwardWorker {
            wanted_.tables();
   }
 
-  // Sums of d_query of a unit. In one pass the array holds all units, else one.
+  // Sums of d_query of a work unit. In one pass the array holds all work units, in two passes one.
   E* query_sums(Positions unit) const noexcept {
     const int64_t queries = wanted_.two_passes
                                 ? std::min(plan_.tiling.unit_queries, plan_.longest_query)
@@ -184,13 +185,13 @@ class BackwardWorker {
     return array(layout_.d_query_t) +
            (entry_.slot[kOfQuery] * queries + (wanted_.two_passes ? 0 : unit.start)) * p_.head_dim;
   }
-  // What walks add to d_scale, likewise; null: nothing.
+  // Sums of d_query . query of a work unit, for d_scale; null: not needed.
   E* query_dots(Positions unit) const noexcept {
     if (!layout_.query_dots) return nullptr;
     const int64_t sums = query_sums(unit) - array(layout_.d_query_t);
     return array(layout_.query_dots) + sums / p_.head_dim;
   }
-  // The part of the sums that comes pair by pair, likewise.
+  // Sums of d_query of a work unit that are added pair by pair; null: none.
   E* query_pairs(Positions unit) const noexcept {
     if (!layout_.d_query_pairs) return nullptr;
     return array(layout_.d_query_pairs) + (query_sums(unit) - array(layout_.d_query_t));
@@ -202,9 +203,9 @@ class BackwardWorker {
     if (E* const dots = query_dots(unit)) std::fill_n(dots, padded, E(0));
   }
   void store_queries(int64_t segment, Positions unit, E* sums) noexcept {
-    std::byte* const changed = transformed_query(wanted_.two_passes ? 0 : unit.start);
-    const double dots = tiles_.store_queries(unit, sums, query_pairs(unit), changed, wanted_.scale,
-                                             query_dots(unit));
+    std::byte* const transformed = transformed_query(wanted_.two_passes ? 0 : unit.start);
+    const double dots = tiles_.store_queries(unit, sums, query_pairs(unit), transformed,
+                                             wanted_.scale, query_dots(unit));
     if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
   }
 
@@ -214,8 +215,8 @@ class BackwardWorker {
            (first_cell_ + part) * wanted_.normalizer_head_parameter_count;
   }
 
-  // Two passes: the arrays of one unit.
-  void pack_for(Positions unit, double* of_normalizer, bool with_delta) noexcept {
+  // Two passes: packs the arrays of one work unit; computes and saves its delta, or loads it.
+  void pack_unit_arrays(Positions unit, double* of_normalizer, bool with_delta) noexcept {
     E* const delta = array(layout_.delta);
     tiles_.pack_unit(unit, unit_arrays(0), with_delta, of_normalizer);
     const int rows = call_.forward.kernels.normalizer.delta_rows;
@@ -233,11 +234,12 @@ class BackwardWorker {
       }
     });
   }
-  QueryUnit<E> begin_packed(Positions unit, E* sums, Sides sides) noexcept {
+  QueryUnit<E> begin_packed_unit(Positions unit, E* sums, Sides sides) noexcept {
     return tiles_.begin_unit(unit, unit_arrays(0), sums, sides);
   }
 
-  // Calls visit() with as many keys of a chunk loaded as share a walk over queries.
+  // Loads the keys of a chunk, as many at a time as share a walk over the queries, and calls
+  // visit() for each load.
   template <class Visit>
   void for_each_walk(Positions chunk, Sides sides, const Visit& visit) noexcept {
     for (int64_t at = 0; at < chunk.count && !stopped(); at += plan_.pass_keys) {
@@ -246,8 +248,9 @@ class BackwardWorker {
     }
   }
 
+  // Adds the pairs of a chunk and a segment to all wanted gradients.
   template <class Begin>
-  void visit(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
+  void walk_cell(int64_t chunk, int64_t segment, Sides sides, const Begin& begin_unit) noexcept {
     const Positions keys = parts_.chunk(chunk);
     KeySums sums = sides.keys ? open_sums(chunk, keys) : KeySums{};
     if (wanted_.tables() && !empty(chunk, segment)) {
@@ -266,7 +269,8 @@ class BackwardWorker {
     if (sides.keys) close_sums(keys, sums);
   }
 
-  // Rows for distances that a chunk and a segment have, and where the chunk sums them up.
+  // Table rows of the distances between a chunk and a segment, and the chunk's windows of sums for
+  // them.
   bool empty(int64_t chunk, int64_t segment) const noexcept {
     return parts_.chunk(chunk).count == 0 || parts_.segment(segment).count == 0;
   }
@@ -296,21 +300,21 @@ class BackwardWorker {
     }
   }
 
-  // Sums of d_key or d_value: where the result goes; or in scratch, if the result is narrower, or
-  // while a cell is at work, if the result's rows are not dense.
-  enum class Place : uint8_t { nowhere, target, scratch, pipeline };
+  // Where the sums of d_key or d_value are made: in the result; in scratch, if the result is
+  // narrower; in a dense copy while a cell is at work, if the result's rows are not dense.
+  enum class Place : uint8_t { nowhere, target, scratch, dense_copy };
   Place place_of(bool wanted, const Operand& target) const noexcept {
     if (!wanted || !target.data) return Place::nowhere;
     if (target.dtype != p_.result_dtype) return Place::scratch;
-    return target.dim_stride == 1 ? Place::target : Place::pipeline;
+    return target.dim_stride == 1 ? Place::target : Place::dense_copy;
   }
   struct SumRows {
     E* data;
     int64_t stride;
   };
-  // Sums of the keys of a chunk.
+  // The sums of the keys of a chunk.
   SumRows sums_of(GradientOf o, const Operand& target, int64_t dims, Positions keys, size_t sums,
-                  size_t pipeline) const noexcept {
+                  size_t dense_scratch) const noexcept {
     switch (place_of(true, target)) {
       case Place::target:
         return {reinterpret_cast<E*>(tiles_.key_row(target, keys.start)), target.row_stride};
@@ -320,7 +324,7 @@ class BackwardWorker {
         return {array(sums) + at * dims, dims};
       }
       default:
-        return {tiles_.template scratch<E>(pipeline), dims};
+        return {tiles_.template scratch<E>(dense_scratch), dims};
     }
   }
   SumRows key_sums(Positions keys) const noexcept {
@@ -340,7 +344,7 @@ class BackwardWorker {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere) return;
       data = rows.data, stride = rows.stride;
-      if (place == Place::pipeline)
+      if (place == Place::dense_copy)
         call_.forward.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
             tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
             dims, data);
@@ -357,9 +361,9 @@ class BackwardWorker {
     return sums;
   }
   void close_sums(Positions keys, const KeySums& sums) noexcept {
-    if (place_of(wanted_.key, call_.targets.key) == Place::pipeline)
+    if (place_of(wanted_.key, call_.targets.key) == Place::dense_copy)
       store(call_.targets.key, keys, sums.d_key, p_.head_dim, p_.head_dim, E(1));
-    if (place_of(wanted_.value, call_.targets.value) == Place::pipeline)
+    if (place_of(wanted_.value, call_.targets.value) == Place::dense_copy)
       store(call_.targets.value, keys, sums.d_value, p_.value_dim, p_.value_dim, E(1));
   }
   void store(const Operand& target, Positions keys, const E* from, int64_t stride, int64_t dims,
@@ -369,7 +373,7 @@ class BackwardWorker {
         target.row_stride, target.dim_stride);
   }
 
-  // Sums that begin with this head become 0.
+  // Clears the sums that begin with this head.
   void begin_chunk(int64_t chunk) noexcept {
     const Positions keys = parts_.chunk(chunk);
     const auto clear = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
@@ -377,7 +381,7 @@ class BackwardWorker {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.first[o]) return;
       for (int64_t j = 0; j < keys.count; ++j) std::fill_n(rows.data + j * rows.stride, dims, E(0));
-      if (place == Place::pipeline) store(target, keys, rows.data, dims, dims, E(1));
+      if (place == Place::dense_copy) store(target, keys, rows.data, dims, dims, E(1));
     };
     clear(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim);
     clear(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim);
@@ -388,19 +392,19 @@ class BackwardWorker {
       for (int64_t j = 0; j < keys.count; ++j) row[j * bias.dim_stride] = 0;
     }
   }
-  // Sums that end with this head go to the results.
+  // Stores the sums that end with this head.
   void end_chunk(int64_t chunk) noexcept {
     if (!has_key_sums()) return;
     const Positions keys = parts_.chunk(chunk);
-    // Calls save(rows) for sums that are complete.
+    // Calls save(rows) for complete sums.
     const auto finish = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
-                            int64_t dims, size_t pipeline, const auto& save) {
+                            int64_t dims, size_t dense_scratch, const auto& save) {
       const Place place = place_of(wanted, target);
       if (place == Place::nowhere || !entry_.last[o]) return;
-      if (place == Place::pipeline)
+      if (place == Place::dense_copy)
         call_.forward.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
             tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
-            dims, tiles_.template scratch<E>(pipeline));
+            dims, tiles_.template scratch<E>(dense_scratch));
       save(rows);
     };
     finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.dense_d_key,

@@ -1,18 +1,17 @@
 #pragma once
-// Sums over pairs of the same distance, for the gradients of rows for distances
-// (rapt/relative.h):
+// Sums over pairs of the same distance, for the gradients of distance tables (rapt/relative.h):
 //
 //   d_key_rows[c] = scale sum of dZ_ij query_i,   d_value_rows[c] = sum of weights_ij d_output_i
 //
-// over the pairs (i, j) of row c. Each chunk of keys has a window of such sums for what it meets in
-// a step (backward_plan.h).
+// over the pairs (i, j) with table row c. Each chunk of keys has a window of such sums for a step
+// (backward_plan.h). The code is in the header because it is a template over E.
 #include "attention/backward/backward.h"
 #include "attention/backward/gradient_keys.h"
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 
-// Sums of the rows [first, first + count) of a table.
+// Sums for the rows [first, first + count) of a table.
 template <class E>
 struct DistanceWindow {
   E* data = nullptr;  // [count][dims]; null: not wanted
@@ -25,12 +24,12 @@ struct DistanceWindows {
   DistanceWindow<E> key, query, value;
 };
 
-// A tile of the backward pass.
+// A query tile and keys of the backward pass.
 template <class E>
 struct DistanceTile {
   Positions queries, keys;
   int vectors;
-  const uint64_t* allowed;  // [keys]; null: all pairs
+  const uint64_t* allowed;  // [keys]: which queries may attend; null: all
 };
 
 template <class E>
@@ -41,12 +40,12 @@ class DistanceSums {
         tiles_(tiles),
         d_key_t_(call.forward.layout.relative.key_t) {}
 
-  // What a tile [keys][queries] gives to the rows of its distances.
-  DistanceSpan take(const DistanceTile<E>& of, const E* tile) noexcept {
+  // Sums a tile [keys][queries] by the row of its distances.
+  DistanceSpan sum_by_distance(const DistanceTile<E>& of, const E* tile) noexcept {
     return tiles_.relative().take(tile, of.vectors, of.queries, of.keys);
   }
 
-  // Adds to the window what was taken, times rows of the tile's queries, from the unit's `offset`
+  // window += the sums by distance, times rows of the tile's queries, from the work unit's `offset`
   // on.
   void add_rows(const DistanceTile<E>& of, const DistanceSpan& span,
                 const DistanceWindow<E>& window, const Rows& rows, int64_t offset) noexcept {
@@ -57,12 +56,12 @@ class DistanceSums {
     });
   }
 
-  // What a tile [keys][queries] of gradients gives to query_rows, and by them to the keys:
-  // d_query_rows[c] = scale sum of dZ_ij key_j, d_key_j = scale sum of dZ_ij query_rows[c].
-  // d_key: of the tile's first key; null: not wanted.
-  void add_of_keys(const DistanceTile<E>& of, const E* tile, const Rows& keys,
-                   const DistanceWindow<E>& window, E* d_key, int64_t d_key_stride,
-                   int64_t head_dim) noexcept {
+  // Adds what a tile [keys][queries] of score gradients contributes to query_rows and, through
+  // them, to the keys: d_query_rows[c] = scale sum of dZ_ij key_j, d_key_j = scale sum of dZ_ij
+  // query_rows[c]. d_key: of the tile's first key; null: not wanted.
+  void add_query_rows(const DistanceTile<E>& of, const E* tile, const Rows& keys,
+                      const DistanceWindow<E>& window, E* d_key, int64_t d_key_stride,
+                      int64_t head_dim) noexcept {
     const int64_t width = of.vectors * kernels_.table.lanes, lanes = kernels_.table.lanes;
     RelativeTiles<E>& relative = tiles_.relative();
     relative.for_each_group(of.keys, [&](Positions group, int64_t at) {
@@ -83,7 +82,7 @@ class DistanceSums {
   }
 
  private:
-  // window += by_row() [span.rows][lanes] times `count` rows, one for each lane.
+  // window += by_row() [span.rows][lanes] times `count` rows, one per lane.
   template <class Bits>
   void add(const DistanceSpan& span, int64_t lanes, const Rows& rows, int64_t count,
            const DistanceWindow<E>& window, const Bits& bits) noexcept {
@@ -103,7 +102,7 @@ class DistanceSums {
 
   const Kernels<E>& kernels_;
   ScoreTiles<E>& tiles_;
-  size_t d_key_t_;  // [head_dim][lanes]: the keys that lay there are no longer read
+  size_t d_key_t_;  // [head_dim][lanes]: the keys there are no longer read
 };
 
 }  // namespace rapt

@@ -1,11 +1,12 @@
 #pragma once
-// Keys and values of a walk over the queries, as the products of the backward pass read them.
+// Keys and values of a walk over the queries, in the form that the products of the backward pass
+// read. The code is in the header because it is a template over E.
 #include "attention/backward/backward.h"
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
 
-// Rows as the products read them.
+// Rows in the form that the products read.
 struct Rows {
   const std::byte* data = nullptr;
   int64_t stride = 0;  // in the route's elements
@@ -21,13 +22,13 @@ class GradientKeys {
         route_(call.forward.kernels.route),
         tiles_(tiles) {}
 
-  // Keys [begin, end), at most pass_keys of them; blocks are counted from `begin`, which is even.
-  // for_query: are they to be summed up to d_query?
+  // Loads keys [begin, end), at most pass_keys of them. Blocks are counted from `begin`, which is
+  // even. `for_query`: also as operands of d_query sums.
   void load(int64_t begin, int64_t end, bool for_query) noexcept {
     begin_ = begin, end_ = end;
     key_ = multiplied_rows(p_.key, p_.head_dim, layout_.key);
     value_ = multiplied_rows(p_.value, p_.value_dim, layout_.value);
-    summed_key_ = key_;  // a route that does not round prepares both kinds of rows alike
+    summed_key_ = key_;  // a route that does not round packs both kinds of rows alike
     if (route_.rounds() && for_query) {
       auto* const packed = tiles_.template scratch<std::byte>(layout_.summed_key);
       route_.pack_values(tiles_.key_row(p_.key, begin), p_.key.row_stride, p_.key.dim_stride,
@@ -42,9 +43,8 @@ class GradientKeys {
     }
   }
 
-  // Calls visit(keys) for the blocks of the loaded keys, as far as they are in the range. The route
-  // takes `step` keys at once from the block's begin: a key more than the range has is an excluded
-  // one.
+  // Calls visit(keys) for the blocks of the loaded keys within the range. The route takes `step`
+  // keys at a time from the start of the block; keys added by this are masked out.
   template <class Visit>
   void for_each_block(KeyRange range, const Visit& visit) const noexcept {
     const int64_t odd = route_.step - 1;
@@ -57,8 +57,8 @@ class GradientKeys {
     }
   }
 
-  // From this position on: keys as a score is made of them; values as a d_weight is; keys as a
-  // d_query is.
+  // Rows from this position on: keys as scores read them, values as d_weights read them, keys as
+  // d_query sums read them.
   KeyBlock block_of(Positions keys) const noexcept {
     KeyBlock block;
     block.begin = keys.start, block.end = keys.start + keys.count;
@@ -71,10 +71,10 @@ class GradientKeys {
   Rows values(int64_t position) const noexcept { return from(value_, position); }
   Rows summed_keys(int64_t position) const noexcept { return from(summed_key_, position); }
 
-  // Rows of these keys, of one block, that exact_rows.h is needed for.
+  // Which rows of these keys, all in one block, need ExactRows.
   BlockBits keys_outside(Positions keys) const noexcept { return outside(key_outside_, keys); }
 
-  // Are all keys of the block that holds these?
+  // Whether all keys of the block that holds these keys are finite.
   bool finite(Positions keys) noexcept {
     const int64_t block = (keys.start - begin_) / block_keys_;
     Finite& known = finite_[block];
@@ -90,14 +90,14 @@ class GradientKeys {
   }
 
  private:
-  static constexpr int kMostBlocks = 16;  // of a walk
+  static constexpr int kMostBlocks = 16;  // blocks of a walk
 
   BlockBits outside(const BlockBits* blocks, Positions keys) const noexcept {
     const int64_t nth = (keys.start - begin_) / block_keys_;
     return blocks[nth].part(keys.start - begin_ - nth * block_keys_, keys.count);
   }
 
-  // Where they lie, or packed.
+  // Rows in the caller's memory, or packed.
   Rows multiplied_rows(const Operand& o, int64_t dims, size_t place) const noexcept {
     const std::byte* rows = tiles_.key_row(o, begin_);
     if (rows_in_place(o, dims, route_)) return {rows, o.row_stride};

@@ -1,6 +1,7 @@
 #pragma once
-// The products of the backward pass that sum up: what weights and d_scores of tiles give to
-// d_query, d_key and d_value. Formulas: rapt/backward.h.
+// The products of the backward pass that add weights and d_scores of tiles, times rows, to d_query,
+// d_key and d_value. Formulas: rapt/backward.h. The code is in the header because it is a template
+// over E.
 #include "attention/backward/distance_sums.h"
 #include "attention/backward/gradient_keys.h"
 #include "attention/backward/gradient_rows.h"
@@ -8,7 +9,7 @@
 
 namespace rapt {
 
-// Where the sums of the keys at work are kept.
+// Where the sums of the current keys are kept.
 template <class E>
 struct KeySums {
   E *d_key = nullptr, *d_value = nullptr;  // of key `begin`
@@ -31,6 +32,7 @@ class GradientProducts {
         keys_(keys),
         rows_(rows) {}
 
+  // d_query sums of the tile += keys times their d_scores d [keys][queries].
   void add_to_queries(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                       const E* d, const uint64_t* bits) noexcept {
     E* const sums = unit.content_sums + tile.offset * p_.head_dim;
@@ -52,8 +54,9 @@ class GradientProducts {
                                 bits, tile.vectors, sums);
   }
 
-  // Weights or d_scores of a tile as the sums over queries take them, and the rows that they meet,
-  // which begin at the unit's first query; `rounded`: a place for those that are rounded.
+  // Weights or d_scores of a tile, as an operand of the sums over queries, with the rows that they
+  // multiply. `rows` begin at the work unit's first query. `rounded`: memory for a route that
+  // rounds.
   GradientSpan<E> span_of(const QueryTile<E>& tile, Positions keys, const E* of, std::byte* rounded,
                           const Rows& rows, const uint64_t* bits) const noexcept {
     const void* multiplied = of;
@@ -69,7 +72,7 @@ class GradientProducts {
             bits};
   }
 
-  // d_key and d_value of the unit. `partial`: have some spans bits?
+  // Adds the work unit to d_key and d_value. `partial`: some spans have bits.
   void add_to_keys(QueryUnit<E>& unit, const GradientSpan<E>* weights,
                    const GradientSpan<E>* d_scores, int64_t spans, bool partial, Positions keys,
                    const KeySums<E>& sums) const noexcept {
@@ -89,7 +92,7 @@ class GradientProducts {
       add(d_scores, unit.query_finite, unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
   }
 
-  // Are all rows finite that the sums of the unit and these keys are made of?
+  // Whether all rows in the sums of the work unit and these keys are finite.
   bool finite(QueryUnit<E>& unit, Positions keys, Sides sides) noexcept {
     const int64_t count = unit.positions.count;
     return (!unit.d_query_t || keys_.finite(keys)) &&
@@ -99,7 +102,7 @@ class GradientProducts {
             rows_finite(unit.query_finite, unit.query_rows, count, p_.head_dim));
   }
 
-  // What rows of the tile that the route leaves out give to the sums over queries.
+  // Adds the rows of the tile that the route cannot multiply to the sums over queries.
   void add_exact_to_keys(const QueryTile<E>& tile, Positions keys, const E* w, const E* d,
                          const uint64_t* bits, const KeySums<E>& sums) const noexcept {
     const int64_t at = keys.start - sums.begin, count = tile.positions.count;

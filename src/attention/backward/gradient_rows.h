@@ -1,5 +1,6 @@
 #pragma once
-// Rows of queries, d_output and outputs as the products of the backward pass read them.
+// Rows of queries, d_output and outputs in the form that the products of the backward pass read.
+// The code is in the header because it is a template over E.
 #include "attention/backward/backward.h"
 #include "attention/tiles/tile_rows.h"
 
@@ -18,17 +19,16 @@ class GradientRows {
     return packed_dims(dims) * kernels_.route.element_size;
   }
 
-  // The route that prepares a tensor's rows for the products: d_output may be wider than the
-  // inputs.
+  // The route that packs a tensor's rows for the products; d_output may be wider than the inputs.
   const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
     return kernels_.route.rounds() ? kernels_.route : widening(rows);
   }
-  // The route that makes E of a tensor's elements.
+  // The route that converts a tensor's elements to E.
   const RouteKernels<E>& widening(const Operand& rows) const noexcept {
     return *kernels_.table.fma[static_cast<int>(rows.dtype)];
   }
 
-  // Rows of queries as the sums over them read them: where they lie, or packed.
+  // Rows of queries as the sums over queries read them: in the caller's memory, or packed.
   Rows summed_rows(const RouteKernels<E>& route, const RowsAt& rows, int64_t count, int64_t dims,
                    size_t place) const noexcept {
     if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
@@ -37,7 +37,7 @@ class GradientRows {
     return {packed, packed_dims(dims)};
   }
 
-  // Rows of d_output as they lie, and as the sums over them read them.
+  // Rows of d_output in the caller's memory, and as the sums over queries read them.
   RowsAt d_output_at(Positions at) const noexcept {
     const Operand& d_output = call_.inputs.d_output;
     return {tiles_.query_row(d_output, at.start), d_output.dtype, d_output.row_stride,
@@ -47,9 +47,9 @@ class GradientRows {
     return summed_rows(route_of(call_.inputs.d_output), d_output_at(at), at.count, p_.value_dim,
                        call_.layout.d_output_rows);
   }
-  // Which rows of a tile are the exact ones' business.
-  void look_at_rows(QueryTile<E>& tile, std::byte* changed) const noexcept {
-    tiles_.look_at_rows(tile, changed);
+  // Finds the rows of a tile, of queries and of d_output, that need ExactRows.
+  void find_outside_rows(QueryTile<E>& tile, std::byte* transformed) const noexcept {
+    tiles_.find_outside_rows(tile, transformed);
     tile.d_output_outside =
         tiles_.exact()
             .find(d_output_at(tile.positions), tile.positions.count, p_.value_dim)

@@ -1,6 +1,7 @@
 #pragma once
-// The arithmetic of the backward pass on one worker: a unit of queries against a walk over keys.
-// Formulas: rapt/backward.h; order of sums: backward_plan.h.
+// The arithmetic of the backward pass on one worker: a work unit of queries and a walk over keys.
+// Formulas: rapt/backward.h; order of sums: backward_plan.h. The code is in the header because it
+// is a template over E.
 #include <new>
 
 #include "attention/backward/distance_sums.h"
@@ -23,22 +24,23 @@ class GradientTiles {
         gradients_(kernels_.table.gradients),
         tiles_(call.forward, cancel, worker),
         keys_(call, tiles_),
-        given_(p_, call.inputs),
+        weight_gradients_(p_, call.inputs),
         rows_(call, tiles_),
         sums_(call, tiles_, rows_),
         block_tile_(call.plan.tiling.block_keys * widest_tile()),
         products_(call, tiles_, keys_, rows_),
         pipelined_(call, tiles_, keys_, products_),
         sparse_(call, tiles_),
-        deltas_(call, tiles_, keys_, given_, rows_, sparse_),
+        deltas_(call, tiles_, keys_, weight_gradients_, rows_, sparse_),
         distances_(call, tiles_) {}
 
   void begin_head(int64_t head, int64_t sequence) noexcept {
     tiles_.begin_head(head, sequence);
-    given_.begin_head(head);
+    weight_gradients_.begin_head(head);
   }
   const Sequence& sequence() const noexcept { return tiles_.sequence(); }
-  // Sum over some rows of a window of sums o query_rows. A row without a pair counts nothing.
+  // The sum of window o query_rows over the table rows [begin, end). A row without a pair adds
+  // nothing.
   double dots_with_query_rows(const DistanceWindow<E>& window, int64_t begin,
                               int64_t end) noexcept {
     double sum = 0;
@@ -66,7 +68,7 @@ class GradientTiles {
     return tiles_.key_row(o, position);
   }
 
-  // Calls visit(tile, offset) for the tiles of a unit.
+  // Calls visit(tile, offset) for the tiles of a work unit.
   template <class Visit>
   void for_each_tile(Positions unit, const Visit& visit) noexcept {
     const Tiling::Cut cut = plan_.tiling.cut(unit.count);
@@ -81,13 +83,13 @@ class GradientTiles {
     }
   }
 
-  // Bytes per query of a tile of queries, or d_output, as they are multiplied.
+  // Bytes per query of packed queries, packed d_output and transformed queries.
   int64_t query_bytes() const noexcept { return rows_.bytes_of_packed(p_.head_dim); }
   int64_t d_output_bytes() const noexcept { return rows_.bytes_of_packed(p_.value_dim); }
-  int64_t changed_bytes() const noexcept { return sums_.changed_bytes(); }
+  int64_t transformed_bytes() const noexcept { return sums_.transformed_bytes(); }
 
-  // Makes what a unit needs from the inputs, delta only if `with_delta`; then also what rows give
-  // to the gradients of the normaliser's numbers, added to normalizer_sums
+  // Packs the arrays of a work unit. With `with_delta` it also computes delta, and adds what its
+  // rows contribute to the gradients of the normaliser's parameters to normalizer_sums
   // [normalizer_head_parameter_count].
   void pack_unit(Positions unit, const UnitArrays<E>& a, bool with_delta,
                  double* normalizer_sums) noexcept {
@@ -95,23 +97,23 @@ class GradientTiles {
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
       tile.query_t = a.query_t + offset * query_bytes();
       tile.position_t = a.position_t + offset * query_bytes();
-      tiles_.pack_queries(tile, a.changed + offset * changed_bytes(),
-                          a.position_query + offset * changed_bytes());
+      tiles_.pack_queries(tile, a.transformed + offset * transformed_bytes(),
+                          a.position_query + offset * transformed_bytes());
       if (tiles_.prefiltered()) tiles_.use_prefilter(tile, prefilter_queries(a, offset));
       std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
       pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
                   p_.value_dim, tile_t);
-      rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
+      rows_.find_outside_rows(tile, a.transformed + offset * transformed_bytes());
       read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
       if (!with_delta) return;
       E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
-      deltas_.make(tile, tile_t, statistic + offset, of_tile, kept_of(a.kept, offset));
+      deltas_.compute(tile, tile_t, statistic + offset, of_tile, kept_of(a.kept, offset));
       if (wanted_.normalizer_parameters)
         deltas_.add_normalizer(tile, statistic + offset, of_tile, normalizer_sums);
     });
   }
 
-  // A unit whose arrays are made.
+  // Starts a work unit whose arrays are packed.
   QueryUnit<E> begin_unit(Positions positions, const UnitArrays<E>& a, E* d_query_t,
                           Sides sides) noexcept {
     QueryUnit<E> unit;
@@ -121,23 +123,23 @@ class GradientTiles {
       tile.query_t = a.query_t + offset * query_bytes();
       tile.position_t = a.position_t + offset * query_bytes();
       if (tiles_.prefiltered()) tile.prefilter.rounded = prefilter_queries(a, offset);
-      rows_.look_at_rows(tile, a.changed + offset * changed_bytes());
+      rows_.find_outside_rows(tile, a.transformed + offset * transformed_bytes());
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
         unit.range = {std::min(unit.range.begin, tile.range.begin),
                       std::max(unit.range.end, tile.range.end)};
     });
     unit.d_output_t = a.d_output_t;
-    unit.changed = a.changed, unit.position_query = a.position_query;
+    unit.transformed = a.transformed, unit.position_query = a.position_query;
     unit.d_query_t = sides.queries ? d_query_t : nullptr;
     unit.statistic = a.statistic, unit.delta = a.delta, unit.kept = a.kept;
     if (unit.range.begin >= unit.range.end) return unit;
-    const auto summed = [&](std::byte* changed, size_t place) {
-      return rows_.summed_rows(rows_.route_of(p_.query), sums_.query_rows(positions, changed),
+    const auto summed = [&](std::byte* transformed, size_t place) {
+      return rows_.summed_rows(rows_.route_of(p_.query), sums_.query_rows(positions, transformed),
                                positions.count, p_.head_dim, place);
     };
     if ((wanted_.key || wanted_.key_rows) && sides.keys)
-      unit.query_rows = summed(a.changed, call_.layout.query_rows);
+      unit.query_rows = summed(a.transformed, call_.layout.query_rows);
     if (wanted_.key_rows && sides.keys)
       unit.position_rows = p_.rows.adds_biases
                                ? summed(a.position_query, call_.layout.position_rows)
@@ -147,41 +149,43 @@ class GradientTiles {
     return unit;
   }
 
-  // Keys [begin, end), at most pass_keys of them, for a walk to these sides.
+  // Loads keys [begin, end), at most pass_keys of them, for a walk to these sides.
   void load_keys(int64_t begin, int64_t end, Sides sides) noexcept {
     keys_.load(begin, end, sides.queries && wanted_.query_sums());
   }
 
   using KeySums = rapt::KeySums<E>;
 
-  // Adds what the unit and the loaded keys have to do with each other.
+  // Adds the pairs of the work unit and the loaded keys to all wanted gradients.
   void walk(QueryUnit<E>& unit, const KeySums& sums, Sides sides) noexcept {
-    E* const whole = unit.d_query_t;
+    E* const d_query_t = unit.d_query_t;
     const int64_t count = plan_.tiling.padded(unit.positions.count) * p_.head_dim;
-    const bool apart = whole && p_.rows.adds_biases;
-    if (apart) {
+    const bool separate_sums = d_query_t && p_.rows.adds_biases;
+    if (separate_sums) {
       unit.content_sums = scratch<E>(call_.layout.content_sums);
       unit.position_sums = scratch<E>(call_.layout.position_sums);
       std::fill_n(unit.content_sums, count, E(0));
       std::fill_n(unit.position_sums, count, E(0));
     } else {
-      unit.content_sums = unit.position_sums = whole;
+      unit.content_sums = unit.position_sums = d_query_t;
     }
-    const auto alone = [&](Positions keys) { walk_block(unit, keys, sums, sides); };
-    if (pipelined_.takes(unit, sides))
-      pipelined_.walk(unit, sums, sides, alone);
+    const auto walk_alone = [&](Positions keys) { walk_block(unit, keys, sums, sides); };
+    if (pipelined_.handles(unit, sides))
+      pipelined_.walk(unit, sums, sides, walk_alone);
     else
-      keys_.for_each_block(unit.range, alone);
-    if (!apart) return;
+      keys_.for_each_block(unit.range, walk_alone);
+    if (!separate_sums) return;
     if (unit.query_bias_sums) sums_.add_query_bias_gradients(unit);
     if (unit.query_dots) sums_.add_dots(unit);
-    for (int64_t x = 0; x < count; ++x) whole[x] += unit.content_sums[x] + unit.position_sums[x];
+    for (int64_t x = 0; x < count; ++x)
+      d_query_t[x] += unit.content_sums[x] + unit.position_sums[x];
   }
 
-  // d_query of a unit, whose sum is complete and is lost. with_dots: returns the sum of d_query o
-  // query, not yet scaled; `dots` [queries] are those of each query, if walks have found them.
-  // `pairs` [queries][head_dim]: a part of the sum, of pairs that came one by one; null: none did.
-  double store_queries(Positions unit, E* d_query_t, const E* pairs, std::byte* changed,
+  // Stores d_query of a work unit from its complete sums, which are overwritten. With `with_dots`
+  // it returns the sum of d_query o query, not yet scaled; `dots` [queries] has it per query, if
+  // walks have computed it. `pairs` [queries][head_dim]: sums that were added pair by pair; null:
+  // none.
+  double store_queries(Positions unit, E* d_query_t, const E* pairs, std::byte* transformed,
                        bool with_dots, const E* dots) noexcept {
     double sum = 0;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
@@ -195,17 +199,18 @@ class GradientTiles {
           std::copy_n(dots + offset, tile.queries, found);
         } else {
           std::fill_n(found, tile.queries, E(0));
-          sums_.add_dots(tile, sums_.query_rows(tile.positions, changed + offset * changed_bytes()),
-                         sums, found);
+          sums_.add_dots(
+              tile, sums_.query_rows(tile.positions, transformed + offset * transformed_bytes()),
+              sums, found);
         }
         for (int64_t i = 0; i < tile.positions.count; ++i) sum += static_cast<double>(found[i]);
       }
       if (call_.targets.query.data) {
         const Operand& out = call_.targets.query;
         if (p_.rows.any())
-          tiles_.changer().transform_back(sums, tiles_.given_queries(tile.positions),
-                                          p_.rows.query_turns(),
-                                          tiles_.place_of_queries(tile.positions), tile.queries);
+          tiles_.row_transformer().transform_back(
+              sums, tiles_.original_queries(tile.positions), p_.rows.query_turns(),
+              tiles_.place_of_queries(tile.positions), tile.queries);
         std::fill_n(tiles_.row(kMultiplier), tile.queries, static_cast<E>(p_.scale));
         kernels_.table.store_rows[static_cast<int>(out.dtype)](
             sums, p_.head_dim, tile.queries, tiles_.row(kMultiplier), ~uint64_t{0},
@@ -216,7 +221,7 @@ class GradientTiles {
     return sum;
   }
 
-  // d_key of keys whose sums are complete, rows `stride` apart; they may be the result's.
+  // Stores d_key from complete sums, rows `stride` apart; they may lie in the result.
   void store_keys(Positions keys, E* sums, int64_t stride) noexcept {
     const Operand& out = call_.targets.key;
     if (!p_.rows.transforms_key) {
@@ -225,14 +230,14 @@ class GradientTiles {
           out.row_stride, out.dim_stride);
       return;
     }
-    const RowTransformer<E> changer = tiles_.changer();
+    const RowTransformer<E> transformer = tiles_.row_transformer();
     E* const factor = tiles_.row(kMultiplier);
-    std::fill_n(factor, changer.width(), static_cast<E>(p_.scale));
-    for (int64_t at = 0; at < keys.count; at += changer.width()) {
-      const Positions some = keys.part(at, std::min(at + changer.width(), keys.count));
-      changer.transform_back(
+    std::fill_n(factor, transformer.width(), static_cast<E>(p_.scale));
+    for (int64_t at = 0; at < keys.count; at += transformer.width()) {
+      const Positions some = keys.part(at, std::min(at + transformer.width(), keys.count));
+      transformer.transform_back(
           {reinterpret_cast<std::byte*>(sums + at * stride), p_.result_dtype, stride, 1},
-          tiles_.given_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
+          tiles_.original_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
           {key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
     }
   }
@@ -254,7 +259,7 @@ class GradientTiles {
     return unit.delta + tile.offset * kernels_.normalizer.delta_rows;
   }
 
-  // All gradients that come of a tile's pairs.
+  // Adds the sparse pairs of a tile to all wanted gradients.
   void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                  const KeySums& sums, Sides sides) noexcept {
     const auto dense = SparsePairs<E>::dense;
@@ -310,13 +315,13 @@ class GradientTiles {
     products_.add_to_keys(unit, weights, d_scores, spans, partial, keys, sums);
   }
 
-  // What the pairs of a tile give to d_query by key_rows, and to rows for distances.
+  // Adds the pairs of a tile to d_query through key_rows, and to the gradients of distance tables.
   void add_distances(QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys, const E* w,
                      const E* d, const uint64_t* allowed, const KeySums& sums,
                      Sides sides) noexcept {
     DistanceTile<E> of{tile.positions, keys, tile.vectors, allowed};
     if (p_.relative.key && (unit.d_query_t || (wanted_.key_rows && sides.keys))) {
-      const DistanceSpan span = distances_.take(of, d);
+      const DistanceSpan span = distances_.sum_by_distance(of, d);
       if (unit.d_query_t)
         tiles_.relative().add_key_rows(span, tile.vectors, tile.positions, keys, allowed,
                                        unit.position_sums + tile.offset * p_.head_dim);
@@ -324,18 +329,19 @@ class GradientTiles {
         distances_.add_rows(of, span, sums.windows.key, unit.position_rows, tile.offset);
     }
     if (p_.relative.query && sides.keys && (wanted_.key || wanted_.query_rows_sums))
-      distances_.add_of_keys(
+      distances_.add_query_rows(
           of, d, keys_.summed_keys(keys.start), sums.windows.query,
           wanted_.key ? sums.d_key + (keys.start - sums.begin) * sums.d_key_stride : nullptr,
           sums.d_key_stride, p_.head_dim);
     if (wanted_.value_rows && sides.keys) {
-      const DistanceSpan span = distances_.take(of, w);
+      const DistanceSpan span = distances_.sum_by_distance(of, w);
       distances_.add_rows(of, span, sums.windows.value, unit.d_output_rows, tile.offset);
     }
   }
 
-  // Weights, those that dropout keeps, and gradients of the scores of a tile; false: the tile sees
-  // none of the keys, or all that comes of it has been added, pair by pair.
+  // Computes the weights of a tile, 0 where dropout drops the pair, and the gradients of its
+  // scores. Returns false if the tile attends to none of the keys, or if its pairs have been added
+  // one by one.
   bool make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
                  Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
                  Sides sides) noexcept {
@@ -364,8 +370,8 @@ class GradientTiles {
       std::fill_n(d, keys.count * tile.queries, E(0));
     kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, d,
                                  unit.statistic + tile.offset, delta_of(unit, tile));
-    // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN, and sums
-    // over queries may take all lanes.
+    // Lanes beyond the last query hold queries of 0, but 0 times an infinite key is NaN, and sums
+    // over queries may read all lanes.
     const bool lanes_left = tile.positions.count < tile.queries;
     if (lanes_left && !tiles_.partial())
       std::fill_n(bits, keys.count, low_bits(tile.positions.count));
@@ -373,7 +379,7 @@ class GradientTiles {
       keep(w, bits, keys.count, tile.queries, E(1));
       keep(d, bits, keys.count, tile.queries, E(1));
     }
-    // The factor of what is kept waits for the end of the sum.
+    // The factor of kept weights is applied at the end of the sum.
     if (p_.drop_below > 0) keep(w, tiles_.kept(tile), keys.count, tile.queries, E(1));
     if (wanted_.bias && !p_.bias_first) add_bias(tile, keys, d, sums, sides);
     if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
@@ -389,7 +395,7 @@ class GradientTiles {
       if (sides.keys) *sums.bias_sum += gradients_.sum_of_tile(d, keys.count * tile.queries);
       return;
     }
-    // In two passes by whom alone adds to the number, in the same order.
+    // In two passes only the side that owns the number adds to it, in the same order.
     if (!(out.dim_stride == 0 ? sides.queries : sides.keys)) return;
     auto* const bias =
         reinterpret_cast<E*>(query_row(out, tile.positions.start)) + keys.start * out.dim_stride;
@@ -397,7 +403,7 @@ class GradientTiles {
                                  out.row_stride, out.dim_stride);
   }
 
-  // The scores of the call, last first.
+  // Applies the backward hooks of the score functions, the last one first.
   void undo_scores(QueryTile<E>& tile, Positions keys, const E* before, E* d, const KeySums& sums,
                    Sides sides) noexcept {
     const auto& scores = call_.forward.score_functions;
@@ -428,7 +434,7 @@ class GradientTiles {
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;
   GradientKeys<E> keys_;
-  WeightGradients<E> given_;
+  WeightGradients<E> weight_gradients_;
   GradientRows<E> rows_;
   QuerySums<E> sums_;
   int64_t block_tile_;

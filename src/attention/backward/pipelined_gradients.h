@@ -1,12 +1,14 @@
 #pragma once
-// The tiles of a unit and the blocks of a walk of the backward pass, three at a time: while the
-// weights of one and the gradients of its scores are made, the next is multiplied, and the one
-// before is summed up (GradientStage, kernel_table.h). Sums over queries are those of all tiles of
-// a block: they are dealt out over the stages in which the block behind it is at work.
+// The software pipeline of the backward pass over the tiles of a work unit and the blocks of a
+// walk. A stage multiplies the next item, makes the weights and score gradients of the current one,
+// and sums up the previous one (GradientStage, kernel_table.h). An item is a tile with a block.
+// Sums over queries take all tiles of a block; they are spread over the stages in which the next
+// block is at work.
 //
-// Every block has the bits that it has on its own (GradientTiles::walk_block), so that what does
-// not go with others goes alone, behind all before it: rows that the route leaves out
-// (exact_rows.h), and excluded pairs of rows that are not finite.
+// Every block has the same bits as on its own (GradientTiles::walk_block). Blocks that cannot be
+// pipelined are therefore computed alone, after all earlier ones: rows that need ExactRows, and
+// masked-out pairs of rows that are not finite. The code is in the header because it is a template
+// over E.
 #include "attention/backward/gradient_products.h"
 
 namespace rapt {
@@ -26,22 +28,23 @@ class PipelinedGradients {
         keys_(keys),
         products_(products) {}
 
-  // Does a walk go in stages? Where it needs no gradients of scores, there is less to overlap.
-  bool takes(const QueryUnit<E>& unit, Sides sides) const noexcept {
+  // Whether the pipeline handles a walk. A walk without score gradients has less to overlap.
+  bool handles(const QueryUnit<E>& unit, Sides sides) const noexcept {
     return stage_ && p_.value_dim > 0 && (unit.d_query_t || (wanted_.key && sides.keys));
   }
 
-  // Adds all loaded blocks to the sums. alone(keys): adds one on its own.
-  template <class Alone>
-  void walk(QueryUnit<E>& unit, const KeySums<E>& sums, Sides sides, const Alone& alone) noexcept {
-    next_ = now_ = before_ = {};
+  // Adds all loaded blocks to the sums. walk_alone(keys) adds a block outside the pipeline.
+  template <class WalkAlone>
+  void walk(QueryUnit<E>& unit, const KeySums<E>& sums, Sides sides,
+            const WalkAlone& walk_alone) noexcept {
+    next_ = current_ = previous_ = {};
     keys_.for_each_block(unit.range, [&](Positions keys) {
       AttendedTiles attended;
       find_cover(unit, keys, attended);
       if (attended.count == 0) return;
-      if (!goes_with_others(unit, keys, attended, sides)) {
+      if (!can_pipeline(unit, keys, attended, sides)) {
         drain();
-        alone(keys);
+        walk_alone(keys);
         return;
       }
       ++nth_block_;
@@ -57,25 +60,26 @@ class PipelinedGradients {
   }
 
  private:
-  // Tiles of a unit that see some of the keys, and which; null: all.
+  // Tiles of a work unit that attend to some of the keys, and their bits; null: no pair is masked
+  // out.
   struct AttendedTiles {
     int64_t count = 0;
     QueryTile<E>* tiles[kMostUnitTiles];
     uint64_t* bits[kMostUnitTiles];  // [keys] each
-    bool partial = false;            // are pairs excluded?
+    bool partial = false;            // are pairs masked out?
   };
-  // A block whose sums over queries are made when all of its tiles have been at work.
+  // A block. Its sums over queries are made after all of its tiles have been at work.
   struct Block {
     GradientSpan<E> weights[kMostUnitTiles], d_scores[kMostUnitTiles];
-    StageKeySums<E> d_value, d_key;  // what is not wanted has no panels
-    int64_t panels, share, done;     // of both sums; that a stage makes; that are made
+    StageKeySums<E> d_value, d_key;  // a sum that is not wanted has no panels
+    int64_t panels, share, done;     // panels of both sums; panels per stage; panels that are done
   };
   struct Item {
-    bool there = false;
+    bool present = false;
     StageProducts<E> products;
     StageGradients<E> gradients;
     StageOutput<E> d_query;
-    Block* completes = nullptr;  // the block of which it is the last tile
+    Block* completes = nullptr;  // set for the last tile of a block
   };
 
   void find_cover(const QueryUnit<E>& unit, Positions keys, AttendedTiles& attended) noexcept {
@@ -86,7 +90,7 @@ class PipelinedGradients {
         continue;
       if (tiles_.find_cover(tile[i], keys, bits) == Cover::none) continue;
       const int64_t count = tile[i].positions.count;
-      // Lanes beyond the last query have queries of 0, but 0 times an infinite key is NaN.
+      // Lanes beyond the last query hold queries of 0, but 0 times an infinite key is NaN.
       const bool lanes_left = count < tile[i].queries;
       if (!tiles_.partial() && lanes_left) std::fill_n(bits, keys.count, low_bits(count));
       attended.partial |= tiles_.partial();
@@ -95,8 +99,8 @@ class PipelinedGradients {
     }
   }
 
-  bool goes_with_others(QueryUnit<E>& unit, Positions keys, const AttendedTiles& attended,
-                        Sides sides) noexcept {
+  bool can_pipeline(QueryUnit<E>& unit, Positions keys, const AttendedTiles& attended,
+                    Sides sides) noexcept {
     const KeyBlock block = keys_.block_of(keys);
     if (block.key_outside.any() || block.value_outside.any()) return false;
     for (int64_t i = 0; i < attended.count; ++i)
@@ -104,7 +108,7 @@ class PipelinedGradients {
     return !attended.partial || products_.finite(unit, keys, sides);
   }
 
-  // The sums over queries of a block, from operands that its tiles are going to leave.
+  // Sets up the sums over queries of a block, from operands that its tiles will write.
   void open(Block& block, const QueryUnit<E>& unit, Positions keys, const AttendedTiles& attended,
             const KeySums<E>& sums, Sides sides) noexcept {
     const int64_t at = keys.start - sums.begin;
@@ -135,7 +139,7 @@ class PipelinedGradients {
     block.share = ceil_div(block.panels, unit.tile_count);
   }
 
-  // The nth tile that sees the block, as the next item.
+  // Sets up the nth tile that attends to the block as the next item.
   void begin(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
              const uint64_t* bits, int64_t nth, Sides sides) noexcept {
     const GradientPipelineScratch& places = layout_.pipeline;
@@ -148,7 +152,7 @@ class PipelinedGradients {
     const std::byte* const d_output_t =
         unit.d_output_t +
         tile.offset * packed_stride(p_.value_dim, route_.step) * route_.element_size;
-    next_.there = true;
+    next_.present = true;
     next_.products = {{tile.query_t, block.key, block.key_stride, p_.head_dim, scores},
                       {d_output_t, values.data, values.stride, p_.value_dim, d_weights},
                       keys.count};
@@ -174,26 +178,28 @@ class PipelinedGradients {
                        unit.content_sums + tile.offset * p_.head_dim};
   }
 
-  // Multiplies the next item, makes the operands of this one, sums up the one before and some of
-  // the block before; and goes on by one.
+  // Multiplies the next item, makes the operands of the current one, sums up the previous one and a
+  // share of the previous block. Then all items advance by one.
   void stage() noexcept {
     StageSums<E> sums = {};
-    if (before_.there) sums.d_query = before_.d_query;
-    const bool to_sum = before_.there || complete_;
-    // Behind the last tile of a block the operands of the one before give way to others.
-    if (complete_) take_panels(*complete_, !now_.there || now_.completes, sums);
-    stage_(next_.there ? &next_.products : nullptr, now_.there ? &now_.gradients : nullptr,
-           to_sum ? &sums : nullptr);
-    if (now_.there && now_.completes) complete_ = now_.completes;
-    before_ = now_, now_ = next_;
+    if (previous_.present) sums.d_query = previous_.d_query;
+    const bool to_sum = previous_.present || complete_block_;
+    // At the last tile of a block the remaining panels of the block before it are due: its operands
+    // are overwritten next.
+    if (complete_block_)
+      take_panels(*complete_block_, !current_.present || current_.completes, sums);
+    stage_(next_.present ? &next_.products : nullptr,
+           current_.present ? &current_.gradients : nullptr, to_sum ? &sums : nullptr);
+    if (current_.present && current_.completes) complete_block_ = current_.completes;
+    previous_ = current_, current_ = next_;
     next_ = {};
   }
   void drain() noexcept {
-    while (now_.there || before_.there || complete_) stage();
+    while (current_.present || previous_.present || complete_block_) stage();
   }
 
-  // The next panels of the block's sums, at most its share unless `all`; behind the last one the
-  // block is done.
+  // Takes the next panels of the block's sums, at most its share unless `all`. With the last panel
+  // the block is done.
   void take_panels(Block& block, bool all, StageSums<E>& sums) noexcept {
     const int64_t begin = block.done, of_value = block.d_value.end;
     const int64_t end = all ? block.panels : std::min(begin + block.share, block.panels);
@@ -205,14 +211,14 @@ class PipelinedGradients {
     sums.d_value = range(block.d_value, 0, of_value);
     sums.d_key = range(block.d_key, of_value, block.panels - of_value);
     block.done = end;
-    if (end == block.panels) complete_ = nullptr;
+    if (end == block.panels) complete_block_ = nullptr;
   }
 
   template <class T>
   T* scratch(const size_t (&places)[2], int64_t nth) const noexcept {
     return tiles_.template scratch<T>(places[nth & 1]);
   }
-  // The place of an operand of the nth tile of the block that is opened.
+  // The place of an operand of the nth tile of the block that is set up.
   void* operand(const size_t (&places)[2], int64_t nth, const QueryTile<E>& tile) const noexcept {
     return scratch<std::byte>(places, nth_block_) +
            nth * block_keys_ * tile.queries * route_.weight_size;
@@ -227,9 +233,9 @@ class PipelinedGradients {
   ScoreTiles<E>& tiles_;
   GradientKeys<E>& keys_;
   GradientProducts<E>& products_;
-  Block blocks_[3];            // one is summed up, one at work, one multiplied
-  Block* complete_ = nullptr;  // whose tiles have all been at work
-  Item next_, now_, before_;   // empty between walks
+  Block blocks_[3];                  // one is summed up, one at work, one multiplied
+  Block* complete_block_ = nullptr;  // the block whose tiles have all been at work
+  Item next_, current_, previous_;   // empty between walks
   int64_t nth_block_ = 0, nth_item_ = 0;
 };
 

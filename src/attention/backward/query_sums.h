@@ -1,6 +1,7 @@
 #pragma once
-// What the gradients of queries give to other gradients: d_scale = sum of d_query . query, and what
-// biases that are added to queries get (rapt/relative.h).
+// Gradients that are sums over d_query: d_scale = sum of d_query . query, and those of biases that
+// are added to queries (rapt/relative.h). The code is in the header because it is a template over
+// E.
 #include "attention/backward/gradient_rows.h"
 #include "attention/backward/query_unit.h"
 
@@ -16,15 +17,15 @@ class QuerySums {
         tiles_(tiles),
         rows_(rows) {}
 
-  // Bytes of a changed query.
-  int64_t changed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
-  // Queries as they are multiplied: where the caller has them, or changed.
-  RowsAt query_rows(Positions at, std::byte* changed) const noexcept {
-    if (!p_.rows.any()) return tiles_.given_queries(at);
-    return {changed, p_.dtype, p_.head_dim, 1};
+  // Bytes of a transformed query.
+  int64_t transformed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
+  // Query rows before packing: in the caller's memory, or transformed.
+  RowsAt query_rows(Positions at, std::byte* transformed) const noexcept {
+    if (!p_.rows.any()) return tiles_.original_queries(at);
+    return {transformed, p_.dtype, p_.head_dim, 1};
   }
 
-  // The sums over the queries of what a walk gives to d_query.
+  // Adds the d_query sums of a walk, summed over the queries, to the gradients of the query biases.
   void add_query_bias_gradients(const QueryUnit<E>& unit) noexcept {
     const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
     const E* const of_walk[] = {unit.content_sums, unit.position_sums};
@@ -37,7 +38,7 @@ class QuerySums {
   }
 
   // dots [queries] += d_query . query. A query without keys has a d_query of 0, whatever its
-  // numbers.
+  // elements.
   void add_dots(const QueryTile<E>& tile, const RowsAt& rows, const E* d_query_t,
                 E* dots) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);
@@ -53,16 +54,17 @@ class QuerySums {
       if (!zero) dots[i] += more[i];
     }
   }
-  // Of queries to which biases are added: heads with biases of their own may share sums of d_query.
+  // The same for queries to which biases are added: heads with different biases may share d_query
+  // sums.
   void add_dots(const QueryUnit<E>& unit) noexcept {
     const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
     for (int64_t i = 0; i < unit.tile_count; ++i) {
       const int64_t at = tile[i].offset;
       const auto add = [&](std::byte* rows, const E* sums) {
-        add_dots(tile[i], query_rows(tile[i].positions, rows + at * changed_bytes()),
+        add_dots(tile[i], query_rows(tile[i].positions, rows + at * transformed_bytes()),
                  sums + at * p_.head_dim, unit.query_dots + at);
       };
-      add(unit.changed, unit.content_sums);
+      add(unit.transformed, unit.content_sums);
       add(unit.position_query, unit.position_sums);
     }
   }

@@ -1,7 +1,8 @@
 #pragma once
-// What the backward pass needs of whole rows before it turns gradients of weights into those of
-// scores: delta, and what rows give to the gradients of the normaliser's numbers. Formulas:
-// rapt/backward.h; of sparse normalisers, rapt/normalizer/row_threshold.h.
+// Row values of the backward pass, which whole rows determine: delta, and what the rows contribute
+// to the gradients of the normaliser's parameters. Formulas: rapt/backward.h; of sparse
+// normalisers, rapt/normalizer/row_threshold.h. The code is in the header because it is a template
+// over E.
 #include "attention/backward/gradient_keys.h"
 #include "attention/backward/gradient_rows.h"
 #include "attention/backward/sparse_pairs.h"
@@ -13,7 +14,8 @@ template <class E>
 class RowDeltas {
  public:
   RowDeltas(const BackwardCall<E>& call, ScoreTiles<E>& tiles, GradientKeys<E>& keys,
-            const WeightGradients<E>& given, const GradientRows<E>& rows, SparsePairs<E>& sparse)
+            const WeightGradients<E>& weight_gradients, const GradientRows<E>& rows,
+            SparsePairs<E>& sparse)
       : call_(call),
         p_(call.problem()),
         plan_(call.plan),
@@ -21,15 +23,15 @@ class RowDeltas {
         gradients_(kernels_.table.gradients),
         tiles_(tiles),
         keys_(keys),
-        given_(given),
+        weight_gradients_(weight_gradients),
         rows_(rows),
         sparse_(sparse),
         kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
-  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic. Pairs that are
-  // found on the way are kept.
-  void make(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
-            const KeptPairs<E>& kept) noexcept {
+  // delta = rowsum(d_output o output) + rowsum(weights o d_weights) - d_statistic. Sparse pairs
+  // that are found on the way go to `kept`.
+  void compute(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
+               const KeptPairs<E>& kept) noexcept {
     if (kept.count) *kept.count = KeptPairs<E>::kIncomplete;
     if (kernels_.normalizer.add_slopes) {
       make_sparse(tile, d_output_t, statistic, delta, kept);
@@ -54,12 +56,13 @@ class RowDeltas {
     for (int64_t i = 0; i < tile.queries; ++i) delta[i] -= d_statistic[i];
   }
 
-  // What the tile's rows give to the gradients of the normaliser's numbers: to sums [numbers].
+  // Adds what the tile's rows contribute to the gradients of the normaliser's parameters to sums
+  // [parameters].
   void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
                       double* sums) noexcept {
     E* const lanes = scratch<E>(call_.layout.parameter_sums);
     const int64_t count = call_.wanted.normalizer_head_parameter_count;
-    if (kernels_.normalizer.backward_rows) {  // else make_sparse() has made them
+    if (kernels_.normalizer.backward_rows) {  // else make_sparse() has computed them
       std::fill_n(lanes, count * tile.queries, E(0));
       kernels_.normalizer.backward_rows(call_.forward.normalizer_object, tile.hooks, statistic,
                                         delta, lanes);
@@ -69,7 +72,7 @@ class RowDeltas {
         sums[n] += static_cast<double>(lanes[n * tile.queries + i]);
   }
 
-  // Gradients of the weights of a tile, those that dropout drops 0.
+  // Gradients of the weights of a tile; 0 where dropout drops the pair.
   void make_d_weights(QueryTile<E>& tile, const std::byte* d_output_t, Positions keys,
                       E* d) noexcept {
     const Rows values = keys_.values(keys.start);
@@ -85,16 +88,16 @@ class RowDeltas {
     tiles_.relative().add_d_weights(d_output_t, tile.vectors, tile.positions, keys, d);
     if (p_.drop_below > 0)
       kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
-    if (!given_.any(tile.positions)) return;
+    if (!weight_gradients_.any(tile.positions)) return;
     E* const other = scratch<E>(call_.layout.other_weights);
-    given_.read(tile.positions, keys, tile.queries, other);
+    weight_gradients_.read(tile.positions, keys, tile.queries, other);
     for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
   }
 
  private:
-  // delta += rowsum(weights o d_weights): a walk of its own over the keys.
+  // delta += rowsum(weights o d_weights), by a walk of its own over the keys.
   void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
-    if (!given_.any(tile.positions)) return;
+    if (!weight_gradients_.any(tile.positions)) return;
     const auto keep = kernels_.table.dropout.keep;
     E* const weights = scratch<E>(call_.layout.weights);
     E* const unused = scratch<E>(call_.layout.d_weights);
@@ -106,7 +109,7 @@ class RowDeltas {
       std::fill_n(unused, keys.count * tile.queries, E(0));
       kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, unused, statistic,
                                    delta);
-      given_.read(tile.positions, keys, tile.queries, other);
+      weight_gradients_.read(tile.positions, keys, tile.queries, other);
       if (tiles_.partial()) {
         keep(weights, bits, keys.count, tile.queries, E(1));
         keep(other, bits, keys.count, tile.queries, E(1));
@@ -115,22 +118,24 @@ class RowDeltas {
     });
   }
 
-  // Sparse normalisers: the mean of d_weights under the slopes, by a walk of its own over the keys.
+  // Delta of sparse normalisers, the mean of d_weights under the slopes, by a walk of its own over
+  // the keys.
   void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
                    const KeptPairs<E>& kept) noexcept {
     const NormalizerKernels<E>& n = kernels_.normalizer;
     E* const scores = scratch<E>(call_.layout.weights);
     E* const d = scratch<E>(call_.layout.d_weights);
-    // [4][queries], and those of a block, so that roundings grow with blocks, not keys.
+    // Sums [4][queries], and those of one block: rounding errors grow with the number of blocks,
+    // not of keys.
     E* const sums = scratch<E>(call_.layout.slope_sums);
     const int64_t count = 4 * tile.queries;
     E* const of_block = sums + count;
     auto* const bits = scratch<uint64_t>(call_.layout.bits);
-    const bool numbers = call_.wanted.normalizer_parameters;
+    const bool wants_parameters = call_.wanted.normalizer_parameters;
     std::fill_n(sums, count, E(0));
     if (kept.count && sparse_.possible()) *kept.count = 0;
     SparseGradients<E> pairs = {};
-    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = numbers;
+    pairs.value_dim = p_.value_dim, pairs.queries = tile.queries, pairs.numbers = wants_parameters;
     if (sparse_.possible())
       pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
     E space[kMaxTileQueries];
@@ -139,7 +144,7 @@ class RowDeltas {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing, bounds);
       std::fill_n(of_block, count, E(0));
-      const bool found = sparse_.find(tile, statistic, nullptr, bits, numbers);
+      const bool found = sparse_.find(tile, statistic, nullptr, bits, wants_parameters);
       sparse_.keep(kept, tile);
       if (found) {
         pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
@@ -148,17 +153,18 @@ class RowDeltas {
         if (tiles_.partial())
           kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(kBlockMax));
         make_d_weights(tile, d_output_t, keys, d);
-        n.add_slopes(call_.forward.normalizer_object, tile.hooks, d, statistic, numbers, of_block);
+        n.add_slopes(call_.forward.normalizer_object, tile.hooks, d, statistic, wants_parameters,
+                     of_block);
       }
       for (int64_t x = 0; x < count; ++x) sums[x] += of_block[x];
     });
     E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(kStatistic) : nullptr;
     if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
     n.delta(call_.forward.normalizer_object, tile.hooks, sums, statistic, d_statistic, delta,
-            numbers ? scratch<E>(call_.layout.parameter_sums) : nullptr);
+            wants_parameters ? scratch<E>(call_.layout.parameter_sums) : nullptr);
   }
 
-  // Sparse normalisers with a cut: its search, by a walk of its own over the keys.
+  // Finds the cut of sparse normalisers that have one, by a walk of its own over the keys.
   void find_cut(QueryTile<E>& tile, E* cut) noexcept {
     std::fill_n(cut, tile.queries, -E(__builtin_inf()));
     if (call_.layout.cut_capacity == 0) return;
@@ -188,7 +194,7 @@ class RowDeltas {
     n.settle_cut(call_.forward.normalizer_object, tile.hooks, cut);
   }
 
-  // Calls visit(keys) for the blocks that the tile sees, whose bits are found.
+  // Calls visit(keys) for the blocks that the tile attends to, with their bits filled in.
   template <class Visit>
   void for_each_block(const QueryTile<E>& tile, uint64_t* bits, const Visit& visit) noexcept {
     const int64_t length = plan_.tiling.block_keys;
@@ -213,7 +219,7 @@ class RowDeltas {
   const GradientKernels<E>& gradients_;
   ScoreTiles<E>& tiles_;
   GradientKeys<E>& keys_;
-  const WeightGradients<E>& given_;
+  const WeightGradients<E>& weight_gradients_;
   const GradientRows<E>& rows_;
   SparsePairs<E>& sparse_;
   E kept_factor_;  // of dropout

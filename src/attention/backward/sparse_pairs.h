@@ -1,16 +1,17 @@
 #pragma once
-// The backward pass of sparse normalisers, pair by pair: of a tile of scores, only pairs that have
-// a weight are multiplied.
+// The backward pass of sparse normalisers, pair by pair: only the pairs of a tile that have a
+// weight are multiplied.
 //
-// Two walks over the keys need them: that for delta, and that for the gradients. In one pass, what
-// the first finds is kept for the second, which then computes no score at all, unless a tile has
-// more pairs than there is room for.
+// Two walks over the keys need these pairs: the one for delta and the one for the gradients. In one
+// pass, the pairs found by the first walk are kept for the second, which then computes no scores,
+// unless a tile has more pairs than there is room for. The code is in the header because it is a
+// template over E.
 #include "attention/backward/gradient_keys.h"
 
 namespace rapt {
 
-// May tiles of the call's scores be looked at pair by pair? The same whatever gradients are wanted,
-// and so are the bits.
+// Whether the call can work pair by pair. The answer, and so the bits, do not depend on which
+// gradients are wanted.
 template <class E>
 bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
                       const AttentionOptions& options) {
@@ -18,15 +19,15 @@ bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
          options.scores.empty() && !p.has_bias && !p.relative.any();
 }
 
-// Pairs of a tile per query that are kept: of entmax15 and scores of standard deviation 1, 24 of
-// 4,096 keys have a weight on average.
+// Kept pairs per query of a tile. With entmax15 and scores of standard deviation 1, 24 of 4,096
+// keys have a weight on average.
 inline constexpr int64_t kKeptPairs = 64;
 
-// Where those of a tile are kept; their keys are counted within the sequence. Null: nowhere.
+// Where the pairs of a tile are kept; their keys count within the sequence. Null: not kept.
 template <class E>
 struct KeptPairs {
   SparsePair<E>* pairs = nullptr;
-  int64_t* count = nullptr;  // kIncomplete: some are not there
+  int64_t* count = nullptr;  // kIncomplete: some pairs are missing
   static constexpr int64_t kIncomplete = -1;
 };
 
@@ -36,21 +37,22 @@ class SparsePairs {
   SparsePairs(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
       : call_(call), tiles_(tiles), possible_(is_possible(call)) {}
 
-  // Does the call need nothing of whole tiles?
+  // Whether the call needs no whole tiles.
   bool possible() const noexcept { return possible_; }
 
-  // Finds the pairs of a tile of scores; false: too many to be worth it, or not possible.
-  // `numbers`: is what they give to the gradients of the normaliser's wanted?
+  // Finds the pairs of a tile of scores. Returns false if there are too many to pay, or if the call
+  // needs whole tiles. `wants_parameters`: also finds what the gradients of the normaliser's
+  // parameters need.
   bool find(const QueryTile<E>& tile, const E* statistic, const E* delta, const uint64_t* bits,
-            bool numbers = false) noexcept {
+            bool wants_parameters = false) noexcept {
     if (!possible_) return false;
     count_ = kernels().normalizer.pairs(call_.forward.normalizer_object, tile.hooks, statistic,
                                         delta, tiles_.partial() ? bits : nullptr,
-                                        most(tile, tile.hooks.keys), numbers, pairs());
+                                        most(tile, tile.hooks.keys), wants_parameters, pairs());
     return count_ >= 0;
   }
 
-  // Keeps those of the tile's next keys, which are the last that were found.
+  // Keeps the pairs of the last find(), whose keys follow those kept so far for the tile.
   void keep(const KeptPairs<E>& kept, const QueryTile<E>& tile) const noexcept {
     if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return;
     if (count_ < 0 || *kept.count + count_ > kKeptPairs * tile.queries) {
@@ -63,8 +65,8 @@ class SparsePairs {
       pair.key += first;
     }
   }
-  // Finds the pairs of the tile and these keys among those that were kept; false: they are not all
-  // there, or too many, as find() has it.
+  // Finds the pairs of the tile and these keys among the kept ones. Returns false if some are
+  // missing, or if there are too many to pay, as in find().
   bool recall(const KeptPairs<E>& kept, const QueryTile<E>& tile, Positions keys) noexcept {
     if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return false;
     const auto begin_of = [&](int64_t key) {
@@ -82,7 +84,7 @@ class SparsePairs {
     return true;
   }
 
-  // Of the pairs that were found: sums [4][queries] for the normaliser's delta(), and all
+  // Adds the pairs that were found to sums [4][queries] for the normaliser's delta(), or to all
   // gradients.
   void add_slopes(const SparseGradients<E>& of, E* sums) const noexcept {
     kernels().table.sparse.add_slopes(pairs(), count_, of, sums);
@@ -96,7 +98,7 @@ class SparsePairs {
   }
 
  private:
-  // A pair by itself takes as long as so many in whole tiles.
+  // A single pair takes as long as so many pairs in whole tiles.
   static constexpr int64_t kScoresPerPair = 8;
 
   static int64_t most(const QueryTile<E>& tile, int64_t keys) noexcept {
@@ -114,7 +116,7 @@ class SparsePairs {
   const BackwardCall<E>& call_;
   const ScoreTiles<E>& tiles_;
   bool possible_;
-  int64_t count_ = 0;  // of pairs(); -1: too many
+  int64_t count_ = 0;  // number of pairs(); -1: too many
 };
 
 }  // namespace rapt

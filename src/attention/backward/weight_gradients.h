@@ -1,7 +1,7 @@
 #pragma once
-// Gradients of the weights that the caller got and used: d_weights, [..., rows, k_len] of the
-// requested rows or [heads, rows, k_len] of the requested heads. A row that was requested twice has
-// two.
+// Gradients of the returned weights: d_weights, [..., rows, k_len] of the requested rows or [heads,
+// rows, k_len] of the requested heads. If a row was requested twice, its two gradients are added.
+// The code is in the header because it is a template over E.
 #include <algorithm>
 
 #include "attention/call/gradient_request.h"
@@ -19,14 +19,14 @@ class WeightGradients {
     p_.index_of(head, index_);
   }
 
-  // Has one of these queries any?
+  // Whether one of these queries has a gradient.
   bool any(Positions queries) const noexcept {
     bool found = false;
     if (d_weights_.data) for_each_row(queries, [&](int64_t, int64_t) { found = true; });
     return found;
   }
 
-  // tile [keys][lanes] = what there is for these pairs, else 0.
+  // tile [keys][lanes] = the gradients of these pairs, 0 where there are none.
   void read(Positions queries, Positions keys, int64_t lanes, E* tile) const noexcept {
     std::fill_n(tile, keys.count * lanes, E(0));
     for_each_row(queries, [&](int64_t i, int64_t at) {
@@ -38,7 +38,7 @@ class WeightGradients {
   }
 
  private:
-  // Calls visit(query, row of d_weights, in elements).
+  // Calls visit(query, first element of its row in d_weights).
   template <class Visit>
   void for_each_row(Positions queries, const Visit& visit) const noexcept {
     const RequestedWeights& w = wanted_;

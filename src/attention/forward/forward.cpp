@@ -8,6 +8,7 @@
 
 #include "attention/forward/pipelined_tiles.h"
 #include "attention/forward/sparse_rows.h"
+#include "attention/forward/top_scores.h"
 #include "attention/plan/task_run.h"
 #include "attention/tiles/packed_keys.h"
 
@@ -23,7 +24,8 @@ class Forward {
         n_(call.kernels.normalizer),
         tiles_(call, cancel, worker),
         pipelined_(call, tiles_),
-        sparse_(call, tiles_) {}
+        sparse_(call, tiles_),
+        top_(call, tiles_) {}
 
   // Work units go head by head, or through some heads in turn. Within a sequence, the units with
   // the most causal keys come first.
@@ -88,9 +90,9 @@ class Forward {
 
   void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
     tiles_.for_each_block(tile, count, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-      keep_top(one);
+      top_.add(one);
       n_.collect(call_.normalizer_object, one.hooks);
-      if (one.hooks.kept.open == 0 && call_.captures.top_k == 0) one.range = {0, 0};
+      if (one.hooks.kept.open == 0 && !top_.wanted()) one.range = {0, 0};
     });
     for (int64_t i = 0; i < count && !tiles_.stopped(); ++i)
       sparse_.settle(tile[i], output_t(tile[i]));
@@ -104,33 +106,19 @@ class Forward {
   E* extra_t(const QueryTile<E>& tile) const noexcept {
     return tiles_.template scratch<E>(call_.layout.extra_t) + tile.offset * p_.value_dim;
   }
-  E* best(const QueryTile<E>& tile, size_t list) const noexcept {
-    return tiles_.template scratch<E>(list) + tile.offset * call_.captures.top_k;
-  }
 
   void begin_tile(QueryTile<E>& tile) noexcept {
     std::fill_n(output_t(tile), p_.value_dim * tile.queries, E(0));
     if (n_.extra) std::fill_n(extra_t(tile), p_.value_dim * tile.queries, E(0));
     if (call_.captures.entropy)
       tile.hooks.entropy = tiles_.template scratch<E>(call_.layout.entropy) + tile.offset;
-    if (const int64_t top_k = call_.captures.top_k; top_k > 0) {
-      std::fill_n(best(tile, call_.layout.best), top_k * tile.queries, -E(__builtin_inf()));
-      std::memset(best(tile, call_.layout.best_keys), 0xFF,  // key -1
-                  static_cast<size_t>(top_k * tile.queries) * sizeof(E));
-    }
+    top_.begin(tile);
     if (n_.settle) sparse_.open(tile);
     n_.begin(call_.normalizer_object, tile.hooks);
   }
 
-  void keep_top(QueryTile<E>& tile) noexcept {
-    if (const int64_t top_k = call_.captures.top_k; top_k > 0)
-      call_.kernels.table.captures.keep_top(
-          tile.hooks.scores, tile.hooks.keys, tile.queries, tile.hooks.key_positions.start, top_k,
-          best(tile, call_.layout.best), best(tile, call_.layout.best_keys));
-  }
-
   void apply(QueryTile<E>& tile, KeyBlock& block, int64_t first) noexcept {
-    keep_top(tile);
+    top_.add(tile);
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
     // Normalisers of the catalogue turn a score of -inf into weight 0; a custom one may not.
@@ -213,37 +201,33 @@ class Forward {
       for (int r = 0; r < n_.state_rows; ++r)
         std::copy_n(tile.hooks.state + r * tile.queries, tile.positions.count,
                     tiles_.saved_state(r) + tile.positions.start);
-    if (call_.captures.top_k > 0) finish_top(tile);
-  }
-
-  // The key of an entry of the top-k list, stored as the bits of an E; -1: none.
-  static int64_t key_at(const E* bits) noexcept {
-    std::conditional_t<sizeof(E) == 4, int32_t, int64_t> key;
-    std::memcpy(&key, bits, sizeof key);
-    return key;
+    finish_top(tile);
   }
 
   // Turns the top-k scores into weights, and writes weights and keys.
   void finish_top(QueryTile<E>& tile) noexcept {
     const Outputs& o = call_.outputs;
-    const int64_t top_k = call_.captures.top_k;
-    const E* keys = best(tile, call_.layout.best_keys);  // [top_k][queries]
-    if (o.top_keys.data) {
-      std::byte* out = row_of(o.top_keys, tile);
-      for (int64_t i = 0; i < tile.positions.count; ++i)
-        for (int64_t k = 0; k < top_k; ++k)
-          reinterpret_cast<int64_t*>(out)[i * o.top_keys.row_stride + k * o.top_keys.dim_stride] =
-              key_at(keys + k * tile.queries + i);
-    }
-    if (!o.top_weights.data) return;
-    Tile<E> list = tile.hooks;
-    list.scores = best(tile, call_.layout.best);
-    list.keys = top_k;
-    n_.weights(call_.normalizer_object, list);
-    // An entry without a key has weight 0, even in a row with a NaN.
-    for (int64_t x = 0; x < top_k * tile.queries; ++x)
-      if (key_at(keys + x) < 0) list.scores[x] = 0;
-    store_rows(tile, o.top_weights, list.scores, top_k, nullptr);
+    top_.for_each_part(tile, [&](int64_t first, int64_t places, E* scores, const auto& key_at) {
+      if (o.top_keys.data) {
+        auto* out = reinterpret_cast<int64_t*>(row_of(o.top_keys, tile));
+        out += first * o.top_keys.dim_stride;
+        for (int64_t i = 0; i < tile.positions.count; ++i)
+          for (int64_t k = 0; k < places; ++k)
+            out[i * o.top_keys.row_stride + k * o.top_keys.dim_stride] = key_at(k, i);
+      }
+      if (!o.top_weights.data) return;
+      Tile<E> list = tile.hooks;
+      list.scores = scores;
+      list.keys = places;
+      n_.weights(call_.normalizer_object, list);
+      // An entry without a key has weight 0, even in a row with a NaN.
+      for (int64_t k = 0; k < places; ++k)
+        for (int64_t i = 0; i < tile.queries; ++i)
+          if (key_at(k, i) < 0) scores[k * tile.queries + i] = 0;
+      Operand part = o.top_weights;
+      part.data = part.at(first * part.dim_stride);
+      store_rows(tile, part, scores, places, nullptr);
+    });
   }
 
   std::byte* row_of(const Operand& target, const QueryTile<E>& tile) const noexcept {
@@ -264,6 +248,7 @@ class Forward {
   ScoreTiles<E> tiles_;
   PipelinedTiles<E> pipelined_;
   SparseRows<E> sparse_;
+  TopScores<E> top_;
 };
 
 template <class E>

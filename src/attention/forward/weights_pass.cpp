@@ -47,7 +47,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
 
     QueryTile<E> tile;
     tiles.begin_tile(tile, rows, call.tiling.vectors(rows.count), 0);
-    // Converts scores from log2 units, which softmax alone uses, to natural units.
+    // Scores in log2 units (tile.h) are converted to natural units.
     E* factor = nullptr;
     if (scores && tile.hooks.log2_units) {
       constexpr double kLn2 = 0.6931471805599453;

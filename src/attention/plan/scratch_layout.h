@@ -76,6 +76,34 @@ struct PipelineScratch {
   }
 };
 
+// What forward/top_scores.h needs of a worker: per query, a list of the largest scores.
+struct TopScratch {
+  bool sorted = false;   // lists that stay sorted; else long lists, which are sorted at the end
+  int64_t capacity = 0;  // of a long list
+  size_t scores = 0;     // sorted: [tiles][top_k][queries] E; long: [tiles][queries][list_stride] E
+  size_t keys = 0;       // the same shape; sorted: as the bits of an E; long: int32
+  // Of long lists only.
+  size_t counts = 0;      // [tiles][queries] int32
+  size_t bounds = 0;      // [tiles][queries] E
+  size_t spare = 0;       // [top_k] E, where one list is sorted
+  size_t spare_keys = 0;  // the same, int32
+
+  TopScratch() = default;
+  // `keys`: the most that a query can attend to.
+  TopScratch(int64_t top_k, int64_t keys, int64_t queries, int lanes, size_t element,
+             ScratchPlaces& places)
+      : sorted(top_k <= kMostSorted), capacity(sorted ? 0 : std::min(2 * top_k, keys)) {
+    const bool needed = top_k > 0, spread = needed && !sorted;
+    const int64_t list = sorted ? top_k : list_stride(capacity, lanes);
+    scores = places.place(needed, {queries, list}, element);
+    this->keys = places.place(needed, {queries, list}, sorted ? element : sizeof(int32_t));
+    counts = places.place(spread, {queries}, sizeof(int32_t));
+    bounds = places.place(spread, {queries}, element);
+    spare = places.place(spread, {std::min(top_k, keys)}, element);
+    spare_keys = places.place(spread, {std::min(top_k, keys)}, sizeof(int32_t));
+  }
+};
+
 // Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
 struct ScratchLayout {
   // Once per call.
@@ -105,8 +133,6 @@ struct ScratchLayout {
   size_t state;              // [tiles][state_rows][queries] E
   size_t candidates;         // [tiles][candidates][queries] E
   size_t entropy;            // [tiles][queries] E
-  size_t best;               // [tiles][top_k][queries] E, scores
-  size_t best_keys;          // the same, keys as bits
   size_t rows;               // [kTileRows][max_vectors * lanes] E: TileRow
   size_t bits;               // [block_keys] uint64
   size_t kept;               // [block_keys] uint64, for dropout
@@ -120,6 +146,7 @@ struct ScratchLayout {
   RelativeScratch relative;
   ExactScratch exact;
   PipelineScratch pipeline;
+  TopScratch top;
   size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;  // [block_keys] double: the same, of many tiles
   size_t cells;   // [map rows of a task][columns] double

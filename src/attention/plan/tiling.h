@@ -28,6 +28,10 @@ inline int64_t list_stride(int64_t capacity, int lanes) {
   return (capacity + 2 * lanes - 1) & -int64_t{lanes};
 }
 
+// A list of at most so many largest scores stays sorted at all times: shifting it costs less than
+// cutting and sorting a longer one (bench_ratios, top-16 and top-64).
+inline constexpr int64_t kMostSorted = 32;
+
 struct Tiling {
   int lanes = 1;         // a power of two
   int64_t grain = 1;     // queries of which a tile has a multiple: lanes times the route's grain

@@ -1,17 +1,17 @@
 #pragma once
-// What a tile of queries and a block of keys make of each other: scores, weights and their
-// gradients, each beside its tangent. Formulas: rapt/tangents.h.
+// The pairs of a query tile and a key block: scores, weights and their gradients, each beside its
+// tangent. Formulas: rapt/tangents.h. The code is in the header because it is a template over E.
 #include "attention/tangents/tangent_keys.h"
 #include "attention/tangents/tangent_unit.h"
 
 namespace rapt {
 
-// Of a tile and a block, each [keys][queries]. In the words of the formulas: scores S, then P;
-// tangents S', then P'; d_weights dP, dS, dZ; d_weights_tangents dP', dS', dZ'.
+// Arrays of a tile and a block, each [keys][queries]. In the symbols of the formulas: scores hold
+// S, then P; tangents S', then P'; d_weights dP, dS, dZ; d_weights_tangents dP', dS', dZ'.
 template <class E>
 struct TangentArrays {
   E *scores, *tangents, *d_weights, *d_weights_tangents;
-  uint64_t* bits;  // [keys] allowed pairs
+  uint64_t* bits;  // [keys]: which queries may attend
 };
 
 // Where the sums of the loaded keys are kept.
@@ -30,7 +30,7 @@ class TangentPairs {
   using KeySums = TangentKeySums<E>;
 
   TangentPairs(const TangentCall<E>& call, ScoreTiles<E>& tiles, const Unit& unit,
-               const Keys& loaded)
+               const Keys& loaded_keys)
       : call_(call),
         p_(call.problem()),
         in_(call.inputs),
@@ -40,13 +40,13 @@ class TangentPairs {
         keep_(kernels_.table.dropout.keep),
         tiles_(tiles),
         unit_(unit),
-        loaded_(loaded),
+        keys_(loaded_keys),
         block_keys_(call.plan.tiling.block_keys),
         widest_tile_(std::min<int64_t>(unit.most_queries(),
                                        call.plan.tiling.max_vectors * call.plan.tiling.lanes)),
         kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
-  // Of the unit's tile i.
+  // The arrays of the work unit's tile i.
   Arrays arrays_of(int64_t i) const noexcept {
     const int64_t at = i * block_keys_ * widest_tile_;
     return {scratch<E>(layout_.scores) + at, scratch<E>(layout_.tangents) + at,
@@ -54,19 +54,20 @@ class TangentPairs {
             scratch<uint64_t>(layout_.bits) + i * block_keys_};
   }
 
-  // S and S' of a tile; false: it sees none of the keys. Excluded pairs have both, too.
+  // Computes S and S' of a tile, also of masked-out pairs. Returns false if the tile attends to
+  // none of the keys.
   bool make_scores(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
     if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
     if (tiles_.find_cover(tile, keys, a.bits) == Cover::none) return false;
     KeyBlock block;
     block.begin = keys.start, block.end = keys.start + keys.count;
-    block.key = reinterpret_cast<const std::byte*>(loaded_.rows(Keys::kKey, keys.start));
+    block.key = reinterpret_cast<const std::byte*>(keys_.rows(Keys::kKey, keys.start));
     block.key_stride = 2 * p_.head_dim;
     const auto& scores = call_.forward.score_functions;
     const int64_t count = keys.count * tile.queries;
     E* const before = scores.empty() ? nullptr : scratch<E>(layout_.before);
     tiles_.compute_scores(tile, block, keys, a.scores, before, ScoreTiles<E>::Keep::found);
-    multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.moves_query(), Keys::kKey,
+    multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.has_query_tangents(), Keys::kKey,
                    in_.key.data, a.tangents);
 
     if (p_.bias_first) add_bias_tangents(tile, keys, a);
@@ -85,29 +86,29 @@ class TangentPairs {
     return true;
   }
 
-  // S, S' -> P, P o S', whose sum over the keys is lse'. A normaliser without one has weights of
-  // which each moves by itself.
+  // S, S' -> P, P o S', whose sum over the keys is lse'. Without a statistic, the tangent of a
+  // weight depends on its own score alone.
   void make_weights(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
     kernels_.normalizer.tangent(call_.forward.normalizer_object, tile.hooks, a.tangents,
-                                unit_.number(Unit::kLse) + tile.offset);
+                                unit_.row_value(Unit::kLse) + tile.offset);
     keep_allowed(tile, keys, a, {a.scores, a.tangents});
     if (kernels_.normalizer.statistic == Statistic::none) return;
     gradients_.add_sums(a.tangents, keys.count, tile.queries,
-                        unit_.number(Unit::kLseTangent) + tile.offset);
+                        unit_.row_value(Unit::kLseTangent) + tile.offset);
   }
 
-  // Drops pairs of P and P o S'.
+  // Applies dropout to P and P o S'.
   void drop_weights(const QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
     if (const uint64_t* const kept = kept_of(tile))
       keep(tile, keys, kept, kept_factor_, {a.scores, a.tangents});
   }
 
-  // dP and dP'; returns the pairs that dropout keeps, null for all.
+  // Computes dP and dP'. Returns the pairs that dropout keeps; null: all.
   const uint64_t* multiply_values(const QueryTile<E>& tile, Positions keys,
                                   const Arrays& a) noexcept {
     const E* const pair_t = unit_.d_output_pair_t(tile);
     kernels_.route.products[tile.vectors - 1].scores(
-        pair_t + p_.value_dim * tile.queries, loaded_.rows(Keys::kValue, keys.start),
+        pair_t + p_.value_dim * tile.queries, keys_.rows(Keys::kValue, keys.start),
         2 * p_.value_dim, keys.count, p_.value_dim, E(1), a.d_weights, tiles_.row(kBlockMax));
     multiply_pairs(tile, keys, pair_t, in_.d_output.data, Keys::kValue, in_.value.data,
                    a.d_weights_tangents);
@@ -116,15 +117,18 @@ class TangentPairs {
     return kept;
   }
 
-  // P, P', dZ, dZ' from S and S'. With `sums`: what is summed per key; else per query.
+  // Computes P, P', dZ, dZ' from S and S'. With `sums` it adds to the sums per key, else to those
+  // per query.
   void make_gradients(QueryTile<E>& tile, Positions keys, const Arrays& a,
                       const KeySums* sums) noexcept {
     const uint64_t* const kept = multiply_values(tile, keys, a);
-    const auto number = [&](typename Unit::RowNumber n) { return unit_.number(n) + tile.offset; };
+    const auto row_value = [&](typename Unit::RowValue n) {
+      return unit_.row_value(n) + tile.offset;
+    };
     kernels_.normalizer.backward_tangent(
         call_.forward.normalizer_object, tile.hooks,
-        {a.d_weights, a.tangents, a.d_weights_tangents, number(Unit::kLse), number(Unit::kDelta),
-         number(Unit::kLseTangent), number(Unit::kDeltaTangent)});
+        {a.d_weights, a.tangents, a.d_weights_tangents, row_value(Unit::kLse),
+         row_value(Unit::kDelta), row_value(Unit::kLseTangent), row_value(Unit::kDeltaTangent)});
     keep_allowed(tile, keys, a, {a.scores, a.tangents, a.d_weights, a.d_weights_tangents});
     if (kept) keep(tile, keys, kept, E(1), {a.scores, a.tangents});
     if (call_.wanted.bias && !p_.bias_first) add_bias(tile, keys, a, sums);
@@ -132,7 +136,7 @@ class TangentPairs {
     if (call_.wanted.bias && p_.bias_first) add_bias(tile, keys, a, sums);
   }
 
-  // Excluded pairs become 0, be they NaN.
+  // Sets masked-out pairs to 0, even if they are NaN.
   void keep_allowed(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                     std::initializer_list<E*> arrays) noexcept {
     if (tiles_.partial()) keep(tile, keys, a.bits, E(1), arrays);
@@ -144,7 +148,7 @@ class TangentPairs {
     return tiles_.template scratch<T>(offset);
   }
 
-  // Adds the tangents of the bias, which exclude nobody, to those of the scores.
+  // Adds the tangents of the bias, which mask out no pair, to those of the scores.
   void add_bias_tangents(const QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
     if (!in_.bias.data) return;
     kernels_.table.add_bias[static_cast<int>(in_.bias.dtype)](
@@ -155,7 +159,7 @@ class TangentPairs {
         scratch<uint64_t>(layout_.other_bits), tiles_.row(kBlockMax));
   }
 
-  // Pairs without a bit become 0, the others are multiplied.
+  // Multiplies pairs whose bit is set by `factor`; sets the others to 0.
   void keep(const QueryTile<E>& tile, Positions keys, const uint64_t* bits, E factor,
             std::initializer_list<E*> arrays) noexcept {
     for (E* const array : arrays) keep_(array, bits, keys.count, tile.queries, factor);
@@ -164,17 +168,18 @@ class TangentPairs {
     return p_.drop_below > 0 ? tiles_.kept(tile) : nullptr;
   }
 
-  // out = A' B^T + A B'^T for a pair A', A of a tile and one B, B' of keys; 0 for what is absent.
+  // out = A' B^T + A B'^T for a pair (A', A) of a tile and a pair (B, B') of keys; an absent
+  // tangent counts as 0.
   void multiply_pairs(const QueryTile<E>& tile, Positions keys, const E* pair_t, bool first,
                       typename Keys::Rows primal, bool second, E* out) noexcept {
-    const int64_t dims = loaded_.dims_of(primal), skipped = first ? 0 : dims;
+    const int64_t dims = keys_.dims_of(primal), skipped = first ? 0 : dims;
     const int64_t count = (first + second) * dims;
     if (count == 0) {
       std::fill_n(out, keys.count * tile.queries, E(0));
       return;
     }
     kernels_.route.products[tile.vectors - 1].scores(
-        pair_t + skipped * tile.queries, loaded_.rows(primal, keys.start) + skipped, 2 * dims,
+        pair_t + skipped * tile.queries, keys_.rows(primal, keys.start) + skipped, 2 * dims,
         keys.count, count, E(1), out, tiles_.row(kBlockMax));
   }
 
@@ -187,7 +192,7 @@ class TangentPairs {
         *sums->bias += gradients_.sum_of_tile(a.d_weights_tangents, keys.count * tile.queries);
       return;
     }
-    // One column for all keys: the queries' side alone adds to it.
+    // The gradient of a bias with one column: only the queries' side adds to it.
     if ((out.dim_stride == 0) == (sums != nullptr)) return;
     auto* const bias = reinterpret_cast<E*>(tiles_.query_row(out, tile.positions.start)) +
                        keys.start * out.dim_stride;
@@ -195,7 +200,7 @@ class TangentPairs {
                                  tile.positions.count, bias, out.row_stride, out.dim_stride);
   }
 
-  // The scores of the call, last first.
+  // Applies the backward_tangent hooks of the score functions, the last one first.
   void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                    const KeySums* sums) noexcept {
     const auto& scores = call_.forward.score_functions;
@@ -228,7 +233,7 @@ class TangentPairs {
   decltype(DropoutKernels<E>::keep) keep_;
   ScoreTiles<E>& tiles_;
   const Unit& unit_;
-  const Keys& loaded_;
+  const Keys& keys_;
   int64_t block_keys_, widest_tile_;
   E kept_factor_;  // of dropout
 };

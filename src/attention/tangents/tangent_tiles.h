@@ -1,6 +1,6 @@
 #pragma once
-// The walks of tangents on one worker: a unit of queries against blocks of keys, and what comes of
-// it. Formulas: rapt/tangents.h.
+// The walks of tangents on one worker: a work unit of queries and blocks of keys, and the sums over
+// them. Formulas: rapt/tangents.h. The code is in the header because it is a template over E.
 #include "attention/tangents/tangent_pairs.h"
 
 namespace rapt {
@@ -32,8 +32,8 @@ class TangentTiles {
     return tiles_.template scratch<T>(offset);
   }
 
-  // Forward mode: output and statistic of a unit.
-  void move_results(Positions positions) noexcept {
+  // Forward mode: computes the tangents of output and statistic of a work unit.
+  void compute_state_tangents(Positions positions) noexcept {
     unit_.begin(positions);
     unit_.pack_queries();
     E* const output_t = scratch<E>(call_.layout.output_t);
@@ -51,9 +51,10 @@ class TangentTiles {
     });
   }
 
-  // Second derivatives: what a unit's other walks need to know of all keys. To each
-  // [unit queries].
-  void make_numbers(Positions positions, E* lse_tangents, E* deltas, E* delta_tangents) noexcept {
+  // Second derivatives: computes the row values that the other walks of a work unit need, [unit
+  // queries] each.
+  void compute_row_values(Positions positions, E* lse_tangents, E* deltas,
+                          E* delta_tangents) noexcept {
     unit_.begin(positions);
     unit_.pack_queries();
     unit_.pack_d_output();
@@ -62,17 +63,18 @@ class TangentTiles {
       pairs_.multiply_values(tile, keys, a);
       pairs_.make_weights(tile, keys, a);
       pairs_.keep_allowed(tile, keys, a, {a.d_weights, a.d_weights_tangents});
-      E* const sums = unit_.number(Unit::kDeltaTangent) + tile.offset;
+      E* const sums = unit_.row_value(Unit::kDeltaTangent) + tile.offset;
       gradients_.add_dots(a.tangents, a.d_weights, keys.count, tile.queries, sums);
       gradients_.add_dots(a.scores, a.d_weights_tangents, keys.count, tile.queries, sums);
     });
-    unit_.for_each_tile([&](const QueryTile<E>& tile) { finish_numbers(tile); });
+    unit_.for_each_tile([&](const QueryTile<E>& tile) { finish_row_values(tile); });
     unit_.save(Unit::kLseTangent, lse_tangents);
     unit_.save(Unit::kDelta, deltas);
     unit_.save(Unit::kDeltaTangent, delta_tangents);
   }
 
-  // Turns to a unit whose numbers are made; false: it sees none of these keys.
+  // Starts a work unit whose row values are computed. Returns false if it attends to none of these
+  // keys.
   bool begin_unit_of(Positions positions, KeyRange keys, const E* lse_tangents, const E* deltas,
                      const E* delta_tangents) noexcept {
     unit_.begin(positions);
@@ -86,44 +88,47 @@ class TangentTiles {
     return true;
   }
 
-  // Second derivatives, queries' side: sums [2] tiles [head_dim][queries] get, added, dZ' K + dZ K'
-  // and dZ K.
+  // Second derivatives, queries' side. sums [2] tiles [head_dim][queries]: the first += dZ' K + dZ
+  // K', the second += dZ K.
   void add_to_queries(E* sums) noexcept {
     walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
       pairs_.make_gradients(tile, keys, a, nullptr);
-      E* const moved = sums + tile.offset * p_.head_dim;
-      add_rows(tile, keys, a, a.d_weights_tangents, Keys::kKey, moved);
-      if (in_.key.data) add_rows(tile, keys, a, a.d_weights, Keys::kKeyTangent, moved);
+      E* const tangent_sums = sums + tile.offset * p_.head_dim;
+      add_rows(tile, keys, a, a.d_weights_tangents, Keys::kKey, tangent_sums);
+      if (in_.key.data) add_rows(tile, keys, a, a.d_weights, Keys::kKeyTangent, tangent_sums);
       if (in_.scale != 0 || call_.wanted.scale)
-        add_rows(tile, keys, a, a.d_weights, Keys::kKey, moved + unit_queries() * p_.head_dim);
+        add_rows(tile, keys, a, a.d_weights, Keys::kKey,
+                 tangent_sums + unit_queries() * p_.head_dim);
     });
   }
-  // d_query' of a unit from these sums, which are lost; returns what it adds to the scale's.
+  // Stores d_query' of a work unit from these sums, which are overwritten. Returns its contribution
+  // to dscale'.
   double store_queries(Positions positions, E* sums) noexcept {
     unit_.begin(positions);
     double dots = 0;
     unit_.for_each_tile([&](const QueryTile<E>& tile) {
-      E* const moved = sums + tile.offset * p_.head_dim;
-      const E* const still = moved + unit_queries() * p_.head_dim;
+      E* const tangent_sums = sums + tile.offset * p_.head_dim;
+      const E* const primal_sums = tangent_sums + unit_queries() * p_.head_dim;
       if (call_.wanted.scale) {
-        dots += dots_with(p_.query, tile, moved);
-        if (in_.query.data) dots += dots_with(in_.query, tile, still);
+        dots += dots_with(p_.query, tile, tangent_sums);
+        if (in_.query.data) dots += dots_with(in_.query, tile, primal_sums);
       }
       const auto scale = static_cast<E>(p_.scale), d_scale = static_cast<E>(in_.scale);
       for (int64_t x = 0; x < p_.head_dim * tile.queries; ++x) {
-        moved[x] *= scale;
-        if (d_scale != 0) moved[x] += d_scale * still[x];
+        tangent_sums[x] *= scale;
+        if (d_scale != 0) tangent_sums[x] += d_scale * primal_sums[x];
       }
-      if (call_.targets.query.data) store_rows(moved, p_.head_dim, tile, call_.targets.query);
+      if (call_.targets.query.data)
+        store_rows(tangent_sums, p_.head_dim, tile, call_.targets.query);
     });
     return dots;
   }
 
-  // Keys for add_to_keys(): at most a part of them, from a multiple of the block.
+  // Loads keys for add_to_keys(): at most a part, from a multiple of the block length on.
   void load_keys(Positions keys) noexcept { keys_.load(keys); }
 
-  // Second derivatives, keys' side: what the unit adds to the loaded keys. Without the scale: it is
-  // in the queries' rows; and dropout's factor waits for the end.
+  // Second derivatives, keys' side: adds the work unit to the sums of the loaded keys. The query
+  // rows contain the scale; dropout's factor is applied at the end.
   void add_to_keys(const TangentKeySums<E>& sums) noexcept {
     Finite queries_finite = Finite::unknown, d_output_finite = Finite::unknown;
     keys_.for_each_block(unit_.range(), [&](Positions keys) {
@@ -139,7 +144,8 @@ class TangentTiles {
         values.add(tile, a.tangents, unit_.d_output_rows(tile), allowed);
         if (in_.d_output.data) values.add(tile, a.scores, unit_.d_output_tangents(tile), allowed);
         scores.add(tile, a.d_weights_tangents, unit_.query_rows(tile), allowed);
-        if (in_.moves_query()) scores.add(tile, a.d_weights, unit_.query_tangents(tile), allowed);
+        if (in_.has_query_tangents())
+          scores.add(tile, a.d_weights, unit_.query_tangents(tile), allowed);
       }
       const int64_t at = keys.start - keys_.first();
       if (call_.wanted.value)
@@ -156,9 +162,10 @@ class TangentTiles {
   using Keys = TangentKeys<E>;
   using Arrays = TangentArrays<E>;
 
-  // Products that are summed together: of all tiles of a unit, of weights and of their tangents.
+  // Products that are summed together: of all tiles of a work unit, of weights and of their
+  // tangents.
   struct Spans {
-    static constexpr int kMost = 2 * 16;  // tiles of a unit, of one vector of 4 lanes or more
+    static constexpr int kMost = 2 * 16;  // tiles of a work unit, of one vector of 4 lanes or more
     GradientSpan<E> span[kMost];
     int64_t count = 0, dims = 0;
 
@@ -174,8 +181,8 @@ class TangentTiles {
     }
   };
 
-  // Calls visit(tile, keys, arrays) with scores and their tangents of all blocks that the unit
-  // sees.
+  // Calls visit(tile, keys, arrays) with the scores of all blocks that the work unit attends to,
+  // and their tangents.
   template <class Visit>
   void walk_keys(const Visit& visit) noexcept {
     const KeyRange range = unit_.range();
@@ -211,18 +218,18 @@ class TangentTiles {
         tiles_.query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
   }
 
-  // Rows of a tile, transposed, for the moment.
+  // Rows of a tile, transposed to temporary scratch.
   const E* rows_t(const Operand& from, const QueryTile<E>& tile, int64_t dims) noexcept {
     E* const to = scratch<E>(call_.layout.rows_t);
     pack_rows_t(*kernels_.table.fma[static_cast<int>(from.dtype)], tiles_, from, tile, dims, to);
     return to;
   }
 
-  // O' = sums - lse' O, and lse'.
+  // Stores O' = sums - lse' O, and lse'.
   void store_results(const QueryTile<E>& tile, E* sums) noexcept {
-    const E* const lse_tangent = unit_.number(Unit::kLseTangent) + tile.offset;
+    const E* const lse_tangent = unit_.row_value(Unit::kLseTangent) + tile.offset;
     if (call_.state.output.data) {
-      // Without a number per row nothing is taken away, not even 0 times an output that overflowed.
+      // Without a statistic nothing is subtracted, not even 0 times an output that overflowed.
       if (kernels_.normalizer.statistic != Statistic::none) {
         const E* const output_t = rows_t(in_.primal.output, tile, p_.value_dim);
         for (int64_t c = 0; c < p_.value_dim; ++c)
@@ -234,11 +241,11 @@ class TangentTiles {
     store_rows(lse_tangent, 1, tile, call_.state.statistic);
   }
 
-  // delta = rowsum(dO o O) - dlse, and from the sums of P o S' o dP + P o dP' its tangent.
-  void finish_numbers(const QueryTile<E>& tile) noexcept {
-    E* const delta = unit_.number(Unit::kDelta) + tile.offset;
-    E* const delta_tangent = unit_.number(Unit::kDeltaTangent) + tile.offset;
-    const E* const lse_tangent = unit_.number(Unit::kLseTangent) + tile.offset;
+  // delta = rowsum(dO o O) - dlse. Its tangent follows from the sums of P o S' o dP + P o dP'.
+  void finish_row_values(const QueryTile<E>& tile) noexcept {
+    E* const delta = unit_.row_value(Unit::kDelta) + tile.offset;
+    E* const delta_tangent = unit_.row_value(Unit::kDeltaTangent) + tile.offset;
+    const E* const lse_tangent = unit_.row_value(Unit::kLseTangent) + tile.offset;
     if (p_.value_dim > 0)
       gradients_.add_dots(unit_.d_output_pair_t(tile) + p_.value_dim * tile.queries,
                           rows_t(in_.primal.output, tile, p_.value_dim), p_.value_dim, tile.queries,
@@ -254,8 +261,8 @@ class TangentTiles {
     subtract(in_.d_statistic, delta_tangent);
   }
 
-  // The sum over the tile's queries of rows . sums. What is 0 adds nothing, be the row's number
-  // NaN: its query may see no key.
+  // The sum over the tile's queries of rows . sums. A sum of 0 adds nothing, even if the row's
+  // element is NaN: its query may attend to no key.
   double dots_with(const Operand& from, const QueryTile<E>& tile, const E* sums) noexcept {
     const E* const numbers_t = rows_t(from, tile, p_.head_dim);
     double sum = 0;
@@ -273,7 +280,7 @@ class TangentTiles {
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;
   Unit unit_;
-  Keys keys_;  // the loaded ones
+  Keys keys_;  // the loaded keys
   TangentPairs<E> pairs_;
 };
 

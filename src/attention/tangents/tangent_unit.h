@@ -1,6 +1,7 @@
 #pragma once
-// A unit of queries on its way through the keys: its tiles, its rows beside their tangents, as the
-// products read them, and its numbers per query.
+// A work unit of queries in a walk over the keys: its tiles, its rows beside their tangents in the
+// form that the products read, and its row values. The code is in the header because it is a
+// template over E.
 #include <new>
 
 #include "attention/tangents/tangents.h"
@@ -12,8 +13,8 @@ namespace rapt {
 template <class E>
 class TangentUnit {
  public:
-  // Rows [unit queries] of numbers.
-  enum RowNumber : uint8_t { kLse, kLseTangent, kDelta, kDeltaTangent };
+  // Row values: one number per query, in rows [unit queries].
+  enum RowValue : uint8_t { kLse, kLseTangent, kDelta, kDeltaTangent };
   struct Rows {
     const E* data;
     int64_t dims;
@@ -28,7 +29,7 @@ class TangentUnit {
         tiles_(tiles),
         most_queries_(std::min(tiling_.unit_queries, call.plan.longest_query)) {}
 
-  // Turns to these queries; the rows are not packed yet.
+  // Selects these queries, whose rows are not packed yet.
   void begin(Positions positions) noexcept {
     positions_ = positions;
     range_ = {tiles_.sequence().k_len, 0};
@@ -47,8 +48,8 @@ class TangentUnit {
   }
 
   Positions positions() const noexcept { return positions_; }
-  KeyRange range() const noexcept { return range_; }               // no key outside is visible
-  int64_t most_queries() const noexcept { return most_queries_; }  // of any unit, padded
+  KeyRange range() const noexcept { return range_; }               // holds all attended keys
+  int64_t most_queries() const noexcept { return most_queries_; }  // of any work unit, padded
   int64_t tile_count() const noexcept { return tile_count_; }
   QueryTile<E>& tile(int64_t i) const noexcept {
     return tiles_.template scratch<QueryTile<E>>(layout_.tiles)[i];
@@ -58,39 +59,42 @@ class TangentUnit {
     for (int64_t i = 0; i < tile_count_; ++i) visit(tile(i));
   }
 
-  E* number(RowNumber n) const noexcept { return scratch(layout_.numbers) + n * most_queries_; }
-  void clear(RowNumber n) const noexcept { std::fill_n(number(n), most_queries_, E(0)); }
-  // From numbers of the unit's queries.
-  void load(RowNumber n, const E* from) const noexcept {
-    std::fill(std::copy_n(from, positions_.count, number(n)), number(n) + most_queries_, E(0));
+  E* row_value(RowValue n) const noexcept {
+    return scratch(layout_.row_values) + n * most_queries_;
   }
-  void save(RowNumber n, E* to) const noexcept { std::copy_n(number(n), positions_.count, to); }
+  void clear(RowValue n) const noexcept { std::fill_n(row_value(n), most_queries_, E(0)); }
+  // Copies a row value of the work unit's queries from or to arrays of the call.
+  void load(RowValue n, const E* from) const noexcept {
+    std::fill(std::copy_n(from, positions_.count, row_value(n)), row_value(n) + most_queries_,
+              E(0));
+  }
+  void save(RowValue n, E* to) const noexcept { std::copy_n(row_value(n), positions_.count, to); }
 
-  // scale Q and scale Q' + scale' Q, as rows and transposed; lse.
+  // Packs scale Q and scale Q' + scale' Q, as rows and transposed, and reads lse.
   void pack_queries() noexcept {
     const int64_t count = positions_.count * p_.head_dim;
     E* const query = scratch(layout_.query_rows);
-    E* const moved = scratch(layout_.query_tangents);
+    E* const tangents = scratch(layout_.query_tangents);
     const auto scale = static_cast<E>(p_.scale), d_scale = static_cast<E>(in_.scale);
     pack_rows(p_.query, p_.head_dim, query);
     if (in_.query.data) {
-      pack_rows(in_.query, p_.head_dim, moved);
-      for (int64_t x = 0; x < count; ++x) moved[x] *= scale;
-    } else if (in_.moves_query()) {
-      std::fill_n(moved, count, E(0));
+      pack_rows(in_.query, p_.head_dim, tangents);
+      for (int64_t x = 0; x < count; ++x) tangents[x] *= scale;
+    } else if (in_.has_query_tangents()) {
+      std::fill_n(tangents, count, E(0));
     }
     if (d_scale != 0)
-      for (int64_t x = 0; x < count; ++x) moved[x] += d_scale * query[x];
+      for (int64_t x = 0; x < count; ++x) tangents[x] += d_scale * query[x];
     for (int64_t x = 0; x < count; ++x) query[x] *= scale;
     for_each_tile([&](const QueryTile<E>& tile) {
       E* const pair_t = query_pair_t(tile);
-      if (in_.moves_query()) transpose(query_tangents(tile), tile, pair_t);
+      if (in_.has_query_tangents()) transpose(query_tangents(tile), tile, pair_t);
       transpose(query_rows(tile), tile, pair_t + p_.head_dim * tile.queries);
       read_column(tiles_, in_.primal.statistic, tile, -E(__builtin_inf()),
-                  number(kLse) + tile.offset);
+                  row_value(kLse) + tile.offset);
     });
   }
-  // dO and dO', as rows and transposed.
+  // Packs dO and dO', as rows and transposed.
   void pack_d_output() noexcept {
     pack_rows(in_.primal.d_output, p_.value_dim, scratch(layout_.d_output_rows));
     if (in_.d_output.data)
@@ -109,7 +113,7 @@ class TangentUnit {
   E* d_output_pair_t(const QueryTile<E>& tile) const noexcept {
     return scratch(layout_.d_output_t) + 2 * tile.offset * p_.value_dim;
   }
-  // Rows of a tile: those of the query and its tangents with the scale.
+  // Rows of a tile. Those of the query and its tangents contain the scale.
   Rows query_rows(const QueryTile<E>& tile) const noexcept {
     return rows(layout_.query_rows, p_.head_dim, tile);
   }
@@ -123,9 +127,10 @@ class TangentUnit {
     return rows(layout_.d_output_tangents, p_.value_dim, tile);
   }
 
-  // Are all rows of the unit, and the tangents that there are? Looked at where `known` is not.
+  // Whether all rows of the work unit, and their tangents if any, are finite; computed if `known`
+  // is unknown.
   bool queries_finite(Finite& known) const noexcept {
-    return finite(known, layout_.query_rows, in_.moves_query(), layout_.query_tangents,
+    return finite(known, layout_.query_rows, in_.has_query_tangents(), layout_.query_tangents,
                   p_.head_dim);
   }
   bool d_output_finite(Finite& known) const noexcept {
@@ -139,25 +144,25 @@ class TangentUnit {
     return {scratch(unit_rows) + tile.offset * dims, dims};
   }
 
-  // Rows of the unit as dense rows of E.
+  // Converts rows of the work unit to dense rows of E.
   void pack_rows(const Operand& from, int64_t dims, E* to) const noexcept {
     kernels_.table.fma[static_cast<int>(from.dtype)]->pack_keys(
         tiles_.query_row(from, positions_.start), from.row_stride, from.dim_stride,
         positions_.count, dims, to);
   }
-  // Dense rows of a tile, transposed.
+  // Transposes dense rows of a tile.
   void transpose(Rows from, const QueryTile<E>& tile, E* to) const noexcept {
     kernels_.table.fma[static_cast<int>(p_.result_dtype)]->pack_queries(
         from.data, from.dims, 1, tile.positions.count, from.dims, E(1), tile.queries, to);
   }
 
-  bool finite(Finite& known, size_t primal, bool moves, size_t tangent,
+  bool finite(Finite& known, size_t primal, bool has_tangents, size_t tangent,
               int64_t dims) const noexcept {
     const auto all = [&](size_t at) {
       return kernels_.route.all_finite(scratch(at), dims, positions_.count, dims);
     };
     if (known == Finite::unknown)
-      known = all(primal) && (!moves || all(tangent)) ? Finite::yes : Finite::no;
+      known = all(primal) && (!has_tangents || all(tangent)) ? Finite::yes : Finite::no;
     return known == Finite::yes;
   }
 

@@ -1,5 +1,4 @@
-// Tangents over units of queries and parts of keys; what is done in which order is said in
-// tangents.h.
+// Runs tangents over work units of queries and parts of keys. Order of work: tangents.h.
 #include "attention/tangents/tangents.h"
 
 #include <algorithm>
@@ -50,7 +49,7 @@ TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
   layout.d_output_t = place(second, {2, unit, p.value_dim}, sizeof(E));
   layout.keys = place(true, {part, 2, p.head_dim}, sizeof(E));
   layout.values = place(true, {part, 2, p.value_dim}, sizeof(E));
-  layout.numbers = place(true, {4, unit}, sizeof(E));
+  layout.row_values = place(true, {4, unit}, sizeof(E));
   layout.scores = place(true, {tiles, tile_scores}, sizeof(E));
   layout.tangents = place(true, {tiles, tile_scores}, sizeof(E));
   layout.d_weights = place(second, {tiles, tile_scores}, sizeof(E));
@@ -83,7 +82,7 @@ template TangentLayout tangent_layout<double>(const Problem&, const WantedGradie
 
 namespace {
 
-// Calls work(tiles, nth part) for all parts of all `matrices`: heads, or components.
+// Calls work(tiles, matrix, part) for all parts of all `matrices`: heads, or components.
 template <class E, class Work>
 void for_each_part(TaskRun& run, const TangentCall<E>& call, const Context& context,
                    int64_t matrices, const Cuts& cuts, const Work& work) {
@@ -94,14 +93,14 @@ void for_each_part(TaskRun& run, const TangentCall<E>& call, const Context& cont
           });
 }
 
-// Places in the numbers per query: of a part's first query.
+// The index of a part's first query in arrays [heads][q_len].
 template <class E>
 int64_t place_of(const TangentCall<E>& call, const TangentTiles<E>& tiles, int64_t head,
                  Positions unit) {
   return head * call.problem().q_len + tiles.sequence().query_begin + unit.start;
 }
 
-// A gradient with respect to keys or values: sums of a part of the keys of a component.
+// The gradient with respect to keys or values: the sums of a part of the keys of a component.
 template <class E>
 struct KeySide {
   bool wanted;
@@ -109,14 +108,14 @@ struct KeySide {
   const Operand& target;
   int64_t dims;
   E* sums;   // [slots][part][dims]
-  E factor;  // that waits for the end of the sum
+  E factor;  // applied at the end of the sum
 
   E* slot(const ComponentHead& entry, int64_t part) const noexcept {
     return sums + entry.slot[operand] * part * dims;
   }
 };
 
-// Gradients of a part of the keys of a component.
+// Computes the gradients of a part of the keys of a component.
 template <class E>
 void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, int64_t nth) {
   const Problem& p = call.problem();
@@ -159,7 +158,7 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
   }
 }
 
-// Gradients of a unit of the queries of a component.
+// Computes the gradients of a work unit of the queries of a component.
 template <class E>
 void run_queries(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, int64_t nth) {
   const Problem& p = call.problem();
@@ -182,7 +181,7 @@ void run_queries(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component
   }
 }
 
-// What every part has summed on its own, in the order of heads and parts.
+// Adds up the sums of all parts, in the order of heads and parts.
 template <class E>
 void add_parts(const TangentCall<E>& call) {
   const Problem& p = call.problem();
@@ -220,7 +219,7 @@ void run_jvp(const TangentCall<E>& call, const Context& context) {
                 [&](TangentTiles<E>& tiles, int64_t head, int64_t nth) {
                   const Cuts::Part unit = call.query_cuts[nth];
                   tiles.begin_head(head, unit.sequence);
-                  tiles.move_results(unit.positions);
+                  tiles.compute_state_tangents(unit.positions);
                 });
 }
 
@@ -229,9 +228,9 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
   const Problem& p = call.problem();
   const WantedGradients& wanted = call.wanted;
   const int64_t components = call.plan.components, units = call.query_cuts.count();
-  const auto numbers = static_cast<size_t>(p.heads * p.q_len);
-  call.lse_tangents.resize(numbers), call.deltas.resize(numbers);
-  call.delta_tangents.resize(numbers);
+  const auto rows = static_cast<size_t>(p.heads * p.q_len);
+  call.lse_tangents.resize(rows), call.deltas.resize(rows);
+  call.delta_tangents.resize(rows);
   const auto cells = static_cast<size_t>(p.heads * call.key_cuts.count());
   if (wanted.scale) call.scale_sums.resize(static_cast<size_t>(p.heads * units));
   if (wanted.score_parameters)
@@ -253,9 +252,9 @@ void run_backward_jvp(TangentCall<E>& call, const Context& context) {
                   const Cuts::Part unit = call.query_cuts[nth];
                   tiles.begin_head(head, unit.sequence);
                   const int64_t place = place_of(call, tiles, head, unit.positions);
-                  tiles.make_numbers(unit.positions, call.lse_tangents.data() + place,
-                                     call.deltas.data() + place,
-                                     call.delta_tangents.data() + place);
+                  tiles.compute_row_values(unit.positions, call.lse_tangents.data() + place,
+                                           call.deltas.data() + place,
+                                           call.delta_tangents.data() + place);
                 });
   if (keys)
     for_each_part(run, call, context, components, call.key_cuts,

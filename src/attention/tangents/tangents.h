@@ -1,10 +1,17 @@
 #pragma once
-// A call for tangents after validation: what it reads and writes, how it is cut.
+// A validated call for tangents: what it reads and writes, and how it is cut.
 //
-// Tasks are parts of the queries of a head, or parts of the keys of a component (backward_plan.h);
-// each makes its sums on its own, in the order of heads, units and blocks. So bits depend neither
-// on the number of threads nor on who works. Three walks: numbers per query, gradients of the keys'
-// side, gradients of the queries' side; forward mode is a walk of its own.
+// This room, src/attention/tangents, computes forward mode and second derivatives. In: a
+// ForwardCall for the scores, which are recomputed in natural units; the tangents of all inputs;
+// the plan of the backward pass. Out: tangents of output and statistic (run_jvp), or tangents of
+// the gradients (run_backward_jvp). It may use call, plan, rows, relative, tiles, backward and the
+// kernel tables.
+//
+// A task is a part of the queries of a head, or a part of the keys of a component
+// (backward_plan.h). It makes its sums on its own, in the order of heads, work units and blocks. So
+// bits depend neither on the number of threads nor on which thread runs a task. Second derivatives
+// take three walks: row values of the queries, gradients of the keys' side, gradients of the
+// queries' side. Forward mode is one walk.
 #include <vector>
 
 #include "attention/backward/backward_plan.h"
@@ -13,14 +20,15 @@
 
 namespace rapt {
 
-// What is read beside the inputs of the forward pass. Members without `data` are absent: 0.
+// What a call reads beside the inputs of the forward pass. A member without `data` is absent and
+// counts as 0.
 struct TangentInputs {
-  GradientInputs primal;  // output and statistic; d_output and d_statistic of second derivatives
+  GradientInputs primal;  // output and statistic; for second derivatives d_output and d_statistic
   Operand query, key, value;  // tangents: row = position, dim = dimension
-  Operand bias;               // row = query, dim = key; 0 where it is broadcast
+  Operand bias;               // row = query, dim = key; stride 0 where it is broadcast
   double scale = 0;
   std::vector<double>
-      score_parameters;  // [heads][head_parameter_count], as WantedGradients counts them
+      score_parameters;  // [heads][head_parameter_count], counted as in WantedGradients
   int64_t head_parameter_count = 0;
 
   const double* head_parameters_of(int64_t head) const noexcept {
@@ -28,8 +36,8 @@ struct TangentInputs {
   }
   Operand d_output, d_statistic;  // tangents of these
 
-  // Does scale' Q + scale Q' move?
-  bool moves_query() const noexcept { return query.data || scale != 0; }
+  // Whether scale' Q + scale Q' can differ from 0.
+  bool has_query_tangents() const noexcept { return query.data || scale != 0; }
 };
 
 // What forward mode writes. Members without `data` are empty.
@@ -68,34 +76,34 @@ struct TangentLayout {
   size_t d_output_t;         // tiles [2 value_dim][queries] E: d_output tangents, d_output
   size_t keys;               // [part][2 head_dim] E: keys, their tangents
   size_t values;             // [part][2 value_dim] E: values, their tangents
-  size_t numbers;            // [4][unit queries] E: TangentUnit::RowNumber
+  size_t row_values;         // [4][unit queries] E: TangentUnit::RowValue
   size_t scores;             // [tiles][block_keys][queries] E
   size_t tangents, d_weights, d_weights_tangents;  // the same
-  size_t bits;                                     // [tiles][block_keys] uint64: allowed pairs
-  size_t other_bits;                               // [block_keys] uint64
-  size_t before;              // [scores][block_keys][queries] E: what each score found
-  size_t before_tangents;     // the same
+  size_t bits;                // [tiles][block_keys] uint64: which queries may attend
+  size_t other_bits;          // [block_keys] uint64
+  size_t before;              // [score functions][block_keys][queries] E: the scores before each
+  size_t before_tangents;     // the same of their tangents
   size_t parameter_sums;      // [parameters][queries] E
   size_t rows_t;              // [largest head size][queries] E: a tile of output or query
   size_t output_t;            // tiles [value_dim][queries] E: sums of forward mode
   size_t query_sums;          // [slots][2] tiles [head_dim][queries] E
   size_t key_sums;            // [slots][part][head_dim] E
   size_t value_sums;          // [slots][part][value_dim] E
-  ScratchLayout score_tiles;  // of ScoreTiles; worker_bytes are those of all of this
+  ScratchLayout score_tiles;  // of ScoreTiles; its worker_bytes are those of the whole layout
   size_t bytes;               // for all workers
 };
 
 template <class E>
 struct TangentCall {
-  const ForwardCall<E>& forward;  // the call whose scores are computed again, in natural units
+  const ForwardCall<E>& forward;  // the call whose scores are recomputed, in natural units
   const WantedGradients& wanted;
   const BackwardPlan& plan;
   const TangentLayout& layout;
   const TangentInputs& inputs;
-  const StateTargets& state;       // of forward mode
-  const GradientTargets& targets;  // of second derivatives
+  const StateTargets& state;       // written by forward mode
+  const GradientTargets& targets;  // written by second derivatives
   const Cuts &query_cuts, &key_cuts;
-  // Of second derivatives:
+  // For second derivatives:
   std::vector<ComponentHead> heads = {};  // [component_heads], in the order of sums
   std::vector<E> lse_tangents = {}, deltas = {}, delta_tangents = {};  // [heads][q_len]
   std::vector<double> scale_sums = {};                                 // [heads][query parts]
@@ -105,18 +113,18 @@ struct TangentCall {
   const Problem& problem() const noexcept { return forward.problem; }
 };
 
-// Keys of a part; a part of queries is a unit. A few blocks of keys and values, their tangents and
-// the gradients of both fit the L2.
+// Keys of a part; a part of queries is a work unit. A few blocks of keys and values, their tangents
+// and the gradients of both fit the L2.
 inline constexpr int64_t kBlocksOfPart = 2;
 inline int64_t key_part(const BackwardPlan& plan) { return kBlocksOfPart * plan.tiling.block_keys; }
 
-// `second`: for second derivatives, not forward mode. Throws Error(overflow).
+// `second`: for second derivatives instead of forward mode. Throws Error(overflow).
 template <class E>
 TangentLayout tangent_layout(const Problem& problem, const WantedGradients& wanted,
                              const BackwardPlan& plan, const AttentionOptions& options,
                              int64_t mask_slots, bool second);
 
-// Both throw Error(cancelled).
+// Forward mode, and second derivatives. Both throw Error(cancelled).
 template <class E>
 void run_jvp(const TangentCall<E>& call, const Context& context);
 template <class E>

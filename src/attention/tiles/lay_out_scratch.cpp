@@ -117,8 +117,6 @@ class ScratchPlanner {
     layout_.state = place(n_.state_rows * unit_, sizeof(E));
     layout_.candidates = place_if(n_.candidates > 0, n_.candidates * unit_, sizeof(E));
     layout_.entropy = place_if(c_.entropy, unit_, sizeof(E));
-    layout_.best = place_if(c_.top_k > 0, c_.top_k * unit_, sizeof(E));
-    layout_.best_keys = place_if(c_.top_k > 0, c_.top_k * unit_, sizeof(E));
     layout_.rows = place(kTileRows * t_.max_vectors * t_.lanes, sizeof(E));
     layout_.bits = place(t_.block_keys, sizeof(uint64_t));
     layout_.kept = place_if(p_.drop_below > 0, t_.block_keys, sizeof(uint64_t));
@@ -150,6 +148,8 @@ class ScratchPlanner {
     layout_.relative = RelativeScratch(p_, t_.block_keys, tile_, t_.lanes, places);
     layout_.exact = ExactScratch(p_, route_, t_.block_keys, tile_, places);
     layout_.pipeline = PipelineScratch(kernels_, t_.block_keys, tile_, places);
+    layout_.top = TopScratch(c_.top_k, longest(p_, &Sequence::k_len, p_.k_len), unit_, t_.lanes,
+                             sizeof(E), places);
     at_ = places.bytes();
   }
 

@@ -7,6 +7,7 @@
 #include "kernels/vector/captures.simd.h"
 #include "kernels/vector/dropout.simd.h"
 #include "kernels/vector/gradients.simd.h"
+#include "kernels/vector/long_lists.simd.h"
 #include "kernels/vector/normalizers.simd.h"
 #include "kernels/vector/products.simd.h"
 #include "kernels/vector/relative.simd.h"
@@ -121,7 +122,11 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.isa = RAPT_ISA_NAME;
     t.lanes = V::kLanes, t.max_vectors = V::kMaxVectors;
     t.normalizers = kNormalizers<V, TypeList<N...>>, t.scores = score_list;
-    t.captures = {keep_top<V>, add_received<V>, pool<V>};
+    t.captures = {.keep_top = keep_top<V>,
+                  .append_to_long = LongLists::append_tile<V>,
+                  .settle_long = LongLists::settle<V>,
+                  .add_received = add_received<V>,
+                  .pool = pool<V>};
     t.gradients.add_dots = add_dots<V>;
     t.gradients.add_bias_gradient = add_bias_gradient<V>;
     t.gradients.add_sums = add_sums<V>;
