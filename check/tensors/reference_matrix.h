@@ -76,8 +76,8 @@ inline std::vector<int64_t> leading_index(int64_t head, std::span<const int64_t>
 // As a number of `dtype` holds it. f32 and f64 are what Real is, or more.
 template <class Real>
 Real rounded(rapt::DType dtype, Real x) {
-  if (dtype == rapt::DType::bf16) return rapt::BFloat16::from(x);
-  if (dtype == rapt::DType::f16) return rapt::Float16::from(x);
+  if (dtype == rapt::DType::bf16) return rapt::BFloat16::from(static_cast<double>(x));
+  if (dtype == rapt::DType::f16) return rapt::Float16::from(static_cast<double>(x));
   return x;
 }
 
