@@ -77,71 +77,75 @@ std::string transformer_xl(int64_t n) {
   return ":relative=keys+content+position(" + std::to_string(2 * n - 1) + ")";
 }
 
+// The options of forward calls of n queries and keys.
+std::vector<Option> forward_options(int64_t n) {
+  return {{"entropy", ":entropy", {1.10, 1.10}, 8192},
+          {"top-16", ":top_k(16)", {1.35, 1.35}, 8192},
+          {"16 rows of weights", ":weights(" + random_rows(n, 16) + ")", {1.05, 1.05}, 8192},
+          {"attention received", ":received", {1.75, 1.75}, 8192},
+          {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
+          {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
+          {"additive bias", ":bias", {1.20, 1.20}, 4096},
+          {"softcap", ":score=softcap(30)", {1.25, 1.25}, 4096},
+          {"head_scale", ":score=head_scale", {1.10, 1.10}, 4096},
+          {"log_n", ":score=log_n", {1.10, 1.10}, 4096},
+          {"alibi", ":score=alibi", {1.10, 1.10}, 4096},
+          {"t5_bias", ":score=t5_bias(32,128)", {1.10, 1.10}, 4096},
+          {"kerple_log", ":score=kerple_log", {}, 4096},
+          {"softmax_with_sink", ":norm=softmax_with_sink(1)", {1.10, 1.10}, 4096},
+          {"sigmoid", ":norm=sigmoid", {1.10, 1.10}, 8192},
+          {"relu", ":norm=relu", {}, 8192},
+          {"Shaw, k = 64", kShaw, {2.2, 2.2}, 8192},
+          {"Transformer-XL", transformer_xl(n), {2.2, 2.2}, 8192},
+          {"DeBERTa", kDeberta, {}, 8192}};
+}
+
+struct BackwardOption {
+  const char* name;
+  std::string fields;
+  rapt::BackwardPasses passes;
+  Goal goal;
+};
+
+// The options of backward calls of n queries and keys.
+std::vector<BackwardOption> backward_options(int64_t n) {
+  return {
+      {"dropout 0.1", ":dropout=0.1", rapt::BackwardPasses::one, {1.35, 1.35}},
+      {"bias with its gradient", ":bias", rapt::BackwardPasses::one, {1.5, 1.5}},
+      {"softcap", ":score=softcap(30)", rapt::BackwardPasses::one, {1.15, 1.15}},
+      {"head_scale", ":score=head_scale", rapt::BackwardPasses::one, {1.15, 1.15}},
+      {"alibi", ":score=alibi", rapt::BackwardPasses::one, {1.15, 1.15}},
+      {"t5_bias", ":score=t5_bias(32,128)", rapt::BackwardPasses::one, {1.15, 1.15}},
+      {"kerple_log", ":score=kerple_log", rapt::BackwardPasses::one, {}},
+      {"two passes", "", rapt::BackwardPasses::two, {}},
+      {"softmax_with_sink", ":norm=softmax_with_sink(1)", rapt::BackwardPasses::one, {1.15, 1.15}},
+      {"sigmoid", ":norm=sigmoid", rapt::BackwardPasses::one, {}},
+      {"relu", ":norm=relu", rapt::BackwardPasses::one, {}},
+      {"Shaw, k = 64", kShaw, rapt::BackwardPasses::one, {}},
+      {"Transformer-XL", transformer_xl(n), rapt::BackwardPasses::one, {}},
+      {"DeBERTa", kDeberta, rapt::BackwardPasses::one, {}},
+  };
+}
+
 std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
   std::vector<RatioCase> cases;
   for (const int64_t n : lengths) {
-    const Option options[] = {
-        {"entropy", ":entropy", {1.10, 1.10}, 8192},
-        {"top-16", ":top_k(16)", {1.35, 1.35}, 8192},
-        {"16 rows of weights", ":weights(" + random_rows(n, 16) + ")", {1.05, 1.05}, 8192},
-        {"attention received", ":received", {1.75, 1.75}, 8192},
-        {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
-        {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
-        {"additive bias", ":bias", {1.20, 1.20}, 4096},
-        {"softcap", ":score=softcap(30)", {1.25, 1.25}, 4096},
-        {"head_scale", ":score=head_scale", {1.10, 1.10}, 4096},
-        {"log_n", ":score=log_n", {1.10, 1.10}, 4096},
-        {"alibi", ":score=alibi", {1.10, 1.10}, 4096},
-        {"t5_bias", ":score=t5_bias(32,128)", {1.10, 1.10}, 4096},
-        {"kerple_log", ":score=kerple_log", {}, 4096},
-        {"softmax_with_sink", ":norm=softmax_with_sink(1)", {1.10, 1.10}, 4096},
-        {"sigmoid", ":norm=sigmoid", {1.10, 1.10}, 8192},
-        {"relu", ":norm=relu", {}, 8192},
-        {"Shaw, k = 64", kShaw, {2.2, 2.2}, 8192},
-        {"Transformer-XL", transformer_xl(n), {2.2, 2.2}, 8192},
-        {"DeBERTa", kDeberta, {}, 8192}};
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
-    for (const Option& option : options) {
+    for (const Option& option : forward_options(n)) {
       if (n > option.longest) continue;
       cases.push_back({std::string(option.name) + " n=" + length, forward(plain),
                        forward(plain + option.fields), bench::on_this_core(option.goal)});
     }
     cases.push_back({"rotary n=" + length, forward(plain), forward(plain, &kRotary),
                      bench::on_this_core(kRotaryGoal)});
-    const struct {
-      const char* name;
-      std::string fields;
-      rapt::BackwardPasses passes;
-      Goal goal;
-    } of_backward[] = {
-        {"dropout 0.1", ":dropout=0.1", rapt::BackwardPasses::one, {1.35, 1.35}},
-        {"bias with its gradient", ":bias", rapt::BackwardPasses::one, {1.5, 1.5}},
-        {"softcap", ":score=softcap(30)", rapt::BackwardPasses::one, {1.15, 1.15}},
-        {"head_scale", ":score=head_scale", rapt::BackwardPasses::one, {1.15, 1.15}},
-        {"alibi", ":score=alibi", rapt::BackwardPasses::one, {1.15, 1.15}},
-        {"t5_bias", ":score=t5_bias(32,128)", rapt::BackwardPasses::one, {1.15, 1.15}},
-        {"kerple_log", ":score=kerple_log", rapt::BackwardPasses::one, {}},
-        {"two passes", "", rapt::BackwardPasses::two, {}},
-        {"softmax_with_sink",
-         ":norm=softmax_with_sink(1)",
-         rapt::BackwardPasses::one,
-         {1.15, 1.15}},
-        {"sigmoid", ":norm=sigmoid", rapt::BackwardPasses::one, {}},
-        {"relu", ":norm=relu", rapt::BackwardPasses::one, {}},
-        {"Shaw, k = 64", kShaw, rapt::BackwardPasses::one, {}},
-        {"Transformer-XL", transformer_xl(n), rapt::BackwardPasses::one, {}},
-        {"DeBERTa", kDeberta, rapt::BackwardPasses::one, {}},
-    };
-    for (const auto& option : of_backward) {
-      if (n > kLongestBackward) continue;
+    if (n > kLongestBackward) continue;
+    for (const BackwardOption& option : backward_options(n))
       cases.push_back({std::string("backward, ") + option.name + " n=" + length, backward(plain),
                        backward(plain + option.fields, option.passes),
                        bench::on_this_core(option.goal)});
-    }
-    if (n <= kLongestBackward)
-      cases.push_back({"backward, rotary n=" + length, backward(plain),
-                       backward(plain, rapt::BackwardPasses::one, &kRotary),
-                       bench::on_this_core({})});
+    cases.push_back({"backward, rotary n=" + length, backward(plain),
+                     backward(plain, rapt::BackwardPasses::one, &kRotary),
+                     bench::on_this_core({})});
   }
   return cases;
 }

@@ -141,6 +141,36 @@ Side laid_out(Random& random, Side side) {
   return side;
 }
 
+void draw_rows(Random& random, Descriptor& p) {
+  if (random.chance(0.5)) p.rows.cosine = RowSpec::kEpsilon;
+  if (p.head_dim >= 2 && random.chance(0.6)) {
+    RotarySpec& rotary = p.rows.rotary.emplace();
+    rotary.dims = random.chance(0.5) && p.head_dim > 2 ? 2 : p.head_dim / 2 * 2;
+    if (rotary.dims == p.head_dim) rotary.dims = 0;
+    rotary.interleaved = random.chance(0.5);
+    rotary.query.start = 3;
+  }
+}
+
+void draw_scale(Random& random, Descriptor& p) {
+  switch (random.between(0, 7)) {
+    case 0:
+      p.scale = 0.0;
+      break;
+    case 1:
+      p.scale = -0.3;
+      break;
+    case 2:
+      p.scale = 7.0;
+      break;
+    case 3:
+      p.scale = 1.0;
+      break;
+    default:
+      break;
+  }
+}
+
 }  // namespace
 
 Descriptor random_descriptor(Random& random, const Wanted& wanted) {
@@ -177,32 +207,8 @@ Descriptor random_descriptor(Random& random, const Wanted& wanted) {
         side->repeated =
             static_cast<int>(random.between(0, static_cast<int64_t>(side->leading.size()) + 1));
   }
-  if (wanted.rows) {
-    if (random.chance(0.5)) p.rows.cosine = RowSpec::kEpsilon;
-    if (p.head_dim >= 2 && random.chance(0.6)) {
-      RotarySpec& rotary = p.rows.rotary.emplace();
-      rotary.dims = random.chance(0.5) && p.head_dim > 2 ? 2 : p.head_dim / 2 * 2;
-      if (rotary.dims == p.head_dim) rotary.dims = 0;
-      rotary.interleaved = random.chance(0.5);
-      rotary.query.start = 3;
-    }
-  }
-  switch (random.between(0, 7)) {
-    case 0:
-      p.scale = 0.0;
-      break;
-    case 1:
-      p.scale = -0.3;
-      break;
-    case 2:
-      p.scale = 7.0;
-      break;
-    case 3:
-      p.scale = 1.0;
-      break;
-    default:
-      break;
-  }
+  if (wanted.rows) draw_rows(random, p);
+  draw_scale(random, p);
   p.magnitude = random.pick({1.0, 1.0, 1.0, 0.01, 4.0});
   return p;
 }

@@ -82,18 +82,45 @@ class DescriptorParser {
       in_.fail("expected every field once");
     }
     seen_.push_back(name);
-    Captures& captures = d_.captures;
-    if (name == "query") return input(d_.query);
-    if (name == "key") return input(d_.key);
-    if (name == "value") return input(d_.value);
-    if (name == "layout") return layouts();
+    if (name == "relative") relative_at_ = begin;
+    if (input_field(name) || variant_field(name) || call_field(name) || capture_field(name)) return;
+    in_.go_back_to(begin);
+    if (has_dtype_ || !is_dtype(name))
+      in_.fail(
+          "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
+          "score, rows, relative, norm, precision, invariant, packed, dropout, weights, map, "
+          "top_k, entropy, received, backward, magnitude or seed");
+    dtypes();
+  }
+
+  // Each of these four reads a field of its group; false: `name` is none of them.
+  bool input_field(std::string_view name) {
+    if (name == "query") {
+      input(d_.query);
+    } else if (name == "key") {
+      input(d_.key);
+    } else if (name == "value") {
+      input(d_.value);
+    } else if (name == "layout") {
+      layouts();
+    } else if (name == "bias") {
+      bias();
+    } else if (name == "magnitude") {
+      in_.expect("=");
+      d_.magnitude = in_.real(0, kLargest, "a magnitude of at least 0");
+    } else if (name == "seed") {
+      in_.expect("=");
+      d_.seed = in_.whole("a seed");
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool variant_field(std::string_view name) {
     if (name == "mask") {
       in_.expect("=");
       d_.masks = parse_masks(in_, d_);
-    } else if (name == "bias") {
-      bias();
-    } else if (name == "scale") {
-      d_.scale = real("a scale");
     } else if (name == "score") {
       in_.expect("=");
       d_.scores = parse_scores(in_, d_);
@@ -101,12 +128,20 @@ class DescriptorParser {
       in_.expect("=");
       d_.rows = parse_rows(in_, d_);
     } else if (name == "relative") {
-      relative_at_ = begin;
       in_.expect("=");
       d_.relative = parse_relative(in_, d_);
     } else if (name == "norm") {
       in_.expect("=");
       d_.normalizer = parse_normalizer(in_);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool call_field(std::string_view name) {
+    if (name == "scale") {
+      d_.scale = real("a scale");
     } else if (name == "precision") {
       in_.expect("=");
       if (in_.take("fma"))
@@ -122,7 +157,17 @@ class DescriptorParser {
       d_.packed = in_.integer(1, kMaxLength, "the number of sequences");
     } else if (name == "dropout") {
       dropout();
-    } else if (name == "weights") {
+    } else if (name == "backward") {
+      backward();
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool capture_field(std::string_view name) {
+    Captures& captures = d_.captures;
+    if (name == "weights") {
       weights();
     } else if (name == "map") {
       map();
@@ -134,23 +179,10 @@ class DescriptorParser {
       captures.entropy = true;
     } else if (name == "received") {
       captures.received = true;
-    } else if (name == "backward") {
-      backward();
-    } else if (name == "magnitude") {
-      in_.expect("=");
-      d_.magnitude = in_.real(0, kLargest, "a magnitude of at least 0");
-    } else if (name == "seed") {
-      in_.expect("=");
-      d_.seed = in_.whole("a seed");
     } else {
-      in_.go_back_to(begin);
-      if (has_dtype_ || !is_dtype(name))
-        in_.fail(
-            "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-            "score, rows, relative, norm, precision, invariant, packed, dropout, weights, map, "
-            "top_k, entropy, received, backward, magnitude or seed");
-      dtypes();
+      return false;
     }
+    return true;
   }
 
   static bool is_dtype(std::string_view name) {

@@ -99,15 +99,7 @@ class GradientFloors {
     if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
     scale += square(scale_linear + left_out_of_gradients_.weights * std::abs(by_query));
     for (size_t n = 0; n < numbers.size(); ++n) numbers[n] += square(numbers_linear[n]);
-    const Row<Wide>& forward = *row.forward;
-    normalizer += square(std::visit(
-        [&](const auto& n) {
-          return n.d_number_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
-                                  {weight_errors_, d_weight_errors_, 0},
-                                  static_cast<double>(forward.statistic),
-                                  static_cast<double>(row.delta), delta_, off_);
-        },
-        forward.normalizer));
+    add_normalizer(row);
   }
 
   // After all rows: what is left out of whole sums; and of changed rows, what errors of their
@@ -139,6 +131,18 @@ class GradientFloors {
   double scale_of_products() const { return scale_; }
 
  private:
+  void add_normalizer(const GradientRow<Wide>& row) {
+    const Row<Wide>& forward = *row.forward;
+    normalizer += square(std::visit(
+        [&](const auto& n) {
+          return n.d_number_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
+                                  {weight_errors_, d_weight_errors_, 0},
+                                  static_cast<double>(forward.statistic),
+                                  static_cast<double>(row.delta), delta_, off_);
+        },
+        forward.normalizer));
+  }
+
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
   static constexpr double kTiny = std::numeric_limits<Real>::min();
 
