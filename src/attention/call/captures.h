@@ -1,5 +1,5 @@
 #pragma once
-// What a call returns beside output and statistic, after validation.
+// Captures after validation: what a call returns beside output and statistic.
 #include <cstddef>
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace rapt {
 
-// Heads by request: all of a problem, or chosen ones.
+// The heads of a request: all heads of a problem, or chosen ones.
 struct ChosenHeads {
   std::span<const int64_t> chosen;  // empty: all
   int64_t count;
@@ -41,15 +41,15 @@ struct Captures {
   bool entropy = false, received = false;
 
   bool any() const noexcept { return second_pass() || top_k > 0 || entropy; }
-  // Do some need a second pass over the scores?
+  // Is a second pass over the scores needed?
   bool second_pass() const noexcept { return weights.wanted || map.wanted || received; }
 };
 
-// Throws Error(argument, unsupported) for what cannot be captured.
+// Checks the captures that the options request. Throws Error(argument, unsupported).
 Captures requested_captures(const Problem& problem, const AttentionOptions& options);
 
-// One of the tensors that a call writes, as the options ask for it: its name, where the caller's
-// view and the result's tensor are, dtype and shape. A rank below 0: not asked for.
+// One output tensor of a call: its name, which members hold the caller's view and the result's
+// tensor, dtype and shape. A rank below 0 means that the options do not request it.
 struct OutputSpec {
   const char* name;
   TensorView AttentionOutputs::*view;  // null for output and statistic, which lie in the state
@@ -78,7 +78,7 @@ struct Outputs {
   Operand received;     // row = key
 };
 
-// The caller's outputs. Throws Error(shape, dtype, argument, overlap).
+// Checks the caller's output tensors. Throws Error(shape, dtype, argument, overlap).
 Outputs check_outputs(const Problem& problem, const Captures& captures,
                       const AttentionOptions& options, const AttentionOutputs& outputs,
                       std::span<const std::byte> workspace);

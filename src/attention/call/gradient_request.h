@@ -1,5 +1,6 @@
 #pragma once
-// A backward call after validation: what is read beside the forward pass's inputs, what is written.
+// A backward call after validation: which gradients are requested, which tensors it reads beside
+// the inputs of the forward pass, and which it writes.
 #include <span>
 
 #include "attention/call/captures.h"
@@ -8,51 +9,51 @@
 
 namespace rapt {
 
-// Which gradients are asked for, checked.
+// The requested gradients, after validation.
 struct WantedGradients {
   bool query = false, key = false, value = false, bias = false, scale = false;
   bool score_parameters = false, normalizer_parameters = false;
   DType dtype = DType::f32;  // of d_query, d_key, d_value
   bool two_passes = false;
-  int64_t score_parameter_count = 0;  // of all scores and heads (learned_parameters.h)
-  int64_t head_parameter_count = 0;   // of all scores, those that one head uses
-  int64_t parameter_counts[ScoreList::kMost] = {};  // [scores] the same of each score
-  int64_t normalizer_parameter_count = 0;           // of the normaliser and all heads
-  int64_t normalizer_head_parameter_count = 0;      // of the normaliser, those that one head uses
-  // Of options.relative.
+  int64_t score_parameter_count = 0;  // learned parameters of all scores and heads
+  int64_t head_parameter_count = 0;   // learned parameters of all scores that one head uses
+  int64_t parameter_counts[ScoreList::kMost] = {};  // [scores] the same per score
+  int64_t normalizer_parameter_count = 0;       // learned parameters of the normaliser, all heads
+  int64_t normalizer_head_parameter_count = 0;  // those that one head uses
+  // Gradients of options.relative.
   bool key_rows = false, query_rows = false, value_rows = false;
   bool content_bias = false, position_bias = false;
-  bool query_rows_sums = false;  // d_scale is found by them, too
+  bool query_rows_sums = false;  // d_scale is computed from the sums of query_rows
 
-  // Are the products needed that lead to the gradients of scores?
+  // Are gradients of the scores needed?
   bool d_scores() const noexcept {
     return query || key || bias || scale || score_parameters || key_rows || query_rows ||
            query_biases();
   }
-  // Sums of d_query? d_scale is found by them, and what biases of queries get.
+  // Are sums of d_query needed? d_scale and the gradients of query biases are computed from them.
   bool query_sums() const noexcept { return query || scale || query_biases(); }
   bool query_biases() const noexcept { return content_bias || position_bias; }
-  // Sums over pairs of the same distance?
+  // Are sums over pairs of equal distance needed?
   bool tables() const noexcept { return key_rows || query_rows_sums || value_rows; }
 };
 
-// Throws Error(argument, dtype, unsupported).
+// Checks a request. Throws Error(argument, dtype, unsupported).
 WantedGradients wanted_gradients(const Problem& problem, const AttentionOptions& options,
                                  const BackwardRequest& request);
 
-// Fills in the numbers of the scores.
+// Counts the learned parameters of the scores.
 void count_parameters(std::span<const ScoreRef> scores, WantedGradients& wanted);
 
-// What the backward pass reads beside query, key, value and bias. Members without `data` are
-// absent.
+// The tensors that the backward pass reads beside query, key, value and bias. A member without
+// `data` is absent.
 struct GradientInputs {
   Operand output, d_output;        // row = query, dim = value_dim
   Operand statistic, d_statistic;  // row = query
   Operand d_weights;               // row = requested row, dim = key; lead strides: of chosen heads
-  RequestedWeights weights;        // which rows d_weights has
+  RequestedWeights weights;        // the rows of d_weights
 };
 
-// What it writes. Members without `data` are not wanted, or empty.
+// The tensors that the backward pass writes. A member without `data` is not requested, or empty.
 struct GradientTargets {
   Operand query, key, value;  // row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
@@ -65,8 +66,8 @@ struct GradientTargets {
   Operand content_bias, position_bias;       // dim = dimension
 };
 
-// d_score_parameters: set to 0; then, of one head, `cells` sums [head_parameter_count] are added.
-// Likewise d_normalizer_parameters.
+// d_score_parameters and d_normalizer_parameters are cleared first. Then `cells` sums
+// [head_parameter_count] are added head by head.
 void add_normalizer_parameters(
     const Problem& problem, const NormalizerRef& normalizer, const WantedGradients& wanted,
     int64_t cells, const double* sums /* [heads][cells][normalizer_head_parameter_count] */,
@@ -77,8 +78,7 @@ void add_score_parameters_of_head(const Problem& problem, std::span<const ScoreR
                                   const double* sums /* [cells][head_parameter_count] */,
                                   const GradientTargets& targets);
 
-// Shapes of the gradients: [0] d_query to [11] d_position_bias, in the order of
-// GradientOutputs.
+// One gradient tensor: [0] d_query to [11] d_position_bias, in the order of GradientOutputs.
 struct GradientSpec {
   const char* name;
   TensorView GradientOutputs::*view;
@@ -95,7 +95,8 @@ void describe_gradients(const Problem& problem, const WantedGradients& wanted,
                         const TensorView& query, const TensorView& key, const TensorView& value,
                         const AttentionOptions& options, GradientSpec (&specs)[kGradients]);
 
-// The shape of what there is per query: [..., q_len] or, with `last` {q_len, dims}, rows.
+// The shape of a tensor with one number per query, [..., q_len], or, with `last` {q_len, dims},
+// with one row per query.
 struct RowShape {
   int64_t lengths[kMaxRank + 2];
   int rank;
@@ -104,17 +105,16 @@ struct RowShape {
   operator Shape() const { return {lengths, static_cast<size_t>(rank)}; }
 };
 
-// Checks a tensor that is read. Throws Error(shape, dtype, argument, overflow).
+// Checks an input tensor. Throws Error(shape, dtype, argument, overflow).
 void check_read(const char* name, const TensorView& view, Shape expected, DType dtype);
-// The same for a tensor per query, of which `operand` becomes the view; an empty one has no data.
+// The same for a tensor per query, which becomes `operand`; an empty tensor gets no data.
 void take_rows(const char* name, const TensorView& view, const RowShape& shape, DType dtype,
                bool matrix, Operand& operand);
 
-// Throws Error(unsupported) for a normaliser without a number per row, of which `name` would be the
-// gradient.
+// Throws Error(unsupported) if the normaliser has no statistic, whose gradient `name` would be.
 void require_statistic(const char* name, const NormalizerRef& normalizer);
 
-// What the forward pass left: output and statistic. Throws as check_gradient_inputs().
+// Checks the forward state: output and statistic. Throws as check_gradient_inputs().
 void check_state(const Problem& problem, const AttentionState& state, GradientInputs& inputs);
 
 // Throws Error(argument, shape, dtype, overlap, overflow).

@@ -1,7 +1,7 @@
 #pragma once
-// The numbers of scores and normalisers that have gradients: real parameters that are given, and
-// all elements of the tensors that have some for each head (rapt/head_numbers.h), in the order of
-// the declaration; a tensor row-major.
+// The learned parameters of scores and normalisers: the real parameters that the caller sets, and
+// all elements of tensors with parameters per head (rapt/head_numbers.h). They stand in the order
+// of the declaration, tensors in row-major order.
 #include "attention/call/problem.h"
 
 namespace rapt {
@@ -18,11 +18,12 @@ struct Variant {
       : kind("normalizer"), declaration(normalizer.declaration), object(normalizer.object) {}
 };
 
-// Those of all heads, and those that one head uses.
+// The number of learned parameters of all heads, and of those that one head uses.
 int64_t count_parameters_of(const Variant& variant);
 int64_t head_parameters_of(const Variant& variant);
 
-// Which of all numbers is the `nth` that the head at `index` (leading dimensions) uses.
+// The index, among all learned parameters, of the `nth` one that the head at `index` (leading
+// dimensions) uses.
 int64_t place_of_parameter(const Variant& variant, const Problem& problem, const int64_t* index,
                            int64_t nth);
 
@@ -38,8 +39,8 @@ void for_each_variant_tensor(const AttentionOptions& options, const Visit& visit
   look_at(options.normalizer);
 }
 
-// Do the tensors fit the heads, and their numbers the range? Throws Error(argument, shape, dtype,
-// overflow).
+// Checks that the tensors fit the heads and that their elements are in range. Throws
+// Error(argument, shape, dtype, overflow).
 void check_variant_tensors(const Variant& variant, const Problem& problem);
 
 }  // namespace rapt

@@ -1,5 +1,5 @@
 #pragma once
-// Memory that a call writes to: shapes, dtypes, and that nothing overlaps.
+// Checks of the memory that a call writes to: shapes, dtypes, and that no two tensors overlap.
 #include <cstddef>
 #include <span>
 
@@ -8,14 +8,14 @@
 
 namespace rapt {
 
-// Checks a tensor that is written; returns its addresses. Throws Error(shape, dtype, argument,
+// Checks an output tensor and returns its addresses. Throws Error(shape, dtype, argument,
 // overlap, overflow).
 Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype);
 
-// The strides of a view whose shape is [lead, rows, dims], or [lead, rows] for a vector per head.
+// Sets `operand` to a view of shape [lead, rows, dims] or, for a vector per head, [lead, rows].
 void take_output_operand(const TensorView& view, bool matrix, Operand& operand);
 
-// What is written, to be told apart from each other and from what is read.
+// The address ranges of all outputs, checked for overlap with each other and with the inputs.
 class OutputMemory {
   static constexpr int kMostTensors = 12;  // tensors of a call: kOutputs, kGradients
 

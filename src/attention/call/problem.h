@@ -1,5 +1,7 @@
 #pragma once
-// A call after validation: everything the conductor needs, in one shape for every input.
+// A call after validation. Into this room come the caller's tensors and options; out of it go a
+// Problem, Captures, WantedGradients and Operands, which later rooms trust. It may use the public
+// headers and the kernel table, and knows nothing of tiles or threads.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,18 +11,18 @@
 
 namespace rapt {
 
-struct Bytes {  // addresses [begin, end); empty: both 0, which meets nothing
+struct Bytes {  // addresses [begin, end); empty: both 0, which overlaps nothing
   uintptr_t begin = 0, end = 0;
   bool meets(const Bytes& other) const noexcept { return begin < other.end && other.begin < end; }
 };
 
-// A tensor as the conductor sees it: where the matrix of a (batch, head) begins, and its two
-// strides, in elements.
+// A tensor as passes read it: where the matrix of a (batch, head) begins, and its two strides, in
+// elements.
 struct Operand {
-  void* data = nullptr;  // null: no elements, or not wanted, and then nothing else is set
+  void* data = nullptr;  // null: no elements, or not requested; then no other member is set
   DType dtype;
   int64_t lead_strides[kMaxRank];  // [leading rank] of the output's dimensions; 0: broadcast
-  int64_t heads_per_group;         // on the last leading dimension
+  int64_t heads_per_group;         // query heads that share a matrix, on the last leading dimension
   int64_t row_stride;
   int64_t dim_stride;
 
@@ -37,41 +39,42 @@ struct Operand {
   }
 };
 
-// One sequence of a call; its positions count from its own begin.
+// One sequence of a call; positions count from the begin of the sequence.
 struct Sequence {
   int64_t query_begin = 0, q_len = 0;
   int64_t key_begin = 0, k_len = 0;
 };
 
-// What happens to rows of queries and keys before they are multiplied. Queries are changed as they
-// are packed, keys before all else, into a copy that the problem's `key` is then.
+// The row transform of a call: cosine, rotary embedding, query biases. Queries are transformed as
+// they are packed. Keys are transformed first of all, into a copy that replaces the problem's
+// `key`.
 struct RowTransform {
-  bool cosine = false;             // divided by their lengths?
-  double epsilon = 0;              // the least that they are divided by
-  const Rotary* rotary = nullptr;  // null: they do not turn
-  int64_t pairs = 0;               // of dimensions that turn
+  bool cosine = false;             // are rows divided by their lengths?
+  double epsilon = 0;              // the smallest divisor
+  const Rotary* rotary = nullptr;  // null: no rotation
+  int64_t pairs = 0;               // pairs of dimensions that rotate
   RowPositions query, key;
   bool turns_key = false;
   bool transforms_key = false;
-  Operand original_key;      // the caller's, if it is changed
-  int64_t copies[kMaxRank];  // [leading rank] of the matrices of changed keys
+  Operand original_key;      // the caller's key, if keys are transformed
+  int64_t copies[kMaxRank];  // [leading rank] lengths of the array of transformed matrices
   int64_t transformed_matrices = 0;
 
-  bool adds_biases = false;             // is a bias added to queries?
+  bool adds_biases = false;             // is a bias added to query rows?
   Operand content_bias, position_bias;  // dim = dimension; only if `adds_biases`; null: none
 
   bool any() const noexcept { return cosine || rotary != nullptr || adds_biases; }
-  // By what rows turn; null: they do not.
+  // The positions by which rows rotate; null: no rotation.
   const RowPositions* query_turns() const noexcept { return rotary ? &query : nullptr; }
   const RowPositions* key_turns() const noexcept { return turns_key ? &key : nullptr; }
 };
 
-// Rows for each distance of a key from a query (rapt/relative.h).
+// Distance tables: rows per distance between query and key (rapt/relative.h).
 struct Relative {
-  const RelativePositions* given = nullptr;        // null: none, and then nothing else is set
-  int64_t distances = 0;                           // rows of a table; 0: biases of queries alone
-  bool key = false, query = false, value = false;  // which tables are there?
-  Operand key_rows, query_rows, value_rows;        // row = distance; those that are there
+  const RelativePositions* given = nullptr;        // null: none; then no other member is set
+  int64_t distances = 0;                           // rows of a table; 0: only query biases
+  bool key = false, query = false, value = false;  // which tables are given?
+  Operand key_rows, query_rows, value_rows;        // row = distance; only the given ones are set
 
   bool any() const noexcept { return given != nullptr; }
   bool tables() const noexcept { return key || query || value; }
@@ -81,7 +84,7 @@ struct Relative {
 struct Problem {
   DType dtype = DType::f32;         // of query, key and value
   DType output_dtype = DType::f32;  // of the output
-  DType result_dtype = DType::f32;  // of the statistic and the captures: what is computed in
+  DType result_dtype = DType::f32;  // of the statistic and the captures; computations use it
   int leading_rank = 0;
   int64_t leading[kMaxRank];  // [leading_rank] of the output
   int64_t heads = 1;          // product of the leading dimensions
@@ -89,18 +92,18 @@ struct Problem {
   double scale = 1;
   uint64_t dropout_seed = 0, drop_below = 0;  // drop_below = p 2^32; 0: no dropout
   bool has_bias = false;
-  bool bias_first = false;  // is the bias added before the scores of the list? Only with both
-  Operand query, key, value, bias;                        // bias: row = query, dim = key
-  Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // all that the views reach
-  RowTransform rows;  // if any, `key` has dense rows of the workspace, null until there is one
+  bool bias_first = false;          // is the bias added before the score functions?
+  Operand query, key, value, bias;  // bias: row = query, dim = key
+  Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // the addresses that the views reach
+  RowTransform rows;  // if it transforms keys, `key` is in the workspace: null until there is one
   Relative relative;
 
-  int64_t sequences = 1;                  // packed in the tensors, one after the other
+  int64_t sequences = 1;                  // packed one after the other in the tensors
   const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence
   const int64_t* key_starts = nullptr;    // [sequences + 1]
   int64_t query_starts_stride = 1, key_starts_stride = 1;
 
-  // What the weights of pairs that dropout keeps are multiplied by: 1 / (1 - p).
+  // The factor of weights that dropout keeps: 1 / (1 - p).
   double kept_factor() const noexcept {
     return 0x1p32 / (0x1p32 - static_cast<double>(drop_below));
   }
@@ -116,18 +119,19 @@ struct Problem {
   }
 };
 
-// Checks everything that can be checked before outputs exist. Throws Error. Null data pointers of
-// query, key, value and bias are fine here: a plan needs shapes only.
+// Checks everything that can be checked without the outputs. Throws Error. Data pointers of query,
+// key, value and bias may be null, because a plan needs only shapes.
 Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
                      const AttentionOptions& options);
 
-// Checks what happens to rows of queries and keys, the last of make_problem(). Throws Error.
+// Checks the row transform; called late in make_problem(). Throws Error.
 void take_row_transform(const AttentionOptions& options, Problem& problem);
 
-// Checks options.relative, and what does not go with it; behind take_row_transform(). Throws Error.
+// Checks options.relative and rejects what it excludes; called after take_row_transform(). Throws
+// Error.
 void take_relative(const AttentionOptions& options, Problem& problem);
 
-// Calls visit(name, tensor) for the tensors of options.relative that are there.
+// Calls visit(name, tensor) for each tensor that options.relative gives.
 template <class Visit>
 void for_each_relative_tensor(const RelativePositions& relative, const Visit& visit) {
   for (const Parameter& parameter : RelativePositions::kDeclaration.parameters)
@@ -136,35 +140,35 @@ void for_each_relative_tensor(const RelativePositions& relative, const Visit& vi
         visit(parameter.name, tensor);
 }
 
-// Fills in the strides of a view of [..., rows, dims] along the leading dimensions of the problem,
-// to which it broadcasts. In place, because a copy would wait for the stores of the parts.
+// Sets `operand` to a view of [..., rows, dims] that broadcasts to the leading dimensions of the
+// problem. It is filled in place, because a copy would wait for the stores of its members.
 void take_operand(const TensorView& view, const Problem& problem, Operand& operand);
 
-// The same for a bias of [..., q_len or 1, k_len or 1]; false: it does not broadcast.
+// The same for a bias of [..., q_len or 1, k_len or 1]. Returns false if it does not broadcast.
 bool take_bias_operand(const TensorView& bias, const Problem& problem, Operand& operand);
 
-// The addresses that a view reaches. Its farthest element must have one, in bytes, in both
-// directions. Throws Error(overflow).
+// The addresses that a view reaches. Throws Error(overflow) if the offset of an element in bytes
+// does not fit 64 bits.
 Bytes extent_of(const char* name, const TensorView& view);
 
-// May two indices of the view mean the same element, and do two views share memory? Address ranges
-// are compared, so the second answer may be yes for views that interleave.
+// overlaps_itself: can two indices of the view name the same element? overlap: do the address
+// ranges of two views meet? The latter is true for views that interleave without a common element.
 bool overlaps_itself(const TensorView& view);
 bool overlap(const TensorView& a, const TensorView& b);
 
-// Does the data pointer suit the element type? Throws Error(argument).
+// Checks that the data pointer is aligned for the element type. Throws Error(argument).
 void check_alignment(const char* name, const TensorView& view);
 
-// Are the data pointers of the inputs there? Throws Error(argument).
+// Checks that no input with elements has a null data pointer. Throws Error(argument).
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,
                   const AttentionOptions& options);
 
-// The numbers of dropout below which a pair is dropped: p 2^32, rounded to nearest. Throws
+// The threshold below which a random number drops its pair: p 2^32, rounded to nearest. Throws
 // Error(argument) for a probability outside [0, 1).
 uint64_t threshold_of(const Dropout& dropout);
 
 // Calls visit(name, tensor) for every tensor among the parameters of the masks and of their parts.
-// Throws Error(argument) for a tree of masks that is too large.
+// Throws Error(argument) if the tree of masks is too large.
 template <class Visit>
 void for_each_mask_tensor(std::span<const Mask* const> masks, const Visit& visit) {
   for (const Mask* root : masks)

@@ -8,12 +8,12 @@
 
 namespace rapt {
 
-// Strides of a view of [..., own dimensions], 1 or 2 of them, that broadcasts to the leading
-// dimensions of the problem. False: it does not.
+// Sets `operand` to a view with `own_rank` (1 or 2) dimensions behind leading dimensions that
+// broadcast to those of the problem. Returns false if they do not.
 bool take_relative_operand(const TensorView& view, int own_rank, const Problem& problem,
                            Operand& operand);
 
-// The least distance of a row, on a log scale; row 0 has all that are less, too.
+// The smallest distance that uses a table row, on a log scale. Row 0 also serves all smaller ones.
 int64_t first_distance(const RelativePositions& relative, int64_t distances, int64_t row);
 
 }  // namespace rapt

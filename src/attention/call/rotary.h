@@ -1,5 +1,6 @@
 #pragma once
-// A rotary embedding after validation: which dimensions turn together, how fast, by what positions.
+// A rotary embedding after validation: which dimensions form pairs, their frequencies, and the
+// positions of rows.
 #include <cstdint>
 
 #include "attention/call/problem.h"
@@ -8,10 +9,11 @@
 
 namespace rapt {
 
-// How many pairs of dimensions of a row turn. Throws Error(argument, unsupported).
+// Checks an embedding and returns the number of dimension pairs that rotate. Throws Error(argument,
+// unsupported).
 int64_t check_rotary(const Rotary& rotary, int64_t head_dim);
 
-// Two dimensions, on which axis their position counts, and the angle of position 1.
+// Two dimensions, the axis whose position they use, and the angle per position.
 struct RotaryPair {
   DimPair dims;
   int axis;
@@ -19,9 +21,9 @@ struct RotaryPair {
 };
 RotaryPair pair_of(const Rotary& rotary, int64_t head_dim, int64_t i) noexcept;
 
-// The positions of rows [leading ..., length, head_dim] of `dtype`, of which the first `counted`
-// are at most counted through (packed sequences count from their own begins); `name` is for
-// messages. Throws Error(argument, shape, dtype, overflow).
+// Checks the positions of rows [leading ..., length, head_dim] of `dtype`. Counted positions go up
+// to `counted` rows (packed sequences count from their own begins). `name` is for messages. Throws
+// Error(argument, shape, dtype, overflow).
 void take_positions(const char* name, const Rotary& rotary, const RotaryPositions& positions,
                     int64_t pairs, Shape leading, int64_t length, int64_t counted, DType dtype,
                     RowPositions& taken);

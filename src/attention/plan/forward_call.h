@@ -6,8 +6,7 @@
 
 namespace rapt {
 
-// The extra output and candidates wait for normalisers that need them; until the catalogue has
-// some, tests/contracts uses them.
+// No normaliser of the catalogue uses `extra` or candidates yet; tests/contracts does.
 template <class E>
 struct ForwardCall {
   const Problem& problem;

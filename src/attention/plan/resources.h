@@ -7,14 +7,14 @@
 
 namespace rapt {
 
-// The threads that may work on a call. Throws Error(argument).
+// The threads that may work on a call of `work` operations. Throws Error(argument).
 Workers workers_of(double work, const Context& context);
 
-// Bytes of tensors of these shapes; the largest number instead of an overflow.
+// Bytes of a tensor, and a sum of bytes; SIZE_MAX on overflow.
 size_t bytes_of(Shape lengths, DType dtype);
 size_t add_or_max(size_t a, size_t b);
 
-// Throws Error(memory_limit); `hint` ends the message.
+// Throws Error(memory_limit) if the context allows fewer bytes; `hint` ends the message.
 void check_memory_limit(size_t needed, const Context& context, const char* hint);
 
 // The first 64-byte aligned address of a workspace. Throws Error(argument) if it has less than

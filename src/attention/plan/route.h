@@ -1,16 +1,16 @@
 #pragma once
-// Which instructions multiply: FMA, or, where a call leaves that to the library, those that
-// multiply bf16: tile registers, or dot products (bf16_dot_route()). Both passes ask here, so that
-// their scores are the same, but where d_output is wider than query and key.
+// Chooses the route of a call: fma, or, unless the call forbids it, an instruction that multiplies
+// bf16 (tile registers, or the dot product of bf16_dot_route()). The forward and the backward pass
+// choose here, so that their scores are equal, except where d_output is wider than query and key.
 #include "attention/call/problem.h"
 #include "attention/plan/variant_kernels.h"
 #include "rapt/instruction_sets.h"
 
 namespace rapt {
 
-// Tiles take 32 queries and 32 keys at once, and pack rows of both: a problem of fewer pairs than
-// one product has should be faster without (by count; not measured). Not in calls that ask for one
-// class, nor in packed sequences, where short ones stand beside long ones.
+// One tile product has 32 queries and 32 keys, and packs rows of both. Problems with fewer pairs
+// should be faster by FMA (by count; not measured). Calls with `invariant` and packed sequences,
+// which mix short and long ones, do not make this distinction.
 inline constexpr int64_t kShortPairs = 32 * 32;
 
 inline bool short_for_tiles(const Problem& p, const AttentionOptions& options) {
@@ -18,9 +18,9 @@ inline bool short_for_tiles(const Problem& p, const AttentionOptions& options) {
          p.q_len * p.k_len < kShortPairs;
 }
 
-// Null: the set has no tile registers, or another way is faster. Rows for distances are multiplied
-// by FMA alone; a sparse normaliser in f32 needs few scores of a row, and a prefilter for these is
-// made for FMA.
+// Null: the instruction set has no tile registers, or FMA is faster. Distance tables are multiplied
+// by FMA only. A sparse normaliser in f32 needs few scores of a row, and the prefilter that finds
+// them works with FMA.
 template <class E>
 const RouteKernels<E>* tile_route(const Problem& p, const KernelTable<E>& table,
                                   const AttentionOptions& options) {
@@ -32,7 +32,7 @@ const RouteKernels<E>* tile_route(const Problem& p, const KernelTable<E>& table,
   return routes[static_cast<int>(p.dtype)];
 }
 
-// `same_dtype`: are all tensors of rows of the inputs' dtype? Those of d_output may be wider.
+// `same_dtype`: do all row tensors have the dtype of the inputs? d_output may be wider.
 template <class E>
 const RouteKernels<E>& route_of(const Problem& p, const KernelTable<E>& table,
                                 const AttentionOptions& options, bool same_dtype = true) {

@@ -10,7 +10,8 @@
 
 namespace rapt {
 
-// Scratch of a worker, from its own begin; 0 for what a call does not need.
+// Offsets for distance tables (relative/distance_products.h) within a worker's scratch; 0 for
+// arrays that a call does not need.
 struct RelativeScratch {
   size_t by_distance = 0;  // [distances of a tile + lanes][tile queries] E
   size_t rows = 0;         // [distances of a tile][largest dims] E, of tables not read in place
@@ -21,7 +22,7 @@ struct RelativeScratch {
   size_t key_t = 0;     // [head_dim][lanes] E
 
   RelativeScratch() = default;
-  // Of tiles of `queries` at most; takes its places from `places`.
+  // For query tiles of at most `queries`.
   RelativeScratch(const Problem& p, int64_t block_keys, int64_t queries, int64_t lanes,
                   ScratchPlaces& places) {
     if (!p.relative.tables()) return;
@@ -36,7 +37,7 @@ struct RelativeScratch {
   }
 };
 
-// What exact_rows.h needs of a worker.
+// Offsets for tiles/exact_rows.h within a worker's scratch.
 struct ExactScratch {
   size_t query_t = 0;  // [dims][tile queries] E
   size_t rows = 0;     // [block_keys or tile queries][dims] E
@@ -54,7 +55,7 @@ struct ExactScratch {
   }
 };
 
-// What pipelined_tiles.h needs of a worker.
+// Offsets for forward/pipelined_tiles.h within a worker's scratch.
 struct PipelineScratch {
   size_t scores = 0;         // [block_keys][tile queries] E
   size_t rounded[2] = {};    // the same, of the route's weights
@@ -76,7 +77,8 @@ struct PipelineScratch {
   }
 };
 
-// What forward/top_scores.h needs of a worker: per query, a list of the largest scores.
+// Offsets for forward/top_scores.h within a worker's scratch: a list of the largest scores per
+// query.
 struct TopScratch {
   bool sorted = false;   // lists that stay sorted; else long lists, which are sorted at the end
   int64_t capacity = 0;  // of a long list
@@ -104,27 +106,28 @@ struct TopScratch {
   }
 };
 
-// Byte offsets into the workspace, each 64-byte aligned; 0 for what a call does not need.
+// Byte offsets into the workspace, each 64-byte aligned; 0 for arrays that a call does not need.
 struct ScratchLayout {
   // Once per call.
   size_t unit_starts;      // [sequences + 1] int64: units of a head before each sequence
   size_t block_starts;     // [sequences + 1] int64: blocks of keys before each sequence
   size_t saved_state;      // [heads][state_rows][q_len] E, for a second pass over the scores
-  size_t angles;           // tables of what happens to rows before they are multiplied
-  size_t relative_starts;  // [distances] int64: where rows of a log scale begin
-  size_t transformed_key;  // [matrices][k_len][head_dim] of the inputs' dtype, if keys are changed
+  size_t angles;           // tables of the row transform
+  size_t relative_starts;  // [distances] int64: the first distance of each row of a log scale
+  size_t
+      transformed_key;  // [matrices][k_len][head_dim] of the inputs' dtype, if keys are transformed
   size_t
       prefilter_keys;  // [matrices of keys][rows][dims] uint8, padded: rounded keys (prefilter.h)
   size_t prefilter_groups;  // [matrices of keys][rows / kPrefilterGroup] KeyGroup
   size_t packed_key;        // [matrices][packed_rows][head_dim, padded] of the route's elements
-  size_t packed_value;      // the same of values
-  size_t key_outside;    // [matrices][packed_rows / step] uint32: what exact_rows.h finds in them
-  size_t value_outside;  // the same of values
-  size_t workers;        // the scratch of worker 0; that of the next is `worker_bytes` further
-  // Once per worker, from its own begin. A unit has unit_queries queries.
+  size_t packed_value;      // the same for values
+  size_t key_outside;       // [matrices][packed_rows / step] uint32: rows that exact_rows.h adds
+  size_t value_outside;     // the same of values
+  size_t workers;           // the scratch of worker 0; each next one is `worker_bytes` further
+  // Once per worker, as offsets into its scratch. A work unit has unit_queries queries.
   size_t tiles;              // [tiles] QueryTile
   size_t query_t;            // [tiles][head_dim][queries] of the route's elements
-  size_t position_t;         // the same of queries that meet key_rows, where these are others
+  size_t position_t;         // the same for products with key_rows, where query biases differ
   size_t output_t;           // [tiles][value_dim][queries] E
   size_t extra_t;            // the same, for a normaliser with an extra output
   size_t scores;             // [block_keys][tile queries] E, and a vector to read beyond
@@ -141,7 +144,7 @@ struct ScratchLayout {
   size_t value;              // [block_keys][value_dim] of the route's elements, if packed
   size_t prefilter_rows;     // [kPrefilterGroup][head_dim] E: keys of a group, if packed
   size_t prefilter_queries;  // tiles of rounded queries (prefilter.h)
-  size_t row_transform;      // of a RowTransformer, if there is a change
+  size_t row_transform;      // scratch of a RowTransformer, if there is a row transform
   size_t transformed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
   RelativeScratch relative;
   ExactScratch exact;
@@ -150,8 +153,8 @@ struct ScratchLayout {
   size_t sums;    // [block_keys][lanes] E: attention received by the keys of a block
   size_t totals;  // [block_keys] double: the same, of many tiles
   size_t cells;   // [map rows of a task][columns] double
-  // Of sparse normalisers; the long lists are those of one vector of queries.
-  int64_t short_list;  // scores of a list
+  // Lists of sparse normalisers; the long lists belong to one vector of queries.
+  int64_t short_list;  // capacity of a list
   size_t lists;        // [tiles][queries][list_stride] E
   size_t list_keys;    // the same, int32
   size_t list_counts;  // [tiles][2][queries] int32
@@ -162,7 +165,7 @@ struct ScratchLayout {
   size_t list_values;  // [kPackedValues][value_dim] E, where values are not in place
   size_t worker_bytes;
 
-  // Bytes of workspace for so many workers, at any alignment. Throws Error(overflow).
+  // Bytes of workspace for `count` workers, at any alignment. Throws Error(overflow).
   size_t bytes_for(int count) const;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Places in scratch memory that is laid out before it exists: byte offsets, 64-byte aligned (a
-// cache line), one array after the other.
+// Lays out arrays in scratch memory before it is allocated: byte offsets, 64-byte aligned (a cache
+// line), one array after the other.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -14,7 +14,7 @@ class ScratchPlaces {
   ScratchPlaces() = default;
   explicit ScratchPlaces(size_t begin) : bytes_(begin) {}
 
-  // Where an array of this shape begins; 0, and no place, if it is not needed.
+  // The offset of an array of this shape; 0 without a place if it is not needed.
   size_t place(bool needed, std::initializer_list<int64_t> shape, size_t element) {
     if (!needed) return 0;
     const size_t here = bytes_;
@@ -27,14 +27,14 @@ class ScratchPlaces {
   }
 
   size_t bytes() const noexcept { return bytes_; }
-  // The next offsets count from 0 again: of memory that there is several times.
+  // Counts the next offsets from 0 again, for memory that exists once per worker.
   void restart() noexcept { bytes_ = 0; }
-  // All so far was that of one of `count`, which begin at `begin`.
+  // Everything placed since restart() exists `count` times, beginning at `begin`.
   void repeat(int count, size_t begin) noexcept {
     overflow_ |= __builtin_mul_overflow(bytes_, static_cast<size_t>(count), &bytes_);
     add(begin);
   }
-  // Bytes to ask for, so that the first offset can be aligned. Throws Error(overflow).
+  // Bytes to allocate, so that the first offset can be aligned. Throws Error(overflow).
   size_t total() {
     add(63);
     if (overflow_)

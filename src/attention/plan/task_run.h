@@ -1,5 +1,6 @@
 #pragma once
-// The tasks of a call, handed to whoever runs them; told as they end.
+// Runs the tasks of a call on the executor, the library's pool or the calling thread, and reports
+// progress.
 #include <algorithm>
 #include <mutex>
 
@@ -11,12 +12,12 @@ namespace rapt {
 
 class TaskRun {
  public:
-  // `most_tasks`: of all run() together, for the progress report.
+  // `most_tasks`: the number of tasks of all run() together, for the progress report.
   TaskRun(const Context& context, int64_t most_tasks)
       : context_(context), most_tasks_(most_tasks) {}
 
-  // work(task, worker) for every task, by at most `workers` at once; `to_executor`: is it worth the
-  // while of a caller's executor? Throws Error(cancelled).
+  // Calls work(task, worker) for every task, on at most `workers` threads at once. `to_executor`:
+  // is there enough work for a caller's executor? Throws Error(cancelled).
   template <class Work>
   void run(int64_t tasks, int workers, bool to_executor, const Work& work) {
     struct Job {
@@ -51,7 +52,7 @@ class TaskRun {
 
   const Context& context_;
   int64_t most_tasks_, ended_ = 0;
-  std::mutex mutex_;  // of ended_ and the report
+  std::mutex mutex_;  // guards ended_ and the report
 };
 
 }  // namespace rapt

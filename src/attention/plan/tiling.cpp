@@ -8,33 +8,34 @@
 namespace rapt {
 namespace {
 
-// Queries that share a pass over the keys: with 192 the kernel asks the L2 for less than a byte per
-// cycle of K and V, so that even keys in DRAM leave it bound by arithmetic.
+// Queries that share a pass over the keys. With 192, the kernel reads less than a byte of K and V
+// per cycle, so that it is bound by arithmetic even with keys in DRAM.
 constexpr int64_t kUnitQueries = 192;
 
-// More for products by tiles, beside which packing a block of keys and values would weigh.
+// More for tile registers, whose products are so fast that packing a key block takes a share of
+// time.
 constexpr int64_t kTileUnitQueries = 512;
 
-// Fewer with lists of candidates, so that what these hold stays in the L2.
+// Fewer with candidate lists, so that the lists stay in the L2.
 constexpr int64_t kSparseUnitQueries = 96;
 
 // K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
 constexpr int64_t kUnitBytes = 512 << 10;
 
-// Packed keys and values that all tiles of a unit meet before the next ones: with more, they would
-// come from memory for each tile.
+// Packed keys and values that all tiles of a unit pass before the next ones. More of them would be
+// read from memory for each tile.
 constexpr int64_t kBytesAtWork = 512 << 10;
 
-// Operations that pay for another thread: some 30 us of work on one core, which is what it takes to
-// wake a sleeping one.
+// Operations that pay for another thread: about 30 us of work on one core, as long as waking a
+// thread takes.
 constexpr double kWorkOfWorker = 6e6;
 
-// Operations of a task, at least: fetching the next one costs some 100 ns, and 20 us hide it.
+// The least operations of a task: fetching the next task costs about 100 ns, and 20 us hide it.
 constexpr double kWorkOfTask = 4e6;
 
-// Fewer units than this per worker and the last one makes the others wait: units become smaller.
-// With 16, one head of 2,048 queries on two threads has units of a single tile, which reads K and V
-// twice as often as it pays.
+// With fewer units per worker, the last unit keeps the other workers waiting; units become smaller
+// then. With 16, one head of 2,048 queries on two threads would have units of a single tile, which
+// reads K and V twice as often as it pays.
 constexpr int64_t kUnitsPerWorker = 8;
 
 int64_t count_units(const Problem& p, int64_t unit_queries) {
@@ -44,9 +45,9 @@ int64_t count_units(const Problem& p, int64_t unit_queries) {
   return units;
 }
 
-// Neighbouring heads that read the same rows of a bias: the last leading dimensions, as far as it
-// is broadcast along them. If they take turns, one reads from memory what the others find in the
-// cache: at 4,096 queries and keys a bias of two heads costs 28 % of a call instead of 31.
+// The number of neighbouring heads that read the same bias rows: the last leading dimensions along
+// which the bias is broadcast. If they take turns, one head reads the rows from memory and the
+// others find them in the cache (docs/decisions/bias_in_parts.md).
 int64_t heads_of_a_bias(const Problem& p) {
   int64_t heads = 1;
   if (!p.has_bias || p.bias.row_stride == 0) return heads;
@@ -54,7 +55,7 @@ int64_t heads_of_a_bias(const Problem& p) {
   return std::max<int64_t>(heads, 1);
 }
 
-// May all keys and values be packed at once? Rows that repeat can be more than have addresses.
+// Do all packed keys and values fit 64-bit addresses? Broadcast rows can be more than that.
 template <class E>
 bool packed_fit(const Problem& p, const RouteKernels<E>& route) {
   int64_t all = 0;
@@ -94,8 +95,8 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   t.long_vectors = kernels.route.long_vectors;
   t.step = kernels.route.step;
   const int64_t dims = p.head_dim + p.value_dim;
-  // 128 keys: long enough to pay for a tile's prologue, and a tile of scores is half an L1. Large
-  // heads, by the larger of a route's two sizes, take 64, for the L2.
+  // 128 keys pay for the prologue of a tile, and their score tile is half an L1. Large heads take
+  // 64 keys, for the L2.
   t.block_keys = dims * kernels.route.weight_size <= 1024 ? kMostBlockKeys : 64;
 
   const int64_t tile_queries = t.lanes * t.long_vectors;
@@ -126,7 +127,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
   if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
 
-  // Short sequences share a task, but every worker gets some.
+  // Short sequences share a task, but every worker gets several tasks.
   if (units <= 1) return t;
   const double per_task = kWorkOfTask * static_cast<double>(units) / std::max(work, 1.0);
   const int64_t most = std::max<int64_t>(1, units / (4 * t.workers));

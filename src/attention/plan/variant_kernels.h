@@ -1,6 +1,6 @@
 #pragma once
-// The hooks of the scores and the normaliser of a call: those of the catalogue, compiled for the
-// instruction set, or the caller's own, compiled with the program.
+// The kernels of a call, and the hooks of its score functions and its normaliser: the catalogue's,
+// compiled per instruction set, or the caller's own, compiled with the program.
 #include <string>
 
 #include "kernels/kernel_table.h"
@@ -16,7 +16,7 @@ struct Kernels {
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
   const PrefilterKernels* prefilter = nullptr;  // null: all scores are computed
-  // Null: products and vector work take turns.
+  // The stages of the AMX pipeline; null: products and vector work run one after the other.
   Stage<E> stage = nullptr;                   // of the forward pass
   GradientStage<E> gradient_stage = nullptr;  // of the backward pass
 };
@@ -27,7 +27,7 @@ const ScoreKernels<E>& hooks_of(const ScoreRef& score, const KernelTable<E>& tab
   return custom ? *custom : table.scores[score.index];
 }
 
-// `catalogue`: those of the table, or of the route.
+// `catalogue`: the hooks of the kernel table, or of the route.
 template <class E>
 const NormalizerKernels<E>& hooks_of(const NormalizerRef& normalizer,
                                      const NormalizerKernels<E>* catalogue) noexcept {
