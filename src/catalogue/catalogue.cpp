@@ -1,4 +1,5 @@
-// The catalogue at run time: lists of declarations, makers of masks, names that are near.
+// The catalogue at run time: lists of declarations, makers of masks, suggestions for misspelt
+// names.
 #include "rapt/catalogue.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::span<const Declaration* const> declarations_of(TypeList<T...>) {
   return all;
 }
 
-// A mask that owns the parts that its base only points at.
+// A mask that owns the parts to which its base class points.
 template <class T>
 class Owning final : public T {
  public:
@@ -66,7 +67,7 @@ std::span<const MaskMaker> makers_of(TypeList<T...>) {
   return all;
 }
 
-// Letters put in, left out, replaced, or two neighbours swapped ("f23").
+// The edit distance: letters inserted, removed, replaced, or two neighbours swapped ("f23").
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -91,9 +92,10 @@ std::span<const Declaration* const> mask_declarations() { return declarations_of
 
 std::string nearest(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;  // farther is no misspelling
+  size_t best_distance =
+      std::max<size_t>(2, name.size() / 3) + 1;  // a larger distance is no misspelling
   for (const std::string_view candidate : known) {
-    // Lengths tell most of them apart, in less time.
+    // The lengths rule most names out faster.
     if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) >=
         best_distance)
       continue;

@@ -1,5 +1,6 @@
 #pragma once
-// How each mask of the catalogue is made at run time.
+// Makers of the catalogue's masks at run time. This room knows every variant by name and text; it
+// computes nothing and may use the public headers and src/base.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -13,7 +14,7 @@ namespace rapt {
 struct MaskMaker {
   const Declaration* declaration;
   std::unique_ptr<Mask> (*make)();  // with the defaults of its parameters
-  size_t most_parts;                // 0: it is not made of masks
+  size_t most_parts;                // 0: the mask has no parts
   // Makes a mask of 1 to most_parts parts and owns them; null where most_parts is 0.
   std::unique_ptr<Mask> (*combine)(std::vector<std::unique_ptr<Mask>> parts);
 };

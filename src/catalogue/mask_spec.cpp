@@ -5,9 +5,9 @@
 //   both    = single { "&" single }
 //   single  = "!" single | "(" either ")" | name [ "(" arguments ")" ]
 //
-// Arguments of a mask that is made of masks are masks, either { "," either }; those of the others
-// are values with commas between them, or colons in the colon form. Parentheses within a value must
-// match, so that they may stand in a file's name.
+// Arguments of a mask with parts are masks, either { "," either }. Arguments of other masks are
+// values separated by commas, or by colons in the colon form. Parentheses within a value must
+// match, so that a file name may contain them.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@
 namespace rapt {
 namespace {
 
-// Specs come from files and command lines: both bounds keep a hostile one from taking much.
+// Specs come from files and command lines; both bounds limit what a hostile spec can cost.
 constexpr size_t kMostText = 65536;               // sixteen of the longest paths
 constexpr int kMostNesting = 2 * kMostMaskDepth;  // parentheses need not make a level of masks
 
@@ -153,8 +153,8 @@ class Parser {
     return with_values(start, maker, split(name_end + 1, text_.size(), ",:"));
   }
 
-  // Values between separators that stand outside of parentheses; none where there are blanks only,
-  // except in the colon form, whose colon promises one.
+  // The values between separators outside of parentheses. Blanks alone are no value, except in the
+  // colon form.
   std::vector<std::string_view> split(size_t begin, size_t end, std::string_view separators) const {
     std::vector<std::string_view> values;
     const bool colon = separators.size() > 1;
@@ -234,7 +234,7 @@ class Parser {
   int nesting_ = 0;
 };
 
-// How tightly the text of a mask holds together: what binds less needs parentheses.
+// How tightly the text of a mask binds; a part that binds less needs parentheses.
 enum class Binding : uint8_t { either, both, single };
 
 Binding binding_of(const Mask& mask) {
@@ -246,8 +246,8 @@ Binding binding_of(const Mask& mask) {
 
 std::string text_of(const Mask* mask);
 
-// The text of a part of something that binds as `whole` does. A part of its own kind gets
-// parentheses, too, so that the levels stay as they are.
+// The text of a part within a text that binds as `whole` does. A part of the same kind gets
+// parentheses, too, so that the nesting stays the same.
 std::string part_text(const Mask* part, Binding whole) {
   const bool loose = part && binding_of(*part) != Binding::single && binding_of(*part) <= whole;
   return loose ? "(" + text_of(part) + ")" : text_of(part);

@@ -1,5 +1,5 @@
-// A score, a normaliser or what happens beside them from text: `name`, `name(arguments)` or
-// `name:arguments`.
+// Scores, normalisers, row transforms and relative positions from text: `name`, `name(arguments)`
+// or `name:arguments`.
 #include <string>
 #include <vector>
 
@@ -35,7 +35,7 @@ std::span<const Declaration* const> declarations_of(TypeList<T...>) {
   return all;
 }
 
-// A variant that goes by its value.
+// A variant that is passed by value.
 template <class T>
 struct MadeValue {
   std::shared_ptr<T> object;

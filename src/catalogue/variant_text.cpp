@@ -27,7 +27,7 @@ bool parse_number(std::string_view text, T& out) {
   return r.ec == std::errc() && r.ptr == end && !text.empty();
 }
 
-// Does `text` make a value for `parameter`? Tensors take anything that nothing else takes.
+// Can `text` be a value of `parameter`? A tensor accepts what no other parameter accepts.
 bool parse(const Parameter& parameter, std::string_view text, const TensorSource& tensors,
            Argument& out) {
   out.type = parameter.type;
@@ -62,7 +62,7 @@ std::string describe(const Declaration& declaration) {
   return text + ")";
 }
 
-// For a name that no parameter has.
+// The error for a name that no parameter has.
 std::string name_meant(const Declaration& declaration, std::string_view name) {
   std::vector<std::string_view> known;
   for (const Parameter& parameter : declaration.parameters) known.emplace_back(parameter.name);
@@ -85,7 +85,7 @@ bool is_initial(const Parameter& parameter, const Argument& value) {
   return value.integer == initial.integer;
 }
 
-// Could a value that is written for `second` be taken by `first`?
+// Could a value that is meant for `second` be accepted by `first`?
 bool mistakable(const Parameter& first, const Parameter& second) {
   const auto number = [](const Parameter& p) {
     return p.type == ParameterType::integer || p.type == ParameterType::real;
@@ -94,7 +94,7 @@ bool mistakable(const Parameter& first, const Parameter& second) {
          (number(first) && number(second));
 }
 
-// A tensor that may be absent would take every misspelt word of a choice.
+// An optional tensor would accept every misspelt word of a choice.
 bool goes_by_name(const Declaration& declaration, const Parameter& parameter) {
   return parameter.type == ParameterType::tensor && !parameter.required &&
          std::ranges::any_of(declaration.parameters, [](const Parameter& other) {

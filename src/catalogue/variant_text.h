@@ -9,9 +9,9 @@
 
 namespace rapt {
 
-// What a text means that no parameter takes, so that the caller can say where it stands.
+// An argument that no parameter accepts, with its index, so that the caller can point to it.
 struct RefusedArgument {
-  size_t index;  // into `arguments`; their count where one is missing or out of range
+  size_t index;  // index into `arguments`; their number if an argument is missing or out of range
   ErrorCode code;
   std::string message;
 };

@@ -1,4 +1,5 @@
-// The dialects as a table, and a call in their words as options.
+// The dialects as a table: how other libraries' calls map to rapt's options. This room translates
+// calls and results; it may use the public headers and src/attention/call.
 //
 // Sources: PyTorch 2.13 (functional.scaled_dot_product_attention, nn.MultiheadAttention);
 // flash-attention 2.8, docstrings of flash_attn_interface.py; jax.nn.dot_product_attention 0.10;
@@ -16,7 +17,7 @@
 namespace rapt {
 namespace {
 
-constexpr double kNone = -INFINITY;          // the lse of nothing
+constexpr double kNone = -INFINITY;          // the lse of a row without keys
 constexpr double kJaxFill = -2.38197633e38;  // 0.7 times the smallest f32, which JAX masks with
 
 using A = DialectAnchor;

@@ -1,4 +1,4 @@
-// A call in the words of a dialect as options.
+// Turns a call in the terms of a dialect into options.
 #include <string>
 #include <vector>
 
@@ -7,7 +7,7 @@
 namespace rapt {
 namespace {
 
-// What the project does not have.
+// Rejects what the dialect's project does not have.
 void refuse(const Dialect& d, bool asked, const char* what) {
   if (asked)
     throw Error(ErrorCode::unsupported, std::string("dialect ") + d.name + " (" + d.function +
@@ -49,7 +49,7 @@ void check(const Dialect& d, const DialectArguments& a) {
   if (a.past != 0 && a.lengths.defined()) fail(d, "past keys beside lengths; expected one of them");
 }
 
-// Query i sees the keys up to i + o + further, with o where the first query stands.
+// Query i attends to the keys up to i + o + further, where o is the position of the first query.
 Causal diagonal(const Dialect& d, const DialectArguments& a, int64_t further) {
   Anchor anchor = a.anchor.value_or(Anchor::top_left);
   if (d.anchor == DialectAnchor::bottom_right) anchor = Anchor::bottom_right;

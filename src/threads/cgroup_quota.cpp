@@ -91,7 +91,7 @@ double cgroup_cpus(const std::string& root) {
     const std::optional<Hierarchy> hierarchy = hierarchy_of(line);
     if (!hierarchy) continue;
     std::string below = path_in(*hierarchy, root).value_or("");
-    // Of what is mounted, only the part below its top is seen.
+    // Only the part of the hierarchy below the mount's top is visible.
     if (hierarchy->top != "/") {
       const bool inside = below == hierarchy->top || below.starts_with(hierarchy->top + "/");
       below = inside ? below.substr(hierarchy->top.size()) : "";

@@ -1,5 +1,5 @@
 #pragma once
-// How many CPUs the cgroups of this process may use up, by their quota.
+// The CPU quota of the cgroups of this process.
 #include <string>
 
 namespace rapt {

@@ -1,6 +1,6 @@
 #pragma once
-// What the threads of a pool are doing, in one atomic word: who decides whether to wake somebody
-// sees all counts of the same moment.
+// The state of a pool's threads in one atomic word. A thread that decides whether to wake a helper
+// reads all counts of the same moment.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -8,17 +8,17 @@
 namespace rapt {
 
 struct Counts {
-  int64_t seats = 0;      // free places of helpers, in all running jobs; for a moment below 0, when
-                          // a job ends that a helper is just coming to
-  int64_t busy = 0;       // threads at work on tasks: callers and helpers
-  int64_t searching = 0;  // helpers that are awake without a job, or that somebody is waking
-  int64_t idle = 0;       // helpers that sleep and that nobody is waking
+  int64_t seats = 0;      // free places for helpers in all running jobs; below 0 for a moment, when
+                          // a job ends just as a helper joins it
+  int64_t busy = 0;       // threads that run tasks: callers and helpers
+  int64_t searching = 0;  // helpers that are awake without a job, or are being woken
+  int64_t idle = 0;       // helpers that sleep and are not being woken
 
-  // How many sleeping helpers should be awake, in a pool where at most `width` threads work.
+  // The number of sleeping helpers to wake, in a pool where at most `width` threads run tasks.
   int64_t missing(int64_t width) const noexcept {
     return std::min({std::min(seats, width - busy) - searching, idle});
   }
-  // The same, if threads could be had.
+  // The same, if threads could still be started.
   int64_t missing_threads(int64_t width) const noexcept {
     return std::min(seats, width - busy) - searching - idle;
   }
@@ -31,7 +31,7 @@ class AtomicCounts {
   // Only the seats may become negative: the other fields would borrow from the next one.
   void add(Counts change) noexcept { word_.fetch_add(pack(change)); }
 
-  // Adds `change` if `condition` holds for the counts; both at once.
+  // Adds `change` if `condition` holds for the counts, in one atomic step.
   template <class Condition>
   bool add_if(const Condition& condition, Counts change) noexcept {
     uint64_t word = word_.load();

@@ -13,8 +13,8 @@ class CpuMask {
 
   // At least 1.
   int count() const noexcept;
-  // Confines the calling thread. The system may refuse, when the process lost those CPUs since:
-  // then the thread keeps those that it has.
+  // Confines the calling thread to this set. If the system refuses, because the process has lost
+  // those CPUs, the thread keeps its set.
   void apply() const noexcept;
 
  private:

@@ -1,11 +1,11 @@
-// How nobody sleeps while there is work for him: who gives work writes it (open door, counts) and
-// then looks for sleepers; who goes to sleep enters himself among the idle and then looks for work.
-// All of these are sequentially consistent, so at least one of the two sees the other. Who wakes a
-// sleeper takes him out of the idle in the same step, so that two do not count on one.
+// No helper sleeps while there is work for it. A caller first publishes its work (open door,
+// counts) and then looks for sleeping helpers. A helper first enters itself among the idle and then
+// looks for work. These operations are sequentially consistent, so at least one of the two sees the
+// other. A caller that wakes a helper removes it from the idle in the same step, so that two
+// callers do not count on one helper.
 //
-// No thread is pinned, to a CPU or to a NUMA node: the pool knows neither where the caller's
-// tensors lie nor which other pools and processes share the machine; the scheduler and the CPUs
-// that the host allowed do.
+// No thread is pinned to a CPU or NUMA node. The pool knows neither where the caller's tensors are
+// nor which other pools and processes share the machine; the scheduler does.
 #include "threads/crew.h"
 
 #include <algorithm>
@@ -21,24 +21,24 @@ namespace {
 
 constexpr uint32_t kSeat = 1 << 16, kCallerSleeps = 1 << 15, kOpen = 1 << 14, kInside = kOpen - 1;
 
-// How long to look before going to sleep, in nanoseconds. A sleeper begins about 30 microseconds
-// after the call, and the call costs the caller 4 (bench_threads on 2 virtual CPUs of an AMD EPYC);
-// one that looks begins after 0.6.
-// A helper: through what a caller does between two small calls in a row, 1 to 2 microseconds; not
-// longer, because between calls the CPUs are the host's.
+// How long a thread spins before it sleeps, in nanoseconds. A sleeping helper begins about 30
+// microseconds after the call, and waking it costs the caller 4 (bench_threads on 2 virtual CPUs of
+// an AMD EPYC); a spinning one begins after 0.6.
+// A helper spins through the 1 to 2 microseconds between two small calls; not longer, because
+// between calls the CPUs belong to the host.
 constexpr int64_t kHelperSpins = 5000;
-// A caller: as long as being woken would take, because nothing else is left for him to do.
+// A caller spins as long as being woken would take, because it has nothing else to do.
 constexpr int64_t kCallerSpins = 30000;
 
 uint32_t seats(uint32_t door) { return door / kSeat; }
 uint32_t inside(uint32_t door) { return door & kInside; }
 
-// Grows in every child, while no other thread is there.
+// Counts forks: it grows in each child while that has a single thread.
 std::atomic<uint32_t> forks{0};
 [[maybe_unused]] const int watching_forks =
     pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
 
-// The crew whose task this thread is at.
+// The crew whose task this thread runs.
 thread_local const void* at_work_for = nullptr;
 
 void pause() {
@@ -60,7 +60,7 @@ int64_t nanoseconds() {
 Crew::Crew(int width, CpuMask cpus)
     : width_(width),
       cpus_(std::move(cpus)),
-      // Who spins on the CPU that the other one needs delays what he is waiting for.
+      // Spinning on the CPU that the other thread needs would delay it.
       spins_(cpus_.count() > 1 && width <= cpus_.count()),
       words_((width + 63) / 64),
       forks_(forks.load()),
@@ -91,7 +91,7 @@ bool Crew::run(int64_t tasks, Executor::Task task, void* argument, int workers) 
   job->next.store(0);
   fill_seats(*job, workers);
 
-  // A task that calls run() is counted already.
+  // A thread whose task calls run() is counted already.
   const void* outer = std::exchange(at_work_for, this);
   const int64_t callers = outer == this ? 0 : 1;
   counts_.add({.seats = workers - 1, .busy = callers});
@@ -101,7 +101,7 @@ bool Crew::run(int64_t tasks, Executor::Task task, void* argument, int workers) 
 
   for (int64_t t; (t = job->next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
     task(argument, t, 0);
-    wake_some();  // another caller may have ended and left room for a helper
+    wake_some();  // another caller may have ended and made room for a helper
   }
   at_work_for = outer;
   counts_.add({.seats = -close(*job), .busy = -callers});
@@ -129,8 +129,8 @@ void Crew::fill_seats(Job& job, int workers) const noexcept {
   }
 }
 
-// Nobody may come in any more. Returns how many seats were still free; they are the caller's to
-// take out of the counts.
+// Closes the door, so that no helper can join. Returns the number of free seats, which the caller
+// must subtract from the counts.
 int64_t Crew::close(Job& job) noexcept {
   return seats(job.door.fetch_and(kCallerSleeps | kInside));
 }
@@ -148,8 +148,8 @@ void Crew::start_threads() noexcept {
     if (!start_thread()) return;
 }
 
-// False: the crew is complete, or the system refuses a thread (a limit, no memory). Then nobody
-// asks again: results do not depend on it, and each refusal would cost every call its time.
+// Returns false if the crew is complete, or if the system refuses a thread (a limit, no memory).
+// The crew then never asks again: results do not depend on it, and each refusal would cost time.
 bool Crew::start_thread() noexcept {
   int number = started_.load();
   do {
@@ -158,9 +158,9 @@ bool Crew::start_thread() noexcept {
 
   auto* helper = new (std::nothrow) Helper{this, number + 1, {}, nullptr};
   counts_.add({.searching = 1});
-  // The thread inherits the mask: so the host's signal handlers never run in it. Except for the
-  // faults of a task itself, which no other thread can take: a host may have a handler for a mapped
-  // file that became shorter.
+  // The thread inherits this signal mask, so that the host's signal handlers never run in it.
+  // Faults of a task stay unblocked, because only its own thread can handle them: a host may have a
+  // handler for a mapped file that became shorter.
   sigset_t blocked, callers;
   sigfillset(&blocked);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
@@ -181,8 +181,8 @@ bool Crew::start_thread() noexcept {
   return true;
 }
 
-// Two, each of whom wakes two more when he finds work: so the caller begins early, and the last of
-// many threads is reached after few steps.
+// Wakes two helpers, each of which wakes two more when it finds work. So the caller begins early,
+// and the last of many threads is reached after few steps.
 void Crew::wake_some() noexcept {
   for (int i = 0; i < 2; ++i) {
     if (!counts_.add_if([&](Counts c) { return c.missing(width_) > 0; },
@@ -205,7 +205,7 @@ void* Crew::main_of(void* helper) noexcept {
   return nullptr;
 }
 
-// A helper is counted as searching whenever he is in this loop.
+// A helper counts as searching while it is in this loop.
 void Crew::help() noexcept {
   at_work_for = this;
   do {
@@ -216,7 +216,7 @@ void Crew::help() noexcept {
 
 // True: took part in a job.
 bool Crew::help_somebody() noexcept {
-  // One step to work, so that nobody counts this helper twice or not at all.
+  // From searching to busy in one step, so that this helper is counted exactly once.
   constexpr Counts kToWork = {.seats = -1, .busy = 1, .searching = -1};
   constexpr Counts kBack = {.seats = 1, .busy = -1, .searching = 1};
   if (!counts_.add_if([&](Counts c) { return c.seats > 0 && c.busy < width_; }, kToWork))
@@ -239,14 +239,14 @@ bool Crew::help_somebody() noexcept {
   const bool gives_way = take_tasks(*job, worker);
   if (gives_way)
     give_back_seat(*job, worker);
-  else  // counted before the caller is let go: his next call shall find this helper free
+  else  // counted before the caller is released, so that its next call finds this helper free
     counts_.add({.seats = -close(*job), .busy = -1, .searching = 1});
   const uint32_t left = job->door.fetch_sub(1);
   if (inside(left) == 1 && (left & kCallerSleeps)) job->door.notify_one();
   return true;
 }
 
-// True: there are tasks left, but so many callers came that there is no room for this helper.
+// Returns true if tasks are left but more callers leave no room for this helper.
 bool Crew::take_tasks(Job& job, int worker) noexcept {
   for (int64_t t; (t = job.next.fetch_add(1, std::memory_order_relaxed)) < job.tasks;) {
     job.task(job.argument, t, worker);
@@ -257,7 +257,7 @@ bool Crew::take_tasks(Job& job, int worker) noexcept {
   return false;
 }
 
-// For whoever comes when there is room.
+// For a helper that comes when there is room.
 void Crew::give_back_seat(Job& job, int worker) noexcept {
   job.free_workers[worker / 64].fetch_or(uint64_t{1} << worker % 64);
   for (uint32_t door = job.door.load(); door & kOpen;)
@@ -283,10 +283,10 @@ bool Crew::sleep() noexcept {
   uint32_t door;
   const bool ending = ending_.load();
   const Counts now = counts_.load();
-  // Seats that are counted but in no open door: their caller, or the helper who has just taken one,
-  // looks for sleepers next.
+  // Seats may be counted whose door is not open: their caller, or the helper that has just taken
+  // one, looks for sleeping helpers next.
   if (ending || (now.seats > 0 && now.busy < width_ && most_lonely_job(door))) {
-    // Unless somebody is waking this one already: then his call is followed.
+    // Unless this helper is being woken already; then it follows that call.
     if (counts_.add_if([](Counts c) { return c.idle > 0; }, {.searching = 1, .idle = -1}))
       return !ending;
   }

@@ -17,7 +17,7 @@ namespace rapt {
 
 class Crew {
  public:
-  // At most `width` threads at work, callers included. Threads are confined to `cpus`.
+  // At most `width` threads run tasks, callers included. Threads are confined to `cpus`.
   Crew(int width, CpuMask cpus);
   ~Crew();
   Crew(const Crew&) = delete;
@@ -26,12 +26,12 @@ class Crew {
   // False in a child of the process that made the crew: its threads do not exist there.
   bool of_this_process() const noexcept;
 
-  // 2 <= workers <= width. False: too many jobs at once; nothing was done.
+  // 2 <= workers <= width. Returns false, with nothing done, if too many jobs run at once.
   bool run(int64_t tasks, Executor::Task task, void* argument, int workers) noexcept;
 
   int started_threads() const noexcept { return started_.load(); }
 
-  Crew* before_fork = nullptr;  // whose place in the pool this one took; owned
+  Crew* before_fork = nullptr;  // the crew of the parent process, which this one replaced; owned
 
  private:
   // Jobs beyond run without help. More callers than that leave no CPU idle on most machines.
@@ -39,7 +39,7 @@ class Crew {
   // What is written by different threads lies in different cache lines.
   static constexpr size_t kLine = 64;
 
-  // The place of a job. Its door tells everything about it that decides who may come in:
+  // The place of a job. Its door, one atomic word, decides whether a helper may join:
   //   free seats << 16 | caller sleeps << 15 | open << 14 | helpers inside
   struct alignas(kLine) Job {
     std::atomic<bool> taken{false};
@@ -48,7 +48,7 @@ class Crew {
     int64_t tasks = 0;
     std::atomic<uint64_t>* free_workers = nullptr;  // a bit each; at least one per free seat
     alignas(kLine) std::atomic<uint32_t> door{0};
-    alignas(kLine) std::atomic<int64_t> next{0};  // the first task that nobody has taken
+    alignas(kLine) std::atomic<int64_t> next{0};  // the first task that is not taken yet
   };
 
   struct Helper {
@@ -89,7 +89,8 @@ class Crew {
   std::atomic<Helper*> helpers_{nullptr};
   std::atomic<int> places_used_{0};  // the jobs after these have never been taken
   alignas(kLine) AtomicCounts counts_;
-  alignas(kLine) std::atomic<uint32_t> wakes_{0};  // calls to sleepers that nobody has followed yet
+  alignas(kLine) std::atomic<uint32_t> wakes_{
+      0};  // calls to sleeping helpers that none has followed yet
   const std::unique_ptr<std::atomic<uint64_t>[]> free_workers_;  // [kMostJobs, words]
   Job jobs_[kMostJobs];
 };

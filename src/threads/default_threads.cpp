@@ -1,4 +1,4 @@
-// How many threads the machine gives.
+// The number of threads that the machine allows.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,9 +30,9 @@ int threads_from(const std::string& text) {
 int default_threads() {
   const char* wanted = std::getenv("RAPT_THREADS");
   if (wanted && *wanted) return threads_from(wanted);
-  // Of the main thread: a host may have pinned the calling one.
+  // The mask of the main thread, because the host may have pinned the calling one.
   const int cpus = std::min(CpuMask::of_thread(getpid()).count(), ThreadPool::kMostThreads);
-  // Whole CPUs only: with one thread more, all of them would stand still at the end of each period.
+  // Whole CPUs only: one thread more, and all would stop at the end of each quota period.
   const double quota = cgroup_cpus("");
   return quota > 0 && quota < cpus ? std::max(1, static_cast<int>(quota)) : cpus;
 }

@@ -1,4 +1,4 @@
-// The pool as the outside sees it: which crew, which calls need none, and the pool of the process.
+// The public pool: which crew serves a call, which calls need none, and the pool of the process.
 #include "rapt/thread_pool.h"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ int checked(int threads) {
 ThreadPool::ThreadPool(int threads)
     : threads_(checked(threads)), crew_(new Crew(threads_, CpuMask::of_thread(0))) {}
 
-// Where the main thread may run: the first caller may be one that the host has pinned.
+// The CPUs of the main thread, because the host may have pinned the first caller.
 ThreadPool::ThreadPool(ForTheProcess)
     : threads_(default_threads()), crew_(new Crew(threads_, CpuMask::of_thread(getpid()))) {}
 
@@ -57,7 +57,7 @@ Crew* ThreadPool::crew() noexcept try {
     auto next = std::make_unique<Crew>(threads_, CpuMask::of_thread(getpid()));
     next->before_fork = now;
     if (crew_.compare_exchange_strong(now, next.get())) return next.release();
-    next->before_fork = nullptr;  // another thread was first; `now` is his
+    next->before_fork = nullptr;  // another thread was first; `now` is its crew
   }
   return now;
 } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// What a call is asked to return, checked; and the shapes of everything that it writes.
+// Checks of the requested captures, and the shapes of all outputs.
 #include "attention/call/captures.h"
 
 #include <algorithm>

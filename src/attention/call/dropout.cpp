@@ -1,4 +1,4 @@
-// Dropout before a call: its threshold, and the pairs that it keeps as a mask.
+// Dropout outside of kernels: its threshold, and dropout_mask(), the pairs that it keeps.
 #include "rapt/dropout.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace rapt {
 namespace {
 
-// Pairs that are drawn at once: as many queries as a word has bits.
+// Queries per draw: as many as a word has bits.
 constexpr int64_t kQueries = 64, kKeys = 128;
 
 void check_kept(const TensorView& kept) {

@@ -1,4 +1,4 @@
-// Checks of a backward call: what is asked for, what is read, what is written.
+// Checks of a backward call: the request, its inputs, its outputs.
 #include "attention/call/gradient_request.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void require(const char* name, const TensorView& view, const char* what) {
     fail(ErrorCode::argument, std::string(name) + " is missing; the call needs " + what);
 }
 
-// The bytes of everything that check_gradient_inputs() has looked at.
+// Checks that outputs do not overlap the tensors of check_gradient_inputs().
 void check_apart_from_gradient_inputs(const OutputMemory& memory, const BackwardInputs& inputs) {
   const auto apart = [&](const char* name, const TensorView& view) {
     if (view.defined()) memory.check_apart(name, extent_of(name, view));

@@ -30,7 +30,7 @@ int64_t own_count(const Parameter& parameter, const void* object) {
   throw Error(code, std::string(variant.kind) + " " + variant.declaration->name + ": " + message);
 }
 
-// Numbers without bounds are taken as they come, be they NaN.
+// A parameter without bounds accepts any number, including NaN.
 void check_range(const Parameter& parameter, const TensorView& tensor, const Variant& variant) {
   const auto [min, max] = parameter.range;
   if (min == kAnyNumber.min && max == kAnyNumber.max) return;
@@ -83,7 +83,7 @@ int64_t place_of_parameter(const Variant& variant, const Problem& p, const int64
       continue;
     }
     const int leading = tensor.rank - parameter.own_rank;
-    int64_t head = 0;  // row-major among those that the tensor tells apart
+    int64_t head = 0;  // row-major index among the heads of the tensor
     for (int d = 0; d < leading; ++d)
       head =
           head * tensor.shape[d] + (tensor.shape[d] == 1 ? 0 : index[p.leading_rank - leading + d]);

@@ -1,4 +1,4 @@
-// Checks of memory that is written.
+// Checks of output tensors and their memory.
 #include "attention/call/output_memory.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace rapt {
 namespace {
 
-// Built for a message only: a call with the caller's memory allocates nothing.
+// Builds text for an error message only: a call with the caller's memory allocates nothing.
 std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
@@ -72,7 +72,7 @@ void take_output_operand(const TensorView& view, bool matrix, Operand& o) {
   o.dim_stride = 1;
   const int lead = view.rank - (matrix ? 2 : 1);
   for (int i = 0; i < lead; ++i) o.lead_strides[i] = view.empty() ? 0 : view.strides[i];
-  if (view.empty()) return;  // strides that no element needs may be anything
+  if (view.empty()) return;  // strides of an empty view are not used
   if (view.shape[lead] > 1) o.row_stride = view.strides[lead];
   if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
 }

@@ -1,4 +1,4 @@
-// Checks of the memory that a forward call writes to.
+// Checks of the outputs of a forward call.
 #include <algorithm>
 #include <string>
 
@@ -8,7 +8,7 @@
 namespace rapt {
 namespace {
 
-// Everything but output and statistic.
+// All outputs except output and statistic.
 void check_captures(const Problem& p, const Captures& captures, const AttentionOutputs& given,
                     Outputs& outputs, OutputMemory& memory) {
   OutputSpec specs[kOutputs];
@@ -29,7 +29,7 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
     const bool vector =
         spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
     take_output_operand(view, !vector, *operands[i]);
-    if (view.empty()) operands[i]->data = nullptr;  // nothing to compute for it
+    if (view.empty()) operands[i]->data = nullptr;  // nothing to compute
   }
 }
 

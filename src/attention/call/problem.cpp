@@ -1,4 +1,4 @@
-// Every check of a call's inputs, once, at the border.
+// All checks of a call's inputs, made once.
 #include "attention/call/problem.h"
 
 #include <algorithm>
@@ -77,8 +77,8 @@ void take_operand(const TensorView& view, const Problem& p, Operand& o) {
     o.lead_strides[at] = n == 1 ? 0 : view.strides[i];
     if (at == p.leading_rank - 1 && n > 1) o.heads_per_group = p.leading[at] / n;
   }
-  // A stride that no element needs may be anything: it is not used, so that no pointer leaves the
-  // caller's memory and an empty tensor's null pointer stays where it is.
+  // The stride of a dimension of length 1 is not used: no pointer leaves the caller's memory, and
+  // an empty tensor's null pointer is not moved.
   const int64_t rows = view.shape[view.rank - 2], dims = view.shape[view.rank - 1];
   o.row_stride = rows > 1 ? view.strides[view.rank - 2] : 0;
   o.dim_stride = dims > 1 ? view.strides[view.rank - 1] : 1;
@@ -225,7 +225,7 @@ void take_bias(const TensorView& bias, Problem& p) {
   p.has_bias = true;
 }
 
-// Is it of the catalogue, or of the caller's own with hooks for what the call computes in?
+// Is the variant from the catalogue, or the caller's own with hooks for the type of the call?
 template <class Ref>
 void check_hooks(const char* kind, const Ref& variant, const Problem& p, const char* header) {
   if (variant.index >= 0) return;
@@ -261,7 +261,7 @@ void check_variants(const AttentionOptions& options, const Problem& p) {
   for (const Mask* mask : options.masks) mask->check(p.leading_dims(), p.q_len, p.k_len);
 }
 
-// One of the two lists of starts: [sequences + 1] of i64, from 0 to `length`, never falling.
+// Checks one of the two lists of starts: [sequences + 1] i64, non-decreasing from 0 to `length`.
 const int64_t* check_starts(const char* name, const TensorView& starts, int64_t length) {
   if (starts.dtype != DType::i64 || starts.rank != 1)
     fail(ErrorCode::dtype, std::string("packed.") + name + " is " + name_of(starts.dtype) + " " +
@@ -313,7 +313,7 @@ void take_packed(const AttentionOptions& options, Problem& p) {
   });
 }
 
-// The dtypes of inputs, output and results.
+// Checks the dtypes of inputs, output and results.
 void take_dtypes(const TensorView& query, const TensorView& key, const TensorView& value,
                  const AttentionOptions& options, Problem& p) {
   p.dtype = query.dtype;
@@ -336,7 +336,7 @@ void take_dtypes(const TensorView& query, const TensorView& key, const TensorVie
   check_matrix("value", value, p.dtype);
 }
 
-// Lengths and head sizes, which must agree.
+// Checks that lengths and head sizes agree.
 void take_lengths(const TensorView& query, const TensorView& key, const TensorView& value,
                   Problem& p) {
   p.q_len = query.shape[query.rank - 2];
@@ -355,7 +355,7 @@ void take_lengths(const TensorView& query, const TensorView& key, const TensorVi
   if (p.head_dim < 1)
     fail(ErrorCode::shape, named("query", query) + " has head_dim 0; expected at least 1");
 
-  // So that no product of a tile's extents overflows later; no machine holds such a row.
+  // With this bound no product of a tile's extents overflows later; no machine holds such a row.
   if (p.head_dim > kLargestDim || p.value_dim > kLargestDim)
     fail(ErrorCode::overflow, named("query", query) + " and " + named("value", value) +
                                   ": head_dim and value_dim may be at most 2^32");
@@ -372,7 +372,7 @@ void take_leading(const TensorView& query, const TensorView& key, const TensorVi
     merge_leading("key", key, true, p);
     merge_leading("value", value, true, p);
     p.heads = element_count(p.leading_dims());
-    // Heads that the value brought in must also be a multiple of the key's.
+    // Heads that came from the value must also be a multiple of the key's.
     merge_leading("key", key, true, p);
     merge_leading("query", query, false, p);
   }
@@ -398,7 +398,7 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   take_lengths(query, key, value, p);
   take_leading(query, key, value, p);
 
-  // Of the output, and of what has one number per row.
+  // The output, and tensors with one number per row, must be countable.
   const int64_t output_shape[] = {p.heads, p.q_len, std::max<int64_t>(1, p.value_dim)};
   element_count(output_shape);
   take_operand(query, p, p.query);

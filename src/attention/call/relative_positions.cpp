@@ -1,5 +1,5 @@
-// Relative positions: the declaration, every check of them, and where rows of a log scale begin.
-// Formulas: rapt/relative.h.
+// Relative positions: their declaration, their checks, and the first distance of each log-scale
+// row. Formulas: rapt/relative.h.
 #include "attention/call/relative_positions.h"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
-// A tensor [..., own dimensions], of which the last is `dims` long; the leading ones broadcast.
-// No text is made unless it fails: a call with the caller's memory allocates nothing.
+// Checks a tensor [..., own dimensions] whose last dimension has length `dims`; leading dimensions
+// broadcast. Text is made only for an error: a call with the caller's memory allocates nothing.
 void take(const char* name, const TensorView& view, int own_rank, int64_t dims, const Problem& p,
           Operand& o) {
   if (view.dtype != p.dtype)
@@ -71,14 +71,14 @@ void check_scale(const RelativePositions& r) {
            "expected both for a log scale, or neither");
     return;
   }
-  // Steeper, and some rows would belong to no distance.
+  // On a steeper scale some rows would have no distance.
   if (r.exact < 2 || r.max_distance / 3 < r.exact || r.max_distance == 3 * r.exact)
     fail(ErrorCode::argument, "exact " + std::to_string(r.exact) + " and max_distance " +
                                   std::to_string(r.max_distance) +
                                   "; expected exact of at least 2 and max_distance above 3 exact");
 }
 
-// Without tables nothing asks for a pair's row, and what says which one it is would be ignored.
+// Without tables, parameters that choose table rows would be ignored.
 void check_no_rows_named(const RelativePositions& r) {
   const std::pair<const char*, bool> named[] = {{"center", r.center != kMiddleRow},
                                                 {"exact", r.exact != 0},
@@ -166,7 +166,7 @@ int64_t first_distance(const RelativePositions& r, int64_t distances, int64_t ro
   const int64_t steps = row - (r.center == kMiddleRow ? distances / 2 : r.center);
   const int64_t size = std::abs(steps);
   if (r.exact == 0 || size < r.exact || steps == r.exact) return steps;
-  // The inverse of the log scale, and from there the exact answer.
+  // Starts from the inverse of the log scale and searches the exact answer.
   const auto e = static_cast<double>(r.exact);
   const double step = std::log(static_cast<double>(r.max_distance - 1) / e) / (e - 1);
   constexpr int64_t kNever = int64_t{1} << 53;  // no sequence is as long

@@ -62,7 +62,7 @@ int64_t dims_of(const Rotary& rotary, int64_t head_dim) noexcept {
   return rotary.dims == 0 ? head_dim : rotary.dims;
 }
 
-// Of pair i of an embedding of `dims` dimensions.
+// The frequency of pair i of an embedding of `dims` dimensions.
 double frequency_of(const Rotary& r, int64_t dims, int64_t i) noexcept {
   const auto d = static_cast<double>(dims), nth = static_cast<double>(i);
   // With two dimensions there is one frequency, 1, whatever the base.
@@ -74,7 +74,7 @@ double frequency_of(const Rotary& r, int64_t dims, int64_t i) noexcept {
     case RotaryScaling::linear:
       return frequency / r.factor;
     case RotaryScaling::yarn: {
-      // The pair that turns so often within the original length.
+      // The pair that makes so many turns within the original length.
       const auto pair_of_turns = [&](double turns) {
         return d * std::log(r.original_length / (turns * 2 * std::numbers::pi)) /
                (2 * std::log(theta));
@@ -118,7 +118,7 @@ void check_sections(const Rotary& rotary, int64_t dims) {
                                   " dimensions in all");
 }
 
-// A tensor [batch ..., own dimensions]: alignment, addresses, batch.
+// Checks a tensor [batch ..., own dimensions]: alignment, addresses, batch.
 void take_per_row(const char* name, const char* what, const TensorView& view, int own,
                   Shape leading, PerRow& taken) {
   const auto named = [&] { return std::string(name) + ": " + what + " " + to_string(view.dims()); };
@@ -153,7 +153,7 @@ void for_each_value(const TensorView& tensor, const Visit& visit, int dim = 0, i
     for_each_value(tensor, visit, dim + 1, at + i * tensor.strides[dim]);
 }
 
-// Every position must have a row in the caches.
+// Checks that every position has a row in the caches.
 void check_cached(const char* name, const RotaryPositions& positions, int64_t first, int64_t last,
                   int64_t counted, int64_t rows) {
   const auto refuse = [&](int64_t position) {
@@ -242,7 +242,7 @@ void take_positions(const char* name, const Rotary& rotary, const RotaryPosition
       fail(ErrorCode::argument, std::string(name) + ": positions on " + std::to_string(axes) +
                                     " axes need a tensor [..., " + std::to_string(length) + ", " +
                                     std::to_string(axes) + "]");
-    // Integers that f64 has.
+    // Integers that f64 represents exactly.
     constexpr int64_t kMost = int64_t{1} << 53;
     int64_t way;
     if (__builtin_mul_overflow(positions.step, std::max<int64_t>(counted - 1, 0), &way) ||

@@ -10,7 +10,7 @@ bool any(const RotaryPositions& positions) noexcept {
   return positions.values.defined() || positions.start != 0 || positions.step != 1;
 }
 
-// What nobody would look at is a mistake.
+// Rejects parameters that no transform would use.
 void check_use(const FusedRotary& fused) {
   if (!fused.embedding && (any(fused.query) || any(fused.key) || !fused.rotate_key))
     throw Error(ErrorCode::argument,
@@ -39,7 +39,7 @@ void take_rotary(const FusedRotary& fused, Problem& p) {
   c.turns_key = c.transforms_key = true;
 }
 
-// One matrix of changed keys for all heads that share keys and positions.
+// Plans one matrix of transformed keys for all heads that share keys and positions.
 void take_copy(Problem& p) {
   RowTransform& c = p.rows;
   c.original_key = p.key;

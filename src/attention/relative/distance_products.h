@@ -1,13 +1,15 @@
 #pragma once
-// Products with rows for distances (rapt/relative.h): of what lies in lanes, [dims][lanes], with
-// the rows of some distances, as if those were keys; and sums over them. Of distances that share a
-// row only one is multiplied.
+// Products with distance tables (rapt/relative.h). Into this room come query or key lanes
+// [dims][lanes] and a span of distances; out of it go a product per distance, or sums over the rows
+// of a span. Table rows are multiplied as if they were keys; distances that share a row are
+// multiplied once. The room may use call, plan, rows and the kernel table. Templates, hence in a
+// header.
 #include "attention/plan/forward_call.h"
 #include "attention/relative/distance_rows.h"
 
 namespace rapt {
 
-// Where the rows of a log scale begin: once per call.
+// Writes the first distance of each row of a log scale, once per call.
 template <class E>
 void write_relative(const ForwardCall<E>& call) noexcept {
   const Relative& r = call.problem.relative;
@@ -17,12 +19,12 @@ void write_relative(const ForwardCall<E>& call) noexcept {
     starts[row] = first_distance(*r.given, r.distances, row);
 }
 
-// Rows for distances of a head.
+// The distance table of a head.
 struct DistanceTable {
   const Operand* rows = nullptr;
-  std::byte* begin = nullptr;  // null: there are none
+  std::byte* begin = nullptr;  // null: no table
   int64_t dims = 0;
-  int64_t finite_begin = 0, finite_end = 0;  // rows of which it is known that all are finite
+  int64_t finite_begin = 0, finite_end = 0;  // rows that are known to be finite
 };
 
 template <class E>
@@ -40,7 +42,7 @@ class DistanceProducts {
           reinterpret_cast<const int64_t*>(call.workspace + call.layout.relative_starts));
   }
 
-  // The table of a head; without data, if `there` is false.
+  // The table of a head; without data if `there` is false.
   DistanceTable table(bool there, const Operand& rows, int64_t dims,
                       const int64_t* index) const noexcept {
     return {&rows, there ? rows.at(rows.offset_of(index, p_.leading_rank)) : nullptr, dims};
@@ -52,9 +54,9 @@ class DistanceProducts {
     return reinterpret_cast<T*>(scratch_ + offset);
   }
 
-  // [distances][lanes] E, of the distances at work.
+  // [distances][lanes] E, for the distances of the span.
   E* by_distance() const noexcept { return scratch<E>(layout_.by_distance); }
-  // [span.rows][lanes] of it, when each row has gathered what its distances have.
+  // [span.rows][lanes] of by_distance(), after gather().
   const E* by_row(const DistanceSpan& span, int64_t lanes) const noexcept {
     return by_distance() + span.clamped * lanes;
   }
@@ -69,27 +71,27 @@ class DistanceProducts {
                                                 table.dims, E(1), out + span.clamped * lanes,
                                                 scratch<E>(layout_.unused_max));
     if (span.one_row()) return;
-    // From the back: a distance's row never lies behind it.
+    // Backwards, because a distance's row never stands behind the distance.
     int64_t at = span.clamped + span.rows - 1, row = span.low + span.rows - 1;
     for (int64_t x = span.count - 1; x > span.clamped; --x) {
       while (row > span.low && span.first + x < rows_.start(row)) --row, --at;
-      if (at == x) break;  // from here on every distance has its row
+      if (at == x) break;  // every distance before this one has its own row
       std::copy_n(out + at * lanes, lanes, out + x * lanes);
     }
     for (int64_t x = 0; x < span.clamped; ++x)
       std::copy_n(out + span.clamped * lanes, lanes, out + x * lanes);
   }
 
-  // Makes by_row() of by_distance(): sums over the distances of each row.
+  // Turns by_distance() into by_row(): sums over the distances of each row.
   void gather(const DistanceSpan& span, int64_t lanes) const noexcept {
     E* const out = by_distance();
     const auto add = [&](int64_t from, int64_t to) {
       for (int64_t i = 0; i < lanes; ++i) out[to * lanes + i] += out[from * lanes + i];
     };
-    // In the order of the keys, as every other row's sum: how many of these distances a tile has
-    // depends on its other queries.
+    // The sum goes in the order of the keys, like that of every other row, because the number of
+    // distances in a tile depends on its other queries.
     for (int64_t x = 0; x < span.clamped; ++x) add(x, x + 1);
-    // From the front: a distance's row never lies behind it.
+    // Forwards, because a distance's row never stands behind the distance.
     int64_t at = span.clamped, row = span.low;
     for (int64_t x = span.clamped + 1; x < span.count; ++x) {
       if (row + 1 >= span.low + span.rows || span.first + x < rows_.start(row + 1)) {
@@ -101,13 +103,13 @@ class DistanceProducts {
     }
   }
 
-  // sums_t [dims][lanes] += by_row() times rows of the table. bits(): which lanes have a pair, of
-  // those that are allowed, in each row: [span.rows].
+  // sums_t [dims][lanes] += by_row() times table rows. bits() [span.rows] says for each row which
+  // lanes have an unmasked pair.
   template <class Bits>
   void add_rows(DistanceTable& table, const DistanceSpan& span, int vectors, const Bits& bits,
                 E* sums_t) const noexcept {
     const int64_t lanes = width_of(vectors);
-    // 0 * NaN is NaN, and where a row has no pair, its weight is 0.
+    // A row without a pair has weight 0, and 0 * NaN would be NaN.
     const bool finite = all_finite(table, span);
     const DenseRows<E> rows = rows_at(table, span.low, span.rows);
     if (finite)
@@ -118,7 +120,7 @@ class DistanceProducts {
                                     table.dims, nullptr, lanes, sums_t);
   }
 
-  // Rows of E, where they lie or converted.
+  // The table rows as E: in place, or converted.
   DenseRows<E> rows_at(const DistanceTable& table, int64_t low, int64_t count) const noexcept {
     const Operand& o = *table.rows;
     std::byte* const first = table.begin + low * o.row_stride * size_of(o.dtype);
@@ -137,7 +139,7 @@ class DistanceProducts {
   }
 
  private:
-  // Is every row of a span? Each is looked at once where tiles follow one another.
+  // Are all rows of a span finite? Successive tiles check each row once.
   bool all_finite(DistanceTable& table, const DistanceSpan& span) const noexcept {
     const int64_t begin = span.low, end = span.low + span.rows;
     const auto finite = [&](int64_t from, int64_t to) {

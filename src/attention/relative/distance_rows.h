@@ -7,7 +7,7 @@
 
 namespace rapt {
 
-// Distances and rows, as the conductor sees them. A distance more is the same row or the next one.
+// Maps distances to table rows. The row of the next distance is the same or the next row.
 class DistanceRows {
  public:
   DistanceRows() = default;
@@ -22,7 +22,7 @@ class DistanceRows {
     return std::max<int64_t>(std::upper_bound(starts_, starts_ + count_, distance) - starts_, 1) -
            1;
   }
-  // The least distance of a row but the first.
+  // The smallest distance of a row, except of the first row.
   int64_t start(int64_t row) const noexcept { return starts_ ? starts_[row] : row - center_; }
 
  private:
@@ -30,11 +30,11 @@ class DistanceRows {
   int64_t count_ = 0, center_ = 0;
 };
 
-// The rows of `count` distances in a row: row `low` and the `rows` - 1 behind it.
+// The table rows of `count` successive distances: row `low` and the `rows` - 1 after it.
 struct DistanceSpan {
   int64_t first, count;  // distances
   int64_t low, rows;
-  int64_t clamped;  // so many distances before another one have row `low`, too
+  int64_t clamped;  // the number of further distances that use row `low`
 
   DistanceSpan(const DistanceRows& of, int64_t first_distance, int64_t distances) noexcept
       : first(first_distance), count(distances), low(of.row(first)) {

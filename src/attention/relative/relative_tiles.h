@@ -1,7 +1,8 @@
 #pragma once
-// Tiles of scores and rows for distances. A tile of `keys` and `queries` (a multiple of the lanes)
-// has keys + queries - 1 distances, the least first; the pair of key j and query i is at distance
-// j + queries - 1 - i of them (kernels/vector/relative.simd.h).
+// Adds the products of distance tables to score tiles, and sums gradients by distance. A tile of
+// `keys` and `queries` (a multiple of the lanes) has keys + queries - 1 distances, smallest first.
+// The pair of key j and query i has distance number j + queries - 1 - i
+// (kernels/vector/relative.simd.h).
 #include "attention/relative/distance_products.h"
 
 namespace rapt {
@@ -59,7 +60,7 @@ class RelativeTiles {
     const DistanceSpan span = take(weights, vectors, queries, keys);
     add_rows(value_, span, vectors, queries, keys, bits, output_t);
   }
-  // Of one query, with weights for some keys: column[d * step] +=.
+  // The same for one query with weights for some keys: column[d * step] +=.
   void add_output_of(int64_t query, const int32_t* keys, const E* weights, int64_t count, E* column,
                      int64_t step) noexcept {
     if (!relative_.value) return;
@@ -71,7 +72,7 @@ class RelativeTiles {
     }
   }
 
-  // What a tile gives to the rows of its distances: by_row() [span.rows][queries].
+  // Sums a tile by table row: by_row() [span.rows][queries].
   DistanceSpan take(const E* tile, int vectors, Positions queries, Positions keys) noexcept {
     const int64_t width = products_.width_of(vectors);
     const DistanceSpan span = span_of(keys, queries, width);
@@ -93,8 +94,8 @@ class RelativeTiles {
   const E* by_row(const DistanceSpan& span, int64_t lanes) const noexcept {
     return products_.by_row(span, lanes);
   }
-  // Which queries have a pair, of those that `bits` [keys] allow (null: all), in each row of
-  // by_row().
+  // For each row of by_row(), the queries with an unmasked pair; `bits` [keys], null: all pairs are
+  // unmasked.
   const uint64_t* bits_of_rows(const DistanceSpan& span, int64_t width, Positions queries,
                                Positions keys, const uint64_t* bits) const noexcept {
     uint64_t* const out = products_.cleared_bits(span);
@@ -113,8 +114,7 @@ class RelativeTiles {
     for (int64_t at = 0; at < keys.count; at += lanes)
       visit(keys.part(at, std::min(at + lanes, keys.count)), at);
   }
-  // What a tile [group][width] gives to the rows of the distances of a group: by_row() [span.rows]
-  // [lanes].
+  // Sums a tile [group][width] by table row of a key group: by_row() [span.rows][lanes].
   DistanceSpan take_of_keys(const E* tile, int64_t width, Positions queries,
                             Positions group) noexcept {
     const int64_t lanes = kernels_.table.lanes;
@@ -153,7 +153,7 @@ class RelativeTiles {
   }
 
  private:
-  // Of the keys that there are: windows of sums have no rows for more (distance_sums.h).
+  // Only for existing keys: windows of sums have no rows for others (backward/distance_sums.h).
   DistanceSpan span_of_keys(Positions group, Positions queries) const noexcept {
     return {products_.rows(), group.start - (queries.last() + offset_),
             queries.count + group.count - 1};
@@ -174,7 +174,7 @@ class RelativeTiles {
                                                                width, scores, block_max);
   }
 
-  // Queries that are not neighbours, one after the other: only returned weights have them.
+  // Queries that are not neighbours are processed one by one; only returned weights have them.
   void add_apart(const DistanceTable& table, const void* tile_t, int vectors, Positions queries,
                  Positions keys, E* scores) noexcept {
     const int64_t width = products_.width_of(vectors);
@@ -239,7 +239,7 @@ class RelativeTiles {
   const RelativeScratch& layout_;
   DistanceProducts<E> products_;
   DistanceTable key_, query_, value_;
-  int64_t offset_ = 0;  // keys before the one where query 0 stands
+  int64_t offset_ = 0;  // number of keys before the position of query 0
 };
 
 }  // namespace rapt

@@ -1,4 +1,4 @@
-// The declaration of cosine; its maths is in row_transformer.h.
+// The declaration of cosine attention; row_transformer.h has its arithmetic.
 #include "rapt/cosine.h"
 
 namespace rapt {

@@ -1,4 +1,4 @@
-// Angles by which rows turn: positions in runs, one complex product each.
+// Angles of a rotary embedding: runs of positions, one complex product per angle.
 #include "attention/rows/rotary_angles.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ RotaryAngles::RotaryAngles(const Rotary& rotary, int64_t head_dim, int64_t pairs
     const RotaryPair pair = pair_of(rotary, head_dim, i);
     dims_[i] = pair.dims, axis_[i] = pair.axis, frequency_[i] = pair.frequency;
     double *const cos = low_cos_ + i * kLow, *const sin = low_sin_ + i * kLow;
-    // Each power of two turns all that is there already: seven sines instead of 64.
+    // Each power of two rotates all entries so far: seven sines instead of 64.
     cos[0] = magnitude, sin[0] = 0;
     for (int64_t half = 1; half < kLow; half *= 2) {
       const double angle = static_cast<double>(half) * pair.frequency;

@@ -1,4 +1,4 @@
-// The verbs of rotary embedding: rotary_embedding() and its backward pass.
+// The public functions of rotary embedding: rotary_embedding() and its backward pass.
 #include <algorithm>
 #include <string>
 
@@ -41,7 +41,7 @@ template <class E>
 void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse,
                 const TensorView& output) {
   const KernelTable<E>& table = kernels<E>();
-  Problem p;  // of the leading dimensions only
+  Problem p;  // only its leading dimensions are set
   p.leading_rank = rows.rank - 2;
   std::copy_n(rows.shape, p.leading_rank, p.leading);
   p.heads = element_count(p.leading_dims());

@@ -1,6 +1,10 @@
 #pragma once
-// Rows of a tile, changed before they are multiplied: read as [dims][rows], in which dimensions
-// that turn together are whole vectors, changed there, and written as rows again.
+// Applies a row transform (cosine, rotary embedding, query bias) to rows of queries or keys. Into
+// this room come rows and a RowTransform (call/problem.h); out of it go transformed rows and their
+// gradients. It may use call, plan and the kernel table.
+//
+// Rows are read transposed, [dims][rows], so that the dimensions of a pair are whole vectors; they
+// are transformed there and written back as rows. The class is a template, hence in a header.
 #include <algorithm>
 #include <cmath>
 
@@ -9,15 +13,15 @@
 
 namespace rapt {
 
-// Rows in memory, of any storage and strides.
+// Rows in memory, of any storage type and strides.
 struct RowsAt {
   std::byte* data;
   DType dtype;
   int64_t row_stride, dim_stride;
 };
 
-// Which rows: of the head at `index`, `first_row` + 0, 1, ... in the tensor, `at` in their
-// sequence.
+// Identifies rows: of the head at `index`, rows `first_row` + 0, 1, ... of the tensor, at positions
+// `at` of their sequence.
 struct RowPlace {
   const int64_t* index;
   int rank;  // of `index`
@@ -25,7 +29,7 @@ struct RowPlace {
   Positions at;
 };
 
-// Bytes of the tables of a call; what fills them in.
+// The bytes of the angle tables of a call, and the function that fills them in.
 inline size_t row_transform_bytes(const RowTransform& change) {
   return RotaryAngles::bytes_for(change.pairs);
 }
@@ -37,12 +41,13 @@ template <class E>
 class RowTransformer {
   // Scratch of a worker.
   struct Layout {
-    size_t cos_t, sin_t;    // [pairs][width]
-    size_t rows_t;          // [head_dim][width]
-    size_t given_t;         // the same, of rows as they were, for a gradient by their lengths
-    size_t inverse, along;  // [width]: 1 / length, and what a gradient loses along its row
-    size_t longer;          // [width]: 1, 0 for a row that is divided by epsilon
-    size_t query_bias;      // [head_dim]: what is added to a row
+    size_t cos_t, sin_t;  // [pairs][width]
+    size_t rows_t;        // [head_dim][width]
+    size_t given_t;       // the same, of original rows, for gradients of cosine
+    size_t inverse,
+        along;          // [width]: 1 / length, and the factor of the row that a gradient subtracts
+    size_t longer;      // [width]: 1; 0 for a row that is divided by epsilon
+    size_t query_bias;  // [head_dim]: the bias of the head's query rows
     size_t bytes;
 
     Layout(int64_t head_dim, const RowTransform& change, int64_t width) {
@@ -75,11 +80,11 @@ class RowTransformer {
     return Layout(head_dim, change, int64_t{table.max_vectors} * table.lanes).bytes;
   }
 
-  // Rows that change() takes, at most.
+  // The most rows that change() accepts.
   int64_t width() const noexcept { return int64_t{table_.max_vectors} * table_.lanes; }
 
-  // `turns`: by what rows turn; null: they do not. `query_bias`: what is added to them, if it has
-  // data. `from` and `to` may be the same.
+  // Transforms rows. `turns`: the positions of the rotation; null: no rotation. `query_bias` is
+  // added if it has data. `from` and `to` may be the same.
   void change(const RowsAt& from, const RowPositions* turns, const Operand& query_bias,
               const RowPlace& place, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
@@ -91,8 +96,8 @@ class RowTransformer {
     save(place, padded, change_.cosine ? part(layout_.inverse) : nullptr, to);
   }
 
-  // The gradient of rows from that of the changed ones, times a factor for each lane (null: 1).
-  // `given`: the rows as they were, looked at only if they were divided by their lengths.
+  // Turns the gradient of transformed rows into that of the original rows, times a factor for each
+  // lane (null: 1). `given`: the original rows, read only for cosine.
   void transform_back(const RowsAt& from, const RowsAt& given, const RowPositions* turns,
                       const RowPlace& place, const E* factor, const RowsAt& to) const noexcept {
     E* const rows_t = part(layout_.rows_t);
@@ -101,7 +106,7 @@ class RowTransformer {
     transform_back(rows_t, given, turns, place, padded);
     save(place, padded, factor, to);
   }
-  // The same of one that lies transposed already, [head_dim][padded].
+  // The same for a gradient that is stored transposed, [head_dim][padded].
   void transform_back(E* gradient_t, const RowsAt& given, const RowPositions* turns,
                       const RowPlace& place, int64_t padded) const noexcept {
     rotate(gradient_t, turns, place, true, padded);
@@ -114,7 +119,7 @@ class RowTransformer {
   int64_t padded_lanes(const RowPlace& place) const noexcept {
     return (place.at.count + table_.lanes - 1) / table_.lanes * table_.lanes;
   }
-  // Transposed, to rows_t [head_dim][padded].
+  // Reads rows transposed into rows_t [head_dim][padded].
   void load(const RowsAt& from, const RowPlace& place, int64_t padded, E* rows_t) const noexcept {
     table_.fma[static_cast<int>(from.dtype)]->pack_queries(from.data, from.row_stride,
                                                            from.dim_stride, place.at.count,
@@ -145,9 +150,10 @@ class RowTransformer {
       for (int64_t x = 0; x < padded; ++x) rows_t[d * padded + x] += numbers[d];
   }
 
-  // inverse = 1 / max(length, epsilon); NaN for a row with a NaN. Rows of a length whose square, or
-  // the square of whose inverse, leaves little room may be scaled by a power of two, and inverse be
-  // of that; `gradient_t` (null: none) is scaled with them. Then y is what it was, and dx.
+  // inverse = 1 / max(length, epsilon); NaN for a row with a NaN. A row whose squared length, or
+  // whose inverse squared, is near the limits of E is scaled by a power of two, together with
+  // `gradient_t` (null: none). `inverse` then belongs to the scaled row, and y and dx are
+  // unchanged.
   void find_lengths(E* rows_t, E* gradient_t, int64_t padded) const noexcept {
     constexpr auto kMost = static_cast<E>(0x1p40), kLeast = 1 / kMost;
     E *const inverse = part(layout_.inverse), *const longer = part(layout_.longer);
@@ -167,8 +173,8 @@ class RowTransformer {
     }
   }
 
-  // Scales a row, and its gradient, so that its largest element is between 1 and 2, and finds the
-  // sum of its squares. False, with nothing done, if it is not finite or not longer than epsilon.
+  // Scales a row and its gradient so that the largest element is between 1 and 2, and sums its
+  // squares. Returns false and changes nothing if the row is not finite or not longer than epsilon.
   bool scale_row(E* row, E* gradient, int64_t step, E& squares) const noexcept {
     E most = 0;
     for (int64_t d = 0; d < head_dim_; ++d) most = std::max(most, std::abs(row[d * step]));
@@ -206,7 +212,7 @@ class RowTransformer {
     table_.row_transforms.combine(gradient_t, given_t, head_dim_, inverse, along, padded);
   }
 
-  // A gradient of 0 stays 0, whatever the numbers of its row: nobody sees it.
+  // A gradient of 0 stays 0, even if its row is not finite: no query attends to that row.
   void keep_zero(const E* gradient, E* given, E& inverse, E& along, int64_t padded) const noexcept {
     for (int64_t d = 0; d < head_dim_; ++d)
       if (gradient[d * padded] != 0) return;

@@ -8,10 +8,10 @@
 namespace rapt {
 namespace {
 
-// Rows of a task: some 50 us of work at head_dim 64.
+// Rows per task: about 50 us of work at head_dim 64.
 constexpr int64_t kTaskRows = 1024;
 
-// Which sequence holds a key.
+// The index of the sequence that contains a key.
 int64_t sequence_of(const Problem& p, int64_t key) noexcept {
   int64_t first = 0, last = p.sequences - 1;
   while (first < last) {
@@ -25,7 +25,7 @@ int64_t sequence_of(const Problem& p, int64_t key) noexcept {
   return first;
 }
 
-// Keys [begin, end) of one matrix.
+// Transforms the keys [begin, end) of one matrix.
 template <class E>
 void transform_rows(const Problem& p, const RowTransformer<E>& changer, int64_t matrix,
                     int64_t begin, int64_t end) noexcept {
@@ -59,12 +59,12 @@ template <class E>
 void transform_keys(const ForwardCall<E>& call, const Context& context) {
   const Problem& p = call.problem;
   if (!p.rows.any()) return;
-  // Fills in the tables, for the queries, too.
+  // The angle tables serve the queries, too.
   write_row_transform(p.rows, p.head_dim, call.workspace + call.layout.angles);
   if (!p.rows.transforms_key || p.k_len == 0) return;
   const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
   Context quiet = context;
-  quiet.progress = {};  // the call's own tasks are told
+  quiet.progress = {};  // only the tasks of the forward pass report progress
   TaskRun run(quiet, 0);
   run.run(p.rows.transformed_matrices * per_matrix, call.tiling.workers, call.tiling.to_executor,
           [&](int64_t task, int worker) noexcept {

@@ -1,12 +1,11 @@
 #pragma once
-// What happens to rows of queries and keys before they are multiplied (RowTransform, problem.h),
-// within a call.
+// The row transform of a call's keys, a pass before all others.
 #include "attention/plan/forward_call.h"
 #include "attention/rows/row_transformer.h"
 
 namespace rapt {
 
-// The changer of a worker.
+// The row transformer of a worker.
 template <class E>
 RowTransformer<E> row_transformer_of(const ForwardCall<E>& call,
                                      std::byte* worker_scratch) noexcept {
@@ -14,7 +13,7 @@ RowTransformer<E> row_transformer_of(const ForwardCall<E>& call,
           call.workspace + call.layout.angles, worker_scratch + call.layout.row_transform};
 }
 
-// Makes the tables of the change, and the changed keys: the problem's `key`. Throws
+// Fills in the angle tables and writes the transformed keys to the problem's `key`. Throws
 // Error(cancelled).
 template <class E>
 void transform_keys(const ForwardCall<E>& call, const Context& context);
