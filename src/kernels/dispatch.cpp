@@ -1,4 +1,4 @@
-// Which of the compiled kernel tables does this process use?
+// Chooses the kernel table of this process: the best set that the CPU has and RAPT_ISA allows.
 #include <cstdlib>
 #include <string>
 
@@ -55,7 +55,7 @@ size_t choose() {
 }
 
 size_t chosen() {
-  static const size_t index = choose();  // a throwing choice is asked again at the next call
+  static const size_t index = choose();  // a choice that throws is repeated at the next call
   return index;
 }
 

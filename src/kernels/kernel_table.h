@@ -1,11 +1,12 @@
 #pragma once
-// The whole interface between the portable library and the kernels of one instruction set: tables
-// of functions, each of which works on a tile or a block, so that a call through a pointer costs
-// nothing beside the work. The loop over tiles is portable (src/attention/).
+// The interface between the portable library and the kernels of one instruction set: tables of
+// functions. Each works on a tile or a block, so that the call through a pointer costs nothing
+// beside the work. Into this room come rows, tiles and hooks; out of it go products, weights and
+// sums. It may use the interfaces of variants, never a concrete mask (dev/check_arrows.py).
 //
-// E is the type in which is computed, float or double; inputs and outputs are stored as E or, for
-// float, in 16 bits. Lanes are queries: a tile is `queries` = lanes * vectors wide, vectors from 1
-// to max_vectors, at most 64 (a mask word). Kernels check nothing and are noexcept.
+// E is the type of the computation, float or double. Inputs and outputs are stored as E or, for
+// float, in 16 bits. Lanes are queries: a tile is `queries` = lanes * vectors wide, with 1 to
+// max_vectors vectors and at most 64 queries (a mask word). Kernels check nothing and are noexcept.
 #include <cstdint>
 
 #include "rapt/normalizer/normalizer.h"
@@ -19,8 +20,8 @@ inline constexpr int kMaxVectors = 4;
 inline constexpr int kMaxTileQueries = 64;
 inline constexpr int kStorageTypes = 4;  // the first of DType: f32, f64, bf16, f16
 
-// The two matrix products, for tiles of a fixed number of vectors, over operands as a route has
-// prepared them. Strides count the route's elements.
+// The two matrix products for tiles of a fixed number of vectors. A route packs the operands;
+// strides count its elements.
 template <class E>
 struct ProductKernels {
   // scores [keys][queries] = key query_t; block_max [queries] = its maximum over the keys.
@@ -38,19 +39,19 @@ struct DenseRows {
   int64_t stride;
 };
 
-// Three pieces of work that do not wait for each other, of three tiles and blocks that follow one
-// another: the scores of the next, the weights of this one, the output of the one before. All mean
-// what ProductKernels, NormalizerKernels::apply and RouteKernels::round_weights do, to the bit; but
-// in a row with a NaN among its weights, which is NaN by their sum, a rounded NaN may be a number.
-// Scores in log2 units, which no hook changes, are multiplied by their factor as they become
-// weights: to do it before would be to load and to store them once more.
+// A stage of the pipeline has the independent work of three successive score tiles: the scores of
+// the next, the weights of this one, the output of the one before. The bits are those of
+// ProductKernels, NormalizerKernels::apply and RouteKernels::round_weights. One exception: in a row
+// with a NaN among its weights, a rounded NaN may be a number; the row is NaN through the sum of
+// its weights. Scores in log2 units are multiplied by their factor as they become weights, which
+// saves a pass over them.
 template <class E>
 struct StageScores {
   const void* query_t;
   const void* key;
   int64_t key_stride, keys, head_dim;
   E factor;
-  bool log2_units;  // then scores and block_max are left to StageWeights to be multiplied
+  bool log2_units;  // then StageWeights multiplies scores and block_max by the factor
   E* scores;
   E* block_max;
 };
@@ -58,7 +59,7 @@ template <class E>
 struct StageWeights {
   Tile<E>* tile;
   E factor;       // of scores and block_max, if they have log2 units; above 0
-  void* rounded;  // the weights, as the output takes them; the tile's scores stay what they are
+  void* rounded;  // the weights as operands of the output; the tile's scores stay unchanged
 };
 template <class E>
 struct StageOutput {
@@ -68,32 +69,33 @@ struct StageOutput {
   const E* rescale;
   E* output_t;
 };
-// Any of the three may be null. The scores of the next tile and of this one can share a place.
+// Each of the three may be null. The scores of the next tile and of this one can share their
+// memory.
 template <class E>
 using Stage = void (*)(const StageScores<E>* next, const StageWeights<E>* now,
                        const StageOutput<E>* before) noexcept;
 
-// Where the gradients of a tile's pairs come from and go to. Null: not wanted. Without d_key and
-// d_query nothing is read but d_output.
+// Inputs and outputs of the gradients of a tile's pairs. Null: not requested. Without d_key and
+// d_query only d_output is read.
 template <class E>
 struct SparseGradients {
   DenseRows<E> query, d_output;  // of the tile's first query
   DenseRows<E> key, value;       // of the tile's first key
   int64_t head_dim, value_dim, queries;
   const E* delta;      // [queries]
-  bool numbers;        // is what they give to the gradients of numbers wanted?
+  bool numbers;        // are gradients of learned parameters requested?
   E *d_key, *d_value;  // of the tile's first key
   int64_t d_key_stride, d_value_stride;
   E* d_query;  // [queries, head_dim], dense
 };
 
-// Products of which only few pairs have a part (kernels/vector/sparse.simd.h).
+// Products in which few pairs have a weight (kernels/vector/sparse.simd.h).
 template <class E>
 struct SparseKernels {
   // column[d * step] += sum_c weights[c] * rows[keys[c]][d].
   void (*add_rows)(const DenseRows<E>& rows, const int32_t* keys, const E* weights, int64_t count,
                    int64_t dims, E* column, int64_t step) noexcept;
-  // sums [4][queries] += sum u and sum u dP of the pairs and, if numbers are wanted, sum c and sum
+  // sums [4][queries] += sum u and sum u dP of the pairs and, for learned parameters, sum c and sum
   // c dP.
   void (*add_slopes)(const SparsePair<E>* pairs, int64_t count, const SparseGradients<E>& of,
                      E* sums) noexcept;
@@ -101,32 +103,32 @@ struct SparseKernels {
                         const SparseGradients<E>& of) noexcept;
 };
 
-// Queries of a tile whose weights (d_scores) meet rows of d_output (query).
+// Queries of a tile: their weights (or d_scores) and their rows of d_output (or query).
 template <class E>
 struct GradientSpan {
   const void* weights;   // [keys][queries] of the route's weights
   int64_t queries;       // of the tile, padded
-  const void* rows;      // [count, dims] by pack_values, or where they lie
+  const void* rows;      // [count, dims] by pack_values, or in place
   int64_t row_stride;    // of `rows`
-  int64_t count;         // queries that there are
-  const uint64_t* bits;  // [keys]: which pairs are allowed; null: all
+  int64_t count;         // existing queries
+  const uint64_t* bits;  // [keys]: unmasked pairs; null: all
 };
 
-// The sums over queries, d_key and d_value, over operands as a route has prepared them.
+// The sums over queries, d_key and d_value, of operands that a route has packed.
 template <class E>
 struct KeyGradientKernels {
   // gradient [keys, dims], rows `stride` apart, += the sum over all spans of weights^T rows.
   void (*add)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
               E* gradient, int64_t stride) noexcept;
-  // The same where a row may not be finite: excluded pairs contribute nothing at all. Slow.
+  // The same where a row may not be finite: masked pairs contribute nothing. Slow.
   void (*add_of_bits)(const GradientSpan<E>* spans, int64_t span_count, int64_t keys, int64_t dims,
                       E* gradient, int64_t stride) noexcept;
 };
 
-// The same three of the backward pass, where a tile that meets a block has two products before its
-// vector work, which makes rounded operands of them, and three sums behind it. All mean what
+// A stage of the backward pipeline. A score tile has two products (scores and d_weights), then
+// vector work that makes rounded operands of them, then three sums. The bits are those of
 // ProductKernels, NormalizerKernels::backward, DropoutKernels::keep, RouteKernels::round_weights
-// and round_for_keys, and KeyGradientKernels::add do, to the bit.
+// and round_for_keys, and KeyGradientKernels::add.
 template <class E>
 struct StageDots {
   const void* columns;  // [dims][queries], by pack_queries
@@ -141,102 +143,102 @@ struct StageProducts {
 };
 template <class E>
 struct StageGradients {
-  const E *scores, *d_weights;  // [keys, to whole steps][queries], as StageDots has made them
+  const E *scores, *d_weights;  // [keys, to whole steps][queries], from StageDots
   E factor;                     // of the scores, log2 e included
   const E *statistic, *delta;   // [queries]
-  const uint64_t* bits;         // [keys]: of other pairs all is 0; null: of none
+  const uint64_t* bits;         // [keys]: all results of other pairs are 0; null: no pair is masked
   int64_t keys;
-  // [keys][queries], rounded: for the sums over queries, and for that over keys. Null: not wanted.
+  // [keys][queries], rounded, for the sums over queries and over keys. Null: not requested.
   void *weights, *d_scores, *d_scores_of_query;
 };
 template <class E>
 struct StageKeySums {
-  const GradientSpan<E>* spans;  // [span_count], whose bits do not matter
+  const GradientSpan<E>* spans;  // [span_count]; their bits are ignored
   int64_t span_count;
   int64_t keys, dims;
   E* gradient;  // [keys, dims], rows `stride` apart
   int64_t stride;
-  int64_t begin, end;  // which of its panels, of a step of keys and of dims, row by row
+  int64_t begin, end;  // which panels (a step of keys by a step of dims), counted row by row
 };
 template <class E>
 struct StageSums {
-  StageOutput<E> d_query;  // its output_t is null: not wanted
+  StageOutput<E> d_query;  // output_t null: not requested
   StageKeySums<E> d_value, d_key;
 };
-// Any of the three may be null. The dots of the next tile and of this one can share their places.
+// Each of the three may be null. The dots of the next tile and of this one can share their memory.
 template <class E>
 using GradientStage = void (*)(const StageProducts<E>* next, const StageGradients<E>* now,
                                const StageSums<E>* before) noexcept;
 
-// A route: how the inputs of one storage type come to the products. There are three kinds.
+// A route: how inputs of one storage type reach the products. There are three kinds.
 //
-//   fma    operands are E: what is stored as E and dense is read where it lies, anything else is
-//          converted, block by block. The factor (scale, log2 e) is multiplied into the queries.
+//   fma    operands are E. Dense rows of E are read in place, others are converted block by block.
+//          The factor (scale, log2 e) is multiplied into the queries.
 //   dot    bf16 in pairs, for instructions that add two products at once: dims of a score in pairs,
 //          keys of an output in pairs, queries of the gradient of a key in pairs. The factor is
 //          applied to the scores.
 //   tiles  bf16, and f32 and f16 as sums of bf16, for registers of 16 rows (tile_packing.simd.h):
 //          dims, keys and queries by 32. The factor is applied to the scores.
 //
-// Rows that are multiplied one at a time (key in a score, value in a d_weight) are prepared by
-// pack_keys; rows that are summed up by pack_values, where their sums have a column per query
-// (value in an output, key in a d_query), or by pack_rows, where they have a row per key (query in
-// a d_key, d_output in a d_value).
+// pack_keys packs rows that are multiplied one at a time (keys for scores, values for d_weights).
+// pack_values packs rows whose sums have a column per query (values for the output, keys for
+// d_query). pack_rows packs rows whose sums have a row per key (queries for d_key, d_output for
+// d_value).
 template <class E>
 struct RouteKernels {
   const char* kernel;  // the kernel class, for plan()
   int step;            // dims, keys or queries that one multiplication takes; a power of two
   int element_size;    // bytes of an element of query_t, key and value as the products read them
-  int weight_size;     // bytes of a weight as they read it, which may have more parts
-  bool keys_in_place, values_in_place;  // may rows of dense elements be read where they lie?
+  int weight_size;     // bytes of a weight as the products read it; it may have several parts
+  bool keys_in_place, values_in_place;  // are rows of dense elements read in place?
   const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1; null: no such tiles
-  int grain;                            // vectors of which a tile has a multiple; a power of two
-  int long_vectors;                     // the width that is fastest for long sequences
-  // In the order of the catalogue, if the route has its own; null: the table's.
+  int grain;         // the vectors of a tile are a multiple of it; a power of two
+  int long_vectors;  // the fastest width for long sequences, in vectors
+  // The route's own normaliser hooks, in the order of the catalogue; null: the table's.
   const NormalizerKernels<E>* normalizers = nullptr;
 
   // query_t: factor * query^T (dot: query^T, in pairs); lanes beyond `rows` become 0.
   void (*pack_queries)(const void* query, int64_t row_stride, int64_t dim_stride, int64_t rows,
                        int64_t head_dim, E factor, int64_t queries, void* query_t) noexcept;
-  // Rows of `dims` elements, made what the products read; the stride of the result is `dims`
-  // rounded up to the step. Values of the dot route are pairs of rows.
+  // Packs rows of `dims` elements; the stride of the result is `dims` rounded up to the step.
+  // Values of the dot route are pairs of rows.
   void (*pack_keys)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                     int64_t dims, void* packed) noexcept;
   void (*pack_values)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                       int64_t dims, void* packed) noexcept;
   void (*pack_rows)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                     int64_t dims, void* packed) noexcept;
-  // The weights as the output product takes them; null: as they are.
+  // Rounds weights to operands of the output product; null: weights are used as they are.
   void (*round_weights)(const E* weights, int64_t keys, int64_t queries,
                         void* rounded) noexcept = nullptr;
-  // Weights (d_scores) as the sums over queries take them, likewise.
+  // Rounds weights (d_scores) to operands of the sums over queries; null as above.
   void (*round_for_keys)(const E* weights, int64_t keys, int64_t queries,
                          void* rounded) noexcept = nullptr;
-  // As ProductKernels::output, but pairs (query, key) whose bit is clear contribute nothing at all,
-  // even where the value is not finite (0 * NaN = NaN). Slow; for tiles that see such a value.
+  // As ProductKernels::output, but pairs (query, key) whose bit is clear contribute nothing, even
+  // where the value is not finite (0 * NaN = NaN). Slow; for tiles with such a value.
   void (*output_of_bits)(const void* weights, const uint64_t* bits, const void* value,
                          int64_t value_stride, int64_t keys, int64_t value_dim, const E* rescale,
                          int64_t queries, E* output_t) noexcept;
-  // Are all finite, of `count` rows as pack_values or pack_rows left them?
+  // Are all elements of `count` rows finite, as pack_values or pack_rows stored them?
   bool (*all_finite)(const void* value, int64_t value_stride, int64_t count, int64_t dims) noexcept;
   KeyGradientKernels<E> key_gradients;
 
-  // Elements that the route cannot multiply, for which it packs 0 (attention/tiles/exact_rows.h).
-  // Bit i of bits [count / 64, rounded up] becomes: does row i have one? Null: there are none.
+  // Finds rows with elements that the route cannot multiply and packs as 0 (exact_rows.h): bit i of
+  // bits [count / 64, rounded up] is set for such a row i. Null: the route multiplies all elements.
   void (*find_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                        int64_t dims, uint64_t* bits) noexcept = nullptr;
-  // outside [count, dims], dense: these elements, others 0.
+  // outside [count, dims], dense: these elements; all others 0.
   void (*take_outside)(const void* rows, int64_t row_stride, int64_t dim_stride, int64_t count,
                        int64_t dims, E* outside) noexcept = nullptr;
 
-  // In the order of the catalogue: products of the tiles around a tile while its weights are made
-  // by a normaliser, where these can overlap; null: they cannot.
+  // Stages of the forward pipeline per normaliser, in the order of the catalogue; null: the route
+  // has no pipeline.
   const Stage<E>* stages = nullptr;
   // The same of the backward pass.
   const GradientStage<E>* gradient_stages = nullptr;
 
-  // What a thread does before its first product and behind its last; null: nothing. What a hook of
-  // the caller's sets up in between it must leave as it was.
+  // Called by a thread before its first product and after its last; null: nothing to do. `end`
+  // restores the state that `begin` has saved.
   struct alignas(64) ThreadState {
     unsigned char bytes[64];
   };
@@ -253,7 +255,7 @@ struct RouteKernels {
   bool rounds() const noexcept { return round_weights != nullptr; }
 };
 
-// What the backward pass does with a tile (kernels/vector/gradients.simd.h).
+// Operations of the backward pass on a tile (kernels/vector/gradients.simd.h).
 template <class E>
 struct GradientKernels {
   // sums [queries] += sum over `count` of a b, both [count][queries].
@@ -271,39 +273,39 @@ struct GradientKernels {
                                         int64_t dim_stride) noexcept;
 };
 
-// What happens to weights and scores that a call returns beside the output.
+// Operations for captures: results beside the output (kernels/vector/captures.simd.h).
 template <class E>
 struct CaptureKernels {
-  // Takes the scores of a block into the lists of the best of each query, largest first; of equal
-  // ones the earlier key stays first. A key is written as the bits of an integer of E's size.
+  // Inserts the scores of a block into each query's list of largest scores, largest first; among
+  // equal scores the earlier key is first. A key is stored as the bits of an integer of E's size.
   void (*keep_top)(const E* scores /* [keys][queries] */, int64_t keys, int64_t queries,
                    int64_t first_key, int64_t top_k, E* best /* [top_k][queries] */,
                    E* best_keys /* [top_k][queries] */) noexcept;
-  // The same for long lists, tile.kept, which are unsorted (long_lists.simd.h); bounds [queries]
-  // are -inf at first. Lists have room for 2 top_k scores, or for all keys.
+  // The same for long lists, tile.kept, which are unsorted (long_lists.simd.h). bounds [queries]
+  // start at -inf. Lists have room for 2 top_k scores, or for all keys.
   void (*append_to_long)(Tile<E> tile, int64_t top_k, E* bounds) noexcept;
-  // The long list of query i in the order of keep_top, at most top_k scores. Room for as many, and
-  // their keys, at `spare`.
+  // Sorts the long list of query i like keep_top and cuts it to top_k scores. `spare`,
+  // `spare_keys`: room for top_k elements.
   void (*settle_long)(Tile<E> tile, int64_t i, int64_t top_k, E* bounds, E* spare,
                       int32_t* spare_keys) noexcept;
   // sums [keys][lanes] += weights, vector by vector.
   void (*add_received)(const E* weights /* [keys][queries] */, int64_t keys, int64_t queries,
                        E* sums) noexcept;
-  // cells [rows][columns], rows `stride` apart, take the weights of a block, which are lost: their
-  // sum, or their maximum. Cell (a, b) has the queries and keys before row_end[a] and column_end[b]
-  // that no cell before it has.
+  // Adds the weights of a block to cells [rows][columns], rows `stride` apart, as sums or maxima,
+  // and overwrites the weights. Cell (a, b) covers the queries up to row_end[a] and the keys up to
+  // column_end[b] that no earlier cell covers.
   void (*pool)(E* weights /* [keys][queries] */, int64_t queries, const int* column_end,
                int64_t columns, const int* row_end, int64_t rows, bool maximum, double* cells,
                int64_t stride) noexcept;
 };
 
-// Two dimensions of a row that turn together.
+// A pair of dimensions of a rotary embedding.
 struct DimPair {
   int64_t first, second;
 };
 
-// What happens to rows of queries and keys before they are multiplied
-// (attention/rows/row_transformer.h), on [dims][rows], padded to whole vectors of rows.
+// The arithmetic of row transforms (attention/rows/row_transformer.h) on [dims][rows], padded to
+// whole vectors of rows.
 template <class E>
 struct RowTransformKernels {
   // (a, b) -> (a cos - b sin, b cos + a sin) for each pair of dimensions, by its own angle in each

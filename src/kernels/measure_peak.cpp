@@ -1,4 +1,4 @@
-// What one core of this machine can do, measured: the denominators of every "percent of the peak".
+// Measures the peak rates of one core: the denominators of every "percent of the peak".
 #include <algorithm>
 #include <ctime>
 #include <vector>
@@ -34,7 +34,7 @@ double clock_ghz() {
 #endif
 }
 
-// The best rate of a loop of so many operations, in 1e9 per second, within `budget` of CPU time.
+// The best rate of a loop of `operations`, in 1e9 per second, within `budget` of CPU time.
 template <class Loop>
 double best_rate(double operations, double budget, const Loop& loop) {
   double best = 0, start = seconds(CLOCK_THREAD_CPUTIME_ID);
@@ -48,9 +48,9 @@ double best_rate(double operations, double budget, const Loop& loop) {
   return best;
 }
 
-// The best rate at which this thread reads an array that no cache holds.
+// The best rate at which this thread reads an array larger than the caches.
 double read_gb_per_s(double budget) {
-  // Four times the last-level cache, so that DRAM has to answer, within two limits. At least 128
+  // Four times the last-level cache, so that reads come from DRAM, within two limits. At least 128
   // MiB, where the size is unknown. At most 256 MiB, because large hosts report hundreds of MiB,
   // which would make this 1.5 GiB and more, while one core mostly fills only the part of the cache
   // that belongs to its group of cores, and that is 96 MiB or less on most of them. Where one piece

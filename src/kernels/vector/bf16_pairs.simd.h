@@ -20,7 +20,7 @@ RAPT_INLINE __m512 dot(__m512 acc, __m512i a, __m512i b) {
   return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
 
-// The elements (row, 0 .. n) as a dense, zero-padded run of 32.
+// Loads the elements (row, 0 .. n) as a dense, zero-padded run of 32.
 RAPT_INLINE __m512i run_of(const uint16_t* row, int64_t stride, int64_t n) {
   if (stride == 1) return _mm512_maskz_loadu_epi16(first_of_32(n), row);
   uint16_t dense[32] = {};
@@ -28,7 +28,7 @@ RAPT_INLINE __m512i run_of(const uint16_t* row, int64_t stride, int64_t n) {
   return _mm512_loadu_si512(dense);
 }
 
-// Indices that take 16 elements from `first` on from two vectors in turn.
+// Permutation indices: 16 elements from `first` on, alternating between two vectors.
 RAPT_INLINE __m512i interleaving(int first) {
   alignas(64) uint16_t order[32];
   for (int i = 0; i < 16; ++i) {

@@ -1,13 +1,13 @@
 #pragma once
-// What a call returns beside the output: the largest scores of a row, what a key receives, pooled
-// weights. All work on a tile [keys][queries] while it is in the L1.
+// Kernels of captures: the largest scores of a row, the attention that a key receives, pooled
+// weights. All work on a score tile [keys][queries] while it is in the L1.
 #include "kernels/vector/rows.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// Keys ride in the lanes of a vector as the bits of an integer of the element's size; nothing but
-// moves and selections touches them.
+// Keys are stored in lanes as the bits of an integer of the element's size; only moves and
+// selections touch them.
 template <class E>
 struct KeyBits {
   using Integer = int64_t;
@@ -17,9 +17,9 @@ struct KeyBits<float> {
   using Integer = int32_t;
 };
 
-// Puts x into the sorted lists of all lanes; no NaN among them. From the last place up: place r
-// takes its neighbour above where x goes above that, x where it goes just here, and stays
-// otherwise. Few lists change high up, so the walk mostly ends early.
+// Inserts x, which has no NaN, into the sorted lists of all lanes, from the last place up. Place r
+// gets the entry above it if x belongs higher, x if x belongs here, and stays otherwise. Few lists
+// change high up, so the walk mostly ends early.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
                           E* best_keys) noexcept {
@@ -39,7 +39,7 @@ RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
   store(best_keys, select(goes_here, key, here_key));
 }
 
-// In the lists a NaN counts as infinity: its row has weights of NaN, whatever their order.
+// In the lists a NaN counts as infinity: the weights of its row are NaN in any order.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void keep_top(const E* scores, int64_t keys, int64_t queries, int64_t first_key,
                             int64_t top_k, E* best, E* best_keys) noexcept {
@@ -48,8 +48,8 @@ RAPT_NOINLINE void keep_top(const E* scores, int64_t keys, int64_t queries, int6
     const E* column = scores + x;
     const E* last = best + (top_k - 1) * queries + x;
     V least = V::load(last);
-    // First the keys that may enter some list, without a branch, because nobody could predict it;
-    // then these one by one, with bounds that rise.
+    // First collects the keys that may enter some list, without a branch, because it would be
+    // unpredictable. Then inserts them one by one, with rising bounds.
     constexpr int64_t kRun = 64;
     for (int64_t begin = 0; begin < keys; begin += kRun) {
       int32_t candidate[kRun];
@@ -86,7 +86,7 @@ struct Sum {
   }
   static double take(double sum, double x) { return sum + x; }
 };
-// A NaN stays: the maximum of the hardware would drop it at the next number.
+// Keeps a NaN, which the hardware's maximum would drop at the next number.
 struct Maximum {
   template <class V>
   static V take(V largest, V x) {
@@ -97,7 +97,7 @@ struct Maximum {
   }
 };
 
-// Of `count` rows. Four at a time, because one would wait for the latency of its additions.
+// Pools `count` rows, four at a time, because one would wait for the latency of its additions.
 template <class How, class V, class E = typename V::Element>
 RAPT_INLINE V pool_rows(const E* rows, int64_t stride, int64_t count) {
   V pooled = V::load(rows);
@@ -114,8 +114,8 @@ RAPT_INLINE V pool_rows(const E* rows, int64_t stride, int64_t count) {
   return pooled;
 }
 
-// First over the keys, where queries are lanes. What they leave is transposed, as many columns of
-// cells at a time as a vector has lanes, and pooled over the queries.
+// Pools over the keys first, where queries are lanes. The result is transposed, as many cell
+// columns at a time as a vector has lanes, and pooled over the queries.
 template <class How, class V, class E = typename V::Element>
 RAPT_NOINLINE void pool_by(E* weights, int64_t queries, const int* column_end, int64_t columns,
                            const int* row_end, int64_t rows, double* cells,

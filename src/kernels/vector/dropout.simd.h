@@ -1,5 +1,5 @@
 #pragma once
-// Dropout inside a tile: the random numbers of its pairs (rapt/dropout.h) and their use.
+// Dropout within a score tile: the random numbers of its pairs (rapt/dropout.h) and their use.
 //
 // Philox4x32-10 makes of a counter (c0, c1, c2, c3) and a key (k0, k1) four numbers of 32 bits, by
 // ten rounds of
@@ -10,11 +10,10 @@
 // with upper and lower the halves of a product of 64 bits. Source: Salmon et al. 2011, "Parallel
 // random numbers: as easy as 1, 2, 3", section 4.3 and table 2.
 //
-// A counter serves one query and four keys, so queries fill the lanes, of 64 bits: each holds a
-// product whole. What stands above the lower half of a factor is never cleared, as the next
-// product does not look at it. The first three rounds know little of both query and key: c0 and c2
-// of the first are the same for all queries, and so their products, and after the second c0 still
-// knows the key alone.
+// A counter serves one query and four keys. Queries fill the lanes of 64 bits, which hold a whole
+// product. Bits above the lower half of a factor are never cleared, because the product ignores
+// them. The first three rounds need little work: c0 and c2 of the first round are equal for all
+// queries, and after the second round c0 depends on the key alone.
 #include "kernels/vector/rows.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -39,15 +38,15 @@ struct Philox {
   }
 };
 
-// Queries of a pair of vectors, of which one holds the even ones (at_least()).
+// The queries of a pair of vectors; one holds the even queries (at_least()).
 constexpr int64_t kPair = 2 * U::kLanes;
 
-// The counters of a vector of queries after two rounds, as far as queries decide them.
+// The counters of a vector of queries after two rounds, without the part of the keys.
 struct OfQueries {
-  U c2, c3;  // c2 lacks what the keys add
+  U c2, c3;  // c2 lacks the part of the keys
 };
-// What four keys add, with the key of the round, the same for all queries: to c2 of the second
-// round, c0 and c2 of the third, c2 of the fourth.
+// The part of four keys, including the round key, equal for all queries: of c2 in the second round,
+// c0 and c2 in the third, c2 in the fourth.
 struct OfKeys {
   uint64_t c2_of_2, c0_of_3, c2_of_3, c2_of_4;
 };
@@ -76,7 +75,7 @@ RAPT_INLINE void philox(const Philox& p, const OfQueries (&q)[2], const OfKeys& 
                         U (&number)[4][2]) {
   const U m0 = U::splat(Philox::kM0), m1 = U::splat(Philox::kM1);
   auto& [c0, c1, c2, c3] = number;
-  // Round 3: c0 and c1 are of the keys alone, and so is the new c3.
+  // Round 3: c0, c1 and the new c3 depend on the keys alone.
   UNROLL_FOR (int v = 0; v < 2; ++v) {
     c1[v] = mul_halves(exclusive_or(q[v].c2, U::splat(k.c2_of_2)), m1);
     c0[v] = exclusive_or(upper_half(c1[v]), U::splat(k.c0_of_3));
@@ -98,7 +97,7 @@ RAPT_INLINE void philox(const Philox& p, const OfQueries (&q)[2], const OfKeys& 
     }
 }
 
-// Of queries that agree in the upper half of their numbers.
+// For queries whose numbers have the same upper half.
 RAPT_NOINLINE void draw_of_half(const Philox& p, uint32_t threshold, uint64_t head,
                                 uint64_t first_query, uint64_t first_key, int64_t keys,
                                 int64_t queries, int64_t shift, uint64_t* bits) {

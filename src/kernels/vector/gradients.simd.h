@@ -1,19 +1,19 @@
 #pragma once
-// What the backward pass does with a tile beside the two products of the forward pass:
+// Kernels of the backward pass on a tile, beside the two products of the forward pass:
 //
 //   dV += P^T dO, dK += dS^T Q     rows of keys in registers, lanes are head dimensions; rows of dO
-//                                  and Q are read as they lie
+//                                  and Q are read in place
 //   delta = rowsum(dO o O)         lanes are queries
 //   dbias += dS                    transposed in registers
 //
-// The third product, dQ^T += K^T dS^T, is that of the forward pass, O^T += V^T P^T.
+// The third product, dQ^T += K^T dS^T, is the output kernel of the forward pass.
 #include "kernels/vector/rows.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// Keys of a register tile; with 4 vectors of dimensions (2 of 16 registers) all accumulators, a row
-// and a broadcast fit.
+// Keys of a register tile. With 4 vectors of dimensions (2 with 16 registers), all accumulators, a
+// row and a broadcast fit into registers.
 constexpr int kKeyRows = 6;
 template <class V>
 constexpr int kDimVectors = V::kRegisters >= 32 ? 4 : 2;
@@ -27,8 +27,8 @@ RAPT_INLINE V load_part(const typename V::Element* p, int64_t dims) {
     return V::load(p);
 }
 
-// The gradients of `Rows` keys in `Vectors` vectors of dimensions, of which the last has `last`.
-// The unit's queries are summed on their own and then added, so that the error grows with the
+// The gradients of `Rows` keys in `Vectors` vectors of dimensions, the last with `last` elements.
+// The queries of a work unit are summed first and then added, so that the error grows with the
 // number of units, not of queries.
 template <class V, int Rows, int Vectors, bool kNarrow>
 RAPT_INLINE void add_rows(const GradientSpan<typename V::Element>* spans, int64_t span_count,
@@ -203,7 +203,7 @@ RAPT_NOINLINE double sum_of_tile(const E* tile, int64_t count) noexcept {
   return static_cast<double>(sum_of(sum));
 }
 
-// Adding +0 makes one zero of -0 and +0, as store_rows() does.
+// Adding +0 turns -0 into +0, as store_rows() does.
 template <class V, class S, class E = typename V::Element>
 RAPT_NOINLINE void store_key_rows(const E* from, int64_t stride, int64_t count, int64_t dims,
                                   E factor, void* to, int64_t row_stride,

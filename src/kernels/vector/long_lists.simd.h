@@ -1,10 +1,9 @@
 #pragma once
-// The largest scores of a row where many are wanted. A sorted list (captures.simd.h) shifts up to
-// top_k scores for each one that enters. Here a score above the row's bound is appended, O(1). A
-// list without room for more keys is cut: its k-th largest score, found by bisection of the bits
-// (candidate_rows.h), becomes the bound, and what is smaller is dropped. A cut reads the list a
-// number of times that does not depend on k, and at least top_k / 2 scores enter before the next
-// one. A list is sorted once, after the last key.
+// Lists of many largest scores. A sorted list (captures.simd.h) shifts up to top_k scores per
+// insertion. Here a score above the row's bound is appended in O(1). A full list is cut: its k-th
+// largest score, found by bisection over the bits (candidate_rows.h), becomes the bound, and
+// smaller scores are dropped. A cut reads the list a number of times that does not depend on k, and
+// at least top_k / 2 scores enter before the next cut. A list is sorted once, after the last key.
 //
 // The order is that of the sorted lists: NaN counts as infinity, and of equal scores the earlier
 // key is kept and stands first. Lists stay in the order of their keys until they are sorted.
@@ -16,8 +15,8 @@ namespace rapt::RAPT_ISA {
 namespace {
 
 struct LongLists : CandidateRows {
-  // The scores of a tile to its lists, t.kept. bounds [queries]: -inf before the first block;
-  // scores at or below it have no place.
+  // Appends the scores of a tile to its lists, t.kept. bounds [queries] are -inf before the first
+  // block; scores at or below the bound are dropped.
   template <class V, class E = typename V::Element>
   static void append_tile(Tile<E> t, int64_t top_k, E* bounds) noexcept {
     const int64_t keys = t.keys, first_key = t.key_positions.start;
@@ -34,7 +33,7 @@ struct LongLists : CandidateRows {
     }
   }
 
-  // The list of query i, cut and sorted. Room for top_k scores and keys at `spare`.
+  // Cuts and sorts the list of query i. `spare` has room for top_k scores and keys.
   template <class V, class E = typename V::Element>
   static void settle(Tile<E> t, int64_t i, int64_t top_k, E* bounds, E* spare,
                      int32_t* spare_keys) noexcept {
@@ -60,8 +59,8 @@ struct LongLists : CandidateRows {
     int32_t* keys;
   };
 
-  // The falling runs [begin, middle) and [middle, end) of `from` as one; of equal scores the first
-  // run's come first. Without a branch on scores, because nobody could predict it.
+  // Merges the falling runs [begin, middle) and [middle, end) of `from`; equal scores of the first
+  // run come first. It does not branch on scores, because that would be unpredictable.
   template <class E>
   static void merge(Run<E> from, int64_t begin, int64_t middle, int64_t end, Run<E> to) noexcept {
     int64_t a = begin, b = middle, out = begin;
@@ -87,7 +86,7 @@ struct LongLists : CandidateRows {
       store(scores + c, select(equal(score, score), score, infinity));
     }
     if (count <= top_k) return;
-    // At least top_k scores are above `lower`: after a cut, the ones that it left.
+    // At least top_k scores are above `lower`: those that the last cut has left.
     const E lower = bound == -E(__builtin_inf()) ? bound : next_below(bound);
     bound = next_above(cut_of_list<V>(scores, count, top_k, lower));
     const V least = V::splat(bound);

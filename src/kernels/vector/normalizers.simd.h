@@ -5,7 +5,7 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-// The hooks of sparse normalisers: lists of pairs instead of whole tiles of weights.
+// The hooks of sparse normalisers, which list pairs instead of making whole tiles of weights.
 template <class V, class N>
 constexpr void add_sparse_hooks(NormalizerKernels<typename V::Element>& k) {
   using E = typename V::Element;
@@ -115,7 +115,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   return k;
 }
 
-// The list of the catalogue as an array. The last element only keeps it from being empty.
+// The normalisers of the catalogue as an array. The last element only keeps it from being empty.
 template <class V, class Normalizers>
 struct NormalizerList;
 template <class V, class... N>

@@ -1,13 +1,13 @@
 #pragma once
 // The two matrix products of attention, S^T = K Q^T and O^T += V^T P^T, for one tile of queries.
 //
-// Queries fill the lanes, so K and V are read as they lie in memory, one broadcast per element, and
-// both products are the same outer-product loop. Register tiles: Rows x Vectors accumulators,
-// Vectors registers of queries, one broadcast. FMA latency 4 x 2 pipes needs 8 accumulators or
-// more; every broadcast feeds Vectors FMAs, so that loads are never the limit.
+// Queries fill the lanes. So K and V are read in place, one broadcast per element, and both
+// products are the same outer-product loop. Register tiles: Rows x Vectors accumulators, Vectors
+// registers of queries, one broadcast. FMA latency 4 x 2 pipes needs 8 accumulators or more; every
+// broadcast feeds Vectors FMAs, so that loads are never the limit.
 //
-// One idea per loop is kept out of line: inlined into a caller, g++ 12 spills an accumulator in the
-// inner loop and a fifth of the speed is gone.
+// Each loop is a function of its own that is not inlined: inlined into a caller, g++ 12 spills an
+// accumulator in the inner loop, which costs a fifth of the speed.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
 
@@ -21,7 +21,7 @@ constexpr int rows_of_tile() {
   return Vectors == 1 ? 8 : 6;
 }
 
-// Rows of V are requested so many keys ahead; 6 to 48 measured equal.
+// The number of keys by which rows of V are prefetched; 6 to 48 measured equal.
 constexpr int64_t kValuesAhead = 12;
 
 template <class V, int Rows, int Vectors>
@@ -30,8 +30,8 @@ RAPT_INLINE void clear(V (&acc)[Rows][Vectors]) {
     UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = V::splat(0);
 }
 
-// Scores of `Rows` keys; the maximum takes them in. It stays in memory: in registers it would cost
-// the inner loop one of its query vectors.
+// Scores of `Rows` keys, and their maximum, which stays in memory: in registers it would cost the
+// inner loop one of its query vectors.
 template <class V, int Rows, int Vectors>
 RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V::Element* key,
                             int64_t key_stride, int64_t head_dim, typename V::Element* scores,
@@ -45,7 +45,7 @@ RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V
       q[x] = V::load(query_t + d * kQueries + x * V::kLanes);
       pin(q[x]);
     }
-    // The next rows of K, a line per step. Beyond the last row this is harmless.
+    // Prefetches the next rows of K, a line per step; beyond the last row this is harmless.
     prefetch(key + (Rows + d % Rows) * key_stride + d / Rows * 16);
     UNROLL_FOR (int r = 0; r < Rows; ++r) {
       const V k = V::splat(key[r * key_stride + d]);
@@ -84,8 +84,8 @@ RAPT_NOINLINE void scores(const void* queries, const void* rows, int64_t key_str
                               out + j * kQueries, block_max);
 }
 
-// Output of `Rows` dimensions. The block is summed on its own and then added to the old output, by
-// the FMA that rescales it: an error that grows with the number of blocks, not of keys.
+// Output of `Rows` dimensions. The block is summed first and then added to the old output by the
+// FMA that rescales it, so that the error grows with the number of blocks, not of keys.
 template <class V, int Rows, int Vectors>
 RAPT_INLINE void output_rows(const typename V::Element* weights, const typename V::Element* value,
                              int64_t value_stride, int64_t keys, const typename V::Element* factor,

@@ -1,18 +1,19 @@
 #pragma once
-// Tiles by key and tiles by distance: the pair of key j and query i of a tile stands in row
+// Converts between tiles by key and tiles by distance. The pair of key j and query i of a tile
+// stands in row
 //
 //   x = j + queries - 1 - i,   0 <= x < keys + queries - 1
 //
-// of what is told apart by distance, in the same lane. From one to the other, each lane moves by as
-// many rows as its own number. That is done in log2(lanes) steps on rows in registers: lanes with
-// bit s of their number take from s rows away; a gather would be a load per lane.
+// of the tile by distance, in the same lane. Each lane therefore moves by as many rows as its own
+// number. log2(lanes) steps on rows in registers do that: lanes with bit s of their number read
+// from s rows away. A gather would be a load per lane.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// Rows that come out at once: with them kLanes - 1 more must fit the registers.
+// Rows that are produced at once; kLanes - 1 more must fit into the registers.
 template <class V>
 constexpr int kShearedRows = V::kLanes >= 8 ? V::kLanes / 2 : V::kLanes;
 
@@ -29,7 +30,7 @@ constexpr uint64_t lanes_with(int64_t bit) {
 template <class V, int Bit = V::kLanes / 2, size_t Rows>
 RAPT_INLINE void take_from_before(V (&r)[Rows]) {
   if constexpr (Bit > 0) {
-    constexpr int kFirst = static_cast<int>(V::kLanes) - Bit;  // what later steps take from
+    constexpr int kFirst = static_cast<int>(V::kLanes) - Bit;  // rows that later steps read
     UNROLL_FOR (int t = Rows - 1; t >= kFirst; --t)
       r[t] = select(mask_of(lanes_with<V>(Bit)), r[t - Bit], r[t]);
     take_from_before<V, Bit / 2>(r);
@@ -46,8 +47,8 @@ RAPT_INLINE void take_from_behind(V (&r)[Rows]) {
   }
 }
 
-// scores [keys][queries] += the pairs' numbers; block_max becomes the maximum over the keys. Reads
-// kLanes rows beyond the last distance, whatever is there.
+// scores [keys][queries] += the numbers of the pairs; block_max becomes the maximum over the keys.
+// Reads kLanes rows beyond the last distance, whose contents do not matter.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void add_by_distance(const E* by_distance, int64_t keys, int64_t queries, E* scores,
                                    E* block_max) noexcept {
@@ -71,7 +72,7 @@ RAPT_NOINLINE void add_by_distance(const E* by_distance, int64_t keys, int64_t q
   }
 }
 
-// by_distance [keys + queries - 1][queries] = the pairs' numbers, 0 where there is no pair.
+// by_distance [keys + queries - 1][queries] = the numbers of the pairs; 0 where there is no pair.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void take_by_distance(const E* tile, int64_t keys, int64_t queries,
                                     E* by_distance) noexcept {

@@ -1,6 +1,6 @@
 #pragma once
-// What happens to rows of queries and keys before they are multiplied, in the layout of tiles: rows
-// are lanes, so that dimensions that turn together are whole vectors, whichever they are.
+// The arithmetic of row transforms on [dims][rows]: rows are lanes, so that any two dimensions of a
+// pair are whole vectors.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
 

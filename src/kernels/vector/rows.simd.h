@@ -1,6 +1,6 @@
 #pragma once
-// Rows on their way in and out: queries, keys and values to what the products read, the output back
-// to rows. S says how they are stored (storage.simd.h).
+// Packs rows of queries, keys and values into operands of the products, and stores the output as
+// rows. S is the storage type (storage.simd.h).
 #include "kernels/inlining.h"
 #include "kernels/vector/storage.simd.h"
 
@@ -9,8 +9,9 @@ namespace {
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// A block of kLanes x kLanes elements, (x, y) at x * row_stride + y * dim_stride, of which `rows`
-// and `dims` exist, transposed: r[y] holds element y of all rows, 0 beyond those that exist.
+// Loads a block of kLanes x kLanes elements transposed: element (x, y) is at x * row_stride +
+// y * dim_stride, and r[y] holds element y of all rows. Only `rows` and `dims` exist; others become
+// 0.
 template <class V, class S>
 RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_stride,
                                  int64_t dim_stride, int64_t rows, int64_t dims,
@@ -36,15 +37,15 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
   }
 }
 
-// Rows that will be read next, from far away. Beyond the last row this is harmless.
+// Prefetches the rows that are read next. Beyond the last row this is harmless.
 template <class V, class Stored>
 RAPT_INLINE void prefetch_rows(const Stored* rows, int64_t row_stride, int64_t dim_stride) {
   if (dim_stride == 1)
     UNROLL_FOR (int x = 0; x < V::kLanes; ++x) prefetch(rows + x * row_stride);
 }
 
-// Tiny problems, decoding and the last tiles of long problems have so few rows that to transpose a
-// block of nearly all zeros takes longer than to go element by element.
+// Tiny problems, decoding and the last tiles of long problems have few rows. Transposing a block of
+// mostly zeros takes longer than copying element by element.
 constexpr int64_t kFewRows = 4;
 template <class V, class S>
 constexpr bool kHasFewRows = !S::kConverts && V::kLanes > kFewRows;
@@ -68,7 +69,8 @@ RAPT_INLINE void pack_few_queries(const typename V::Element* query, int64_t row_
   }
 }
 
-// A vector of queries. Out of line, because its many registers would be saved for few rows, too.
+// Packs a vector of queries. Not inlined, because its many registers would be saved for few rows,
+// too.
 template <class V, class S>
 RAPT_NOINLINE void pack_vector_of_queries(const typename S::Stored* query, int64_t row_stride,
                                           int64_t dim_stride, int64_t rows, int64_t head_dim,
@@ -106,7 +108,7 @@ RAPT_NOINLINE void pack_queries(const void* from, int64_t row_stride, int64_t di
   }
 }
 
-// Rows of any strides and storage as dense rows of E.
+// Converts rows of any strides and storage type to dense rows of E.
 template <class V, class S, class E = typename V::Element>
 RAPT_NOINLINE void pack_rows(const void* from, int64_t row_stride, int64_t dim_stride,
                              int64_t count, int64_t dims, void* to) noexcept {
@@ -158,8 +160,8 @@ RAPT_NOINLINE bool all_finite(const void* from, int64_t row_stride, int64_t coun
   return !any(not_at_most(total, V::splat(0)));
 }
 
-// Adding +0 makes one zero of -0 and +0: a product that underflows to -0 keeps its sign or loses it
-// to the exact zeros of masked keys, which a row's bits must not show.
+// Adding +0 turns -0 into +0. A product that underflows to -0 keeps its sign, or loses it to the
+// exact zeros of masked keys; a row's bits must not depend on that.
 template <class E>
 RAPT_INLINE void store_few_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
                                 uint64_t present, int64_t rows, E* out, int64_t row_stride,
@@ -174,7 +176,7 @@ RAPT_INLINE void store_few_rows(const E* tile_t, int64_t dims, int64_t queries, 
   }
 }
 
-// A vector of queries. Out of line, as pack_vector_of_queries().
+// Stores a vector of queries. Not inlined, like pack_vector_of_queries().
 template <class V, class S>
 RAPT_NOINLINE void store_vector_of_rows(const typename V::Element* tile_t, int64_t dims,
                                         int64_t queries, V factor, decltype(mask_of(0)) kept,

@@ -1,6 +1,6 @@
 #pragma once
-// What happens to a tile of scores between the products: masks and bias; and the product of weights
-// and values that may not be finite.
+// Operations on a score tile between the products (masks, bias), and the output product for values
+// that may not be finite.
 #include "kernels/vector/rows.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -44,8 +44,8 @@ RAPT_NOINLINE bool add_bias(E* scores, const void* from, int64_t row_stride, int
   const auto* bias = static_cast<const typename S::Stored*>(from);
   const V minus_inf = V::set(-__builtin_inf());
   bool excluded = false;
-  // Along the rows first: each load then walks over neighbouring lines, which the hardware fetches
-  // ahead.
+  // Along the rows first, so that loads walk over neighbouring lines, which the hardware
+  // prefetches.
   for (int64_t x = 0; x < rows; x += V::kLanes) {
     V max_v = minus_inf;
     for (int64_t j = 0; j < keys; j += V::kLanes) {
@@ -53,7 +53,7 @@ RAPT_NOINLINE bool add_bias(E* scores, const void* from, int64_t row_stride, int
       V r[V::kLanes];
       load_transposed<V, S>(bias + x * row_stride + j * key_stride, row_stride, key_stride,
                             rows - x, columns, r);
-      // 0 times an infinity is NaN: one test finds the few blocks where a key may be excluded.
+      // 0 times an infinity is NaN, so one test finds the few blocks where the bias masks a key.
       V finite = V::splat(0);
       UNROLL_FOR (int y = 0; y < V::kLanes; ++y) {
         if (y >= columns) break;

@@ -1,14 +1,14 @@
 #pragma once
-// Products for sparse weights, pair by pair. Here dimensions fill the lanes: what belongs together
-// is a row of one key and a row of one query, wherever they lie.
+// Products for sparse weights, pair by pair. Dimensions fill the lanes here, because a pair is a
+// row of one key and a row of one query at any addresses.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-constexpr int64_t kSummedRows = 128;  // as a block of keys: a sum of its own
-constexpr int64_t kRowsAhead = 6;     // rows that are asked for before they are needed
+constexpr int64_t kSummedRows = 128;  // the length of one partial sum, like a key block
+constexpr int64_t kRowsAhead = 6;     // rows that are prefetched ahead
 
 // `Vectors` vectors of the sum of weighted rows; the last has `last` elements.
 template <class V, int Vectors, class E = typename V::Element>

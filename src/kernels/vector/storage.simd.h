@@ -1,7 +1,6 @@
 #pragma once
-// How numbers lie in inputs and outputs, as loads and stores of whole and partial vectors. What is
-// computed with is V; bf16 and f16 are widened on their way in, exactly, and rounded to nearest,
-// ties to even, on their way out.
+// Storage types of inputs and outputs, as loads and stores of whole and partial vectors V. bf16 and
+// f16 are widened exactly when loaded, and rounded to nearest, ties to even, when stored.
 #include "kernels/kernel_table.h"
 #include "rapt/tensor.h"
 

@@ -81,7 +81,7 @@ constexpr RouteKernels<typename V::Element> kRoute = {
     .all_finite = all_finite<V>,
     .key_gradients = {.add = add_to_keys<V>, .add_of_bits = add_to_keys_of_bits<V>}};
 
-// What differs between the storage types that E can hold, by DType.
+// The kernels that differ between the storage types of E, by DType.
 template <class V, class E = typename V::Element>
 struct Storages;
 template <class V>
@@ -109,7 +109,7 @@ struct Storages<V, double> {
   }
 };
 
-// The lists of the catalogue as arrays of functions. The last element only keeps them from being
+// The variants of the catalogue as arrays of functions. The last element only keeps them from being
 // empty.
 template <class V, class Normalizers, class Scores>
 struct Tables;
