@@ -5,43 +5,43 @@
 // Shapes (f32, f64, bf16 or f16, all of one dtype):
 //   query  [..., q_len, head_dim]      head_dim >= 1; q_len >= 0
 //   key    [..., k_len, head_dim]      k_len >= 0
-//   value  [..., k_len, value_dim]     value_dim >= 0, free of head_dim
+//   value  [..., k_len, value_dim]     value_dim >= 0, independent of head_dim
 //   output [..., q_len, value_dim]
 // Leading dimensions broadcast from the right: each is equal or 1, missing ones count as 1. On the
-// third-last axis (heads) those of key and value may also divide those of query: grouped heads in
-// contiguous groups, query head h uses key head h / (num_heads / num_kv_heads).
+// third-last axis (heads), the number of key and value heads may also divide the number of query
+// heads: query head h then uses key head h / (num_heads / num_kv_heads).
 //
-// Conventions, each where others differ (docs/semantics.md has the table):
+// Conventions that other libraries handle differently (docs/semantics.md has the table):
 //   masks           true = may attend; several masks are combined by "and"
-//   excluded        means excluded, not a large negative number: a masked NaN never reaches an
-//                   output, an unmasked one always shows
+//   masked pairs    are excluded, not given a large negative score: a masked NaN never reaches an
+//                   output, an unmasked NaN always propagates
 //   no key at all   output 0, lse -inf, weights 0
 //   lse             natural logarithm
-//   rows            of query and key are divided by their lengths (cosine), then turned by their
-//                   positions (rotary), before they are multiplied
-//   relative        products with rows for each distance are part of the dot product, before scale
-//   scores          change the scaled product, in the order given (softcap), before the bias
-//   bias            added after the scores, or before them (BiasOrder); -inf excludes the pair,
-//                   whatever the scores make of it
+//   row transforms  rows of query and key are divided by their lengths (cosine), then rotated by
+//                   their positions (rotary), before they are multiplied
+//   relative        products with distance tables are part of the dot product, before scale
+//   scores          score functions (softcap) change the scaled product in the given order
+//   bias            added after the score functions, or before them (BiasOrder); -inf masks the
+//   pair
+//                   out, whatever the score functions return
 //   scale           multiplies the dot product; any finite value, negative and zero included
 //
 // 16-bit inputs are accumulated in f32, and lse, weights and captures are f32. With
-// Precision::automatic bf16 may be multiplied by the machine's tile registers or 16-bit dot
-// product, which round the weights to bf16 before they meet the values (plan().kernel says so):
-// then an f32 output, too, is off by about 2^-9 of the values that it mixes. f16 is computed as f32
-// is; only Precision::fast leaves something out.
+// Precision::automatic, bf16 may use the machine's tile registers or 16-bit dot product, which
+// round the weights to bf16 (plan().kernel says so). Then even an f32 output is off by about 2^-9
+// of the values that it mixes. f16 is computed like f32; only Precision::fast loses digits.
 //
-// Limits of f32: a score beyond 2.36e38 (the largest float / log2 e), or such a product of the
-// scale and an element of query (of query and key where bf16 are multiplied as they are), overflows
-// to an infinity; so does an output when 256 times the sum
-// of the values that its row sees does (weights are kept up to 2^8 until they are normalised).
+// Limits of f32: a score beyond 2.36e38 (the largest float / log2 e) overflows to an infinity. So
+// does such a product of the scale and an element of query (of query and key where bf16 is
+// multiplied directly), and an output when 256 times the sum of its values does (weights are up to
+// 2^8 before they are normalised).
 //
 // Layout: heads stand before the sequence, [B, H, n, d]. For [B, n, H, d] (flash-attention, JAX)
 // pass query.transposed(1, 2) and so on, the output too; no copy is made.
 //
-// Inputs may have any strides. Outputs must not overlap an input, each other or themselves; what is
-// compared are address ranges, so an output interleaved with an input in one buffer is refused.
-// Bits do not depend on the executor, nor a row's bits on other rows or on masked keys (DESIGN.md).
+// Inputs may have any strides. Outputs must not overlap an input, each other or themselves. Address
+// ranges are compared, so an output that interleaves with an input in one buffer is rejected. Bits
+// do not depend on the executor, nor a row's bits on other rows or on masked keys (DESIGN.md).
 //
 // Every function may be called from any number of threads at once. Calls may share inputs, masks,
 // scores, options and an executor that allows it, none of which a call changes; each needs outputs
@@ -67,14 +67,14 @@
 
 namespace rapt {
 
-// The hooks of a variant that is not in the catalogue, by the type in which a call computes; null:
-// it has none for that type.
+// The hooks of a caller's own variant, by the type in which a call computes; null: none for that
+// type.
 template <template <class> class Kernels>
 struct CustomKernels {
   const Kernels<float>* f32 = nullptr;   // for f32, bf16 and f16
   const Kernels<double>* f64 = nullptr;  // for f64
 
-  // Those for float or double.
+  // The hooks for float or double.
   template <class E>
   const Kernels<E>* of() const noexcept {
     if constexpr (std::is_same_v<E, double>)
@@ -84,23 +84,24 @@ struct CustomKernels {
   }
 };
 
-// One of the catalogue, or of your own.
+// A normaliser of the catalogue, or your own.
 template <class N>
 concept NormalizerType = requires {
   N::kMergeable;
 }
 || CustomNormalizerType<N>;
 
-// A normaliser by reference: `options.normalizer = my_softmax;`. One that is neither in the
-// catalogue nor has the hooks of custom_normalizer.h is refused by the call that gets it.
+// A normaliser by reference: `options.normalizer = my_softmax;`. A call rejects a normaliser that
+// is neither in the catalogue nor has the hooks of custom_normalizer.h.
 struct NormalizerRef {
   int index = -1;      // its position in Normalizers; -1: not in the catalogue
   const void* object;  // must outlive the call
   const Declaration* declaration;
   bool mergeable = false;
   Statistic statistic = Statistic::none;
-  CustomKernels<NormalizerKernels> custom;          // its hooks, if it is your own
-  void (*check)(const void* normalizer) = nullptr;  // throws, if its numbers do not go together
+  CustomKernels<NormalizerKernels> custom;  // its hooks, if it is your own
+  void (*check)(const void* normalizer) =
+      nullptr;  // throws if its parameters contradict each other
 
   template <NormalizerType N>
   NormalizerRef(const N& normalizer)
@@ -122,7 +123,7 @@ struct NormalizerRef {
   NormalizerRef(const N&& normalizer) = delete;  // would be gone before the call
 };
 
-inline constexpr Softmax kSoftmax{};  // the normaliser of a call that names none
+inline constexpr Softmax kSoftmax{};  // the default normaliser
 
 // The masks of a call, combined by "and": `options.masks = {&causal, &lengths};`. Pointers are
 // copied; the masks must outlive the call.
@@ -156,7 +157,7 @@ class MaskList {
   size_t size_ = 0;
 };
 
-// One of the catalogue, or of your own. A normaliser has a cost, too, but is no score.
+// A score function of the catalogue, or your own. A normaliser has a cost, too, but is no score.
 template <class S>
 concept ScoreType = !NormalizerType<S> && (requires { S::kCost; } || CustomScoreType<S>);
 
@@ -166,8 +167,8 @@ struct ScoreRef {
   int index = -1;  // its position in Scores; -1: not in the catalogue
   const void* object = nullptr;
   const Declaration* declaration = nullptr;
-  // Throws, if its numbers go together neither with each other nor with the leading dimensions of
-  // the output; null: its declaration says it all.
+  // Throws if its parameters contradict each other or the leading dimensions of the output; null:
+  // the ranges of the declaration suffice.
   void (*check)(const void* score, Shape leading) = nullptr;
   CustomKernels<ScoreKernels> custom = {};  // its hooks, if it is your own
 
@@ -188,7 +189,7 @@ struct ScoreRef {
   ScoreRef(const S&& score) = delete;  // would be gone before the call
 };
 
-// What happens to the scaled products, one after the other: `options.scores = {softcap};`.
+// The score functions of a call, applied one after the other: `options.scores = {softcap};`.
 class ScoreList {
  public:
   static constexpr size_t kMost = 8;
@@ -219,32 +220,32 @@ class ScoreList {
   size_t size_ = 0;
 };
 
-// Where the bias is added: a cap that comes after it bounds it, too.
+// Where the bias is added. A softcap that comes after the bias bounds the bias, too.
 enum class BiasOrder : uint8_t {
   after_scores,   // softcap(scale qk) + bias: flash-attention, ONNX since 1.22, Hugging Face
   before_scores,  // softcap(scale qk + bias): x-transformers, ONNX 1.18 to 1.21
 };
 inline constexpr const char* kBiasOrderNames[] = {"after-scores", "before-scores"};
 
-// In what arithmetic the products are done. Where a set has tile registers (AMX, instruction sets
-// `amx` and `amx_emulated`), they multiply bf16 as it is, and f32 and f16 as sums of bf16: f32 of
-// three parts each, by six products, as accurate as FMA. f64 is multiplied by FMA.
+// The arithmetic of the products. Tile registers (AMX, instruction sets `amx` and `amx_emulated`)
+// multiply bf16 directly, and f32 and f16 as sums of bf16: f32 as three parts each, by six
+// products, as accurate as FMA. f64 is multiplied by FMA.
 enum class Precision : uint8_t {
-  automatic,  // tile registers where there are some; else f32 and f16 by FMA, bf16 by the 16-bit
-              // dot product where that is faster
+  automatic,  // tile registers where the CPU has them; else f32 and f16 by FMA, bf16 by the
+              // 16-bit dot product where that is faster
   fma,        // every dtype by FMA in f32 (f64: f64)
-  fast,       // as automatic, but f32 and f16 of two parts each, by three products, where tile
-              // registers multiply: of a product less than 2^-14 is lost, usually some 2^-18
+  fast,       // as automatic, but tile registers multiply f32 and f16 as two parts each, by
+              // three products: a product loses less than 2^-14, usually about 2^-18
 };
 
 // Several sequences in one tensor, one after the other ("variable length", flash-attention's
 // cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last
 // axis and the keys [key_starts[s], key_starts[s + 1]). Each is a problem of its own: positions,
-// masks, anchors and top_keys count from its own start, and its bits are those of a call of its
-// own (dropout alone counts in the whole tensors); where a call of its own would be so short that
-// it takes another kernel class, of one with options.invariant. Results have the shapes of one
-// sequence of all queries and keys. A bias, masks that read tensors, weights and maps, whose
-// positions would be those of the whole, are refused: Error(unsupported).
+// masks, anchors and top_keys count from its start, and its bits are those of a separate call. Two
+// exceptions: dropout counts in the whole tensors, and where a separate call would be so short that
+// it takes another kernel class, the bits are those of a call with options.invariant. Results have
+// the shapes of one sequence of all queries and keys. A bias, masks that read tensors, weights and
+// maps, whose positions would be those of the whole, are rejected: Error(unsupported).
 struct PackedSequences {
   TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never falling
   TensorView key_starts = {};    // [sequences + 1] i64; absent: the same as the queries'
@@ -252,18 +253,18 @@ struct PackedSequences {
   bool defined() const noexcept { return query_starts.defined(); }
 };
 
-// Rotary embedding of query and key within the call: the bits of a call with rows that
-// rotary_embedding() has rotated, without copies of the queries. Rotated rows are rounded to their
-// dtype, as that function's are, whatever the precision. The workspace has the keys once more.
+// Rotary embedding of query and key within the call. The bits are those of a call with rows that
+// rotary_embedding() has rotated, without a copy of the queries. Rotated rows are rounded to their
+// dtype, whatever the precision. The workspace holds a copy of the keys.
 struct FusedRotary {
   const Rotary* embedding = nullptr;  // must outlive the call; null: none
-  // Of packed sequences each counts from its own start, and a tensor has the whole length.
+  // Positions of packed sequences count from the start of each; a tensor has the whole length.
   RotaryPositions query = {};
-  RotaryPositions key = {};  // likewise
-  bool rotate_key = true;    // false: keys come rotated, as a cache keeps them; no `key` then
+  RotaryPositions key = {};  // the same for keys
+  bool rotate_key = true;    // false: keys are rotated already, as in a cache; no `key` then
 };
 
-// Lists of indices: those that somebody owns or looks at, and those that end with the statement.
+// Lists of indices: those that outlive the statement, and temporaries.
 template <class List>
 concept IndexList = std::is_convertible_v<List, std::span<const int64_t>>;
 template <class List>
@@ -280,33 +281,33 @@ struct Indices : std::span<const int64_t> {
   Indices(List&& list) = delete;  // would be gone before the call: give it a name
 };
 
-inline constexpr int64_t kToEnd = -1;  // the end of a range of rows: as many as there are
+inline constexpr int64_t kToEnd = -1;  // the end of a range of rows: the last one
 
-// What stands in the rows of a WeightsRequest.
+// What the rows of a WeightsRequest contain.
 enum class WeightsStage : uint8_t {
-  weights,  // what the normaliser makes of the scores; 0 for excluded pairs
-  scores,   // what it gets: after scale, scores of the list and bias; -inf for excluded pairs
+  weights,  // weights; 0 for masked pairs
+  scores,   // scores: after scale, score functions and bias; -inf for masked pairs
 };
 
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
-// scores of these rows, and no other memory than their own.
+// scores of these rows, and no memory but their own.
 struct WeightsRequest {
   int64_t row_begin = 0;
   int64_t row_end = kToEnd;  // kToEnd: q_len
   // Flat indices into the leading dimensions of the output, to outlive the call; in any order, and
   // as often as wanted. Empty: all heads, and the weights have the leading dimensions.
   Indices heads = {};
-  // Chosen rows, likewise; instead of row_begin and row_end. Empty: the range.
+  // Chosen rows, in any order; instead of row_begin and row_end. Empty: the range.
   Indices rows = {};
-  WeightsStage stage = WeightsStage::weights;  // or the scores in their place
+  WeightsStage stage = WeightsStage::weights;  // or scores instead
 };
 
-// How the pairs of a cell become one number.
+// How the pairs of a cell are pooled into one number.
 enum class Pool : uint8_t { mean, max, sum };
 inline constexpr const char* kPoolNames[] = {"mean", "max", "sum"};
 
 // The weights as a small map: cell (a, b) pools the rows [a q_len / rows, (a + 1) q_len / rows) and
-// the keys [b k_len / columns, (b + 1) k_len / columns), rounded down. Excluded pairs count as
+// the keys [b k_len / columns, (b + 1) k_len / columns), rounded down. Masked pairs count as
 // weight 0; the mean is over all pairs of the cell. Costs a second pass over the scores.
 struct MapRequest {
   int64_t rows = 0;     // 1 to q_len
@@ -325,32 +326,32 @@ struct AttentionOptions {            // how a call computes, and what it returns
   NormalizerRef normalizer = kSoftmax;
   std::optional<DType> output_dtype = {};  // default: the query's; f32 is possible for bf16 and f16
   Precision precision = Precision::automatic;
-  // A promise: one kernel class for all sizes, so that a row's bits do not depend on q_len and
-  // k_len. Without it, calls with fewer than 1,024 pairs of a query and a key take FMA where longer
-  // ones take tile registers. On sets without these there is one class per dtype and precision in
-  // this version; with more classes, calls that ask for one keep their bits.
+  // One kernel class for all sizes, so that a row's bits do not depend on q_len and k_len. Without
+  // it, on sets with tile registers, calls with fewer than 1,024 pairs of a query and a key use
+  // FMA. Other sets have one class per dtype and precision in this version; if a later version has
+  // more, calls with `invariant` keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
-  Dropout dropout = {};               // of weights, before they meet the values: rapt/dropout.h
-  std::optional<Cosine> cosine = {};  // rows of query and key divided by their lengths, first
-  FusedRotary rotary = {};            // rows of query and key turned by their positions, then
-  RelativePositions relative = {};    // rows for each distance of a key: rapt/relative.h
+  Dropout dropout = {};               // dropout of weights: rapt/dropout.h
+  std::optional<Cosine> cosine = {};  // first: rows of query and key are divided by their lengths
+  FusedRotary rotary = {};            // then: rows of query and key are rotated by their positions
+  RelativePositions relative = {};    // distance tables: rapt/relative.h
 
-  // What else to return, without the q_len x k_len matrix.
+  // Captures: further results, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none
   std::optional<MapRequest> map = {};
-  // Per query the keys of the largest scores, the earlier one of equals first; at most k_len. No
-  // second pass, but time and scratch grow with it: meant for tens of keys.
+  // Per query the keys of the largest scores, the earlier of equal ones first; at most k_len. There
+  // is no second pass; scratch grows with top_k.
   int64_t top_k = 0;
   bool entropy = false;  // per query -sum_j w_j ln w_j, in nats; 0 for a row without keys
-  // Per key and query head the sum of the weights that the queries give it. A second pass.
+  // Per key and query head the sum of its weights over the queries. A second pass.
   bool received = false;
 };
 
-// Where the call with the caller's memory writes. `state.output` must be there, `state.statistic`
-// may be absent, every other member must be there exactly when the option of its name asks for it
-// (top_keys and top_weights: top_k). Leading dimensions, ..., are those of the output; dtypes are
-// those of AttentionResult.
+// The outputs of a call with the caller's memory. `state.output` is required, `state.statistic` may
+// be absent. Every other member is given exactly when the option of its name requests it (top_keys
+// and top_weights: top_k). Leading dimensions, ..., are those of the output; dtypes are those of
+// AttentionResult.
 struct AttentionOutputs {
   AttentionState state;
   TensorView weights = {};      // [..., rows, k_len], or [heads, rows, k_len] for chosen heads
@@ -361,7 +362,7 @@ struct AttentionOutputs {
   TensorView received = {};     // [..., k_len]
 };
 
-// All but output and top_keys are f32, or f64 for f64.
+// The results of a call. All but output and top_keys are f32, or f64 for f64.
 struct AttentionResult {
   Tensor output;       // [..., q_len, value_dim], the query's dtype or options.output_dtype
   Tensor statistic;    // [..., q_len]: the natural-log lse for softmax
@@ -378,10 +379,9 @@ struct AttentionResult {
   AttentionState state() && = delete;
 };
 
-// What a call would do and take. The data of query, key, value and bias may be null, and those of
-// numbers per head and of rows of distances; nothing is read but the tensors of masks, the starts
-// of packed sequences, positions where rows turn by caches, and numbers per head that have a range,
-// if they are there.
+// What a call would do and need. Data pointers of query, key, value, bias, parameters per head and
+// distance tables may be null. A plan reads only tensors of masks, starts of packed sequences,
+// positions that are looked up in rotary caches, and parameters per head that have a range.
 struct Plan {
   const char* isa = "";  // the instruction set, as lscpu spells it
   // The kernel class: "tile" (by FMA), "tile of bf16 dot products", "tile registers, six products".
@@ -389,13 +389,12 @@ struct Plan {
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
   int threads = 1;             // that may work on it, the caller included
-  int64_t tiles_computed = 0;  // all pairs of the tile are allowed
-  int64_t tiles_partial = 0;   // computed, some pairs are excluded
+  int64_t tiles_computed = 0;  // no pair of the tile is masked
+  int64_t tiles_partial = 0;   // computed, some pairs are masked
   int64_t tiles_skipped = 0;   // not computed
-  int64_t allowed_scores = 0;  // pairs (query, key) that the masks allow, in all heads; at most
-                               // 2^63 - 1 is said
+  int64_t allowed_scores = 0;  // unmasked pairs (query, key) in all heads, at most 2^63 - 1
   size_t workspace_bytes = 0;  // scratch, for all threads
-  size_t result_bytes = 0;     // of everything that the simple call returns
+  size_t result_bytes = 0;     // of all results of the simple call
   size_t matrix_bytes = 0;  // what the q_len x k_len matrices of all heads would take, f32 or f64
 };
 

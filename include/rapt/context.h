@@ -1,29 +1,30 @@
 #pragma once
-// What surrounds a call: who runs its tasks, who may stop it, who is told, how much memory it gets.
+// The context of a call: executor, number of threads, cancellation, progress, memory.
 #include <atomic>
 #include <cstdint>
 
 namespace rapt {
 
-// Runs the tasks of a call. Replace it by your engine's own pool; results do not depend on it.
+// Runs the tasks of a call. Derive from it to use your engine's thread pool; results do not depend
+// on it.
 class Executor {
  public:
   using Task = void (*)(void* argument, int64_t task, int worker) noexcept;
 
   virtual ~Executor() = default;
 
-  // How many tasks may run at once; must not change during a call. `worker` in run() is below it;
-  // each worker has a workspace.
+  // The number of tasks that may run at once; constant during a call. `worker` in run() is below
+  // it, and each worker has its own scratch.
   virtual int concurrency() const noexcept = 0;
 
   // Calls task(argument, t, worker) once for every t in [0, tasks), in any order; two calls that
-  // overlap in time have different workers. Returns when all have returned; throws only when none
-  // is running any more. A call may run() several times, one after the other.
+  // overlap in time have different workers. Returns after all have returned; throws only when none
+  // runs any more. A call may run() several times, one after the other.
   virtual void run(int64_t tasks, Task task, void* argument) = 0;
 };
 
-// Stops a call from another thread. The call checks it per tile, leaves its outputs unspecified and
-// throws Error(cancelled).
+// Stops a call from another thread. The call checks it per tile, throws Error(cancelled) and leaves
+// its outputs unspecified.
 class CancelToken {
  public:
   void cancel() noexcept { cancelled_.store(true, std::memory_order_relaxed); }
@@ -33,30 +34,30 @@ class CancelToken {
   std::atomic<bool> cancelled_{false};
 };
 
-// Told as tasks end, from whichever thread ended one; never from two threads at once.
+// Called when a task ends, on the thread that ended it; never by two threads at once.
 struct Progress {
   void (*report)(void* user, double fraction) = nullptr;  // 0 <= fraction <= 1, must not throw
   void* user = nullptr;
 };
 
-// What a call may do to be fast. Its bits are the same.
+// How much memory a call may use to be fast. The bits are the same.
 enum class Memory : uint8_t {
   automatic,  // where tile registers multiply, keys and values are packed once: 2 bytes for each
               // number of bf16, 6 of f32 and f16
-  low,        // they are packed some at a time, for some queries at a time
+  low,        // keys and values are packed block by block, once per work unit
 };
 
 struct Context {
-  // Null: the library's own threads (thread_pool.h). A problem that is not worth a second thread is
-  // done by the calling thread without asking the executor.
+  // Null: the library's own threads (thread_pool.h). The calling thread computes problems that are
+  // not worth a second thread, without using the executor.
   Executor* executor = nullptr;
-  // At most so many of the library's own, the caller included; 0: as many as the machine gives to
-  // the process (default_threads()), which is also the most that there are. Small problems take
-  // fewer; plan() says how many. 1: the calling thread does all. Beside an executor: 0.
+  // The most threads of the library, the caller included. 0: default_threads(), which is also the
+  // upper limit. 1: the calling thread alone. Small problems use fewer; plan() says how many. With
+  // an executor it must be 0.
   int threads = 0;
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress = {};
-  Memory memory = Memory::automatic;  // how much of it a call may take to be fast
+  Memory memory = Memory::automatic;  // see above
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.
                               // The call with the caller's memory allocates nothing.
 };

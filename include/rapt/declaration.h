@@ -1,5 +1,5 @@
 #pragma once
-// What a mask, score or normaliser says about itself: name, purpose, source, parameters.
+// The declaration of a mask, score or normaliser: name, purpose, source, parameters.
 //
 // A variant is a struct whose parameters are its public members. Its declaration lists them as
 // data, so that the command line, problem descriptors, JSON, C, Python and the documentation are
@@ -17,7 +17,7 @@ namespace rapt {
 
 enum class ParameterType : uint8_t { integer, real, choice, tensor };  // what it holds
 
-// One parameter's value on its way into or out of a variant.
+// The value of one parameter, read from a variant or set in it.
 struct Argument {
   ParameterType type = ParameterType::integer;
   int64_t integer = 0;  // also the index of a choice
@@ -31,8 +31,8 @@ struct Range {  // of a number, both ends included
 inline constexpr Range kAnyNumber{-1.7976931348623157e308, 1.7976931348623157e308};  // finite
 inline constexpr Range kAnyInteger{-9007199254740992.0, 9007199254740992.0};  // +-2^53: exact
 
-// A real parameter with this default may be left out: its doc says what then. Not a number, and
-// nothing else that is none is taken for it.
+// The default of a real parameter that may be omitted; its doc says what that means. It is a NaN
+// that no other NaN equals.
 inline constexpr double kNotGiven = __builtin_nan("");
 
 struct Parameter {  // of a variant; made by parameter()
@@ -50,18 +50,18 @@ struct Parameter {  // of a variant; made by parameter()
   int own_rank = -1;
 };
 
-struct Declaration {  // what a variant says about itself
+struct Declaration {  // of a variant
   const char* name;
   const char* doc;     // one sentence
   const char* source;  // paper or convention it follows
   std::span<const Parameter> parameters;
 };
 
-// Are all integer and real parameters within their ranges? Throws Error(argument).
+// Checks that all integer and real parameters are in range. Throws Error(argument).
 void check_parameters(const Declaration& declaration, const void* variant);
 
 namespace detail {
-// That of a type, or of an object that has one of its own.
+// The declaration of a type, or of an object with its own.
 template <class Variant>
 const Declaration* declaration_of(const Variant& variant) noexcept {
   if constexpr (requires { variant.declaration(); })

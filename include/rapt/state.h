@@ -1,15 +1,15 @@
 #pragma once
-// What a forward pass leaves behind: enough to merge it with another part of the keys, and enough
-// for the backward pass.
+// The forward state: output and statistic, which suffice to merge results over disjoint keys and to
+// run the backward pass.
 #include <cstdint>
 
 #include "rapt/tensor.h"
 
 namespace rapt {
 
-// What the one number per row means. The normaliser declares it.
+// The meaning of the one number per row, which the normaliser declares.
 enum class Statistic : uint8_t {
-  none,       // rows need none (sigmoid, relu): 0
+  none,       // no number per row (sigmoid, relu): 0
   lse,        // natural logarithm of the sum over the keys that weights are divided by (softmax: of
               // e^score); -inf for a row without keys
   threshold,  // tau of sparsemax and entmax
@@ -32,10 +32,10 @@ struct NormalizerRef;
 // Commutative, and associative up to rounding. A row whose lse is -inf on one side (no key there)
 // takes the other's bits. Both states need output [..., n, value_dim] and statistic [..., n] of
 // equal shapes and of one dtype (f32 or f64: ask 16-bit inputs for an f32 output); strides are
-// free, but `into` must meet neither `from` nor itself. Throws Error(unsupported) for a normaliser
-// whose results cannot be merged or a state with an extra output, Error(shape, dtype, argument,
-// overlap, overflow). Source: Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2023
-// (Flash-Decoding).
+// free, but `into` must overlap neither `from` nor itself. Throws Error(unsupported) for a
+// normaliser whose results cannot be merged or a state with an extra output, Error(shape, dtype,
+// argument, overlap, overflow). Source: Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al.
+// 2023 (Flash-Decoding).
 void merge(const AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer);
 
 }  // namespace rapt

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors: TensorView looks at memory that somebody else owns, Tensor owns its memory.
+// Tensors: a TensorView refers to memory that it does not own, a Tensor owns its memory.
 //
 // Sizes and strides are 64-bit and count elements, not bytes. Dimension 0 is the outermost.
 // A view's fields are those of DLPack (whose byte offset is part of the pointer here, and whose
@@ -64,16 +64,16 @@ std::string to_string(Shape shape);
 // The largest rank a view can have. NumPy 1.x has the same bound.
 inline constexpr int kMaxRank = 32;
 
-// Memory that somebody else owns, seen as a tensor. Strides may be 0 (a repeated dimension) or
-// negative for inputs; see attention.h for what outputs need. A view with rank < 0 is absent.
+// A view of memory as a tensor, without ownership. Strides of inputs may be 0 (a repeated
+// dimension) or negative; attention.h says what outputs need. A view with rank < 0 is absent.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
   Device device = Device::cpu;
   bool read_only = true;  // writing through this view is an error
   int rank = -1;          // -1: no tensor at all
-  // [rank] lengths, and steps in elements. What is beyond the rank is neither set nor copied: half
-  // a kilobyte takes as long as a small problem. Who fills a view by hand sets both.
+  // [rank] lengths, and strides in elements. Elements beyond the rank are neither set nor copied:
+  // half a kilobyte takes as long as a small problem. Code that fills in a view by hand sets both.
   int64_t shape[kMaxRank];
   int64_t strides[kMaxRank];
 
@@ -104,7 +104,7 @@ struct TensorView {
                    std::is_const_v<T>) {}
 
   bool defined() const noexcept { return rank >= 0; }
-  // At most kMaxRank of them, whatever the rank says: calls refuse a larger one by name.
+  // At most kMaxRank lengths, even if the rank is larger, which calls reject.
   Shape dims() const noexcept {
     return {shape, static_cast<size_t>(rank < 0 ? 0 : rank > kMaxRank ? kMaxRank : rank)};
   }
@@ -159,7 +159,7 @@ class Tensor {
     return {static_cast<const T*>(view_.data), static_cast<size_t>(count())};
   }
   template <class T>
-  void values() && = delete;  // the elements would be gone at the end of the statement
+  void values() && = delete;  // the elements would dangle after the statement
   void* data() noexcept { return view_.data; }
   const void* data() const noexcept { return view_.data; }
 
@@ -178,7 +178,7 @@ class Tensor {
   TensorView view_;
 };
 
-// A Tensor that is gone at the end of the statement. What keeps views, as masks do, refuses it.
+// A temporary Tensor. Types that keep views, such as masks, do not accept it.
 template <class T>
 concept TemporaryTensor = std::is_same_v<std::remove_const_t<T>, Tensor>;  // T& for lasting ones
 template <class T, class Other>

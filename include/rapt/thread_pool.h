@@ -1,10 +1,10 @@
 #pragma once
 // The library's own threads: a small pool that any number of host threads may use at once.
 //
-// Who calls run() works on its own tasks; idle threads of the pool help. A caller never waits for
-// another caller's tasks, only, at its end, for the helpers that are still at one of its own. So
-// calls may be nested, and may come from OpenMP or TBB threads: callers and helpers together never
-// are more than the larger of concurrency() and the number of callers.
+// The caller of run() works on its own tasks, and idle threads of the pool help. At the end it
+// waits for helpers that still run one of its tasks, never for another caller's tasks. So calls may
+// be nested, and may come from OpenMP or TBB threads. Callers and helpers together are never more
+// than the larger of concurrency() and the number of callers.
 #include <atomic>
 #include <cstdint>
 
@@ -21,29 +21,29 @@ class ThreadPool final : public Executor {
   // is negative or above kMostThreads.
   explicit ThreadPool(int threads = 0);
 
-  // Ends and joins the threads. No run() may be under way.
+  // Ends and joins the threads. No run() may be in progress.
   ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int concurrency() const noexcept override { return threads_; }
 
-  // Threads are started when a call first has work for them, never more than it has tasks; where
-  // the system refuses one, the pool goes on with those that it has. They block all signals but
-  // those of faults. Allocates nothing once its threads run. Throws nothing.
+  // Threads are started when a call first has work for them, never more than it has tasks; if
+  // the system refuses one, the pool uses those that it has. They block all signals but those of
+  // faults. Allocates nothing once its threads run. Throws nothing.
   //
-  // After a fork() the child starts threads of its own; only a task that forks must not return in
-  // the child, because the other tasks of its call are gone.
+  // After a fork() the child starts threads of its own. A task that forks must not return in the
+  // child, because the other tasks of its call do not exist there.
   void run(int64_t tasks, Task task, void* argument) override;
 
   // The same with at most `most_workers` threads, this one included; below 1 counts as 1. The
   // `worker` of a task is below both most_workers and concurrency().
   void run(int64_t tasks, Task task, void* argument, int most_workers);
 
-  // How many threads this process has started for the pool.
+  // The number of threads that this process has started for the pool.
   int started_threads() const noexcept;
 
-  // What Linux can count on the largest x86-64 machines; more is a slip of the pen.
+  // The most CPUs of Linux on x86-64; a larger number is a mistake.
   static constexpr int kMostThreads = 8192;
 
  private:
@@ -61,9 +61,9 @@ class ThreadPool final : public Executor {
 // default_threads() does.
 ThreadPool& default_pool();
 
-// How many threads can run at once: the CPUs that the process may use, or, if that is less, the
-// whole CPUs that its cgroups' quota is worth; at least 1. RAPT_THREADS in the environment
-// overrides it. Throws Error(argument) if RAPT_THREADS is not a number from 1 to kMostThreads.
+// The number of threads that can run at once: the CPUs that the process may use, or, if fewer, the
+// whole CPUs of its cgroups' quota; at least 1. RAPT_THREADS in the environment overrides it.
+// Throws Error(argument) if RAPT_THREADS is not a number from 1 to kMostThreads.
 int default_threads();
 
 }  // namespace rapt

@@ -242,8 +242,7 @@ class BackwardLayoutPlanner {
   const AttentionOptions& options_;
   const Kernels<E>& kernels_;
   const RouteKernels<E>& route_;
-  const size_t element_, weight_,
-      stored_;  // bytes of the route's element and weight, of the inputs' dtype
+  const size_t element_, weight_, stored_;    // bytes: route's element, its weight, inputs' dtype
   const int64_t head_stride_, value_stride_;  // of packed rows
   const int64_t unit_, tiles_, tile_;  // queries of a work unit, its tiles, queries of a tile
   const int64_t tile_scores_;          // scores of a tile and a block

@@ -35,15 +35,14 @@ struct BackwardLayout {
   size_t d_output_t;         // tiles [value_dim][queries] of the route's elements
   size_t d_query_t;          // [slots] tiles [head_dim][queries] E
   size_t kept_pairs;         // [queries][kKeptPairs] SparsePair: of sparse normalisers, in one pass
-  size_t kept_counts;  // [queries] int64, the first of each tile is used: its number of kept pairs
-  size_t
-      d_query_pairs;   // [slots][queries][head_dim] E: sums of single pairs, of sparse normalisers
-  size_t query_dots;   // [slots][queries] E: d_query . query, where biases are added to queries
-  size_t statistic;    // [queries] E
-  size_t delta;        // tiles [delta rows][queries] E
-  size_t d_key;        // [slots][keys][head_dim] E, if the result is narrower
-  size_t d_value;      // [slots][keys][value_dim] E, if the result is narrower
-  size_t key_windows;  // [parts][window_rows][head_dim] E
+  size_t kept_counts;        // [queries] int64, one used per tile: its number of kept pairs
+  size_t d_query_pairs;      // [slots][queries][head_dim] E: sums of pairs, of sparse normalisers
+  size_t query_dots;     // [slots][queries] E: d_query . query, where biases are added to queries
+  size_t statistic;      // [queries] E
+  size_t delta;          // tiles [delta rows][queries] E
+  size_t d_key;          // [slots][keys][head_dim] E, if the result is narrower
+  size_t d_value;        // [slots][keys][value_dim] E, if the result is narrower
+  size_t key_windows;    // [parts][window_rows][head_dim] E
   size_t query_windows;  // the same
   size_t value_windows;  // [parts][window_rows][value_dim] E
   size_t slot_bytes;
@@ -54,15 +53,15 @@ struct BackwardLayout {
   size_t d_weights;  // the same
   size_t bits;       // [tiles][block_keys] uint64: which queries may attend
   size_t before;     // [score functions + 1][block_keys][queries] E: ScoreTiles::compute_scores()
-  size_t parameter_sums;  // [parameters of a score function][queries] E
-  size_t other_weights;   // [block_keys][queries] E: the caller's d_weights
-  size_t slope_sums;     // [2][4][queries] E: sums that the delta of a sparse normaliser is made of
-  size_t pairs;          // [block_keys * queries] SparsePair: of sparse normalisers
-  size_t cut_scores;     // [queries][stride] E: lists of sparse normalisers with a cut
-  size_t cut_keys;       // the same, int32
-  size_t cut_counts;     // [2][queries] int32
-  int64_t cut_capacity;  // of a list; 0: none
-  size_t rows_t;         // [largest head size][queries] E: a tile of output or query
+  size_t parameter_sums;   // [parameters of a score function][queries] E
+  size_t other_weights;    // [block_keys][queries] E: the caller's d_weights
+  size_t slope_sums;       // [2][4][queries] E: sums for the delta of a sparse normaliser
+  size_t pairs;            // [block_keys * queries] SparsePair: of sparse normalisers
+  size_t cut_scores;       // [queries][stride] E: lists of sparse normalisers with a cut
+  size_t cut_keys;         // the same, int32
+  size_t cut_counts;       // [2][queries] int32
+  int64_t cut_capacity;    // of a list; 0: none
+  size_t rows_t;           // [largest head size][queries] E: a tile of output or query
   size_t d_output_rows_t;  // the same of d_output, for delta, if the route rounds
   size_t key;              // [pass_keys][head_dim] of the route's elements, if packed
   size_t value;            // [pass_keys][value_dim], the same of values

@@ -13,7 +13,7 @@ namespace {
 // many queries) to pay for the synchronisation of workers after it.
 constexpr int64_t kPartLength = 512;
 
-// Chunks begin at multiples of this; it is even because the dot route takes keys in pairs. With
+// Chunks begin at multiples of this; it is even because some products take keys in pairs. At
 // whole blocks the last chunk would be so short that its worker waits for the others.
 constexpr int64_t kChunkStep = 8;
 
@@ -22,7 +22,7 @@ constexpr int64_t kMostParts = 32;
 
 // Keys of a block. The scores of a tile and their gradients, [96][48] f32 each, fit the L1; so do
 // those of tile registers, [96][32], with their rounded copies. Those of the dot route, [96][64],
-// fit the L1, and with their rounded copies the L2. A multiple of the rows of every register tile.
+// fit the L2 with their rounded copies. A multiple of the rows of every register tile.
 constexpr int64_t kBlockKeys = 96;
 
 // Queries of a work unit. Their sum for a key is made in registers, so more queries cost fewer

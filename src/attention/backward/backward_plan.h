@@ -8,7 +8,7 @@
 //
 // Within a head, queries are cut into *segments* and keys into as many *chunks*, by the lengths
 // alone. In *step* s, chunk c is paired with segment (c + s) mod parts. All chunks of a step can
-// run at once, no two of them write the same element, and every sum has one order for any number of
+// run at once, and no two of them write the same element. Every sum has one order for any number of
 // workers:
 //
 //   d_key, d_value of chunk c    over the segments c, c + 1, ..., parts - 1, 0, ..., c - 1
@@ -46,9 +46,8 @@ struct Sharing {
 struct ComponentHead {
   int64_t head;                     // flat index, relative to the component's first head
   int64_t slot[kGradientOperands];  // the slot of its sums
-  bool first[kGradientOperands];    // is it the first head that adds to the matrix? Its sum starts
-                                    // from 0
-  bool last[kGradientOperands];     // is it the last one? The sum is then complete
+  bool first[kGradientOperands];    // first head that adds to the matrix: its sum starts from 0
+  bool last[kGradientOperands];     // last head that adds to it: the sum is complete
 };
 
 struct BackwardPlan {

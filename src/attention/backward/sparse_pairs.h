@@ -3,9 +3,9 @@
 // weight are multiplied.
 //
 // Two walks over the keys need these pairs: the one for delta and the one for the gradients. In one
-// pass, the pairs found by the first walk are kept for the second, which then computes no scores,
-// unless a tile has more pairs than there is room for. The code is in the header because it is a
-// template over E.
+// pass, the pairs found by the first walk are kept for the second. The second then computes no
+// scores, unless a tile has more pairs than there is room for. The code is in the header because it
+// is a template over E.
 #include "attention/backward/gradient_keys.h"
 
 namespace rapt {

@@ -153,8 +153,7 @@ class Forward {
       route.round_weights(static_cast<const E*>(weights), tile.hooks.keys, tile.queries, rounded);
       weights = rounded;
     }
-    // A masked-out pair has weight 0, but 0 * NaN is NaN. Only tiles with masked-out pairs need
-    // this.
+    // A masked-out pair has weight 0, but 0 * NaN is NaN. Only partial tiles are affected.
     if (tiles_.partial() && !tiles_.finite(block))
       route.output_of_bits(weights, tiles_.bits(), value, block.value_stride, tile.hooks.keys,
                            p_.value_dim, rescale, tile.queries, output);

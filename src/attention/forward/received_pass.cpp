@@ -1,6 +1,6 @@
 // The attention that each key receives, received[j] = sum_i weight(i, j): a second pass over the
 // scores, with keys in the outer loop. A task owns a key block of one head and walks over all query
-// tiles in order, so the sums do not depend on the number of threads.
+// tiles in order. So the sums do not depend on the number of threads.
 #include "attention/forward/forward.h"
 #include "attention/tiles/score_tiles.h"
 

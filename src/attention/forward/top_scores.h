@@ -1,7 +1,8 @@
 #pragma once
-// The largest scores of each query and their keys, collected while the scores go by. Lists of few
-// scores are sorted at all times, and queries are their lanes (kernels/vector/captures.simd.h).
-// Longer ones are sorted once, after the last key (kernels/vector/long_lists.simd.h).
+// The largest scores of each query and their keys, collected during the walk over the keys. Lists
+// of up to kMostSorted scores are always sorted, with queries as lanes
+// (kernels/vector/captures.simd.h). Longer lists are sorted once, after the last key
+// (kernels/vector/long_lists.simd.h). The code is in the header because it is a template over E.
 #include <cstring>
 
 #include "attention/tiles/score_tiles.h"
@@ -20,7 +21,7 @@ class TopScores {
 
   bool wanted() const noexcept { return top_k_ > 0; }
 
-  // Before the first block: no key in any list.
+  // Empties the lists of a tile, before its first block.
   void begin(const QueryTile<E>& tile) noexcept {
     if (!wanted()) return;
     if (!layout_.sorted) {
@@ -33,7 +34,7 @@ class TopScores {
                 static_cast<size_t>(top_k_ * tile.queries) * sizeof(E));
   }
 
-  // The tile's scores, masked ones -inf.
+  // Adds the masked scores of a tile to its lists; masked-out pairs have a score of -inf.
   void add(const QueryTile<E>& tile) noexcept {
     if (!wanted()) return;
     if (layout_.sorted)
@@ -44,8 +45,9 @@ class TopScores {
       kernels_.append_to_long(long_lists(tile), top_k_, bounds(tile));
   }
 
-  // After the last block. Calls visit(first place, places, scores [places][queries], key_at), a
-  // part of the lists at a time; key_at(place of the part, query) is -1 where there is no key.
+  // After the last block, calls visit(first, places, scores [places][queries], key_at) for one part
+  // of the lists at a time, from place `first` on. key_at(place within the part, query) is the key
+  // there, or -1.
   template <class Visit>
   void for_each_part(const QueryTile<E>& tile, const Visit& visit) noexcept {
     if (!wanted()) return;
@@ -83,7 +85,7 @@ class TopScores {
   E* sorted(const QueryTile<E>& tile, size_t list) const noexcept {
     return scratch<E>(list) + tile.offset * top_k_;
   }
-  // A key whose bits lie in an E; -1: none.
+  // The key of an entry, stored as the bits of an E; -1: none.
   static int64_t key_of(const E* bits) noexcept {
     std::conditional_t<sizeof(E) == 4, int32_t, int64_t> key;
     std::memcpy(&key, bits, sizeof key);
@@ -96,7 +98,7 @@ class TopScores {
   int32_t* counts(const QueryTile<E>& tile) const noexcept {
     return scratch<int32_t>(layout_.counts) + tile.offset;
   }
-  // The tile with its long lists in the place of a sparse normaliser's.
+  // The tile, with its long lists as Tile::kept instead of those of a sparse normaliser.
   Tile<E> long_lists(const QueryTile<E>& tile) const noexcept {
     Tile<E> t = tile.hooks;
     t.kept.stride = list_stride(layout_.capacity, call_.tiling.lanes);

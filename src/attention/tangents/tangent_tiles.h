@@ -88,8 +88,8 @@ class TangentTiles {
     return true;
   }
 
-  // Second derivatives, queries' side. sums [2] tiles [head_dim][queries]: the first += dZ' K + dZ
-  // K', the second += dZ K.
+  // Second derivatives, queries' side. Of sums [2] tiles [head_dim][queries],
+  // the first += dZ' K + dZ K', the second += dZ K.
   void add_to_queries(E* sums) noexcept {
     walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
       pairs_.make_gradients(tile, keys, a, nullptr);

@@ -1,5 +1,5 @@
-// The route of bf16 by tile registers, apart from those of f32 and f16 (tile_routes.cpp), because
-// its weights are rounded to bf16: then 2^x need not be better than they are.
+// The bf16 route of tile registers. It is compiled apart from those of f32 and f16
+// (tile_routes.cpp), because its weights are rounded to bf16, so that a less exact 2^x suffices.
 #define RAPT_WEIGHTS_OF_16_BITS
 #include "kernels/simd/avx512.h"
 // The order matters: the vocabulary first.

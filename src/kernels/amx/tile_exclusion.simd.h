@@ -1,15 +1,15 @@
 #pragma once
-// Tile products where a row may not be finite: pairs whose bit is clear contribute nothing at all,
-// though 0 * NaN is NaN. All others have the bits of tile_products.simd.h.
+// Tile products where a row may not be finite: pairs whose bit is clear contribute nothing,
+// although 0 * NaN is NaN. All other results have the bits of tile_products.simd.h.
 //
-// A product is made per query (per key, of sums over queries), with a copy of the other operand in
-// which excluded rows are 0, and one column (row) of it is kept. Slow.
+// There is one product per query (for sums over queries, per key). It uses a copy of the other
+// operand in which masked rows are 0, and keeps one column (row) of the result. Slow.
 #include "kernels/amx/tile_products.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// Which of 32 keys from `bits` on a query sees.
+// The keys, of 32 from `bits` on, that a query attends to.
 RAPT_INLINE uint32_t keys_seen(const uint64_t* bits, int64_t keys, int64_t query) {
   uint32_t seen = 0;
   for (int64_t j = 0; j < keys && j < kStep; ++j)
@@ -45,7 +45,7 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
     }
 }
 
-// 16 pairs of queries of which those are 0 that are not seen.
+// 16 pairs of queries; queries without the key are 0.
 RAPT_INLINE void keep_queries(uint64_t seen, const char* tile, char* some) {
   for (int i = 0; i < 16; ++i) {
     const uint32_t halves =

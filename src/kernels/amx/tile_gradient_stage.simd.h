@@ -1,20 +1,20 @@
 #pragma once
-// A stage of the backward pass (kernel_table.h): products around the vector work of a tile, as in
-// tile_stage.simd.h.
+// A stage of the backward pipeline (kernel_table.h): products around the vector work of a tile, as
+// in tile_stage.simd.h.
 //
 //   before   dQ^T += K^T dS^T; of whole blocks dV += P^T dO, dK += dS^T Q     tile products
 //   now      P^T = 2^(c S^T - lse), dS^T = P^T (dP^T - delta)                 vectors
 //   next     S^T = K Q^T, dP^T = V dO^T, panel by panel                       tile products
 //
-// A piece of the vector work is that of two keys x 32 queries, in registers all the way from what
-// the products left in memory to the operands of the sums: P and dS as A of a sum over queries (a
-// row per key), dS as B of that over keys (a row per two keys).
+// A piece of the vector work has two keys x 32 queries. It reads the results of the products and
+// writes operands of the sums without storing P or dS as f32: P and dS as A of the sums over
+// queries (a row per key), dS as B of the sum over keys (a row per two keys).
 #include "kernels/amx/tile_stage.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// N: the normaliser, whose arithmetic this is.
+// N: the normaliser, whose hooks do the arithmetic.
 template <class S, class N>
 class PipelinedGradientTile {
  public:
@@ -27,7 +27,7 @@ class PipelinedGradientTile {
                                                     F::load(of_.delta + 16 * t));
   }
   int64_t pieces() const { return padded_ / 2; }
-  // Pieces up to the `last`-th, two keys after two keys.
+  // Runs the pieces up to the `last`-th, two keys at a time.
   RAPT_INLINE void advance(int64_t last) {
     const int64_t end = 2 * last < padded_ ? 2 * last : padded_;
     if (end <= key_) return;
@@ -39,8 +39,8 @@ class PipelinedGradientTile {
   using Column = typename N::template GradientColumn<F>;
   using Gradient = typename N::template Gradient<F>;
 
-  // With all that the pieces need in registers. kSome: are there pairs of which all is 0? Out of
-  // line: its code would stand beside each of five products.
+  // Keeps everything that the pieces need in registers. kSome: are there masked pairs? Not inlined,
+  // because its code would be repeated beside each of five products.
   template <bool kSome>
   RAPT_NOINLINE void go_back_until(int64_t end) noexcept {
     const Column columns[2] = {columns_[0], columns_[1]};
@@ -91,8 +91,8 @@ class PipelinedGradientTile {
   Column columns_[kStep / F::kLanes];
 };
 
-// Both products of the next tile, a panel of keys of one and then of the other, so that they need
-// the places of the tile at work no sooner than its pieces leave them.
+// Both products of the next tile, alternating by panels of keys, so that they overwrite the memory
+// of the current tile only after its pieces have read it.
 template <class S, class Between>
 RAPT_INLINE void make_both_dots(const StageProducts<float>& of, Between& between) {
   StoreAndClear before;
@@ -137,7 +137,7 @@ void gradient_stage(const StageProducts<float>* next, const StageGradients<float
   gradients.finish();
 }
 
-// Those of a catalogue; null for what has no columns of gradients.
+// The stages of a catalogue; null for normalisers without column hooks for gradients.
 template <class S, class N>
 constexpr GradientStage<float> gradient_stage_of() {
   if constexpr (requires { typename N::template GradientColumn<F>; })

@@ -1,6 +1,6 @@
 #pragma once
-// Operands of tile products (tile_products.simd.h), packed in the order of their use: panels of two
-// tiles, which have 32 rows or columns between them, one panel per part (tile_parts.simd.h).
+// Packs operands of tile products (tile_products.simd.h) in the order of their use: panels of two
+// tiles with 32 rows or columns together, one panel per part (tile_parts.simd.h).
 //
 //   rows       A of a product over dims       [rows / 32][dims / 32][parts][2][16 rows][32 dims]
 //   columns    B of a product over dims       [rows / 32][dims / 32][parts][2][16 pairs of dims]
@@ -9,10 +9,10 @@
 //   pairs      B of a product over rows       [rows / 32][dims / 32][parts][2][16 pairs of rows]
 //                                             [16 dims][2], row r with row r + 16
 //
-// Rows are in pairs such that weights come to them by one permutation of two vectors of queries:
-// where keys are summed up, of two keys, else of the two halves of a key's 32 queries.
+// Rows are paired so that one permutation of two vectors of queries brings weights into the same
+// order: two keys for sums over keys, the two halves of a key's 32 queries otherwise.
 //
-// What is missing to whole panels is 0.
+// Elements beyond the operand, up to whole panels, are 0.
 #include <type_traits>
 
 #include "kernels/amx/tile_parts.simd.h"
@@ -26,8 +26,8 @@ inline constexpr int64_t kTileRow = 64;                     // bytes
 
 RAPT_INLINE int64_t panels(int64_t n) { return (n + kStep - 1) / kStep; }
 
-// Bytes of the panels of all parts, of rows and of weights, which may have more; and of an element
-// of each.
+// Bytes of the panels of all parts, for rows and for weights, which may have more parts; and bytes
+// of an element of each.
 template <class S>
 inline constexpr int64_t kRowPanels = S::kParts* kPanel;
 template <class S>
@@ -47,7 +47,7 @@ RAPT_INLINE void store_tile(const Run (&runs)[16], char* tile) {
   UNROLL_FOR (int i = 0; i < 16; ++i) _mm512_storeu_si512(tile + i * kTileRow, runs[i]);
 }
 
-// Parts of 32 dims of row i, zeros if it is not there.
+// The parts of 32 dims of row i; zeros if the row does not exist.
 template <class S>
 RAPT_INLINE void take_row(const void* from, int64_t row_stride, int64_t dim_stride, int64_t rows,
                           int64_t dims, int64_t i, int64_t d, Run (&parts)[S::kParts]) {
@@ -167,15 +167,15 @@ RAPT_INLINE F scaled(F weight) {
   return S::kWeightScale == 1 ? weight : mul(weight, F::splat(S::kWeightScale));
 }
 
-// A vector of weights, as its parts are multiplied.
+// A vector of weights, scaled for cutting into parts.
 template <class S, Nan kNan = Nan::stays>
 struct WeightParts {
   F parts[S::kWeightParts];
   RAPT_INLINE WeightParts(F weights) { cut_parts<kNan>(scaled<S>(weights), parts); }
 };
 
-// Two vectors of weights as a row of a tile, part by part: of two keys a row of B, of the halves of
-// a key's queries a row of A.
+// Stores two vectors of weights as a row of a tile, part by part: two keys make a row of B, the
+// halves of a key's queries a row of A.
 template <class S, Nan kNan = Nan::stays>
 RAPT_INLINE void store_pair(const std::type_identity_t<WeightParts<S, kNan>>& even,
                             const std::type_identity_t<WeightParts<S, kNan>>& odd, char* to) {
@@ -228,7 +228,7 @@ RAPT_NOINLINE bool tile_all_finite(const void* packed, int64_t stride, int64_t c
   const auto* panel = static_cast<const char*>(packed);
   const char* const end = panel + panels(count) * panels(stride) * kRowPanels<S>;
   __mmask32 bad = 0;
-  // The first part tells.
+  // The first part decides.
   for (; panel < end; panel += kRowPanels<S>)
     for (int64_t at = 0; at < kPanel; at += kTileRow)
       bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(panel + at), exponent),

@@ -1,16 +1,16 @@
 #pragma once
-// Numbers as tiles multiply them: sums of bf16, most significant part first.
+// Represents numbers as sums of bf16 parts, most significant part first.
 //
 //   bf16   itself
 //   f32    three parts of 8 bits each, exactly; two parts for Precision::fast, within 2^-17
 //   f16    two parts, exactly
 //
-// Rows are rounded part by part, so that what is left is below 2^-8 of the part before; weights
-// are cut, which is one instruction less, but for the last part: three hold them exactly, 8 + 8 + 8
-// bits, fewer within half a unit of their last.
+// Rows are rounded part by part, so that the rest is below 2^-8 of the part before. Weights are
+// cut, which saves an instruction, except for the last part, which is rounded. Three parts hold a
+// weight exactly (8 + 8 + 8 bits), fewer parts within half a unit of the last one.
 //
-// Of the products of parts those are taken whose ranks sum to less than kRanks: for f32 six of
-// nine, what is left out is below 2^-22 of the whole, and of random numbers far below.
+// Products of parts are computed whose ranks sum to less than kRanks. For f32 these are six of
+// nine; the others are below 2^-22 of the product, and far below for random numbers.
 #include "kernels/vector/bf16_pairs.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -39,11 +39,11 @@ RAPT_INLINE F cut(F x) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x.v), upper))};
 }
-// Must a NaN stay one? Where something else shows it, too, it need not.
+// Must a NaN stay a NaN? It need not where something else propagates it.
 enum class Nan : uint8_t { stays, may_go };
-// A number whose upper half is x, rounded to nearest, ties away from 0. By an addition of integers,
-// which has two ports while tiles are at work; conversions have one, and multiplications need it.
-// A carry would make a zero of some NaN.
+// Rounds x so that its upper half is x to nearest, ties away from 0. An integer addition has two
+// ports while tiles are at work; conversions have one, which multiplications need. A carry would
+// turn some NaN into zero.
 template <Nan kNan>
 RAPT_INLINE F half_up(F x) {
   const __m512i u = _mm512_castps_si512(x.v), half = _mm512_set1_epi32(0x8000);
@@ -81,9 +81,9 @@ struct BFloat16Parts {
   }
 };
 
-// Can x be parts that are multiplied? Zero can, and what is between 2^-48 and 2^40: products of
-// parts, 2^-48 2^-48 2^-16 at least, do not underflow, those of two rows stay below 2^80 times
-// their length, and with weights (kWeightScale) overflow is far.
+// Can the route multiply x as parts? Zero and numbers between 2^-48 and 2^40 qualify: products of
+// parts are at least 2^-48 2^-48 2^-16 and do not underflow, products of two rows stay below 2^80
+// times their length, and with weights (kWeightScale) overflow is far.
 RAPT_INLINE __mmask16 is_inside(F x) {
   constexpr int kLeast = (127 - 48) << 23, kMost = (127 + 40) << 23;
   const __m512i u = _mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7FFFFFFF));
@@ -93,15 +93,15 @@ RAPT_INLINE __mmask16 is_inside(F x) {
 }
 RAPT_INLINE F only(__mmask16 these, F x) { return {_mm512_maskz_mov_ps(these, x.v)}; }
 
-// The same of what is widened to f32 first, as S says (storage.simd.h). Elements that cannot be
-// parts are 0.
+// The same for elements that S widens to f32 first (storage.simd.h). Elements that do not qualify
+// are packed as 0.
 template <class S, int Parts, int WeightParts>
 struct FloatParts {
   using Stored = typename S::Stored;
   static constexpr int kParts = Parts, kWeightParts = WeightParts, kRanks = WeightParts;
   static_assert(kParts <= kRanks);
-  // What weights are multiplied by as they are cut, and sums of their products divided by: the
-  // smallest normal weight has parts that are normal, too.
+  // The factor of weights before they are cut, by which sums of their products are divided: the
+  // parts of the smallest normal weight are normal, too.
   static constexpr float kWeightScale = 0x1p32f;
   static RAPT_INLINE void widen(const Stored* row, int64_t stride, int64_t n, F& low, F& high) {
     Stored dense[32] = {};

@@ -2,11 +2,12 @@
 // The products of attention by tile registers (simd/tiles.h): S^T = K Q^T, O^T += V^T P^T, and the
 // sums over queries d_key += dS^T Q, d_value += P^T dO, over operands of tile_packing.simd.h.
 //
-// One step multiplies two tiles of A by two of B into four of C: four loads for four products, so
-// that loads, at half a product's time each, can hide behind them. Of numbers in several parts the
-// smallest products come first.
+// One step multiplies two tiles of A by two of B into four of C. Four loads serve four products, so
+// that loads, which take half the time of a product, overlap with them. For numbers in several
+// parts the smallest products come first.
 //
-// The sum of a block is made in registers and then added to what was there, as in products.simd.h.
+// The sum of a block is made in registers and then added to the previous sum, as in
+// products.simd.h.
 #include "kernels/amx/tile_packing.simd.h"
 #include "kernels/kernel_table.h"
 
@@ -21,9 +22,9 @@ RAPT_INLINE void clear_sums() {
   tile_zero<3>();
 }
 
-// What becomes of a C before the first product that is added to it: nothing; or it begins at 0; or
-// first it is stored, to its place of [32][32] f32. Four stores in a row would block a core for 15
-// cycles each; between products they do not.
+// What happens to a C before the first product is added to it: nothing, or it is cleared, or it is
+// stored to [32][32] f32 and then cleared. Four stores in a row would block a core for 15 cycles
+// each; between products they do not.
 struct Keep {
   template <int C>
   RAPT_INLINE void open() const {}
@@ -54,7 +55,7 @@ class StoreAndClear {
   static constexpr int64_t kSumRow = kStep * int64_t{sizeof(float)};
 };
 
-// How a tile of A is loaded: to the L1 cache, or past it, if it is not soon read again.
+// Loads a tile of A through the L1 cache, or past it if it is not read again soon.
 enum class Load : uint8_t { near, past };
 template <int T, Load kLoad>
 RAPT_INLINE void load_tile(const char* rows) {
@@ -64,7 +65,7 @@ RAPT_INLINE void load_tile(const char* rows) {
     tile_load<T>(rows, kTileRow);
 }
 
-// C += A B over a step of 32, of numbers in so many parts.
+// C += A B over a step of 32, for numbers with this many parts.
 template <int PartsA, int PartsB, int Ranks, Load kLoad, class Before>
 RAPT_INLINE void add_step(const char* a, const char* b, const Before& before) {
   UNROLL_FOR (int part_a = PartsA - 1; part_a >= 0; --part_a) {
@@ -100,8 +101,8 @@ RAPT_INLINE void add_weights_by_rows(const char* a, const char* b, const Before&
   add_step<S::kWeightParts, S::kParts, S::kRanks, Load::near>(a, b, before);
 }
 
-// Scores of a panel of keys and of queries, as the products left them: their maximum and, if
-// kScaled, the factor, by which both are multiplied.
+// Reads the scores of a panel of keys and queries, finds their maximum and, if kScaled, multiplies
+// both by the factor.
 template <bool kScaled>
 RAPT_INLINE void finish_scores(float* scores, int64_t rows, F factor, float* block_max) {
   // Two chains a vector: a maximum takes four cycles.
@@ -120,14 +121,14 @@ RAPT_INLINE void finish_scores(float* scores, int64_t rows, F factor, float* blo
   UNROLL_FOR (int x = 0; x < 2; ++x) store(block_max + 16 * x, max(even[x], odd[x]));
 }
 
-// What is done between the steps of products, where they can overlap with it; and what has to be
-// done before the nth panel of keys of a product is stored.
+// Work between the steps of products, which overlaps with them; and work that must end before the
+// nth panel of keys of a product is stored.
 struct Nothing {
   RAPT_INLINE void step() const {}
   RAPT_INLINE void before_panel(int64_t /* nth */) const {}
 };
-// Work on the scores of a tile, in pieces of two keys, dealt out evenly over so many steps.
-// Products may be stored where its scores lie.
+// Work on the scores of a tile in pieces of two keys, spread evenly over the steps. Products may be
+// stored over its scores.
 template <class Work>
 class DealtOut {
  public:
@@ -145,8 +146,8 @@ class DealtOut {
   int64_t due_ = 0;
 };
 
-// Dots of a panel of keys and the tile's queries, which are left in the registers; `before` is what
-// comes of the sums that are there.
+// Dots of a panel of keys and the tile's queries, left in the registers. `before`: what happens to
+// the sums in the registers first.
 template <class S, Load kLoad, class Between>
 RAPT_INLINE void add_dots(const char* rows, const char* columns, int64_t depth,
                           const StoreAndClear& before, Between& between) {
@@ -171,7 +172,8 @@ RAPT_INLINE void make_scores(const StageScores<float>& of, Between& between) {
     for (int64_t x = 0; x < of.keys * kStep; x += F::kLanes) store(of.scores + x, F::splat(0));
     return;
   }
-  // A panel's scores are stored among the first products of the next one and read back behind all.
+  // A panel's scores are stored between the first products of the next panel and read back after
+  // all products.
   StoreAndClear before;
   const auto finish = [&](int64_t j) {
     finish_scores<kScaled>(of.scores + j * kStep, of.keys - j < kStep ? of.keys - j : kStep, factor,
@@ -213,7 +215,7 @@ RAPT_INLINE void finish_output(const float* sums /* [32][32] */, int64_t rows, c
     }
 }
 
-// O^T of a tile, likewise.
+// O^T of a tile.
 template <class S, Load kLoad, class Between>
 RAPT_INLINE void make_output(const StageOutput<float>& of, Between& between) {
   const int64_t steps = panels(of.keys);
@@ -250,7 +252,7 @@ RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t v
                              nothing);
 }
 
-// Rows and columns [32][32] of a gradient += sums, as far as they are there.
+// Rows and columns [32][32] of a gradient += sums, as far as they exist.
 template <class S>
 RAPT_INLINE void add_to_rows(const float* sums, int64_t rows, int64_t columns, float* gradient,
                              int64_t stride) {
@@ -262,7 +264,7 @@ RAPT_INLINE void add_to_rows(const float* sums, int64_t rows, int64_t columns, f
     }
 }
 
-// The panels of a span that meet one of keys and one of dims.
+// The panels of a span for one panel of keys and one of dims.
 template <class S>
 struct SpanPanels {
   const char *weights, *rows;

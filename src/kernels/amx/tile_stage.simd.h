@@ -1,23 +1,23 @@
 #pragma once
-// A stage of the pipeline (kernel_table.h): the products of two tiles with the weights of a third
-// between them, so that the unit of the tiles and those of the vectors are at work at once.
+// A stage of the pipeline (kernel_table.h): the products of two score tiles with the weights of a
+// third between them, so that the tile unit and the vector units work at the same time.
 //
 //   before   O^T += V^T P^T          tile products
 //   now      P^T = softmax(S^T)      vectors: two keys x 32 queries at a time, stored as B
 //   next     S^T = K Q^T             tile products, to where S^T of `now` has been
 //
-// The vector work is dealt out evenly over the steps of the products. A core looks some 500
-// instructions ahead, which is a few steps: it finds both kinds of work there, though each of them
-// waits for itself. Scores come last and are made in the order in which weights are, so that both
-// tiles can share a place: of bf16 with 128 keys and heads of 64, S^T, two P^T, Q^T and O^T are 44
-// of the 48 KiB of an L1, if keys and values pass it by.
+// The vector work is spread evenly over the steps of the products. A core looks about 500
+// instructions ahead, which is a few steps, and finds both kinds of work there. Scores come last
+// and are made in the order of the weights, so that both tiles share their memory: for bf16 with
+// 128 keys and heads of 64, S^T, two P^T, Q^T and O^T are 44 of the 48 KiB of an L1, if keys and
+// values bypass it.
 #include "kernels/amx/tile_products.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// The weights of a tile of 32 queries, a piece at a time, between steps of products. N: the
-// normaliser, whose arithmetic this is.
+// Makes the weights of a tile of 32 queries, a piece at a time, between steps of products. N: the
+// normaliser, whose hooks do the arithmetic.
 template <class S, class N, bool kLog2Units>
 class PipelinedWeights {
  public:
@@ -33,7 +33,7 @@ class PipelinedWeights {
     }
   }
   RAPT_INLINE int64_t pieces() const { return padded_ / 2; }
-  // Pieces up to the `last`-th, two keys after two keys.
+  // Runs the pieces up to the `last`-th, two keys at a time.
   RAPT_INLINE void advance(int64_t last) {
     const int64_t end = 2 * last < padded_ ? 2 * last : padded_;
     if (end > key_) weigh_until(end);
@@ -46,9 +46,9 @@ class PipelinedWeights {
  private:
   using Column = typename N::template Column<F>;
 
-  // With all that the pieces need in registers. Out of line: the products around it have no vectors
-  // in registers, and call it from several places. A row with a NaN among its weights is NaN by
-  // their sum, whatever the products make of it.
+  // Keeps everything that the pieces need in registers. Not inlined: the products around it have no
+  // vectors in registers and call it from several places. A row with a NaN among its weights is NaN
+  // through their sum, whatever the products return.
   RAPT_NOINLINE void weigh_until(int64_t end) noexcept {
     Column low = columns_[0], high = columns_[1];
     const F factor = factor_;
@@ -108,7 +108,7 @@ void stage(const StageScores<float>* next, const StageWeights<float>* now,
   (log2_units ? run_stage<S, N, true> : run_stage<S, N, false>)(next, now, before);
 }
 
-// Those of a catalogue; null for what has no columns.
+// The stages of a catalogue; null for normalisers without column hooks.
 template <class S, class N>
 constexpr Stage<float> stage_of() {
   if constexpr (requires { typename N::template Column<F>; })

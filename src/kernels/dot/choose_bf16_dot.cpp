@@ -1,6 +1,6 @@
-// Is bf16 multiplied by the dot product of the machine? Where the instruction is fast: on AMD Zen 5
-// it does twice the operations of an FMA, on Intel's cores half of them (AMX is what is fast
-// there). No list of cores: the rates of the two loops are compared, once per process.
+// Decides whether bf16 uses the machine's dot product. The instruction does twice the operations of
+// an FMA on AMD Zen 5, and half of them on Intel's cores (where AMX is fast). There is no list of
+// cores: the rates of the two loops are compared once per process.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -34,9 +34,9 @@ double seconds_of(Loop loop, int64_t iterations) {
   return thread_seconds() - start;
 }
 
-// Operations per second of the dot product over those of the FMA. The answer is 2 or 1/2 with
-// nothing between, so the rates are taken for told apart when one is 1.4 times (the root of 2) the
-// other in the best times so far, twice running. A loop takes about 10 us.
+// Operations per second of the dot product divided by those of the FMA. The ratio is 2 or 1/2. The
+// rates count as distinct when one is 1.4 times (the root of 2) the other in the best times so far,
+// twice in a row. A loop takes about 10 us.
 double measure_ratio() {
   constexpr int64_t kIterations = 1500;
   constexpr double kApart = 1.4;
@@ -86,7 +86,7 @@ Bf16Dot decide() { return {}; }
 }  // namespace
 
 const Bf16Dot& bf16_dot() {
-  static const Bf16Dot dot = decide();  // a throwing choice is asked again at the next call
+  static const Bf16Dot dot = decide();  // a decision that throws is repeated at the next call
   return dot;
 }
 

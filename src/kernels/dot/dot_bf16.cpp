@@ -1,16 +1,15 @@
 // The dot route (kernel_table.h): bf16 by VDPBF16PS, which adds two products to an f32 lane at
 // once.
 //
-//   scores^T = K Q^T: a pair is two neighbouring dims. In a row of K they lie side by side: one
-//     32-bit broadcast, no packing (an even head_dim provided). Q^T is kept in pairs, not rounded.
+//   scores^T = K Q^T: a pair is two neighbouring dims. They are adjacent in a row of K: one 32-bit
+//     broadcast without packing (for an even head_dim). Q^T is stored in pairs, not rounded.
 //   output^T += V^T P^T: a pair is two keys. Rows of V are interleaved two by two once per block,
 //     for all tiles of a task; P^T is rounded to bf16 and paired in one pass over the tile.
 //   The sums of the backward pass over queries: dot_gradients.simd.h.
 //
-// The instruction takes denormal numbers for zero, and rounds each product-sum by itself, to
-// nearest even, not fused: results differ from the FMA route in the last bits of f32.
-// Compiled for AVX-512 with AVX512_BF16; src/kernels/dot/choose_bf16_dot.cpp decides whether it is
-// used.
+// The instruction treats denormal numbers as zero and rounds each product-sum to nearest even
+// without fusing: results differ from the FMA route in the last bits of f32. Compiled for AVX-512
+// with AVX512_BF16; src/kernels/dot/choose_bf16_dot.cpp decides whether it is used.
 #define RAPT_ISA isa_avx512_bf16
 #define RAPT_WEIGHTS_OF_16_BITS  // 2^x need not be better than they are
 #include "kernels/simd/avx512.h"
@@ -30,7 +29,8 @@ RAPT_INLINE void add_products(__m512 (&acc)[Rows][Vectors], const uint16_t* rows
                               int64_t row_stride, int64_t step_stride, const Pair* vectors,
                               int64_t steps, const uint16_t* ahead, int64_t ahead_stride) {
   constexpr int64_t kQueries = 16 * Vectors;
-  // Twice: a score of 64 dims has 32 steps only, and the end of a short loop is mispredicted.
+  // Unrolled twice: a score of 64 dims has only 32 steps, and the end of a short loop is
+  // mispredicted.
   _Pragma("GCC unroll 2") for (int64_t s = 0; s < steps; ++s) {
     __m512i x[Vectors];
     UNROLL_FOR (int k = 0; k < Vectors; ++k) {
@@ -151,7 +151,7 @@ RAPT_NOINLINE void dot_pack_queries(const void* from, int64_t row_stride, int64_
     }
 }
 
-// Rows made dense, of an even number of elements.
+// Packs rows densely with an even number of elements.
 RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t dim_stride,
                                  int64_t count, int64_t dims, void* to) noexcept {
   const auto* rows = static_cast<const uint16_t*>(from);
@@ -220,7 +220,7 @@ RAPT_NOINLINE void dot_output_of_bits(const void* tile, const uint64_t* bits, co
       for (int64_t j = 0; j < keys; j += 2) {
         const auto even = static_cast<__mmask16>(bits[j] >> x);
         const auto odd = static_cast<__mmask16>(j + 1 < keys ? bits[j + 1] >> x : 0);
-        // The half of an excluded key becomes 0 in its lanes, as if its value were finite.
+        // The half of a masked key becomes 0 in its lanes, as if its value were finite.
         __m512i pair = pair_at(value + j / 2 * value_stride + d);
         pair = _mm512_mask_and_epi32(pair, static_cast<__mmask16>(~odd), pair, low);
         pair = _mm512_mask_and_epi32(pair, static_cast<__mmask16>(~even), pair, high);

@@ -1,5 +1,5 @@
 #pragma once
-// What dot_bf16.cpp, compiled for AVX512_BF16, offers to the portable code.
+// The interface of dot_bf16.cpp, which is compiled for AVX512_BF16, to the portable code.
 #include "kernels/kernel_table.h"
 
 namespace rapt::isa_avx512_bf16 {

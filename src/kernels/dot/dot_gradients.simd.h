@@ -1,8 +1,7 @@
 #pragma once
-// What the dot route (dot_bf16.cpp) does in the backward pass beside the products of the forward
-// pass:
+// The sums of the backward pass on the dot route (dot_bf16.cpp):
 //
-//   dV += P^T dO, dK += dS^T Q     a pair is two queries. In a row of P^T they lie side by side,
+//   dV += P^T dO, dK += dS^T Q     a pair is two queries, adjacent in a row of P^T,
 //                                  rounded to bf16: one 32-bit broadcast. Rows of dO and Q are
 //                                  interleaved two by two, once per unit and walk.
 //

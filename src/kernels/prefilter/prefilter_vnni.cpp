@@ -50,7 +50,7 @@ struct Sums {
   }
 };
 
-// Upper bounds of norms, of a sum of squares.
+// An upper bound of a norm from a sum of squares.
 RAPT_INLINE __m512 norm_of(__m512 squares, float added) {
   return _mm512_fmadd_ps(_mm512_sqrt_ps(squares), _mm512_set1_ps(kNormFactor),
                          _mm512_set1_ps(added));
@@ -133,8 +133,8 @@ RAPT_NOINLINE void round_queries(const float* query_t, int64_t dims, int64_t que
   }
 }
 
-// The largest sums n_q . n_k of a group that say that the score is not above the bound. What cannot
-// be said, NaN, becomes the least integer.
+// The largest sums n_q . n_k of a group for which the score is not above the bound. NaN, which
+// decides nothing, becomes the smallest integer.
 RAPT_INLINE __m512i most_of(__m512 bound, __m512 norm, __m512 rest, const KeyGroup& group) {
   constexpr float kLarge = 0x1p30f;  // above all sums
   __m512 most = _mm512_mul_ps(bound, _mm512_set1_ps(group.per_unit));

@@ -1,5 +1,5 @@
 #pragma once
-// What prefilter_vnni.cpp, compiled for AVX512_VNNI, offers to the portable code.
+// The interface of prefilter_vnni.cpp, which is compiled for AVX512_VNNI, to the portable code.
 #include "kernels/prefilter/prefilter.h"
 
 namespace rapt::isa_avx512_vnni {

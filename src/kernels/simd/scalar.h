@@ -1,8 +1,8 @@
 #pragma once
-// The vocabulary in plain C++: the specification of every word that the other instruction sets
-// have. F is a vector of kLanes floats, D of doubles, one number per query; M says yes or no per
-// lane, of either. U is a vector of kLanes integers of 64 bits, for random numbers
-// (dropout.simd.h). kMaxVectors: the widest register tile that pays (products.simd.h).
+// The words of vector code in plain C++: the specification of every word of the other instruction
+// sets. F is a vector of kLanes floats, D of doubles, one number per query. M is a condition per
+// lane of either. U is a vector of kLanes 64-bit integers, for random numbers (dropout.simd.h).
+// kMaxVectors is the widest register tile that pays (products.simd.h).
 //
 // Special values and errors, on every set; a NaN stays NaN unless it says otherwise:
 //   max(a, b)      b when one of them is NaN
@@ -230,9 +230,9 @@ inline uint64_t at_least(U even, U odd, uint32_t bound) {
   return bits;
 }
 
-// Asks for a cache line to come.
+// Prefetches a cache line.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
-// Keeps x in a register where the compiler would rather load it again for every use.
+// Keeps x in a register where the compiler would reload it for every use.
 template <class E>
 inline void pin(Lanes<E>&) {}
 

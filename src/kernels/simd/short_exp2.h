@@ -1,7 +1,7 @@
 #pragma once
-// 2^x for units that define RAPT_WEIGHTS_OF_16_BITS: they round the weights to bf16 before they
-// multiply with them, 65,536 times as coarse, and products of bf16 leave little time for it. With
-// 32 powers in two registers,
+// 2^x for files that define RAPT_WEIGHTS_OF_16_BITS. They round weights to bf16 before multiplying,
+// which is 65,536 times as coarse, and products of bf16 leave little time for 2^x. With 32 powers
+// in two registers,
 //
 //   2^x = 2^n 2^(k / 32) (1 + c1 f + c2 f^2)    x = n + k / 32 + f, |f| <= 1/64
 //

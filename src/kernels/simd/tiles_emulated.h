@@ -1,6 +1,6 @@
 #pragma once
-// The words of tile registers (simd/tiles.h, which says what they mean) in plain C++, for machines
-// without them: what is built of the words is tested everywhere.
+// The words of tile registers (specified in simd/tiles.h) in plain C++, for machines without them:
+// kernels made of these words are tested everywhere.
 //
 // A product sums as the manual says of TDPBF16PS: the products of even and of odd indices are
 // summed on their own, each addition fused and rounded to nearest; the two sums are added, then
@@ -36,8 +36,8 @@ RAPT_INLINE void restore_tiles(const TileShapes& before) noexcept {
   emulated.shaped = before.shaped;
 }
 
-// An instruction is illegal in a thread without shapes, and so is a word: what forgets them is
-// noticed everywhere.
+// An instruction is illegal in a thread without shapes, and so is a word here: code that forgets to
+// set shapes fails everywhere.
 template <int T>
 RAPT_INLINE EmulatedTile& emulated_tile() noexcept {
   if (!emulated.shaped) __builtin_trap();
