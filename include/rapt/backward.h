@@ -14,26 +14,27 @@
 //           Z = scale Q K^T + bias, and dbias is the sum of dZ
 //   dQ    = scale dZ K,   dK = scale dZ^T Q,   dscale = sum(dZ o (Q K^T))
 //
-// dS is that of softmax; normalisers whose weights depend on their own score alone have no delta,
-// but the weight's derivative times dP (include/rapt/normalizer/); those that are sparse have the
-// mean of dP under the slopes of the weights (include/rapt/normalizer/row_threshold.h).
+// This dS belongs to softmax. Normalisers whose weights depend on their own score alone have no
+// delta: dS is the derivative of the weight times dP (include/rapt/normalizer/). The delta of
+// sparse normalisers is the mean of dP under the slopes of the weights
+// (normalizer/row_threshold.h).
 //
-// Gradients of inputs that are broadcast or shared by a group of heads are summed over all that
-// read them. Excluded pairs contribute nothing, be their numbers NaN: a query without a key gets
-// zero gradients, and so does a key that no query sees. An unmasked NaN always shows.
+// Gradients of inputs that are broadcast or shared by a group of heads are summed over the heads
+// that read them. Masked pairs contribute nothing, even if they hold NaN. A query without a key has
+// zero gradients, and so has a key without a query. An unmasked NaN always propagates.
 //
-// Everything is accumulated in f32 (f64 for f64), whatever the dtype of the inputs. Where bf16 is
-// multiplied by tile registers or dot products (Precision::automatic), P and dZ are rounded to
-// bf16, by 2^-8 of each at most, before they meet rows of dO, K and Q, as the weights of the
-// forward pass are. Precision::fast is as fast here, and loses as little. The bits of all gradients
-// are the same for any number of threads and any executor, in one pass or in two, whatever else is
-// wanted, and, but for sums over the heads of a batch and for dropout, alone or in a batch: the
-// order of every sum follows from lengths and head sizes alone, and nothing is added atomically.
+// All sums are f32 (f64 for f64), whatever the dtype of the inputs. Where tile registers or dot
+// products multiply bf16 (Precision::automatic), P and dZ are rounded to bf16, by at most 2^-8 of
+// each, as the weights of the forward pass are. The bits of all gradients are the same for any
+// number of threads and any executor, in one pass or two, and whichever other gradients are
+// requested. Alone or in a batch they are the same, too, except for sums over the heads of a batch
+// and for dropout. The order of every sum follows from lengths and head sizes alone, and nothing is
+// added atomically.
 //
-// delta is as exact as the output that it is made of. For 16-bit inputs an output of f32
-// (options.output_dtype) makes d_query, d_key and d_scale more exact; its dO is not rounded to
-// bf16, and all products go by FMA. An output or lse of another call has the right shape and cannot
-// be noticed: the gradients are then wrong.
+// delta is as exact as the output. For 16-bit inputs an f32 output (options.output_dtype) makes
+// d_query, d_key and d_scale more exact; its dO is not rounded to bf16, and all products use FMA.
+// The output or lse of another call cannot be detected if its shape fits: the gradients are then
+// wrong.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -43,7 +44,7 @@
 
 namespace rapt {
 
-// How the pairs are walked over. Both give the same bits.
+// The number of passes over the pairs. Both give the same bits.
 enum class BackwardPasses : uint8_t {
   one,  // five products per pair; q_len (2 head_dim + value_dim) numbers of workspace per head at
         // work: one head of each thread, or one at which all work. With rotary or cosine it is
@@ -55,7 +56,7 @@ enum class BackwardPasses : uint8_t {
         // number per query
 };
 
-// Which gradients are wanted, and how.
+// Which gradients are requested, and how they are computed.
 struct BackwardRequest {
   bool query = true, key = true, value = true;
   bool bias = false;                // only with options.bias
@@ -68,8 +69,8 @@ struct BackwardRequest {
   bool relative = false;               // of all tensors of options.relative; only in one pass
 };
 
-// What the forward pass left and what comes from behind it. `state.output` and `state.statistic`
-// (lse) are those of a forward call with the same inputs and options; they are read only.
+// The forward state and the gradients of its results. `state.output` and `state.statistic` (lse)
+// come from a forward call with the same inputs and options, and are only read.
 struct BackwardInputs {
   AttentionState state;
   TensorView d_output = {};     // [..., q_len, value_dim], as state.output in shape and dtype
@@ -78,8 +79,8 @@ struct BackwardInputs {
                                 // absent: 0. Not of scores (WeightsStage)
 };
 
-// Where the call with the caller's memory writes. Every member must be there exactly when it is
-// wanted. d_query, d_key and d_value have the shapes of query, key and value.
+// The outputs of a call with the caller's memory. Each member is given exactly when its gradient is
+// requested. d_query, d_key and d_value have the shapes of query, key and value.
 struct GradientOutputs {
   TensorView d_query = {};  // the query's dtype or request.dtype, as the next two
   TensorView d_key = {};
@@ -99,7 +100,7 @@ struct GradientOutputs {
   TensorView d_position_bias = {};
 };
 
-// What the simple call returns; those that were not asked for are absent.
+// The results of the simple call; gradients that are not requested are absent.
 struct Gradients {
   Tensor d_query, d_key, d_value, d_bias, d_scale;  // as GradientOutputs; if wanted
   Tensor d_score_parameters;                        // as GradientOutputs; if wanted
@@ -116,7 +117,7 @@ struct Gradients {
                                               const Context& context = {});
 
 // The simple call: allocates its results and its workspace. `options` are those of the forward
-// call; captures (map, top_k, entropy, received) are not looked at, `weights` only with
+// call; captures (map, top_k, entropy, received) are ignored, and so is `weights` without
 // inputs.d_weights.
 //
 // Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output, lse or
@@ -136,7 +137,7 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
 
 // The call for engines: writes into the caller's memory, takes the caller's workspace (at least
 // backward_workspace_bytes(), any alignment) and allocates nothing, as the forward call of this
-// kind. Every element of the gradients is written; nothing is added to what was there.
+// kind. Every element of the gradients is overwritten, not added to.
 void scaled_dot_product_attention_backward(
     const TensorView& query, const TensorView& key, const TensorView& value,
     const AttentionOptions& options, const BackwardInputs& inputs, const BackwardRequest& request,

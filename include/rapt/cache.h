@@ -1,6 +1,6 @@
 #pragma once
-// A cache of keys or values with room for `capacity` positions: new rows are written in place,
-// where the tensor lies, before a decoding step attends.
+// Writes new rows into a cache of keys or values with room for `capacity` positions, in place,
+// before a decoding step.
 //
 //   linear    cache[b, ..., starts[b] + i, :] = update[b, ..., i, :]
 //   circular  cache[b, ..., (starts[b] + i) mod capacity, :] = update[b, ..., i, :]
@@ -8,9 +8,9 @@
 // ONNX calls it TensorScatter (opset 24), flash-attention does it inside of
 // flash_attn_with_kvcache (cache_seqlens).
 //
-// After a linear write attention takes the mask Lengths(starts + n). After a circular one it takes
-// Lengths(min(starts + n, capacity)): slots then hold the last `capacity` positions in any order,
-// which is all the same to attention without masks that count positions.
+// After a linear write attention needs the mask Lengths(starts + n). After a circular one it needs
+// Lengths(min(starts + n, capacity)): the slots then hold the last `capacity` positions in any
+// order, which does not matter to attention without masks that count positions.
 #include <cstdint>
 
 #include "rapt/tensor.h"
@@ -19,12 +19,12 @@ namespace rapt {
 
 // What happens at the end of the cache.
 enum class CacheEnd : uint8_t {
-  linear,    // a row beyond it is refused
-  circular,  // rows go on at the beginning, over the oldest ones
+  linear,    // a row beyond the end is rejected
+  circular,  // rows continue at the beginning and overwrite the oldest ones
 };
 
 // Shapes:
-//   cache   [B, ..., capacity, dim]  any dtype; any strides with which no two elements meet
+//   cache   [B, ..., capacity, dim]  any dtype; any strides without overlapping elements
 //   update  [B, ..., n, dim]         n <= capacity; the cache's dtype, any strides
 //   starts  [B], or any prefix of the leading dimensions, each equal or 1; i64, at least 0. Absent:
 //           0 for all

@@ -1,6 +1,6 @@
 #pragma once
-// Dialects: what other projects mean by the words of their attention calls, and such a call as
-// options of rapt. docs/dialects.md has a page of it, with the functions that are meant.
+// Dialects translate attention calls of other projects into options of rapt. docs/dialects.md lists
+// the functions.
 //
 //   rapt::DialectArguments words;         // as written for flash-attention
 //   words.causal = true;
@@ -8,8 +8,9 @@
 //   const rapt::DialectOptions call(rapt::dialect("flash-attn"), words);
 //   auto result = rapt::scaled_dot_product_attention(q, k, v, call.options());
 //
-// A dialect is a row of data; what a project does not have is refused, as its meaning would be a
-// guess. Layouts stay the caller's: heads_first() gives the view that rapt takes.
+// A dialect is a row of data. Arguments that a project does not have are rejected, because their
+// meaning would be a guess. Tensors keep the caller's layout: heads_first() returns the view that
+// rapt needs.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,11 +25,11 @@
 
 namespace rapt {
 
-// What `true` in a boolean mask says of a pair.
+// The meaning of `true` in a boolean mask.
 enum class MaskPolarity : uint8_t { none, true_attends, true_is_masked };  // none: takes no mask
 inline constexpr const char* kMaskPolarityNames[] = {"none", "attends", "is masked"};
 
-// Where the first query stands among the keys, for causal and window.
+// The position of the first query among the keys, for causal and window masks.
 enum class DialectAnchor : uint8_t {
   top_left,      // at key 0
   bottom_right,  // at key k_len - q_len
@@ -40,8 +41,8 @@ inline constexpr const char* kDialectAnchorNames[] = {"top-left", "bottom-right"
 // What the left bound w of a window counts.
 enum class WindowCount : uint8_t {
   none,        // has no window
-  neighbours,  // keys before the query's own position: sees w + 1 with it
-  with_self,   // the own position, too: sees w
+  neighbours,  // keys before the query's own position: w + 1 keys with it
+  with_self,   // keys with the query's own position: w keys
 };
 inline constexpr const char* kWindowCountNames[] = {"none", "neighbours", "with itself"};
 
@@ -54,11 +55,11 @@ enum class SoftcapPlace : uint8_t {
 inline constexpr const char* kSoftcapPlaceNames[] = {"none", "before bias and masks",
                                                      "between bias and masks"};
 
-// What becomes of a query that may attend to nothing.
+// The result of a query without a key.
 enum class EmptyRow : uint8_t { zero, nan, mean_of_values };
 inline constexpr const char* kEmptyRowNames[] = {"0", "NaN", "mean of values"};
 
-// Of which logarithm the lse is; none: it is not returned.
+// The logarithm of the lse; none: it is not returned.
 enum class LseBase : uint8_t { none, e, two };
 inline constexpr const char* kLseBaseNames[] = {"none", "e", "2"};
 
@@ -66,7 +67,7 @@ inline constexpr const char* kLseBaseNames[] = {"none", "e", "2"};
 enum class DialectScale : uint8_t { inverse_root, one };
 inline constexpr const char* kDialectScaleNames[] = {"1/sqrt(head_dim)", "1"};
 
-// How a tensor lies: [..., H, n, d] or [..., n, H, d].
+// The layout of a tensor: [..., H, n, d] or [..., n, H, d].
 enum class DialectLayout : uint8_t { heads_first, length_first };
 inline constexpr const char* kDialectLayoutNames[] = {"[B, H, n, d]", "[B, n, H, d]"};
 
@@ -78,7 +79,7 @@ enum class DialectLengths : uint8_t {
 };
 inline constexpr const char* kDialectLengthsNames[] = {"none", "plain", "move the anchor"};
 
-struct Dialect {           // what one project means
+struct Dialect {           // the conventions of one project
   const char* name;        // "pytorch"
   const char* function;    // of which project and version
   DialectLayout layout;    // of query, key, value and output

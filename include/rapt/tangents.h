@@ -1,8 +1,8 @@
 #pragma once
 // Forward mode and second derivatives of scaled dot-product attention, in O(n) memory.
 //
-// A tangent is how fast a number changes when the inputs move: query by query', key by key', and so
-// on, which the caller chooses. With the symbols of rapt/backward.h, S the scores before the
+// A tangent is the rate of change of a number when the inputs change: query by query', key by key',
+// and so on. The caller chooses these. With the symbols of rapt/backward.h, S the scores before the
 // normaliser, Z = scale Q K^T, K and V of the query's own group, and a prime for tangents:
 //
 //   Z'   = scale (Q' K^T + Q K'^T) + scale' Q K^T
@@ -32,11 +32,11 @@
 // Source: the product rule, applied to Dao et al. 2022, arXiv:2205.14135, appendix B.2; forward
 // over reverse: Pearlmutter 1994, "Fast exact multiplication by the Hessian", Neural Computation 6.
 //
-// All that the backward pass takes is taken: masks, heads in groups, broadcast dimensions, f32, f64
-// and 16 bits (computed in f32), strides, packed sequences, bias, scores, dropout with the same
-// pairs. Not the gradient of returned weights: Error(unsupported). Excluded pairs contribute
-// nothing, be their numbers or tangents NaN; a query without a key has tangents 0, and so has the
-// gradient of a key that no query sees. The same bits for any number of threads and any executor.
+// Supported are all options of the backward pass: masks, grouped heads, broadcast dimensions, f32,
+// f64 and 16 bits (computed in f32), strides, packed sequences, bias, scores, dropout of the same
+// pairs. The gradient of returned weights is rejected: Error(unsupported). Masked pairs contribute
+// nothing, even if they hold NaN. A query without a key has tangents 0, and so has the gradient of
+// a key without a query. The bits are the same for any number of threads and any executor.
 //
 // Memory beside the results: three numbers per query, and per thread what a tile of queries and a
 // few blocks of keys need.
@@ -46,8 +46,8 @@
 
 namespace rapt {
 
-// Tangents of what the forward pass is called with, each of the shape and dtype of its primal; what
-// is absent does not move: 0. Any strides.
+// Tangents of the inputs, each of the shape and dtype of its primal, with any strides. An absent
+// tangent is 0.
 struct InputTangents {
   TensorView query = {};  // [..., q_len, head_dim]
   TensorView key = {};    // [..., k_len, head_dim]
@@ -58,21 +58,20 @@ struct InputTangents {
   std::span<const double> score_parameters = {};
 };
 
-// Tangents of what comes from behind the forward pass: [..., q_len, value_dim] and [..., q_len], as
-// BackwardInputs. Absent: 0.
+// Tangents of d_output and d_statistic, with the shapes of BackwardInputs. An absent tangent is 0.
 struct OutputTangents {
   TensorView d_output = {};     // [..., q_len, value_dim]
   TensorView d_statistic = {};  // [..., q_len]
 };
 
-// What attention_jvp() returns.
+// The results of attention_jvp().
 struct StateTangents {
   Tensor output;     // [..., q_len, value_dim], the dtype of state.output
   Tensor statistic;  // [..., q_len], of lse; f32, or f64 for f64
 };
 
 // Tangents of the results of a forward call with these inputs and options, of which `state` holds
-// output and statistic. Captures are not looked at. Some 2.5 times the work of the forward call.
+// output and statistic. Captures are ignored. About 2.5 times the work of the forward call.
 //
 // Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output or lse,
 // for tangents of a bias or of score parameters that the call does not have; Error(shape, dtype)
@@ -83,8 +82,8 @@ StateTangents attention_jvp(const TensorView& query, const TensorView& key, cons
                             const InputTangents& tangents, const Context& context = {});
 
 // Tangents of the gradients that scaled_dot_product_attention_backward() gives for these inputs and
-// request (whose `passes` are not looked at): d_query', d_key', ..., each as its gradient in shape
-// and dtype. Some 5 times the work of the backward call.
+// request (whose `passes` are ignored): d_query', d_key', ..., each as its gradient in shape
+// and dtype. About 5 times the work of the backward call.
 //
 // Throws Error as that call, and as attention_jvp(); Error(unsupported) for d_weights.
 Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
