@@ -14,7 +14,7 @@
 namespace rapt::cli {
 namespace {
 
-// Of the contract, but not here yet.
+// Reserved commands that do not exist yet.
 constexpr std::string_view kUnbuiltCommands[] = {"compare", "view",  "plot",    "tokenize",
                                                  "model",   "train", "generate"};
 
@@ -35,7 +35,7 @@ constexpr const char* kEnvironment =
   const std::vector<std::string_view> known(names.begin(), names.end());
   if (name.find_first_of("./") == std::string::npos)
     throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
-  // Perhaps a file was meant: 'rapt FILE' is 'rapt info FILE'.
+  // The word may be a file: 'rapt FILE' is 'rapt info FILE'.
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(name, ignored);
   throw usage_error(
@@ -71,7 +71,7 @@ CommandLine::CommandLine()
   add_json_usage(root_);
   // One command: in "rapt man bench" the second word is no command.
   root_.require_subcommand(0, 1);
-  // What is not understood is refused by refuse_unknown(), which knows what was meant.
+  // refuse_unknown() rejects unknown words and suggests the nearest one.
   root_.allow_extras();
   for (const Command& command : commands_) command.app->allow_extras();
 }

@@ -1,7 +1,6 @@
 #pragma once
-// The words of a command line, understood: which command is meant, with which options. Reading
-// prints nothing, opens no file and computes nothing; it looks at names of files to see whether the
-// first word is one.
+// Parses a command line: the command and its options. Parsing prints nothing, opens no file and
+// computes nothing; it only checks whether the first word names a file.
 #include <string>
 #include <vector>
 
@@ -15,9 +14,9 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;  // the commands look at it
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // The command that the words behind the program's name ask for; null where there is none. May be
-  // called again. Throws UsageAsked for --json-usage, CLI::Success for --help and --version, whose
-  // texts root().exit() prints, else a Failure or CLI::Error.
+  // The command that the arguments name; null if they name none. May be called again. Throws
+  // UsageAsked for --json-usage, CLI::Success for --help and --version, whose texts root().exit()
+  // prints, else a Failure or CLI::Error.
   const Command* read(std::vector<std::string> words);
 
   // "rapt attend", once read() knows it.

@@ -9,13 +9,13 @@ namespace rapt::cli {
 // A subcommand, ready once its options are parsed. Both functions may throw anything.
 struct Command {
   CLI::App* app;
-  // Refuses what the words alone have wrong. It opens no file, prints nothing and computes nothing,
-  // so that a slip of the pen is told before long reading, and costs nothing.
+  // Rejects errors in the arguments alone. It opens no file, prints nothing and computes nothing,
+  // so that a typing error is reported before any long reading.
   std::function<void()> check;
   std::function<void()> run;  // after check()
 };
 
-// What the options of a command say: each time that a line is parsed, from the defaults on.
+// The values of a command's options; each parse starts from the defaults.
 template <class Arguments>
 std::shared_ptr<Arguments> arguments_of(CLI::App& command) {
   auto arguments = std::make_shared<Arguments>();

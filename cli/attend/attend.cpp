@@ -1,8 +1,8 @@
 // rapt attend: attention on tensors in files or on a text, with its weights as numbers and
 // pictures.
 //
-// Everything that can be refused is refused before the computation: options, outputs, inputs,
-// shapes, memory. Files appear only when all of them are complete.
+// Errors in options, outputs, inputs, shapes and memory are reported before the computation. Output
+// files appear only when all of them are complete.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Refuses what does not fit, and tells what is much.
+// Rejects a call that does not fit into memory, and announces a large one.
 void take_memory(const Plan& plan, int64_t picture_bytes,
                  const std::optional<GradientReport>& gradients, MemoryBudget& budget) {
   const int64_t inputs = budget.taken();
@@ -85,7 +85,7 @@ TensorOutputs open_outputs(const AttendArguments& a) {
   return outputs;
 }
 
-// What takes long is told before it starts. Quicker work is not held up by an estimate.
+// Announces long work before it starts; short work is not delayed by an estimate.
 void tell_time(const AttendReport& report) {
   constexpr double kMuchWork = 2e10;  // operations: seconds on one scalar core, a tenth on AVX-512
   constexpr double kLong = 2;         // seconds
@@ -122,8 +122,7 @@ AttentionResult compute(const Problem& problem, const AttentionOptions& options,
     report.memory_growth = memory.growth();
   }
   if (with_peak) {
-    // The clock may change meanwhile, and a virtual machine's count of CPU time may jump: the
-    // middle of three.
+    // The median of three, because the clock may change and a virtual machine's CPU time may jump.
     peaks.push_back(measure_fma_gflops());
     peaks.push_back(measure_fma_gflops());
     std::sort(peaks.begin(), peaks.end());
@@ -154,7 +153,7 @@ Gradients differentiate(const Problem& problem, const GradientPlan& plan,
   return result;
 }
 
-// What a picture holds: for each cell its value, whether it is allowed, and how often.
+// The content of a picture: per cell its value, and how many of its pairs are unmasked.
 int64_t picture_bytes(const AttentionOptions& options) {
   const int64_t cell = size_of(DType::f32) + size_of(DType::boolean) + size_of(DType::i64);
   return options.map->rows * options.map->columns * cell;
@@ -210,7 +209,7 @@ void check_dtypes(const TensorOutputs& outputs, const Problem& problem) {
     outputs.check(gradient, dtype);
 }
 
-// What the summary says of the results.
+// The part of the summary about results.
 void report_results(const AttendArguments& a, const Problem& problem, const CapturePlan& captures,
                     AttentionResult& result, AttendReport& report) {
   report.computed = true;
@@ -223,7 +222,7 @@ void report_results(const AttendArguments& a, const Problem& problem, const Capt
   if (a.stats) report.stats = head_stats(problem, report.plan, result);
 }
 
-// Which tensor goes into which file; absent ones have none.
+// Pairs each tensor with its file; tensors without a file are absent.
 void set_outputs(const AttendReport& report, AttentionResult& result, Gradients& gradients,
                  TensorOutputs& outputs) {
   outputs.set("output", report.output);
@@ -279,7 +278,7 @@ void run_attend(const AttendArguments& a) {
   const Clock::time_point computed = Clock::now();
   report_results(a, problem, captures, result, report);
   set_outputs(report, result, gradients, *outputs);
-  // All is written before any file appears under its name.
+  // All files are written before any of them appears under its name.
   outputs->write();
   if (pictures->wanted()) pictures->draw(heatmap_of(problem, captures, result.map.view()));
   stop_if_interrupted();

@@ -1,4 +1,4 @@
-// The options of `rapt attend`. Their names are a contract: scripts of others rely on them.
+// The options of `rapt attend`. Their names are stable, because scripts of users rely on them.
 #include "cli/attend/attend_arguments.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace rapt::cli {
 namespace {
 
-// Names of the contract whose feature does not exist yet.
+// Reserved option names whose feature does not exist yet.
 constexpr UnbuiltOption kUnbuilt[] = {
     {"--method", "approximations"},
 };
@@ -98,7 +98,7 @@ void add_score_options(CLI::App& app, AttendArguments& a) {
         normalizer_words());
 }
 
-// What happens to rows of query and key, and to products by their distance.
+// Row transforms and relative positions.
 void add_position_options(CLI::App& app, AttendArguments& a) {
   OptionGroup attention(app, "Attention");
   attention.text_or_none(
@@ -159,7 +159,7 @@ void add_output_options(CLI::App& app, AttendArguments& a) {
               "pairs");
 }
 
-// What is known of the weights without their matrix.
+// Captures that need no matrix of weights.
 void add_capture_options(CLI::App& app, AttendArguments& a) {
   OptionGroup output(app, "Output");
   output.text_or_none(

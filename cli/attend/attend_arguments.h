@@ -1,5 +1,5 @@
 #pragma once
-// The options of `rapt attend`: their names, and which of them go together.
+// The options of `rapt attend`: their names, and which combinations are valid.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -36,18 +36,19 @@ struct TensorTarget {
   const std::string* path;
 };
 
-// Those of --stats F, by the names that the tensors have there.
+// The tensors of --stats F, by their names in the file.
 inline constexpr const char* kStatsTensors[] = {"top_k_keys", "top_k_weights", "entropy",
                                                 "received"};
 
-// In the order in which they are written, without those of --stats. Those that are not asked for
-// have an empty path.
+// The outputs in the order in which they are written, without those of --stats. An output that is
+// not requested has an empty path.
 std::vector<TensorTarget> tensor_targets(const AttendArguments& arguments);
 
-// Adds the options, those too that are refused because their feature is not built.
+// Adds the options, including those that are rejected because their feature does not exist yet.
 void add_attend_options(CLI::App& app, AttendArguments& arguments);
 
-// Refuses what is not built, unknown, missing or contradictory. Throws usage errors.
+// Rejects options that do not exist yet or are unknown, missing or contradictory. Throws usage
+// errors.
 void check_attend_usage(const CLI::App& app, AttendArguments& arguments);
 
 // Throws usage errors for other words than those of --precision.

@@ -1,4 +1,4 @@
-// Rows, heads and cells: what is asked for, and where it lies in what is computed.
+// Requested rows, heads and map cells, and their places in the results.
 #include "cli/attend/attend_captures.h"
 
 #include <fmt/format.h>
@@ -89,8 +89,8 @@ MapRequest parse_pool(const std::string& text, Pool pool) {
   return map;
 }
 
-// Cells of one size, as far as that goes, so that they can be named; one per position where the
-// picture has room for that.
+// Cells of one size where possible, so that labels can name them; one per position if the picture
+// has room.
 int64_t cells_of_picture(int64_t length) {
   constexpr int64_t kMost = 512;  // a side; half of what a picture can show still fits a page
   const int64_t each = length <= viz::kMaxImageCells ? 1 : (length + kMost - 1) / kMost;
@@ -136,8 +136,8 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
   if (!a.weights_pool.empty()) {
     map = parse_pool(a.weights_pool, Pool::mean);
   } else {
-    // The greatest weight of a cell: a single large one stays in sight, and a cell of one pair is
-    // that pair.
+    // The largest weight of a cell, so that a single large weight stays visible, and a cell of one
+    // pair shows that pair.
     map = {cells_of_picture(problem.q_len), cells_of_picture(problem.k_len), Pool::max};
   }
   map.heads = plan.map_heads;

@@ -1,5 +1,5 @@
 #pragma once
-// What `rapt attend` asks the library for beside the output: weights, maps, top keys, statistics.
+// The captures that `rapt attend` requests: weights, maps, top keys, statistics.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,11 +10,10 @@
 
 namespace rapt::cli {
 
-// The keys that --top-keys, --top-weights and --stats F hold without --top-k, where there are so
-// many.
+// The default number of keys in --top-keys, --top-weights and --stats F.
 inline constexpr int64_t kDefaultTopKeys = 16;
 
-// The lists that a request of the library looks at, and where the parts lie in what it returns.
+// The lists of a library request, and where its parts are in the result.
 struct CapturePlan {
   std::vector<int64_t> weights_rows;   // chosen ones; empty: a range, or all
   std::vector<int64_t> weights_heads;  // flat indices; empty: all
@@ -23,17 +22,18 @@ struct CapturePlan {
   int64_t picture_head = 0;            // flat index
   int64_t picture_position = 0;        // its place among the heads of the map
 
-  // The problem's options and the captures. They look at this plan, which must stay where it is.
+  // The problem's options with the captures. They point into this plan, which must not move.
   AttentionOptions options;
 };
 
-// Throws usage errors for what the options alone have wrong.
+// Throws usage errors that follow from the options alone.
 void check_capture_options(const AttendArguments& arguments);
 
-// Fills in the plan; refuses what does not fit, each with its option's name.
+// Fills in the plan. Errors name the option.
 void plan_captures(const AttendArguments& arguments, const Problem& problem, CapturePlan& plan);
 
-// What --weights writes: rows and heads of the weights, or the pooled map; absent without it.
+// The tensor of --weights: rows and heads of the weights, or the pooled map; absent without
+// --weights.
 TensorView asked_weights(const AttendArguments& arguments, const CapturePlan& plan,
                          const AttentionResult& result);
 

@@ -1,5 +1,4 @@
-// Reading gradients of the output, asking the library for those of the inputs, and what is said
-// about them.
+// Reads the output gradient, computes the input gradients, and reports them.
 #include "cli/attend/attend_gradients.h"
 
 #include <fmt/format.h>
@@ -12,7 +11,7 @@
 namespace rapt::cli {
 namespace {
 
-// Of statistics and of a bias: f32, or f64 for f64.
+// The dtype of statistics and of bias gradients: f32, or f64 for f64.
 DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 LoadedTensor read_gradient(const std::string& option, const std::string& file,
@@ -29,14 +28,15 @@ LoadedTensor read_gradient(const std::string& option, const std::string& file,
 
 int64_t bytes_of(const TensorView& like, DType dtype) { return like.count() * size_of(dtype); }
 
-// A parameter that has gradients: whose, and of how many numbers.
+// A learned parameter: its variant and its number of elements.
 struct Learned {
   std::string of;  // "softcap(30): cap"
   int64_t count;
   bool tensor;
 };
 
-// Those of scores are real ones and tensors with numbers per head; of normalisers such tensors.
+// Learned parameters of scores are real parameters and tensors per head; those of normalisers are
+// tensors per head.
 std::vector<Learned> learned_by_scores(const Problem& problem) {
   std::vector<Learned> all;
   size_t position = 0;

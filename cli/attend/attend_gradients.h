@@ -1,6 +1,5 @@
 #pragma once
-// --grad-output and what follows from it: the gradients of a loss of which that file holds the
-// gradient of the output.
+// --grad-output: the gradients of a loss whose output gradient is in that file.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,7 +13,7 @@
 
 namespace rapt::cli {
 
-// What is to be computed behind the output, read and checked before anything is.
+// The requested gradients, read and checked before any computation.
 struct GradientPlan {
   LoadedTensor d_output;  // [..., q_len, d_v], as the output
   LoadedTensor d_lse;     // [..., q_len], or absent
@@ -28,7 +27,7 @@ struct NumberGradient {
   double value = 0;
 };
 
-// What is said about them.
+// The report about gradients.
 struct GradientReport {
   bool computed = false;               // false: --plan, and all but the bytes is absent
   TensorView query, key, value, bias;  // absent if not asked for
@@ -41,19 +40,19 @@ struct GradientReport {
 // Throws usage errors for options of which one lacks another.
 void check_gradient_options(const AttendArguments& arguments);
 
-// Nothing without --grad-output. Refuses what does not fit, each with its option's name.
+// Does nothing without --grad-output. Errors name the option.
 std::optional<GradientPlan> plan_gradients(const AttendArguments& arguments, const Problem& problem,
                                            TensorInput& files);
 
-// The call, of whose `context` all is taken but the memory limit. `state` is that of the forward
+// Runs the backward pass. The memory limit of `context` is ignored. `state` comes from the forward
 // call with the problem's options.
 Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Context context,
                             const AttentionState& state);
 
-// `numbers` of a report: the scale's, then those of the scores.
+// The single-number gradients of a report: scale first, then score parameters.
 std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients);
 
-// Those of the tensors of --relative, by their names, in the order of the declaration.
+// The gradients of the tensors of --relative, by name, in the order of the declaration.
 std::vector<std::pair<std::string, TensorView>> relative_gradients(const Gradients& gradients);
 
 nlohmann::ordered_json gradients_json(const GradientReport& report);  // docs/json.md

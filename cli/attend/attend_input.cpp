@@ -41,8 +41,8 @@ TextShape text_shape(const AttendArguments& arguments) {
   return {dim, heads};
 }
 
-// Words as rows; their numbers are dealt to the heads in contiguous parts, as multi-head attention
-// does: [words, dim] seen as [heads, words, dim / heads], without a copy.
+// Words become rows. Their features are split over the heads in contiguous parts, as in multi-head
+// attention: [words, dim] viewed as [heads, words, dim / heads], without a copy.
 TensorView heads_side_by_side(const TensorView& features, int64_t heads) {
   if (heads == 1) return features;
   const int64_t words = features.shape[0], dim = features.shape[1];
@@ -68,7 +68,7 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
   if (inputs.words.empty()) throw Failure(Exit::data, "--text: there is no word in the text");
   const auto words = static_cast<int64_t>(inputs.words.size());
   const auto [dim, heads] = text_shape(arguments);
-  // A product beyond 64 bits is beyond every budget.
+  // A product that overflows 64 bits exceeds every budget.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const int64_t row = size_of(DType::f32) * words;
   budget.take(dim > kMost / row ? kMost : dim * row,

@@ -10,7 +10,7 @@
 
 namespace rapt::cli {
 
-// Query, key and value of one dtype: f32, f64, bf16 or f16. The views look at the tensors.
+// Query, key and value of one dtype: f32, f64, bf16 or f16. The views refer to the tensors.
 struct Inputs {
   TensorView query;             // [..., q_len, head_dim]
   TensorView key, value;        // [..., k_len, head_dim], [..., k_len, value_dim]
@@ -22,13 +22,12 @@ struct Inputs {
   LoadedTensor query_memory, key_memory, value_memory;  // of a text: the query's alone
 };
 
-// Throws usage errors for what the options alone have wrong.
+// Throws usage errors that follow from the options alone.
 void check_input_options(const AttendArguments& arguments);
 
 Inputs read_inputs(const AttendArguments& arguments, TensorInput& files);
 
-// Converts a tensor, if there is one and its dtype is another, and says so on stderr. Throws
-// Error(dtype) for booleans, which are no numbers here.
+// Converts a tensor of another dtype and says so on stderr. Throws Error(dtype) for booleans.
 void convert_input(const std::string& option, LoadedTensor& tensor, DType dtype,
                    MemoryBudget& budget);
 

@@ -1,4 +1,4 @@
-// What stands on and around the picture of a head.
+// The cells and labels of the picture of a head.
 #include "cli/attend/attend_picture.h"
 
 #include <fmt/format.h>
@@ -16,9 +16,9 @@ namespace {
 // The greatest number of positions in a cell.
 int64_t largest_cell(int64_t length, int64_t cells) { return (length + cells - 1) / cells; }
 
-// One label per cell: the word, or the first and the last of a cell of several. More words than
-// a picture shows one by one, and positions, are numbers. Empty: ticks that count positions will
-// do.
+// One label per cell: the word, or the first and last word of the cell. If there are more words
+// than a picture can show, and for positions, labels are numbers. Empty: ticks that count positions
+// suffice.
 std::vector<std::string> cell_labels(const std::string& of, int64_t length, int64_t cells,
                                      const std::vector<std::string>& words) {
   constexpr int64_t kMostNamed = 20;  // "Query 7" fits beside so many cells
@@ -64,9 +64,9 @@ std::string title_of(const Problem& problem, const CapturePlan& plan) {
   return title;
 }
 
-// The first queries of a causal mask have weights of 1, and those of 30,000 keys are small: where
-// the greatest one would leave the rest without colour, the bar ends at what 99 of 100 cells stay
-// below.
+// The first queries of a causal mask have weights near 1, while weights over 30,000 keys are small.
+// If the largest weight would leave the rest without colour, the colour bar ends at the 99th
+// percentile of the cells.
 std::optional<viz::ValueRange> range_of(const viz::Heatmap& picture) {
   constexpr double kFaint = 4;  // the greatest value over that of the 99th cell of 100
   std::vector<float> values;

@@ -1,5 +1,5 @@
-// Reading the problem, and asking the library whether it is one: option after option, so that each
-// refusal has a name.
+// Reads the problem and checks it with the library option by option, so that each error names its
+// option.
 #include "cli/attend/attend_problem.h"
 
 #include "cli/files/conversion.h"
@@ -69,7 +69,7 @@ void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& prob
   if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
 }
 
-// What happens to rows before they are multiplied.
+// Row transforms.
 void read_row_transforms(const AttendArguments& a, Problem& problem) {
   if (a.has_cosine) problem.options.cosine = parse_cosine(a.cosine);
   if (!a.has_rotary) return;
@@ -80,7 +80,7 @@ void read_row_transforms(const AttendArguments& a, Problem& problem) {
   }
 }
 
-// What is within the products: without files, of which no element is looked at then.
+// Relative positions; without files their elements are not read.
 void read_relative(const AttendArguments& a, TensorInput* files, Problem& problem) {
   if (a.relative.empty()) return;
   const DType dtype = files != nullptr ? problem.inputs.query.dtype : DType::f32;
@@ -101,7 +101,7 @@ Dropout dropout_from(const AttendArguments& a) {
 
 LoadedTensor read_starts(const std::string& option, const std::string& file, TensorInput& files) {
   LoadedTensor starts = files.read(option, file);
-  // NumPy makes int32 on some systems, and flash-attention wants it; nothing is lost in between.
+  // NumPy makes int32 on some systems, and flash-attention expects it; the conversion is exact.
   if (starts.view().dtype == DType::i32) starts = owned(converted(starts.view(), DType::i64));
   return starts;
 }

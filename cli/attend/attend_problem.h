@@ -13,7 +13,7 @@
 
 namespace rapt::cli {
 
-// The options look at the other members: a Problem that has moved keeps them, a copy would not.
+// The options point to the other members; a moved Problem keeps them valid, a copy would not.
 struct Problem {
   Inputs inputs;
   MaskInput masks;
@@ -27,19 +27,19 @@ struct Problem {
   AttentionOptions options;               // without what is to be captured
   Context context;                        // threads, and what stops a call
 
-  // Once shapes are known to fit.
+  // Called once shapes are known to fit.
   std::vector<int64_t> leading;  // of the output
   int64_t q_len = 0, k_len = 0;
 };
 
-// Throws usage errors for what the options alone have wrong: numbers, names, the texts of masks.
+// Throws usage errors that follow from the options alone: numbers, names, texts of masks.
 void check_problem_options(const AttendArguments& arguments);
 
-// Reads the files and checks that all of it fits together. An error of the library that one option
-// causes says which.
+// Reads the files and checks that everything fits. A library error that one option causes names
+// that option.
 Problem read_problem(const AttendArguments& arguments, TensorInput& files);
 
-// Checks the problem with these options, and names `option` if they are refused.
+// Checks the problem with these options; an error names `option`.
 void check_option(const Problem& problem, const AttentionOptions& options,
                   const std::string& option);
 

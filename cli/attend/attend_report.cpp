@@ -70,7 +70,7 @@ double percent_of_peak(const AttendReport& report) {
   return 100 * 1e-9 * report.flops() / report.cpu_seconds / *report.peak_gflops;
 }
 
-// What was asked for: inputs and options.
+// The request: inputs and options.
 void add_call(const AttendReport& r, Json& document) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   document["text"] = or_null(r.text);

@@ -1,5 +1,5 @@
 #pragma once
-// What `rapt attend` says about a computation: a summary for people, JSON for programs.
+// The report of `rapt attend`: a summary for people, JSON for programs.
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -56,8 +56,8 @@ struct AttendReport {
   // Those of the gradients: 6 head_dim + 4 value_dim for each allowed score, 0 without them.
   double gradient_flops() const;
 
-  // How long the computation will take at about the share of the peak that the kernels reach; what
-  // is captured beside the output comes on top. Measures the peak for a moment. -1: unknown.
+  // The expected time of the computation, without captures, from a short measurement of the peak
+  // and the share of it that the kernels reach. -1: unknown.
   double estimated_seconds() const;
 };
 

@@ -22,8 +22,8 @@ std::string key_text(int64_t key, const std::vector<std::string>& words) {
                        : fmt::format("{} ({})", printable(words[static_cast<size_t>(key)]), number);
 }
 
-// The share of allowed pairs of each head. Where no mask looks at a tensor all heads have the same,
-// and the plan has counted it.
+// The share of unmasked pairs per head. Without masks that read tensors it is equal for all heads,
+// and the plan has it.
 std::vector<double> allowed_shares_of(const Problem& problem, const Plan& plan, int64_t heads) {
   std::vector<double> shares(static_cast<size_t>(heads), 0);
   const double pairs = static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len);
@@ -54,7 +54,7 @@ void add_entropy(const TensorView& entropy, const TensorView& lse, int64_t first
     }
     const double value = element(entropy, i);
     sum += value;
-    // A NaN stays: comparisons with it would drop it.
+    // Keeps a NaN, which comparisons would drop.
     stats.entropy_min = std::isnan(value) ? value : std::min(stats.entropy_min, value);
     stats.entropy_max = std::isnan(value) ? value : std::max(stats.entropy_max, value);
   }
@@ -68,7 +68,7 @@ std::vector<ReceivedByKey> most_received(const TensorView& received, int64_t fir
   keys.reserve(static_cast<size_t>(k_len));
   for (int64_t j = 0; j < k_len; ++j) keys.push_back({j, element(received, first + j)});
   const auto most = std::min(static_cast<std::ptrdiff_t>(kMostReceived), std::ssize(keys));
-  // NaN first, so that it is seen, then the greatest; of equal ones the first key.
+  // NaN first, so that it is visible, then the largest; among equal ones the first key.
   const auto rank = [](const ReceivedByKey& key) {
     return std::isnan(key.weight) ? std::numeric_limits<double>::infinity() : key.weight;
   };
@@ -80,8 +80,8 @@ std::vector<ReceivedByKey> most_received(const TensorView& received, int64_t fir
   return keys;
 }
 
-// The width of text in a terminal is not its bytes; words of other scripts need not line up, they
-// stand last.
+// The width of text in a terminal is not its number of bytes. Words stand in the last column, so
+// that words of other scripts need not line up.
 std::string received_text(const HeadStats& head, const std::vector<std::string>& words) {
   constexpr size_t kShown = 4;  // so that a line fits a terminal
   std::string text;

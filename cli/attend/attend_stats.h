@@ -1,5 +1,5 @@
 #pragma once
-// --stats and --top-k: what the weights of each head are like, without the weights.
+// --stats and --top-k: statistics of the weights of each head, without the matrix of weights.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>

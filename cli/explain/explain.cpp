@@ -4,10 +4,9 @@
 //   scores = query key^T    scaled = scale * scores, each --score, + bias    excluded pairs: -inf
 //   weights = softmax, or another normaliser, of each row of scaled    output = weights value
 //
-// Relative positions add to scores and values (explain_relative.h). Weights and output are the
-// library's own, and so is what scores and rotary embedding make. The other steps are computed
-// here, plainly and in float64, and carried on to weights and output (explain_plain.h): the two
-// must agree within rounding.
+// Relative positions add to scores and values (explain_relative.h). The library computes weights
+// and output, score functions and rotary embedding. The other steps are computed here in plain
+// float64 and continued to weights and output (explain_plain.h). Both must agree within rounding.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -96,7 +95,7 @@ PlainInputs changed_rows(const PlainInputs& x, DType dtype, const AttentionOptio
   return changed;
 }
 
-// What relative_scores are the sum of.
+// The terms of relative_scores.
 std::string relative_formula(const RelativePositions& r) {
   std::string formula;
   if (r.key_rows.defined())

@@ -17,7 +17,7 @@
 namespace rapt::cli {
 namespace {
 
-// Beyond this nobody reads the numbers, and they no longer fit on a line.
+// Larger matrices no longer fit on a line.
 constexpr int64_t kMostRows = 32;
 
 void check_together(const ExplainArguments& a) {

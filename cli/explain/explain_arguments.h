@@ -1,5 +1,5 @@
 #pragma once
-// The options of `rapt explain`: their names, and which of them go together.
+// The options of `rapt explain`: their names, and which combinations are valid.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -23,10 +23,10 @@ struct ExplainArguments {
 // Adds the options.
 void add_explain_options(CLI::App& app, ExplainArguments& arguments);
 
-// Refuses what is unknown, missing or contradictory. Throws usage errors.
+// Rejects options that are unknown, missing or contradictory. Throws usage errors.
 void check_explain_usage(const CLI::App& app, ExplainArguments& arguments);
 
-// Throws Failure for a matrix whose numbers nobody would read.
+// Throws Failure for a matrix that is too large to be read.
 void check_small(const std::string& option, const Tensor& matrix);
 
 }  // namespace rapt::cli

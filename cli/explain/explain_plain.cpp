@@ -1,4 +1,4 @@
-// Plain steps, and how far rounding may carry the library's from their result.
+// Plain steps, and a bound of the library's rounding errors against them.
 #include "cli/explain/explain_plain.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
-// What `rapt explain` computes itself, plainly and in float64: products, rows of length 1, and by
-// the references of check/ the weights of every row and the output, which the library's are
-// compared with.
+// The steps that `rapt explain` computes itself in plain float64: products and rows of length 1,
+// and, by the references of check/, the weights and the output with which the library's are
+// compared.
 #include <cstdint>
 #include <vector>
 
@@ -47,8 +47,8 @@ struct PlainResult {
 };
 
 // scores f64 [q_len, k_len], value f64 [k_len, value_dim], `added` f64 [q_len k_len, value_dim] to
-// the value of each pair, or absent; `allowed` a byte per pair. What stands in excluded pairs and
-// values counts for nothing.
+// the value of each pair, or absent; `allowed` a byte per pair. The contents of masked pairs and
+// values are ignored.
 PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor& added,
                          const std::vector<uint8_t>& allowed, const check::Normalizer& normalizer,
                          const Off& off);

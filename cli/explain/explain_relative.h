@@ -1,6 +1,6 @@
 #pragma once
-// What relative positions (rapt/relative.h) add in `rapt explain`, plainly and in float64: to the
-// products of queries and keys, and to the values.
+// The terms that relative positions (rapt/relative.h) add in `rapt explain`, in plain float64: to
+// the products of queries and keys, and to the values.
 #include <cstdint>
 #include <vector>
 

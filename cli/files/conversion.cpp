@@ -1,4 +1,4 @@
-// One walk over the elements for all pairs of types, by way of double or of int64.
+// One loop over the elements for all pairs of types, through double or int64.
 #include "cli/files/conversion.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ constexpr bool kHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>
 template <class T>
 constexpr bool kFloat = std::is_floating_point_v<T> || kHalf<T>;
 
-// What holds every value of a type.
+// A type that holds every value of T.
 template <class T>
 auto widened(T value) {
   if constexpr (kHalf<T>) {
@@ -35,9 +35,9 @@ auto widened(T value) {
   }
 }
 
-// A whole number as a double that rounds to the same 16-bit number. Beyond 53 bits these numbers
-// and their middles are multiples of 2^45, so that all between two multiples of 2^11 may become
-// one.
+// Converts an integer to a double that rounds to the same 16-bit number. Beyond 53 bits, 16-bit
+// numbers and their midpoints are multiples of 2^45, so any value between two multiples of 2^11 may
+// be replaced by one double there.
 double near_double(int64_t value) {
   constexpr int64_t kExact = int64_t{1} << 53, kLow = (1 << 11) - 1;
   if ((value < -kExact || value > kExact) && (value & kLow) != 0)
@@ -45,7 +45,7 @@ double near_double(int64_t value) {
   return static_cast<double>(value);
 }
 
-// Rounded once, a whole number too.
+// Rounds once, integers too.
 template <class To, class Wide>
 To nearest(Wide value) {
   if constexpr (!kHalf<To>) {

@@ -1,7 +1,7 @@
 // rapt convert: tensors from files of any format into one file of another.
 //
-// What would change a value is refused, unless --lossy asks for it. Tensors that need no conversion
-// are written from where the file is mapped.
+// Conversions that change a value are rejected, unless --lossy allows them. Tensors that need no
+// conversion are written directly from the mapped file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -116,7 +116,7 @@ class Sources {
   std::vector<Item>& items() { return items_; }
   const Metadata& metadata() const { return metadata_; }
 
-  // As it is to be written; none for a type that is not read.
+  // The dtype to write; none for a type that rapt does not read.
   std::optional<DType> dtype_of(const Item& item) const {
     return dtype_ && item.stored->dtype ? dtype_ : item.stored->dtype;
   }

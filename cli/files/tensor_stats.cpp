@@ -1,6 +1,6 @@
-// Blocks that stay in the cache: each one's mean first, then the squares about that mean; blocks
-// are joined by the formula of Chan, Golub and LeVeque 1983, which does not cancel as a running sum
-// of squares does.
+// Processes blocks that stay in the cache: first the mean of a block, then the squares about that
+// mean. Blocks are joined by the formula of Chan, Golub and LeVeque 1983, which avoids the
+// cancellation of a running sum of squares.
 #include "cli/files/tensor_stats.h"
 
 #include <algorithm>
@@ -194,7 +194,8 @@ TensorStats stats_of(const StoredTensor& tensor, const Progress& progress) {
     add_elements(dtype, static_cast<const std::byte*>(loaded.view().data), tensor.bytes, collector);
     return collector.stats();
   }
-  // Read and not mapped: what has been read is not held, and no other process can pull it away.
+  // Reads the file instead of mapping it, so that memory stays small and no other process can
+  // truncate it away.
   const int64_t element = size_of(dtype);
   std::vector<std::byte> chunk(static_cast<size_t>(std::min(tensor.bytes, kChunkBytes)));
   for (int64_t done = 0; done < tensor.bytes; done += kChunkBytes) {

@@ -1,4 +1,4 @@
-// Options: refusals that name what came and what was perhaps meant, and the parsing of values.
+// Parses option values, and reports errors with what came and a suggestion.
 #include "cli/input/arguments.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// Powers of 1024, with or without the "i" and the "B": for memory nobody means 1000.
+// Powers of 1024, with or without the "i" and the "B": memory sizes are never powers of 1000.
 std::optional<int> exponent_of(std::string unit) {
   for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (!unit.empty() && unit.back() == 'b') unit.pop_back();

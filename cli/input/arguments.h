@@ -1,5 +1,5 @@
 #pragma once
-// What is common to the options of all commands: unknown and unbuilt ones, numbers, lists, sizes.
+// Shared by the options of all commands: unknown and reserved options, numbers, lists, sizes.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace rapt::cli {
 
-// An option that the contract names and this build lacks.
+// A reserved option whose feature this build lacks.
 struct UnbuiltOption {
   const char* name;   // "--stats"
   const char* means;  // for the message: what it will be
 };
 
-// Registers them out of sight of --help, so that they are refused by name in refuse_unbuilt().
+// Registers reserved options, hidden from --help, so that refuse_unbuilt() rejects them by name.
 void add_unbuilt(CLI::App& command, std::span<const UnbuiltOption> options);
 void refuse_unbuilt(const CLI::App& command, std::span<const UnbuiltOption> options);
 
-// Refuses what the command did not understand, with the option that was perhaps meant.
+// Rejects unknown options, with a suggestion.
 void refuse_unknown(const CLI::App& command);
 
-// Refuses options whose value is empty, as a shell variable that is not set leaves it.
+// Rejects options with an empty value, as an unset shell variable leaves it.
 void refuse_empty(const CLI::App& command);
 
 // "did you mean 'x'?" or "".

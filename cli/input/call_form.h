@@ -4,7 +4,7 @@
 
 namespace rapt::cli {
 
-// In the colon form colons part the arguments, and would part a file from the tensor's name:
+// The colon form separates arguments by colons, which would separate a file from a tensor's name:
 // lengths:F.npz:NAME becomes lengths(F.npz:NAME).
 inline std::string call_form(const std::string& spec) {
   const size_t colon = spec.find_first_of(":(!&|");

@@ -8,7 +8,8 @@
 namespace rapt::cli {
 namespace {
 
-// CLI11 has no place for words that help does not show. A check has a name, which nothing shows.
+// CLI11 has no place for words that help does not show. The name of a check, which nothing shows,
+// holds them.
 constexpr const char* kMark = "offered:";
 
 std::vector<std::string> words_of(std::span<const Declaration* const> declarations) {

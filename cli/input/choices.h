@@ -1,7 +1,7 @@
 #pragma once
 // Words that may stand for an option's value, kept with the option where it is defined: for
-// completions and for programs that ask (--json-usage). The command itself checks what it gets; it
-// has more to say than that a word is not in a list.
+// completions and for programs that ask (--json-usage). The command itself checks the value,
+// because it can say more than that a word is not in a list.
 //
 // A word that ends in ':' wants more behind it: "window:".
 #include <CLI/CLI.hpp>

@@ -44,14 +44,14 @@ std::string file_of(const std::string& spec) {
   return file;
 }
 
-// Of a file, whose elements lie densely in whatever order.
+// For a file whose elements are dense, in any order.
 template <class T>
 bool all_0_or_1(const TensorView& tensor) {
   const T* const values = static_cast<const T*>(tensor.data);
   return std::all_of(values, values + tensor.count(), [](T x) { return x == 0 || x == 1; });
 }
 
-// Throws for a type that is none of floats.
+// Throws if the type is not a floating-point type.
 bool holds_only_0_and_1(const std::string& spec, const TensorView& tensor) {
   switch (tensor.dtype) {
     case DType::f32:
@@ -110,7 +110,7 @@ std::unique_ptr<Mask> mask_from(const std::string& spec, const TensorSource& sou
 void read_catalogue_mask(const std::string& spec, MaskInput& input, TensorInput& files) {
   const TensorSource source = [&](std::string_view name) {
     LoadedTensor tensor = files.read(kOption, std::string(name));
-    // Lengths are int64; NumPy makes int32 on some systems, and nothing is lost in between.
+    // Lengths are int64. NumPy makes int32 on some systems; the conversion is exact.
     if (tensor.view().dtype == DType::i32) tensor = owned(converted(tensor.view(), DType::i64));
     input.tensors.push_back(std::move(tensor));
     return input.tensors.back().view();

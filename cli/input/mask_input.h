@@ -12,7 +12,7 @@
 
 namespace rapt::cli {
 
-// What --mask made: masks, and the tensors that they look at.
+// The result of --mask: masks, and the tensors that they refer to.
 struct MaskInput {
   std::vector<std::string> specs;            // as given, without the one taken as a bias
   std::vector<std::unique_ptr<Mask>> masks;  // in the order of specs
@@ -22,11 +22,11 @@ struct MaskInput {
   std::string bias_file;
 };
 
-// Throws usage errors for what a spec's text alone has wrong; no file is opened.
+// Throws usage errors that follow from the text of a spec alone; no file is opened.
 void check_masks(const std::vector<std::string>& specs);
 
-// Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is taken
-// as a bias, unless it holds only 0 and 1, which could mean either: that is refused.
+// Reads `causal`, `window:4,0`, `causal|prefix(8)`, `file:M.npy` and so on. A float file is a bias.
+// A float file with only 0 and 1 could be either and is rejected.
 MaskInput read_masks(const std::vector<std::string>& specs, TensorInput& files);
 
 }  // namespace rapt::cli

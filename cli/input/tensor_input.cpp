@@ -1,4 +1,5 @@
-// Reading what the user names, with the memory told first and the nearest name on a mistake.
+// Reads tensors that the user names; announces large memory first, and suggests the nearest name on
+// a mistake.
 #include "cli/input/tensor_input.h"
 
 #include <fcntl.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr const char* kStandardInput = "standard input";
 
-// What a message begins with: "--query: ", or nothing where the file is no option's value.
+// The beginning of a message: "--query: ", or nothing where the file is no option's value.
 std::string of_option(const std::string& option) { return option.empty() ? "" : option + ": "; }
 
 bool exists(const std::string& path) {
@@ -35,7 +36,7 @@ void require_file(const std::string& option, const std::string& path) {
   throw Failure(Exit::io, of_option(option) + "no such file: '" + path + "'", file_meant(path));
 }
 
-// All of a file descriptor. What comes is counted against the budget while it comes.
+// Reads a file descriptor to its end and counts the bytes against the budget as they arrive.
 std::vector<std::byte> read_all(int descriptor, const std::string& name, MemoryBudget& budget) {
   constexpr size_t kChunk = size_t{1} << 20;
   std::vector<std::byte> bytes;
@@ -158,7 +159,7 @@ TensorAddress address_of(const std::string& text) {
        colon = text.rfind(':', colon - 1)) {
     if (exists(text.substr(0, colon))) return {text.substr(0, colon), text.substr(colon + 1), true};
   }
-  // Nothing of it exists: the message shall name the file that was meant.
+  // Neither path exists: the message names the nearest file.
   for (const std::string_view ending : {".npz:", ".safetensors:", ".npy:", ".json:"}) {
     const size_t at = text.find(ending);
     if (at == std::string::npos) continue;

@@ -35,14 +35,14 @@ TensorAddress address_of(const std::string& text);
 // Opens each file once, however many of its tensors are read.
 class TensorInput {
  public:
-  // What is copied into memory is asked of the budget first; what is mapped takes none.
+  // Copies into memory ask the budget first; mapped files need none.
   explicit TensorInput(MemoryBudget& budget, NpyV2 v2 = NpyV2::refuse) : budget_(budget), v2_(v2) {}
 
-  // All of a file. One that is not there is answered with the nearest name in its folder.
+  // All tensors of a file. An error for a missing file suggests the nearest name in its folder.
   const TensorFile& open(const std::string& option, const std::string& path);
 
-  // The tensors that an address means: one, or all where it has no name. A name that is not there
-  // is answered with the nearest, and with those that are.
+  // The tensors that an address means: one, or all where it has no name. An error for a missing
+  // name suggests the nearest one and lists the others.
   std::vector<const StoredTensor*> find(const std::string& option, const TensorAddress& address);
 
   // `text` is an address of one tensor.
@@ -70,7 +70,7 @@ std::string file_meant(const std::string& path);
 std::string read_text_file(const std::string& option, const std::string& path,
                            MemoryBudget& budget);
 
-// A tensor of this program's own as one that could be of a file.
+// Wraps a tensor of this program as if it came from a file.
 LoadedTensor owned(Tensor tensor);
 
 }  // namespace rapt::cli

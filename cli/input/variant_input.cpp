@@ -1,5 +1,4 @@
-// Making scores, with the tensors that they look at, normalisers, changes of rows and relative
-// positions.
+// Makes scores (with their tensors), normalisers, row transforms and relative positions from text.
 #include "cli/input/variant_input.h"
 
 #include "cli/attend/attend_input.h"
@@ -28,7 +27,7 @@ TensorSource files_of(const char* option, TensorInput* files, std::vector<Loaded
   return [=, &tensors](std::string_view name) -> TensorView {
     if (files == nullptr) return {};
     LoadedTensor tensor = files->read(option, std::string(name));
-    // Checkpoints hold 16 bits; nothing is lost in between.
+    // Checkpoints hold 16-bit numbers; the conversion is exact.
     if (size_of(tensor.view().dtype) == 2) tensor = owned(converted(tensor.view(), DType::f32));
     tensors.push_back(std::move(tensor));
     return tensors.back().view();

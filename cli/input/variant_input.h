@@ -1,5 +1,5 @@
 #pragma once
-// Scores, normalisers, changes of rows and relative positions as the command line spells them.
+// Scores, normalisers, row transforms and relative positions as the command line spells them.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace rapt::cli {
 
-// What --score made: scores, and the tensors that they look at.
+// The result of --score: scores, and the tensors that they refer to.
 struct ScoreInput {
   std::vector<std::string> specs;     // as given
   std::vector<MadeScore> scores;      // in the order of specs
@@ -26,12 +26,11 @@ struct ScoreInput {
 void add_score(const std::string& option, const std::string& spec, TensorInput* files,
                ScoreInput& input);
 
-// Of --normalizer, which may look at files as a score does; they are added to `tensors`. Throws as
-// add_score().
+// The normaliser of --normalizer; its files are added to `tensors`. Throws as add_score().
 MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* files,
                                           std::vector<LoadedTensor>& tensors);
 
-// Of --cosine and --rotary, with what stands behind them, if anything. Throw usage errors.
+// The row transforms of --cosine and --rotary with their optional parameters. Throw usage errors.
 Cosine parse_cosine(const std::string& epsilon);
 Rotary parse_rotary(const std::string& parameters);
 

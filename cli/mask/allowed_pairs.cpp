@@ -1,5 +1,5 @@
-// Strips of 64 queries by blocks of keys: whole blocks where the masks answer for them, bits where
-// they do not.
+// Walks strips of 64 queries by blocks of keys: whole blocks where the masks' cover decides, bits
+// elsewhere.
 #include "cli/mask/allowed_pairs.h"
 
 #include <algorithm>

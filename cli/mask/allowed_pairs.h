@@ -1,6 +1,6 @@
 #pragma once
-// Which pairs (query, key) of one head may attend, without a matrix of pairs unless it is asked
-// for.
+// Counts the pairs (query, key) of one head that may attend, without a matrix of pairs unless it is
+// requested.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -193,7 +193,7 @@ void print_document(const MaskedProblem& problem, const Shares& shares) {
   print_json(document);
 }
 
-// As far as the options say it.
+// The part of the problem that options determine.
 MaskedProblem problem_of(const MaskArguments& a) {
   MaskedProblem problem;
   problem.spec = a.spec;

@@ -25,10 +25,10 @@
 namespace rapt::cli {
 namespace {
 
-// Long enough for hundreds of loops, short enough not to warm the core up for the problem.
+// Long enough for hundreds of loops, and too short to warm the core up for the problem.
 constexpr double kPeakSeconds = 0.03;
 
-// What a call that allocates its results and its work adds to what the process holds at most.
+// The growth of the process's peak memory by a call that allocates its results and workspace.
 int64_t growth_of(timing::Problem& problem) {
 #if defined(__GLIBC__)
   malloc_trim(0);  // memory that earlier problems gave back would hide growth
@@ -47,7 +47,8 @@ BenchResult measured(const BenchCase& one, int repetitions) {
   result.problem = one;
   result.plan = problem.plan();
   const auto instruction = timing::peak_instruction(result.plan, one.problem.dtype);
-  // Of several threads the wall counts; of one, time that a neighbour took does not.
+  // Wall time for several threads; for one thread its CPU time, which excludes what a neighbour
+  // took.
   const timing::Clock clock =
       result.plan.threads == 1 ? timing::thread_cpu_seconds : timing::wall_seconds;
   const auto call = [&] { problem.call(); };

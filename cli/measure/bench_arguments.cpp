@@ -18,10 +18,10 @@ constexpr const char* kHeadDim = "64";
 constexpr const char* kDtypes = "f32,bf16";
 constexpr const char* kMasks = "none,causal";
 constexpr int kRepetitions = 5;
-// Beyond what the same program differs by from one run to the next on a quiet machine.
+// Larger than the difference between two runs of the same program on a quiet machine.
 constexpr double kTolerance = 0.1;
 constexpr int64_t kMostRepetitions = 1'000'000;
-// More lines than anybody reads; a guard against lists that multiply.
+// A guard against lists whose product is huge.
 constexpr size_t kMostCases = 1'000;
 
 constexpr std::pair<const char*, BenchFormat> kFormats[] = {{"md", BenchFormat::md},
@@ -81,7 +81,7 @@ std::vector<int> threads_of(const BenchArguments& a) {
   return threads;
 }
 
-// The texts so far, each with each value behind it.
+// Appends each value to each of the texts so far.
 std::vector<std::string> combined(const std::vector<std::string>& texts,
                                   const std::vector<std::string>& values, const std::string& before,
                                   const std::string& left_out = "") {

@@ -35,7 +35,7 @@ void add_bench_options(CLI::App& app, BenchArguments& arguments);
 // there is neither, the defaults. Throws usage errors.
 std::vector<BenchCase> bench_cases(const BenchArguments& arguments);
 
-// Is it said what to measure? If not, an older result can say it.
+// Do the options say what to measure? If not, an older result does.
 bool names_problems(const BenchArguments& arguments);
 
 BenchFormat bench_format(const BenchArguments& arguments);

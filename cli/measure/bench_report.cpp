@@ -21,7 +21,7 @@ std::string chosen_isa() {
   return "";
 }
 
-// What all results of a run have in common.
+// The fields that all results of a run share.
 Json run_json() {
   return Json{{"schema", "rapt.bench/1"},
               {"build", build_info()},

@@ -1,5 +1,5 @@
 #pragma once
-// What `rapt bench` says: one line per problem, for people, for programs, for a spreadsheet.
+// The report of `rapt bench`: one line per problem, for people, programs or a spreadsheet.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// What `rapt check` found, as text and as JSON.
+// The report of `rapt check`, as text and as JSON.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// rapt cpu: what this machine has and what rapt uses of it, measured.
+// rapt cpu: the CPU's instruction sets, which of them rapt uses, and measured peak rates.
 #include <fmt/format.h>
 
 #include <cstdlib>

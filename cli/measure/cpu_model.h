@@ -4,7 +4,7 @@
 
 namespace rapt::cli {
 
-// As the system tells it; empty if it does not. Linux.
+// The name from the operating system (Linux); empty if it gives none.
 std::string cpu_model();
 
 }  // namespace rapt::cli

@@ -1,5 +1,5 @@
 #pragma once
-// Text from outside (file names, options, words), made fit to be shown.
+// Escapes text from outside (file names, options, words) for printing.
 #include <string>
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is said on stderr while something takes long: percent, speed, time to go.
+// The progress line on stderr: percent, speed, remaining time.
 #include <chrono>
 #include <cstdint>
 #include <string>

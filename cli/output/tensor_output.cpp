@@ -37,7 +37,7 @@ constexpr std::array<Ending, 7> kEndings = {{{".npy", FileFormat::npy},
 [[noreturn]] void fail_stdout(const void* data) {
   const int error = errno;
   if (error == EINTR) stop_if_interrupted();
-  // The system refuses to read what has gone from a mapped file.
+  // The system rejects reads of a part that a mapped file has lost.
   const char* const lost = error == EFAULT ? mapped_file_at(data) : nullptr;
   if (lost != nullptr)
     throw Failure(Exit::io, std::string(lost) + ": became shorter while it was being read");

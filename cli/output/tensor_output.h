@@ -17,8 +17,8 @@ namespace rapt::cli {
 // One output of a command. "-" is standard output.
 class Output {
  public:
-  // Opens the file, so that what cannot be written is known at once.
-  // Throws Failure(io) with a hint, usage errors for a path that is no file name.
+  // Opens the file, so that errors are known before the computation. Throws Failure(io) with a
+  // hint, usage errors for a path that is no file name.
   Output(const std::string& option, const std::string& path, Overwrite overwrite);
 
   bool to_stdout() const { return path_ == "-"; }

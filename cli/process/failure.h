@@ -32,7 +32,7 @@ inline constexpr ExitMeaning kExitMeanings[] = {
     {Exit::interrupted, "interrupted; nothing was written"},
 };
 
-// What this program has to say beyond rapt::Error: the exit code is known where it is thrown.
+// An error of this program whose exit code is known where it is thrown.
 class Failure : public std::runtime_error {
  public:
   Failure(Exit exit, const std::string& message, std::string hint = "")
@@ -45,12 +45,12 @@ class Failure : public std::runtime_error {
   std::string hint_;
 };
 
-// A command line that asks for something that cannot be meant.
+// An invalid command line.
 inline Failure usage_error(const std::string& message, const std::string& hint = "") {
   return Failure(Exit::usage, message, hint);
 }
 
-// Something that the contract names and this build does not have. Never parsed and ignored.
+// A reserved feature that this build lacks. It is never parsed and ignored.
 inline Failure not_built(const std::string& what, const std::string& hint = "") {
   return Failure(Exit::usage, what + " is not built yet", hint);
 }

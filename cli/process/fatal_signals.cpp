@@ -1,5 +1,5 @@
-// The handlers run in the middle of anything, so that they call nothing but what is
-// async-signal-safe: no allocation, no stdio, no exceptions.
+// Handlers may interrupt any code, so they call only async-signal-safe functions: no allocation, no
+// stdio, no exceptions.
 #include "cli/process/fatal_signals.h"
 
 #include <unistd.h>
@@ -18,10 +18,10 @@ namespace {
 char command_name[64] = "rapt";
 std::atomic_flag ending = ATOMIC_FLAG_INIT;
 
-// A line put together in a buffer. What does not fit is left out.
+// Builds a line in a buffer; text that does not fit is cut.
 class Line {
  public:
-  // As shown() does: control characters become \xNN.
+  // Like printable(): control characters become \xNN.
   void add(const char* text) {
     constexpr char kHex[] = "0123456789abcdef";
     for (; *text != '\0'; ++text) {

@@ -1,5 +1,5 @@
-// The first signal sets a flag, so that destructors remove temporary files; the second one ends the
-// process at once, for whoever waits for a pipe that says nothing.
+// The first signal sets a flag, so that destructors remove temporary files. The second one ends the
+// process at once, in case it waits for a silent pipe.
 #include "cli/process/interrupt.h"
 
 #include <csignal>
@@ -28,7 +28,7 @@ const CancelToken& interruption() {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
       struct sigaction old = {};
       sigaction(signal, nullptr, &old);
-      // nohup and shells without job control ignore a signal for us: that stays.
+      // nohup and shells without job control make the process ignore a signal; that stays so.
       if (old.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
     }
     return true;

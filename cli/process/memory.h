@@ -1,5 +1,5 @@
 #pragma once
-// Memory, told before it is taken and refused beyond a limit.
+// Memory: announced before it is allocated, and rejected beyond a limit.
 #include <cstdint>
 #include <string>
 
@@ -7,8 +7,8 @@ namespace rapt::cli {
 
 std::string bytes_text(double bytes);  // "8.6 MiB"
 
-// What this process may still take: free and reclaimable memory, or less where a control group
-// allows less. Linux.
+// The memory that this process may still allocate: free and reclaimable memory, or the limit of its
+// control group if that is less. Linux.
 int64_t available_memory();
 
 // How much more memory of its own the process has held at most since this was made: results, work,
@@ -28,7 +28,7 @@ class PeakMemory {
   int64_t at_start_ = -1;
 };
 
-// Counts what a command takes. Needs are declared before the memory is taken.
+// Counts the memory of a command. Needs are declared before allocation.
 class MemoryBudget {
  public:
   // limit < 0: what is available now.
@@ -47,7 +47,7 @@ class MemoryBudget {
   int64_t taken_ = 0;
 };
 
-// From this size on a command says on stderr what it is about to take.
+// From this size on a command announces an allocation on stderr.
 inline constexpr int64_t kMemoryToTell = int64_t{256} << 20;
 
 }  // namespace rapt::cli

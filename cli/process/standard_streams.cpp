@@ -1,4 +1,4 @@
-// open() gives the lowest number that is free.
+// open() returns the lowest free descriptor.
 #include "cli/process/standard_streams.h"
 
 #include <fcntl.h>

@@ -3,9 +3,9 @@
 
 namespace rapt::cli {
 
-// Takes the numbers 0 to 2 where they are free, or the next file that is opened would get them, and
-// what is meant for a closed stream would go into a file of tensors. What is taken cannot be used:
-// reading and writing fail as on a closed stream.
+// Occupies the descriptors 0 to 2 where they are free. Otherwise the next opened file would get
+// them, and output for a closed stream would go into a tensor file. Reading and writing them fails
+// as on a closed stream.
 void reserve_standard_streams() noexcept;
 
 }  // namespace rapt::cli

@@ -94,7 +94,7 @@ void add_values(std::map<std::string, std::string>& patterns, const CommandUsage
     std::string answer;
     if (!option.choices.empty()) answer += "words=" + bash_quoted(joined(option.choices)) + " ";
     if (option.file) answer += "files=yes ";
-    // Nobody knows the number that was meant; a name that begins with '-' is no option here.
+    // A number cannot be completed; a name that begins with '-' is no option here.
     if (!option.value_optional()) answer += answer.empty() ? "return 0" : "options=''";
     for (const std::string& name : option.names) {
       std::string& pattern = patterns[answer];

@@ -1,4 +1,4 @@
-// rapt completions: what a shell has to read to complete this command line.
+// rapt completions: the completion script of a shell for this command line.
 #include <fmt/format.h>
 
 #include "cli/commands.h"

@@ -1,6 +1,5 @@
-// rapt list: what can be named on the command line: masks, scores, normalisers, what happens to
-// rows before they are multiplied, what products have beside them, formats, dtypes; and the
-// dialects of rapt/dialect.h.
+// rapt list: the names that the command line accepts: masks, scores, normalisers, row transforms,
+// relative positions, formats, dtypes; and the dialects of rapt/dialect.h.
 //
 // The variants are those of the catalogue, with the parameters that each declares.
 #include <fmt/format.h>
@@ -89,7 +88,7 @@ const char* type_name(ParameterType type) {
   return "";
 }
 
-// Nothing on the side of a range that is open as far as its type goes.
+// No text for a side of a range that the type alone limits.
 std::string range_text(const Parameter& p) {
   const Range open = p.type == ParameterType::integer ? kAnyInteger : kAnyNumber;
   std::string text;
@@ -208,7 +207,7 @@ Json json_of_types() {
   return list;
 }
 
-// What a dialect means, under the names that JSON has for it, too.
+// The conventions of a dialect, under their JSON names.
 std::vector<std::pair<const char*, std::string>> meanings(const Dialect& d) {
   const auto word = [](const auto& names, auto value) {
     return std::string(names[static_cast<size_t>(value)]);

@@ -1,7 +1,7 @@
 #pragma once
-// What the command line says about itself, as plain data: the commands, their options, the values
-// that options take. One walk over CLI11's own description of them. Help for programs, completions
-// and manual pages are written from it, so that none of them can lack an option.
+// The description of the command line as plain data: commands, options and their values, read from
+// CLI11's own description. --json-usage, completions and manual pages are generated from it, so
+// that none of them can lack an option.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
