@@ -1,4 +1,4 @@
-// The readers of archives and ONNX messages: right bytes, and any others.
+// The readers of archives and ONNX messages, with valid and with random bytes.
 #include <gtest/gtest.h>
 
 #include <cmath>

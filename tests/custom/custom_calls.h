@@ -1,6 +1,6 @@
 #pragma once
-// Derivatives of a call's results by differences, for scores and normalisers that no reference
-// knows.
+// Derivatives of a call's results by finite differences, for scores and normalisers without a
+// reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Inputs {
     return scaled_dot_product_attention_backward(query, key, value, options,
                                                  backward_inputs(forward, options), request);
   }
-  // What the gradients are those of.
+  // The inputs whose gradients are compared.
   double loss(const AttentionOptions& options) const {
     const AttentionResult r = attend(options);
     double sum = loss_of(r.output, d_output);

@@ -1,8 +1,9 @@
 #pragma once
-// The scores and normalisers of the catalogue once more, as a project of one's own would write
-// them: their formulas over the words of the scalar set, behind the hooks of custom_score.h and
-// custom_normalizer.h. On the scalar set they are the same arithmetic, and so the same bits, where
-// scores are in natural units; on others they must meet the reference as the catalogue's do.
+// Copies of the catalogue's scores and normalisers, written as a caller's project would write them:
+// their formulas over the words of the scalar set, behind the hooks of custom_score.h and
+// custom_normalizer.h. On the scalar set they have the same arithmetic and therefore the same bits,
+// where scores are in natural units. On other sets they must agree with the reference like the
+// catalogue's.
 #include <memory>
 #include <vector>
 
@@ -94,7 +95,7 @@ struct CopyOfNormalizer {
   }
 };
 
-// Makes the options of a case take copies. They live as long as this.
+// Makes the options of a case use copies, which live as long as this object.
 class Copies {
  public:
   explicit Copies(check::Case& c) {
@@ -121,7 +122,7 @@ class Copies {
     return ref;
   }
 
-  // Sparse ones have hooks that one's own do not: they stay.
+  // Sparse normalisers have hooks that custom ones lack, so they are not replaced.
   template <class... N>
   void take(rapt::AttentionOptions& options, rapt::TypeList<N...>) {
     const int index = options.normalizer.index;

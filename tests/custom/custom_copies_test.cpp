@@ -1,6 +1,6 @@
-// Scores and normalisers of one's own are done all that is done to those of the catalogue: copies
-// of these meet the same reference over the whole grid, forward, backward and in tangents, and on
-// the scalar set have the same bits.
+// Custom scores and normalisers behave like those of the catalogue: copies of these agree with the
+// same reference over the whole grid, forward, backward and in tangents, and have the same bits on
+// the scalar set.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ bool scalar_set() {
   return set && std::string_view(set) == "scalar";
 }
 
-// Softmax alone has its scores in units of log2, which a normaliser of one's own never has.
+// Only softmax gets its scores in units of log2; a custom normaliser never does.
 bool natural(const Descriptor& d) { return d.has_bias || !d.scores.empty(); }
 
 void expect_same_tensors(const AttentionResult& a, const AttentionResult& b) {
@@ -92,7 +92,7 @@ TEST(CustomCopies, GradientsAgreeWithTheReference) {
   }
 }
 
-// Tangents are computed in natural units, whatever the normaliser takes, and by FMA.
+// Tangents are always computed in natural units, and by FMA.
 TEST(CustomCopies, TangentsHaveTheBitsOfTheCatalogue) {
   if (!scalar_set()) GTEST_SKIP() << "other sets round otherwise than the words of the copies";
   Random random(base_seed() + 33);

@@ -1,5 +1,5 @@
-// Normalisers of one's own that are structs with hooks: whatever these make of excluded pairs, over
-// whole rows, and for one type alone.
+// Custom normalisers that are structs with hooks: their results for masked pairs are ignored;
+// whole-row normalisers; hooks for one type alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using rapt::ErrorCode;
 
-// Counts every pair that it gets, excluded ones too: the call leaves them out.
+// Gives a weight to every pair, masked ones too; the call must ignore those.
 struct Counting {
   static const rapt::Declaration kDeclaration;
   template <class E>

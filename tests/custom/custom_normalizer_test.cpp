@@ -1,5 +1,5 @@
-// Normalisers of one's own from a function of a score, with and without the sum of its row; what
-// excluded pairs and rows without keys are to them, and what is refused.
+// Custom normalisers from a function of a score, with and without the sum of its row: masked pairs,
+// rows without keys, and what is rejected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ auto own_sigmoid() {
   return CustomWeights(
       "own_sigmoid",
       [](auto s, const QueryPlace& at) {
-        // Never asked for a row that is not there, which would show as NaN.
+        // Must not be called for a row that does not exist, which would be NaN.
         if (at.query < 0 || at.query >= at.head.q_len) return decltype(s)(NAN);
         return 1 / (1 + std::exp(-s));
       },
@@ -52,8 +52,8 @@ auto squares() {
       [](auto s, const QueryPlace&) { return 2 * s; });
 }
 
-// A problem with a normaliser of the catalogue, for one's own to stand in for; of softmax one with
-// small scores, so that e^s does not overflow.
+// A problem whose normaliser is replaced by a custom one; for softmax with small scores, so that
+// e^s does not overflow.
 Descriptor with_normalizer(Descriptor d, const char* normalizer) {
   d.normalizer = parse_descriptor(std::string("q1k1d1:norm=") + normalizer).normalizer;
   if (has_statistic(d.normalizer))
@@ -63,7 +63,7 @@ Descriptor with_normalizer(Descriptor d, const char* normalizer) {
   return d;
 }
 
-// Draws problems of the grid with a normaliser of the catalogue, for one's own to stand in for.
+// Draws problems of the grid whose normaliser is replaced by a custom one.
 template <class Own>
 void expect_reference(const char* normalizer, const Own& own, int count) {
   LawGrid grid(base_seed() + 41);
@@ -139,7 +139,7 @@ TEST(CustomShares, SharesOfSquares) {
   }
 }
 
-// A function that would make something of -inf.
+// A function that does not map -inf to 0.
 TEST(CustomNormalizers, ExcludedPairsAreNotAskedFor) {
   Random random(base_seed());
   std::atomic<bool> asked = false;
@@ -216,7 +216,7 @@ TEST(CustomNormalizers, PartsOfTheKeys) {
                [&] { rapt::merge(c.state(), d.state(), single); });
 }
 
-// What is excluded may be NaN; what is not shows. A score of -inf is an excluded pair.
+// Masked pairs may be NaN; an unmasked NaN propagates. A score of -inf masks its pair.
 TEST(CustomNormalizers, NaNs) {
   Random random(base_seed());
   const auto shares = squares();
@@ -268,8 +268,8 @@ TEST(CustomNormalizers, RowsWithoutKeys) {
   }
 }
 
-// A row whose weights are all 0 although it has keys is 0 / 0; beside other keys, and for its
-// gradients, it is nothing.
+// A row with keys whose weights are all 0 is 0 / 0. Merged with other keys, and for gradients, it
+// contributes nothing.
 TEST(CustomShares, NothingToShareShows) {
   const CustomShares positive(
       "positive", [](auto s, const auto&) { return s > 0 ? s : 0 * s; },

@@ -1,5 +1,5 @@
-// Scores of one's own: from functions of a pair, and structs; where they stand among others, what
-// excluded and missing pairs are to them, and what is refused.
+// Custom scores, from functions of a pair and as structs: their place among other scores, masked
+// and missing pairs, and what is rejected.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -50,7 +50,7 @@ auto distance() {
       [](auto s, const auto&) { return decltype(s)(1); });
 }
 
-// The number of the place, which is another for every pair and head.
+// A number that differs for every pair and head.
 auto numbered() {
   return CustomScore("numbered", [](auto, const rapt::PairPlace& at) {
     return static_cast<double>(at.head.index[0] * 10000 + at.query * 100 + at.key);
@@ -63,8 +63,8 @@ std::vector<double> scores_of(const Inputs& in, AttentionOptions options) {
   return values_of(in.attend(options).weights);
 }
 
-// Every mask, dtype, bias, capture, packing: the reference knows softcap. No pair is asked for that
-// is not there: arrays per query and key have no more.
+// Every mask, dtype, bias, capture and packing, because the reference has softcap. The function
+// must not be called for a pair that does not exist: its arrays per query and key end there.
 TEST(CustomScore, AgreesWithTheReferenceOfTheSameFormula) {
   Wanted wanted;
   int64_t drawn = 0;
@@ -144,7 +144,7 @@ TEST(CustomScore, GradientsAreThoseOfDifferences) {
   }
 }
 
-// A function of its own with the arithmetic of ALiBi in f64, but for one rounding of the product.
+// A custom function with the arithmetic of ALiBi in f64, except for one rounding of the product.
 TEST(CustomScore, ALiBiAgain) {
   Random random(base_seed());
   const Inputs in(random, 4, 33, 70);
@@ -156,7 +156,7 @@ TEST(CustomScore, ALiBiAgain) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 0x1p-52 * (70 + std::abs(y[i])));
 }
 
-// What a function returns may be an element of the caller's own.
+// A function may return an element of the caller's array.
 TEST(CustomScore, FunctionsMayReturnReferences) {
   Random random(base_seed());
   const Inputs in(random, 2, 5, 7);
@@ -193,7 +193,7 @@ TEST(CustomScore, ThreadsChangeNoBit) {
   EXPECT_TRUE(same_bits(again.d_value, gradients.d_value));
 }
 
-// What is excluded may be NaN, before the score and behind it; what is not shows.
+// Masked pairs may be NaN before and after the score; an unmasked NaN propagates.
 TEST(CustomScore, NaNs) {
   Random random(base_seed());
   Inputs in(random, 1, 6, 8);
@@ -222,8 +222,8 @@ TEST(CustomScore, NaNs) {
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(std::isnan(output[i * 3]), i >= 2) << i;
 }
 
-// A score of -inf has the weight 0 and hides nothing: what stands there shows if it is NaN, and a
-// row of nothing else is no row without keys.
+// A score of -inf has weight 0 but does not mask its pair: a NaN there propagates, and a row of
+// such scores is not a row without keys.
 TEST(CustomScore, MinusInfinityIsNoMask) {
   Random random(base_seed());
   Inputs in(random, 1, 6, 8);
@@ -250,7 +250,7 @@ TEST(CustomScore, MinusInfinityIsNoMask) {
   EXPECT_TRUE(std::isnan(get(in.attend(options).output, Dims{0, 0, 0})));
 }
 
-// A row without keys is one, whatever its scores.
+// A row without keys stays one, whatever its scores are.
 TEST(CustomScore, RowsWithoutKeys) {
   Random random(base_seed());
   const Inputs in(random, 1, 5, 4);

@@ -32,7 +32,7 @@ Tensor mask_of(const Dropout& dropout, const Dims& dims) {
   return kept;
 }
 
-// A pair is kept up to the probability of its number, and dropped from the next one on.
+// A pair is kept for probabilities up to its number, and dropped above.
 TEST(DropoutMaskTest, KnownAnswers) {
   const uint32_t words[] = {0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8};
   for (size_t j = 0; j < 4; ++j) {
@@ -140,8 +140,9 @@ TYPED_TEST(KeepTest, MultipliesOrClears) {
   }
 }
 
-// Of n independent pairs n (1 - p) are kept, give or take five standard deviations: one seed in two
-// million does worse. Among neighbours, too, which share their counter or differ in a bit of it.
+// Of n independent pairs n (1 - p) are kept, within five standard deviations, which one seed in two
+// million exceeds. The same holds for neighbours, which share their counter or differ in one bit of
+// it.
 TEST(DropoutMaskTest, SharesAreThoseOfIndependentPairs) {
   constexpr int64_t kSize = 1024;
   for (const double p : {0.001, 0.1, 0.5, 0.9}) {
@@ -285,8 +286,8 @@ TEST(DropoutForwardTest, OnlyTheOutputChanges) {
   expect_same_bits(with.received, without.received, "received");
 }
 
-// Dropped is not masked: what is not a number shows at dropped pairs as at all others, and nowhere
-// at masked ones, in blocks with and without masked keys.
+// Dropped pairs are not masked: a NaN propagates from dropped pairs as from all others, and never
+// from masked ones, in blocks with and without masked keys.
 TEST(DropoutForwardTest, NaNsOfDroppedPairsShow) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   Random random(10);

@@ -41,7 +41,7 @@ struct Loss {
     problem.scale = d.scale.value_or(1 / std::sqrt(static_cast<double>(d.head_dim)));
   }
 
-  // What the loss is a function of: every element of every input, the scale, the cap.
+  // The variables of the loss: every element of every input, the scale, the cap.
   std::vector<double*> variables() {
     std::vector<double*> all;
     for (Tensor* t : {&c.query, &c.key, &c.value, &c.bias})

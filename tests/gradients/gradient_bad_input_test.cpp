@@ -1,6 +1,6 @@
-// Bad input to the backward pass: one Error with the right code that names what was expected and
-// what came, from both calls alike, and not one byte of a gradient or the workspace is touched. And
-// what a call with the caller's memory allocates: nothing.
+// Bad input to the backward pass: both calls throw one Error with the right code that names what
+// was expected and what came, and touch no byte of a gradient or the workspace. A call with the
+// caller's memory allocates nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using rapt::ErrorCode;
 
-// A valid call, which a test spoils.
+// A valid call, one part of which a test makes invalid.
 struct Call : ValidGradientCall {
   Tensor d_lse = filled(DType::f32, {2, 4, 5}, 1), d_w = filled(DType::f32, {2, 4, 5, 7}, 1);
   rapt::Softcap softcap{5};
@@ -265,7 +265,7 @@ TEST(BadGradientInput, GradientsThatAliasEachOther) {
   });
 }
 
-// What the forward pass refuses is refused here as well.
+// The backward pass rejects what the forward pass rejects.
 TEST(BadGradientInput, ProblemsThatAreNone) {
   const Tensor other_dim = filled(DType::f32, {2, 2, 7, 9}, 1),
                three = filled(DType::f32, {2, 3, 7, 8}, 1);
@@ -314,8 +314,8 @@ TEST(GradientAllocation, NothingWithTheCallersMemory) {
   });
 }
 
-// Two passes take no workspace that grows with the lengths, but one number per query; one pass
-// takes 3 q_len head_dim numbers of every head in flight.
+// Two passes need no workspace that grows with the lengths except one number per query. One pass
+// needs 3 q_len head_dim numbers per head at work.
 TEST(GradientAllocation, WorkspaceIsBounded) {
   const auto bytes = [](int64_t n, BackwardPasses passes) {
     const Dims dims{n, 64}, strides{0, 1};

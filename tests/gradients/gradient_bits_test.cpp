@@ -1,5 +1,5 @@
-// Laws of gradients that hold bit by bit: neither threads nor passes nor the rest of the batch
-// matter.
+// Laws of gradients that hold bit by bit: neither threads, nor passes, nor the rest of the batch
+// change a bit.
 #include <gtest/gtest.h>
 
 #include "gradients/gradient_problems.h"
@@ -11,8 +11,8 @@ namespace {
 
 bool any(Descriptor&) { return true; }
 
-// What both numbers of passes make: not the gradients of relative positions, nor that of the scale,
-// of which their query_rows are a part.
+// The gradients that both numbers of passes support: not those of relative positions, nor that of
+// the scale where query_rows take part in it.
 BackwardRequest request_of_two_passes(const GradientCase& g) {
   BackwardRequest request = g.request();
   request.relative = false;
@@ -101,7 +101,7 @@ TEST(GradientBits, OfTwoPassesAreThoseOfOne) {
   });
 }
 
-// Which others are wanted changes none.
+// Requesting other gradients changes no bit of one.
 TEST(GradientBits, OfSomeAreThoseOfAll) {
   for_gradient_problems(150, any, [](const Case& c, const GradientCase& g, Random& random) {
     Forward f(c);
@@ -167,9 +167,8 @@ TEST(GradientBits, IntoTheCallersMemory) {
   });
 }
 
-// Sums are made of what the call has written: an addition would make the signalling NaNs that the
-// workspace is full of quiet ones. So a sum that runs over the end of its place shows, whatever
-// lies there.
+// Sums must read only what the call has written: an addition turns the signalling NaNs that fill
+// the workspace into quiet ones, so a sum beyond the end of its array is detected.
 TEST(GradientBits, NothingIsAddedToWhatNobodyWrote) {
   constexpr uint32_t kSignalling = 0x7fa00000, kQuiet = 0x7fe00000;  // f32
   for (const char* line : {"q8k10d64:relative=keys+queries(33):seed=1",
@@ -236,7 +235,7 @@ TEST(GradientBits, AloneOrInABatch) {
   const auto separate = [](Descriptor& d) {
     const bool whole = !d.leading.empty() && d.query.leading == d.leading &&
                        d.key.leading == d.leading && d.value.leading == d.leading && d.heads() > 0;
-    // Dropout counts heads in the call; masks and biases of the batch would have to be cut, too.
+    // Not for dropout, which counts heads in the call, nor for masks and biases of the batch.
     d.dropout = 0;
     d.dropout_seed = 0;
     d.has_bias = false;
@@ -272,7 +271,7 @@ TEST(GradientBits, AloneOrInABatch) {
     }
     const Tensor query = taken(c.query, dim, one), key = taken(c.key, dim, one),
                  value = taken(c.value, dim, one);
-    // Numbers per head are those of the part.
+    // Parameters per head are those of the part.
     std::vector<ScoreSpec> specs = d.scores;
     std::vector<Tensor> numbers;
     std::vector<rapt::MadeScore> scores;
@@ -294,10 +293,10 @@ TEST(GradientBits, AloneOrInABatch) {
   });
 }
 
-// A power of two in what comes from behind is one in every gradient.
+// Scaling the output gradient by a power of two scales every gradient by it.
 TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
   const auto far_from_limits = [](Descriptor& d) {
-    // What is denormal, as weights far below the largest are, does not scale bit by bit.
+    // Denormal numbers, such as weights far below the largest, do not scale bit by bit.
     if (std::ranges::any_of(d.scores,
                             [](const ScoreSpec& score) { return score.kind == ScoreSpec::alibi; }))
       return false;  // far from the diagonal all weights are

@@ -1,6 +1,5 @@
-// Defects that others' backward passes had, and the edges where the next would be: NaN that is
-// masked, blocks that are, offsets beyond 32 bits, tensors without elements, long sums of 16-bit
-// numbers.
+// Defects of other backward passes, and similar edge cases: masked NaN, masked blocks, offsets
+// beyond 32 bits, tensors without elements, long sums of 16-bit numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +26,7 @@ void expect_right(const std::string& line) {
   EXPECT_TRUE(comparison.ok()) << comparison.failures();
 }
 
-// Everything that a backward call reads, of one head, any of which a test may spoil.
+// The inputs of a backward call of one head; a test may spoil each of them.
 struct Parts {
   DType dtype;
   Tensor query, key, value, bias, allowed, d_output, d_lse, d_weights;
@@ -125,7 +124,7 @@ TEST(GradientDefects, reg_masked_nan_no_leak) {
   }
 }
 
-// The same where some queries see the key: they show it, and no others.
+// The same where some queries attend to the key: the NaN reaches their gradients and no others.
 TEST(GradientDefects, reg_masked_nan_of_some) {
   Random random(base_seed() + 1);
   const char* const kSpoilt[] = {"query", "key", "value", "d_output", "bias", "d_weights", "d_lse"};
@@ -161,7 +160,7 @@ TEST(GradientDefects, reg_masked_nan_of_some) {
       default:
         set(spoilt.d_lse, Dims{row}, kNan);
     }
-    // Which queries meet it, and which keys those see.
+    // Which queries attend to it, and which keys these attend to.
     std::vector<char> bad(static_cast<size_t>(clean.q_len()), 0),
         met(static_cast<size_t>(clean.k_len()), 0);
     for (int64_t i = 0; i < clean.q_len(); ++i) {
@@ -183,7 +182,7 @@ TEST(GradientDefects, reg_masked_nan_of_some) {
           EXPECT_TRUE(std::isnan(number)) << name << " " << r;
       }
     };
-    // A row that sees no key at all has a gradient of 0, spoilt or not.
+    // A row without keys has a gradient of 0, spoilt or not.
     std::vector<char> shown = bad;
     for (int64_t i = 0; i < clean.q_len(); ++i) {
       bool any = false;
@@ -192,7 +191,7 @@ TEST(GradientDefects, reg_masked_nan_of_some) {
     }
     expect_rows("d_query", got.d_query, expected.d_query, shown);
     expect_rows("d_key", got.d_key, expected.d_key, met);
-    // d_value is of weights and d_output alone.
+    // d_value depends on weights and d_output alone.
     const bool in_weights = which == 0 || which == 1 || which == 4 || which == 3;
     expect_rows("d_value", got.d_value, expected.d_value,
                 in_weights ? met : std::vector<char>(met.size(), 0));

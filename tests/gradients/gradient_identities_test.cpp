@@ -1,4 +1,4 @@
-// What gradients must satisfy whatever they are: relations between them, each where it holds.
+// Identities between gradients, each where it holds.
 //
 // Where a relation holds up to rounding, what it may be off follows from what its tensors may be
 // off: an error of norm |e| changes <x, g> by at most |x| |e|, and a sum of n elements each of g by
@@ -30,7 +30,7 @@ double error_of(const Expectation& e) {
   return std::sqrt(static_cast<double>(e.truth.size())) * e.budget().rms;
 }
 
-// A problem, its gradients and what they may be off.
+// A problem, its gradients and their error bounds.
 struct Solved {
   Forward f;
   rapt::Gradients g;
@@ -44,7 +44,8 @@ struct Solved {
                                           std::sqrt(static_cast<double>(c.descriptor.head_dim)))) {}
 };
 
-// What overflows beyond 65,504 has no sum: weights without a bound have f32 gradients and outputs.
+// Values beyond 65,504 overflow f16; normalisers with unbounded weights use f32 gradients and
+// outputs.
 bool without_overflow(Descriptor& d) {
   if (d.dtype == DType::f16 && std::holds_alternative<ReluReference>(d.normalizer)) {
     d.output_dtype = DType::f32;
@@ -261,8 +262,8 @@ TEST(GradientIdentities, LinearInWhatComesFromBehind) {
   });
 }
 
-// A query that sees no key and a key that no query sees have gradients of exactly 0, as has a bias
-// where nobody looks.
+// A query without keys and a key without queries have gradients of exactly 0, and so has the bias
+// of masked pairs.
 TEST(GradientIdentities, ZeroWhereNothingIsSeen) {
   int64_t zeros = 0;
   for_gradient_problems(300, without_overflow, [&](const Case& c, const GradientCase& of, Random&) {

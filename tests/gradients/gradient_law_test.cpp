@@ -15,7 +15,7 @@
 namespace laws {
 namespace {
 
-// Under sanitizers and without optimisation one cell in some has a problem.
+// Under sanitizers and without optimisation only a share of the cells has a problem.
 struct Effort {
   int per_cell = 1, of_cells = 1;
 };

@@ -37,7 +37,7 @@ void spoil(Random& random, const Tensor& t) {
   }
 }
 
-// Which NaN comes of two is not said.
+// Which of two NaNs results is unspecified.
 rapt::Gradients with_one_nan(const rapt::Gradients& all) {
   rapt::Gradients same;
   for (const auto& [name, tensor, output] : kGradientTensors)

@@ -1,6 +1,5 @@
-// What tangents obey whatever the numbers: they are adjoint to the gradients, the Hessian is
-// symmetric, both are linear; a masked NaN never shows; threads change no bit; bad input is
-// refused.
+// Identities of tangents: they are adjoint to the gradients, the Hessian is symmetric, both are
+// linear. A masked NaN never propagates, threads change no bit, and bad input is rejected.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -356,7 +355,7 @@ TEST(TangentMemory, IsLinear) {
   EXPECT_THROW(moves.along(motion, context), rapt::Error);
 }
 
-// A valid call, which a test spoils.
+// A valid call, one part of which a test makes invalid.
 struct Call {
   Tensor q = filled(DType::f32, {2, 5, 8}, 1), k = filled(DType::f32, {2, 7, 8}, 1),
          v = filled(DType::f32, {2, 7, 3}, 1), b = filled(DType::f32, {5, 7}, 0),

@@ -1,8 +1,7 @@
 #pragma once
 // The reference of tangents: attention and its gradients as the formulas say them, one loop per
-// sum, in numbers that know how they move and how far rounding may have put them off
-// (check/spec/dual_numbers.h). No formula of a tangent is written down. Their errors are the
-// floor of
+// sum, in dual numbers that also carry a bound of their rounding error (check/spec/dual_numbers.h).
+// No formula of a tangent is written down. Their errors are the floor of
 //
 //   error(rapt) <= 2 error(plain loop in the same dtype) + floor
 //
@@ -23,7 +22,7 @@ namespace laws {
 
 using namespace check;
 
-// The library refuses the tangents of sparse normalisers, relative positions and changed rows.
+// The library rejects tangents of sparse normalisers, relative positions and row transforms.
 inline bool has_tangents(const Descriptor& d) {
   return !is_sparse(d.normalizer) && !d.relative.any() && !d.rows.any();
 }
@@ -35,7 +34,7 @@ inline rapt::BackwardRequest request_of(const GradientCase& g) {
   return request;
 }
 
-// How the inputs of a case move.
+// The tangents of the inputs of a case.
 struct Motion {
   Tensor query, key, value, bias;  // absent: not
   double scale = 0;
@@ -249,7 +248,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
   return m;
 }
 
-// Truth and plain loop of a case that moves.
+// The truth and the plain loop of a case with tangents.
 struct Motions {
   Moved<long double> truth;
   Moved<long double> plain;  // computed in the dtype, or in float

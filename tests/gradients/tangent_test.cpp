@@ -12,7 +12,7 @@
 namespace laws {
 namespace {
 
-// How near to what is allowed the errors come: printed, so that a loose bound is seen.
+// Prints how near the errors come to their bounds, so that a loose bound is visible.
 double nearest = 0;
 
 void expect_tangents(const char* name, const TensorView& got, const Expectation& expected) {
@@ -51,7 +51,7 @@ void expect_agreement(const GradientCase& g, const Motion& motion) {
           expected.plain.numbers);
 }
 
-// Second derivatives of returned weights there are none; and long double is slow.
+// There are no second derivatives of returned weights; long double is slow.
 bool can_move(Descriptor& d) {
   d.captures = {};
   d.precision = rapt::Precision::fma;

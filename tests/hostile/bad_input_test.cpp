@@ -19,7 +19,7 @@ namespace {
 
 using rapt::ErrorCode;
 
-// A valid call, which a test spoils.
+// A valid call, one part of which a test makes invalid.
 struct Call : ValidInputs {
   Tensor output_memory = filled(DType::f32, {2, 4, 5, 3}, 77),
          lse_memory = filled(DType::f32, {2, 4, 5}, 77),
@@ -89,12 +89,12 @@ TEST(BadInput, Shapes) {
     c.key = no_key_dim;
   });
   expect_refused("negative length", shape, {"-1"}, [](Call& c) { c.key.shape[2] = -1; });
-  // Groups are an affair of the heads alone: batches do not divide.
+  // Only heads can be grouped; batch lengths must be equal or 1.
   const Tensor four_batches = filled(DType::f32, {4, 4, 5, 8}, 1);
   expect_refused("batch groups", shape, {"4", "2"}, [&](Call& c) { c.query = four_batches; });
 }
 
-// No view has room for so many lengths; what lies behind them is not read, for a message neither.
+// A view has no room for so many lengths; memory beyond them is not read, not even for a message.
 TEST(BadInput, RanksThatNoViewCanHave) {
   for (const int rank : {rapt::kMaxRank + 1, 1000}) {
     const auto refused = [&](const char* what, const std::function<rapt::TensorView&(Call&)>& of) {

@@ -1,5 +1,5 @@
-// Tensors without elements and without memory. No pointer is moved away from null: the sanitizer of
-// clang sees that (-fsanitize=pointer-overflow); g++'s does not.
+// Tensors without elements and without memory. No pointer may be moved away from null; clang's
+// sanitizer detects that (-fsanitize=pointer-overflow), g++'s does not.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -117,7 +117,7 @@ TEST(GuardPages, RelativePositions) {
       }
 }
 
-// Calls with keys and values of which some rows are memory that nobody may touch.
+// Calls with keys and values some of whose rows are inaccessible memory.
 void expect_unread(const Tensor& query, const Tensor& rows, const AttentionOptions& options,
                    std::span<const rapt::KeyRange> unseen) {
   const AttentionResult expected = scaled_dot_product_attention(query, rows, rows, options);
@@ -144,9 +144,8 @@ Tensor listed(const Dims& numbers) {
   return tensor;
 }
 
-// Blocks of 128 keys that no query sees are not read: the unused ends of caches, what lies before a
-// window, also between sequences, and the keys of one without queries. Their memory need not even
-// be there.
+// Blocks of 128 keys without queries are not read: unused ends of caches, keys before a window,
+// gaps between sequences, keys of a sequence without queries. Their memory may be inaccessible.
 TEST(GuardPages, WhatNobodySeesIsNotRead) {
   Random random(base_seed());
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
@@ -290,8 +289,7 @@ TEST(Workspace, ExactlyAsPromised) {
   });
 }
 
-// Of a tile that sees nothing plan() asks no mask about keys: there may be none where it would
-// look.
+// plan() does not ask masks about the keys of a tile without keys: there may be none.
 TEST(GuardPages, PlanOfADocumentWithoutKeys) {
   const Tensor query(DType::f32, {1, 4}), key(DType::f32, {3, 4});
   const Tensor of_query = filled(DType::i64, {1}, 2), of_keys = filled(DType::i64, {3}, 1);

@@ -1,5 +1,5 @@
 #pragma once
-// Memory between two pages that nobody may touch: one element too far is a crash, not luck.
+// Memory between two inaccessible pages: one element too far is a crash.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ class Guarded {
     if (inner > 0 && mprotect(memory_ + page, inner, PROT_READ | PROT_WRITE) != 0)
       throw std::bad_alloc();
     data_ = memory_ + page + (edge == Edge::back ? inner - bytes : 0);
-    // All bits set is NaN: an element that is read too early or never written shows.
+    // All bits set is NaN, so that an element that is read too early or never written is detected.
     if (bytes > 0) std::memset(data_, 0xff, bytes);
   }
   Guarded(const Guarded&) = delete;
@@ -33,7 +33,7 @@ class Guarded {
   ~Guarded() { munmap(memory_, size_); }
 
   std::byte* data() const { return data_; }
-  // Nobody may touch the bytes [begin, end), whole pages, any more.
+  // Makes the bytes [begin, end), whole pages, inaccessible.
   void forbid(size_t begin, size_t end) const {
     if (mprotect(data_ + begin, end - begin, PROT_NONE) != 0) throw std::bad_alloc();
   }

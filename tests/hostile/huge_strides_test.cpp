@@ -99,7 +99,7 @@ TEST(HugeStrides, WeightsBeyond2p32Bytes) {
   EXPECT_TRUE(same_bits(weights, expected.weights));
 }
 
-// The code of the error that every verb gives, or -1 if one accepts or they differ.
+// The error code of every public function, or -1 if one accepts the call or the codes differ.
 int code_of_all(const TensorView& q, const TensorView& k, const TensorView& v,
                 const AttentionOptions& options = {}) {
   const auto code = [](const auto& verb) {

@@ -202,7 +202,7 @@ TEST_F(TileTrapTest, ConfigurationsEmptyTheRegisters) {
   }
 }
 
-// Small shapes do what whole ones do with zeros around.
+// Small shapes give the results of full shapes padded with zeros.
 TEST_F(TileTrapTest, SmallShapes) {
   Random random(3);
   const auto number = [&] {

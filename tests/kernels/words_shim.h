@@ -23,7 +23,7 @@ struct VectorWords {
   // yes where bit i is set / where a <= b does not hold.
   void (*select_bits)(uint64_t bits, const E* yes, const E* no, E* y);
   void (*select_not_at_most)(const E* a, const E* b, const E* yes, const E* no, E* y);
-  // As the word, with what it writes beyond the result.
+  // Like the word, and returns what it writes beyond the result.
   int64_t (*compress)(uint64_t bits, const E* x, const int32_t* numbers, E* y, int32_t* numbers_y);
   void (*transpose)(const E* x /* [lanes][lanes] */, E* y /* [lanes][lanes] */);
 };

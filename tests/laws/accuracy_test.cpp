@@ -39,11 +39,11 @@ void expect_accurate(const Case& c) {
 TEST(Accuracy, RandomProblems) {
   const size_t before = distinct_problems();
   for_problems(1200, {}, [](const Case& c, Random&) { expect_accurate(c); });
-  // A generator that repeats itself would prove less than it prints.
+  // Checks that the generator does not repeat problems.
   EXPECT_GE(distinct_problems() - before, static_cast<size_t>(problem_count(1200)) * 95 / 100);
 }
 
-// A problem without frills of the given sizes.
+// A plain problem of the given sizes.
 Descriptor bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int64_t value_dim) {
   Descriptor p;
   p.seed = base_seed() + static_cast<uint64_t>(q_len * 1009 + k_len * 31 + head_dim);
@@ -55,7 +55,7 @@ Descriptor bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int
   return p;
 }
 
-// Every problem of a sweep, or an even share of them where problem_count() says so.
+// Every problem of a sweep, or an even share of them as problem_count() says.
 void expect_accurate(const Descriptor& p) {
   static int64_t asked = 0;
   const int64_t share = problem_count(100), before = asked++;

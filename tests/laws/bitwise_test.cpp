@@ -82,7 +82,7 @@ TEST(Bitwise, QueryPermutationUnderMaskAndBias) {
   });
 }
 
-// The other rows of a tile, even of NaN and Inf, leave no trace.
+// The other rows of a tile, even with NaN and Inf, change no bit.
 TEST(Bitwise, OtherRowsDoNotMatter) {
   for_problems(60, {}, [](const Case& c, Random& random) {
     if (c.descriptor.q_len < 2) return;
@@ -190,7 +190,7 @@ TEST(Bitwise, PowersOfTwoBetweenQueryAndKey) {
   });
 }
 
-// More keys, excluded and full of NaN, change nothing: the blocks of keys start at key 0.
+// Additional masked keys full of NaN change nothing, because key blocks start at key 0.
 TEST(Bitwise, AppendedMaskedKeys) {
   for_problems(60, unmasked(), [](const Case& c, Random& random) {
     const Descriptor& p = c.descriptor;
@@ -253,8 +253,8 @@ TEST(Bitwise, CausalPrefix) {
   });
 }
 
-// Generation step by step, with the keys so far and the diagonal at the bottom right, equals the
-// whole at once: whatever the length of the steps.
+// Decoding step by step, with the keys so far and a bottom-right diagonal, equals one call, for any
+// step length.
 TEST(Bitwise, ChunkedPrefillIsOneShot) {
   Wanted wanted = unmasked();
   wanted.empty = false;
@@ -280,8 +280,8 @@ TEST(Bitwise, ChunkedPrefillIsOneShot) {
   });
 }
 
-// The same under a window, which drops keys in front: where a tile's first visible key stands
-// depends on the tile's other queries, and the blocks of keys must not.
+// The same under a window, which masks keys in front: the first key of a tile depends on its other
+// queries, but the key blocks must not.
 TEST(Bitwise, ChunkedWindowIsOneShot) {
   Random random(base_seed());
   for (const int64_t left : {0, 5, 40, 100, 150})
@@ -347,8 +347,7 @@ TEST(Bitwise, ValueRowsOfSomeQueries) {
     }
 }
 
-// Excluded keys in front and in the middle matter no more than those at the end, as far as their
-// values go: whatever they hold, the bits are the same.
+// The contents of masked keys in front and in the middle change no bit, like those at the end.
 TEST(Bitwise, ValuesOfExcludedKeysDoNotMatter) {
   for_problems(60, {}, [](const Case& c, Random& random) {
     const Descriptor& p = c.descriptor;

@@ -1,4 +1,4 @@
-// Captures where rows are spoilt, scores lie far apart, and sums are long.
+// Captures of rows with NaN, of scores far apart, and of long sums.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace laws {
 namespace {
 
-// Where a row has no more keys there is no weight, also in a row that a NaN has spoilt.
+// List entries without a key have weight 0, even in a row with a NaN.
 TEST(Captures, NoWeightWithoutAKeyBesideNaN) {
   Random random(base_seed());
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
@@ -56,7 +56,7 @@ TEST(Captures, EntropyOfScoresFarApart) {
 }
 
 // Cells of any size, which tiles and blocks of keys cut anywhere, are what the weights of the same
-// call say. A NaN is seen in every cell that has one, and in no other.
+// call say. A NaN propagates to every cell that contains one, and to no other.
 TEST(Captures, MapsPoolTheWeights) {
   constexpr int64_t kQueries = 310, kKeys = 290, kSpoilt = 200;
   Random random(base_seed());

@@ -1,5 +1,5 @@
-// What is composed of calls (docs/compositions.md) equals its formula in plain loops, and so do its
-// gradients, which are compared with differences of the plain loops.
+// Compositions of calls (docs/compositions.md) equal their formulas in plain loops. Their gradients
+// equal finite differences of the plain loops.
 //
 // All in f64. Rows of several heads are [heads, n, dim]; a projection's are [1, n, heads dim].
 #include <gtest/gtest.h>

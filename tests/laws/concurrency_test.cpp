@@ -14,7 +14,7 @@
 namespace laws {
 namespace {
 
-// The first test of the file: whatever is initialised at the first call is so by many threads.
+// The first test of the file, so that many threads initialise whatever the first call initialises.
 TEST(Concurrency, ManyHostThreads) {
   Descriptor p;
   p.q_len = p.k_len = 150;
@@ -64,8 +64,7 @@ TEST(Concurrency, reg_fork_after_use) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// A mask that cancels the call when it is asked for the `at`-th time and counts the questions
-// after.
+// A mask that cancels the call at its `at`-th question and counts later questions.
 class CancellingMask final : public rapt::Mask {
  public:
   CancellingMask(rapt::CancelToken& token, int at) : token_(token), at_(at) {}

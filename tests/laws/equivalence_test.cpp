@@ -1,4 +1,4 @@
-// Different ways to say the same thing give the same bits, and limits give exact results.
+// Equivalent options give the same bits, and limits give exact results.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -68,8 +68,8 @@ TEST(ExtremeValues, LargestBias) {
   }
 }
 
-// By the query, whose scale contains log2(e): up to FLT_MAX / log2(e). Beyond it the product may
-// overflow, but then it shows: the exact result or NaN, never another number.
+// Large queries, whose scale contains log2(e): up to FLT_MAX / log2(e). Beyond it the product may
+// overflow; the result is then exact or NaN, never another number.
 TEST(ExtremeValues, LargestScores) {
   AttentionOptions options;
   options.scale = 1;
@@ -172,7 +172,7 @@ TEST(ExtremeValues, SignedZeros) {
   EXPECT_NEAR(get(got.statistic, Dims{0}), std::log(5.0), 1e-6);
 }
 
-// Scores that differ only far below their size: the difference, not the size, decides.
+// Large scores with small differences: the differences decide.
 TEST(ExtremeValues, LargeScoresCloseTogether) {
   Random random(base_seed());
   for (const double base : {1e3, 1e5}) {

@@ -56,7 +56,7 @@ TEST(LawGrid, AgreesWithTheReference) {
   }
 }
 
-// The line is all that is needed: it reads back as the same problem.
+// A descriptor line reads back as the same problem.
 TEST(LawGrid, DescriptorsReadBack) {
   LawGrid grid(seed_of_set());
   for (int64_t n = 0; n < law_count() && !HasFailure(); ++n) {

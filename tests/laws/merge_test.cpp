@@ -112,7 +112,7 @@ TEST(Merge, AnyStrides) {
   });
 }
 
-// A row that excluded everything is a row without keys, and so merges like one.
+// A row whose pairs are all masked merges like a row without keys.
 TEST(Merge, MaskedRowsAreEmptyRows) {
   Random random(base_seed());
   const Tensor q = random_normal(random, DType::f32, {4, 8}),
@@ -169,7 +169,7 @@ TEST(Merge, RefusesStatesWithoutRows) {
   EXPECT_EQ(code_of_merge({row_a, b}, {row_c, d}), static_cast<int>(rapt::ErrorCode::shape));
 }
 
-// What is written must not be read as something else.
+// The output of a merge must not overlap its inputs.
 TEST(Merge, RefusesOverlap) {
   const int overlap = static_cast<int>(rapt::ErrorCode::overlap);
   std::vector<float> memory(40);
@@ -186,7 +186,7 @@ TEST(Merge, RefusesOverlap) {
   const TensorView repeated_rows(m, {2, 3}, {0, 1}), repeated_lse(m + 6, {2}, {0});
   EXPECT_EQ(code_of_merge({repeated_rows, lse(6)}, {output(10), lse(16)}), overlap);
   EXPECT_EQ(code_of_merge({output(0), repeated_lse}, {output(10), lse(16)}), overlap);
-  // What is only read may repeat itself.
+  // Inputs may have strides of 0.
   EXPECT_EQ(code_of_merge({output(10), lse(16)}, {repeated_rows, repeated_lse}), -1);
 }
 

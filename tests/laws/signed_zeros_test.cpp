@@ -1,5 +1,5 @@
-// The sign of a zero is a bit too: where values or weights underflow, it must not show masked keys
-// or other rows. Outputs that are zero are +0.
+// The sign of a zero is a bit, too: where values or weights underflow it must not depend on masked
+// keys or other rows. Outputs that are zero are +0.
 #include <gtest/gtest.h>
 
 #include <cfloat>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kLength = 150;
 
-// Attention of numbers: query 1, so that the scores are the keys, in all rows.
+// head_dim 1 and queries of 1, so that the scores of every row are the keys.
 template <class E>
 std::vector<int64_t> top_keys(const std::vector<E>& scores, int64_t top_k) {
   const auto length = static_cast<int64_t>(scores.size());

@@ -1,5 +1,4 @@
-// Masks made of masks: they bind their parts into the slots behind their own. And how many a call
-// takes.
+// Masks with parts bind them into the slots after their own. How many masks a call accepts.
 #include <gtest/gtest.h>
 
 #include "rapt/mask/boolean.h"
@@ -78,7 +77,7 @@ TEST(CombinedMasks, AgreeWithTheirParts) {
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.7)); });
     for (int64_t& length : lengths.values<int64_t>()) length = random.between(0, k_len);
 
-    // Different per head, so that a slot that is bound for another head or read as another's shows.
+    // Values differ per head, so that a slot of the wrong head is detected.
     const rapt::Boolean boolean(allowed);
     const rapt::Lengths padding(lengths);
     const rapt::Causal causal(rapt::Anchor::bottom_right);

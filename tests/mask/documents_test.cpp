@@ -1,5 +1,5 @@
-// Packed documents and prefixes: the same answer as separate calls, tiles that are skipped, and
-// what is refused.
+// Packed documents and prefixes: the results of separate calls, skipped tiles, and what is
+// rejected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ TEST(Documents, EmptyOnOneSide) {
   for (size_t i = 6; i < 12; ++i) EXPECT_EQ(result.output.values<float>()[i], 0);
 }
 
-// Prefix-LM: the prefix is seen by everybody, per batch or for all.
+// Prefix-LM: all queries attend to the prefix, per batch or for all.
 TEST(Prefix, BesideCausal) {
   Random random(base_seed());
   const int64_t n = 70;

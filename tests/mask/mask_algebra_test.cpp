@@ -1,5 +1,5 @@
-// Trees of masks agree with their predicate, say what their parts' answers imply, and give the same
-// bits as the same pairs given element by element.
+// Trees of masks agree with their predicate, return the covers that those of their parts imply, and
+// give the same bits as a boolean mask of the same pairs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -126,8 +126,8 @@ TEST(MaskAlgebra, TreesAgreeWithTheirPredicate) {
   EXPECT_GT(tally.found_all, 0);
 }
 
-// Masks that are exact themselves: most tiles without any pair are found, and those with all.
-// What is missed needs two parts at once, such as two windows that leave nothing in common.
+// For masks with exact covers, most tiles with no pair or all pairs are recognised. The exceptions
+// need two parts, such as two disjoint windows.
 TEST(MaskAlgebra, SkippedTilesAreFound) {
   Tally tally;
   for (const int depth : {1, 2, 3})
@@ -248,8 +248,8 @@ TEST(MaskAlgebra, MasksOfACallAreAnAnd) {
   }
 }
 
-// Parts are checked as masks of a call are: their tensors must be where a tensor can be and apart
-// from the outputs; a tree of more places than memory is refused, not walked.
+// Parts are checked like masks of a call: their tensors must be valid and apart from the outputs; a
+// tree that is too large is rejected without walking it.
 TEST(MaskAlgebra, PartsAreCheckedAtTheBorder) {
   const Tensor x = filled(DType::f32, {2, 8, 4}, 1);
   const auto refused = [&](const rapt::Mask& mask, rapt::AttentionOutputs outputs) {

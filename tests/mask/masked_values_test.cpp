@@ -1,4 +1,4 @@
-// NaN and Inf: excluded ones leave no trace, visible ones always show.
+// NaN and Inf: masked ones change no bit, unmasked ones always propagate.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -160,8 +160,8 @@ TEST(MaskedValues, NanOfAnyBits) {
     }
 }
 
-// Whatever the plain formulas make of NaN and Inf anywhere, rapt makes of it too: where they are
-// finite it is, where they are not it is not.
+// For NaN and Inf anywhere, rapt's results are finite exactly where those of the plain formulas
+// are.
 TEST(MaskedValues, AgreeWithTheFormulas) {
   Wanted wanted;
   wanted.max_work = 3e5;

@@ -1,4 +1,4 @@
-// What a mask says about tiles agrees with its predicate, pair by pair, for any positions.
+// Covers, ranges and bits of a mask agree with its predicate, pair by pair, for any positions.
 #include <gtest/gtest.h>
 
 #include "check/draw/random_descriptor.h"
@@ -138,8 +138,8 @@ TEST(Masks, PlanCountsPairs) {
   }
 }
 
-// A mask from outside the library: every third key, counted from the query. Its cover() never knows
-// better than `some`, which is always a correct answer.
+// A caller's mask: every third key, counted from the query. Its cover() always returns `some`,
+// which is correct.
 class EveryThird final : public rapt::Mask {
  public:
   static bool allowed(int64_t i, int64_t j) { return (i + j) % 3 == 0; }

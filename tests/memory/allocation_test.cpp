@@ -1,5 +1,5 @@
-// What a call allocates: nothing when the caller gives the memory; what it gives back when an
-// allocation fails; and that it stays within its limit.
+// Allocations of a call: none with the caller's memory; no leak when an allocation fails; and the
+// memory limit.
 #include <gtest/gtest.h>
 
 #include <new>
@@ -65,7 +65,7 @@ TEST(Allocation, NothingWithRelativePositions) {
   }
 }
 
-// The hooks see what they must: otherwise the test above proves nothing.
+// Checks that the hooks count allocations; otherwise the test above proves nothing.
 TEST(Allocation, TheSimpleCallIsSeen) {
   if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
   const Tensor x = filled(DType::f32, {20, 8}, 1);

@@ -1,5 +1,5 @@
-// What Context::memory lets a call take shows in its workspace alone: not in a bit of any result,
-// whatever lay in the workspace before, for any number of threads.
+// Context::memory changes only the workspace: no bit of any result, for any previous contents of
+// the workspace and any number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,8 +39,8 @@ int64_t matrices_of(const Side& side) {
   return count;
 }
 
-// What is packed of keys and values, at most: whole steps of 32 rows and dims, rows that have steps
-// of their own in each sequence, and a word per step that says what was left out.
+// The most bytes of packed keys and values: whole steps of 32 rows and dims, separate steps per
+// sequence, and a word per step for elements that are packed as 0.
 size_t packed_bytes(const Descriptor& d) {
   constexpr int64_t kStep = 32;
   const auto steps = [](int64_t n) { return (n + kStep - 1) / kStep; };
@@ -88,7 +88,7 @@ void expect_same(const AttentionResult& got, const AttentionResult& expected, co
   expect_bits(got.received, expected.received, "received");
 }
 
-// Elements that tile registers cannot take as sums, in some rows: whoever sees them.
+// Some rows with elements that tile registers cannot represent as parts.
 void spoil(const Case& c, Random& random) {
   for (const Strided* side : {&c.strided_query, &c.strided_key, &c.strided_value}) {
     const TensorView& t = *side;

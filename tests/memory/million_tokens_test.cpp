@@ -1,4 +1,4 @@
-// Memory at a million tokens: a window keeps the time small, and what a matrix would take is 4 TiB.
+// Memory at a million tokens: a window keeps the time small; the matrix would take 4 TiB.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ TEST(MillionTokens, MemoryGrowsByTheWorkspaceOnly) {
   context.memory = rapt::Memory::low;  // else sets with tile registers have all keys packed
   std::vector<std::byte> workspace(rapt::workspace_bytes(x, x, x, options, context));
   EXPECT_LT(workspace.size(), size_t{1} << 20);
-  // Pages that the process wrote to; those of its code come as they are run.
+  // Counts only pages that the process has written to; pages of code are loaded as they run.
   const int64_t before = status_kib("RssAnon");
   if (before < 0) GTEST_SKIP() << "no RssAnon in /proc/self/status";
   if (RAPT_SANITIZED) GTEST_SKIP() << "a sanitizer's shadow of the memory grows with it";

@@ -90,7 +90,7 @@ TEST(EntmaxAlphas, GradientsAreDifferences) {
       ASSERT_EQ(g.d_normalizer_parameters.count(), 6);
       const rapt::Gradients two = gradients_of(in, normalizer, of_call, rapt::BackwardPasses::two);
       EXPECT_TRUE(same_bits(two.d_normalizer_parameters, g.d_normalizer_parameters));
-      // Whether it is wanted changes nothing else.
+      // Requesting it changes no other gradient.
       const rapt::Gradients others =
           gradients_of(in, normalizer, of_call, rapt::BackwardPasses::one, false);
       EXPECT_TRUE(same_bits(others.d_query, g.d_query));
@@ -194,7 +194,7 @@ TEST(EntmaxAlphas, BadInput) {
   AttentionOptions options;
   options.normalizer = of_nowhere;
   EXPECT_NO_THROW(rapt::plan(t, t, t, options));
-  // An alpha that nobody gave is not learned.
+  // A default alpha has no gradient.
   options.normalizer = not_given;
   AttentionResult forward = scaled_dot_product_attention(t, t, t, options);
   BackwardInputs inputs;

@@ -110,7 +110,8 @@ TEST(Entmax, NaNsShowInGradients) {
     }
 }
 
-// Scores that have all overflowed to -inf are no row without keys: it is NaN, with its gradients.
+// A row whose scores have all overflowed to -inf is not a row without keys: it and its gradients
+// are NaN.
 TEST(Entmax, RowsOfOverflow) {
   Random random(base_seed());
   std::vector<const char*> texts = {"top_k_softmax(3)", "top_k_softmax(300)"};
@@ -200,8 +201,8 @@ TEST(Entmax, GradientsOfLongRows) {
   }
 }
 
-// What asks for whole tiles (a bias, gradients of it, of scores and of returned weights) finds the
-// gradients that pairs alone give.
+// Options that need whole tiles (a bias, its gradient, gradients of scores and of returned weights)
+// give the same gradients as pairs alone.
 TEST(Entmax, WholeTilesGiveTheSameGradients) {
   Random random(base_seed());
   for (const Member& member : kMembers) {
@@ -235,7 +236,7 @@ TEST(Entmax, WholeTilesGiveTheSameGradients) {
     near(whole.d_key, by_pairs.gradients.d_key);
     near(whole.d_value, by_pairs.gradients.d_value);
 
-    // By differences: with a cap, a bias of any numbers and gradients of the weights.
+    // Compares with finite differences: softcap, a random bias, and gradients of the weights.
     bias = random_normal(random, DType::f64, {p.q_len, p.k_len});
     const Tensor d_weights = random_normal(random, DType::f64, {p.q_len, p.k_len});
     options.bias = bias;

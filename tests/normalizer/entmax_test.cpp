@@ -67,7 +67,7 @@ TEST(Entmax, LongSums) {
   }
 }
 
-// A row's bits are its own, whatever its neighbours need: alone, in a batch, by more threads.
+// A row's bits do not depend on its neighbours: alone, in a batch, with more threads.
 TEST(Entmax, BitsAreTheRowsOwn) {
   Random random(base_seed());
   for (const char* text : {"sparsemax", "entmax15", "entmax(1.25)"}) {
@@ -143,8 +143,8 @@ TEST(Entmax, WithoutKeysThereIsNothing) {
   }
 }
 
-// A masked NaN never leaks, whatever it is in; an unmasked one of a query or key shows. A value of
-// which the weight is exactly 0 is not read.
+// A masked NaN never propagates; an unmasked one of a query or key always does. A value whose
+// weight is exactly 0 is not read.
 TEST(Entmax, NonFiniteNumbers) {
   Random random(base_seed());
   for (const Member& member : kMembers) {

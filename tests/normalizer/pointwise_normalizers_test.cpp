@@ -1,5 +1,5 @@
-// sigmoid and relu, which weigh every key by its own score: known weights, what follows from keys
-// that do not know of each other, and what has no meaning without a sum over a row.
+// sigmoid and relu, whose weights depend on their own score alone: known weights, consequences of
+// independent keys, and requests that need a sum over the row and are rejected.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -91,7 +91,7 @@ TEST(Relu, KnownWeights) {
   EXPECT_EQ(weights_of({1, -2, 0, 6}, relu), (std::vector<double>{0.25, 0, 0, 9}));
 }
 
-// Keys that get no weight, whole blocks of them among them, might as well not be there.
+// Keys without a weight, including whole blocks of them, change nothing.
 TEST(Relu, KeysWithoutWeightAddNothing) {
   Random random(base_seed());
   Inputs in = Inputs::random(random, 20, 700, DType::f32);
@@ -119,7 +119,7 @@ class PointwiseNormalizers : public testing::Test {
       normalizer.divisor = 11, normalizer.power = 2;
     return normalizer;
   }
-  // What is taken where nothing is given, over n keys.
+  // The default parameters for n keys.
   static N of_length(int64_t n) {
     N normalizer;
     if constexpr (requires { normalizer.bias; })
@@ -161,7 +161,7 @@ TYPED_TEST(PointwiseNormalizers, WhatIsNotGivenIsThatOfAllKeys) {
   }
 }
 
-// With the parameter given, a causal row does not know how many keys come after it.
+// With a given parameter, a causal row does not depend on the number of later keys.
 TYPED_TEST(PointwiseNormalizers, APrefixIsThePrefix) {
   Random random(base_seed());
   const TypeParam normalizer = this->given();
@@ -236,7 +236,7 @@ TEST(Relu, ByName) {
     expect_error(ErrorCode::argument, {"relu"}, [&] { rapt::make_normalizer(text); });
 }
 
-// A number that is none, given in C++, is what "not given" is there; other bad ones are refused.
+// NaN, given in C++, means "not given"; other invalid numbers are rejected.
 TEST(Relu, ParametersOutOfRangeAreRefused) {
   const Tensor t = filled(DType::f32, {2, 2}, 1);
   for (const rapt::Relu& bad : {rapt::Relu{0}, rapt::Relu{3}, rapt::Relu{1, 0.0},

@@ -1,5 +1,5 @@
-// Calls of sparse normalisers that are long enough leave out scores that cannot matter
-// (src/attention/tiles/prefilter.h). That shows nowhere: not in a bit of any result or gradient.
+// Long calls of sparse normalisers skip scores that cannot matter
+// (src/attention/tiles/prefilter.h). No bit of any result or gradient changes.
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -148,8 +148,8 @@ TEST(Prefilter, ShowsInNoBit) {
   }
 }
 
-// Rows that no prefilter can tell anything of, others far from their neighbours in a group of keys,
-// under masks and without.
+// Rows about which a prefilter knows nothing, and rows far from their neighbours in a key group,
+// with and without masks.
 TEST(Prefilter, StrangeRowsDoNotMatter) {
   Random random(base_seed());
   for (const char* line :

@@ -38,7 +38,7 @@ struct Inputs {
     for_each_index(allowed.dims(), [&](auto i) { set(allowed, i, random.chance(0.6)); });
     for (int64_t j = 0; j < k_len; ++j) set(allowed, Dims{0, j}, 0);  // a query without keys
   }
-  // With a key more, that every query sees.
+  // With one more key, to which every query attends.
   void append_key() {
     key = with_zeros(key);
     value = with_zeros(value);

@@ -38,7 +38,7 @@ struct Inputs {
     for (int64_t j = 0; j < k_len; ++j) set(allowed, Dims{0, j}, 0);  // a query without keys
   }
 
-  // A key of zeros behind the others, that every query sees.
+  // A key of zeros after the others, to which every query attends.
   void append_key() {
     ++k_len;
     key = concatenated(key, filled(DType::f64, {kBatch, kHeads, 1, kHeadDim}, 0), -2);

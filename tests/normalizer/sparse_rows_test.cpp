@@ -1,5 +1,5 @@
-// A row of a sparse normaliser is its own: its bits depend neither on what other rows of its tile
-// see, nor on how values are laid out, however many of its keys have a weight.
+// The bits of a row of a sparse normaliser depend neither on other rows of its tile nor on the
+// layout of values, however many keys have a weight.
 #include <gtest/gtest.h>
 
 #include "rapt/mask/boolean.h"

@@ -201,7 +201,7 @@ TEST(TopKSoftmax, WorkspaceOfTheCut) {
   EXPECT_EQ(bytes(kKeys), bytes(int64_t{1} << 53));
 }
 
-// A row's bits are its own, whatever its neighbours need: alone, in a batch, by more threads.
+// A row's bits do not depend on its neighbours: alone, in a batch, with more threads.
 TEST(TopKSoftmax, BitsAreTheRowsOwn) {
   Random random(base_seed());
   const int64_t k_len = RAPT_SANITIZED ? 2300 : 4100;

@@ -1,4 +1,4 @@
-// Relative positions that cannot be are refused, by name and before anything is written.
+// Invalid relative positions are rejected by name before anything is written.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -144,7 +144,7 @@ TEST(BadRelative, Numbers) {
                  [](Call& c) { c.options.relative.key_rows = {}; });
 }
 
-// What says which row a pair meets would be ignored where there are no rows.
+// Parameters that choose table rows are rejected without a table.
 TEST(BadRelative, NumbersWithoutTables) {
   const struct {
     const char* name;

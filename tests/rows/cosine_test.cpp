@@ -221,7 +221,7 @@ TEST(Cosine, of_long_and_short_rows) {
   EXPECT_NEAR(get(one.statistic, Dims{0}), kScale, kScale * 300 * u);
 }
 
-// Rows that are not finite show; those that are shorter than epsilon are divided by it.
+// NaN and Inf of rows propagate; rows shorter than epsilon are divided by it.
 TEST(Cosine, of_rows_that_are_not_divided_by_their_lengths) {
   const Tensor value = filled(DType::f32, {1, 1}, 1), key = filled(DType::f32, {1, 4}, 1);
   AttentionOptions options;
@@ -240,7 +240,7 @@ TEST(Cosine, of_rows_that_are_not_divided_by_their_lengths) {
   }
 }
 
-// A query that sees no key has no gradient, be its numbers NaN.
+// A query without keys has no gradient, even if it is NaN.
 TEST(Cosine, gives_unseen_rows_a_gradient_of_zero) {
   Random random(4);
   CosineInputs in(random, 6, 3, 4);

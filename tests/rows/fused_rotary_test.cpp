@@ -1,5 +1,5 @@
-// Rotary embedding within a call of attention is the call with rows that rotary_embedding() has
-// rotated, bit for bit; gradients are those of that call, turned back.
+// Rotary embedding within a call equals the call with rows that rotary_embedding() has rotated, bit
+// for bit. Gradients are those of that call, rotated back.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,7 +92,7 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows) {
         const AttentionResult got = scaled_dot_product_attention(query, key, in.value, options);
         EXPECT_TRUE(same_results(got, expected));
         EXPECT_TRUE(same_bits(got.received, expected.received));
-        // Keys that come rotated.
+        // Keys that are rotated already.
         options.rotary.rotate_key = false, options.rotary.key = {};
         EXPECT_TRUE(same_results(scaled_dot_product_attention(query, key_after, in.value, options),
                                  expected));
@@ -112,7 +112,7 @@ Tensor own_positions(const Tensor& starts, const rapt::RotaryPositions& counted,
   return positions;
 }
 
-// Whatever else the call has.
+// With other options of the call.
 TEST(FusedRotary, has_the_bits_of_rotated_rows_in_any_problem) {
   check::LawGrid grid(base_seed() + 51);
   int64_t turned = 0, packed = 0;
@@ -210,7 +210,7 @@ TEST(FusedRotary, counts_packed_sequences_from_their_own_starts) {
   }
 }
 
-// Bits do not depend on who works, in memory of the caller's.
+// Bits do not depend on threads or executors, also with the caller's memory.
 TEST(FusedRotary, has_the_same_bits_for_any_number_of_threads) {
   Random random(4);
   const RotaryInputs in(random, DType::f32, {2, 1, 1500, 32}, {2, 1, 1500, 32});
@@ -407,7 +407,7 @@ TEST(FusedRotary, refuses_what_has_no_meaning) {
                                  std::as_writable_bytes(workspace.values<uint8_t>()));
   });
   options.rotary.query = {};
-  // Nothing to do is done.
+  // Empty calls succeed.
   const RotaryInputs none(random, DType::f32, {2, 0, 6}, {2, 0, 6});
   EXPECT_NO_THROW(scaled_dot_product_attention(none.query, none.key, none.value, options));
   EXPECT_NO_THROW(scaled_dot_product_attention(in.query, none.key, none.value, options));

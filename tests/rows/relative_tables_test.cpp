@@ -111,8 +111,8 @@ struct Tables {
   }
 };
 
-// Distances alone count: with m keys and queries more before the others, which nobody sees, the
-// others' results stay.
+// Only distances matter: m additional masked keys and queries in front change no result of the
+// others.
 TEST(Relative, moves_with_both_positions) {
   Random random(6);
   constexpr int64_t kMore = 37, kLen = 70, kDims = 8;
@@ -273,7 +273,8 @@ TEST(Relative, packed_sequences_have_their_own_distances) {
   }
 }
 
-// What no allowed pair reads may be NaN; what one reads shows, where it is read and nowhere else.
+// Table rows that no unmasked pair reads may be NaN; a NaN in other rows propagates exactly where
+// it is read.
 TEST(Relative, nan_in_rows) {
   Random random(10);
   constexpr int64_t kLen = 140, kDims = 8, kDistances = 9, kCenter = 4;

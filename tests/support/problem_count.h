@@ -22,7 +22,7 @@ int problem_count(int standard);
 // The seed of every generator, printed at the start; RAPT_TEST_SEED overrides.
 uint64_t base_seed();
 
-// How many different descriptors have become a Case in this process.
+// The number of distinct descriptors that this process has made into a Case.
 size_t distinct_problems();
 
 }  // namespace laws

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the built program in an empty folder and collects what it says.
+// Runs the built program in an empty folder and collects its output.
 #include <gtest/gtest.h>
 
 #include <filesystem>
