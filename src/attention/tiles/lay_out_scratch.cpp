@@ -29,8 +29,9 @@ int64_t longest(const Problem& p, int64_t Sequence::*length, int64_t whole) {
 template <class E>
 class ScratchPlanner {
  public:
+  // `layout` is all zeros.
   ScratchPlanner(const Problem& problem, const Captures& captures, const Tiling& tiling,
-                 const Kernels<E>& kernels)
+                 const Kernels<E>& kernels, ScratchLayout& layout)
       : p_(problem),
         c_(captures),
         t_(tiling),
@@ -40,9 +41,10 @@ class ScratchPlanner {
         element_(static_cast<size_t>(route_.element_size)),
         stored_(static_cast<size_t>(size_of(problem.dtype))),
         unit_(std::min(t_.unit_queries, t_.padded(longest(p_, &Sequence::q_len, p_.q_len)))),
-        tile_(std::min<int64_t>(unit_, t_.max_vectors * t_.lanes)) {}
+        tile_(std::min<int64_t>(unit_, t_.max_vectors * t_.lanes)),
+        layout_(layout) {}
 
-  ScratchLayout layout(int64_t mask_slots) {
+  void place_all(int64_t mask_slots) {
     place_call();
     layout_.workers = at_;
     at_ = 0;
@@ -53,7 +55,6 @@ class ScratchPlanner {
     place_captures();
     if (n_.settle) place_lists();
     layout_.worker_bytes = at_;
-    return layout_;
   }
 
  private:
@@ -186,7 +187,7 @@ class ScratchPlanner {
   const RouteKernels<E>& route_;
   const size_t element_, stored_;  // bytes of an element of the route, of the inputs
   const int64_t unit_, tile_;      // queries of a work unit and of a query tile
-  ScratchLayout layout_ = {};
+  ScratchLayout& layout_;
   size_t at_ = 0;
 };
 
@@ -195,7 +196,9 @@ class ScratchPlanner {
 template <class E>
 ScratchLayout layout_of(const Problem& p, const Captures& captures, const Tiling& tiling,
                         const Kernels<E>& kernels, int64_t mask_slots) {
-  return ScratchPlanner<E>(p, captures, tiling, kernels).layout(mask_slots);
+  ScratchLayout layout = {};
+  ScratchPlanner<E>(p, captures, tiling, kernels, layout).place_all(mask_slots);
+  return layout;
 }
 
 template ScratchLayout layout_of(const Problem&, const Captures&, const Tiling&,
