@@ -1,6 +1,6 @@
-// The main() of tests that run once per instruction set: RAPT_ISA names it. Skips (77) where this
-// machine lacks it, and, with RAPT_WIDEST_ONLY=1, where it has a better one; refuses to run if
-// another set than the forced one would do the work.
+// The main() of tests that run once per instruction set, which RAPT_ISA names. Exits with 77
+// (skipped) if this machine lacks the set, or, with RAPT_WIDEST_ONLY=1, if it has a better one.
+// Fails if the library would use another set.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -12,9 +12,9 @@
 
 namespace {
 
-constexpr int kSkipped = 77;  // what CMake's SKIP_RETURN_CODE says
+constexpr int kSkipped = 77;  // SKIP_RETURN_CODE in CMake
 
-// What the library says it would run.
+// The instruction set that plan() names.
 std::string planned(rapt::DType dtype) {
   const rapt::Tensor t(dtype, {1, 4, 8});
   return rapt::plan(t, t, t).isa;
@@ -32,8 +32,8 @@ std::string widest() {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const char* forced = std::getenv("RAPT_ISA");
-  // The dot products of bf16 are tested wherever there are some, be they slower; widened bf16 is by
-  // the other sets.
+  // Tests the bf16 dot products wherever the CPU has them, even if they are slower than FMA. The
+  // other sets test widened bf16.
   if (forced && std::string(forced) == "avx512" && __builtin_cpu_supports("avx512bf16"))
     setenv("RAPT_BF16", "dot", 0);
   try {

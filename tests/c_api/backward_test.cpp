@@ -1,5 +1,5 @@
-// Gradients in C: the bits of the C++ call, whatever the options, at once and prepared, with and
-// without a workspace of the caller; and what is answered to mistakes.
+// Gradients of the C call have the bits of the C++ call: with any options, plain and prepared, with
+// and without the caller's workspace. Also the errors after mistakes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ rapt_gradients no_gradients() {
   return gradients;
 }
 
-// Every gradient, and the member of rapt_gradients in which its place is told.
+// Every gradient, and the member of rapt_gradients that points to its tensor.
 constexpr struct {
   const char* name;
   Tensor rapt::Gradients::*expected;
@@ -40,7 +40,7 @@ constexpr struct {
     {"d_position_bias", &rapt::Gradients::d_position_bias, &rapt_gradients::d_position_bias},
 };
 
-// Calls both and compares all gradients and the size of the workspace.
+// Makes the C++ and the C calls, and compares all gradients and the workspace size.
 void compare(const TensorView& query, const TensorView& key, const TensorView& value,
              const rapt::AttentionOptions& cpp_options, const rapt_options& c_options,
              const rapt::BackwardInputs& cpp_inputs, const rapt::BackwardRequest& request) {
@@ -110,7 +110,7 @@ class BackwardInC : public testing::TestWithParam<DType> {
   bool is_16_bit() const { return GetParam() == DType::bf16 || GetParam() == DType::f16; }
   DType wide() const { return GetParam() == DType::f64 ? DType::f64 : DType::f32; }
 
-  // The state of the forward call, kept until the test ends, and gradients from behind it.
+  // Runs the forward call and returns its state, kept until the test ends, with output gradients.
   rapt::BackwardInputs inputs_of(const rapt::AttentionOptions& options) {
     forward_ = rapt::scaled_dot_product_attention(query_, key_, value_, options);
     d_output_ = numbers(forward_.output.dtype(), forward_.output.dims(), 11);
@@ -220,7 +220,7 @@ TEST_P(BackwardInC, RelativePositions) {
 
 constexpr float kUntouched = 77;  // what the gradients hold before a call
 
-// One valid call, of which each test spoils one thing.
+// A valid call; each test spoils one part of it.
 struct Spoiled {
   int64_t query_shape[3] = {2, 5, 8}, key_shape[3] = {2, 6, 8}, value_shape[3] = {2, 6, 4};
   int64_t output_shape[3] = {2, 5, 4}, statistic_shape[2] = {2, 5};
@@ -365,7 +365,7 @@ TEST(BackwardMistakesInC, NullPointers) {
   EXPECT_TRUE(c.untouched());
 }
 
-// A caller built against a later version, whose struct is larger.
+// A caller built against a later version has a larger struct.
 TEST(BackwardMistakesInC, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   Spoiled c;
   struct {
@@ -383,7 +383,7 @@ TEST(BackwardMistakesInC, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   EXPECT_EQ(backward(), RAPT_OK) << rapt_last_error();
 }
 
-// The workspace can be asked for before there is any memory.
+// The workspace size needs no data pointers.
 TEST(BackwardMistakesInC, TheWorkspaceNeedsNoData) {
   Spoiled c;
   size_t with_data = 0, without = 1;

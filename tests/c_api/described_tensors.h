@@ -1,5 +1,5 @@
 #pragma once
-// Tensors with numbers in them, as the C interface describes them, and their bits.
+// Tensors with numbers, their C descriptors, and bitwise comparisons.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline rapt_dtype c_dtype(DType dtype) {
   return 0;
 }
 
-// A descriptor of the same memory. It points to a shape, which is kept until the process ends.
+// A descriptor of the same memory. Its shape is kept until the process ends.
 inline rapt_tensor c_view(const TensorView& of) {
   static std::deque<TensorView> kept;
   const TensorView& view = kept.emplace_back(of);
@@ -51,7 +51,7 @@ inline rapt_tensor c_view(const TensorView& of) {
   return t;
 }
 
-// Numbers in [-1, 1) that differ from element to element.
+// Numbers in [-1, 1) that vary from element to element.
 inline Tensor numbers(DType dtype, rapt::Shape shape, uint64_t seed) {
   Tensor t(dtype, shape);
   for (size_t i = 0; i < static_cast<size_t>(t.count()); ++i) {

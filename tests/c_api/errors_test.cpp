@@ -1,5 +1,5 @@
-// What the C interface answers to a caller's mistakes: one status and one sentence for each, and
-// outputs as they were.
+// Errors of the C interface: each mistake of a caller gives one status and one sentence, and leaves
+// the outputs unchanged.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -110,7 +110,7 @@ TEST(CApi, NullPointers) {
   }
 }
 
-// Every status that a call can answer, by a mistake that a caller can make.
+// Every status, caused by a mistake that a caller can make.
 TEST(CApi, EveryStatus) {
   const struct {
     rapt_status status;
@@ -237,7 +237,7 @@ TEST(CApi, EveryStatus) {
   }
 }
 
-// A problem that is large enough for two workers.
+// A problem large enough for two workers.
 TEST(CApi, AnExecutorThatFails) {
   const int64_t shape[] = {4, 256, 64};
   std::vector<float> input(4 * 256 * 64), result(input.size());
@@ -320,7 +320,7 @@ TEST(CApi, MessagesBelongToTheirThread) {
   c.mask.spec = "causal";
   EXPECT_EQ(c.forward(), RAPT_OK);
   EXPECT_NE(std::string(rapt_last_error()),
-            "");  // a success leaves the message of the last failure
+            "");  // a success keeps the message of the last failure
 }
 
 TEST(CApi, StatusNames) {

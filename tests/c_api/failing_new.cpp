@@ -11,7 +11,7 @@ thread_local int64_t count = 0;
 
 void* allocate(size_t bytes, size_t alignment) {
   ++count;
-  // aligned_alloc wants a multiple of the alignment.
+  // aligned_alloc needs a size that is a multiple of the alignment.
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = fails || rounded < bytes
                      ? nullptr
@@ -34,7 +34,7 @@ void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_A
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<size_t>(alignment));
 }
-// The library's own would do the same, but not that of the address sanitizer.
+// The standard library's version would call operator new too, but the address sanitizer's does not.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   try {
     return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);

@@ -1,12 +1,12 @@
 #pragma once
-// operator new as the tests of memory need it: counted, and failing on demand.
+// operator new for memory tests: it counts allocations and fails on request.
 #include <cstdint>
 
 namespace failing_new {
 
-int64_t allocations() noexcept;  // of this thread since it started
+int64_t allocations() noexcept;  // by this thread since it started
 
-// While one lives, every allocation of this thread throws std::bad_alloc.
+// While a Scope lives, every allocation of this thread throws std::bad_alloc.
 class Scope {
  public:
   Scope() noexcept;

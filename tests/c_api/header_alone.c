@@ -1,4 +1,4 @@
-/* The header as the only one, twice: it must bring all that it uses, as plain C99. */
+/* The header as the only include of a C99 file: it must include all that it needs. */
 #include "rapt/rapt_c.h"
 
 int rapt_header_is_c99(void);

@@ -1,5 +1,5 @@
-// What is prepared once: read at once, kept as long as needed, free of allocations, for any number
-// of threads. That its results are those of the plain call is in same_bits_test.cpp.
+// Prepared calls: options are read once, kept as long as needed, used by any number of threads, and
+// no call allocates. same_bits_test.cpp compares the results with those of the plain call.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,7 +22,7 @@ rapt_tensor tensor_of(void* data, rapt_dtype dtype, const int64_t* shape, int ra
   return {sizeof(rapt_tensor), data, dtype, RAPT_CPU, 0, rank, shape, nullptr};
 }
 
-// A small call with masks, whose descriptors can be spoiled after rapt_prepare().
+// A small call with masks; tests overwrite its descriptors after rapt_prepare().
 struct Small {
   int64_t shape[2] = {kLength, kDim}, statistic_shape[1] = {kLength}, one[1] = {1};
   float input[kElements], output[kElements] = {}, lse[kLength] = {};
@@ -82,12 +82,12 @@ struct Small {
   }
 };
 
-// Neither at once, without a mask, nor prepared, with masks.
+// Neither the prepared call with masks nor the plain call without masks allocates.
 TEST(Prepared, WithAWorkspaceNoCallAllocates) {
   Small s;
   ASSERT_EQ(s.prepare(), RAPT_OK) << rapt_last_error();
   s.give_workspace();
-  rapt_status status = s.forward();  // the first call of a process may set things up
+  rapt_status status = s.forward();  // the first call of a process may initialise things
   ASSERT_EQ(status, RAPT_OK) << rapt_last_error();
   {
     const failing_new::Scope none;
@@ -174,13 +174,14 @@ TEST(Prepared, DescriptorsTextsAndListsAreCopied) {
   s.results.map = &m;
   ASSERT_EQ(s.forward(), RAPT_OK) << rapt_last_error();
   EXPECT_TRUE(s.output_is(s.expected_output()));
-  EXPECT_EQ(some[4], 0);           // row 5 sees the keys before 4
-  EXPECT_EQ(some[kLength], 1);     // row 0 sees key 0 alone
-  EXPECT_EQ(cells[1], 0);          // rows 0 to 2 see no key from 3 on
-  EXPECT_NEAR(cells[0], 3, 1e-6);  // and each has weights of sum 1
+  EXPECT_EQ(some[4], 0);           // key 4 is masked for row 5
+  EXPECT_EQ(some[kLength], 1);     // row 0 attends to key 0 alone
+  EXPECT_EQ(cells[1], 0);          // rows 0 to 2 attend to no key from 3 on
+  EXPECT_NEAR(cells[0], 3, 1e-6);  // three rows whose weights sum to 1
 }
 
-// A cache of keys grows: other lengths of tensors, other elements of masks, the same handle.
+// As when a key cache grows: tensors of other lengths and new elements of masks, with the same
+// handle.
 TEST(Prepared, ElementsAreReadAnewAndLengthsMayChange) {
   Small s;
   ASSERT_EQ(s.prepare(), RAPT_OK) << rapt_last_error();

@@ -1,4 +1,4 @@
-// The C call is the C++ call: the same bits, whatever the options, and the same plan.
+// The C call gives the same bits and the same plan as the C++ call, with any options.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -43,7 +43,7 @@ PreparedPointer prepare(const rapt_options& options, const rapt_context* context
   return PreparedPointer(prepared);
 }
 
-// Every result of a call, and the member of rapt_results in which its place is told.
+// Every result of a call, and the member of rapt_results that points to its tensor.
 constexpr struct {
   const char* name;
   Tensor rapt::AttentionResult::*expected;
@@ -59,8 +59,8 @@ constexpr struct {
     {"received", &rapt::AttentionResult::received, &rapt_results::received},
 };
 
-// Calls both, the one in C at once and prepared, with and without a workspace of the caller, and
-// compares all results, the plan and the workspace's size.
+// Makes the C++ call and the C calls, plain and prepared, with and without the caller's workspace.
+// Compares all results, the plan and the workspace size.
 void compare(const TensorView& query, const TensorView& key, const TensorView& value,
              const rapt::AttentionOptions& cpp_options, const rapt_options& c_options,
              const rapt::Context& cpp_context = {}, const rapt_context* c_context = nullptr) {
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, SameBits,
 
 TEST_P(SameBits, Plain) { compare(query_, key_, value_, {}, no_options()); }
 
-// Heads share keys: where tile registers multiply, the workspaces differ.
+// Heads share keys, so on the tiles route the two workspaces have different sizes.
 TEST_P(SameBits, LowMemory) {
   rapt::Context cpp_context;
   rapt_context c_context = {};
@@ -360,7 +360,7 @@ TEST_P(SameBits, PackedSequences) {
           c_options);
 }
 
-// A text may combine masks; its tensors have names there, too.
+// A text may combine masks and refers to their tensors by name.
 TEST_P(SameBits, CombinedMasks) {
   Tensor lengths(DType::i64, {2}), ids(DType::i64, {2, 70}), key_ids(DType::i64, {133});
   for (size_t i = 0; i < 2; ++i) lengths.values<int64_t>()[i] = i == 0 ? 120 : 7;
@@ -388,7 +388,7 @@ TEST_P(SameBits, CombinedMasks) {
   compare(query_, key_, value_, cpp_options, c_options);
 }
 
-// The threads of the library or of the caller, in any number, change no bit.
+// The library's or the caller's threads, in any number, change no bit.
 TEST(SameBitsOnThreads, OwnAndCallers) {
   const Tensor query = numbers(DType::f32, {4, 300, 64}, 1);
   const Tensor key = numbers(DType::f32, {4, 300, 64}, 2);
@@ -403,7 +403,7 @@ TEST(SameBitsOnThreads, OwnAndCallers) {
     compare(query, key, value, {}, c_options, cpp_context, &c_context);
   }
 
-  // Two workers that run the tasks backwards.
+  // Two workers; the tasks run in reverse order.
   struct Backwards final : rapt::Executor {
     int concurrency() const noexcept override { return 2; }
     void run(int64_t tasks, Task task, void* argument) override {
@@ -440,7 +440,7 @@ TEST(SameBitsOnThreads, OwnAndCallers) {
   c_context.memory_limit = int64_t{1} << 30;
   compare(query, key, value, {}, c_options, cpp_context, &c_context);
   EXPECT_GT(backwards.tasks_run, 1);
-  EXPECT_EQ(seen.tasks_run, 4 * backwards.tasks_run);  // at once and prepared, twice each
+  EXPECT_EQ(seen.tasks_run, 4 * backwards.tasks_run);  // plain and prepared, twice each
   EXPECT_EQ(seen.last_fraction, 1);
 }
 

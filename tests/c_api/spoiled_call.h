@@ -1,5 +1,5 @@
 #pragma once
-// One valid call of the C interface, of which each test spoils one thing.
+// A valid call of the C interface; each test spoils one part of it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -77,7 +77,7 @@ struct Call {
   }
   rapt_status plan() { return rapt_plan(&query, &key, &value, &options, &context, &info); }
 
-  // The call fails with this status, says these words and writes nothing.
+  // Whether the call failed with this status and these words and wrote nothing.
   testing::AssertionResult refused(rapt_status got, rapt_status status, const char* words) const {
     const std::string message = rapt_last_error();
     if (got != status)

@@ -1,5 +1,5 @@
-// Structs of callers that were built against an earlier or a later version, and size fields that no
-// version has.
+// Structs of callers built against an earlier or a later version, and size fields that no version
+// has.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace {
 TEST(CApi, WrongSizeFields) {
   const struct {
     const char* type;
-    size_t first;  // of the first version of this struct: the least there can be
+    size_t first;  // size of the struct's first version, the least that is valid
     size_t* (*field)(Call&);
   } structs[] = {
       {"rapt_tensor", sizeof(rapt_tensor), [](Call& c) { return &c.value.size; }},
@@ -56,7 +56,7 @@ TEST(CApi, WrongSizeFields) {
   EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "rapt_plan_info"));
 }
 
-// A caller built against the first version, behind whose structs lies something else.
+// A caller built against the first version; other data lie behind its structs.
 TEST(CApi, SmallerStructsOfTheFirstVersionAreTaken) {
   Call c;
   const auto fill_behind = [](void* of, size_t first, size_t whole) {
@@ -75,50 +75,50 @@ TEST(CApi, SmallerStructsOfTheFirstVersionAreTaken) {
   c.options.weights = &c.request;
   c.results.weights = &c.weights;
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
-  // The same structs at their present size: what lies behind is now seen, and refused.
+  // With their present size the same structs contain those data, which are rejected.
   c.options.size = sizeof c.options;
   EXPECT_EQ(c.forward(), RAPT_ERROR_ARGUMENT);
 }
 
-// A caller built against the version before dropout has none, whatever lies behind its options.
+// Options of the version before dropout have none, whatever data lie behind them.
 TEST(CApi, OptionsBeforeDropoutHaveNone) {
   Call c;
-  c.options.dropout = 2;  // refused where it is seen
+  c.options.dropout = 2;  // rejected where it is read
   EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "dropout"));
   c.options.size = SIZE_UP_TO(rapt_options, reserved);
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// A caller built against the version before relative positions has none, whatever lies behind.
+// Options of the version before relative positions have none, whatever data lie behind them.
 TEST(CApi, OptionsBeforeRelativePositionsHaveNone) {
   Call c;
   const rapt_variant relative = {sizeof relative, nullptr, 0, nullptr};
-  c.options.relative = &relative;  // refused where it is seen
+  c.options.relative = &relative;  // rejected where it is read
   EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "relative positions without spec"));
   c.options.size = SIZE_UP_TO(rapt_options, cosine_epsilon);
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// A caller built against the version before keys could come rotated, whatever lies behind.
+// Options of the version before rotated keys have none, whatever data lie behind them.
 TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
   Call c;
-  c.options.rotary_keys_are_rotated = 1;  // refused where they are seen
+  c.options.rotary_keys_are_rotated = 1;  // rejected where it is read
   c.options.rotary_query_step = c.options.rotary_key_step = 2;
   EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "without an embedding"));
   c.options.size = SIZE_UP_TO(rapt_options, relative);
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// A caller built against the version before there was a choice of memory, whatever lies behind.
+// A context of the version before `memory` has the default, whatever data lie behind it.
 TEST(CApi, ContextsBeforeMemoryHaveNone) {
   Call c;
-  c.context.memory = 2;  // refused where it is seen
+  c.context.memory = 2;  // rejected where it is read
   EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "memory is 2"));
   c.context.size = SIZE_UP_TO(rapt_context, threads);
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// A caller built against a later version, whose structs are larger.
+// A caller built against a later version has larger structs.
 TEST(CApi, LargerStructsAreTakenWhileTheUnknownPartIsZero) {
   struct LaterOptions {
     rapt_options known;

@@ -1,6 +1,6 @@
-// The tutorial's worked example from C99: two tokens, embeddings [1 2 3] and [4 5 6] after their
-// projections, causal and full, in the caller's memory. Exits with 1 at the first number that is
-// not the printed one.
+// The tutorial's worked example in C99: two tokens, embeddings [1 2 3] and [4 5 6] after their
+// projections, causal and full, in the caller's memory. Exits with 1 at the first number that
+// differs from the printed one.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Files made to do harm, given to the program: one line that names the file, exit code 3, and no
-// memory that a number in the file asks for. tests/io has more of each kind.
+// Malicious files: the program prints one line that names the file, exits with 3, and allocates no
+// memory of a size that a file only declares. tests/io has more cases of each kind.
 #include <algorithm>
 #include <fstream>
 
@@ -21,12 +21,12 @@ using test::zip_of;
 
 constexpr bool kSanitized = RAPT_SANITIZED;
 
-// The program itself maps some 30 MiB. Sanitizers reserve the whole address space.
+// The program alone maps about 30 MiB. Sanitizers reserve the whole address space.
 constexpr int64_t kAddressSpace = kSanitized ? -1 : int64_t{256} << 20;
 
 class AttackFilesTest : public RaptTest {
  protected:
-  // Every command that reads files goes the same way; info reads all of a file.
+  // All commands read files in the same way; info reads the whole file.
   void expect_refused(const std::string& name, const std::string& says,
                       std::vector<std::string> arguments = {}) const {
     SCOPED_TRACE(name + ": " + says);
@@ -70,7 +70,7 @@ TEST_F(AttackFilesTest, NpyFilesThatLie) {
 }
 
 TEST_F(AttackFilesTest, NpzFilesThatLie) {
-  // cnpy #106: 77 bytes, whose member says that its header has 65,535.
+  // cnpy #106: 77 bytes with a member that declares a header of 65,535 bytes.
   test::ZipPart part =
       stored("arr_00.npy", std::string("\x01\x0a\x00\xf5\xff\x93NUMPY\x01\x00\xff\xff", 15));
   part.local.method = part.central.method = kMethodDeflated;
@@ -98,7 +98,7 @@ TEST_F(AttackFilesTest, NpzFilesThatLie) {
           "64 bits");
 }
 
-// 64 MiB of zeros in 64 KiB: what it says is true, and the budget decides.
+// 64 KiB that hold 64 MiB of zeros. The sizes it declares are true, so the memory limit decides.
 TEST_F(AttackFilesTest, ABombThatSaysWhatItIsNeedsABudget) {
   const std::string array = npy_file(npy_dict("'<f4'", "(262144, 64)"), size_t{64} << 20);
   write("bomb.npz", zip_of({test::compressed("a.npy", array)}));
@@ -140,7 +140,7 @@ TEST_F(AttackFilesTest, IndicesThatLie) {
   refused("m.index.json", "{\"metadata\":" + std::string(1'000'000, '['), "got an array");
 }
 
-// Numbers as text have the same strictness, and no array of few bytes becomes endless lines.
+// Numbers as text are checked as strictly. An array of a few bytes cannot become endless lines.
 TEST_F(AttackFilesTest, NumbersAsText) {
   refused("deep.json", std::string(1'000'000, '['), "at most 32 dimensions");
   write("rows.npy", npy_file(npy_dict("'<f4'", "(1000000000000000000, 0)")));
@@ -157,7 +157,7 @@ TEST_F(AttackFilesTest, FilesCutAtEveryByte) {
       {"deflated.npz", zip_of({test::compressed("a.npy", kArray)})},
       {"cut.safetensors", header_of_one("[1]", "[0,4]")},
       {"m.safetensors.index.json", "{\"weight_map\":{\"x\":\"s.safetensors\"}}"}};
-  const size_t step = kSanitized ? 31 : 1;  // tests/io has all of them there, too
+  const size_t step = kSanitized ? 31 : 1;  // tests/io cuts at every byte under sanitizers too
   for (const auto& [name, bytes] : whole) {
     write(name, bytes);
     ASSERT_EQ(rapt({"info", name}).exit, 0);
@@ -168,7 +168,7 @@ TEST_F(AttackFilesTest, FilesCutAtEveryByte) {
   }
 }
 
-// 64 GiB that take no room on the disk, as the directory of an archive with a billion members.
+// A sparse file of 64 GiB, declared as the directory of an archive with a billion members.
 TEST_F(AttackFilesTest, AFileWithHolesTakesNoMemory) {
   constexpr int64_t kDirectory = int64_t{64} << 30;
   std::string end;
@@ -180,7 +180,7 @@ TEST_F(AttackFilesTest, AFileWithHolesTakesNoMemory) {
   put_u64(end, kDirectory / kCentralBytes);
   put_u64(end, kDirectory / kCentralBytes);
   put_u64(end, kDirectory);
-  put_u64(end, 0);  // where it begins
+  put_u64(end, 0);  // where the directory begins
   put_u32(end, kZip64LocatorSignature);
   put_u32(end, 0);
   put_u64(end, kDirectory);
@@ -199,7 +199,7 @@ TEST_F(AttackFilesTest, AFileWithHolesTakesNoMemory) {
   expect_refused("holes.npz", "members in the directory of the archive, got 0");
 }
 
-// Devices that never end are read as far as the budget goes.
+// Devices that never end are read up to the memory limit.
 TEST_F(AttackFilesTest, FilesWithoutAnEnd) {
   const std::string needs = "needs 32.0 MiB, limit 16.0 MiB";
   expect_exit({"info", "/dev/zero", "--memory-limit", "16M"}, 5, needs);
@@ -222,8 +222,8 @@ TEST_F(AttackFilesTest, OlderResultsThatAreDeep) {
   }
 }
 
-// No name drives a terminal: neither by control characters nor by those of eight bits, nor by bytes
-// that are no UTF-8, and none turns what stands behind it.
+// Names in messages cannot control a terminal: control characters of 7 and of 8 bits, invalid UTF-8
+// and marks that change the text direction are escaped.
 TEST_F(AttackFilesTest, NamesInMessages) {
   const std::string name =
       "\x1b]0;\x07\n\xc2\x9b"

@@ -1,5 +1,5 @@
-// rapt bench: which problems are measured, what is said of them, comparison with an older result.
-// Numbers of speed mean nothing beside other tests; that they fit together does.
+// rapt bench: which problems it measures, what it reports, and comparison with an older result.
+// Other tests run at the same time, so only the consistency of the numbers is tested.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -12,7 +12,7 @@ namespace {
 using BenchTest = RaptTest;
 using Json = nlohmann::json;
 
-// Small enough to take no time.
+// A problem that takes almost no time.
 const std::vector<std::string> kSmall = {"bench", "h1q16k16d8", "--repetitions", "3"};
 
 std::vector<std::string> small(std::vector<std::string> more) {
@@ -142,7 +142,7 @@ TEST_F(BenchTest, MeasuresNumbersOfThreads) {
 
 class CompareTest : public RaptTest {
  protected:
-  // An older result of two problems that all took `seconds`.
+  // Writes an older result of two problems that both took `seconds`.
   void write_older(double seconds) const {
     Json document = Json::parse(rapt(small({"h1q8k8d4", "--json"})).out);
     for (Json& problem : document.at("problems")) problem["time"]["median_seconds"] = seconds;

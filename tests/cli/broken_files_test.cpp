@@ -1,5 +1,5 @@
-// What happens to files while rapt works on them: full disks, folders without permission, readers
-// that go away, files that shrink, a kill. The old output stays, and nothing half is left.
+// Failures of files while rapt works on them: full disks, folders without permission, readers that
+// disappear, files that shrink, and a kill. The old output remains, and no partial file is left.
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 #ifdef SYS_rename
 constexpr int kRename = SYS_rename, kLink = SYS_link;
-#else  // systems younger than openat(2)
+#else  // newer architectures have only renameat and linkat
 constexpr int kRename = SYS_renameat, kLink = SYS_linkat;
 #endif
 
@@ -44,7 +44,8 @@ class BrokenFilesTest : public RaptTest {
 TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsComputedOnIsNamed) {
   save_zeros("x.npy", 60'000);
   write("o.npy", "mine");
-  // Long enough to be shrunk meanwhile on any machine, and keys are read again and again.
+  // The call is long enough for the test to shrink the file on any machine, and reads keys
+  // repeatedly.
   const Ran ran = rapt({"attend", "--query", "x.npy", "--key", "x.npy", "--value", "x.npy",
                         "--output", "o.npy", "--lse", "l.npz", "--force"},
                        {.env = {{"RAPT_ISA", "scalar"}}, .watch = [this](int child, auto&) {
@@ -62,7 +63,7 @@ TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsComputedOnIsNamed) {
 }
 
 TEST_F(BrokenFilesTest, AFileThatShrinksWhileItIsCopiedIsNamed) {
-  save_zeros("x.npy", 4 * kMiB);  // 1 GiB, through a pipe that is slower than this test
+  save_zeros("x.npy", 4 * kMiB);  // 1 GiB; the pipe is slower than this test
   const Ran ran = rapt({"convert", "x.npy", "-"}, {.watch = [this](int child, auto&) {
                          if (!maps(child, "x.npy")) return false;
                          shrink("x.npy");
@@ -118,7 +119,7 @@ TEST_F(BrokenFilesTest, OfSeveralOutputsAllStayWhenOneCannotBeWritten) {
                                             "e.safetensors", "h.svg", "h.png"};
   for (const std::string& file : outputs) write(file, "mine");
   const std::vector<std::string> before = files();
-  // 128 KiB of output fit, 1 MiB of weights do not.
+  // 128 KiB of output fit, but 1 MiB of weights do not.
   const Ran ran =
       rapt({"attend",        "--query",   "x.npy",     "--key",     "x.npy", "--value", "x.npy",
             "--output",      "o.npy",     "--weights", "w.npy",     "--lse", "l.npz",   "--entropy",
@@ -131,7 +132,7 @@ TEST_F(BrokenFilesTest, OfSeveralOutputsAllStayWhenOneCannotBeWritten) {
   EXPECT_EQ(files(), before);
 }
 
-// Some systems find out only now that there is no room: quotas, network disks.
+// Quotas and network disks may report a full disk only at fsync, close or rename.
 TEST_F(BrokenFilesTest, ADiskThatIsFoundFullAtTheEndLeavesTheOldOutput) {
   save_zeros("x.npy", 16);
   write("o.npy", "mine");
@@ -144,7 +145,7 @@ TEST_F(BrokenFilesTest, ADiskThatIsFoundFullAtTheEndLeavesTheOldOutput) {
                         Case{{SYS_close, EDQUOT, 4}, "cannot be written: Disk quota exceeded"},
                         Case{{kRename, EIO}, "cannot be given its name: Input/output error"}}) {
     SCOPED_TRACE(c.message);
-    // Sanitizers open files of their own: the output has another number.
+    // Sanitizers open files of their own, so the output has another descriptor.
     if (RAPT_SANITIZED && c.call.number == SYS_close) continue;
     const Ran ran = rapt({"convert", "x.npy", "o.npy", "--force"}, {.refused = {c.call}});
     if (ran.exit == kNoSuchRight) GTEST_SKIP() << "the system has no seccomp filters";
@@ -167,7 +168,7 @@ TEST_F(BrokenFilesTest, AFileSystemWithoutHardLinksIsWrittenTo) {
   EXPECT_EQ(files(), (std::vector<std::string>{"o.npy", "x.npy"}));
 }
 
-// A file system of its own, in a namespace of its own: nobody else sees it, and it ends with it.
+// Mounts a file system in a mount namespace. Only this run can see it, and it ends with the run.
 TEST_F(BrokenFilesTest, AFullFileSystemLeavesTheOldOutput) {
   save_zeros("x.npy", 4096);
   std::filesystem::create_directory(path("disk"));
@@ -187,7 +188,8 @@ TEST_F(BrokenFilesTest, AFullFileSystemLeavesTheOldOutput) {
                                       ": cannot be written: No space left on device\n" +
                                       "exit 4\n" + file + "\nmine\n");
   }
-  EXPECT_EQ(run("o.npy", "2").out,  // the folder and the old file: no room for one more file
+  EXPECT_EQ(run("o.npy", "2")
+                .out,  // two inodes: the folder and the old file, so no room for another file
             "rapt convert: OUT: disk/o.npy: cannot create a file in folder '" + path("disk") +
                 "': No space left on device\nexit 4\no.npy\nmine\n");
 }
@@ -243,7 +245,7 @@ TEST_F(BrokenFilesTest, AReaderThatGoesAwayEndsItAndNoOutputIsLeft) {
 }
 
 TEST_F(BrokenFilesTest, KilledWhileItWritesItLeavesTheOldOutput) {
-  save_zeros("x.npy", 4 * kMiB);  // 1 GiB: written in more time than passes until the kill
+  save_zeros("x.npy", 4 * kMiB);  // 1 GiB, so that the kill comes before the end
   save_zeros("o.npy", 1);
   const std::string old = read("o.npy");
   const Ran ran =
@@ -254,7 +256,7 @@ TEST_F(BrokenFilesTest, KilledWhileItWritesItLeavesTheOldOutput) {
            }});
   EXPECT_EQ(ran.signal, SIGKILL) << ran.err;
   EXPECT_EQ(read("o.npy"), old);
-  // What it left does not stand in the way.
+  // The temporary file that it left behind does no harm.
   save_zeros("x.npy", 2);
   const Ran again = rapt({"convert", "x.npy", "o.npy", "--force"});
   EXPECT_EQ(again.exit, 0) << again.err;

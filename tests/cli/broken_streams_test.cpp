@@ -1,4 +1,4 @@
-// Standard streams that are closed, full or silent, and signals that come at a bad moment.
+// Standard streams that are closed, full or silent, and signals at bad moments.
 #include <algorithm>
 #include <csignal>
 #include <fstream>
@@ -15,7 +15,7 @@ class BrokenStreamsTest : public RaptTest {
     return std::any_of(names.begin(), names.end(),
                        [](const std::string& name) { return name.starts_with(".rapt-"); });
   }
-  // Waiting in a system call, as proc(5) tells, and already the program.
+  // The child has called exec, and waits in a system call according to proc(5).
   static bool waits(int child) {
     std::string line;
     std::getline(std::ifstream("/proc/" + std::to_string(child) + "/stat"), line);
@@ -23,7 +23,7 @@ class BrokenStreamsTest : public RaptTest {
   }
 };
 
-// A file that is opened gets the lowest free number, which is that of a closed stream.
+// open() returns the lowest free descriptor, which may be that of a closed standard stream.
 TEST_F(BrokenStreamsTest, WhatIsMeantForAClosedStreamIsNotInAFile) {
   save_problem();
   const std::vector<std::string> out = {"--dtype", "f64", "--output", "o.npy", "--force"};
@@ -114,7 +114,7 @@ TEST_F(BrokenStreamsTest, SignalsWhileItComputesLeaveTheOldOutput) {
 }
 
 TEST_F(BrokenStreamsTest, SignalsWhileItWritesLeaveTheOldOutput) {
-  save_zeros("x.npy", int64_t{4} << 20);  // 1 GiB: written in more time than passes until the kill
+  save_zeros("x.npy", int64_t{4} << 20);  // 1 GiB, so that the kill comes before the end
   write("o.npy", "mine");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     const bool by_signal = signal == SIGQUIT;

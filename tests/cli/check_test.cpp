@@ -1,4 +1,4 @@
-// rapt check: what it prints, what it finds, how it ends.
+// rapt check: its output, its findings and its exit codes.
 #include <nlohmann/json.hpp>
 
 #include "cli/support/run_rapt.h"
@@ -84,8 +84,8 @@ TEST_F(CheckTest, LargeProblemsAreComparedInPart) {
   EXPECT_LT(rows.size(), 3000u);
 }
 
-// One overflow more than the formulas have: rapt's limit of f32 (attention.h) is not the plain
-// loop's, so that the two must differ.
+// rapt overflows where the plain loop does not (the f32 limit in attention.h), so the results must
+// differ.
 TEST_F(CheckTest, AMismatchIsExitCode1) {
   const Ran ran = rapt({"check", "q3k5d1:magnitude=1.8e19:scale=1:seed=1", "q4k4d4"});
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.err;

@@ -1,4 +1,4 @@
-// Completions, run by the shells that read them.
+// Completions, tested in the shells that read them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,7 +15,7 @@ using Words = std::vector<std::string>;
 
 class CompletionsTest : public RaptTest {
  protected:
-  // Writes the script of a shell and returns its name.
+  // Writes the completion script for a shell and returns its file name.
   std::string script(const std::string& shell) const {
     const Ran ran = rapt({"completions", shell});
     EXPECT_EQ(ran.exit, 0) << ran.err;
@@ -24,8 +24,8 @@ class CompletionsTest : public RaptTest {
     return "rapt." + shell;
   }
 
-  // What bash offers for the last of these words, sorted. Words are taken apart at = and : as bash
-  // does it: {"--dtype", "=", "b"}.
+  // What bash offers for the last word, sorted. As in bash, words are split at = and :, for example
+  // {"--dtype", "=", "b"}.
   Words bash(const Words& words) const {
     std::string line = "bash --norc --noprofile -c 'source " + script("bash") + "; COMP_WORDS=(";
     for (const std::string& word : words) line += "\"" + word + "\" ";
@@ -66,7 +66,7 @@ TEST_F(CompletionsTest, BashCompletesEveryOptionOfEveryCommand) {
   }
 }
 
-// Is every name offered, as it is or with a colon behind it, where parameters follow?
+// Expects every name, with or without the colon that precedes parameters.
 void expect_all(const Words& offered, std::span<const Declaration* const> declarations) {
   for (const Declaration* d : declarations)
     EXPECT_TRUE(std::ranges::any_of(offered, [&](const std::string& word) {
@@ -93,7 +93,7 @@ TEST_F(CompletionsTest, BashCompletesMasksAndWhatStandsBehindTheirColon) {
   write("lengths of two.npy", "");
   EXPECT_EQ(bash({"rapt", "mask", "caus"}),
             (Words{"causal", "causal:", "causal:bottom-right", "causal:top-left"}));
-  // What bash keeps of the word is not said again.
+  // bash keeps the part up to the colon, so completions do not repeat it.
   EXPECT_EQ(bash({"rapt", "attend", "--mask", "causal", ":", "bot"}), Words{"bottom-right"});
   EXPECT_EQ(bash({"rapt", "attend", "--mask", "lengths", ":", "len"}), Words{"lengths of two.npy"});
   EXPECT_EQ(bash({"rapt", "attend", "--mask", "=", "lengths", ":", "len"}),
@@ -159,8 +159,8 @@ TEST_F(CompletionsTest, FishCompletesOptionsAndValues) {
   EXPECT_TRUE(contains(fish("rapt completions z"), "zsh"));
 }
 
-// Zsh completes only at a terminal: a line is typed into one, with a tab at its end, and the shell
-// says what it runs.
+// Zsh completes only at a terminal. The test types a line with a tab at its end into one, and the
+// shell prints the command that it would run.
 TEST_F(CompletionsTest, ZshCompletesOptionsAndValues) {
   if (!is_installed("zsh")) GTEST_SKIP() << "zsh is not installed";
   std::filesystem::rename(folder() / script("zsh"), folder() / "_rapt");

@@ -1,4 +1,4 @@
-// rapt convert: between all formats, and what it refuses.
+// rapt convert: conversions between all formats, and the errors.
 #include <cmath>
 #include <cstring>
 
@@ -51,7 +51,7 @@ TEST_F(ConvertTest, EveryFormatKeepsEveryBit) {
   converts({"packed.npz", "back.npy"});
   expect_same(load("back.npy"), x);
   EXPECT_EQ(read("back.npy"), read("x.npy"));
-  expect_same(load("x.npz", "x"), x);  // a tensor without a name gets that of its file
+  expect_same(load("x.npz", "x"), x);  // a tensor without a name gets the name of its file
 }
 
 TEST_F(ConvertTest, CsvHoldsMatrices) {
@@ -98,7 +98,7 @@ TEST_F(ConvertTest, RoundingAFloatIsWhatDtypeAsksFor) {
     EXPECT_EQ(y.values<BFloat16>()[i].bits, BFloat16::from(x.values<double>()[i]).bits);
 }
 
-// By way of float these are ties, and go to the even neighbour.
+// If rounded to float first, these values would become ties and round to the even neighbour.
 TEST_F(ConvertTest, SixteenBitsAreRoundedOnce) {
   save_values<double>("x.npy", {1 + 0x1p-11 + 0x1p-40, 0x1p-25 + 0x1p-60, 65519.999999999, INFINITY,
                                 1 + 0x1p-8 + 0x1p-40});
@@ -200,7 +200,7 @@ TEST_F(ConvertTest, MemoryIsAskedForBeforeItIsTaken) {
   save("x.npy", filled(DType::f32, {1 << 20}, 1));
   expect_refused({"x.npy", "o.npy", "--dtype", "f64", "--memory-limit", "4M"}, 5,
                  {"needs 8.0 MiB, limit 4.0 MiB: x.npy as f64"});
-  converts({"x.npy", "o.npz", "--memory-limit", "1K"});  // from where it is mapped
+  converts({"x.npy", "o.npz", "--memory-limit", "1K"});  // read from the map, without a copy
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// rapt cpu: what it says about the machine.
+// rapt cpu: its report on the machine.
 #include <nlohmann/json.hpp>
 
 #include "cli/support/run_rapt.h"
@@ -77,7 +77,7 @@ TEST_F(CpuTest, TellsTheBf16DotProductAndWhoDecided) {
     EXPECT_EQ(ran.exit, 0) << ran.err;
     return Json::parse(ran.out).at("bf16_dot");
   };
-  const Json none = document("scalar", "");  // no such product goes with it
+  const Json none = document("scalar", "");  // the scalar set has no such product
   EXPECT_EQ(none,
             Json({{"available", false}, {"used", false}, {"forced", false}, {"speed", nullptr}}));
   if (!bf16_dot().available) return;

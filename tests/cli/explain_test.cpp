@@ -1,4 +1,4 @@
-// rapt explain: the worked example, given matrices, masks, JSON.
+// rapt explain: the worked example, the user's matrices, masks and JSON.
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -10,7 +10,7 @@ namespace {
 using ExplainTest = RaptTest;
 using Json = nlohmann::json;
 
-// One blank for each run of white space.
+// Replaces each run of white space by one blank.
 std::string squeezed(const std::string& text) {
   return std::regex_replace(text, std::regex("\\s+"), " ");
 }
@@ -152,7 +152,7 @@ TEST_F(ExplainTest, ShowsScoreAfterScore) {
   const std::string text = squeezed(ran.out);
   const char* const steps[] = {
       "scores_1 = softcap(1) [2, 2]",     "[[0.7616 0.7616] [0.9640 0.9640]]",  // tanh 1, tanh 2
-      "scores_2 = alibi(heads=8) [2, 2]", "[[0.7616 0.2616] [0.4640 0.9640]]",  // 1/2 a position
+      "scores_2 = alibi(heads=8) [2, 2]", "[[0.7616 0.2616] [0.4640 0.9640]]",  // 1/2 per position
       "masked_scores = scores_2, with",   "[[0.7616 -inf] [0.4640 0.9640]]"};
   size_t at = 0;
   for (const char* step : steps) {
@@ -196,7 +196,7 @@ TEST_F(ExplainTest, ShowsRowsAsTheyAreMultiplied) {
                         "--scale", "1", "--cosine", "--rotary"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const std::string text = squeezed(ran.out);
-  // The second rows turn by 1 radian: (0.6 cos 1 - 0.8 sin 1, 0.8 cos 1 + 0.6 sin 1).
+  // Rotary turns the second rows by 1 radian: (0.6 cos 1 - 0.8 sin 1, 0.8 cos 1 + 0.6 sin 1).
   const char* const steps[] = {"unit_query",    "[[0.6000 0.8000] [0.6000 0.8000]]",
                                "rotated_query", "[[ 0.6000 0.8000] [-0.3490 0.9371]]",
                                "unit_key",      "[[1.0000 0.0000] [1.0000 0.0000]]",
@@ -208,7 +208,7 @@ TEST_F(ExplainTest, ShowsRowsAsTheyAreMultiplied) {
   }
 }
 
-// Numbers of the rows are chosen such that every product can be seen.
+// The numbers of the table rows make every product visible in the sums.
 TEST_F(ExplainTest, ShowsWhatRowsOfDistancesAdd) {
   const Ran ran = rapt({"explain", "--query", "1 0; 0 1", "--key", "1 1; 2 2", "--value", "1; 2",
                         "--scale", "1", "--mask", "causal", "--relative",
@@ -216,7 +216,7 @@ TEST_F(ExplainTest, ShowsWhatRowsOfDistancesAdd) {
                         "value_rows=5; 7; 9, content_bias=1 1, position_bias=0 1"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const std::string text = squeezed(ran.out);
-  // Distance 0 has row 1, a key behind row 2, one before row 0.
+  // Distance 0 uses table row 1; a key after the query uses row 2, a key before it row 0.
   const char* const steps[] = {
       "content_query = query + content_bias",
       "[[2.0000 1.0000] [1.0000 2.0000]]",

@@ -1,4 +1,4 @@
-// rapt info: what it says of files.
+// rapt info: its report on files.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -53,7 +53,7 @@ TEST_F(InfoTest, TellsFormatTypeShapeAndStatistics) {
   EXPECT_NEAR(s["mean"], 10.0 / 6, 1e-12);
   EXPECT_NEAR(s["std"], std::sqrt(30.0 / 6 - 100.0 / 36), 1e-12);
 
-  const Ran text = rapt({"x.npy"});  // as `rapt info x.npy`
+  const Ran text = rapt({"x.npy"});  // same as `rapt info x.npy`
   EXPECT_EQ(text.exit, 0) << text.err;
   for (const char* part :
        {"x.npy: npy, 1 tensor, 36 bytes", "NaN/Inf", "f32", "[9]", "1.667", "1/2"})
@@ -63,7 +63,8 @@ TEST_F(InfoTest, TellsFormatTypeShapeAndStatistics) {
 
 TEST_F(InfoTest, ManyElementsAndLargeMeansLoseNothing) {
   std::vector<double> values;
-  for (int i = 0; i < 300'001; ++i) values.push_back(1e9 + i % 2);  // several chunks, an odd end
+  for (int i = 0; i < 300'001; ++i)
+    values.push_back(1e9 + i % 2);  // several chunks, the last of odd length
   save_values("x.npy", values);
   const Json s = stats("x.npy");
   EXPECT_EQ(s["count"], 300'001);

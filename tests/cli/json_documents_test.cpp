@@ -1,4 +1,4 @@
-// Every field that --json prints is in docs/json.md, and every field there is printed.
+// docs/json.md lists exactly the fields that --json prints.
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Names = std::set<std::string>;
 
-// The members of the objects below "metadata" are the user's.
+// Names below "metadata" come from the user and are not collected.
 void add_names(const OrderedJson& value, Names& names) {
   if (value.is_object()) {
     for (const auto& [name, member] : value.items()) {
@@ -25,7 +25,7 @@ void add_names(const OrderedJson& value, Names& names) {
     for (const OrderedJson& member : value) add_names(member, names);
 }
 
-// The names of a piece of code: `plan.isa`, `stats[].head`, `{"name": "o", "bytes": 1}`.
+// Collects the names in a piece of code: `plan.isa`, `stats[].head`, `{"name": "o", "bytes": 1}`.
 void add_code(const std::string& code, Names& names) {
   if (code.find('{') != std::string::npos) {
     for (size_t at = 0; (at = code.find('"', at)) != std::string::npos;) {
@@ -42,7 +42,7 @@ void add_code(const std::string& code, Names& names) {
   }
 }
 
-// All names in code of a section, or, with `fields`, of the first column of its table.
+// All names in the code of a section. With `fields`, only those in the first column of its table.
 Names documented(const std::string& section, bool fields) {
   std::ifstream in(RAPT_JSON_PAGE);
   Names names;
@@ -82,7 +82,7 @@ class JsonDocumentsTest : public RaptTest {
     }
     Names known = documented("", false);
     known.merge(documented(schema, false));
-    known.merge(documented("rapt.attend/1", false));  // which others refer to
+    known.merge(documented("rapt.attend/1", false));  // other sections refer to it
     for (const std::string& name : printed)
       EXPECT_TRUE(known.contains(name)) << schema << ": " << name << " is not in docs/json.md";
     for (const std::string& name : documented(schema, true))
@@ -113,7 +113,7 @@ TEST_F(JsonDocumentsTest, Check) {
 TEST_F(JsonDocumentsTest, Bench) {
   const Ran old = rapt({"bench", "q4k4d4", "-r", "1", "--json"});
   write("old.json", old.out);
-  // Any time will do: what is compared is not the machine.
+  // The tolerance accepts any time, so that the test does not depend on the machine's speed.
   expect_documented("rapt.bench/1",
                     {{"bench", "q4k4d4", "-r", "1", "--json"},
                      {"bench", "--compare", "old.json", "--tolerance", "1e9", "--json"}});

@@ -1,4 +1,4 @@
-// rapt list: the catalogue.
+// rapt list prints the catalogue.
 #include <nlohmann/json.hpp>
 
 #include "cli/support/run_rapt.h"

@@ -1,4 +1,4 @@
-// The program as a whole: commands, help, version, standard streams, interruption.
+// The program as a whole: commands, help, version, standard streams and interruption.
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -89,7 +89,7 @@ TEST_F(MainTest, MessagesStayOnOneLineAndCannotDriveATerminal) {
   EXPECT_FALSE(contains(ran.err, "\x1b"));
 }
 
-// Long enough to be interrupted on any machine: minutes with the scalar kernels.
+// The call takes minutes with the scalar kernels, long enough to be interrupted on any machine.
 class InterruptTest : public RaptTest {
  protected:
   InterruptTest() {
@@ -105,7 +105,7 @@ class InterruptTest : public RaptTest {
 TEST_F(InterruptTest, StopsLeavesNothingAndSays130) {
   const Ran ran = rapt(
       long_run(), {.env = {{"RAPT_ISA", "scalar"}}, .watch = [this](int child, const std::string&) {
-                     // The temporary file is made after the handler is set.
+                     // The program creates its temporary file after it has set the signal handler.
                      if (files().size() < 2) return false;
                      kill(child, SIGINT);
                      return true;
@@ -128,7 +128,7 @@ TEST_F(InterruptTest, ShowsProgressOnATerminalAndErasesIt) {
   EXPECT_EQ(ran.exit, 130);
   EXPECT_TRUE(contains(ran.err, " %   ")) << ran.err;
   EXPECT_TRUE(contains(ran.err, "GFLOP/s")) << ran.err;
-  // The line is overwritten by blanks before the message comes.
+  // Blanks overwrite the progress line before the message is printed.
   const size_t erased = ran.err.rfind("   \rrapt attend: ");
   EXPECT_NE(erased, std::string::npos) << ran.err;
   EXPECT_EQ(files(), std::vector<std::string>{"long.txt"});

@@ -1,5 +1,5 @@
-// Big files are mapped and not copied: a command takes the memory of what it looks at. The files
-// here are holes of the file system, 1 GiB that take no room.
+// Large files are mapped and not copied: a command needs memory only for the parts that it reads.
+// The files here are sparse, 1 GiB without disk usage.
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,12 +11,13 @@
 namespace rapt::cli_test {
 namespace {
 
-constexpr int64_t kRows = 4 * kMiB;      // of 64 f32: 1 GiB
-constexpr int64_t kLittle = 256 * kMiB;  // far more than the program itself, with sanitizers
+constexpr int64_t kRows = 4 * kMiB;  // rows of 64 f32: 1 GiB
+constexpr int64_t kLittle =
+    256 * kMiB;  // far more than the program needs itself, even with sanitizers
 
 class MappedFilesTest : public RaptTest {
  protected:
-  // As save_zeros(), in a file with a second tensor behind it.
+  // Like save_zeros(), as a .safetensors file with a second tensor behind the first.
   void save_safetensors(const std::string& name) const {
     std::ostringstream header;
     const int64_t big = kRows * 256, small = 1024 * 256;
@@ -32,7 +33,7 @@ class MappedFilesTest : public RaptTest {
                                  static_cast<uintmax_t>(8 + std::ssize(text) + big + small));
   }
 
-  // A line of /proc/PID/status, in bytes; 0 without it.
+  // A value of /proc/PID/status in bytes; 0 if it is missing.
   static int64_t held(int child, const std::string& what) {
     std::ifstream in("/proc/" + std::to_string(child) + "/status");
     for (std::string word; in >> word;) {
@@ -67,10 +68,11 @@ TEST_F(MappedFilesTest, WhatIsNotNeededTakesNoMemory) {
 }
 
 TEST_F(MappedFilesTest, WhatIsNeededIsNotCopied) {
-  constexpr int64_t kSome = kRows / 4;  // 256 MiB, which goes through a pipe in no time
+  constexpr int64_t kSome = kRows / 4;  // 256 MiB, which pass through a pipe quickly
   save_zeros("big.npy", kSome);
   int64_t own = 0, of_files = 0;
-  // A pipe, so that all of it is looked at and takes longer than a look at the process.
+  // The output is a pipe, so that all pages are read and the copy lasts long enough to observe the
+  // process.
   const Ran ran = rapt({"convert", "big.npy", "-"}, {.watch = [&](int child, auto&) {
                          own = std::max(own, held(child, "RssAnon"));
                          of_files = std::max(of_files, held(child, "RssFile"));
@@ -83,12 +85,12 @@ TEST_F(MappedFilesTest, WhatIsNeededIsNotCopied) {
   EXPECT_GT(of_files, 128 * kMiB) << "the pages of the file itself";
 }
 
-// The pages of the inputs belong to their files. What the process takes is what the plan foretells.
+// Pages of the inputs belong to their files. The process grows by what the plan predicts.
 TEST_F(MappedFilesTest, GrowthIsThatOfResultsAndWork) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "sanitizers take memory of their own for every byte";
   constexpr int64_t kSome = kRows / 16, kBytes = kSome * 256;  // 64 MiB
-  // What is neither planned nor a mapped page: heap and stack, some MiB at most, and Linux's
-  // counts, which may lag by tens of pages for each CPU that the process ran on.
+  // Memory that is neither planned nor a mapped page: heap and stack, a few MiB at most. Linux's
+  // counts may also lag by tens of pages per CPU that the process has run on.
   constexpr int64_t kSlack = kBytes / 4;
   save_zeros("big.npy", kSome);
   save_zeros("row.npy", 1);
@@ -108,7 +110,7 @@ TEST_F(MappedFilesTest, GrowthIsThatOfResultsAndWork) {
   }
 }
 
-// Address space that a limit does not give is memory that lacks: exit code 5.
+// A limit on the address space counts as missing memory: exit code 5.
 TEST_F(MappedFilesTest, AFileBeyondTheAddressSpaceIsWantOfMemory) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "sanitizers reserve the whole address space";
   save_zeros("big.npy", kRows);

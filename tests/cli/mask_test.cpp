@@ -1,4 +1,4 @@
-// rapt mask: what is drawn and counted, and masks combined on the command line.
+// rapt mask: pictures and counts of masks, and combinations on the command line.
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -34,7 +34,7 @@ TEST_F(MaskTest, KeysMayBeMoreThanQueries) {
   EXPECT_TRUE(contains(ran.out, "1 @@@@@@@@@@\n")) << ran.out;
 }
 
-// Shares of cells add up to the pairs that the plan counts, whatever the cells are.
+// For cells of any size, the shares add up to the pairs that the plan counts.
 TEST_F(MaskTest, SharesAddUp) {
   for (const std::vector<std::string>& how : {std::vector<std::string>{"--q-len", "7"},
                                               {"--q-len", "100", "--k-len", "300"},
@@ -152,7 +152,7 @@ TEST_F(MaskTest, RefusesWhatCannotBeMeant) {
   }
 }
 
-// The same pairs, written in another way, give the same bytes.
+// Different texts for the same pairs give the same bytes.
 TEST_F(MaskTest, AttendTakesCombinations) {
   save_problem();
   Tensor allowed(DType::boolean, {6, 9});

@@ -1,4 +1,4 @@
-// Tensors by name in files of any format, as every command takes and writes them.
+// Tensors by name in files of any format, as inputs and outputs of every command.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -188,7 +188,7 @@ TEST_F(TensorFilesTest, Bf16HasANameInSafetensors) {
   const Ran ran = rapt(attend({"--dtype", "bf16", "--output", "o.safetensors"}));
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(load("o.safetensors", "output").dtype(), DType::bf16);
-  for (const std::string file : {"q", "k", "v"})  // so that no conversion is told
+  for (const std::string file : {"q", "k", "v"})  // so that no conversion is reported
     ASSERT_EQ(rapt({"convert", file + ".npy", file + ".safetensors", "--dtype", "bf16"}).exit, 0);
   expect_refused(
       attend_on("q.safetensors", "k.safetensors", "v.safetensors", {"--output", "o.npz"}), 2,

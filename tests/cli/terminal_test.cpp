@@ -1,4 +1,4 @@
-// Pictures on a terminal: a pseudo-terminal of a known width.
+// Pictures on a pseudo-terminal of a known width.
 #include <algorithm>
 #include <sstream>
 
@@ -14,7 +14,7 @@ const Environment kTruecolor = {{"TERM", "xterm-256color"}, {"COLORTERM", "truec
 const Environment kPalette = {{"TERM", "xterm-256color"}};
 const Environment kPlain = {{"TERM", "vt100"}};
 
-// The lines' columns, for text of one column per character; escape sequences take none.
+// Columns per line, for text with one column per character. Escape sequences have no width.
 std::vector<int> columns_of(const std::string& text) {
   std::vector<int> columns;
   std::istringstream lines(text);
@@ -32,7 +32,7 @@ std::vector<int> columns_of(const std::string& text) {
   return columns;
 }
 
-// What stands before the counts of `rapt mask`, which are prose.
+// The picture alone, without the counts that `rapt mask` prints below it.
 std::string picture(const Ran& ran) { return ran.out.substr(0, ran.out.find("mask      ")); }
 
 TEST_F(TerminalTest, PicturesKeepToTheWidthOfTheTerminal) {
@@ -50,7 +50,7 @@ TEST_F(TerminalTest, PicturesKeepToTheWidthOfTheTerminal) {
   for (const std::vector<std::string>& arguments : pictures) {
     for (const int width : {20, 40, 80, 200}) {
       for (const Environment& environment : {kTruecolor, kPalette, kPlain}) {
-        // A terminal's own width wins over COLUMNS, which a shell sets once.
+        // A terminal's own width has precedence over COLUMNS, which a shell sets once.
         How how = {.env = environment, .out = Stdout::terminal, .columns = width};
         how.env.emplace_back("COLUMNS", "150");
         const Ran ran = rapt(arguments, how);

@@ -1,5 +1,4 @@
-// What the command line says about itself: --json-usage, and that help, manual pages and
-// completions all name the same options.
+// --json-usage, help, manual pages and completions all name the same options.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -25,7 +24,7 @@ class UsageTest : public RaptTest {
     return Json::parse(ran.out);
   }
 
-  // "attend", "bench", ...
+  // The commands: "attend", "bench", ...
   std::vector<std::string> commands() const {
     std::vector<std::string> words;
     const Json document = usage();
@@ -42,7 +41,7 @@ class UsageTest : public RaptTest {
     return names;
   }
 
-  // The options of a help text: what stands first on a line that begins with a dash.
+  // The options of a help text: the first words of lines that begin with a dash.
   static Names names_in_help(const std::string& help) {
     Names names;
     static const std::regex line("\n  (-[^ ]+)");
@@ -111,7 +110,7 @@ TEST_F(UsageTest, TheWholeHoldsWhatEachCommandSays) {
 TEST_F(UsageTest, ManualPagesNameEveryOption) {
   const auto expect_all = [&](const std::string& page, const Json& command) {
     for (std::string name : names_of(command)) {
-      // roff's minus sign, which is not its hyphen.
+      // roff writes a minus sign as \-; a plain - is a hyphen.
       const std::string bold = "\\fB" + std::regex_replace(name, std::regex("-"), "\\-") + "\\fR";
       EXPECT_TRUE(contains(page, bold)) << command.at("name") << " " << name;
     }
@@ -131,7 +130,7 @@ TEST_F(UsageTest, ManualPagesAreCleanRoff) {
   for (const std::string& page : pages) {
     write("page.1", out({"man", page}));
     for (const std::string& linter : linters) {
-      // A date would make of one source two pages.
+      // Pages have no date, so that one source always gives the same page.
       const ShellRan ran =
           run_shell(folder().string(), linter + " page.1 2>&1 | grep -v 'missing date'");
       EXPECT_EQ(ran.out, "") << linter << " " << page;
@@ -142,7 +141,7 @@ TEST_F(UsageTest, ManualPagesAreCleanRoff) {
 TEST_F(UsageTest, ManualPagesShowTextAsItIs) {
   if (!is_installed("groff")) GTEST_SKIP() << "groff is not installed";
   write("page.1", out({"man", "bench"}));
-  // grotty would write bold letters twice, and underline others.
+  // The options keep grotty from overstriking bold letters and from underlining others.
   const std::string text =
       run_shell(folder().string(), "groff -man -K utf8 -T ascii -P -cbu page.1").out;
   EXPECT_TRUE(contains(text, "rapt bench 'h8/2q1k4096d128:bf16' --threads 1,2")) << text;
@@ -166,7 +165,7 @@ TEST_F(UsageTest, OfferedWordsMeanNothingElseToAShell) {
   }
 }
 
-// What attend lists as choices it must take; words that want more behind them are left out.
+// attend must accept every choice that it offers. Words that need parameters are skipped.
 TEST_F(UsageTest, EveryWordThatIsOfferedIsAccepted) {
   size_t tried = 0;
   const Json document = usage({"attend"});
@@ -178,7 +177,7 @@ TEST_F(UsageTest, EveryWordThatIsOfferedIsAccepted) {
       const std::string name = option.at("names").at(0);
       std::vector<std::string> arguments = {"attend", "--text", "a b c", name, word};
       if (name == "--output-dtype") {
-        if (word != "f32") continue;  // others must be those of the inputs
+        if (word != "f32") continue;  // other dtypes must equal that of the inputs
         arguments.insert(arguments.end(), {"--dtype", "bf16"});
       }
       const Ran ran = rapt(arguments);

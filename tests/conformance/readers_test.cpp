@@ -1,4 +1,4 @@
-// The readers of archives and ONNX messages, with valid and with random bytes.
+// The readers of archives and ONNX messages, on valid and on random bytes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ void expect_refused(const std::string& words, const std::function<void()>& call)
 
 const std::string kTensor = wire::tensor({2, 1, 2}, {1.5f, -2, 3, 0.25f});
 
-// One node: Softmax(x, "", z) -> y with axis = -1 and alpha = 0.5, mode = "linear".
+// A model with one node: Softmax(x, "", z) -> y with axis = -1, alpha = 0.5 and mode = "linear".
 std::string model() {
   const std::string axis =
       wire::bytes(1, "axis") + wire::number(3, ~uint64_t{0}) + wire::number(20, 2);
@@ -54,7 +54,7 @@ TEST(Readers, Tensors) {
   const Tensor t = read_tensor(span_of(kTensor));
   EXPECT_EQ(rapt::to_string(t.dims()), "[2, 1, 2]");
   EXPECT_EQ(t.values<float>()[3], 0.25f);
-  // Packed lengths mean the same, and no lengths a scalar.
+  // Packed dims have the same meaning, and a tensor without dims is a scalar.
   const std::string data = wire::number(2, 7) + wire::bytes(9, std::string(1200, '\1'));
   EXPECT_EQ(
       rapt::to_string(
@@ -135,7 +135,8 @@ TEST(Readers, Archives) {
   ASSERT_EQ(tests.size(), 1u);
   EXPECT_EQ(tests[0].name, "test_softmax");
   EXPECT_TRUE(tests[0].input(0).defined());
-  EXPECT_FALSE(tests[0].input(1).defined());  // its name is empty: input_1.pb is the third
+  EXPECT_FALSE(
+      tests[0].input(1).defined());  // input 1 has an empty name, so input_1.pb belongs to input 2
   EXPECT_TRUE(tests[0].input(2).defined());
   EXPECT_FALSE(tests[0].input(3).defined());
 
@@ -156,8 +157,8 @@ TEST(Readers, Archives) {
   refused("checksum", spoilt + wire::end_of_tar());
 }
 
-// Whatever a byte becomes, or wherever the bytes end, the readers say what is wrong, or read
-// something else; they do not read what is not there (which the sanitizers would see).
+// For changed and for truncated bytes the readers report an error or read other values. They never
+// read outside the buffer, which the sanitizers would detect.
 TEST(Readers, DamagedBytes) {
   const std::string whole = archive(), packed = wire::gzip(whole), of_model = model();
   const std::function<void(const std::string&)> readers[] = {
@@ -187,10 +188,10 @@ TEST(Readers, DamagedBytes) {
       read(reader, bytes.substr(0, random() % bytes.size()));
     }
   }
-  EXPECT_GT(refused, 8000);  // an end in the middle is nearly always seen
+  EXPECT_GT(refused, 8000);  // nearly all truncated files are detected
 }
 
-// A score of 70 of 70 would pass unnoticed, too.
+// If the archive lost tests, the runner would still report that all of the rest pass.
 TEST(Archive, HoldsAllTests) {
   const char* folder = std::getenv("RAPT_SHARED_DATA");
   const std::string path = std::string(folder ? folder : ".") + "/onnx_node_tests.tar.gz";

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes of protobuf messages and tar archives, made by hand for tests of their readers.
+// Builds protobuf messages and tar archives byte by byte, for tests of their readers.
 #include <zlib.h>
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline std::string real(uint32_t field, float value) {
   return out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// A TensorProto of f32.
+// A TensorProto of f32 values.
 template <size_t N>
 std::string tensor(std::initializer_list<int64_t> dims, const float (&values)[N]) {
   std::string out;

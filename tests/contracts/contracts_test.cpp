@@ -1,6 +1,7 @@
-// The contracts of DESIGN.md, tried on normalisers of every kind: an online one, one without state
-// and one that needs the whole row and an extra output; forward against the formulas, backward
-// against finite differences, on the conductor and the scalar kernels that the catalogue uses.
+// Tests the contracts of DESIGN.md on normalisers of every kind: an online one, one without state,
+// and one that needs whole rows and an extra output. The forward pass is compared with the
+// formulas, the backward pass with finite differences. Both use the engine's loops and the scalar
+// kernels of the catalogue.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ using Matrix = std::vector<double>;
 struct Case {
   int64_t heads = 2, q_len = 11, k_len = 21, head_dim = 3, value_dim = 5;
   bool causal = false;
-  double spread = 1;  // of the scores: small gives entmax wide supports, large narrow ones
+  double spread =
+      1;  // of scores: small values give entmax wide supports, large ones narrow supports
   bool softcap = false, distance = false;
   Matrix query, key, value;
 
@@ -127,7 +129,7 @@ double score(const Case& c, int64_t h, int64_t i, int64_t j) {
   return s;
 }
 
-// Weights of one row by the definition.
+// Weights of one row, by the definition.
 Matrix plain_weights(Softmax1, const Matrix& s) {
   double sum = 1;
   for (const double x : s) sum += std::exp(x);
@@ -176,10 +178,10 @@ struct Gradients {
   Matrix query, key, value;
 };
 
-// The backward pass from the forward's state alone, tile by tile with the products and the hook of
-// the kernel table: S^T = K Q^T and dP^T = V dO^T, the hook, then dV += P^T dO, dK += dS^T Q,
-// dQ += dS K. Excluded pairs and lanes without a query have scores, too; the statistic of the
-// latter is -inf.
+// The backward pass from the forward state alone, tile by tile, with the products and the hook of
+// the kernel table: S^T = K Q^T and dP^T = V dO^T, the hook, then dV += P^T dO, dK += dS^T Q, dQ +=
+// dS K. Masked pairs and lanes without a query have scores too; the statistic of such a lane is
+// -inf.
 template <class N>
 Gradients backward(const Case& c, const State& state, const Matrix& d_output) {
   Gradients g{Matrix(c.query.size()), Matrix(c.key.size()), Matrix(c.value.size())};
@@ -250,7 +252,7 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const bool causal : {false, true})
     for (const double spread : {0.2, 1.0, 8.0})
-      for (const int64_t k_len : {0, 1, 21, 150, 300}) {  // over block boundaries, and none at all
+      for (const int64_t k_len : {0, 1, 21, 150, 300}) {  // no keys, and several key blocks
         Case c;
         c.causal = causal, c.spread = spread, c.k_len = k_len;
         all.push_back(c.fill());
@@ -305,7 +307,7 @@ TYPED_TEST(Contracts, BackwardFromTheStateIsTheDerivative) {
     }
 }
 
-// Lanes without a query, or with one that sees no key, have scores all the same.
+// Lanes without a query, and queries without keys, have scores too.
 TYPED_TEST(Contracts, BackwardIsZeroWhereThereIsNoKey) {
   const int64_t lanes = trial_table<D>().lanes;
   const auto queries = static_cast<size_t>(lanes);

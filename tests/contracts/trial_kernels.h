@@ -1,7 +1,7 @@
 #pragma once
-// Kernel tables over the scalar vocabulary that hold the trial variants instead of the catalogue.
+// Kernel tables of the scalar words with the trial variants in place of the catalogue.
 #include "attention/forward/forward.h"
-#define RAPT_ISA isa_scalar  // where the words of scalar.h that all sets share go
+#define RAPT_ISA isa_scalar  // namespace of the words of scalar.h that all sets share
 #include "kernels/simd/scalar.h"
 #undef RAPT_ISA
 namespace rapt::isa_trial {

@@ -1,9 +1,10 @@
 #pragma once
-// Three normalisers that exist to try the contracts of DESIGN.md on, forward and backward: softmax1
-// (online), sigmoid (no state), entmax-1.5 (whole row, with an extra output). Written like
-// catalogue entries, over the vector type V, with the hooks of rapt/normalizer/normalizer.h and
+// Three normalisers that test the contracts of DESIGN.md, forward and backward: softmax1 (online),
+// sigmoid (no state) and entmax-1.5 (whole rows, with an extra output). Like catalogue entries,
+// they are written for a vector type V, with the hooks of rapt/normalizer/normalizer.h and one
+// constant:
 //
-//   kDelta   what delta = rowsum(d_output * x) is taken with: the output, the extra, nothing
+//   kDelta   the x in delta = rowsum(d_output * x): the output, the extra output, or nothing
 #include <cmath>
 
 #include "rapt/normalizer/normalizer.h"
@@ -16,7 +17,7 @@ enum class Delta { output, extra, none };
 struct Softmax1 {
   static inline const Declaration kDeclaration = {"softmax1", "", "", {}};
   static constexpr Statistic kStatistic = Statistic::lse;
-  static constexpr bool kMergeable = false;  // the 1 would be counted once per part
+  static constexpr bool kMergeable = false;  // merging would count the 1 once per part
   static constexpr bool kWholeRow = false, kExtra = false, kTakesLog2 = false;
   static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pipeline;
@@ -48,7 +49,8 @@ struct Softmax1 {
   template <class V>
   void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
     for (int64_t i = 0; i < t.queries; ++i) {
-      const auto max = t.state[i], high = max > 0 ? max : 0;  // of the scores and the 1 = e^0
+      const auto max = t.state[i],
+                 high = max > 0 ? max : 0;  // largest of the scores and of 0, because 1 = e^0
       const auto sum = t.state[t.queries + i] * std::exp(max - high) + std::exp(-high);
       out.inverse[i] = max == -INFINITY ? 1 : std::exp(max - high) / sum;
       if (out.statistic) out.statistic[i] = high + std::log(sum);
@@ -73,7 +75,7 @@ struct Sigmoid {
   static constexpr double kBias = -1;
   static inline const Declaration kDeclaration = {"sigmoid", "", "", {}};
   static constexpr Statistic kStatistic = Statistic::none;
-  static constexpr bool kMergeable = false;  // parts are added, not merged by an lse
+  static constexpr bool kMergeable = false;  // parts are added without an lse
   static constexpr bool kWholeRow = false, kExtra = false, kTakesLog2 = false;
   static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pass;
@@ -97,7 +99,7 @@ struct Sigmoid {
   template <class V>
   void weights(Tile<typename V::Element>&) const noexcept {}
 
-  // The statistic says which lanes hold a query, and no more.
+  // The statistic only shows which lanes hold a query.
   template <class V, class E = typename V::Element>
   void backward(Tile<E>& t, E* d_weights, const E* statistic, const E*) const noexcept {
     for (int64_t x = 0; x < t.keys * t.queries; ++x) {
@@ -109,10 +111,10 @@ struct Sigmoid {
   }
 };
 
-// weight_j = [s_j / 2 - tau]_+^2 with sum 1 (Peters et al. 2019, arXiv:1905.05702). With x = s / 2
-// only x > max x - 1 can be in the support, so collect() keeps those, per query; a row with more of
-// them than fit is solved by Newton's method instead, one pass over the keys a step:
-// f(t) = sum [x - t]_+^2 - 1 is convex and falling, so from t = max x - 1 the steps approach the
+// weight_j = [s_j / 2 - tau]_+^2 with sum 1 (Peters et al. 2019, arXiv:1905.05702). With x = s / 2,
+// only x > max x - 1 can be in the support, so collect() keeps these candidates per query. A row
+// with more candidates than fit is solved by Newton's method, with one pass over the keys per step.
+// f(t) = sum [x - t]_+^2 - 1 is convex and decreasing, so the steps from t = max x - 1 approach the
 // root from one side.
 struct Entmax15 {
   static inline const Declaration kDeclaration = {"entmax15", "", "", {}};
@@ -121,9 +123,9 @@ struct Entmax15 {
   static constexpr bool kWholeRow = true, kExtra = true, kTakesLog2 = false;
   static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pass;
-  static constexpr int kCandidates = 4;  // few, so that the tests overflow it
+  static constexpr int kCandidates = 4;  // few, so that the tests exceed it
   static constexpr Delta kDelta = Delta::extra;
-  static constexpr double kSettled = 1e-14;  // of the threshold, in float64
+  static constexpr double kSettled = 1e-14;  // last step of the threshold, in f64
   enum State { max, count, tau, sum1, sum2, total, extra_total, kStateRows };
 
   template <class V>
@@ -151,7 +153,7 @@ struct Entmax15 {
         E& n = row(t, count)[i];
         if (n == kCandidates) drop_old(t, i);
         if (n < kCandidates) t.candidates[static_cast<int64_t>(n) * t.queries + i] = x;
-        if (n <= kCandidates) ++n;  // kCandidates + 1: too many
+        if (n <= kCandidates) ++n;  // kCandidates + 1 means too many
       }
   }
 
@@ -233,7 +235,8 @@ struct Entmax15 {
     row(t, count)[i] = static_cast<E>(kept);
   }
 
-  // Sorted candidates x_1 >= x_2 ...: tau_k from the first k, the largest k with tau_k <= x_k.
+  // Candidates sorted so that x_1 >= x_2 ...; tau_k follows from the first k. The result is tau_k
+  // for the largest k with tau_k <= x_k.
   template <class E>
   static void solve_exactly(Tile<E>& t, int64_t i) {
     E x[kCandidates];
@@ -255,7 +258,7 @@ struct Entmax15 {
   }
 };
 
-// Softcap: s' = cap tanh(s / cap). A score hook, to try that axis.
+// Softcap: s' = cap tanh(s / cap). A score hook that tests score functions in the contracts.
 struct SoftCap {
   static constexpr double kCap = 2;
   template <class V>
@@ -265,7 +268,7 @@ struct SoftCap {
   }
 };
 
-// s' = s - slope(head) |i - j|: a score hook that needs its positions and its head.
+// s' = s - slope(head) |i - j|. A score hook that needs positions and its head.
 struct Distance {
   double slope[2] = {0.25, 0.5};  // per head
   template <class V>

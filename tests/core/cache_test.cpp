@@ -1,4 +1,4 @@
-// Rows written into a cache of keys: by the formula, for any strides, and refusals that write
+// Rows written into a key cache: compared with the formula, for any strides. An error writes
 // nothing.
 #include "rapt/cache.h"
 
@@ -26,7 +26,7 @@ Tensor starts_of(const std::vector<int64_t>& starts) {
   return t;
 }
 
-// [batch, heads, capacity, dim], element by element.
+// The expected cache [batch, heads, capacity, dim], element by element.
 Tensor by_formula(const TensorView& cache, const TensorView& update,
                   const std::vector<int64_t>& starts) {
   const int64_t count = update.shape[2], capacity = cache.shape[2];
@@ -49,7 +49,7 @@ TEST(Cache, LinearAndCircularOfAnyTypeAndLayout) {
         const std::vector<int64_t> starts =
             circular ? std::vector<int64_t>{5, 0, 7 * 11 + 3} : std::vector<int64_t>{0, 3, 1};
         const Tensor expected = by_formula(old, update, starts);
-        // The cache in the layout of flash-attention, [batch, capacity, heads, dim].
+        // The cache has flash-attention's layout [batch, capacity, heads, dim].
         Tensor memory = Tensor::copy_of(old.view().transposed(1, 2));
         write_to_cache(memory.view().transposed(1, 2), update, starts_of(starts),
                        circular ? CacheEnd::circular : CacheEnd::linear);
@@ -83,7 +83,7 @@ TEST(Cache, EmptyUpdatesAndCachesAreFine) {
   write_to_cache(none, Tensor(DType::f32, {1, 0, 2}), {}, CacheEnd::circular);
 }
 
-// A prompt and three tokens, one after the other, have the outputs of the whole at once.
+// A prompt followed by three single tokens gives the outputs of one call with all tokens.
 TEST(Cache, DecodingStepsEqualOneCall) {
   constexpr int64_t prompt = 5, tokens = 8, capacity = 16;
   Random random(3);

@@ -1,5 +1,4 @@
-// Masks from text: every form that means something, and a helpful error for every one that does
-// not.
+// Masks from text: every valid form is read, and every invalid one gives a helpful error.
 #include "rapt/catalogue.h"
 
 #include <gtest/gtest.h>
@@ -131,7 +130,7 @@ TEST(Catalogue, EveryVariantDeclaresItself) {
   }
 }
 
-// Every parameter reads back what was written.
+// Every parameter reads back the value that was set.
 TEST(Catalogue, ParametersRoundTrip) {
   rapt::Window window(3, 4, Anchor::bottom_right);
   for (const rapt::Parameter& parameter : rapt::Window::kDeclaration.parameters) {

@@ -1,4 +1,4 @@
-// Problem descriptors: what they say, that they are canonical, and where their errors are.
+// Problem descriptors: their meaning, their canonical form, and the positions of their errors.
 #include <gtest/gtest.h>
 
 #include "check/problem/descriptor.h"
@@ -31,7 +31,7 @@ TEST(Descriptor, SaysWhatItSays) {
   EXPECT_EQ(d.excluded_by_bias, 0.25);
 }
 
-// What is written, and its canonical form.
+// Pairs of a descriptor and its canonical form.
 TEST(Descriptor, HasOneCanonicalForm) {
   const std::pair<const char*, const char*> cases[] = {
       {"q4k5d6", "q4k5d6"},
@@ -148,7 +148,7 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:relative=keys(3,log=1..9)", 28, "expected distances that have a row each from 2"},
       {"q4k5d6:relative=keys(3,log=4..5)", 31, "expected the distance of the last row from 13"},
       {"q4k5d6:relative=values+position(3)", 17, "expected keys beside position"},
-      {"q4k5d6:relative=content(5,center=2)", 24, "expected ':'"},  // it has no rows
+      {"q4k5d6:relative=content(5,center=2)", 24, "expected ':'"},  // content has no table rows
       {"h2q4k5d6:relative=keys[3](3)", 23, "expected the last leading dimensions of [2]"},
       {"q4k5d6:backward=two:relative=content", 17, "expected one pass beside relative"},
       {"q4k5d6:rows=", 13, "expected cosine, rotary, or both in this order"},
@@ -193,7 +193,7 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:f64:bias=f32", 17, "expected the query's dtype, or f32 for bf16 and f16"},
       {"b2h4q4k5d6:key=[3,4]", 16, "expected leading dimensions of query, key and value"},
       {"h1099511627776q1099511627776k1099511627776d1", 1, "expected sizes whose product fits"},
-      // No element, but as many heads as 64 bits do not hold.
+      // A problem without elements, but with more heads than 64 bits can count.
       {"[1099511627776,1099511627776,0]q1k1d1", 1, "expected sizes whose product fits"},
   };
   for (const auto& c : cases) {
@@ -231,7 +231,7 @@ TEST(Descriptor, IsBounded) {
   refused("q1k1d1" + std::string(5000, ' '), "at most 4096 characters");
 }
 
-// Lines with one character changed are read or refused, and what is read is canonical.
+// A line with one changed character is read or rejected. If it is read, its text is canonical.
 TEST(Descriptor, SurvivesAnyChange) {
   const std::string line =
       "[2,1]h4/2q10k12d6v3:bf16>f32:layout=padded,dense+broadcast(1),strided:mask=!(causal(2)|"

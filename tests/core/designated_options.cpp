@@ -1,5 +1,6 @@
-// Every public struct of options can be given by naming the members that one wants. Compiled with
-// warnings as errors: a member without an initialiser would be "missing" for -Wextra.
+// Every public struct of options works with designated initialisers for any subset of members.
+// Compiled with warnings as errors: -Wextra would report a member without a default initialiser as
+// missing.
 #include "rapt/attention.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// BFloat16 and Float16 against their definition: a list of all their values, searched for the
-// nearest one.
+// BFloat16 and Float16 against their definition: a search for the nearest value among all values of
+// the type.
 #include "rapt/float16.h"
 
 #include <gtest/gtest.h>
@@ -29,13 +29,13 @@ struct Layout<Float16> {
   static constexpr int kExponent = 5, kFraction = 10;
 };
 
-// The bits of infinity; bits above are NaN, below finite and rising.
+// The bits of infinity. Larger bits are NaN; smaller ones are finite, in increasing order.
 template <class T>
 constexpr uint16_t kInfinity = static_cast<uint16_t>(((1 << Layout<T>::kExponent) - 1)
                                                      << Layout<T>::kFraction);
 
-// What non-negative bits mean, as the textbook says it. Infinity has the value of the next power of
-// two, which is what rounding compares with.
+// The value of non-negative bits by the textbook formula. Infinity gets the value of the next power
+// of two, which rounding compares with.
 template <class T>
 double value_of(uint16_t bits) {
   constexpr int kFraction = Layout<T>::kFraction, kBias = (1 << (Layout<T>::kExponent - 1)) - 1;
@@ -64,7 +64,7 @@ uint16_t nearest(double x) {
   return static_cast<uint16_t>(sign | index);
 }
 
-// Of a float or a double.
+// Tests the rounding of a float or a double.
 template <class T, class Number>
 void expect_nearest(Number x) {
   ASSERT_EQ(T::from(x).bits, nearest<T>(x)) << std::hexfloat << x;
@@ -100,7 +100,7 @@ TYPED_TEST(Float16Test, EveryValueRoundTrips) {
 }
 
 TYPED_TEST(Float16Test, BoundariesRoundToTheNearest) {
-  // The ends and the middle of every interval between two values, and the floats beside them.
+  // Both ends and the midpoint of every interval between two values, and the floats next to them.
   for (uint16_t bits = 0; bits < kInfinity<TypeParam>; ++bits) {
     const double low = value_of<TypeParam>(bits);
     const double high = value_of<TypeParam>(static_cast<uint16_t>(bits + 1));
@@ -124,13 +124,14 @@ TYPED_TEST(Float16Test, RandomFloatsRoundToTheNearest) {
   for (int i = 0; i < 200000; ++i) {
     const float x = std::bit_cast<float>(static_cast<uint32_t>(random()));
     if (!std::isnan(x)) expect_nearest<TypeParam>(x);
-    // Of the magnitudes that a Float16 has: few of the above are.
+    // Magnitudes in the range of Float16, which few of the floats above have.
     expect_nearest<TypeParam>(std::ldexp(static_cast<float>(random()), -32 - i % 24 + i % 7 * 3));
   }
 }
 
 TYPED_TEST(Float16Test, BoundariesAmongDoublesRoundOnce) {
-  // Beside the middle of two values, nearer than a float can be: by way of float these are ties.
+  // Points closer to a midpoint than a float can represent: rounding to float first would give
+  // ties.
   constexpr double kFar = std::numeric_limits<double>::infinity();
   for (uint16_t bits = 0; bits < kInfinity<TypeParam>; ++bits) {
     const double low = value_of<TypeParam>(bits);
@@ -160,7 +161,7 @@ TYPED_TEST(Float16Test, RandomDoublesRoundToTheNearest) {
   for (int i = 0; i < 200000; ++i) {
     const double x = std::bit_cast<double>(random());
     if (!std::isnan(x)) expect_nearest<TypeParam>(x);
-    // Of the magnitudes that a Float16 has, and of those that only a BFloat16 has.
+    // Magnitudes in the range of Float16, and others in the range of BFloat16 only.
     const auto whole = static_cast<double>(random());
     expect_nearest<TypeParam>(std::ldexp(whole, -64 - i % 28 + i % 7 * 3));
     expect_nearest<TypeParam>(std::ldexp(whole, -64 - i % 140 + i % 11 * 13));

@@ -1,4 +1,4 @@
-// RAPT_ISA: names the highest set that may be used; anything else is an error, never a fallback.
+// RAPT_ISA names the highest set that may be used. Anything else is an error; there is no fallback.
 #include "rapt/instruction_sets.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using rapt::ErrorCode;
 
-// Runs `body` in a new process with RAPT_ISA = value, as the choice may be made once per process.
+// Runs `body` in a new process with RAPT_ISA = value, because a process chooses its set only once.
 int in_child(const char* value, const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -66,7 +66,7 @@ TEST(InstructionSets, ScalarIsFirstAndAlwaysThere) {
             0);
 }
 
-// The verbs refuse as well as the list: no set is taken in silence.
+// The public functions reject the name just like the list does.
 TEST(InstructionSets, UnknownNamesAreRefused) {
   for (const char* name : {"avx1024", "AVX2", "avx", "scalar "})
     EXPECT_EQ(in_child(name,
@@ -91,7 +91,7 @@ TEST(InstructionSets, UnknownNamesAreRefused) {
 }
 
 TEST(InstructionSets, SetsThatCannotRunHereAreRefused) {
-  // Not from the list, which would choose a set for the children, too.
+  // Does not read the list, which would choose a set for the child processes too.
   std::vector<std::string> missing;
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2")) missing.push_back("avx2");
@@ -115,7 +115,7 @@ TEST(InstructionSets, SetsThatCannotRunHereAreRefused) {
               0);
 }
 
-// A CPU without tile registers needs no explanation, one that may not use them does.
+// A CPU without tile registers has no note. A CPU that may not use them has one that says why.
 TEST(InstructionSets, ARefusalOfTheSystemIsNamed) {
   using rapt::TileSupport;
   EXPECT_EQ((TileSupport{true, true, 0}.refusal()), "");
@@ -138,7 +138,7 @@ TEST(InstructionSets, NotesAreThoseOfTheSets) {
                          if (note != rapt::note_of(set.name)) return 1;
                          if (name == "amx_emulated" && note.empty()) return 2;
                          if (name.starts_with("avx") && !note.empty()) return 3;
-                         // What can be used is not refused.
+                         // A usable set has no note.
                          if (name == "amx" && set.available && !note.empty()) return 4;
                        }
                        return 0;

@@ -1,4 +1,4 @@
-// What would be gone before the call that reads it does not compile. Compiled only.
+// Arguments that would be destroyed before the call reads them do not compile. Compiled only.
 #include <array>
 #include <type_traits>
 #include <vector>
@@ -12,7 +12,7 @@ using namespace rapt;
 template <class T, class... From>
 constexpr bool takes = std::is_constructible_v<T, From...>;
 
-// Lists of heads and rows: of whoever keeps them, not vectors made in passing.
+// Lists of heads and rows refer to a container that outlives them, not to a temporary.
 static_assert(takes<Indices, std::vector<int64_t>&> && takes<Indices, const std::vector<int64_t>&>);
 static_assert(takes<Indices, int64_t (&)[3]> && takes<Indices, std::array<int64_t, 2>&>);
 static_assert(takes<Indices, std::span<int64_t>> && takes<Indices, std::span<const int64_t>>);
@@ -20,7 +20,7 @@ static_assert(takes<Indices, Indices> && takes<Indices, Indices&>);
 static_assert(!takes<Indices, std::vector<int64_t>> && !takes<Indices, const std::vector<int64_t>>);
 static_assert(!takes<Indices, std::array<int64_t, 2>> && !takes<Indices, std::vector<int>&>);
 
-// Masks keep views, and a view does not keep its tensor.
+// Masks keep views, and a view does not keep its tensor alive.
 static_assert(takes<Lengths, Tensor&> && takes<Lengths, const Tensor&>);
 static_assert(takes<Lengths, TensorView> && !takes<Lengths, Tensor>);
 static_assert(takes<Prefix, Tensor&> && !takes<Prefix, Tensor> && takes<Prefix, int>);
@@ -32,11 +32,11 @@ static_assert(takes<DocumentsByStarts, Tensor&> && !takes<DocumentsByStarts, Ten
 static_assert(takes<DocumentsByStarts, Tensor&, Tensor&>);
 static_assert(!takes<DocumentsByStarts, Tensor&, Tensor>);
 
-// Scores and normalisers are referred to, and not taken for each other.
+// References to scores and normalisers reject temporaries, and objects of the other kind.
 static_assert(takes<ScoreRef, Softcap&> && !takes<ScoreRef, Softcap>);
 static_assert(takes<NormalizerRef, Softmax&> && !takes<NormalizerRef, Softmax>);
 static_assert(!takes<ScoreRef, Softmax&> && !takes<NormalizerRef, Softcap&>);
-// Those of one's own likewise.
+// The same holds for custom scores and normalisers.
 struct Half {
   template <class E>
   E operator()(E s, const auto&) const {
@@ -50,7 +50,7 @@ static_assert(takes<ScoreRef, OwnScore&> && !takes<ScoreRef, OwnScore>);
 static_assert(takes<NormalizerRef, OwnWeights&> && !takes<NormalizerRef, OwnWeights>);
 static_assert(takes<NormalizerRef, OwnShares&> && !takes<NormalizerRef, const OwnShares>);
 static_assert(!takes<ScoreRef, OwnShares&> && !takes<NormalizerRef, OwnScore&>);
-// Objects are const to a call: a check() that is not would never be called.
+// A call uses objects as const, so a check() that is not const would never be called.
 struct ChecksItself {
   void check() const {}
 };
@@ -64,7 +64,7 @@ static_assert(std::is_convertible_v<MadeScore&, ScoreRef>);
 static_assert(!std::is_convertible_v<MadeScore, ScoreRef>);
 static_assert(takes<ScoreList, std::vector<ScoreRef>&> && takes<MaskList, std::vector<Mask*>&>);
 
-// Constraints look at declarations only: these see that what is taken compiles.
+// Constraints test declarations only. These functions show that the accepted types compile.
 [[maybe_unused]] MaskList masks_of(std::span<const Mask* const> masks) { return masks; }
 [[maybe_unused]] MaskList masks_of(const std::vector<const Mask*>& masks) { return masks; }
 [[maybe_unused]] ScoreList scores_of(std::span<const ScoreRef> scores) { return scores; }

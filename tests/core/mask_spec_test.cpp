@@ -1,4 +1,4 @@
-// Combinations of masks from text, the way back, and where a fault is.
+// Combinations of masks from text and back to text, and the positions of errors.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using rapt::ErrorCode;
 
-// Every tensor is the same: what is tested is who asks for which.
+// Returns the same tensor for every name, and records the names that were asked for.
 struct Tensors {
   std::vector<std::string> asked;
   int64_t value = 0;
@@ -51,7 +51,7 @@ TEST(MaskSpec, FunctionsMeanTheSameAsOperators) {
   EXPECT_EQ(reprinted("or(and(causal)) & !or(causal)"), "or(and(causal))&!or(causal)");
 }
 
-// Chains are one mask of many parts, and parentheses keep the levels that they name.
+// A chain of one operator is one mask with many parts. Parentheses keep their own level.
 TEST(MaskSpec, LevelsAreKept) {
   EXPECT_EQ(rapt::make_mask("causal&window&prefix(1)")->parts().size(), 3u);
   EXPECT_EQ(rapt::make_mask("(causal&window)&prefix(1)")->parts().size(), 2u);
@@ -86,7 +86,7 @@ TEST(MaskSpec, ParametersAtTheirDefaultsAreLeftOut) {
             "documents_by_starts(<tensor>,<tensor>)");
 }
 
-// What was printed is read as the same mask again.
+// The printed text is read as the same mask.
 TEST(MaskSpec, RoundTrip) {
   for (const char* spec :
        {"causal", "causal(-3)", "window(3,4,bottom-right)&!causal|prefix(9)",
@@ -104,7 +104,8 @@ TEST(MaskSpec, TensorsKeepTheirNames) {
   EXPECT_EQ(tensors.asked,
             (std::vector<std::string>{"a(1).npy", "/data/run=3/k.npy", "q&|!.npy", "p:2"}));
   tensors.asked.clear();
-  rapt::make_mask("lengths:a(1.npy", tensors.source());  // alone, nothing needs to match
+  rapt::make_mask("lengths:a(1.npy",
+                  tensors.source());  // a single mask needs no matching parentheses
   EXPECT_EQ(tensors.asked, std::vector<std::string>{"a(1.npy"});
 }
 
@@ -165,7 +166,7 @@ TEST(MaskSpec, TheColonFormStandsAlone) {
   expect_fault("!prefix:4", ErrorCode::argument, "in a combination write prefix(...)");
 }
 
-// A text from anywhere takes neither the stack nor minutes.
+// Untrusted text can exhaust neither the stack nor the time.
 TEST(MaskSpec, DepthAndLengthAreBounded) {
   const auto argument = ErrorCode::argument;
   for (const size_t n : {size_t{40}, size_t{60000}, size_t{2000000}})
@@ -178,7 +179,7 @@ TEST(MaskSpec, DepthAndLengthAreBounded) {
   const std::string fifteen(15, '!');
   EXPECT_EQ(reprinted(fifteen + "causal"), fifteen + "causal");
   expect_fault(fifteen + "!causal", argument, "nested deeper than 16 levels");
-  // 16 * 16 * 16 masks are more than 1024.
+  // 16 * 16 * 16 masks exceed the limit of 1024.
   std::string spec = "causal";
   for (const char* op : {"|", "&", "|"}) {
     std::string longer = "(" + spec + ")";
@@ -188,8 +189,8 @@ TEST(MaskSpec, DepthAndLengthAreBounded) {
   expect_fault(spec, argument, "more than 1024 masks");
 }
 
-// A few masks that point at each other can make a tree beyond any memory; that is refused, not
-// walked.
+// A few masks that share parts can form a tree too large for any memory. Such trees are rejected
+// without a full walk.
 TEST(MaskSpec, TreesThatMeetAreRefused) {
   const rapt::Causal causal;
   std::vector<std::unique_ptr<rapt::And>> levels;
@@ -215,7 +216,7 @@ TEST(MaskSpec, PartsThatCannotBe) {
   const rapt::Or inner{&causal, nullptr};
   EXPECT_THROW((rapt::And{&causal, &inner}.check({}, 4, 4)), rapt::Error);
   EXPECT_THROW(rapt::And(std::vector<const rapt::Mask*>(17, &causal)), rapt::Error);
-  // A part's own fault is found.
+  // The error of an inner part is reported.
   const rapt::Window window(-5, 0);
   const rapt::Not outside(&window);
   EXPECT_THROW((rapt::Or{&causal, &outside}.check({}, 4, 4)), rapt::Error);

@@ -1,5 +1,5 @@
-// Options that contradict each other, or what they are used with, are refused: nothing that was
-// asked for is left out in silence.
+// Options that contradict each other or their arguments are rejected: no request is silently
+// ignored.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -34,7 +34,7 @@ TEST(Options, ThreadsBesideAnExecutorAreRefused) {
   expect_refused({}, {.executor = &pool, .threads = 1}, "beside an executor");
 }
 
-// A part that takes other room than when it became one would let masks write over each other.
+// A part that needs more state than when the combination was made would overwrite another mask's.
 TEST(Options, PartsThatWereAssignedAnewAreRefused) {
   const rapt::Causal causal;
   const rapt::Prefix prefix(2);
@@ -44,7 +44,7 @@ TEST(Options, PartsThatWereAssignedAnewAreRefused) {
   part = rapt::And{&causal, &prefix};
   expect_refused({.masks = {&whole}}, {}, "assigned anew");
   expect_refused({.masks = {&above}}, {}, "assigned anew");
-  part = rapt::And{&prefix};  // as much room as before
+  part = rapt::And{&prefix};  // the same size as before
   const rapt::Tensor x(rapt::DType::f32, {6, 4});
   EXPECT_EQ(rapt::plan(x, x, x, {.masks = {&whole}}).allowed_scores, 6 * 2);
 }
@@ -57,7 +57,7 @@ TEST(Options, AnUnknownBiasOrderIsRefused) {
   expect_refused({.bias_order = static_cast<rapt::BiasOrder>(2)}, {}, "unknown bias_order");
 }
 
-// A plan reads no element, so that shapes may be those of any machine.
+// A plan reads no element, so shapes may exceed this machine's memory.
 TEST(Options, PairsBeyondInt64AreNotNegative) {
   float* const nothing = nullptr;
   const rapt::TensorView x(nothing, {int64_t{1} << 25, int64_t{1} << 20, 1});

@@ -1,4 +1,5 @@
-// The reference against what can be worked out by hand, and the tolerances against wrong results.
+// Compares the reference with results worked out by hand, and tests that tolerances reject wrong
+// results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ std::vector<double> doubles(const std::vector<long double>& values) {
   return {values.begin(), values.end()};
 }
 
-// One head whose scores are given: query 1, scale 1, key = score.
+// One head with given scores: query 1, scale 1, key = score.
 struct Scored {
   Tensor query, key, value;
   Problem problem;
@@ -43,7 +44,7 @@ struct Scored {
   }
 };
 
-// Weights 1/4 and 3/4: everything has a closed form.
+// Weights 1/4 and 3/4, for which all results have a closed form.
 TEST(Reference, TwoKeys) {
   Scored s(1, {0, std::log(3.0)});
   Captures wanted = everything(2);
@@ -72,7 +73,7 @@ TEST(Reference, Softcap) {
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(1 + std::exp(2.0)), 1e-14);
 }
 
-// The bias comes after the cap, or before it.
+// The bias is added after the softcap, or before it.
 TEST(Reference, SoftcapThenBias) {
   Scored s(1, {0, 5});
   const Tensor bias = filled(DType::f64, {1, 2}, 7);
@@ -88,7 +89,8 @@ TEST(Reference, SoftcapThenBias) {
 
 RelativeTable table_of(const Tensor& numbers) { return {true, {}, numbers}; }
 
-// Weights 1/4 and 3/4 again, by a row for each distance; values 1 and 2, and 10 and 20 by rows.
+// Weights 1/4 and 3/4 from one table row per distance. Values are 1 and 2, and the value rows add
+// 10 and 20.
 TEST(Reference, RelativePositions) {
   Scored s(1, {0, 0});
   Tensor rows(DType::f64, {3, 1}), value_rows(DType::f64, {3, 1});
@@ -103,13 +105,13 @@ TEST(Reference, RelativePositions) {
   const Expectations e = expectations(s.problem);
   EXPECT_NEAR(doubles(e.lse.truth)[0], std::log(4.0), 1e-15);
   EXPECT_NEAR(doubles(e.output.truth)[0], 0.25 * 11 + 0.75 * 22, 1e-14);
-  // Biases: (1 + u) . key + (1 + v) . row.
+  // With both biases: (1 + u) . key + (1 + v) . table row.
   const Tensor u = filled(DType::f64, {1}, 4), v = filled(DType::f64, {1}, 1);
   s.problem.relative[RelativeSpec::content] = table_of(u);
   s.problem.relative[RelativeSpec::position] = table_of(v);
   set(s.key, Dims{0, 0}, 0.5);
   EXPECT_NEAR(doubles(expectations(s.problem).lse.truth)[0], std::log(std::exp(2.5) + 9), 1e-14);
-  // key . row: row 1 of key 0.
+  // Adds key . query row, which is row 1 for key 0.
   Tensor query_rows = filled(DType::f64, {3, 1}, 7);
   set(query_rows, Dims{1, 0}, 3);
   s.problem.relative[RelativeSpec::queries] = table_of(query_rows);
@@ -124,27 +126,27 @@ TEST(Reference, RowsOfDistances) {
   EXPECT_EQ(row(4, 6), 5);
   EXPECT_EQ(row(4, 11), 6);
   EXPECT_EQ(row(9, 0), 0);
-  spec.anchor = rapt::Anchor::bottom_right;  // two keys before query 0
+  spec.anchor = rapt::Anchor::bottom_right;  // query 0 has the position of key 2
   EXPECT_EQ(row(4, 4), 1);
   EXPECT_EQ(row(4, 6), 3);
   spec.anchor = rapt::Anchor::top_left;
   spec.distances = 100;
   spec.center = 20;
   spec.exact = 4;
-  spec.max_distance = 32;  // DeBERTa v2's function gives 5 for 5 to 7, 6 from 8, 7 from 16 to 31
+  spec.max_distance = 32;  // DeBERTa v2 gives 5 for 5 to 7, 6 from 8, 7 from 16 to 31
   const std::pair<int64_t, int64_t> scale[] = {{4, 4},  {5, 5},  {7, 5},  {8, 6},  {15, 6},
                                                {16, 7}, {31, 7}, {32, 8}, {63, 9}, {200, 10}};
   for (const auto& [distance, place] : scale) {
     EXPECT_EQ(row(0, distance), 20 + place) << distance;
     EXPECT_EQ(row(distance, 0), 20 - place) << distance;
   }
-  spec.exact = 8;  // max_distance - 1 ends a row whatever its logarithm rounds to
+  spec.exact = 8;  // max_distance - 1 is the end of a row, however its logarithm rounds
   spec.max_distance = 128;
   EXPECT_EQ(row(0, 127), 20 + 15);
   EXPECT_EQ(row(0, 128), 20 + 16);
 }
 
-// A value counts twice or not at all; the rest is as without dropout.
+// Each value counts twice or not at all; all else is as without dropout.
 TEST(Reference, Dropout) {
   Scored s(20, {0, std::log(3.0)});
   s.problem.dropout = 0.5;
@@ -186,7 +188,7 @@ TEST(Reference, RowsWithoutKeys) {
   EXPECT_EQ(e.top_weights.truth[3], 0);
 }
 
-// Every capture again from the matrix of weights, with uneven cells.
+// Computes every capture again from the matrix of weights, with cells of unequal sizes.
 TEST(Reference, CapturesAreThoseOfTheMatrix) {
   for (const Pooling pooling : {Pooling::mean, Pooling::max, Pooling::sum}) {
     Captures wanted = everything(4);
@@ -246,7 +248,7 @@ TEST(Reference, SampleIsAPartOfTheWhole) {
   }
 }
 
-// Each packed sequence is a problem of its own.
+// Each packed sequence equals a problem of its own.
 TEST(Reference, PackedSequencesAreSeparateProblems) {
   const Case c(parse_descriptor("h2q30k40d4:f64:mask=causal(bottom-right):packed=4:seed=5"));
   const Result<long double> packed = attention<long double>(c.for_reference());
@@ -267,7 +269,7 @@ TEST(Reference, PackedSequencesAreSeparateProblems) {
   }
 }
 
-// 16-bit inputs are read exactly; the truth is not rounded, the plain loop is.
+// 16-bit inputs are read exactly. The truth is not rounded, but the plain loop's result is.
 TEST(Reference, SixteenBits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     Scored s(1, {0, 1, 2}, dtype);
@@ -285,7 +287,7 @@ TEST(Reference, SixteenBits) {
   }
 }
 
-// A right result rounded to 16 bits passes; one some units off does not.
+// A correct result rounded to 16 bits passes; one that is 8 units off fails.
 TEST(Tolerance, SixteenBitsAreTight) {
   for (const char* line : {"q6k20d8:bf16:seed=2", "q6k20d8:f16:seed=2", "q1k1d1:bf16:seed=2"}) {
     SCOPED_TRACE(line);
@@ -306,7 +308,7 @@ TEST(Tolerance, SixteenBitsAreTight) {
   }
 }
 
-// A number as two bf16, and what is left.
+// A number as two bf16 parts and the rest.
 struct Parts {
   double high, low, rest;
 };
@@ -317,7 +319,7 @@ Parts parts_of(float x, bool cut) {
   return {high, low, double{x} - high - low};
 }
 
-// What two parts leave out of products is within what is allowed, and not far below.
+// The measured error of products of two parts is within the allowed error, and above 60 % of it.
 TEST(Tolerance, TwoPartsLeaveOutWhatIsSaid) {
   Random random(7);
   for (const DType dtype : {DType::f32, DType::f16}) {
@@ -346,7 +348,7 @@ TEST(Tolerance, TwoPartsLeaveOutWhatIsSaid) {
   }
 }
 
-// Results of two parts are held to three digits more than those of one would reach.
+// The tolerance for two parts rejects an error of 2^-10, which a single part could not avoid.
 TEST(Tolerance, TwoPartsAreTight) {
   const Case c(parse_descriptor("h2q12k30d8:mask=causal(bottom-right):seed=4"));
   Problem problem = c.for_reference();
@@ -361,7 +363,7 @@ TEST(Tolerance, TwoPartsAreTight) {
   }
 }
 
-// Only where tile registers multiply.
+// Only the tiles route has a fast precision; elsewhere fast equals automatic.
 TEST(Tolerance, FastIsAutomaticElsewhere) {
   for (const char* line : {"q6k20d8:precision=fast", "q40k60d8:f64:precision=fast:invariant",
                            "q40k60d8:bf16:precision=fast", "q40k60d8:precision=automatic"}) {
@@ -395,7 +397,7 @@ TEST(Tolerance, FindsWrongResultsInEveryTensor) {
   }
 }
 
-// Scores 1, 3, 3, 2 and a fifth key that is excluded.
+// Scores 1, 3, 3, 2 and a fifth key that is masked.
 TEST(Tolerance, TopK) {
   Scored s(1, {1, 3, 3, 2, 9}, DType::f32);
   s.problem.allowed = [](auto, int64_t, int64_t j) { return j != 4; };
@@ -417,7 +419,8 @@ TEST(Tolerance, TopK) {
   EXPECT_FALSE(verdict({1, 2, 3, 7, -1}, w).ok) << "no such key";
 }
 
-// Rows of a big problem, whole heads where a capture is a sum over queries; the same each time.
+// Large problems are checked on some rows, or on whole heads if a capture sums over queries. The
+// sample is the same each time.
 TEST(Sample, OfBigProblems) {
   const Descriptor small = parse_descriptor("h2q64k64d8");
   EXPECT_FALSE(sample_of(small).heads || sample_of(small).rows);

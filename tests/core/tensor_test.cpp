@@ -1,4 +1,4 @@
-// Tensors and views: shapes, strides, slices, and sizes that do not fit.
+// Tensors and views: shapes, strides, slices, and sizes that overflow.
 #include "rapt/tensor.h"
 
 #include <gtest/gtest.h>
@@ -144,13 +144,13 @@ TEST(TensorView, RefusesSizesThatDoNotFit) {
   constexpr int64_t kHuge = int64_t{1} << 62;
   EXPECT_EQ(code_of([&] { TensorView(&one, {kHuge, 2}); }), kOverflow);
   EXPECT_EQ(code_of([&] { TensorView(&one, {kHuge, kHuge, 4}); }), kOverflow);
-  // 2^64 elements wrap around to 0 in careless arithmetic.
+  // 2^64 elements wrap to 0 without an overflow check.
   EXPECT_EQ(code_of([&] { TensorView(&one, {int64_t{1} << 32, int64_t{1} << 32}); }), kOverflow);
   EXPECT_EQ(code_of([&] { TensorView(&one, {std::numeric_limits<int64_t>::max()}); }), kOverflow);
   EXPECT_EQ(code_of([&] { TensorView(&one, {-1}); }), kShape);
   EXPECT_EQ(code_of([&] { TensorView(&one, {0, -1}); }), kShape);
   EXPECT_EQ(code_of([&] { TensorView(&one, {2, 2}, {1}); }), kShape);
-  // No elements, whatever the other lengths are.
+  // Without elements the other lengths may be of any size.
   EXPECT_EQ(TensorView(&one, {kHuge, 0, kHuge}).count(), 0);
 }
 
@@ -183,7 +183,7 @@ TEST(Tensor, MovesWithoutMovingItsMemory) {
   const Tensor b = std::move(a);
   EXPECT_EQ(b.view().data, memory);
   EXPECT_EQ(b.values<float>()[2], 5);
-  EXPECT_FALSE(a.defined());  // NOLINT(bugprone-use-after-move): what is left is absent
+  EXPECT_FALSE(a.defined());  // NOLINT(bugprone-use-after-move): a moved-from tensor is undefined
   EXPECT_EQ(a.count(), 0);
   Tensor c(DType::f64, {2});
   a = std::move(c);

@@ -48,7 +48,7 @@ TEST(Tutorial, WorkedExample) {
   }
 }
 
-// Weights of two words from their scores by hand: two exponentials and a division.
+// Weights of two words from their scores, with two exponentials and a division.
 TEST(Tutorial, TwoByTwoByHand) {
   const std::vector<float> query = {1, 2, 3, 4}, key = {0.5f, 0.25f, -0.5f, 1},
                            value = {1, 2, 3, 4};
@@ -68,7 +68,7 @@ TEST(Tutorial, TwoByTwoByHand) {
   }
 }
 
-// Numbers to work with by hand: scores in which the weights are 1/4 and 3/4 exactly.
+// Scores chosen so that the weights are exactly 1/4 and 3/4.
 TEST(Tutorial, OneToThree) {
   const float three = std::log(3.0f);
   const std::vector<float> query = {1}, key = {0, three}, value = {4, 8};
@@ -100,7 +100,8 @@ TEST(Tutorial, OneByFourByEight) {
   }
 }
 
-// Five words that look back only: zeros above the diagonal, the first word sees itself alone.
+// Five words with a causal mask: zeros above the diagonal, and the first word attends to itself
+// alone.
 TEST(Tutorial, OneByFiveByEightCausal) {
   const std::vector<float> x = wave(40);
   const TensorView view(x.data(), {1, 5, 8});
@@ -120,7 +121,7 @@ TEST(Tutorial, OneByFiveByEightCausal) {
   for (size_t d = 0; d < 8; ++d) EXPECT_EQ(got.output.values<float>()[d], x[d]);
 }
 
-// One query of 20 features against ten keys, no batch anywhere.
+// One query with 20 features against ten keys, without a batch dimension.
 TEST(Tutorial, OneQueryWithoutBatch) {
   const std::vector<float> q = wave(20), kv = wave(200);
   const TensorView query(q.data(), {1, 20}), keys(kv.data(), {10, 20});

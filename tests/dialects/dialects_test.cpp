@@ -1,5 +1,6 @@
-// Every dialect against the numbers that its project computes (recorded_dialects.h, written by
-// record_dialects.py), or, where it needs a GPU, against the pairs that its documentation shows.
+// Compares every dialect with the numbers that its project computes (recorded_dialects.h, written
+// by record_dialects.py). Projects that need a GPU are compared with the pairs in their
+// documentation.
 #include "rapt/dialect.h"
 
 #include <gtest/gtest.h>
@@ -20,11 +21,11 @@ using laws::expect_error;
 constexpr int64_t kQueries = 3, kKeys = 4, kDim = 4;
 
 struct Results {
-  std::vector<float> output;  // [3, 4]: the values are the identity, so these are the weights
+  std::vector<float> output;  // [3, 4]; value is the identity, so output = weights
   std::vector<float> lse;     // [3]
 };
 
-// The recorded problem in the words of a dialect, its results as the dialect has them.
+// Runs the recorded problem with the arguments of a dialect and returns results in its convention.
 Results results(const char* name, const DialectArguments& words) {
   const Dialect& d = dialect(name);
   const DialectOptions call(d, words);
@@ -36,7 +37,7 @@ Results results(const char* name, const DialectArguments& words) {
   return {{output.begin(), output.end()}, {lse.begin(), lse.end()}};
 }
 
-// Both sides round: a few units in the last place of weights up to 1.
+// Both sides round; 2e-6 is a few units in the last place of weights up to 1.
 void expect_weights(const char* name, const DialectArguments& words, const float* expected) {
   const Results got = results(name, words);
   for (size_t i = 0; i < kQueries * kKeys; ++i) {
@@ -83,7 +84,7 @@ TEST(Dialects, Onnx) {
   expect_weights("onnx", {.causal = true, .window_left = 1, .past = 1}, recorded::onnx_window);
   expect_weights("onnx", {.lengths = kLengths}, recorded::onnx_lengths);
   expect_weights("onnx", {.causal = true, .lengths = kLengths}, recorded::onnx_causal_lengths);
-  // As recorded: the bias, and -inf where the mask forbids; its second row is all allowed.
+  // As recorded: the bias, and -inf where the mask forbids a pair. All pairs of row 1 are allowed.
   float bias[kQueries * kKeys];
   for (size_t i = 0; i < kQueries * kKeys; ++i)
     bias[i] = recorded::allowed[i] || i / kKeys == 1 ? recorded::bias[i] : -INFINITY;
@@ -99,7 +100,7 @@ TEST(Dialects, HuggingFace) {
   expect_weights("huggingface", {.mask = kMask}, recorded::hf_mask);
 }
 
-// Which pairs a call sees, as rows of 0 and 1.
+// Which pairs attend, as rows of 0 and 1.
 std::string pairs(const char* name, const DialectArguments& words, int64_t q_len, int64_t k_len) {
   const DialectOptions call(dialect(name), words);
   const float one = 1;
@@ -114,15 +115,15 @@ std::string pairs(const char* name, const DialectArguments& words, int64_t q_len
   return text;
 }
 
-// The examples of flash_attn_func's docstring, and its window: query i sees the keys
-// [i + seqlen_k - seqlen_q - left, i + seqlen_k - seqlen_q + right].
+// The examples of flash_attn_func's docstring. With its window, query i attends to the keys [i +
+// seqlen_k - seqlen_q - left, i + seqlen_k - seqlen_q + right].
 TEST(Dialects, FlashAttention) {
   EXPECT_EQ(pairs("flash-attn", {.causal = true}, 2, 5), "11110 11111 ");
   EXPECT_EQ(pairs("flash-attn", {.causal = true}, 5, 2), "00 00 00 10 11 ");
   EXPECT_EQ(pairs("flash-attn", {.window_left = 1, .window_right = 0}, 2, 5), "00110 00011 ");
   EXPECT_EQ(pairs("flash-attn", {.window_left = 0, .window_right = 1}, 3, 4), "0110 0011 0001 ");
   EXPECT_EQ(pairs("flash-attn", {.causal = true, .window_left = 2}, 2, 5), "01110 00111 ");
-  // The softcap comes before masks: masked keys get nothing of it.
+  // The softcap is applied before masks, so masked keys stay masked.
   EXPECT_EQ(pairs("flash-attn", {.causal = true, .softcap = 2}, 2, 3), "110 111 ");
   EXPECT_EQ(pairs("flash-attn", {.lengths = kLengths}, 1, 5), "11100 ");
   // flash_attn_with_kvcache: causal and window end at cache_seqlens.
@@ -131,7 +132,7 @@ TEST(Dialects, FlashAttention) {
             "11100 01100 ");
 }
 
-// "If the row of the mask is all zero, the output will be zero"; its lse is +inf.
+// "If the row of the mask is all zero, the output will be zero"; the lse of that row is +inf.
 TEST(Dialects, RowsWithoutKeys) {
   const auto of_empty_row = [](const char* name) {
     const Dialect& d = dialect(name);
@@ -139,7 +140,7 @@ TEST(Dialects, RowsWithoutKeys) {
     const bool none[] = {false, false};
     const Boolean nothing(TensorView(none, {1, 2}));
     AttentionOptions options{.masks = {&nothing}};
-    // Four query heads share two value heads, in batches of one.
+    // Four query heads share two value heads; the batch size is 1.
     AttentionResult result = scaled_dot_product_attention(
         TensorView(&one, {1, 4, 1, 1}, {0, 0, 0, 0}), TensorView(&one, {1, 2, 2, 1}, {0, 0, 0, 0}),
         TensorView(value, {1, 2, 2, 1}), options);
@@ -158,8 +159,8 @@ TEST(Dialects, RowsWithoutKeys) {
   EXPECT_TRUE(std::isnan(mha[0]) && std::isnan(mha[1]));
 }
 
-// diagonal_alignment, and bounds that count the diagonal itself on the left:
-// left_bound 1 and right_bound 0 leave the diagonal alone.
+// cuDNN's diagonal_alignment. Its left bound counts the diagonal itself: left_bound 1 with
+// right_bound 0 allows only the diagonal.
 TEST(Dialects, Cudnn) {
   const auto top = Anchor::top_left, bottom = Anchor::bottom_right;
   EXPECT_EQ(pairs("cudnn", {.window_right = 0}, 2, 4), "1000 1100 ");
@@ -171,13 +172,13 @@ TEST(Dialects, Cudnn) {
   EXPECT_EQ(pairs("cudnn", {.causal = true, .lengths = kLengths}, 4, 4), "1000 1100 1110 1110 ");
   EXPECT_EQ(pairs("cudnn", {.causal = true, .lengths = kLengths, .anchor = bottom}, 2, 4),
             "1100 1110 ");
-  // attn_scale is 1 where none is given.
+  // attn_scale defaults to 1.
   EXPECT_EQ(DialectOptions(dialect("cudnn"), {}).options().scale, 1);
   EXPECT_FALSE(DialectOptions(dialect("pytorch"), {}).options().scale.has_value());
 }
 
-// By the lines of Attend.forward: bias, then softclamp, then masks; create_causal_mask(i, j) is
-// triu(j - i + 1), and a row that a mask forbids entirely is filled with 0.
+// Order of x-transformers' Attend.forward: bias, then softclamp, then masks. create_causal_mask(i,
+// j) is triu(j - i + 1), and a row whose keys are all masked is filled with 0.
 TEST(Dialects, XTransformers) {
   float expected[kQueries * kKeys] = {};
   for (size_t i = 0; i < kQueries; ++i) {
@@ -200,7 +201,8 @@ TEST(Dialects, XTransformers) {
   EXPECT_EQ(pairs("x-transformers", {.causal = true}, 2, 5), "11110 11111 ");
 }
 
-// The lse in base 2; window_left counts neighbours, from the bottom-right corner.
+// FlashInfer's lse has base 2. window_left counts neighbours on the left, anchored at the
+// bottom-right corner.
 TEST(Dialects, FlashInfer) {
   EXPECT_EQ(pairs("flashinfer", {.causal = true, .window_left = 1}, 2, 4), "0110 0011 ");
   const Results two = results("flashinfer", {.mask = kMask}), e = results("jax", {.mask = kMask});
@@ -219,7 +221,7 @@ TEST(Dialects, LayoutsAreViewed) {
   });
 }
 
-// Results of 16 bits, and f64, keep their type.
+// Results in f16, bf16 and f64 keep their type.
 TEST(Dialects, RowsWithoutKeysOfOtherTypes) {
   const bool none[] = {false};
   const Boolean nothing(TensorView(none, {1, 1}));
@@ -256,7 +258,7 @@ TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
   refused("onnx", {.lengths = kLengths, .past = 1}, "one of them", ErrorCode::argument);
   refused("onnx", {.past = -1}, "past is -1", ErrorCode::argument);
   refused("huggingface", {.window_left = 0}, "1 or more", ErrorCode::argument);
-  // Sums of these would overflow.
+  // Sums of these would overflow int64.
   constexpr int64_t kHuge = INT64_MAX;
   refused("onnx", {.window_right = 1, .past = kHuge}, "past is 9", ErrorCode::argument);
   refused("onnx", {.window_right = kHuge, .past = 1}, "window_right is 9", ErrorCode::argument);

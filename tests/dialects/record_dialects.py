@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Records what PyTorch, JAX, ONNX and Hugging Face compute on one small problem, as a C++ header.
 
-    record_dialects.py            write recorded_dialects.h beside this file
-    record_dialects.py --check    compare with it; 77 where a package or its version is not there
+    record_dialects.py            write recorded_dialects.h in this folder
+    record_dialects.py --check    compare with it; exit 77 if a package or its version is missing
 
 One head, three queries, four keys, head_dim 4, values = the identity: the output is the weights.
 """
@@ -98,7 +98,7 @@ def of_onnx():
 
 
 def of_transformers():
-    """A model's eager path, with a cache of one position: queries stand at 1, 2 and 3."""
+    """A model's eager path with one cached position, so that queries have positions 1, 2 and 3."""
     q, k, v = (torch.tensor(x)[None, None] for x in (QUERY, KEY, VALUE))
 
     class Module(torch.nn.Module):

@@ -1,5 +1,5 @@
-// Looks like a kernel, but uses an inline function that is not its own: what
-// dev/check_isa_leaks.sh exists to find.
+// A kernel that uses an inline function outside its own namespace. dev/check_isa_leaks.sh must
+// report it.
 namespace rapt {
 
 inline __attribute__((noinline)) int planted_leak(int x) { return x + 1; }

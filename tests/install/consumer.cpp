@@ -1,4 +1,4 @@
-// A stranger's program: attention on the tutorial's two tokens, worked by hand to four decimals.
+// A user's program: attention on the tutorial's two tokens, with results by hand to four decimals.
 //   query, key, value [2, 2] -> output [2, 2], scale 1 / sqrt(2)
 #include <cmath>
 #include <cstddef>

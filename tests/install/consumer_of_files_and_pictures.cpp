@@ -1,5 +1,5 @@
-// A stranger's program that uses the other two components: writes the tutorial's weights as .npy,
-// reads them back, and draws them.
+// A user's program with the other two components: writes the tutorial's weights as .npy, reads them
+// back and draws them.
 #include <cstdio>
 #include <iterator>
 #include <string>

@@ -1,4 +1,5 @@
-# Do man(1) and the shells find what the installed program says about itself? FILES, below PREFIX.
+# Checks that manual pages and completions are installed where man(1) and the shells look for them,
+# and are not empty. FILES are relative to PREFIX.
 foreach(file ${FILES})
   file(SIZE ${PREFIX}/${file} size)
   if(size EQUAL 0)

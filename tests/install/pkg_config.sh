@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs a C++ and a C program with nothing but a compiler and what pkg-config says.
+# Builds and runs a C++ and a C program with a compiler and the flags of pkg-config alone.
 # pkg_config.sh PKG_CONFIG --static|--shared LIBDIR VERSION CXX CXX_SOURCE CC C_SOURCE OUTPUT_FOLDER
 set -euo pipefail
 pkg_config=$1 mode=$2 libdir=$3 version=$4 cxx=$5 cxx_source=$6 cc=$7 c_source=$8 out=$9
@@ -17,7 +17,7 @@ strict=(-Wall -Wextra -Wconversion -Werror)
 "$cxx" -std=c++20 "${strict[@]}" "$cxx_source" -o "$out/consumer_cxx" "${flags[@]}" "${run_path[@]}"
 "$out/consumer_cxx"
 
-# A C program is linked by cc, which adds no C++ run time of its own.
+# cc links the C program and adds no C++ run time of its own.
 "$cc" -std=c99 "${strict[@]}" "$c_source" -o "$out/consumer_c" "${flags[@]}" "${run_path[@]}" -lm
 "$out/consumer_c"
 

@@ -1,10 +1,10 @@
-// Reads a file of tensors of any format and writes them in another, through rapt::io alone:
+// Converts a file of tensors to another format, through rapt::io alone:
 //
-//   convert_tensors [--v2] IN OUT      the format of OUT by its ending, .deflated.npz: compressed;
-//                                      --v2: '<V2' is bf16
+//   convert_tensors [--v2] IN OUT
 //
-// Exits with 0, 1 (the message of the Error on stderr) or 2 (usage). For round_trip.py and
-// numpy_round_trip.py.
+// The ending of OUT chooses its format; .deflated.npz is a compressed .npz. --v2 reads and writes
+// '<V2' as bf16. Exits with 0, with 1 (the message of the Error on stderr) or with 2 (usage). Used
+// by round_trip.py and numpy_round_trip.py.
 #include <cstdio>
 #include <functional>
 #include <string_view>
@@ -42,7 +42,7 @@ void convert(const std::string& from, const std::string& to, NpyV2 v2) {
   std::vector<NamedTensor> tensors;
   for (const StoredTensor& stored : open_tensor_file(from, v2).tensors) {
     loaded.push_back(load(stored));
-    // .npy has no names; what holds many needs one.
+    // .npy stores no name, but formats with several tensors need one.
     tensors.push_back({stored.name.empty() ? "x" : stored.name, loaded.back().view()});
   }
   for (const Format& format : kFormats) {

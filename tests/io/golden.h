@@ -1,5 +1,5 @@
 #pragma once
-// The files of tests/io/data, which NumPy wrote (make_golden.py).
+// The files of tests/io/data, written by NumPy (make_golden.py).
 #include <string>
 
 #include "scratch_folder.h"

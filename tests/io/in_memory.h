@@ -1,5 +1,5 @@
 #pragma once
-// Bytes as a file that is never written.
+// Bytes in memory as an InputFile, without a file on disk.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ inline Tensor tensor_in(const std::string& npy, const std::string& name = "memor
   return Tensor::copy_of(load(file.tensors[0]).view());
 }
 
-// A .npy file of version 1 with this dict as it stands, neither padded nor aligned.
+// A .npy file of version 1 with exactly this dict, neither padded nor aligned.
 inline std::string npy_file(const std::string& dict, size_t data_bytes = 0) {
   return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 255) +
          static_cast<char>(dict.size() >> 8) + dict + std::string(data_bytes, '\0');

@@ -1,4 +1,4 @@
-// Bytes to read: in memory, from a file, from a file that changes under the reader.
+// InputFile reads bytes from memory, from a file, and from a file that changes meanwhile.
 #include "rapt/io/input_file.h"
 
 #include <sys/resource.h>
@@ -104,7 +104,7 @@ TEST(InputFile, AddressesTellTheirFile) {
   EXPECT_EQ(mapped_file_at(address), nullptr);
 }
 
-// More files than there are places for names are mapped all the same.
+// mapped_file_at() remembers few names, but any number of files can be mapped.
 TEST(InputFile, ManyFilesCanBeMapped) {
   const ScratchFolder folder;
   make_file(folder / "in", "0123");
@@ -118,14 +118,15 @@ TEST(InputFile, ManyFilesCanBeMapped) {
   EXPECT_EQ(mapped_file_at(file.map().data()), folder / "in");
 }
 
-// Address space is what a map takes: without it, want of memory instead of a crash.
+// A map needs address space. If the system refuses it, the result is an Error, not a crash.
 TEST(InputFile, AMapThatTheSystemRefusesIsAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need the address space";
 #else
   const ScratchFolder folder;
   make_file(folder / "in", "");
-  std::filesystem::resize_file(folder / "in", uintmax_t{1} << 36);  // 64 GiB without a block
+  std::filesystem::resize_file(folder / "in",
+                               uintmax_t{1} << 36);  // 64 GiB without a block on disk
   const InputFile file(folder / "in");
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);

@@ -1,4 +1,4 @@
-// Elements in memory: looked at where they lie where the machine can read them, else copied.
+// load() refers to elements in place where the machine can read them there; else it copies them.
 #include <cstring>
 
 #include "golden.h"
@@ -52,7 +52,7 @@ TEST(Load, TheOtherByteOrderIsCopied) {
   EXPECT_EQ(static_cast<const double*>(loaded.view().data)[1], 6.0);  // [1, 0, 0]
 }
 
-// What a file says of the order of single bytes means nothing.
+// A byte order for single-byte elements has no effect.
 TEST(Load, BytesHaveNoOrder) {
   const TensorFile file = open_npy(in_memory(npy_file(npy_dict("'>u1'", "(3,)"), 3)));
   EXPECT_EQ(memory_of(file.tensors[0]), 0);

@@ -1,4 +1,4 @@
-// .npy files that lie, are damaged or cannot be read: one clear Error each, before any allocation.
+// Malicious, damaged and unreadable .npy files: each gives one clear Error before any allocation.
 //
 // Sources of the cases: libnpy #44 and MLX #3365 (allocation, wrapped product), StableHLO PR #2963
 // and OpenVINO PR #6159 (uncaught conversions, underflows), cnpy #85.
@@ -27,7 +27,7 @@ TEST(RegNpyAllocBomb, HeaderThatAsksForGigabytes) {
   refused(ErrorCode::format, bytes, "at most 65536 bytes", "4294967295 bytes");
 }
 
-// No machine has 2^60 bytes: had memory been asked for first, this would be std::bad_alloc.
+// No machine has 2^60 bytes, so allocating before the check would throw std::bad_alloc.
 TEST(RegNpyAllocBomb, ShapeBeyondTheFile) {
   refused(ErrorCode::format, npy_file(npy_dict("'<f4'", "(288230376151711744,)"), 12),
           "expected 1152921504606846976 bytes of data for f32 [288230376151711744], got 12 bytes");
@@ -39,7 +39,7 @@ TEST(RegNpyAllocBomb, ProductThatWraps) {
   refused(ErrorCode::overflow, npy_file(npy_dict("'<f8'", "(1152921504606846976,)")), "64 bits");
   refused(ErrorCode::overflow, npy_file(npy_dict("'<f4'", "(4611686018427387905, 4)"), 16),
           "64 bits");
-  // An empty array of absurd other lengths, as NumPy refuses it too.
+  // An empty array whose other lengths are absurd; NumPy rejects it too.
   refused(ErrorCode::overflow, npy_file(npy_dict("'<f4'", "(4611686018427387904, 0, 4)")),
           "64 bits");
 }
@@ -188,7 +188,7 @@ TEST(NpyAttack, BooleansOtherThanZeroAndOne) {
   refused(ErrorCode::format, bytes, "booleans of 0 or 1, got 2");
 }
 
-// Whatever the bytes, an Error or a tensor whose size is that of the file: never a crash.
+// Random damage gives an Error or a tensor of the size that the file holds, never a crash.
 TEST(NpyAttack, RandomDamage) {
   std::mt19937_64 random(20240607);
   const auto below = [&](uint64_t n) { return random() % n; };
@@ -200,7 +200,8 @@ TEST(NpyAttack, RandomDamage) {
   for (int round = 0; round < 40000; ++round) {
     std::string bytes = starts[below(std::size(starts))];
     for (uint64_t edits = 1 + below(4); edits > 0; --edits) {
-      const size_t at = below(below(2) == 0 ? bytes.size() : 80);  // 80: most of the dict
+      const size_t at =
+          below(below(2) == 0 ? bytes.size() : 80);  // the first 80 bytes hold most of the dict
       switch (below(4)) {
         case 0:
           bytes[at] = alphabet[below(alphabet.size())];

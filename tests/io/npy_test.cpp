@@ -1,4 +1,4 @@
-// .npy files that are right: NumPy's own files read and written byte for byte, strided views.
+// Valid .npy files: NumPy's own files are read and written byte for byte, also from strided views.
 #include "rapt/io/npy.h"
 #include "golden.h"
 
@@ -10,7 +10,7 @@
 namespace rapt::test {
 namespace {
 
-// 0, 1, 2, ... in row-major order, halved for floats: make_golden.py's ramp().
+// 0, 1, 2, ... in row-major order, halved for floats, as ramp() in make_golden.py.
 template <class T>
 Tensor ramp(std::initializer_list<int64_t> shape) {
   Tensor tensor(dtype_of<T>(), shape);
@@ -110,7 +110,7 @@ TEST(Npy, AcceptsOtherSpellingsOfTheDict) {
     const std::string bytes = file(dict, 24);
     EXPECT_EQ(to_string(tensor_in(bytes).dims()), to_string(ramp<float>({2, 3}).dims()));
   }
-  // Other writers give elements of one byte a byte order.
+  // Other writers state a byte order even for single-byte elements.
   const std::string bytes = file("{'descr': '<u1', 'fortran_order': False, 'shape': (2,), }", 2);
   EXPECT_EQ(tensor_in(bytes).dtype(), DType::u8);
 }
@@ -147,7 +147,7 @@ TEST(Npy, WritesStridedViewsDensely) {
   EXPECT_EQ(read.values<float>()[9], values[4]);
 }
 
-// Sizes that cross the chunks of reading and writing, whose length is 2^18 bytes.
+// Tests sizes beyond the chunks of reading and writing, which have 2^18 bytes.
 TEST(Npy, CrossesChunks) {
   const ScratchFolder folder;
   for (const int64_t columns : {127, 128, 129, 300}) {
@@ -157,7 +157,7 @@ TEST(Npy, CrossesChunks) {
     const Tensor read = read_npy(path);
     expect_equal<double>(Tensor::copy_of(read.view().transposed()), base);
 
-    // The same bytes under a Fortran header of the other shape are the matrix itself.
+    // With a Fortran header of the transposed shape, the same bytes give the matrix itself.
     std::string bytes = file_bytes(path);
     const std::string shape = "False, 'shape': (" + std::to_string(columns) + ", 256), }";
     std::string fortran = "True, 'shape': (256, " + std::to_string(columns) + "), }";

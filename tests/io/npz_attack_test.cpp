@@ -1,5 +1,5 @@
-// .npz files that lie, are damaged or cannot be read: one clear Error each, before any allocation
-// that their sizes ask for.
+// Malicious, damaged and unreadable .npz files: each gives one clear Error before any allocation of
+// the sizes that it declares.
 //
 // Sources of the cases: cnpy #106 (header length beyond the member, 77 bytes), D. Fifield's "A
 // better zip bomb" (overlapping members, 2019), directory traversal by names ("zip slip").
@@ -14,14 +14,14 @@ namespace {
 
 TensorFile opened_npz(const std::string& zip) { return open_npz(in_memory(zip, "evil.npz")); }
 
-// Refused by open_npz.
+// open_npz rejects the archive.
 template <class... Parts>
 void refused(const std::string& zip, const Parts&... parts) {
   expect_error(
       ErrorCode::format, [&] { opened_npz(zip); }, "evil.npz: ", parts...);
 }
 
-// Opened, but its only tensor is refused by load().
+// open_npz accepts the archive, but load() rejects its only tensor.
 template <class... Parts>
 void not_loaded(const std::string& zip, const Parts&... parts) {
   const TensorFile file = opened_npz(zip);
@@ -34,15 +34,16 @@ void not_loaded(const std::string& zip, const Parts&... parts) {
 const std::string kArray = golden_bytes("f4_2x3.npy");
 
 TEST(RegNpzOverread, SeventySevenBytes) {
-  // A deflated member of ten bytes whose header says that it has 65,535.
+  // A deflated member of ten bytes that declares a header of 65,535 bytes.
   const std::string ten("\x93NUMPY\x01\x00\xff\xff", 10);
   ZipPart part = stored("arr_00.npy", ten);
-  part.data = std::string("\x01\x0a\x00\xf5\xff", 5) + ten;  // deflate, a stored block
+  part.data = std::string("\x01\x0a\x00\xf5\xff", 5) + ten;  // a stored block of deflate
   part.local.method = part.central.method = kMethodDeflated;
   part.local.stored_bytes = part.central.stored_bytes = 15;
   const std::string whole = zip_of({part});
   refused(whole, "'arr_00.npy': the file ends after 10 bytes", "its header of 65535 bytes");
-  // What the naive readers take: local header, member, last record, and no directory.
+  // The 77 bytes that naive readers accept: local header, member and last record, without
+  // directory.
   std::string file = whole.substr(0, 30 + 10 + 15) + whole.substr(whole.size() - 22);
   ASSERT_EQ(file.size(), 77u);
   refused(file, "does not end where its last record begins");
@@ -52,7 +53,8 @@ TEST(RegNpzOverread, SeventySevenBytes) {
 }
 
 TEST(RegNpzBomb, MembersThatOverlap) {
-  // One member, entered twice: two gigabytes of the first kind of bomb have one kernel.
+  // The same member entered twice, as in the first kind of zip bomb, which reuses one kernel of
+  // data.
   const ZipPart part = compressed("a.npy", kArray);
   ZipPart again = part;
   again.central.name = "b.npy";
@@ -62,7 +64,7 @@ TEST(RegNpzBomb, MembersThatOverlap) {
   twice.header_at = 0;
   twice.central.name = twice.local.name = "b.npy";
   refused(zip_of({part, twice}), "members overlap");
-  // The second kind: a member quotes the header of the next one as its data.
+  // The second kind of bomb: a member contains the header of the next one as its data.
   const ZipPart inner = stored("b.npy", kArray);
   std::string quoted_inner = zip_of({inner});
   quoted_inner.resize(30 + 5 + kArray.size());
@@ -74,7 +76,7 @@ TEST(RegNpzBomb, MembersThatOverlap) {
 
 TEST(RegNpzBomb, GapsHideNothing) {
   const std::string zip = zip_of({stored("a.npy", kArray), stored("b.npy", kArray)});
-  // Something before the first member, as programs that unpack themselves have.
+  // Bytes before the first member, as in self-extracting archives.
   refused("MZ.." + zip, "does not end where its last record begins");
   ZipPart second = stored("b.npy", kArray);
   ZipPart first = stored("a.npy", kArray);
@@ -97,7 +99,7 @@ TEST(RegNpzBomb, RatiosThatDeflateCannotReach) {
   }
 }
 
-// No machine has 2^60 bytes: had memory been asked for first, this would be std::bad_alloc.
+// No machine has 2^60 bytes, so allocating before the check would throw std::bad_alloc.
 TEST(RegNpzBomb, ShapesBeyondTheMember) {
   for (const bool compress : {false, true}) {
     const std::string array = npy_file(npy_dict("'<f4'", "(288230376151711744,)"), 12);
@@ -113,7 +115,8 @@ TEST(RegNpzBomb, ShapesBeyondTheMember) {
   }
 }
 
-// A member of some 200 bytes can inflate to 64 KiB of a type's text, and there can be many of them.
+// A member of a few hundred bytes can inflate to a type text of 64 KiB, and an archive can hold
+// many such members.
 TEST(RegNpzBomb, LongTypesAreNotKept) {
   const std::string fields = "[" + std::string(60000, ' ') + "('a', '<f4')]";
   const std::string zip = zip_of({compressed("a.npy", npy_file(npy_dict(fields, "(1,)"), 4))});
@@ -124,7 +127,7 @@ TEST(RegNpzBomb, LongTypesAreNotKept) {
 }
 
 TEST(NpzAttack, MoreOrLessIsInflatedThanDeclared) {
-  // The .npy header promises what the directory declares, deflate gives another number of bytes.
+  // The .npy header and the directory agree, but deflate gives another number of bytes.
   const std::string longer = kArray + "more", shorter = kArray.substr(0, kArray.size() - 4);
   for (const auto& [content, says] :
        {std::pair{longer, "inflated, got more"}, {shorter, "bytes inflated, got"}}) {
@@ -140,7 +143,7 @@ TEST(NpzAttack, MoreOrLessIsInflatedThanDeclared) {
   part.data.resize(part.data.size() - 2);
   part.local.stored_bytes = part.central.stored_bytes -= 2;
   not_loaded(zip_of({part}), "do not end within");
-  // Nothing at all.
+  // A member without any bytes.
   part = stored("a.npy", "");
   part.local.method = part.central.method = kMethodDeflated;
   refused(zip_of({part}), "empty file");
@@ -151,7 +154,7 @@ TEST(NpzAttack, MoreOrLessIsInflatedThanDeclared) {
 
 TEST(NpzAttack, DeflatedDataThatAreWrong) {
   ZipPart part = compressed("a.npy", kArray);
-  part.data[0] = '\x07';  // a block of the fourth kind, of which there are three
+  part.data[0] = '\x07';  // block type 3, which does not exist
   refused(zip_of({part}), "its deflated data are wrong (invalid block type)");
 }
 
@@ -160,7 +163,7 @@ TEST(NpzAttack, WrongCrc) {
     ZipPart part = zip_part("a.npy", kArray, compress);
     part.local.crc = part.central.crc ^= 1;
     not_loaded(zip_of({part}), "expected CRC-32 ", ", got ");
-    // In memory of its own, too, and where one byte of the data is another.
+    // Also for an array that load() copies, and for one changed byte of the data.
     part = zip_part("a.npy", golden_bytes("big_f4_2x3.npy"), compress);
     part.local.crc = part.central.crc ^= 0x80000000;
     not_loaded(zip_of({part}), "expected CRC-32 ");
@@ -353,7 +356,7 @@ TEST(NpzAttack, NamesThatAreRefused) {
         std::string("\xED\xA0\x80"), std::string("\xC0\xAF")}) {
     refused(zip_of({stored(name, kArray)}), says);
   }
-  // One line, whatever the name.
+  // The error is one line, whatever the name contains.
   refused(zip_of({stored("\x1b[2J\r\n.npy", "no array")}), "'\\x1b[2J\\x0d\\x0a.npy'");
 }
 

@@ -1,4 +1,4 @@
-// .npz files that were right before bytes were lost, changed or moved: an Error or the same arrays.
+// Valid .npz files with bytes removed, changed or moved give an Error or the same arrays.
 #include <optional>
 #include <random>
 
@@ -11,7 +11,7 @@
 namespace rapt::test {
 namespace {
 
-// Archives with everything that the reader looks at.
+// Archives that together have every structure that the reader handles.
 std::vector<std::string> small_archives() {
   ZipPart zip64 = stored("z.npy", golden_bytes("b1_4.npy"));
   zip64.local.extra = zip64_extra({zip64.local.bytes, zip64.local.stored_bytes});
@@ -29,7 +29,7 @@ std::vector<std::string> small_archives() {
           zip_of({zip64, streamed(compressed("b.npy", golden_bytes("f4_2x3.npy")), true, 8)}, end)};
 }
 
-// The bytes of every tensor, as far as they can be had; nullopt: an Error.
+// Names, shapes and bytes of all tensors; nullopt after an Error.
 std::optional<std::vector<std::string>> contents(const std::string& zip) {
   try {
     std::vector<std::string> all;
@@ -58,8 +58,8 @@ TEST(NpzDamage, EveryPrefixIsRefused) {
   }
 }
 
-// A byte that is another is an Error or says nothing about arrays: dates, versions, attributes.
-// Never are other values read.
+// A changed byte gives an Error or has no effect on arrays: dates, versions and attributes. It
+// never changes a value.
 TEST(NpzDamage, EveryByteReplaced) {
   std::mt19937 random(20240607);
   for (const std::string& whole : small_archives()) {
@@ -81,7 +81,7 @@ TEST(NpzDamage, EveryByteReplaced) {
   }
 }
 
-// Whatever the bytes, an Error or tensors: never a crash.
+// Random damage gives an Error or tensors, never a crash.
 TEST(NpzDamage, RandomDamage) {
   std::mt19937_64 random(20240607);
   const auto below = [&](uint64_t n) { return random() % n; };
@@ -98,7 +98,7 @@ TEST(NpzDamage, RandomDamage) {
         case 1:
           bytes.erase(at, 1 + below(8));
           break;
-        case 2:  // a piece of it elsewhere: records in wrong places
+        case 2:  // inserts a copy of a piece: records in wrong places
           bytes.insert(at, bytes.substr(below(bytes.size()), below(64)));
           break;
         default:

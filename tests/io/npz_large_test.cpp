@@ -1,4 +1,4 @@
-// .npz archives beyond the 32 bits of the plain fields, without the memory or the disk for them.
+// .npz archives that exceed the 32-bit fields, tested without using that much memory or disk.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t k4GiB = int64_t{1} << 32;
 
-// A file that is written, but for parts that are left out and take no room on the disk.
+// A file in which skipped parts take no room on the disk.
 class SparseFile {
  public:
   explicit SparseFile(const std::string& path)
@@ -37,8 +37,8 @@ class SparseFile {
   int64_t at_ = 0;
 };
 
-// The two headers say which fields have room; the arrays themselves are left out, so their CRC-32
-// is that of their headers alone.
+// The headers show which sizes need ZIP64. The elements of the arrays are skipped, so each CRC-32
+// covers its header alone.
 TEST(NpzLarge, SizesAndOffsetsBeyond4GiBNeedZip64) {
   const ScratchFolder folder;
   const std::string path = folder / "large.npz";
@@ -55,7 +55,7 @@ TEST(NpzLarge, SizesAndOffsetsBeyond4GiBNeedZip64) {
       zip.add({std::to_string(i) + ".npy", false, std::ssize(header) + lengths[i]},
               [&](const WriteBytes& to) {
                 to(header.data(), std::ssize(header));
-                if (++calls == 2) file.leave_out(lengths[i]);  // the first is for the CRC
+                if (++calls == 2) file.leave_out(lengths[i]);  // the first call computes the CRC
               });
     }
     zip.finish();
@@ -70,7 +70,7 @@ TEST(NpzLarge, SizesAndOffsetsBeyond4GiBNeedZip64) {
       EXPECT_EQ(memory_of(tensor), 0);
     }
     EXPECT_GT(opened.tensors[2].offset, length);
-    // Local headers: ZIP64 where the size with its .npy header is 2^32 - 1 or more.
+    // The local header uses ZIP64 where the array and its .npy header have 2^32 - 1 bytes or more.
     const std::string start = [&] {
       std::string bytes(64, '\0');
       InputFile(path).read(0, reinterpret_cast<std::byte*>(bytes.data()), std::ssize(bytes));
@@ -81,8 +81,8 @@ TEST(NpzLarge, SizesAndOffsetsBeyond4GiBNeedZip64) {
   }
 }
 
-// Directory and header are all that is looked at before load(), so the member may hold less than it
-// says, as long as deflate could make that of it.
+// Before load() only directory and header are read. So the member may hold less data than it
+// declares, provided that deflate could expand the data to the declared size.
 TEST(NpzLarge, DeflatedMembersBeyond4GiBNeedZip64) {
   for (const int64_t length : {k4GiB / 2 + 1, k4GiB + 7}) {
     SCOPED_TRACE(length);

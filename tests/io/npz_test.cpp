@@ -1,4 +1,4 @@
-// .npz files that are right: what writers leave in them, and what rapt writes.
+// Valid .npz files: all variants that writers produce, and what rapt writes.
 #include "rapt/io/npz.h"
 #include "golden.h"
 
@@ -32,8 +32,8 @@ std::vector<T> values_of(const StoredTensor& stored) {
   return {values.begin(), values.end()};
 }
 
-const std::vector<float> kHalves = {0, 0.5f, 1, 1.5f, 2, 2.5f};  // f4_2x3.npy
-const std::vector<int32_t> kCount = {0, 1, 2, 3, 4};             // i4_5.npy
+const std::vector<float> kHalves = {0, 0.5f, 1, 1.5f, 2, 2.5f};  // values of f4_2x3.npy
+const std::vector<int32_t> kCount = {0, 1, 2, 3, 4};             // values of i4_5.npy
 
 void expect_two_arrays(const std::string& zip) {
   const TensorFile file = opened(zip);
@@ -67,7 +67,7 @@ TEST(Npz, ReadsMembersThatWereStreamed) {
           zip_of({both(compressed("halves.npy", halves)), both(compressed("count.npy", count))}));
     }
   }
-  // As Python does it: the sizes are said to be in a ZIP64 field, which holds zeros.
+  // Like Python's zipfile: the header refers to a ZIP64 field for the sizes, and that field is 0.
   ZipPart part = streamed(compressed("halves.npy", halves), true, 8);
   part.local.stored_bytes = part.local.bytes = kIn64From32;
   part.local.extra = zip64_extra({0, 0});
@@ -88,15 +88,15 @@ TEST(Npz, ReadsZip64) {
     part.local.bytes = part.local.stored_bytes = kIn64From32;
     expect_two_arrays(zip_of({part, count}));
     expect_two_arrays(zip_of({part, count}, end));
-    // The directory, too.
+    // The directory uses ZIP64 too.
     part.central.extra = zip64_extra({part.central.bytes, part.central.stored_bytes, 0});
     part.central.bytes = part.central.stored_bytes = kIn64From32;
     part.header_at = kIn64From32;
     expect_two_arrays(zip_of({part, count}));
     expect_two_arrays(zip_of({part, count}, end));
   }
-  // With fields that would have had room: Python does so from 2 GiB on. The directory does not
-  // end where the last record begins, which tells.
+  // A ZIP64 record although all plain fields would fit; Python writes one from 2 GiB on. The reader
+  // detects it because the directory does not end where the last record begins.
   ZipEnd needless;
   needless.zip64 = true;
   expect_two_arrays(zip_of({stored("halves.npy", halves), count}, needless));
@@ -119,7 +119,7 @@ TEST(Npz, OtherExtraFieldsAreSkipped) {
   expect_two_arrays(zip_of({part, stored("count.npy", golden_bytes("i4_5.npy"))}));
 }
 
-// The order of the directory is the order of the tensors, wherever they lie.
+// Tensors have the order of the directory, wherever their data lie.
 TEST(Npz, TheDirectoryMayHaveAnotherOrder) {
   const std::string halves = golden_bytes("f4_2x3.npy"), count = golden_bytes("i4_5.npy");
   const std::string straight = zip_of({stored("halves.npy", halves), stored("count.npy", count)});
@@ -229,7 +229,7 @@ TEST(Npz, WhatIsWrittenIsReadBack) {
       const Tensor got = Tensor::copy_of(loaded.view()), want = Tensor::copy_of(tensors[i].view);
       ASSERT_EQ(to_string(got.dims()), to_string(want.dims()));
       ASSERT_EQ(got.dtype(), want.dtype());
-      if (got.count() == 0) continue;  // nothing to compare, perhaps behind null pointers
+      if (got.count() == 0) continue;  // nothing to compare, and the pointers may be null
       EXPECT_EQ(std::memcmp(got.data(), want.data(),
                             static_cast<size_t>(got.count() * size_of(got.dtype()))),
                 0);

@@ -1,4 +1,4 @@
-// CSV, JSON arrays and raw elements: what is read, what is written, what is refused.
+// CSV, JSON arrays and raw elements: reading, writing, and errors.
 #include "rapt/io/number_text.h"
 
 #include <cmath>
@@ -88,7 +88,7 @@ TEST(NumberText, WhatIsWrittenIsReadAgainExactly) {
   EXPECT_EQ(written(write_csv, view.transposed()), "0.1,3.4028235e+38\n-0.0,1e-45\n1.0,-2.5\n");
 }
 
-// An array of 128 bytes would fill a disk.
+// A view of a few bytes with 2^58 empty rows would fill a disk.
 TEST(NumberText, LinesWithoutNumbersHaveABound) {
   const float value = 0;
   EXPECT_EQ(written(write_json_array, TensorView(&value, {2, 0})), "[[],\n []]\n");

@@ -3,8 +3,8 @@
 
 usage: numpy_round_trip.py CONVERT_TENSORS      exit 77 (skipped): numpy is not installed
 
-What NumPy writes, in every way it can, rapt turns into .npy and .npz, stored and deflated, which
-NumPy reads. Files that rapt wrote go through rapt once more. bf16 is what NumPy calls '<V2'.
+NumPy writes files in every way it can; rapt converts them to .npy and to stored and deflated .npz,
+and NumPy reads the results. rapt also converts its own files once more. bf16 is '<V2' in NumPy.
 """
 import io
 import pathlib
@@ -36,7 +36,7 @@ def sample(dtype, shape):
 
 
 def fortran(array):
-    return np.asarray(array, order="F")  # asfortranarray makes scalars rank 1
+    return np.asarray(array, order="F")  # asfortranarray would give scalars rank 1
 
 
 def big_endian(array):
@@ -49,14 +49,14 @@ CHANGES = {"C": lambda array: array, "Fortran": fortran, "big-endian": big_endia
 
 def npy_bytes(array, version=None):
     buffer = io.BytesIO()
-    with warnings.catch_warnings():  # that old versions of NumPy cannot read 2.0 and 3.0
+    with warnings.catch_warnings():  # NumPy warns that old versions cannot read 2.0 and 3.0
         warnings.simplefilter("ignore")
         np.lib.format.write_array(buffer, array, version, allow_pickle=False)
     return buffer.getvalue()
 
 
 class Pipe(io.RawIOBase):
-    """Where nothing can be gone back to: zip members get their CRC and sizes behind them."""
+    """A stream that cannot seek: zipfile writes CRC and sizes behind each member."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ def saved(save, arrays):
 
 
 def zipped(arrays, method):
-    """By zipfile itself: without the ZIP64 fields that numpy.savez always writes."""
+    """Written by zipfile alone, without the ZIP64 fields that numpy.savez always writes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.comment = b"a comment"

@@ -1,4 +1,4 @@
-// Files appear whole or not at all; whatever goes wrong, nothing is left behind.
+// An output file appears whole or not at all; after any error no partial file is left.
 #include "rapt/io/output_file.h"
 
 #include <sys/resource.h>
@@ -188,7 +188,7 @@ TEST(OutputFile, NamesTheMappedFileThatHasBecomeShorter) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
-// As on a full disk: the write fails half-way.
+// RLIMIT_FSIZE makes the write fail half-way, as a full disk does.
 TEST(OutputFile, NothingIsLeftWhenTheDiskIsFull) {
   const ScratchFolder folder;
   const std::string path = folder / "out", text(100000, 'x');

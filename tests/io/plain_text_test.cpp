@@ -1,4 +1,4 @@
-// Text from outside in messages: readable, on one line, and nothing that a terminal obeys.
+// Foreign text in messages is readable, on one line, and without terminal control sequences.
 #include "rapt/io/plain_text.h"
 
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@ TEST(PlainText, WordsOfAnyScriptStay) {
 TEST(PlainText, WhatDrivesATerminalIsSpeltOut) {
   EXPECT_EQ(plain_text("\x1b]0;x\x07\r\n\t\x7f"), "\\x1b]0;x\\x07\\x0d\\x0a\\x09\\x7f");
   EXPECT_EQ(plain_text(std::string_view("a\0b", 3)), "a\\x00b");
-  // The same of eight bits: U+009B begins a sequence as ESC [ does.
+  // Control characters beyond ASCII: U+009B begins a sequence as ESC [ does.
   EXPECT_EQ(plain_text("\u009b31m\u0085"), "\\xc2\\x9b31m\\xc2\\x85");
   EXPECT_EQ(plain_text("\u2028\u2029"), "\\xe2\\x80\\xa8\\xe2\\x80\\xa9");
 }
 
-// "txt.npy" that reads as "ypn.txt".
+// Marks that reverse the direction could show "txt.npy" as "ypn.txt".
 TEST(PlainText, WhatTurnsTheDirectionIsSpeltOut) {
   EXPECT_EQ(plain_text("a\u202etxt"), "a\\xe2\\x80\\xaetxt");
   for (const char* text : {"\u061c", "\u200e", "\u200f", "\u202a", "\u2066", "\u2069"})

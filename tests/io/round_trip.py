@@ -3,8 +3,8 @@
 
 usage: round_trip.py CONVERT_TENSORS      exit 77 (skipped): numpy or safetensors is not installed
 
-A format is a row of FORMATS: how the other library writes and reads it. Every row goes through rapt
-into itself and into every other row. bfloat16 takes part where ml_dtypes is installed.
+Each entry of FORMATS says how the other library writes and reads a format. rapt converts every
+format into itself and into every other one. bfloat16 is tested where ml_dtypes is installed.
 """
 import json
 import pathlib
@@ -24,7 +24,8 @@ try:
 except ImportError:
     bfloat16 = None
 
-# NumPy's name -> .safetensors name, largest alignment first: the order of the reference's files.
+# NumPy's name -> .safetensors name, largest alignment first, which is the order in the reference's
+# files.
 DTYPES = {"int64": "I64", "float64": "F64", "float32": "F32", "int32": "I32", "bfloat16": "BF16",
           "float16": "F16", "uint8": "U8", "bool": "BOOL"}
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 4), (2, 1, 3, 2), (1, 2, 1, 3, 2),
@@ -61,7 +62,7 @@ def read_safetensors(path):
 
 
 def npy_writer(change=lambda array: array, version=None):
-    """Of one array; NumPy has no bfloat16 of its own and writes '<V2'."""
+    """A writer of one array; NumPy has no bfloat16 of its own and writes '<V2'."""
     def write(path, arrays):
         (array,) = arrays.values()
         with open(path, "wb") as file:
@@ -75,18 +76,18 @@ def read_npy(path):
 
 
 def swapped(array):
-    # Two bytes without a type have no order.
+    # '<V2' has no byte order to swap.
     return array if array.dtype.kind == "V" else array.astype(array.dtype.newbyteorder("S"))
 
 
 def fortran(array):
-    return np.asarray(array, order="F")  # asfortranarray makes scalars rank 1
+    return np.asarray(array, order="F")  # asfortranarray would give scalars rank 1
 
 
 class Format:
     def __init__(self, ending, write, read, holds_many, variants=()):
         self.ending, self.read, self.holds_many = ending, read, holds_many
-        self.writers = [write, *variants]  # each must be read as the first is
+        self.writers = [write, *variants]  # all variants must read like the first writer
 
 
 FORMATS = [
@@ -99,7 +100,7 @@ FORMATS = [
 
 
 def groups(arrays, holds_many):
-    """All at once where a file holds many; else one by one, under the name that rapt gives it."""
+    """All arrays in one group if a file can hold many; else one per group, named "x" as rapt does."""
     return [arrays] if holds_many else [{"x": array} for array in arrays.values()]
 
 
@@ -130,7 +131,7 @@ def check_routes(convert, folder, arrays):
 
 
 def check_header(convert, folder, arrays):
-    """rapt's header is the package's but for the blanks behind it."""
+    """rapt writes the package's header, except for the blanks behind it."""
     package, ours = folder / "package.safetensors", folder / "ours.safetensors"
     write_safetensors(package, arrays)
     converted(convert, package, ours)

@@ -1,7 +1,7 @@
-// .safetensors files that lie, are damaged or cannot be read: one clear Error each.
+// Malicious, damaged and unreadable .safetensors files: each gives one clear Error.
 //
-// Sources of the cases: huggingface/safetensors, attacks/README.md (proposals 1 to 5) and the tests
-// of safetensors/src/tensor.rs; what its audit by Trail of Bits found (duplicates, holes,
+// Sources of the cases: huggingface/safetensors, attacks/README.md (proposals 1 to 5), the tests of
+// safetensors/src/tensor.rs, and the findings of its audit by Trail of Bits (duplicates, holes,
 // polyglots).
 #include <random>
 
@@ -17,7 +17,7 @@ void refused(ErrorCode code, const std::string& bytes, const Parts&... parts) {
       code, [&] { open_bytes(bytes); }, "evil.safetensors: ", parts...);
 }
 
-// A header of one tensor, and four bytes behind it.
+// A file whose header lists one tensor, followed by four bytes of data.
 std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return safetensors_file("{" + entry("x", dtype, shape, offsets) + "}", "\1\1\1\1");
 }
@@ -48,7 +48,7 @@ TEST(SafetensorsAttack, LengthsBeyondTheFileOrTheBound) {
   }
 }
 
-// A file that says it is large and is not, with memory for little: no bad_alloc.
+// A short file that declares huge tensors is rejected before any allocation, so no bad_alloc.
 TEST(SafetensorsAttack, NothingIsAllocatedForWhatTheFileLacks) {
   refused(ErrorCode::format, one("F32", "[36028797018963968]", "[0,144115188075855872]"),
           "within the 4 bytes behind the header");
@@ -112,7 +112,8 @@ TEST(SafetensorsAttack, OverlapsAndHoles) {
   refused(ErrorCode::format, pair("[0,4]", "[0,4]"), "'b' at [0, 4) over 'a' at [0, 4)");
   refused(ErrorCode::format, pair("[0,4]", "[3,7]"), "'b' at [3, 7) over 'a' at [0, 4)");
   refused(ErrorCode::format, pair("[0,4]", "[5,9]"), "within the 8 bytes");
-  // Many tensors on the same bytes: a small file that would fill the memory of who loads them all.
+  // Many tensors share the same bytes: loading all of them from this small file would fill the
+  // memory.
   std::string json = "{";
   for (int i = 0; i < 100'000; ++i)
     json += (i > 0 ? "," : "") + entry("w" + std::to_string(i), "F32", "[200,200]", "[0,160000]");
@@ -148,7 +149,7 @@ TEST(SafetensorsAttack, NamesThatComeTwice) {
   const std::string a = entry("a", "U8", "[0]", "[0,0]"), b = entry("b", "U8", "[0]", "[0,0]");
   refused(ErrorCode::format, safetensors_file("{" + a + "," + b + "," + a + "}"),
           "tensor 'a' twice");
-  // The same name in other words.
+  // The same name, once written with an escape.
   refused(ErrorCode::format,
           safetensors_file("{" + a + "," + entry("\\u0061", "U8", "[0]", "[0,0]") + "}"),
           "tensor 'a' twice");
@@ -304,7 +305,7 @@ TEST(SafetensorsAttack, EveryPrefixAndOneByteMore) {
   refused(ErrorCode::format, whole + '\0', "got none at [11, 12)");
 }
 
-// What a file may be, whatever its bytes: refused, or exactly covered by what it lists.
+// Checks that a file is either rejected or covered exactly by the tensors that it lists.
 bool opened_rightly(const std::string& bytes) {
   try {
     const TensorFile file = open_bytes(bytes);
@@ -337,7 +338,7 @@ TEST(SafetensorsAttack, EveryByteReplacedByEveryOther) {
       SCOPED_TRACE("byte " + std::to_string(at) + " is " + std::to_string(value));
       ++(opened_rightly(bytes) ? opened : refusals);
     }
-  EXPECT_GT(opened, 300);  // other names, other texts
+  EXPECT_GT(opened, 300);  // the changed byte was part of a name or a text
   EXPECT_GT(refusals, 30'000);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// .safetensors files as strings, so that a test can write what no writer would.
+// .safetensors files as strings, so that tests can build files that no writer produces.
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace rapt::test {
 
-// The length of `json`, `json`, and elements.
+// The eight-byte length of `json`, then `json`, then the elements.
 inline std::string safetensors_file(const std::string& json, const std::string& elements = "") {
   std::string bytes;
   for (int i = 0; i < 8; ++i)
@@ -18,7 +18,7 @@ inline std::string safetensors_file(const std::string& json, const std::string& 
   return bytes + json + elements;
 }
 
-// "NAME":{"dtype":...}, as a header lists a tensor.
+// "NAME":{"dtype":...}, the form in which a header lists a tensor.
 inline std::string entry(const std::string& name, const std::string& dtype,
                          const std::string& shape, const std::string& offsets) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
@@ -46,7 +46,7 @@ inline std::string written(const std::vector<NamedTensor>& tensors, const Texts&
   return bytes;
 }
 
-// The header of a file, without the blanks behind it.
+// The JSON header of a file, without the blanks behind it.
 inline std::string header_of(const std::string& bytes) {
   const std::string json = bytes.substr(8, bytes.find('\0', 8) - 8);
   return json.substr(0, json.rfind('}') + 1);

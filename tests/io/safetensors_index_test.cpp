@@ -1,10 +1,10 @@
-// Models in shards: the index is strict, shards stay in its folder, no tensor is missing.
+// Models in shards: the index is strict, shards lie in its folder, and no tensor may be missing.
 #include "safetensors_bytes.h"
 
 namespace rapt::test {
 namespace {
 
-// A file of U8 tensors of one element each, whose value is the first letter of their name.
+// A file of U8 tensors with one element each; its value is the first letter of the tensor's name.
 std::string shard(const std::vector<std::string>& names) {
   std::vector<NamedTensor> tensors;
   for (const std::string& name : names)
@@ -52,7 +52,7 @@ TEST_F(SafetensorsIndex, ListsItsTensorsInItsOrder) {
     EXPECT_EQ(file.tensors[i].name, names[i]);
     EXPECT_EQ(*static_cast<const char*>(load(file.tensors[i]).view().data), names[i][0]);
   }
-  EXPECT_EQ(file.tensors[0].file, file.tensors[2].file);  // opened once
+  EXPECT_EQ(file.tensors[0].file, file.tensors[2].file);  // both tensors share one opened file
   EXPECT_EQ(file.find("unlisted"), nullptr);
 }
 
@@ -92,7 +92,7 @@ TEST_F(SafetensorsIndex, TensorsAndFilesThatAreNotThere) {
   make_file(folder_ / "bad.safetensors", "12345678");
   refused(ErrorCode::format, map("\"a\":\"bad.safetensors\""),
           "bad.safetensors: expected a header");
-  // An index is no shard, or it could name itself for ever.
+  // An index must not be a shard, or an index that names itself would recurse for ever.
   refused(ErrorCode::format, map("\"a\":\"model.safetensors.index.json\""),
           "model.safetensors.index.json: expected a header");
 }
@@ -160,7 +160,7 @@ TEST_F(SafetensorsIndex, EveryPrefixAndEveryByteReplaced) {
 TEST_F(SafetensorsIndex, LargeOnesAreRefusedUnread) {
   make_file(path(), "{");
   std::filesystem::resize_file(path(),
-                               static_cast<uintmax_t>(kMaxSafetensorsHeader) + 1);  // a hole
+                               static_cast<uintmax_t>(kMaxSafetensorsHeader) + 1);  // a sparse file
   expect_error(
       ErrorCode::format, [&] { open_tensor_file(path()); }, "an index of at most 100000000 bytes");
 }

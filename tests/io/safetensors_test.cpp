@@ -1,4 +1,4 @@
-// .safetensors files that are right: what is written, what is read, and where it lies.
+// Valid .safetensors files: writing, reading, and where the elements lie.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 constexpr DType kAll[] = {DType::f32, DType::f64, DType::bf16, DType::f16,
                           DType::i64, DType::i32, DType::u8,   DType::boolean};
 
-// Every byte different where there are that many, so that a wrong order shows.
+// Up to 256 bytes all differ, so that a wrong order is noticed.
 Tensor ramp(DType dtype, Shape shape) {
   Tensor tensor(dtype, shape);
   auto* bytes = static_cast<unsigned char*>(tensor.data());
@@ -41,7 +41,7 @@ TEST(Safetensors, BytesOfASmallFile) {
   EXPECT_EQ((bytes.size() - 16) % 64, 0u);
 }
 
-// The example of the reference's documentation.
+// The example from the documentation of the reference implementation.
 TEST(Safetensors, AFileOfTheReference) {
   const std::string bytes = safetensors_file(
       R"({"test":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}})", std::string(16, '\0'));
@@ -167,7 +167,7 @@ TEST(Safetensors, HeadersOfOtherWritersInAnyOrderAndWithBlanks) {
           entry("a", "U8", "[4]", "[0,4]") + ",\"__metadata__\":{}} \r\n ",
       std::string(8, '\1')));
   ASSERT_EQ(file.tensors.size(), 2u);
-  EXPECT_EQ(file.tensors[0].name, "a");  // as they lie in the file
+  EXPECT_EQ(file.tensors[0].name, "a");  // in the order of the file
   EXPECT_EQ(file.tensors[1].name, "z");
 }
 
@@ -247,7 +247,8 @@ TEST(Safetensors, NothingIsWrittenOfWhatCannotBe) {
 
 TEST(Safetensors, AllElementsTogetherFitInto64Bits) {
   const double one = 1;
-  const int64_t length = int64_t{1} << 58, stride = 0;  // 2^61 bytes each, of one element
+  const int64_t length = int64_t{1} << 58,
+                stride = 0;  // one element, repeated to 2^61 bytes per tensor
   const TensorView view(const_cast<double*>(&one), DType::f64, {&length, 1}, {&stride, 1}, true);
   const NamedTensor tensors[] = {{"a", view}, {"b", view}, {"c", view}, {"d", view}};
   expect_error(
@@ -283,7 +284,8 @@ TEST(Safetensors, ElementsAreLittleEndianOnEveryMachine) {
   }
 }
 
-// Whatever the length of the header is: 123 is '{', 19,280 is "PK", the mark of a ZIP archive.
+// The format is detected from the content for any header length: 123 is '{', and 19,280 is "PK",
+// the mark of a ZIP archive.
 TEST(Safetensors, IsToldByWhatItHolds) {
   for (const size_t length : {64, 123, 128, 19280}) {
     std::string json = "{" + entry("x", "U8", "[1]", "[0,1]") + "}";

@@ -1,5 +1,5 @@
 #pragma once
-// A folder of its own for each test, and whole files in and out of memory.
+// A temporary folder per test, and functions that read and write whole files.
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
@@ -40,8 +40,8 @@ class ScratchFolder {
   std::string folder_;
 };
 
-// Root may read and write everything; without capabilities, for the life of the object, it is held
-// by permissions as others are. Another user might be none that this container has.
+// Drops the capabilities of root while the object lives, so that file permissions apply. Changing
+// to another user might fail, because a container may have none.
 class AsOrdinaryUser {
  public:
   AsOrdinaryUser() {
@@ -81,7 +81,7 @@ inline std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// Runs `call`, expects an Error of this code on one line that holds all of `parts`.
+// Runs `call` and expects an Error with this code, on one line that contains all of `parts`.
 template <class Call, class... Parts>
 void expect_error(ErrorCode code, Call call, const Parts&... parts) {
   try {

@@ -1,4 +1,4 @@
-// Words from text, and vectors whose attention shows which words are equal, alike and near.
+// Words of a text, and vectors whose attention shows equal, similar and neighbouring words.
 #include "rapt/io/text_features.h"
 
 #include <bit>
@@ -52,8 +52,8 @@ TEST(SplitWords, InvalidUtf8BecomesReplacementCharacters) {
   EXPECT_EQ(split_words("\xef\xbf\xbd"), (Words{"\ufffd"}));         // itself, valid
 }
 
-// Every pair of bytes after every lead byte gives valid UTF-8 again: splitting that once more
-// changes nothing.
+// After every lead byte, every pair of bytes gives valid UTF-8 again: splitting the output once
+// more changes nothing.
 TEST(SplitWords, OutputIsValidUtf8) {
   for (int a = 0x80; a < 0x100; ++a) {
     for (int b = 0; b < 0x100; ++b) {
@@ -75,7 +75,7 @@ double dot(const Tensor& x, int64_t i, int64_t j) {
   return sum;
 }
 
-// softmax(x x^T * kTextScale), [n, n]
+// softmax(x x^T * kTextScale), [n, n].
 std::vector<std::vector<double>> self_attention(const Tensor& x) {
   std::vector<std::vector<double>> rows;
   for (int64_t i = 0; i < x.dim(0); ++i) {
@@ -91,7 +91,7 @@ std::vector<std::vector<double>> self_attention(const Tensor& x) {
   return rows;
 }
 
-// The formula of the header once more, with the C library's functions.
+// Computes the header's formula again with the C library's functions.
 TEST(TextFeatures, FollowsTheFormula) {
   const Words words = {"Ab", "c"};
   for (const int64_t dim : {1, 2, 7, 64}) {
@@ -138,13 +138,13 @@ TEST(TextFeatures, PositionsAreAccurateFarOut) {
     for (int64_t c = 0; c < kDim; ++c) {
       const double a =
           static_cast<double>(i) / std::pow(10000.0, static_cast<double>(c - c % 2) / kDim);
-      const double moved = c % 2 == 0 ? std::sin(a) : std::cos(a) - 1;  // against position 0
+      const double moved = c % 2 == 0 ? std::sin(a) : std::cos(a) - 1;  // from position 0
       ASSERT_NEAR(v[i * kDim + c] - v[c], weight * moved, 2e-7) << i << " " << c;
     }
   }
 }
 
-// The bits are part of the contract: pictures in documentation stay what they are.
+// The bits are part of the contract, so that pictures in the documentation do not change.
 TEST(TextFeatures, SameBitsEverywhere) {
   const Tensor x =
       text_features(split_words("The cat attends to the café, naïvely: 3.14 注意"), 32);
@@ -166,7 +166,7 @@ TEST(TextFeatures, EqualWordsFirstThenAlikeThenNear) {
     for (char& c : w) c = static_cast<char>(std::tolower(c));
     return w;
   };
-  // Weights relative to the one on the word itself.
+  // Weights relative to the weight of the word itself.
   double least_equal = 1e9, least_alike = 1e9, unrelated[2] = {}, counts[2] = {};
   for (int64_t i = 0; i < x.dim(0); ++i) {
     for (int64_t j = 0; j < x.dim(0); ++j) {

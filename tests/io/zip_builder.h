@@ -1,5 +1,5 @@
 #pragma once
-// ZIP archives byte by byte, honest by default, each field of which a test can make a lie.
+// ZIP archives, built byte by byte. They are valid by default, and a test can falsify each field.
 #include <zlib.h>
 
 #include <optional>
@@ -31,7 +31,7 @@ inline std::string deflated(const std::string& bytes) {
   return out;
 }
 
-// What both headers of a member say.
+// The fields that local header and directory share.
 struct ZipHeader {
   std::string name, extra;
   uint16_t flags = 0, method = 0;
@@ -41,7 +41,7 @@ struct ZipHeader {
 struct ZipPart {
   ZipHeader local, central;
   std::string data, descriptor;
-  std::optional<uint32_t> header_at;  // as the directory says; absent: where it is
+  std::optional<uint32_t> header_at;  // in the directory; absent: the true position
 };
 
 inline ZipPart zip_part(const std::string& name, const std::string& content, bool compress) {
@@ -63,7 +63,7 @@ inline ZipPart compressed(const std::string& name, const std::string& content) {
   return zip_part(name, content, true);
 }
 
-// As writers that cannot go back leave it: CRC and sizes behind the data.
+// As written by streams that cannot seek: CRC and sizes follow the data.
 inline ZipPart streamed(ZipPart part, bool signature, int size_bytes) {
   part.local.flags = part.central.flags = kFlagDescriptor;
   part.local.crc = part.local.stored_bytes = part.local.bytes = 0;
@@ -94,7 +94,7 @@ inline void put_header(std::string& to, const ZipHeader& header) {
   put_u16(to, static_cast<uint16_t>(header.extra.size()));
 }
 
-// The fields of the records at the end; absent: the truth.
+// The fields of the records at the end; absent ones are filled in correctly.
 struct ZipEnd {
   std::string comment;
   uint16_t disk = 0, directory_disk = 0;

@@ -1,4 +1,4 @@
-// The words of the set that this process uses.
+// The words of the instruction set that this process uses.
 #include <string>
 
 #include "kernels/words_shim.h"

@@ -1,5 +1,5 @@
-// 2^x is within 1 ulp, on every instruction set, for every argument that a normaliser can ask for;
-// special values are exact.
+// 2^x is within 1 ulp on every instruction set, for every argument that a normaliser can pass.
+// Special values are exact.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,8 @@
 namespace rapt {
 namespace {
 
-// Every float, where that takes seconds; not in builds that are many times slower.
+// Optimised builds without sanitizers try every float, which takes seconds. Other builds are many
+// times slower and try a sample.
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 constexpr Floats kFloats = Floats::every;
 #else
@@ -36,7 +37,7 @@ class Exp2 : public testing::Test {
 using Elements = testing::Types<float, double>;
 TYPED_TEST_SUITE(Exp2, Elements, );
 
-// Closer to 0 than epsilon / 8 the result is 1 to the last bit.
+// For |x| below epsilon / 8 the result is 1 to the last bit.
 TYPED_TEST(Exp2, WithinOneUlpBelowZero) {
   const TypeParam tiny = std::numeric_limits<TypeParam>::epsilon() / 8;
   EXPECT_LE(this->worst(-tiny, this->kLowest), 1.0);
@@ -47,7 +48,8 @@ TYPED_TEST(Exp2, WithinOneUlpAboveZero) {
   EXPECT_LE(this->worst(tiny, this->kHighest), 1.0);
 }
 
-// Doubles cannot be tried one by one: most of the sample where the last exponents are.
+// Doubles are too many to try each. The sample is even in the bits, so most of it has the largest
+// exponents of the range.
 TYPED_TEST(Exp2, WithinOneUlpNearZero) {
   EXPECT_LE(this->worst(TypeParam(-0.25), TypeParam(-2)), 1.0);
   EXPECT_LE(this->worst(TypeParam(0.25), TypeParam(2)), 1.0);
@@ -63,7 +65,7 @@ TYPED_TEST(Exp2, SpecialValues) {
   EXPECT_EQ(this->one(1), 2);
   EXPECT_EQ(this->one(lowest), Limits::min());
   EXPECT_EQ(this->one(-Limits::denorm_min()), 1);
-  // Gradual underflow or 0.
+  // The result is denormal (gradual underflow) or 0.
   EXPECT_LE(this->one(lowest - 1), Limits::min() / 2);
   EXPECT_LE(this->one(lowest - 24), Limits::min() / 4);
   EXPECT_EQ(this->one(lowest * 2), 0);
@@ -75,7 +77,8 @@ TYPED_TEST(Exp2, EveryNanStaysOne) {
   using E = TypeParam;
   const Bits<E> infinity = std::bit_cast<Bits<E>>(std::numeric_limits<E>::infinity());
   const Bits<E> sign = Bits<E>(1) << (8 * sizeof(E) - 1);
-  // Every bit of the payload alone: tricks with the lowest bits must not make a number of one.
+  // Sets each bit of the payload alone: an implementation that uses the lowest bits must not turn a
+  // NaN into a number.
   for (Bits<E> payload = 1; payload < (Bits<E>(1) << (std::numeric_limits<E>::digits - 1));
        payload <<= 1)
     for (const Bits<E> bits : {infinity | payload, infinity | payload | sign})

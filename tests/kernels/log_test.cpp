@@ -32,7 +32,7 @@ TYPED_TEST(Log, OfEveryMagnitude) {
   EXPECT_LE(this->worst(Limits::min(), Limits::max()), 1.0);
 }
 
-// The sums of weights that a row of a million keys can have, and where exponents cancel.
+// Sums of weights of a row with up to a million keys, and arguments near 1, where exponents cancel.
 TYPED_TEST(Log, OfSumsOfWeights) { EXPECT_LE(this->worst(TypeParam(0.25), TypeParam(1e9)), 1.0); }
 
 TYPED_TEST(Log, NearOneWhereTheResultVanishes) {

@@ -1,5 +1,6 @@
-// The prefilter finds every key whose score is above the bound of a query, of whatever numbers, and
-// few others; the scores of what it finds are those of the products, bit for bit.
+// The prefilter finds every key whose score is above the bound of a query, for any numbers, and
+// finds few other keys. The scores of the found keys have the same bits as those of the product
+// kernels.
 #include "kernels/prefilter/prefilter.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ constexpr int64_t kLanes = 16;
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
-// Queries and keys, rounded.
+// Queries and keys, and their int8 roundings.
 struct Rounded {
   int64_t dims, queries, key_count, key_stride;
   std::vector<float> query_t, key;  // [dims][queries], [keys][key_stride]
@@ -41,7 +42,7 @@ struct Rounded {
         key_count(keys),
         key_stride(stride),
         query_t(at(dims * queries)),
-        key(at(keys * stride), kNaN),  // between rows
+        key(at(keys * stride), kNaN),  // NaN between rows
         numbers(at(padded_dims() * queries)),
         start(at(queries)),
         per_unit(at(queries)),
@@ -69,7 +70,8 @@ struct Rounded {
     prefilter.round_queries(query_t.data(), dims, queries, prefilter_queries());
   }
 
-  // The score as it is, but for roundings of 2^-53, and as the products make it.
+  // true_score is exact but for roundings of 2^-53. chain is the score as the product kernels
+  // compute it.
   double true_score(int64_t i, int64_t j) {
     double sum = 0;
     for (int64_t d = 0; d < dims; ++d) sum += double{query(i, d)} * double{key_at(j, d)};
@@ -83,11 +85,11 @@ struct Rounded {
 };
 
 struct Found {
-  std::vector<std::vector<int32_t>> lists;  // of each vector
-  int64_t sum = 0;                          // as returned
+  std::vector<std::vector<int32_t>> lists;  // one list per vector of queries
+  int64_t sum = 0;                          // the sum that find() returns
 };
 
-// Writes no further than it may.
+// Runs find() and checks that it writes only where it may.
 Found find(const PrefilterKernels& prefilter, Rounded& r, const std::vector<float>& bounds,
            int64_t first, int64_t count) {
   constexpr int32_t kUntouched = -77;
@@ -112,9 +114,9 @@ double decimal_power(Random& random, double low, double high) {
   return std::pow(10, low + (high - low) * random.uniform());
 }
 
-// A row of a kind. Those of equal numbers, and of numbers that are nearly halfway between two whole
-// ones in their unit, are the worst that Cauchy and Schwarz allow: all that rounding does points
-// the same way.
+// Draws a row of a random kind. Two kinds are the worst case of the Cauchy-Schwarz bound, because
+// all their rounding errors have the same sign: rows of equal numbers, and rows whose numbers are
+// nearly halfway between two integers in units of the row.
 Row drawn_row(Random& random, int64_t dims, double spread, bool special) {
   Row row(at(dims));
   const int64_t kind = special && random.chance(0.05) ? random.between(6, 9) : random.between(0, 5);
@@ -140,7 +142,8 @@ float drawn_bound(Random& random, const Row& falling, bool special) {
   if (special && random.chance(0.1))
     return random.pick({-kInfinity, kNaN, 0.0f, -0.0f, FLT_MAX, -FLT_MAX});
   if (falling.empty() || random.chance(0.2)) return kInfinity;
-  // Often of the largest scores, so that there is something to leave out for all of a vector.
+  // The bound is often one of the largest scores, so that find() can skip some keys for a whole
+  // vector.
   const auto most = static_cast<int64_t>(falling.size()) - 1;
   const float score = falling[at(special ? random.between(0, most) : std::min<int64_t>(most, 1))];
   return random.pick({score, std::nextafter(score, kInfinity), std::nextafter(score, -kInfinity),
@@ -209,18 +212,19 @@ TEST(PrefilterKernels, AllThatIsAboveABoundIsFound) {
     ASSERT_EQ(found.sum, sum) << n;
     pairs += vectors * count, found_pairs += sum;
   }
-  // Else nothing was tried.
+  // The bounds neither keep nor drop nearly all keys; else the test would test nothing.
   EXPECT_LT(found_pairs, pairs * 3 / 4);
   EXPECT_GT(found_pairs, pairs / 10);
 }
 
-// Rows of one number have no rest, and all additions of a score round to the same side: what that
-// adds up to is thousands of units of a score of 4096 dims. Each query by itself.
+// Rows of equal numbers round to int8 without a rest, and all additions of a score round to the
+// same side. At 4096 dims these roundings add up to thousands of ulps of the score. Each query is
+// tested by itself.
 TEST(PrefilterKernels, RoundingsOfLongScoresAreAllowedFor) {
   const PrefilterKernels* const prefilter = score_prefilter();
   if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";
   Random random(11);
-  double largest_excess = 0;  // of a score in f32 over the true one, relatively
+  double largest_excess = 0;  // relative excess of a score in f32 over the true one
   for (const int64_t dims : {int64_t{1000}, int64_t{2500}, kMostPrefilterDims}) {
     for (const double sign : {1.0, -1.0}) {
       Rounded r(dims, 2, kPrefilterGroup, dims);
@@ -244,7 +248,7 @@ TEST(PrefilterKernels, RoundingsOfLongScoresAreAllowedFor) {
       }
     }
   }
-  EXPECT_GT(largest_excess, 0x1p-16);  // else nothing was tried
+  EXPECT_GT(largest_excess, 0x1p-16);  // else nothing was tested
 }
 
 TEST(PrefilterKernels, NothingIsAboveInfinity) {
@@ -260,10 +264,11 @@ TEST(PrefilterKernels, NothingIsAboveInfinity) {
   EXPECT_EQ(find(*prefilter, r, std::vector<float>(at(r.queries), kNaN), 3, 50).sum, 3 * 50);
 }
 
-// Of normal rows of 64 dims, a score is |q| times a normal number. The largest number of a query is
-// some 2.6, that of a group of keys 3.3, a unit 1 / 127 of that, and the rest of a row has
-// sqrt(64 / 12) units: what Cauchy and Schwarz leave open is 2.3 (3.3 + 1.2 * 2.6) / 127 |q|, 0.12.
-// With a quarter for all of that, what is found is known from the normal distribution.
+// For normal rows of 64 dims, a score is |q| times a normal number. The largest element is about
+// 2.6 in a query and 3.3 in a group of keys. A unit is 1 / 127 of it, and the rest of a row has
+// norm sqrt(64 / 12) = 2.3 units. So the Cauchy-Schwarz term is 2.3 (3.3 + 1.2 * 2.6) / 127 |q| =
+// 0.12 |q|. The test allows 0.25 |q| in total, and the normal distribution then limits how many
+// keys are found.
 TEST(PrefilterKernels, FewOthersAreFound) {
   const PrefilterKernels* const prefilter = score_prefilter();
   if (!prefilter) GTEST_SKIP() << "this machine, or the instruction set in use, has no prefilter";

@@ -1,4 +1,4 @@
-// 2^x as units with weights of 16 bits take it (simd/polynomials.h), as a plain function.
+// The 2^x of units with 16-bit weights (simd/polynomials.h), as a plain function.
 #define RAPT_ISA isa_avx512_bf16_test
 #define RAPT_WEIGHTS_OF_16_BITS
 #include "kernels/simd/avx512.h"

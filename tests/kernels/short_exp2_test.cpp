@@ -1,5 +1,5 @@
-// The short 2^x, for weights that are rounded to bf16: within 1.75 ulp, exact where exactness is
-// asked; and the same without denormal results.
+// The short 2^x, used for weights that are rounded to bf16. It is within 1.75 ulp, and exact where
+// its contract says so. A variant flushes denormal results to 0.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ TEST(ShortExp2, WithinItsBound) {
 
 TEST(ShortExp2, SpecialValues) {
   if (!cpu_has("avx512")) GTEST_SKIP() << "this machine has no AVX-512";
-  // From 2^17 on the places of the table are no longer beside 1.5 * 2^18.
+  // From 2^17 on, the table index no longer fits beside 1.5 * 2^18.
   float x[16] = {0,        -0.0f, -INFINITY, 1,          -126,       NAN,    -1e30f,
                  INFINITY, 1e30f, 131072,    -131073.5f, 300000.25f, -999999},
         y[16];
@@ -57,7 +57,7 @@ TEST(ShortExp2, OfWeightsIsNormalOrZero) {
     else
       EXPECT_EQ(z[i], x[i] < -126 ? 0 : y[i]) << x[i];
   }
-  EXPECT_GT(y[7], 0);  // so it would be denormal
+  EXPECT_GT(y[7], 0);  // so the result of the unflushed 2^x is denormal
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The hyperbolic tangent is within 1.5 ulp, also near 0, on every instruction set; odd, never
-// beyond 1, special values exact.
+// The hyperbolic tangent is within 1.5 ulp on every instruction set, also near 0. It is odd and
+// never beyond +-1, and special values are exact.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,8 @@ TYPED_TEST(Tanh, OfEveryMagnitude) {
   EXPECT_LE(this->worst(-Limits::min(), -Limits::max()), 1.5);
 }
 
-// Where it bends, and where one way of computing it gives way to the other.
+// The range where the curve bends, and where the implementation changes from one method to the
+// other.
 TYPED_TEST(Tanh, BetweenItsEnds) {
   EXPECT_LE(this->worst(TypeParam(0.01), TypeParam(0.9)), 1.5);
   EXPECT_LE(this->worst(TypeParam(0.9), TypeParam(1.1)), 1.5);

@@ -1,5 +1,6 @@
-// A stage of the backward pass makes what its pieces make one after another, bit for bit: for every
-// way of storing numbers, with excluded pairs, short tiles and blocks, and whatever is not wanted.
+// A stage of the backward pass gives the same bits as its pieces one after the other: for every
+// storage type, with masked pairs, short query tiles and key blocks, and with some gradients not
+// wanted.
 #include "kernels/tile_routes.h"
 #include "rapt/normalizer/softmax.h"
 #include "rapt/variants.h"
@@ -9,13 +10,13 @@ namespace {
 
 constexpr int kSoftmax = index_in<Softmax>(Normalizers{});
 
-// A tile of queries that meets some blocks of keys.
+// One query tile and the key blocks that it is multiplied with.
 struct Walk {
   int64_t head_dim, value_dim, queries, count;
   float factor;
   StoredRows query, d_output;  // [count, head_dim], [count, value_dim]
   Block<float> statistic, delta;
-  bool of_query, of_key, of_value;  // which sums are wanted
+  bool of_query, of_key, of_value;  // which gradient sums are wanted
 
   struct Keys {
     StoredRows key, value;  // [keys, head_dim], [keys, value_dim]
@@ -59,7 +60,7 @@ struct Walk {
   }
 };
 
-// What a route has of a walk: operands, and places for what it makes.
+// The operands and results of a Walk on one route.
 class WalkOfRoute {
  public:
   WalkOfRoute(const Walk& walk, const Route& route, const NormalizerKernels<float>* normalizers)
@@ -90,7 +91,7 @@ class WalkOfRoute {
     }
   }
 
-  // Piece after piece, as the backward pass does without stages.
+  // Runs piece after piece, as the backward pass does without a pipeline.
   void make_pieces() {
     for (size_t b = 0; b < blocks_.size(); ++b) {
       const StageProducts<float> products = products_of(b);
@@ -127,7 +128,7 @@ class WalkOfRoute {
     }
   }
 
-  // Three blocks at a time. `alone`: each piece in a stage of its own.
+  // Pipelines three blocks at a time. With `alone`, each piece runs in a stage of its own.
   void make_stages(bool alone) {
     const GradientStage<float> stage = route_.gradient_stages[kSoftmax];
     const size_t count = blocks_.size();
@@ -145,7 +146,7 @@ class WalkOfRoute {
         stage(next, now, before);
         continue;
       }
-      // The first two panels of sums, and the others.
+      // `first` sums the first two panels, `others` the rest.
       StageSums<float> first = sums, others = sums;
       others.d_query = {};
       for (const auto sum : {&StageSums<float>::d_value, &StageSums<float>::d_key})

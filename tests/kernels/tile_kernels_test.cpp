@@ -1,6 +1,6 @@
-// The kernels of the routes for tile registers do the same by instructions and by their emulation,
-// bit for bit, and both what plain sums in double say. Where the machine has AMX its instructions
-// run, elsewhere the trap does them.
+// The kernels of the tiles routes give the same bits by instructions and by emulation. Both agree
+// with plain sums in double within the derived error. Machines with AMX run the instructions;
+// elsewhere the trap emulates them.
 #include "kernels/tile_routes.h"
 
 namespace rapt {
@@ -24,7 +24,7 @@ TEST_F(TileKernelsTest, Scores) {
     const auto factor = random.pick({1.0f, 0.125f * 1.442695f, -3.0f});
     const Made made = both(routes, [&](const Route& route) {
       const Block<std::byte> query_t(queries * padded(head_dim) * route.element_size);
-      // The factor is the scores', not the queries'.
+      // The scale 12345 must be ignored: tiles routes scale the scores, not the queries.
       route.pack_queries(query.data, query.row_stride, query.dim_stride, query.count, head_dim,
                          12345, queries, query_t.data());
       const Packed rows = packed(route, route.pack_keys, key);
@@ -67,7 +67,7 @@ TEST_F(TileKernelsTest, Scores) {
 
 // ---- Outputs ----
 
-// What an output is made of, and which pairs count.
+// The operands of an output product, and the bits of the pairs that attend.
 struct OutputProblem {
   int64_t queries, first, keys;
   StoredRows value;
@@ -100,7 +100,8 @@ struct OutputProblem {
   }
   bool allowed(int64_t i, int64_t j) const { return bits[j] >> i & 1; }
 
-  // By all pairs, or by those that are allowed. The weights of the others are 0 if `zeroed`.
+  // Multiplies all pairs, or only those that attend (`of_bits`). With `zeroed`, masked pairs have
+  // weight 0.
   Made make(const Route& route, bool of_bits, bool zeroed) const {
     const Packed rows = packed(route, route.pack_values, value);
     const Block<std::byte> rounded(padded(keys) * queries * route.weight_size);
@@ -151,8 +152,8 @@ TEST_F(TileKernelsTest, Outputs) {
   });
 }
 
-// Pairs that are not allowed give nothing, whatever their weight and value are; the others have the
-// bits of a product in which these weights are 0.
+// Masked pairs add nothing, whatever their weight and value are. The result has the same bits as a
+// product in which masked pairs have weight 0.
 TEST_F(TileKernelsTest, OutputsOfSomePairs) {
   for_routes(8, [](const Routes& routes, Random& random) {
     OutputProblem problem(random, routes.dtype, 70, 100);
@@ -172,7 +173,7 @@ TEST_F(TileKernelsTest, OutputsOfSomePairs) {
 
 // ---- Sums over queries ----
 
-// Some tiles of queries, the last of which may be short.
+// One to three query tiles, the last of which may be short.
 struct GradientProblem {
   struct Tile {
     int64_t queries, count;
@@ -298,9 +299,10 @@ TEST_F(TileKernelsTest, SumsOverSomeQueries) {
   });
 }
 
-// ---- What is not finite, or has no parts ----
+// ---- Elements that are not finite or have no parts ----
 
-// Of bf16; of the others what is not finite is left out.
+// bf16 rows keep elements that are not finite. Other dtypes leave them out, so that all_finite() is
+// true.
 TEST_F(TileKernelsTest, AllFinite) {
   for_routes(60, [](const Routes& routes, Random& random) {
     StoredRows rows(random, routes.dtype, drawn_length(random, 128), drawn_length(random, 130));
@@ -357,7 +359,8 @@ TEST_F(TileKernelsTest, ElementsThatAreLeftOut) {
 
 // ---- Threads ----
 
-// One within another, as in a call that a hook of a call makes; registers are empty behind it.
+// RouteThread nests, as when a hook of a call makes a call itself. The inner one leaves the
+// registers empty.
 TEST_F(TileKernelsTest, ThreadsNest) {
   for_routes(3, [](const Routes& routes, Random& random) {
     const OutputProblem one(random, routes.dtype, 70, 70), other(random, routes.dtype, 70, 70);

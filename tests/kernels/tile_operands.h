@@ -1,6 +1,6 @@
 #pragma once
-// What tests of the tile kernels draw: rows in any layout and weights, in memory of which not an
-// element more can be touched; and how far products of parts may be from those of the numbers.
+// Operands for tests of the tile kernels: rows in any layout, and weights, between guard pages.
+// Also the error that products of parts may have.
 #include <algorithm>
 #include <array>
 #include <cfloat>
@@ -20,7 +20,8 @@ inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 inline int64_t padded(int64_t n) { return (n + 31) / 32 * 32; }
 
-// Numbers behind or before which nothing can be touched. What nobody writes is NaN.
+// An array with a guard page directly behind or before it. Elements that nothing has written are
+// NaN.
 template <class T>
 class Block {
  public:
@@ -43,13 +44,13 @@ inline void append(Image& all, const Image& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// A number of either sign and of an exponent from `least` to `most`.
+// A number of either sign whose exponent is from `least` to `most`.
 inline float power(Random& random, int64_t least, int64_t most) {
   const double x = std::ldexp(1 + random.uniform(), static_cast<int>(random.between(least, most)));
   return static_cast<float>(random.chance(0.5) ? x : -x);
 }
 
-// Rows in memory of a storage type, with any strides.
+// Rows of a storage type, with any strides.
 class StoredRows {
  public:
   StoredRows(Random& random, DType stored, int64_t rows, int64_t row_dims)
@@ -76,7 +77,7 @@ class StoredRows {
     if (dtype == DType::f32) return std::bit_cast<float>(bits);
     return dtype == DType::bf16 ? float{BFloat16{half}} : float{Float16{half}};
   }
-  // One of a few kinds of numbers for all.
+  // Fills all elements with numbers of one random kind.
   void fill(Random& random) {
     const int64_t kind = random.between(0, 4);
     const bool half = dtype == DType::f16;
@@ -88,12 +89,13 @@ class StoredRows {
       set(random.between(0, count - 1), random.between(0, dims - 1), random.pick(numbers));
   }
 
-  // Is an element left out, as one that has no parts? bf16 are multiplied as they are.
+  // Whether packing leaves the element out because it has no parts. bf16 elements are multiplied as
+  // they are.
   bool left_out(int64_t i, int64_t d) const {
     const float x = std::fabs(get(i, d));
     return dtype != DType::bf16 && x != 0 && !(x >= 0x1p-48f && x <= 0x1p40f);
   }
-  // What products are made of: denormal bf16 are 0 to the instruction.
+  // The element as the product uses it: the instruction reads denormal bf16 as 0.
   double multiplied(int64_t i, int64_t d) const {
     const float x = get(i, d);
     return left_out(i, d) || std::fabs(x) < 0x1p-126f ? 0 : x;
@@ -133,7 +135,7 @@ class StoredRows {
   std::unique_ptr<laws::Guarded> memory_;
 };
 
-// Weights, or gradients of scores: [keys][queries].
+// Weights, or gradients of scores, [keys][queries].
 inline Block<float> drawn_weights(Random& random, int64_t keys, int64_t queries) {
   Block<float> weights(keys * queries);
   const int64_t kind = random.between(0, 2);
@@ -147,28 +149,31 @@ inline Block<float> drawn_weights(Random& random, int64_t keys, int64_t queries)
   return weights;
 }
 
-// Numbers as sums of parts: how large each is at most, of a number of size 1, and what is missing.
+// The parts of a number: the largest size of each part, and of the rest that no part holds,
+// relative to a number of size 1.
 struct Parts {
   std::array<double, 3> size;
   int count;
   double rest;
 };
-// Rounded to nearest, each of 8 bits. One part is what is compared with.
+// Each part is rounded to nearest with 8 bits. With a single part the rest is 0, because the test
+// compares with the rounded number.
 inline constexpr Parts kRow1{{1}, 1, 0}, kRow2{{1, 0x1p-8}, 2, 0},
     kRow3{{1, 0x1p-8, 0x1p-17}, 3, 0};
 inline constexpr Parts kShortRow2{{1, 0x1p-8}, 2, 0x1p-17};
-// Cut after 8 bits, all but the last, which is rounded.
+// Each part is cut off after 8 bits, except the last, which is rounded.
 inline constexpr Parts kWeights1{{1}, 1, 0}, kWeights3{{1, 0x1p-7, 0x1p-15}, 3, 0};
 inline constexpr Parts kWeights2{{1, 0x1p-7}, 2, 0x1p-16};
 
-// Of products of A and B, of parts whose ranks sum to less than `ranks`.
+// A product of A and B: the products of all parts whose ranks sum to less than `ranks`.
 struct Product {
   Parts a, b;
   int ranks;
 
-  // What a sum of `count` products of numbers may be off, the sum of whose sizes is `size`: parts
-  // that are left out; within a step of 32, two chains of 16 additions and one to join them; the
-  // additions of steps, of which the largest part's is the last; and what is flushed to 0.
+  // The largest error of a sum of `count` products whose absolute values sum to `size`. It has four
+  // terms: the parts left out; within a step of 32, two chains of 16 additions and one addition
+  // that joins them; the additions of steps, with those of the largest parts last; and products
+  // flushed to 0.
   double error(int64_t count, double size, double largest) const {
     double without = a.rest + b.rest;
     int pairs = 0;
@@ -186,7 +191,7 @@ struct Product {
   }
 };
 
-// A sum of products in double, the sum of their sizes, and the largest factor.
+// A sum of products in double, the sum of their absolute values, and the largest factor.
 struct Sum {
   double value = 0, size = 0, largest = 0;
   int64_t count = 0;
@@ -196,8 +201,8 @@ struct Sum {
   }
 };
 
-// How `result` differs: "" if it is within `allowed`, or neither it nor what is expected is a
-// finite float.
+// Describes how `result` differs. Returns "" if it is within `allowed`, or if neither `result` nor
+// `expected` is a finite float.
 inline std::string off(float result, double expected, double allowed) {
   if (!(std::fabs(expected) <= FLT_MAX) ? !std::isfinite(result)
                                         : std::fabs(double{result} - expected) <= allowed)

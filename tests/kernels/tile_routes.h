@@ -1,6 +1,6 @@
 #pragma once
-// The routes for tile registers as tests of their kernels meet them: by instructions and by their
-// emulation, and what their products may be off.
+// The tiles routes for tests of their kernels: by instructions and by emulation, with the error
+// that their products may have.
 #include "attention/tiles/route_thread.h"
 #include "kernels/tile_operands.h"
 
@@ -29,7 +29,8 @@ struct Routes {
   Product scores, output;
 
   Product gradient() const { return {output.b, output.a, output.ranks}; }
-  // A weight as far as it is taken: of bf16 rounded, ties away from 0, of others as they are.
+  // The weight that the route multiplies: bf16 routes round it, ties away from 0; the others use it
+  // as it is.
   double taken(float weight) const {
     if (dtype != DType::bf16) return weight;
     return std::bit_cast<float>((std::bit_cast<uint32_t>(weight) + 0x8000) & 0xFFFF0000);
@@ -48,12 +49,12 @@ inline const Routes kRoutes[] = {
     {"f16, fast", DType::f16, true, {kRow2, kRow2, 2}, {kRow2, kWeights2, 2}},
 };
 
-// What a program makes: operands, and numbers.
+// The results of a program: operands (compared bit for bit) and numbers (all NaN are equal).
 struct Made {
   Image operands, numbers;
 };
 
-// Runs program(route), which returns what it made, in both ways.
+// Runs program(route) by instructions and by emulation, and compares what it returns.
 template <class Program>
 Made both(const Routes& routes, const Program& program) {
   const auto run = [&](const Route& route) {
@@ -66,7 +67,7 @@ Made both(const Routes& routes, const Program& program) {
   return emulated;
 }
 
-// Calls visit(routes, random) so many times for each route.
+// Calls visit(routes, random) `times` times per route.
 template <class Visit>
 void for_routes(int times, const Visit& visit) {
   for (const Routes& routes : kRoutes) {
@@ -83,7 +84,7 @@ inline int64_t drawn_length(Random& random, int64_t most) {
                             : random.between(1, most);
 }
 
-// Rows as one of the packing functions leaves them, from a multiple of 32 on.
+// Rows after a packing function; from() points at a row that is a multiple of 32.
 struct Packed {
   Block<std::byte> block;
   int64_t stride;

@@ -1,6 +1,6 @@
 #pragma once
-// What tests of tile registers share: instructions that run, of the machine or by the trap, and
-// comparisons with the emulation.
+// Base of the tests of tile registers: runs the instructions, by the machine or by the trap, and
+// compares them with the emulation.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -24,7 +24,7 @@ using check::Random;
 
 class TileTest : public testing::Test {
  protected:
-  // The emulation is compiled for FMA, with which it is fast, and the trap needs AVX2, too.
+  // The emulation is compiled for FMA, which makes it fast. The trap needs AVX2 too.
   void SetUp() override {
     if (!cpu_has("avx2")) GTEST_SKIP() << "this machine has no FMA";
     [[maybe_unused]] static const int said =
@@ -42,7 +42,7 @@ inline const TileWords& emulation() {
   return words;
 }
 
-// Memory as tests look at it: words of 32 bits.
+// Memory as 32-bit words, for comparisons.
 using Image = std::vector<uint32_t>;
 
 inline size_t at(int64_t index) { return static_cast<size_t>(index); }
@@ -53,7 +53,7 @@ inline Image random_bits(Random& random, int64_t count) {
   return image;
 }
 
-// The first difference, and how many there are. `numbers`: one NaN is as good as another.
+// Describes the first difference and counts all. With `numbers`, all NaN are equal.
 inline std::string difference(const Image& x, const Image& y, bool numbers) {
   if (x.size() != y.size()) return "of different lengths";
   size_t count = 0, first = 0;
@@ -72,14 +72,15 @@ inline std::string difference(const Image& x, const Image& y, bool numbers) {
   return text;
 }
 
-// Runs `program(words)`, which returns an Image, in both ways.
+// Runs `program(words)`, which returns an Image, by instructions and by emulation.
 template <class Program>
 std::string compared(bool numbers, const Program& program) {
   const Image real = program(instructions()), emulated = program(emulation());
   return difference(real, emulated, numbers);
 }
 
-// A statement that ends the process: by the signal itself, which sanitizers report on their own.
+// Whether a statement ended the process by SIGILL or SIGSEGV. Sanitizers catch these signals and
+// exit with a report instead.
 inline bool refused(int status) {
   if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGSEGV;
   return WIFEXITED(status) && WEXITSTATUS(status) != 0;
@@ -92,7 +93,7 @@ inline bool refused(int status) {
               refused, "")             \
       << #statement
 
-// The registers of a thread, for the length of a block.
+// Configures the tile registers of this thread for the length of a block.
 class ShapedTiles {
  public:
   explicit ShapedTiles(const TileWords& words) : words_(words) { words_.shape(before_); }

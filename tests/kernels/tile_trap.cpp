@@ -1,4 +1,4 @@
-// What instructions of tile registers do, from their bytes on.
+// Decodes the instructions of tile registers from their bytes and executes them.
 #include "kernels/tile_trap.h"
 
 #include <immintrin.h>
@@ -18,7 +18,7 @@ constexpr unsigned kTiles = 8, kRows = 16, kRowBytes = 64;
 
 using TileRows = uint8_t[kRows][kRowBytes];
 
-// What a thread has. Bytes of a tile that are outside of its shape are 0.
+// The tile registers of a thread. Bytes of a tile outside its shape are 0.
 struct TileState {
   uint8_t config[64];  // as STTILECFG writes it: zeros before LDTILECFG and after TILERELEASE
   alignas(64) TileRows tiles[kTiles];
@@ -43,7 +43,8 @@ bool load_config(const void* memory) {
     state = {};
     return true;
   }
-  // A CPU takes up at a start row other than 0 what an interrupt broke off; nothing does so here.
+  // A start row other than 0 resumes an instruction that an interrupt broke off; the trap has no
+  // such state.
   if (config[0] != 1 || config[1] != 0 || !is_zero(config + 2, 14) || !is_zero(config + 32, 16) ||
       !is_zero(config + 56, 8))
     return false;
@@ -68,11 +69,11 @@ void store_tile(unsigned tile, char* memory, int64_t stride) {
     std::memcpy(memory + r * stride, state.tiles[tile][r], state.row_bytes(tile));
 }
 
-// The thread's own MXCSR comes back when the handler returns. Memory is named so that no
-// floating-point operation passes by.
+// Sets MXCSR. The kernel restores the thread's own when the handler returns. The "memory" clobber
+// keeps floating-point operations from moving across.
 void set_float_mode(uint32_t mode) { asm volatile("ldmxcsr %0" : : "m"(mode) : "memory"); }
 
-// "DAZ=FTZ=1, RNE rounding": by the CPU's own bits for it.
+// The manual says "DAZ=FTZ=1, RNE rounding"; the CPU's own bits for these are set.
 __attribute__((target("avx2,fma"), noinline)) void multiply(TileRows& c, const TileRows& a,
                                                             const TileRows& b, unsigned rows,
                                                             unsigned steps, unsigned row_bytes) {
@@ -116,8 +117,8 @@ bool multiply(unsigned c, unsigned a, unsigned b) {
   return true;
 }
 
-// The bytes of an instruction, none of which is read before those that precede it say that it is
-// there: the page behind a function need not be.
+// Reads the bytes of an instruction. It reads a byte only when the bytes before it say that the
+// byte exists, because the page behind a function may be missing.
 class Code {
  public:
   explicit Code(greg_t address) : at_(reinterpret_cast<const uint8_t*>(address)) {}
@@ -136,7 +137,7 @@ class Code {
   const uint8_t* at_;
 };
 
-// A register by its number in instructions.
+// The value of a register by its number in instructions.
 greg_t number(const greg_t* registers, unsigned index) {
   constexpr int kPlace[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                             REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
@@ -144,7 +145,8 @@ greg_t number(const greg_t* registers, unsigned index) {
   return registers[kPlace[index]];
 }
 
-// A place in memory; the scaled index apart, as it is the stride of those that move tiles.
+// An address in memory. The scaled index is kept apart, because instructions that move tiles use it
+// as the stride.
 struct Place {
   int64_t base = 0, index = 0;
   bool has_index = false;
@@ -152,7 +154,8 @@ struct Place {
   char* address() const { return reinterpret_cast<char*>(base); }
 };
 
-// What follows ModRM; `base_high` and `index_high` are the bits of VEX that extend the registers.
+// Decodes what follows ModRM. `base_high` and `index_high` are 8 if the VEX prefix extends the
+// register, else 0.
 Place place_of(Code& code, unsigned modrm, unsigned base_high, unsigned index_high,
                const greg_t* registers) {
   constexpr unsigned kSib = 4, kNoBase = 5, kNoIndex = 4;
@@ -172,7 +175,7 @@ Place place_of(Code& code, unsigned modrm, unsigned base_high, unsigned index_hi
       place.base = number(registers, (sib & 7) + base_high);
       place.base += code.displacement(displacement);
     }
-  } else if (rm == kNoBase && mode == 0) {  // from the end of the instruction, which is here
+  } else if (rm == kNoBase && mode == 0) {  // relative to the end of the instruction
     place.base = code.displacement(4);
     place.base += code.address();
   } else {
@@ -184,12 +187,12 @@ Place place_of(Code& code, unsigned modrm, unsigned base_high, unsigned index_hi
 
 enum Prefix : unsigned { kNone, k66, kF3, kF2 };
 
-// The instructions of opcode 49: configurations and zeros.
+// The instructions of opcode 49: they load or store a configuration, or set a tile to zero.
 bool configure(Prefix prefix, unsigned modrm, const Place& place, bool extended) {
   const bool memory = modrm < 0xC0;
   const unsigned tile = modrm >> 3 & 7;
   if (memory) {
-    if (tile != 0) return false;  // not a tile, but a part of the opcode
+    if (tile != 0) return false;  // here the field is a part of the opcode
     char* config = place.address() + place.index;
     if (prefix == kNone) return load_config(config);
     if (prefix != k66) return false;
@@ -206,7 +209,7 @@ bool configure(Prefix prefix, unsigned modrm, const Place& place, bool extended)
   return true;
 }
 
-// The instructions of opcode 4B.
+// The instructions of opcode 4B: they load or store a tile.
 bool move_tile(Prefix prefix, unsigned tile, const Place& place) {
   if (!place.has_index || !state.usable(tile)) return false;
   if (prefix == kF2 || prefix == k66)
@@ -218,13 +221,14 @@ bool move_tile(Prefix prefix, unsigned tile, const Place& place) {
   return true;
 }
 
-// Does the next instruction. False, and nothing is changed: it is none of ours, or refused.
+// Executes the next instruction. Returns false and changes nothing if it is another instruction or
+// an invalid one.
 bool do_instruction(greg_t* registers) {
   Code code(registers[REG_RIP]);
   if (code.byte() != 0xC4) return false;
-  const unsigned escape = code.byte();  // R, X, B, each inverted; the opcode map is 0F38
+  const unsigned escape = code.byte();  // R, X and B, each inverted; opcode map 0F38
   if ((escape & 0x9F) != 0x82) return false;
-  const unsigned vex = code.byte();  // W is 0, four bits of a register, L is 0, prefix
+  const unsigned vex = code.byte();  // W = 0, four bits of a register, L = 0, prefix
   if (vex & 0x84) return false;
   const unsigned third = ~vex >> 3 & 15;
   const auto prefix = static_cast<Prefix>(vex & 3);
@@ -250,13 +254,14 @@ struct sigaction before_trap;
 void on_illegal_instruction(int signal, siginfo_t* info, void* context) {
   greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   if (do_instruction(registers)) {
-    // They come in groups, and a trap takes longer than most of them.
+    // These instructions come in groups, and a trap takes longer than most of them.
     while (do_instruction(registers)) {
     }
     return;
   }
   sigaction(SIGILL, &before_trap, nullptr);
-  // An instruction raises the signal again by itself; another process or raise() does not.
+  // An instruction raises the signal again when it is repeated. A signal sent by a process or
+  // raise() does not repeat.
   if (info->si_code <= 0) raise(signal);
 }
 

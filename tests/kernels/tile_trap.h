@@ -1,20 +1,21 @@
 #pragma once
-// Tile registers for machines without them: the instructions of simd/tiles.h raise SIGILL there,
-// and a handler does what they do. So code that is compiled for AMX is tested everywhere, as it is.
+// Tile registers for machines without them. There the instructions of simd/tiles.h raise SIGILL,
+// and a handler executes them. So code compiled for AMX is tested unchanged on every machine.
 //
-// Written from the manual (Intel's Architecture Instruction Set Extensions Programming Reference,
-// 319433, chapter 3), and shares nothing with the words' emulation: what compares the two learns
-// something.
+// The trap follows the manual (Intel's Architecture Instruction Set Extensions Programming
+// Reference, 319433, chapter 3) and shares no code with the emulated words. So a comparison of the
+// two is a real test.
 
 namespace rapt {
 
-// For all threads, present and future, each with registers of its own; needs AVX2 and FMA. What is
-// not one of those instructions, or what a CPU refuses too, goes to who had SIGILL before: mostly
-// to the system, which ends the process. A CPU answers LDTILECFG of what is no configuration by
-// #GP, a SIGSEGV; here it is SIGILL as well.
+// Installs the handler for all threads, present and future; each thread has its own registers.
+// Needs AVX2 and FMA. Other instructions, and those that a CPU rejects too, go to the previous
+// SIGILL handler: usually the system's, which ends the process. For an invalid configuration
+// LDTILECFG raises #GP (SIGSEGV) on a CPU; here it raises SIGILL.
 //
-// Where the machine has AMX nothing traps, provided that the system was asked for it, as
-// cpu_has("amx") does: STTILECFG works without, and would know nothing of what the trap did.
+// On a machine with AMX nothing traps once the process has asked the system for AMX, as
+// cpu_has("amx") does. Without that request STTILECFG alone works and does not show the state of
+// the trap.
 void install_tile_trap();
 
 }  // namespace rapt

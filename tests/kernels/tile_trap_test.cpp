@@ -1,6 +1,6 @@
-// Instructions of tile registers as the trap must read and refuse them: any operands that compilers
-// choose for the words, shapes that the words do not use, threads. Where the machine has AMX, its
-// own instructions pass the same tests.
+// The trap must decode and reject instructions of tile registers correctly: with any operands that
+// a compiler may choose, shapes that the words do not use, and several threads. On machines with
+// AMX the real instructions pass the same tests.
 #include "kernels/tile_trap.h"
 
 #include <sys/mman.h>
@@ -20,8 +20,8 @@ using TileTrapDeathTest = TileTest;
 
 // ---- Operands ----
 
-// An instruction that finds `place` and `step` in these registers. Below the stack pointer lies
-// what the compiler keeps there.
+// Runs an instruction with `place` and `step` in these registers. It first moves the stack pointer
+// past the red zone, where the compiler may keep data.
 #define RAPT_WITH(BASE, INDEX, INSTRUCTION)                                               \
   [](const void* place, int64_t step) {                                                   \
     asm volatile("lea -128(%%rsp), %%rsp\n push %%" BASE "\n push %%" INDEX               \
@@ -32,13 +32,13 @@ using TileTrapDeathTest = TileTest;
                  : "memory");                                                             \
   }
 
-// Instructions by one kind of operand; those of tiles are with tile 2.
+// All instructions with one kind of operand. Those that move tiles use tile 2.
 struct Form {
   const char* name;
   int64_t displacement, scale;
   using Instruction = void (*)(const void* place, int64_t step);
   Instruction load, stream, store, load_config, store_config;
-  Instruction load_plain_config, store_plain_config;  // of the same base, without an index
+  Instruction load_plain_config, store_plain_config;  // with the same base, without an index
 };
 
 #define RAPT_TEXT(X) #X
@@ -56,7 +56,7 @@ struct Form {
         RAPT_WITH(BASE, INDEX, "sttilecfg " PLAIN)                                                \
   }
 
-// Each register as base and as index, with displacements of no, of one and of four bytes.
+// Each register as base and as index, with displacements of zero, one and four bytes.
 const Form kForms[] = {
     RAPT_FORM(, "rax", "rbp", 1),    RAPT_FORM(8, "rcx", "rax", 2),
     RAPT_FORM(-64, "rdx", "rcx", 4), RAPT_FORM(4096, "rbx", "rdx", 8),
@@ -97,7 +97,7 @@ TEST_F(TileTrapTest, AnyPlaceOfTiles) {
   }
 }
 
-// A configuration as LDTILECFG takes it.
+// A configuration as LDTILECFG reads it.
 struct alignas(64) Config {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -145,7 +145,7 @@ TEST_F(TileTrapTest, AnyPlaceOfConfigurations) {
     EXPECT_EQ(configs[1], configs[0]) << form.name << " without index";
     configs[1] = {};
   }
-  static Config fixed;  // by its distance to the instruction
+  static Config fixed;  // addressed relative to the instruction
   asm volatile("sttilecfg %0" : "=m"(fixed) : : "memory");
   EXPECT_EQ(fixed, odd_config());
   release();
@@ -187,7 +187,7 @@ TEST_F(TileTrapTest, RestoresConfigurations) {
   EXPECT_EQ(stored_config(), nothing);
 }
 
-// A configuration empties the registers: who nests loses what was in them.
+// Loading a configuration empties the registers, so nested code loses their contents.
 TEST_F(TileTrapTest, ConfigurationsEmptyTheRegisters) {
   Random random(2);
   const Image source = random_bits(random, 256);
@@ -231,7 +231,7 @@ TEST_F(TileTrapTest, SmallShapes) {
     for (int64_t m = 0; m < 16; ++m)
       for (int64_t n = 0; n < 16; ++n)
         if (m >= rows || n >= columns) expected[at(16 * m + n)] = 7;  // is not stored
-    // Nor is loaded what is outside: infinity there would show.
+    // Nothing outside the shape is loaded: an infinity there would show in the result.
     for (Image* x : {&c, &a, &b})
       for (uint32_t& pair : *x)
         if (pair == 0) pair = 0x7F807F80;
@@ -252,8 +252,7 @@ TEST_F(TileTrapTest, SmallShapes) {
   }
 }
 
-// No byte is touched that does not belong to the tile: it may be the last before a page that is not
-// there.
+// An instruction touches no byte outside its tile; that byte may lie on a missing page.
 TEST_F(TileTrapTest, SmallShapesAtTheEndOfMemory) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -271,7 +270,7 @@ TEST_F(TileTrapTest, SmallShapesAtTheEndOfMemory) {
   munmap(pages, 2 * page);
 }
 
-// What the thread has in MXCSR does not matter, and stays.
+// The thread's MXCSR has no effect on the result and keeps its value.
 TEST_F(TileTrapTest, RoundsToNearestInAnyMode) {
   Random random(4);
   Image a(256), b(256), expected(256), result(256);
@@ -325,7 +324,7 @@ TEST_F(TileTrapTest, EachThreadHasItsOwn) {
   for (const std::string& x : differences) EXPECT_EQ(x, "");
 }
 
-// ---- What is refused ----
+// ---- Rejected instructions ----
 
 TEST_F(TileTrapDeathTest, TilesThatAreNotConfigured) {
   release();
@@ -373,7 +372,7 @@ TEST_F(TileTrapDeathTest, ProductsOfWrongShapes) {
   RAPT_EXPECT_REFUSED(instructions().store[0](tile.data(), 64));
   load_config({});
   instructions().multiply[0][1][2]();
-  // Of tiles 0, 1, 1; 0, 0, 1; 0, 1, 0: assemblers refuse them, too.
+  // Tiles 0, 1, 1; 0, 0, 1; and 0, 1, 0. Assemblers reject these too, hence the bytes.
   RAPT_EXPECT_REFUSED(asm volatile(".byte 0xC4, 0xE2, 0x72, 0x5C, 0xC1"));
   RAPT_EXPECT_REFUSED(asm volatile(".byte 0xC4, 0xE2, 0x72, 0x5C, 0xC0"));
   RAPT_EXPECT_REFUSED(asm volatile(".byte 0xC4, 0xE2, 0x7A, 0x5C, 0xC1"));
@@ -402,7 +401,8 @@ TEST_F(TileTrapDeathTest, OtherInstructionsAndSignals) {
   RAPT_EXPECT_REFUSED(asm volatile("ud2"));
   RAPT_EXPECT_REFUSED(asm volatile("tilezero %tmm0\n ud2"));
   RAPT_EXPECT_REFUSED(raise(SIGILL));
-  // TDPBF16PS with a bit of VEX that it does not have: W, L, R, X, B, a fourth of the register.
+  // TDPBF16PS with a bit of VEX that must not be set: W, L, R, X, B, the fourth bit of the
+  // register.
   RAPT_EXPECT_REFUSED(asm volatile(".byte 0xC4, 0xE2, 0xEA, 0x5C, 0xC1"));
   RAPT_EXPECT_REFUSED(asm volatile(".byte 0xC4, 0xE2, 0x6E, 0x5C, 0xC1"));
   RAPT_EXPECT_REFUSED(asm volatile(".byte 0xC4, 0x62, 0x6A, 0x5C, 0xC1"));

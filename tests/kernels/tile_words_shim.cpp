@@ -1,4 +1,4 @@
-// The words of tile registers of one header; compiled once for each.
+// The words of tile registers from one header, compiled once per header.
 #include "kernels/tile_words_shim.h"
 
 #include <new>

@@ -1,11 +1,10 @@
 #pragma once
-// The words of tile registers as plain functions: those of simd/tiles.h, and of
-// simd/tiles_emulated.h.
+// The words of tile registers as plain functions, from simd/tiles.h and from simd/tiles_emulated.h.
 #include <cstdint>
 
 namespace rapt {
 
-// What shape_tiles keeps.
+// The shapes that shape_tiles saves.
 struct KeptShapes {
   alignas(64) unsigned char bytes[64];
 };
@@ -17,7 +16,7 @@ struct TileWords {
   void (*load[8])(const void* rows, int64_t stride);
   void (*stream[8])(const void* rows, int64_t stride);
   void (*store[8])(void* rows, int64_t stride);
-  void (*multiply[8][8][8])();  // of C, A, B; none where two of them are the same
+  void (*multiply[8][8][8])();  // [C][A][B]; null where two of them are equal
 };
 
 namespace isa_tile_instructions {

@@ -1,6 +1,6 @@
-// The words of tile registers do the same by instructions (simd/tiles.h) and by their emulation
-// (simd/tiles_emulated.h), bit for bit. Where the machine has AMX, its own instructions run, and
-// the emulation is shown to be exact; elsewhere the trap does what the manual says.
+// The words of tile registers give the same bits by instructions (simd/tiles.h) and by emulation
+// (simd/tiles_emulated.h). On machines with AMX the real instructions run, which shows that the
+// emulation is exact. Elsewhere the trap executes what the manual says.
 #include "kernels/tile_test.h"
 
 namespace rapt {
@@ -8,7 +8,7 @@ namespace {
 
 using TileWordsTest = TileTest;
 
-constexpr int64_t kWords = 256;  // of a tile
+constexpr int64_t kWords = 256;  // 32-bit words per tile
 
 // ---- Memory ----
 
@@ -38,7 +38,7 @@ TEST_F(TileWordsTest, LoadsAndStores) {
   }
 }
 
-// What is loaded is what lies there, and what is stored lies where it should, with nothing between.
+// Loads and stores use the right addresses and touch nothing between the rows.
 TEST_F(TileWordsTest, RowsLieAStrideApart) {
   for (const int64_t stride : {64, 128, 200}) {
     Image source(at(stride / 4 * 16));
@@ -78,7 +78,7 @@ TEST_F(TileWordsTest, Zero) {
 
 // ---- Products ----
 
-// Numbers that make trouble of one kind.
+// A distribution of numbers that tests one difficulty.
 struct Numbers {
   const char* name;
   uint16_t (*bf16)(Random&);
@@ -91,7 +91,7 @@ uint16_t of_exponents(Random& random, int64_t least, int64_t most) {
 
 const Numbers kNumbers[] = {
     {"ordinary", [](Random& r) { return of_exponents(r, 120, 132); }},
-    // Sums of which parts are lost, in an order that matters.
+    // Sums that lose parts of their terms, so that the order matters.
     {"of many sizes", [](Random& r) { return of_exponents(r, 100, 154); }},
     {"few, which cancel",
      [](Random& r) {
@@ -105,7 +105,7 @@ const Numbers kNumbers[] = {
        return r.pick<uint16_t>({0x2000, 0xA000, 0x1400, 0x9400, 0x13C0, 0x93C0, 0, 0x8000});
      }},
     {"products that overflow", [](Random& r) { return of_exponents(r, 186, 194); }},
-    // What denormal numbers would be, were they not 0, shows beside factors as large as these.
+    // The large factors show an instruction that does not read denormal numbers as 0.
     {"denormal and huge",
      [](Random& r) { return r.chance(0.5) ? of_exponents(r, 0, 0) : of_exponents(r, 230, 245); }},
     {"denormal and ordinary",
@@ -132,7 +132,8 @@ Image tile_of(const Numbers& numbers, Random& random) {
   return tile;
 }
 
-// As wide as bf16, with the bits behind it; some are denormal, whatever the others are.
+// Sums of C: f32 numbers whose upper half is drawn like bf16. Some are denormal for every
+// distribution.
 Image sums_like(const Numbers& numbers, Random& random) {
   Image tile(at(kWords));
   for (uint32_t& x : tile) {
@@ -142,7 +143,7 @@ Image sums_like(const Numbers& numbers, Random& random) {
   return tile;
 }
 
-// C, after C += A B for each of the pairs that follow.
+// Returns C after C += A B for each pair (A, B) that follows C in `tiles`.
 Image sum_of_products(const TileWords& words, int c, int a, int b,
                       const std::vector<Image>& tiles) {
   Image result(at(kWords));
@@ -186,7 +187,7 @@ TEST_F(TileWordsTest, ManyProductsIntoOneSum) {
   }
 }
 
-// Each register in each place, the others untouched.
+// Tests each register in each place; the other registers must stay unchanged.
 TEST_F(TileWordsTest, AnyRegisters) {
   Random random(5);
   for (int c = 0; c < 8; ++c) {
@@ -211,7 +212,7 @@ TEST_F(TileWordsTest, AnyRegisters) {
 
 // ---- Sums worked out by hand ----
 
-// C[0][0] of pairs of A's row 0 and of B's column 0; the rest of A and B is 0.
+// C[0][0] after multiplying row 0 of A by column 0 of B; the rest of A and B is 0.
 struct Pairs {
   std::vector<float> a, b;
   float c = 0;
@@ -232,19 +233,21 @@ void expect_sum(const Pairs& pairs, float expected, const char* what) {
 }
 
 TEST_F(TileWordsTest, EvenAndOddAreSummedApart) {
-  // Each 1 would be lost beside 2^24; sixteen of them are not.
+  // Each 1 alone would be lost beside 2^24; the sum of sixteen is not.
   std::vector<float> a(32, 1.0f), b(32, 1.0f);
   for (size_t i = 0; i < 32; i += 2) a[i] = i == 0 ? 0x1p24f : 0;
   expect_sum({a, b}, 0x1p24f + 16, "odd beside even");
-  // In order within each: 1 is lost after 2^24, and not before it goes.
+  // Within each sum the order matters: 1 is lost after 2^24 is added, and kept after 2^24 has
+  // cancelled.
   expect_sum({{0x1p24f, 0, 1, 0, -0x1p24f, 0}, {1, 1, 1, 1, 1, 1}}, 0, "lost");
   expect_sum({{0x1p24f, 0, -0x1p24f, 0, 1, 0}, {1, 1, 1, 1, 1, 1}}, 1, "not lost");
-  // The sums of a product begin at 0, and C is added to what they are.
+  // The sums of a product begin at 0, and C is added at the end.
   expect_sum({{1, 1}, {1, 1}, 0x1p24f}, 0x1p24f + 2, "C last");
   expect_sum({{0x1p24f, 1}, {1, 1}, -0x1p24f}, 0, "C last, lost");
 }
 
-// A product of bf16 fits f32 but for its exponent, which is that of the sum only.
+// A product of two bf16 fits f32 except for its exponent. Only the exponent of the sum can
+// overflow.
 TEST_F(TileWordsTest, ProductsAreFused) {
   expect_sum({{-0x1.8p64f, 0, 0x1p64f, 0}, {0x1p63f, 0, 0x1p64f, 0}}, 0x1p126f, "no overflow");
   expect_sum({{0x1p64f, 0, -0x1.8p64f, 0}, {0x1p64f, 0, 0x1p63f, 0}}, INFINITY, "overflow");
@@ -266,8 +269,8 @@ TEST_F(TileWordsTest, DenormalNumbersAreZero) {
   expect_sum({{denormal, 0}, {INFINITY, 0}}, NAN, "0 times infinity");
 }
 
-// A result is denormal if it is so when rounded to 24 bits: those within 2^-151 of the least normal
-// number are it.
+// A result counts as denormal after rounding to 24 bits. So numbers within 2^-151 of the least
+// normal number become that number.
 TEST_F(TileWordsTest, NearlyDenormal) {
   const float least = 0x1p-126f;
   expect_sum({{0x1p-63f, 0, -0x1p-76f, 0}, {0x1p-63f, 0, 0x1p-76f, 0}}, least, "2^-152 less");
@@ -318,7 +321,7 @@ TEST_F(TileWordsTest, ShapesNest) {
     return all;
   };
   EXPECT_EQ(compared(true, program), "");
-  EXPECT_EQ(compared(true, program), "");  // from the start
+  EXPECT_EQ(compared(true, program), "");  // again, from the initial state
 }
 
 TEST_F(TileWordsTest, ShapesEmptyTheRegisters) {
@@ -357,7 +360,7 @@ TEST_F(TileWordsDeathTest, WordsNeedShapes) {
       RAPT_EXPECT_REFUSED(words->stream[1](tile.data(), 64));
       RAPT_EXPECT_REFUSED(words->store[1](tile.data(), 64));
       RAPT_EXPECT_REFUSED(words->multiply[0][1][2]());
-      const ShapedTiles shaped(*words);  // and behind
+      const ShapedTiles shaped(*words);  // the second round tests words after its end
       { const ShapedTiles inner(*words); }
       words->zero[0]();
     }

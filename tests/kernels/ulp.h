@@ -1,10 +1,10 @@
 #pragma once
-// The largest error of a vector word over a range of arguments, in units of the last place of the
-// exact result, against the same function in a wider type.
+// The largest error of a vector word over a range of arguments, in units in the last place (ulp) of
+// the exact result. The exact result is the same function in a wider type.
 //
-// Floats are taken at every 997th of them; at every single one, which can take minutes, if asked
-// for or with RAPT_EVERY_FLOAT=1 in the environment. Doubles: kDoubles of them, spread over the
-// range evenly in their bits, so by magnitude.
+// For float, every 997th number is tested. RAPT_EVERY_FLOAT=1 in the environment, or Floats::every,
+// tests every number, which can take minutes. For double, kDoubles numbers are tested, spread
+// evenly over the bits of the range and thus over magnitudes.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +25,7 @@ using Wide = std::conditional_t<std::is_same_v<E, float>, double, long double>;
 template <class E>
 using Bits = std::conditional_t<std::is_same_v<E, float>, uint32_t, uint64_t>;
 
-// Over numbers of one sign, |from| <= |to|. Prints the error. Infinite for a NaN.
+// The range has one sign, |from| <= |to|. Prints the error, which is infinite if a result is NaN.
 template <class E>
 double worst_ulp(const char* name, typename VectorWords<E>::Function function,
                  Wide<E> (*exact)(Wide<E>), E from, E to, Floats floats = Floats::dense) {

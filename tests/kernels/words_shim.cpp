@@ -5,7 +5,7 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-// A word applied to a whole array, to one vector, to two.
+// A word applied to an array, to one vector, and to two vectors.
 #define RAPT_ARRAY(word)                                                               \
   [](const E* x, E* y, int64_t count) {                                                \
     for (int64_t i = 0; i < count; i += V::kLanes) store(y + i, word(V::load(x + i))); \

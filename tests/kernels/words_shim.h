@@ -7,23 +7,23 @@ namespace rapt {
 template <class E>
 struct VectorWords {
   int64_t lanes;
-  // y = word(x), count a multiple of the lanes.
+  // y = word(x); count is a multiple of the lanes.
   using Function = void (*)(const E* x, E* y, int64_t count);
   Function exp2, log, tanh, abs;
-  // One vector each; arrays of `lanes` elements unless they say otherwise.
+  // Each takes one vector. Arrays have `lanes` elements unless a comment says otherwise.
   void (*load_first)(const E* x /* [n] */, int64_t n, E* y);
   void (*store_first)(const E* x, int64_t n, E* y /* [n] */);
   using Binary = void (*)(const E* a, const E* b, E* y);
   Binary add, sub, mul, div, max, copy_sign;
   void (*fma)(const E* a, const E* b, const E* c, E* y);
-  // Bits of the lanes where the condition holds.
+  // Returns a bit per lane, set where the condition holds.
   uint64_t (*equal)(const E* a, const E* b);
   uint64_t (*not_at_most)(const E* a, const E* b);
   bool (*any_not_at_most)(const E* a, const E* b);
-  // yes where bit i is set / where a <= b does not hold.
+  // Selects `yes` where bit i is set, or where a <= b does not hold.
   void (*select_bits)(uint64_t bits, const E* yes, const E* no, E* y);
   void (*select_not_at_most)(const E* a, const E* b, const E* yes, const E* no, E* y);
-  // Like the word, and returns what it writes beyond the result.
+  // Like the word: y and numbers_y receive the lanes whose bit is set. Returns how many.
   int64_t (*compress)(uint64_t bits, const E* x, const int32_t* numbers, E* y, int32_t* numbers_y);
   void (*transpose)(const E* x /* [lanes][lanes] */, E* y /* [lanes][lanes] */);
 };
@@ -36,7 +36,7 @@ struct HalfWords {
   void (*store_first)(const float* x, int64_t n, uint16_t* y /* [n] */);
 };
 
-// Vectors of integers; arrays of `lanes` of them.
+// Vectors of integers; arrays have `lanes` elements.
 struct IntegerWords {
   int64_t lanes;
   void (*splat)(uint64_t x, uint64_t* y);
@@ -54,7 +54,7 @@ struct Words {
   IntegerWords integers;
 };
 
-// Those of the instruction set that is chosen.
+// The words of the instruction set in use.
 const Words& words();
 template <class E>
 const VectorWords<E>& words_of();

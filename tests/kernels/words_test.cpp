@@ -1,6 +1,6 @@
-// The arithmetic-free words, on every instruction set: loads and stores, also of parts of a vector
-// and of 16-bit numbers, conditions, selections, transposes; and that arithmetic treats special
-// values as simd/scalar.h says.
+// The words without arithmetic, on every instruction set: loads and stores (also of parts of a
+// vector and of 16-bit numbers), conditions, selections and transposes. Also checks that arithmetic
+// treats special values as simd/scalar.h says.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 // The largest kLanes of any set.
 constexpr int64_t kMostLanes = 16;
 
-// One page between two that cannot be touched.
+// One page between two guard pages.
 class GuardedPage {
  public:
   GuardedPage() : size_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
@@ -38,7 +38,7 @@ class GuardedPage {
   T* first() {
     return reinterpret_cast<T*>(begin_);
   }
-  // The last n elements.
+  // The last n elements of the page.
   template <class T>
   T* last(int64_t n) {
     return reinterpret_cast<T*>(begin_ + size_) - n;
@@ -66,7 +66,7 @@ TYPED_TEST(VectorTest, LoadsOfAPartReadNothingElse) {
     for (int64_t i = 0; i < w.lanes; ++i) EXPECT_EQ(y[i], i < n ? static_cast<E>(i + 1) : 0);
   }
   E x[kMostLanes] = {1, 2, 3, 4}, y[kMostLanes];
-  w.load_first(x, w.lanes + 5, y);  // more than there are: all
+  w.load_first(x, w.lanes + 5, y);  // n beyond the lanes loads all lanes
   EXPECT_EQ(std::memcmp(x, y, static_cast<size_t>(w.lanes) * sizeof(E)), 0);
 }
 
@@ -103,7 +103,7 @@ TYPED_TEST(VectorTest, ConditionsAndSelections) {
   bool seen_none = false;
   for (int trial = 0; trial < 5000; ++trial) {
     E a[kMostLanes], b[kMostLanes], yes[kMostLanes], no[kMostLanes], y[kMostLanes];
-    // Later trials take few values, so that a condition holds in no lane now and then.
+    // Later trials draw from three values, so that in some trials a condition holds in no lane.
     const uint32_t choices = trial < 2500 ? uint32_t{std::size(kValues)} : 3;
     uint64_t equal = 0, above = 0;
     for (int64_t i = 0; i < w.lanes; ++i) {
@@ -123,7 +123,7 @@ TYPED_TEST(VectorTest, ConditionsAndSelections) {
     for (int64_t i = 0; i < w.lanes; ++i) ASSERT_EQ(y[i], bits >> i & 1 ? yes[i] : no[i]);
     int32_t numbers[kMostLanes], chosen[kMostLanes];
     for (int32_t i = 0; i < w.lanes; ++i) numbers[i] = 1000 + i;
-    // Elsewhere and in place, which is the only difference.
+    // compress() to another place and in place must give the same.
     const int64_t count = w.compress(bits, yes, numbers, y, chosen);
     ASSERT_EQ(w.compress(bits, yes, numbers, yes, numbers), count);
     int64_t place = 0;
@@ -253,15 +253,15 @@ TYPED_TEST(HalfTest, EveryValueLoads) {
   }
 }
 
-// Every 16-bit value as a float, the floats in the middle between two, and those beside them.
+// Every 16-bit value as a float, the midpoints between neighbours, and the floats beside these.
 template <class T>
 std::vector<float> boundaries() {
   std::vector<float> all;
   for (int i = 0; i < 0x10000; ++i) {
     const float x = T{static_cast<uint16_t>(i)};
     const uint32_t bits = std::bit_cast<uint32_t>(x);
-    // Half a step: the highest bit that a BFloat16 drops, one that a Float16 drops when it is
-    // normal. The halves of denormal ones are among the random floats.
+    // Half a step is the highest bit that is dropped. The midpoints of denormal Float16 are among
+    // the random floats below.
     const uint32_t half = std::is_same_v<T, BFloat16> ? 1u << 15 : 1u << 12;
     for (const uint32_t near :
          {bits - 1, bits, bits + 1, bits + half - 1, bits + half, bits + half + 1})
@@ -270,7 +270,7 @@ std::vector<float> boundaries() {
   std::mt19937 random(5);
   for (int i = 0; i < 300000; ++i) {
     all.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-    // Around the denormal numbers of Float16, and their middles exactly.
+    // Numbers around the denormal Float16, and their exact midpoints.
     all.push_back(std::ldexp(static_cast<float>(random() & 0xFFFFFF), -24 - i % 32));
     all.push_back(std::ldexp(static_cast<float>(random() & 0x7FF), -25));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What the checks find, as assertions of GoogleTest.
+// Results of checks as GoogleTest assertions.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace laws {
 
-// Are shape, dtype and every bit the same? NaNs count by their bits too.
+// Whether shape, dtype and every bit are equal. NaN is compared by its bits too.
 inline testing::AssertionResult same_bits(const rapt::TensorView& got,
                                           const rapt::TensorView& expected) {
   const auto difference = check::difference_of_bits(got, expected);
@@ -20,7 +20,8 @@ inline testing::AssertionResult as_assertion(const check::Verdict& verdict) {
   return verdict.ok ? testing::AssertionSuccess() : testing::AssertionFailure() << verdict.message;
 }
 
-// Is `got` within `factor` budgets of what is expected? The message names the worst element.
+// Whether `got` is within `factor` budgets of the expected values. The message names the worst
+// element.
 inline testing::AssertionResult met_by(const check::Expectation& expected,
                                        std::span<const double> got, const char* what,
                                        double factor = 1) {

@@ -1,5 +1,5 @@
 #pragma once
-// Short ways to call the library in a test.
+// Short functions that call the library in a test.
 #include <functional>
 #include <span>
 
@@ -20,7 +20,7 @@ inline AttentionResult attend(const Case& c, const Context& context = {}) {
   return scaled_dot_product_attention(c.query, c.key, c.value, c.options, context);
 }
 
-// Both results bit by bit; weights only if both have them.
+// Compares both results bit by bit; weights only if both have them.
 inline testing::AssertionResult same_results(const AttentionResult& got,
                                              const AttentionResult& expected) {
   if (auto same = same_bits(got.output, expected.output); !same) return same << " (output)";
@@ -30,11 +30,11 @@ inline testing::AssertionResult same_results(const AttentionResult& got,
   return testing::AssertionSuccess();
 }
 
-// Draws `count` problems and calls law(case) for each. A failure names the problem; the rest is
-// skipped after it, as one line is enough to reproduce it.
+// Draws `count` problems and calls law(case) for each. Stops at the first failure, whose message
+// names the problem, because one line is enough to reproduce it.
 inline void for_problems(int count, const Wanted& wanted,
                          const std::function<void(const Case&, Random&)>& law) {
-  // Every test draws its own problems: its name enters the seed.
+  // The test's name enters the seed, so that every test draws its own problems.
   uint64_t seed = base_seed();
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   for (const char* c = info->name(); *c; ++c)

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients by differences: of a function of numbers in f64 that it reads where they lie.
+// Gradients by finite differences, for functions of f64 numbers that they read in place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace laws {
 
-// The derivative by x of f(), which reads it, by two points near x: also where the slope of f jumps
-// not far away. Off by step^2 / 6 of the third derivative, and by the rounding of f over the step.
+// The derivative of f() by x, which f reads, from two points near x. It works even if the slope of
+// f jumps nearby. The error is step^2 / 6 times the third derivative, plus the rounding of f
+// divided by the step.
 template <class Function>
 double central_difference(double& x, double step, const Function& f) {
   const double at = x;
@@ -22,16 +23,16 @@ double central_difference(double& x, double step, const Function& f) {
   return (up - down) / (2 * step);
 }
 
-// The same of a smooth f by four points: with a step of 2^-10 the truncation is some 2^-40 times
-// the fifth derivative, and the rounding 2^-52 times the loss over the step, 2^-42.
+// The derivative of a smooth f from four points. With a step of 2^-10 the truncation is about 2^-40
+// times the fifth derivative, and the rounding is 2^-52 times the loss over the step, 2^-42.
 template <class Function>
 double derivative_by(double& x, const Function& f) {
   constexpr double kStep = 0x1p-10;
   return (4 * central_difference(x, kStep, f) - central_difference(x, 2 * kStep, f)) / 3;
 }
 
-// A loss whose gradient by `result` is `d_result`. A row without keys has an lse of -inf, which
-// nothing moves.
+// A loss whose gradient by `result` is `d_result`. It omits the lse of -inf of rows without keys,
+// which is constant.
 inline double loss_of(const Tensor& result, const Tensor& d_result) {
   const std::vector<double> x = values_of(result), y = values_of(d_result);
   double sum = 0;
@@ -40,15 +41,15 @@ inline double loss_of(const Tensor& result, const Tensor& d_result) {
   return sum;
 }
 
-// Elements of a gradient against central differences of loss(), which reads `input`: all, or as
-// many as `most`.
+// Compares elements of a gradient with central differences of loss(), which reads `input`. Tests
+// all elements, or at most `most`.
 template <class Loss>
 void expect_differences(const char* name, Tensor& input, const Tensor& gradient, const Loss& loss,
                         double step, double allowed,
                         int64_t most = std::numeric_limits<int64_t>::max()) {
   const int64_t count = gradient.count();
   ASSERT_EQ(input.count(), count) << name;
-  // In steps of the golden section, which come to all columns and to rows far apart.
+  // Steps of the golden section reach all columns and rows far apart.
   const int64_t stride =
       most < count ? static_cast<int64_t>(0.618 * static_cast<double>(count)) | 1 : 1;
   for (int64_t n = 0; n < std::min(count, most); ++n) {

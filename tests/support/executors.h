@@ -1,5 +1,5 @@
 #pragma once
-// Executors that do their worst: many threads, odd orders, one at a time.
+// Difficult executors: many threads, unusual orders, and one thread only.
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace laws {
 
-// `threads` new threads per call, which take tasks in turn.
+// `threads` new threads per call, which share the tasks.
 class Threads final : public rapt::Executor {
  public:
   explicit Threads(int threads) : threads_(threads) {}
@@ -31,7 +31,7 @@ class Threads final : public rapt::Executor {
   int threads_;
 };
 
-// One thread, tasks in a random order, as any of `workers` workers.
+// One thread that runs tasks in a random order, each as any of `workers` workers.
 class Shuffled final : public rapt::Executor {
  public:
   Shuffled(uint64_t seed, int workers) : random_(seed), workers_(workers) {}
@@ -46,7 +46,7 @@ class Shuffled final : public rapt::Executor {
   int workers_;
 };
 
-// One thread, last task first.
+// One thread that runs the last task first.
 class Reversed final : public rapt::Executor {
  public:
   int concurrency() const noexcept override { return 1; }
@@ -55,7 +55,7 @@ class Reversed final : public rapt::Executor {
   }
 };
 
-// Calls visit(context) with one after the other.
+// Calls visit(context) with each executor.
 template <class Visit>
 void for_each_executor(check::Random& random, const Visit& visit) {
   Reversed reversed;

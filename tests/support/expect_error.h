@@ -1,5 +1,5 @@
 #pragma once
-// A call that must be refused: by one Error with the right code, that says all these words.
+// Expects that a call throws one Error with the right code, whose text contains all given words.
 #include <gtest/gtest.h>
 
 #include <functional>

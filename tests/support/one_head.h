@@ -1,10 +1,10 @@
 #pragma once
-// Inputs of one head in f64, as loops written by hand read them.
+// f64 inputs of one head, for loops written by hand.
 #include "support/call.h"
 
 namespace laws {
 
-inline constexpr double kUnit = 0x1p-53;  // what one operation of f64 rounds by
+inline constexpr double kUnit = 0x1p-53;  // the relative rounding of one f64 operation
 
 struct OneHead {
   Tensor query, key, value;  // [q_len, dims], [k_len, dims], [k_len, dims]

@@ -17,7 +17,7 @@ std::unordered_set<std::string>& seen() {
   return descriptors;
 }
 
-// Prints seed and count around the tests of every executable that draws problems.
+// Prints the seed and the count of problems around the tests of an executable.
 class PrintCount : public testing::Environment {
   void SetUp() override {
     std::printf("seed: %llu\n", static_cast<unsigned long long>(base_seed()));

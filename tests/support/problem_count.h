@@ -1,5 +1,5 @@
 #pragma once
-// How many problems a law draws, from which seed, and how many different ones there were.
+// The number of problems that a law draws, their seed, and the number of distinct ones.
 #include <cstddef>
 #include <cstdint>
 
@@ -15,11 +15,11 @@ class Case : public check::Case {
   explicit Case(Descriptor descriptor);
 };
 
-// How many problems a test draws: all of `standard` in an optimised build, fewer under a sanitizer
-// or without optimisation; RAPT_TEST_PERCENT overrides.
+// The number of problems that a test draws: `standard` in an optimised build, fewer under a
+// sanitizer or without optimisation. RAPT_TEST_PERCENT overrides it.
 int problem_count(int standard);
 
-// The seed of every generator, printed at the start; RAPT_TEST_SEED overrides.
+// The seed of every generator, printed at the start. RAPT_TEST_SEED overrides it.
 uint64_t base_seed();
 
 // The number of distinct descriptors that this process has made into a Case.

@@ -1,5 +1,5 @@
 #pragma once
-// Is this a sanitizer build? GCC and clang define different macros.
+// Whether this is a sanitizer build. GCC and clang define different macros.
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RAPT_SANITIZED 1

@@ -1,4 +1,4 @@
-// Attention on the pool: the same bits with any number of threads, from any number of hosts.
+// Attention on the pool gives the same bits with any number of threads and of host threads.
 #include "rapt/attention.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using rapt::AttentionResult;
 
-// Causal, a few tasks per head, more than one block of keys.
+// A causal problem with a few tasks per head and more than one key block.
 class Input {
  public:
   Input() : x_(rapt::DType::f32, {3, 700, 16}) {
@@ -28,7 +28,7 @@ class Input {
     context.executor = &executor;
     return rapt::scaled_dot_product_attention(x_, x_, x_, {.masks = {&causal_}}, context);
   }
-  // On the pool of the process.
+  // Runs on the pool of the process.
   AttentionResult attend(int threads) const {
     rapt::Context context;
     context.threads = threads;
@@ -40,7 +40,7 @@ class Input {
   }
 
  private:
-  rapt::Tensor x_;  // [heads, length, head_dim], query, key and value at once
+  rapt::Tensor x_;  // [heads, length, head_dim]; query, key and value
   rapt::Causal causal_;
 };
 

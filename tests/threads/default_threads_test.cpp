@@ -1,4 +1,4 @@
-// How many threads the machine gives: the CPUs, cgroups' quotas in made-up trees, RAPT_THREADS.
+// The default number of threads: CPUs, cgroup quotas (in made-up file trees) and RAPT_THREADS.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -64,7 +64,7 @@ TEST(CgroupCpus, Version2TheLeastOfThePath) {
   EXPECT_EQ(tree.cpus(), 1);
   tree.file("/sys/fs/cgroup/pods/one/inner/cpu.max", "5000 10000\n");
   EXPECT_EQ(tree.cpus(), 0.5);
-  // A neighbour's quota is his own.
+  // The quota of a sibling cgroup has no effect.
   tree.file("/sys/fs/cgroup/pods/two/cpu.max", "1000 100000\n");
   EXPECT_EQ(tree.cpus(), 0.5);
 }
@@ -93,7 +93,7 @@ TEST(CgroupCpus, Version1) {
   EXPECT_EQ(tree.cpus(), 3) << "cpuset has no quota";
 }
 
-// A container sees its own cgroup as the top of the mount, and the host's path in /proc.
+// A container's own cgroup is the top of the mount, but /proc shows the host's path.
 TEST(CgroupCpus, OnlyPartOfTheHierarchyIsMounted) {
   Tree tree;
   tree.file("/proc/self/mountinfo",
@@ -141,7 +141,7 @@ TEST(CgroupCpus, NonsenseIsNoQuota) {
       }
 }
 
-// Sets RAPT_THREADS; null: unset.
+// Sets RAPT_THREADS; null unsets it.
 class Wanted {
  public:
   explicit Wanted(const char* threads) {

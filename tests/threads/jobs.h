@@ -1,5 +1,5 @@
 #pragma once
-// Jobs for a pool, that look at how it runs them.
+// Jobs that check how a pool runs them.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +12,8 @@
 
 namespace threads {
 
-// Which tasks were called how often, by which workers, and whether a worker was two at once.
+// Records how often each task ran, whether worker numbers were valid, and whether a worker number
+// was used by two threads at once.
 class Record {
  public:
   Record(int64_t tasks, int workers)
@@ -46,15 +47,15 @@ class Record {
   std::atomic<bool> wrong_worker_{false};
 };
 
-// Does the pool run `tasks` tasks rightly, as at most `workers`?
+// Whether the pool runs each of `tasks` tasks once, on at most `workers` workers.
 inline bool runs_rightly(rapt::ThreadPool& pool, int64_t tasks, int workers) {
   Record record(tasks, std::min(workers, pool.concurrency()));
   pool.run(tasks, Record::task, &record, workers);
   return record.every_task_once() && record.workers_are_right();
 }
 
-// A job of which every task waits until all of them have begun, so that it ends well only if each
-// has a thread of its own.
+// A job whose tasks all wait until all have begun. It ends well only if each task has its own
+// thread.
 class Meeting {
  public:
   explicit Meeting(int tasks) : expected_(tasks) {}
@@ -72,7 +73,7 @@ class Meeting {
  private:
   void wait() noexcept {
     ++there_;
-    // Far beyond what a busy machine needs: what waits so long waits for ever.
+    // A busy machine needs far less; a longer wait means a deadlock.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (there_ < expected_ && !given_up_) {
       std::this_thread::yield();
@@ -85,8 +86,8 @@ class Meeting {
   std::atomic<bool> given_up_{false};
 };
 
-// Runs `check` in a child and returns what is wrong with its end; empty if it returned true. A
-// child that hangs is ended by a signal.
+// Runs `check` in a child process. Returns "" if it returned true, else a description of the
+// failure. A child that hangs is ended by a signal.
 template <class Check>
 std::string wrong_in_child(const Check& check) {
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// Forks, limits of the system, and the pool of the process.
+// Forks, system limits, and the pool of the process.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -20,7 +20,7 @@ class Fork : public testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_THREAD__)
-    // It mixes up the threads of the child with those that the parent had.
+    // The sanitizer confuses threads of the child with those of the parent.
     GTEST_SKIP() << "the thread sanitizer does not follow children that start threads";
 #endif
   }
@@ -69,7 +69,7 @@ TEST_F(Fork, TheChildDestroysThePool) {
   EXPECT_TRUE(Meeting(3).held_by(*pool));
 }
 
-// At whatever point of run() the other threads are, and whatever helpers they have.
+// The fork may happen at any point of other threads' run() calls.
 TEST_F(Fork, WhileOthersAreInRun) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "GCC 12's address sanitizer forks while a thread holds its allocator's lock";
@@ -103,7 +103,7 @@ TEST_F(Fork, ManyThreadsOfTheChildAtOnce) {
             "");
 }
 
-// A task that calls fork(): its child can use the pool, as long as it does not return.
+// A task calls fork(). Its child can use the pool while the task has not returned.
 TEST_F(Fork, FromATask) {
   ThreadPool pool(3);
   struct Forking {
@@ -126,8 +126,8 @@ TEST_F(Fork, ThePoolOfTheProcess) {
   EXPECT_EQ(wrong_in_child([&] { return Meeting(threads).held_by(rapt::default_pool()); }), "");
 }
 
-// No memory for the stacks of most threads, which is told like the limit of their number. Not for
-// none: the C library keeps some stacks of threads that have ended.
+// Memory for the stacks of most threads is missing, which the system reports like a limit on
+// threads. A few threads still start, because the C library reuses stacks of ended threads.
 TEST(Limits, GoesOnWithoutThreads) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "a sanitizer takes address space as it likes";
   EXPECT_EQ(wrong_in_child([] {
@@ -156,7 +156,7 @@ TEST(DefaultPool, IsOne) {
   EXPECT_EQ(rapt::default_pool().concurrency(), rapt::default_threads());
 }
 
-// A plugin that rapt is part of is loaded, used and unloaded again and again.
+// Repeatedly loads, uses and unloads a plugin that contains rapt.
 TEST(DefaultPool, SurvivesDlclose) {
   for (int repeat = 0; repeat < 5; ++repeat) {
     void* plugin = dlopen(RAPT_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
@@ -165,7 +165,7 @@ TEST(DefaultPool, SurvivesDlclose) {
     ASSERT_NE(use, nullptr);
     EXPECT_TRUE(use());
     EXPECT_EQ(dlclose(plugin), 0);
-    // Longer than a thread of the pool spins: were its code gone, it would crash now.
+    // Longer than a pool thread spins: if its code were unmapped, it would crash now.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -1,5 +1,5 @@
-// The pool under a host that has OpenMP threads of its own: each calls run() within a parallel
-// region, and the pool gives no helper to any of them when all CPUs have an OpenMP thread.
+// The pool in a host with OpenMP threads. Each of them calls run() in a parallel region; the pool
+// adds no helper while every CPU has an OpenMP thread.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -18,7 +18,7 @@ TEST(InOpenMp, EveryThreadCallsRun) {
   }
 }
 
-// A task of the pool opens a parallel region, whose threads call run() again.
+// A task of the pool opens a parallel region whose threads call run() again.
 TEST(InOpenMp, RegionsWithinTasks) {
   struct Region {
     rapt::ThreadPool pool{3};

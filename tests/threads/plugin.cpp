@@ -1,4 +1,4 @@
-// A plugin with a rapt of its own, for the test that unloads it.
+// A plugin with its own copy of rapt, for the test that unloads it.
 #include "rapt/thread_pool.h"
 #include "threads/jobs.h"
 

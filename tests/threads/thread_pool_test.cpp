@@ -1,4 +1,4 @@
-// How the pool runs jobs: every task once, with the threads that it promises.
+// The pool runs every task once, with the promised threads.
 #include "rapt/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -58,14 +58,14 @@ TEST(ThreadPool, StartsThreadsWhenTheyAreNeeded) {
   EXPECT_EQ(pool.started_threads(), 15);
 }
 
-// A wake-up that is lost leaves a task without its thread.
+// A lost wake-up would leave a task without its thread.
 TEST(ThreadPool, EveryTaskCanHaveItsThread) {
   for (const int threads : {2, 3, 8, 24}) {
     ThreadPool pool(threads);
     for (int repeat = 0; repeat < 300; ++repeat) {
       const int tasks = 2 + repeat % (threads - 1);
       ASSERT_TRUE(Meeting(tasks).held_by(pool)) << threads << " threads, repeat " << repeat;
-      // Now and then the helpers go to sleep first.
+      // Sometimes waits, so that the helpers go to sleep first.
       if (repeat % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(repeat));
     }
   }
@@ -91,7 +91,7 @@ TEST(ThreadPool, NoMoreThreadsThanAskedFor) {
   }
 }
 
-// Waits until `condition` holds; false if it never does.
+// Waits until `condition` holds; returns false after 60 seconds.
 template <class Condition>
 bool comes_true(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -102,9 +102,9 @@ bool comes_true(const Condition& condition) {
   return true;
 }
 
-// A job that runs until it is told to end, and knows how many threads are at it.
+// A job that runs until `end` is set and counts the threads in its tasks.
 struct Open {
-  static constexpr int64_t kTasks = 1 << 20;  // more than a minute's
+  static constexpr int64_t kTasks = 1 << 20;  // more than one minute of work
   std::atomic<bool> end{false};
   std::atomic<int> inside{0};
   static void task(void* argument, int64_t, int) noexcept {
@@ -119,7 +119,7 @@ struct Open {
   }
 };
 
-// Helpers make room for callers, and come back when they have gone.
+// Helpers leave when other callers need CPUs, and return when these callers have finished.
 TEST(ThreadPool, NoMoreThreadsAtWorkThanTheLargerOfWidthAndCallers) {
   ThreadPool pool(4);
   Open first, second, third, fourth;
@@ -133,7 +133,7 @@ TEST(ThreadPool, NoMoreThreadsAtWorkThanTheLargerOfWidthAndCallers) {
     return second.inside > 0 && third.inside > 0 && fourth.inside > 0;
   };
   EXPECT_TRUE(comes_true(each_has_begun));
-  // A helper leaves after the task that he is at, which takes long where he gets no CPU.
+  // A helper leaves after its current task, which takes long if the helper gets no CPU.
   const auto at_most_four = [&] {
     int most = 0;
     for (int look = 0; look < 200; ++look) {
@@ -150,7 +150,7 @@ TEST(ThreadPool, NoMoreThreadsAtWorkThanTheLargerOfWidthAndCallers) {
   first_host.join();
 }
 
-// Each host's job needs two threads at once, so the one helper of each must come to his own job.
+// Each caller's job needs two threads at once, so each caller's helper must join that caller's job.
 TEST(ThreadPool, CallersDoNotWaitForEachOther) {
   ThreadPool pool(6);
   std::vector<std::thread> hosts;
@@ -163,7 +163,7 @@ TEST(ThreadPool, CallersDoNotWaitForEachOther) {
   EXPECT_EQ(held, 600);
 }
 
-// A job that does not end before another one has run cannot hold that one up.
+// A job that ends only after another job has run does not block it.
 TEST(ThreadPool, AShortJobPassesALongOne) {
   for (const int threads : {2, 4}) {
     ThreadPool pool(threads);
@@ -185,7 +185,7 @@ TEST(ThreadPool, ManyHostThreads) {
     ThreadPool pool(threads);
     std::vector<std::thread> hosts;
     std::atomic<int> wrong{0};
-    for (int i = 0; i < 80; ++i)  // more than the pool has places for jobs
+    for (int i = 0; i < 80; ++i)  // more jobs than the pool has places
       hosts.emplace_back([&, i] {
         for (int repeat = 0; repeat < 20; ++repeat)
           wrong += !runs_rightly(pool, 1 + (i + repeat) % 9, 1 + i % 5);
@@ -278,11 +278,11 @@ TEST(ThreadPool, WorksOnFewerCpusThanThreads) {
   pinned.join();
 }
 
-// What a thread of the pool is like.
+// Properties of the pool's threads.
 struct Portraits {
   std::mutex mutex;
   std::set<std::string> names;
-  std::set<int> cpus;  // how many each may use
+  std::set<int> cpus;  // numbers of CPUs that threads may use
   bool signals_open = false, faults_blocked = false;
   pthread_t host = pthread_self();
   Meeting together;
@@ -333,7 +333,7 @@ TEST(ThreadPool, WorksWhereTheCallerBlocksAllSignals) {
   host.join();
 }
 
-// Whoever calls first may be pinned: the threads go where the pool was made.
+// The first caller may be pinned. The pool's threads use the CPUs of the thread that made the pool.
 TEST(ThreadPool, ThreadsDoNotInheritThePinOfTheFirstCaller) {
   cpu_set_t cpus;
   ASSERT_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);

@@ -1,5 +1,5 @@
-// A program whose static objects use the pool when they are destroyed, while its threads sleep and
-// while another thread of the program still calls run(). Exits with 0 if all went well.
+// Static objects of this program use the pool in their destructors, while its threads sleep and
+// while another thread still calls run(). Exits with 0 on success.
 #include <cstdlib>
 #include <string_view>
 #include <thread>
@@ -15,7 +15,7 @@ struct UsedLast {
   ~UsedLast() {
     if (!use()) std::_Exit(1);
   }
-} used_last;  // made before the pool, so destroyed after everything that is made later
+} used_last;  // made before the pool, so destroyed after everything made later
 
 }  // namespace
 

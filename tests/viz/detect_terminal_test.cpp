@@ -1,4 +1,4 @@
-// What is found out about a pipe and about a pseudo-terminal, under environments of our making.
+// Detection of a pipe and of a pseudo-terminal, under environments that the tests set.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -87,7 +87,7 @@ TEST_F(DetectTerminal, TerminalHasItsOwnWidthAndTheColoursOfItsEnvironment) {
   EXPECT_EQ(color("", "truecolor"), TerminalColor::ascii);
   setenv("NO_COLOR", "1", 1);
   EXPECT_EQ(color("xterm-256color", "truecolor"), TerminalColor::ascii);
-  setenv("NO_COLOR", "", 1);  // set but empty: not a wish
+  setenv("NO_COLOR", "", 1);  // set but empty, so it has no effect
   EXPECT_EQ(color("xterm-256color", "truecolor"), TerminalColor::truecolor);
 }
 

@@ -1,4 +1,4 @@
-// What a heatmap must not be, and what the message says about it.
+// Invalid heatmaps and the messages of their errors.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -34,7 +34,7 @@ TEST(HeatmapErrors, SizesMustFit) {
   expect_error([](Heatmap& m) { m.columns = -2; }, code, "got [2, -2]");
   expect_error([](Heatmap& m) { m.values.pop_back(); }, code, "[2, 2], got 3");
   expect_error([](Heatmap& m) { m.values.push_back(0); }, code, "[2, 2], got 5");
-  // 2^33 * 2^31 is 0 in 64 bits.
+  // 2^33 * 2^31 wraps to 0 in 64 bits.
   expect_error([](Heatmap& m) { m = {.rows = int64_t{1} << 33, .columns = int64_t{1} << 31}; },
                code, "got 0");
   expect_error([](Heatmap& m) { m.allowed = {1, 1, 1}; }, code, "[2, 2] or none, got 3");

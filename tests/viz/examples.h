@@ -1,5 +1,5 @@
 #pragma once
-// Heatmaps that several tests draw.
+// Heatmaps used by several tests.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -15,12 +15,12 @@ inline std::vector<std::string> numbered(const std::string& name, int64_t count)
   return labels;
 }
 
-// The worked example of two tokens.
+// The worked example with two tokens.
 inline Heatmap two_tokens() {
   return {.rows = 2, .columns = 2, .values = {0.4787f, 0.5213f, 0.4474f, 0.5526f}};
 }
 
-// Four tokens as statistics packages draw them: Blues, two decimals, "Key 0" and "Query 0".
+// Four tokens in the style of statistics packages: Blues, two decimals, "Key 0" and "Query 0".
 inline Heatmap four_tokens() {
   return {.rows = 4,
           .columns = 4,
@@ -33,7 +33,7 @@ inline Heatmap four_tokens() {
           .title = "Attention weights"};
 }
 
-// The same in three stops with four decimals.
+// The same map with three colour stops and four decimals.
 inline Heatmap four_tokens_in_three_stops() {
   Heatmap map = four_tokens();
   map.colors = color_map("tutorial");
@@ -59,7 +59,7 @@ inline Heatmap weights(int64_t rows, int64_t columns, Mask mask) {
   return map;
 }
 
-// A zero that is allowed, masked cells, and both kinds of values that are not finite.
+// An attended pair of weight zero, masked cells, NaN and infinity.
 inline Heatmap causal_with_faults() {
   Heatmap map{.rows = 4,
               .columns = 4,
@@ -68,11 +68,11 @@ inline Heatmap causal_with_faults() {
               .title = "Causal"};
   map.values[9] = std::numeric_limits<float>::quiet_NaN();
   map.values[14] = std::numeric_limits<float>::infinity();
-  map.values[1] = std::numeric_limits<float>::quiet_NaN();  // masked: must not show
+  map.values[1] = std::numeric_limits<float>::quiet_NaN();  // masked: must not appear
   return map;
 }
 
-// Labels that try to leave their place.
+// Labels with characters that break layouts or escape into markup.
 inline Heatmap hostile_labels() {
   Heatmap map = weights(4, 5, Mask::none);
   map.title = "</title><script>alert('x')</script> & \"quotes\" \x1b[31m";

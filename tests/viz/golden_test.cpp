@@ -1,4 +1,5 @@
-// Pictures compared with files that a person has looked at. RAPT_UPDATE_GOLDEN=1 rewrites them.
+// Compares pictures with files that a person has checked. RAPT_UPDATE_GOLDEN=1 rewrites these
+// files.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -93,7 +94,7 @@ const Case kLarge[] = {{"words", words(), 60}, {"pooled", pooled(), 60}};
 
 INSTANTIATE_TEST_SUITE_P(Small, GoldenTerminal, testing::ValuesIn(kSmall), name_of);
 INSTANTIATE_TEST_SUITE_P(Large, GoldenTerminal, testing::ValuesIn(kLarge), name_of);
-// A person must be able to read the file: no large ones.
+// Only small maps, so that a person can read the file.
 INSTANTIATE_TEST_SUITE_P(Small, GoldenSvg, testing::ValuesIn(kSmall), name_of);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Laws of the layout for maps of many sizes: nothing leaves the page, no text covers another one.
+// Layouts of maps of many sizes: everything is on the page, and no two texts overlap.
 #include "viz/layout.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace rapt::viz {
 namespace {
 
 Box extent(const Text& text, Foreign foreign) {
-  // From half a descender below the line to as much above the capitals.
+  // From half a descender below the baseline to the same distance above the capitals.
   const double width = text_width(text.text, foreign) * text.size;
   const double height = 0.95 * text.size;
   const double start = text.anchor == Anchor::start ? 0
@@ -77,7 +77,7 @@ TEST(Layout, NothingLeavesThePageAndNoTextCoversAnother) {
         pooled.positions_per_column = 1000;
         pooled.legend = Legend::allowed;
         expect_lawful(pooled, Foreign::by_viewer);
-        if (HasFailure()) return;  // one case says enough
+        if (HasFailure()) return;  // one failing case is enough
       }
     }
   }

@@ -1,4 +1,4 @@
-// The PNG read back: the pixels of cells, bar, hatching and text are where the SVG has them.
+// Reads the PNG back: cells, bar, hatching and text have their pixels where the SVG has them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ Color parse(const std::string& hex) {
   return {byte(1), byte(3), byte(5)};
 }
 
-// Text would differ in width between the two only for characters beyond ASCII.
+// Text widths could differ between SVG and PNG only for characters beyond ASCII.
 std::vector<Element> rectangles(const Heatmap& map) {
   std::vector<Element> found;
   for (const Element& e : test::SvgReader(to_svg(map)).all("rect"))
@@ -53,7 +53,7 @@ TEST(Png, EveryCellHasTheColourOfItsValue) {
       if (!e.attributes.at("fill").starts_with('#') || e.number("width") < 40) continue;
       const Color wanted = map.colors.at(map.values[static_cast<size_t>(cells)] / greatest);
       EXPECT_EQ(parse(e.attributes.at("fill")), wanted) << "cell " << cells;
-      // Corners: the number stands in the middle, the frame on the outer edge.
+      // Tests the corners, because the number is in the middle and the frame on the outer edge.
       const int64_t inset = 4;
       const int64_t left = pixel(e.number("x")) + inset, top = pixel(e.number("y")) + inset;
       const int64_t right = left + pixel(e.number("width")) - 2 * inset - 1;
@@ -85,7 +85,7 @@ TEST(Png, BarRunsFromLowToHigh) {
   EXPECT_EQ(bars, 1);
 }
 
-// The border of all cells.
+// The border around all cells.
 Element border_of(const Heatmap& map) {
   for (const Element& e : rectangles(map))
     if (e.attributes.at("fill") == "none") return e;
@@ -94,7 +94,7 @@ Element border_of(const Heatmap& map) {
 }
 
 std::set<int> colors_in(const PngPixels& png, const Element& e, double column, double row) {
-  // A cell of a map of four by four, without its border.
+  // Colours within one cell of a 4 x 4 map, without its border.
   std::set<int> found;
   const double side = e.number("width") / 4;
   for (int64_t y = pixel(e.number("y") + row * side) + 3;

@@ -1,5 +1,5 @@
 #pragma once
-// As much of XML as a test needs: a strict check that a document is well-formed, and its elements.
+// The part of XML that tests need: a strict check that a document is well-formed, and its elements.
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -15,7 +15,7 @@ struct Element {
   double number(const std::string& attribute) const { return std::stod(attributes.at(attribute)); }
 };
 
-// Throws std::runtime_error where the document is not well-formed.
+// Throws std::runtime_error if the document is not well-formed.
 class SvgReader {
  public:
   explicit SvgReader(std::string_view document) : rest_(document) {
@@ -78,7 +78,7 @@ class SvgReader {
       if (!known) fail("a bare &");
     }
   }
-  bool read_tag() {  // true: the element is empty
+  bool read_tag() {  // returns true if the element is empty
     const size_t length = rest_.find_first_of(" />");
     Element element{std::string(rest_.substr(0, length)), {}, {}};
     rest_.remove_prefix(length);

@@ -1,4 +1,4 @@
-// The SVG as a document: well-formed, self-contained, small.
+// The SVG is well-formed, self-contained and small.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -99,7 +99,7 @@ TEST(Svg, IsVectorsUpToItsLimitAndAnImageAbove) {
   EXPECT_EQ(image.all("image").size(), 1u);
   EXPECT_LT(image.all("rect").size(), 10u);
   const test::PngPixels pixels = embedded(image);
-  // Half a unit per pixel, so that a program that smooths images blurs no cell.
+  // Two pixels per unit, so that a program that smooths images blurs no cell.
   EXPECT_EQ(pixels.width, std::lround(2 * image.all("image").at(0).number("width")));
   EXPECT_EQ(pixels.height, std::lround(2 * image.all("image").at(0).number("height")));
   EXPECT_EQ(pixels.width % 64, 0);
@@ -123,7 +123,7 @@ TEST(Svg, PoolsByMaximumAndSaysSo) {
   };
   cell(4 * 100 + 3, 2 * 200 + 1) = 1;
   cell(4 * 300, 2 * 400) = std::numeric_limits<float>::quiet_NaN();
-  cell(4 * 300 + 1, 2 * 400) = 1;  // the fault beside it must still be seen
+  cell(4 * 300 + 1, 2 * 400) = 1;  // the fault in the next cell must remain visible
   const std::string document = to_svg(map);
   const SvgReader svg(document);
   const test::PngPixels pixels = embedded(svg);
@@ -194,7 +194,7 @@ TEST(Svg, TicksOfPooledMapsCountPositions) {
   EXPECT_EQ(text.find("\n2000\n"), std::string::npos) << "beyond the end";
 }
 
-// In a line from left to right, what follows the last Hebrew letter would stand on its right.
+// In a left-to-right line, punctuation after the last Hebrew letter would appear on its right.
 TEST(Svg, LabelsFromRightToLeftKeepTheirPunctuation) {
   Heatmap map = test::two_tokens();
   map.row_labels = {"שלום!", "shalom!"};

@@ -1,4 +1,4 @@
-// Laws of the terminal's pictures: they fit, and nothing but our own escape sequences gets out.
+// Terminal pictures fit the width and contain no escape sequences but rapt's own.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 constexpr TerminalColor kColors[] = {TerminalColor::truecolor, TerminalColor::palette256,
                                      TerminalColor::ascii};
 
-// Without the sequences that set colours: ESC [ digits and semicolons m.
+// The text without colour sequences: ESC [ digits and semicolons m.
 std::string without_colors(const std::string& text) {
   std::string plain;
   for (size_t at = 0; at < text.size();) {
@@ -30,7 +30,7 @@ std::string without_colors(const std::string& text) {
   return plain;
 }
 
-// Without the marks that keep what is written from right to left to itself.
+// The text without the marks that isolate right-to-left text.
 std::string without_marks(std::string text) {
   for (const std::string mark : {"\u200e", "\u200f"})
     for (size_t at = 0; (at = text.find(mark)) != std::string::npos;) text.erase(at, mark.size());
@@ -46,7 +46,7 @@ void expect_fits(const Heatmap& map, const TerminalStyle& style) {
   EXPECT_EQ(drawn.back(), '\n');
   std::istringstream lines(plain);
   for (std::string line; std::getline(lines, line);) {
-    // clean_text drops control characters: a line that holds any is changed by it.
+    // clean_text drops control characters, so a line that contains any would differ.
     EXPECT_EQ(encode_utf8(clean_text(line)), line);
     EXPECT_LE(display_width(clean_text(line)), style.width) << line;
   }
@@ -86,7 +86,7 @@ TEST(Terminal, FitsItsWidthWhateverTheMap) {
   }
 }
 
-// Terminals that reorder would otherwise take the cells along with the label.
+// Without the mark, terminals that reorder text would move the cells with the label.
 TEST(Terminal, LabelsFromRightToLeftEndBeforeTheCells) {
   Heatmap map = test::two_tokens();
   map.row_labels = {"שלום", "shalom"};
@@ -137,13 +137,13 @@ TEST(Terminal, MaskedIsNotZero) {
   EXPECT_NE(ascii.find("nan !"), std::string::npos);
   EXPECT_NE(ascii.find("inf !"), std::string::npos);
   map.annotate = Annotate::never;
-  // Zero is a blank of the ramp, and masked a stroke.
+  // Weight zero is a blank of the ramp; masked cells are strokes.
   EXPECT_NE(to_terminal(map, {TerminalColor::ascii, 80}).find("1   @@////\n"), std::string::npos)
       << to_terminal(map, {TerminalColor::ascii, 80});
 }
 
 TEST(Terminal, HalfBlocksCarryTwoRows) {
-  // Rows beyond what fits with labels; black and white so that the sequences can be read.
+  // More rows than fit with labels, in black and white so that the sequences are readable.
   Heatmap map{.rows = 60, .columns = 1, .values = std::vector<float>(60, 0)};
   for (size_t i = 0; i < 60; i += 2) map.values[i] = 1;
   map.colors = color_map("greys");

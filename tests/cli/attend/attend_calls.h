@@ -1,13 +1,13 @@
 #pragma once
-// rapt attend on q.npy, k.npy and v.npy, with more arguments: calls that succeed, and calls that
-// are refused.
+// Runs rapt attend on q.npy, k.npy and v.npy with more arguments: valid calls and calls that are
+// rejected.
 #include "cli/support/run_rapt.h"
 
 namespace rapt::cli_test {
 
 class AttendCalls : public RaptTest {
  protected:
-  AttendCalls() { save_problem(); }  // 2 x 4 heads, 2 of keys, 6 queries, 9 keys, d = 8
+  AttendCalls() { save_problem(); }  // 2 batches, 4 heads, 2 kv heads, 6 queries, 9 keys, d = 8
 
   Ran ran(const std::vector<std::string>& more) const {
     const Ran result = rapt(attend(more));

@@ -74,7 +74,7 @@ TEST_F(CapturesTest, ChosenRowsInAnyOrder) {
   options.weights.emplace().rows = rows;
   ran({"--weights", "w.npy", "--weights-rows", "5,0,3"});
   expect_same(load("w.npy"), expected(options).weights);
-  // A picture of all rows leaves the file as it is.
+  // A picture of all rows leaves the weights file unchanged.
   ran({"--weights", "w.npy", "--weights-rows", "5,0,3", "--heatmap", "h.svg", "-f"});
   expect_same(load("w.npy"), expected(options).weights);
 }
@@ -89,7 +89,7 @@ TEST_F(CapturesTest, PooledMapsInsteadOfWeights) {
   const int64_t heads[] = {6};
   AttentionOptions options;
   options.map = MapRequest{2, 3, Pool::mean, heads};
-  // The picture of another head adds it to the map, and not to the file.
+  // A picture of another head adds that head to the map, but not to the file.
   const Ran done = ran({"--weights", "w.npy", "--weights-pool", "2x3", "--weights-heads", "1,2",
                         "--heatmap", "-", "--head", "0,1", "-f"});
   expect_same(load("w.npy"), expected(options).map);
@@ -118,7 +118,7 @@ TEST_F(CapturesTest, StatsOfEachHead) {
   const Json stats =
       Json::parse(ran({"--mask", "lengths:len.npy", "--stats", "--json"}).out).at("stats");
   ASSERT_EQ(stats.size(), 8u);
-  const Json& none = stats.at(2);  // head 0,2: no key at all
+  const Json& none = stats.at(2);  // head 0,2: all keys are masked
   EXPECT_EQ(none.at("head"), Json({0, 2}));
   EXPECT_EQ(none.at("rows_without_keys"), 6);
   EXPECT_EQ(none.at("allowed_share"), 0.0);
@@ -146,7 +146,7 @@ TEST_F(CapturesTest, StatsOfEachHead) {
 }
 
 TEST_F(CapturesTest, ABiasAndAMaskShareOutThePairs) {
-  Tensor bias(DType::f32, {6, 9});  // 27 of 54 are excluded, in every second column and row
+  Tensor bias(DType::f32, {6, 9});  // 27 of 54 pairs are masked: rows 0, 2 and 4
   for (int64_t i = 0; i < 54; ++i) {
     const bool out = i / 9 % 2 == 0;
     bias.values<float>()[static_cast<size_t>(i)] =
@@ -154,7 +154,7 @@ TEST_F(CapturesTest, ABiasAndAMaskShareOutThePairs) {
   }
   save("b.npy", bias);
   const Json d = Json::parse(ran({"--bias", "b.npy", "--mask", "causal", "--stats", "--json"}).out);
-  // Rows 1, 3 and 5 of the causal mask: 2 + 4 + 6 of 54 pairs.
+  // Rows 1, 3 and 5 remain, with 2 + 4 + 6 of 54 pairs under the causal mask.
   EXPECT_NEAR(d.at("stats").at(0).at("allowed_share").get<double>(), 12.0 / 54, 1e-12);
   EXPECT_EQ(d.at("stats").at(0).at("rows_without_keys"), 3);
 }

@@ -1,5 +1,5 @@
-// rapt attend --grad-output: gradients in files are the library's bits; what is said about them;
-// and what is refused before anything is computed.
+// rapt attend --grad-output: gradients in files have the library's bits. Also tests the report, and
+// the mistakes that are rejected before any computation.
 #include <nlohmann/json.hpp>
 
 #include "cli/attend/attend_calls.h"
@@ -88,7 +88,7 @@ TEST_F(GradientsTest, OfBiasScaleAndScoresBesideTheOutput) {
                         {{"of", "softcap(2): cap"}, {"value", scores[1]}}};
   EXPECT_EQ(gradients.at("numbers"), numbers);
   EXPECT_GT(gradients.at("wall_seconds"), 0);
-  // 2 x 4 x 6 x 8 and twice 2 x 2 x 9 x 8 numbers, those of the bias, and three of f64.
+  // 2 x 4 x 6 x 8 and twice 2 x 2 x 9 x 8 numbers, those of the bias, and three f64 numbers.
   EXPECT_EQ(gradients.at("result_bytes"), 4 * (384 + 288 + 288 + 216) + 3 * 8);
   EXPECT_GT(gradients.at("workspace_bytes"), 0);
   EXPECT_EQ(json.at("files").size(), 5u);
@@ -120,7 +120,7 @@ TEST_F(GradientsTest, OfRelativePositionsByTheirNames) {
   EXPECT_EQ(relative.size(), 3u);
   EXPECT_EQ(relative.at("key_rows").at("shape"), Json({4, 5, 8}));
   EXPECT_EQ(json.at("files").at(0).at("name"), "key_rows");
-  // 4 x 5 x 8, 5 x 8 and 8 numbers of f32, and one of f64, of the scale.
+  // 4 x 5 x 8, 5 x 8 and 8 f32 numbers, and one f64 number for the scale.
   EXPECT_EQ(json.at("gradients").at("result_bytes"), 4 * (160 + 40 + 8) + 8);
 }
 

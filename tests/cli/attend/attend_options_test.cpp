@@ -1,4 +1,4 @@
-// rapt attend: element types, arithmetic, threads, packed sequences, the plan alone.
+// rapt attend: element types, arithmetic, threads, packed sequences, and --plan.
 #include <nlohmann/json.hpp>
 
 #include "cli/attend/attend_calls.h"
@@ -64,7 +64,7 @@ TEST_F(OptionsTest, HalvesAreReadAndWritten) {
   expect_same(output,
               scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy")).output);
   EXPECT_EQ(output.dtype(), DType::f16);
-  // An f32 bias keeps its digits.
+  // An f32 bias is not rounded to the dtype of the inputs.
   const Tensor bias = filled(DType::f32, {6, 9}, 5);
   save("b.npy", bias);
   AttentionOptions options;
@@ -136,7 +136,7 @@ TEST_F(OptionsTest, RowsOfDistancesAreWithinTheProducts) {
       "key_rows=kr.npy, query_rows=qr.npy,value_rows=vr.npy, content_bias=u.npy, "
       "position_bias=u.npy, center=1, exact=2, max_distance=7, anchor=bottom-right";
   expect_same(output_of({"--relative", all}), expected());
-  // In 16 bits the tables are, too; and small ones can stand on the command line.
+  // With f16 inputs the distance tables are f16 too. Small ones can be given on the command line.
   const Tensor halves = as("kr.npy", DType::f16);
   Tensor ones(DType::f16, {8});
   for (Float16& one : ones.values<Float16>()) one = Float16::from(1);
@@ -312,7 +312,7 @@ TEST_F(OptionsTest, PackedSequencesAreCallsOfTheirOwn) {
   ASSERT_EQ(stats.exit, 0) << stats.err;
   const Json d = Json::parse(stats.out);
   EXPECT_EQ(d.at("packed"), true);
-  // 2 x 5 and 4 x 4 of 6 x 9 pairs.
+  // The two sequences have 2 x 5 and 4 x 4 of the 6 x 9 pairs.
   EXPECT_NEAR(d.at("stats").at(7).at("allowed_share").get<double>(), 26.0 / 54, 1e-12);
 }
 

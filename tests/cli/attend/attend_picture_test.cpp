@@ -49,7 +49,7 @@ TEST_F(PictureTest, MaskedCellsAreNotZeros) {
 
 TEST_F(PictureTest, MinusInfinityOfABiasIsMaskedToo) {
   save_problem(1, 2, 2, 3, 3, 4);
-  Tensor bias(DType::f32, {2, 1, 3});  // head 1 does not see key 2
+  Tensor bias(DType::f32, {2, 1, 3});  // key 2 is masked for head 1
   for (float& x : bias.values<float>()) x = 0.5f;
   bias.values<float>()[5] = -std::numeric_limits<float>::infinity();
   save("b.npy", bias);
@@ -72,7 +72,7 @@ TEST_F(PictureTest, DrawsTheHeadThatIsAskedFor) {
   EXPECT_TRUE(contains(other.out, "of head 1,2"));
   EXPECT_EQ(other.err, "");
 
-  // The numbers are those of the head.
+  // The picture shows the weights of its head.
   ASSERT_EQ(rapt(attend({"--weights", "w.npy"})).exit, 0);
   const Tensor weights = load("w.npy");  // [2, 4, 6, 9]
   char number[16];
@@ -130,12 +130,12 @@ TEST_F(PictureTest, LargeMatricesArePooledAndTheAxesSayHow) {
   const Ran ran = rapt(attend);
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const std::string svg = read("h.svg");
-  // 3 queries in a cell, 367 cells; the last one has two.
+  // Each of the 367 cells holds 3 queries, except the last, which holds 2.
   EXPECT_TRUE(contains(svg, "causal:1: maximum of each cell")) << svg.substr(0, 2000);
   EXPECT_TRUE(contains(svg, "Keys (up to 3 in a cell)"));
   EXPECT_TRUE(contains(svg, ">1000<")) << "ticks count keys, not cells";
   EXPECT_TRUE(contains(svg, "masked"));
-  // The map is all that is taken beside the output and the lse: no 1100 x 1100 weights.
+  // Only the map is allocated besides output and lse: no 1100 x 1100 weights.
   const std::string bytes = std::to_string((1100 * 4 + 1100 + 367 * 367) * 4);
   EXPECT_TRUE(contains(ran.out, "\"result_bytes\": " + bytes)) << ran.out;
 }

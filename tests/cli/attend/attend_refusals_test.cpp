@@ -1,4 +1,4 @@
-// rapt attend: everything that it refuses, with the exit code and the words of the refusal.
+// rapt attend: everything that it rejects, with exit code and message.
 #include "cli/support/run_rapt.h"
 #include "rapt/catalogue.h"
 
@@ -6,7 +6,7 @@ namespace rapt::cli_test {
 namespace {
 
 struct Case {
-  std::vector<std::string> more;  // after the files of query, key and value
+  std::vector<std::string> more;  // arguments after the files of query, key and value
   const char* says;
 };
 
@@ -17,7 +17,8 @@ class RefusalsTest : public RaptTest {
     before_ = files();
   }
 
-  // Refused with this exit code and these words, one line and perhaps a hint, and nothing written.
+  // The call is rejected with this exit code and text, in one line and perhaps a hint. It writes no
+  // file.
   void expect_refused(const std::vector<std::string>& arguments, int exit,
                       const std::string& says) {
     SCOPED_TRACE(says);
@@ -184,8 +185,9 @@ TEST_F(RefusalsTest, FilesThatLie) {
   lying += static_cast<char>(header.size());
   lying += '\0';
   lying += header;
-  write("lying.npy", lying);                                                // asks for 4 GB
-  write("twelve.npy", std::string("\x93NUMPY\x02\0\xff\xff\xff\xff", 12));  // a header of 4 GiB
+  write("lying.npy", lying);  // declares 4 GB of data
+  write("twelve.npy",
+        std::string("\x93NUMPY\x02\0\xff\xff\xff\xff", 12));  // declares a header of 4 GiB
   write("cut.npy", read("q.npy").substr(0, 200));
   write("long.npy", read("q.npy") + "x");
   write("empty.npy", "");
@@ -222,7 +224,7 @@ TEST_F(RefusalsTest, FilesThatAreNotThereOrCannotBeWritten) {
                       {{"--output", "q.npy"}, "exists"},
                       {{"--heatmap", "nowhere/h.svg"}, "nowhere"},
                       {{"--mask", "lengths:none.npy"}, "no such file"},
-                      // The second output is at fault: the first does not appear either.
+                      // The second output is invalid; the first is not written either.
                       {{"--output", "o.npy", "--lse", "nowhere/l.npy"}, "nowhere"},
                       {{"--output", "o.npy", "--heatmap", "q.npy/h.svg"}, "q.npy/h.svg"}},
                      4);
@@ -236,7 +238,7 @@ TEST_F(RefusalsTest, ExistingFilesNeedForce) {
   before_ = files();
   expect_refused(attend({"--output", "o.npy"}), 4, "\nhint: --force overwrites it");
   EXPECT_EQ(read("o.npy"), "mine");
-  // Refused after the file was opened: it stays as it was.
+  // The call is rejected after the output file was opened; the file keeps its content.
   expect_refused(attend({"--output", "o.npy", "--force", "--mask", "lengths:none.npy"}), 4,
                  "no such");
   EXPECT_EQ(read("o.npy"), "mine");
@@ -245,10 +247,10 @@ TEST_F(RefusalsTest, ExistingFilesNeedForce) {
 }
 
 TEST_F(RefusalsTest, MemoryBeyondTheLimitIsNotTaken) {
-  // Files that are mapped take none; what is converted does.
+  // Mapped files need no memory; converted tensors do.
   expect_refused(attend({"--memory-limit", "1K", "--dtype", "f64"}), 5,
                  "needs 3.0 KiB, limit 1.0 KiB: --query as f64");
-  // As a pipe it must be held, and what comes is counted while it comes.
+  // Input from a pipe must be held in memory, and is counted as it arrives.
   const Ran piped = rapt(
       {"attend", "--query", "-", "--key", "k.npy", "--value", "v.npy", "--memory-limit", "512K"},
       {.input = read("q.npy")});

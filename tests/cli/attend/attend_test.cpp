@@ -1,4 +1,4 @@
-// rapt attend: what it computes and writes.
+// rapt attend: its results and its files.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -17,13 +17,13 @@ using Json = nlohmann::json;
 
 class AttendTest : public RaptTest {
  protected:
-  // What the library says about the saved problem.
+  // The library's result for the saved problem.
   AttentionResult expected(AttentionOptions options = {}) const {
     options.weights.emplace();
     return scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options);
   }
 
-  // Runs attend with --output o.npy and compares with the library.
+  // Runs attend with --output o.npy and compares it with the library.
   void expect_output(const std::vector<std::string>& more, const AttentionOptions& options) const {
     std::vector<std::string> arguments = attend({"--output", "o.npy", "--force"});
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -93,7 +93,7 @@ TEST_F(AttendTest, WeightsOfChosenRowsAndHeads) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   expect_same(load("w.npy"), wanted);
 
-  // A picture of another head needs more weights, and changes nothing of the file.
+  // A picture of another head needs more weights, but leaves the file unchanged.
   std::vector<std::string> with_picture = chosen;
   with_picture.insert(with_picture.end(), {"--heatmap", "p.svg", "--head", "1,0"});
   const Ran both = rapt(attend(with_picture));
@@ -164,7 +164,8 @@ TEST_F(AttendTest, AMaskFileOfAnyFloatsIsABias) {
   save_problem();
   Tensor bias = filled(DType::f32, {6, 9}, 5);
   bias.values<float>()[7] = -std::numeric_limits<float>::infinity();
-  for (float& x : bias.values<float>()) x = BFloat16::from(x);  // every type holds it
+  for (float& x : bias.values<float>())
+    x = BFloat16::from(x);  // so that every dtype represents the values exactly
   for (float& x : bias.values<float>()) x = Float16::from(x);
   save("b.npy", bias);
   AttentionOptions options;
@@ -195,7 +196,7 @@ TEST_F(AttendTest, ConvertsToOneDtype) {
         static_cast<double>(k.values<float>()[static_cast<size_t>(i)]);
   }
   save("k64.npy", wide);
-  // The query's dtype counts, and what is converted is told.
+  // The query's dtype decides, and conversions are reported.
   const Ran ran = rapt(
       {"attend", "--query", "q.npy", "--key", "k64.npy", "--value", "v.npy", "--output", "o.npy"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
@@ -232,7 +233,7 @@ TEST_F(AttendTest, TextIsQueryKeyAndValue) {
     ASSERT_EQ(ran.exit, 0) << ran.err;
     expect_same(load("o.npy"), output);
   }
-  // Heads take contiguous parts of the numbers.
+  // Each head uses a contiguous part of the vectors.
   ASSERT_EQ(rapt({"attend", "--text", sentence, "--dim", "32", "--heads", "4", "--scale", "5",
                   "--output", "o.npy", "-f"})
                 .exit,

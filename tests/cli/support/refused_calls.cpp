@@ -1,4 +1,4 @@
-// capset and seccomp filters (capabilities(7), seccomp(2)). Runs between fork and exec.
+// Uses capset and seccomp filters (capabilities(7), seccomp(2)) between fork and exec.
 #include "cli/support/refused_calls.h"
 
 #include <endian.h>
@@ -16,7 +16,7 @@ static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "the lower half of an argument co
 namespace rapt::cli_test {
 namespace {
 
-// Else exec would give root its capabilities back, and a filter would need one.
+// Without this, exec would return root's capabilities, and a seccomp filter would need one.
 bool give_up_new_rights() noexcept { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
 
 }  // namespace

@@ -1,21 +1,21 @@
 #pragma once
-// What a process may not do, for the life of it and of the program it becomes. Needs no rights, so
-// that it works in containers, as root and as anybody.
+// Restricts the calling process and the program that it executes, for their lifetime. Needs no
+// rights, so it works in containers, as root and as any user.
 #include <vector>
 
 namespace rapt::cli_test {
 
-// Root may write everywhere; without capabilities it is held by permissions as others are.
-// False if the system does not let it.
+// Drops root's capabilities, so that file permissions apply to it. False if the system forbids
+// this.
 bool drop_capabilities() noexcept;
 
 struct RefusedCall {
-  int number;           // of the system call: SYS_fsync
-  int error;            // what it shall return: ENOSPC
-  int descriptor = -1;  // only where this is its first argument; -1: always
+  int number;           // number of the system call, such as SYS_fsync
+  int error;            // errno that it returns, such as ENOSPC
+  int descriptor = -1;  // fails only for this first argument; -1: always
 };
 
-// Linux seccomp. False if the system lacks it.
+// Installs a seccomp filter. False if the system has no seccomp.
 bool refuse_calls(const std::vector<RefusedCall>& calls) noexcept;
 
 }  // namespace rapt::cli_test

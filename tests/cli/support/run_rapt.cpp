@@ -1,5 +1,6 @@
-// fork, exec, pipes. A process that says nothing more for a minute (five under sanitizers, where
-// arithmetic takes ten times as long) is ended and fails its test.
+// Runs the program by fork, exec and pipes. A process without output for a minute is killed and
+// fails its test. Under sanitizers, where arithmetic takes ten times as long, the limit is five
+// minutes.
 #include "cli/support/run_rapt.h"
 
 #include <fcntl.h>
@@ -42,7 +43,7 @@ void close_fd(int& fd) {
   fd = -1;
 }
 
-// Puts a pseudo-terminal in place of a pipe.
+// Replaces a pipe by a pseudo-terminal.
 void open_terminal(Pipe& stream, const winsize* size) {
   close_fd(stream.read);
   close_fd(stream.write);
@@ -64,7 +65,7 @@ void open_terminal(Pipe& stream, const winsize* size) {
     setrlimit(RLIMIT_FSIZE, &limit);
   }
   for (const int stream : how.closed) close(stream);
-  // So that its first files have the numbers 3 and 4, whoever runs this test.
+  // The program's first files get the descriptors 3 and 4 even if the test has others open.
   for (int fd = 3; fd < 1024; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
   if (how.most_memory >= 0) {
     const rlimit limit = {static_cast<rlim_t>(how.most_memory), RLIM_INFINITY};
@@ -128,9 +129,10 @@ Ran RaptTest::rapt(const std::vector<std::string>& arguments, const How& how) co
 
   Ran ran;
   bool watching = static_cast<bool>(how.watch);
-  int silent = 0;  // in slices
+  int silent = 0;  // counts slices without output
   constexpr int kMinutes = RAPT_SANITIZED ? 5 : 1;
-  constexpr int kSlice = 20, kPatience = kMinutes * 60'000 / kSlice;  // in ms; in slices
+  constexpr int kSlice = 20,
+                kPatience = kMinutes * 60'000 / kSlice;  // kSlice in ms, kPatience in slices
   while (out.read >= 0 || err.read >= 0) {
     pollfd fds[] = {
         {out.read, POLLIN, 0}, {err.read, POLLIN, 0}, {how.hold_input ? -1 : in.write, POLLOUT, 0}};
@@ -237,7 +239,7 @@ std::vector<std::string> RaptTest::attend(const std::vector<std::string>& more) 
 Tensor filled(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
   Tensor tensor(dtype, shape);
   uint64_t state = seed;
-  const auto next = [&] {  // Knuth's MMIX generator: its high bits are good enough here
+  const auto next = [&] {  // Knuth's MMIX generator; its high bits are good enough here
     state = state * 6364136223846793005u + 1442695040888963407u;
     return static_cast<double>(state >> 11) * 0x1p-52 - 1;
   };

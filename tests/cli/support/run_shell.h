@@ -1,5 +1,5 @@
 #pragma once
-// Other programs that tests ask: shells that read completions, typesetters that read manual pages.
+// Runs other programs: shells that read completions, and typesetters that read manual pages.
 #include <string>
 
 namespace rapt::cli_test {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the golden .npy files beside it with NumPy, or compares them with what NumPy writes now.
+"""Writes the golden .npy files of this folder with NumPy, or compares them with NumPy's output.
 
-usage: make_golden.py [--check]      exit 77 (skipped): no NumPy, or an old one that pads less
+usage: make_golden.py [--check]      exit 77 (skipped): NumPy is missing, or too old: it pads less
 """
 import io
 import pathlib
@@ -31,7 +31,7 @@ def saved(array, version=None):
 
 
 FILES = {
-    # What rapt writes must be these bytes.
+    # rapt must write exactly these bytes.
     "f4_2x3.npy": saved(ramp((2, 3), "<f4")),
     "f8_2x3x4.npy": saved(ramp((2, 3, 4), "<f8")),
     "f2_5.npy": saved(ramp((5,), "<f2")),
@@ -42,7 +42,7 @@ FILES = {
     "f4_empty_0x4.npy": saved(np.zeros((0, 4), "<f4")),
     "f4_9dims.npy": saved(ramp((1, 2, 1, 1, 2, 1, 1, 1, 3), "<f4")),
     "f4_1000000x0.npy": saved(np.zeros((1000000, 0), "<f4")),
-    # What rapt reads beyond that.
+    # rapt must also read these.
     "fortran_f4_2x3.npy": saved(np.asfortranarray(ramp((2, 3), "<f4"))),
     "fortran_big_f8_2x3x4.npy": saved(np.asfortranarray(ramp((2, 3, 4), ">f8"))),
     "big_f4_2x3.npy": saved(ramp((2, 3), ">f4")),
@@ -50,7 +50,7 @@ FILES = {
     "big_i8_5.npy": saved(ramp((5,), ">i8")),
     "version2_f4_2x3.npy": saved(ramp((2, 3), "<f4"), (2, 0)),
     "version3_f4_2x3.npy": saved(ramp((2, 3), "<f4"), (3, 0)),
-    # What rapt refuses by name.
+    # rapt must reject these with an error that names the type.
     "refused_v2.npy": saved(np.zeros(2, "V2")),
     "refused_i2.npy": saved(ramp((2,), "<i2")),
     "refused_c8.npy": saved(ramp((2,), "<c8")),
