@@ -108,7 +108,7 @@ class ArrayEvents final : public nlohmann::json_sax<Json> {
     if (rank_ < 0) rank_ = std::ssize(counts_);
     if (rank_ != std::ssize(counts_))
       fail("expected arrays of one rank, got a number beside an array, in " + position());
-    ++counts_.back();
+    if (!counts_.empty()) ++counts_.back();  // a number alone is a tensor of rank 0
   }
 
   const std::string& name_;
