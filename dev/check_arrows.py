@@ -51,7 +51,8 @@ def CHECK(*rooms):
 
 # How the conductor reaches kernels.
 KERNEL_TABLES = ["src/kernels/kernel_table.h", "src/kernels/prefilter/prefilter.h"]
-BELOW_THE_CONDUCTOR = KERNEL_TABLES + ["src/base/*.h"]
+BELOW_THE_CONDUCTOR = KERNEL_TABLES + ["src/base/*.h", "src/threads/task_run.h",
+                                        "src/threads/workers.h"]
 COMPILED_PER_SET = ("compiled once per instruction set, in the words of simd/: no standard library "
                     "function, no intrinsics, no concrete mask")
 IO_SIDE = ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/*.h"]
@@ -84,27 +85,29 @@ TABLE = [
 
     # The core. Within attention/ the rooms stand in the order of their arrows: a room may use those
     # before it, never one behind it.
-    ("src/attention/call/**", PUBLIC_CORE + ATTENTION("call") + KERNEL_TABLES, STD,
+    ("src/attention/call/**",
+     PUBLIC_CORE + ATTENTION("call") + KERNEL_TABLES + ["src/base/tensor_memory.h"], STD,
      "the checked call knows nothing of how it is carried out"),
     ("src/attention/plan/**", PUBLIC_CORE + ATTENTION("call", "plan") + BELOW_THE_CONDUCTOR, STD,
      "how a call is cut follows from the checked call alone"),
-    ("src/attention/rows/**", PUBLIC_CORE + ATTENTION("call", "plan", "rows") + KERNEL_TABLES, STD,
+    ("src/attention/rows/**",
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows") + BELOW_THE_CONDUCTOR, STD,
      "row transforms know rows, not tiles"),
     ("src/attention/relative/**",
-     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative") + KERNEL_TABLES, STD,
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative") + BELOW_THE_CONDUCTOR, STD,
      "products with distance tables stand below the tiles of scores"),
     ("src/attention/tiles/**",
-     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles") + KERNEL_TABLES, STD,
+     PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles") + BELOW_THE_CONDUCTOR, STD,
      "tiles of scores know neither the forward nor the backward pass"),
     ("src/attention/forward/**",
      PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "forward") +
-     KERNEL_TABLES, STD, "the forward pass does not know the backward pass"),
+     BELOW_THE_CONDUCTOR, STD, "the forward pass does not know the backward pass"),
     ("src/attention/backward/**",
      PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "backward") +
      BELOW_THE_CONDUCTOR, STD, "the backward pass does not know the forward pass"),
     ("src/attention/tangents/**",
      PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "backward", "tangents") +
-     KERNEL_TABLES, STD, "tangents know the plan of the backward pass"),
+     BELOW_THE_CONDUCTOR, STD, "tangents know the plan of the backward pass"),
     ("src/attention/*", PUBLIC_CORE + ["src/attention/**"] + BELOW_THE_CONDUCTOR, STD,
      "the public functions stand above all rooms, and reach kernels through their tables only"),
     ("src/catalogue/**", PUBLIC_CORE + ["src/catalogue/*.h", "src/base/*.h"], STD,

@@ -10,12 +10,12 @@
 #include <string>
 
 #include "attention/forward/forward.h"
-#include "attention/plan/resources.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
 #include "attention/tiles/bound_masks.h"
 #include "attention/tiles/lay_out_scratch.h"
 #include "attention/tiles/prefilter.h"
+#include "base/call_memory.h"
 
 namespace rapt {
 namespace {

@@ -5,12 +5,12 @@
 
 #include "attention/backward/backward.h"
 #include "attention/call/learned_parameters.h"
-#include "attention/plan/resources.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
 #include "attention/tiles/bound_masks.h"
 #include "attention/tiles/prefilter.h"
 #include "attention/tiles/score_tiles.h"
+#include "base/call_memory.h"
 
 namespace rapt {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "attention/call/learned_parameters.h"
 #include "attention/call/output_memory.h"
-#include "attention/plan/resources.h"
 #include "attention/tangents/tangents.h"
 #include "attention/tiles/bound_masks.h"
 #include "attention/tiles/score_tiles.h"
+#include "base/call_memory.h"
 
 namespace rapt {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "attention/backward/backward_worker.h"
-#include "attention/plan/task_run.h"
+#include "threads/task_run.h"
 
 namespace rapt {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "attention/backward/sparse_pairs.h"
-#include "attention/plan/scratch_places.h"
 #include "attention/rows/row_transformer.h"
 #include "attention/tiles/prefilter.h"
 #include "attention/tiles/query_tile.h"
+#include "base/scratch_places.h"
 
 namespace rapt {
 namespace {

@@ -9,60 +9,12 @@
 namespace rapt {
 namespace {
 
-// Builds text for an error message only: a call with the caller's memory allocates nothing.
-std::string described(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
-
 [[noreturn]] void fail_overlap(const char* memory, const char* other) {
   throw Error(ErrorCode::overlap,
               std::string(memory) + " overlaps " + other + " in memory; give it memory of its own");
 }
 
 }  // namespace
-
-Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype) {
-  bool fits = view.rank == static_cast<int>(expected.size());
-  for (int i = 0; fits && i < view.rank; ++i)
-    fits = view.shape[i] == expected[static_cast<size_t>(i)];
-  if (!fits)
-    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
-  if (view.dtype != dtype)
-    throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
-                                      "; expected " + name_of(dtype));
-  if (view.read_only) throw Error(ErrorCode::argument, described(name, view) + " is read-only");
-  if (!view.empty() && !view.data)
-    throw Error(ErrorCode::argument,
-                described(name, view) + " has elements but a null data pointer");
-  const Bytes bytes = extent_of(name, view);
-  check_alignment(name, view);
-  if (!view.contiguous() && overlaps_itself(view))
-    throw Error(ErrorCode::overlap,
-                described(name, view) + ": two of its elements may share memory (strides)");
-  return bytes;
-}
-
-// Sorted by stride, each stride must pass over all that the smaller ones reach.
-bool overlaps_itself(const TensorView& view) {
-  if (view.empty()) return false;
-  int order[kMaxRank], rank = 0;
-  for (int i = 0; i < view.rank; ++i)
-    if (view.shape[i] > 1) order[rank++] = i;
-  const auto stride = [&](int i) {
-    return view.strides[i] < 0 ? -view.strides[i] : view.strides[i];
-  };
-  std::sort(order, order + rank, [&](int a, int b) { return stride(a) < stride(b); });
-  int64_t reach = 0;
-  for (int i = 0; i < rank; ++i) {
-    if (stride(order[i]) <= reach) return true;
-    reach += (view.shape[order[i]] - 1) * stride(order[i]);
-  }
-  return false;
-}
-
-bool overlap(const TensorView& a, const TensorView& b) {
-  return extent_of("tensor", a).meets(extent_of("tensor", b));
-}
 
 void take_output_operand(const TensorView& view, bool matrix, Operand& o) {
   o.data = view.data;

@@ -8,10 +8,6 @@
 
 namespace rapt {
 
-// Checks an output tensor and returns its addresses. Throws Error(shape, dtype, argument,
-// overlap, overflow).
-Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype);
-
 // Sets `operand` to a view of shape [lead, rows, dims] or, for a vector per head, [lead, rows].
 void take_output_operand(const TensorView& view, bool matrix, Operand& operand);
 

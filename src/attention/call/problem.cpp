@@ -19,15 +19,6 @@ std::string named(const char* name, const TensorView& view) {
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
-[[noreturn, gnu::cold, gnu::noinline]] void fail_rank(const char* name, int rank) {
-  fail(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(rank) +
-                             "; the largest rank is " + std::to_string(kMaxRank));
-}
-
-void check_rank(const char* name, const TensorView& view) {
-  if (view.rank > kMaxRank) fail_rank(name, view.rank);
-}
-
 // A tensor of [..., rows, dims]: rank, dtype, and that no length is negative.
 void check_matrix(const char* name, const TensorView& view, DType dtype) {
   if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
@@ -103,41 +94,6 @@ void check_mask_tensor(const char* name, const TensorView& view) {
 }
 
 }  // namespace
-
-Bytes extent_of(const char* name, const TensorView& view) {
-  check_rank(name, view);
-  if (view.empty()) return {};
-  int64_t low = 0, high = 0, count = 16;  // low, high: in bytes; count: of 16-byte elements
-  bool overflow = false;
-  for (int i = 0; i < view.rank; ++i) {
-    int64_t span;
-    overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
-    overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
-    overflow |= __builtin_add_overflow(low, std::min<int64_t>(span, 0), &low);
-    overflow |= __builtin_add_overflow(high, std::max<int64_t>(span, 0), &high);
-  }
-  const int64_t size = size_of(view.dtype);
-  int64_t bytes;  // from the one end to the other
-  overflow |= __builtin_mul_overflow(low, size, &low) ||
-              __builtin_mul_overflow(high, size, &high) ||
-              __builtin_sub_overflow(high, low, &bytes);
-  if (overflow) {
-    element_count(view.dims());  // throws if the lengths alone are too large
-    fail(ErrorCode::overflow, named(name, view) + ": its strides reach beyond 64-bit addresses");
-  }
-  if (!view.data) return {};
-  const auto at = reinterpret_cast<uintptr_t>(view.data);
-  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
-}
-
-void check_alignment(const char* name, const TensorView& view) {
-  if ((reinterpret_cast<uintptr_t>(view.data) & static_cast<uintptr_t>(size_of(view.dtype) - 1)) !=
-          0 &&
-      !view.empty())
-    fail(ErrorCode::argument, named(name, view) + " is not aligned to its elements of " +
-                                  std::to_string(size_of(view.dtype)) +
-                                  " bytes; copy it to memory that is");
-}
 
 void check_parameters(const Declaration& declaration, const void* variant) {
   for (const Parameter& parameter : declaration.parameters) {

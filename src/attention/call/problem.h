@@ -6,15 +6,11 @@
 #include <cstdint>
 
 #include "attention/call/row_positions.h"
+#include "base/tensor_memory.h"
 #include "rapt/attention.h"
 #include "rapt/mask/parts.h"
 
 namespace rapt {
-
-struct Bytes {  // addresses [begin, end); empty: both 0, which overlaps nothing
-  uintptr_t begin = 0, end = 0;
-  bool meets(const Bytes& other) const noexcept { return begin < other.end && other.begin < end; }
-};
 
 // A tensor as passes read it: where the matrix of a (batch, head) begins, and its two strides, in
 // elements.
@@ -146,18 +142,6 @@ void take_operand(const TensorView& view, const Problem& problem, Operand& opera
 
 // The same for a bias of [..., q_len or 1, k_len or 1]. Returns false if it does not broadcast.
 bool take_bias_operand(const TensorView& bias, const Problem& problem, Operand& operand);
-
-// The addresses that a view reaches. Throws Error(overflow) if the offset of an element in bytes
-// does not fit 64 bits.
-Bytes extent_of(const char* name, const TensorView& view);
-
-// overlaps_itself: can two indices of the view name the same element? overlap: do the address
-// ranges of two views meet? The latter is true for views that interleave without a common element.
-bool overlaps_itself(const TensorView& view);
-bool overlap(const TensorView& a, const TensorView& b);
-
-// Checks that the data pointer is aligned for the element type. Throws Error(argument).
-void check_alignment(const char* name, const TensorView& view);
 
 // Checks that no input with elements has a null data pointer. Throws Error(argument).
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,

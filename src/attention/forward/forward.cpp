@@ -9,8 +9,8 @@
 #include "attention/forward/pipelined_tiles.h"
 #include "attention/forward/sparse_rows.h"
 #include "attention/forward/top_scores.h"
-#include "attention/plan/task_run.h"
 #include "attention/tiles/packed_keys.h"
+#include "threads/task_run.h"
 
 namespace rapt {
 namespace {

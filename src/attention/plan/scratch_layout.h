@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "attention/plan/scratch_places.h"
 #include "attention/plan/tiling.h"
+#include "base/scratch_places.h"
 
 namespace rapt {
 

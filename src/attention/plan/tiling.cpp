@@ -26,10 +26,6 @@ constexpr int64_t kUnitBytes = 512 << 10;
 // read from memory for each tile.
 constexpr int64_t kBytesAtWork = 512 << 10;
 
-// Operations that pay for another thread: about 30 us of work on one core, as long as waking a
-// thread takes.
-constexpr double kWorkOfWorker = 6e6;
-
 // The least operations of a task: fetching the next task costs about 100 ns, and 20 us hide it.
 constexpr double kWorkOfTask = 4e6;
 
@@ -82,8 +78,6 @@ int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tilin
   const int64_t queries_per_row = p.q_len / map.rows;
   return std::clamp<int64_t>(t.long_vectors * t.lanes / queries_per_row, 1, map.rows);
 }
-
-double worthwhile_workers(double work) { return 1 + work * (1 / kWorkOfWorker); }
 
 template <class E>
 Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const Workers& available,

@@ -1,7 +1,7 @@
 #pragma once
 // How a problem is cut into work units, query tiles and key blocks. Into this room come a checked
 // call and the kernel table; out of it go the route, the tiling, the number of threads and the
-// layout of the workspace. It may use src/attention/call and src/base.
+// layout of the workspace. It may use src/attention/call, src/base and src/threads.
 //
 // The length of a key block depends on dtype, route and head sizes only, and blocks are anchored at
 // key 0 of their sequence, so that a row's bits depend neither on q_len nor on k_len. The widths of
@@ -12,6 +12,7 @@
 
 #include "attention/call/captures.h"
 #include "attention/plan/variant_kernels.h"
+#include "threads/workers.h"
 
 namespace rapt {
 
@@ -82,18 +83,9 @@ struct Tiling {
 // Multiplications and additions of a call; masks are not counted.
 double work_of(const Problem& problem);
 
-// The number of threads that so much work pays for.
-double worthwhile_workers(double work);
-
 // Rows of map cells that a task computes: enough to fill a query tile, where a row has fewer
 // queries.
 int64_t map_rows_per_task(const Problem& problem, const RequestedMap& map, const Tiling& tiling);
-
-// The workers of an executor.
-struct Workers {
-  int most = 1;
-  bool can_be_fewer = false;  // can a run use some of them? Otherwise it uses all or one.
-};
 
 template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,

@@ -5,7 +5,7 @@
 // e^(i 64 high f) is computed when `high` changes. So an angle costs one complex product, and 64
 // successive positions cost one sine and one cosine per pair.
 #include "attention/call/rotary.h"
-#include "attention/plan/scratch_places.h"
+#include "base/scratch_places.h"
 
 namespace rapt {
 

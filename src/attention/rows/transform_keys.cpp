@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "attention/plan/task_run.h"
+#include "threads/task_run.h"
 
 namespace rapt {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "attention/plan/scratch_places.h"
-#include "attention/plan/task_run.h"
 #include "attention/tangents/tangent_tiles.h"
+#include "base/scratch_places.h"
+#include "threads/task_run.h"
 
 namespace rapt {
 

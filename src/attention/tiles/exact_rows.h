@@ -11,8 +11,8 @@
 // FMA product where such elements exist, and a scan of all rows where none do. The code is in the
 // header because it is a template over E.
 #include "attention/plan/scratch_layout.h"
-#include "attention/plan/scratch_places.h"
 #include "attention/rows/row_transformer.h"
+#include "base/scratch_places.h"
 
 namespace rapt {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "attention/plan/task_run.h"
 #include "attention/tiles/attended_rows.h"
+#include "threads/task_run.h"
 
 namespace rapt {
 namespace {

@@ -1,8 +1,8 @@
 // Decides which calls have a prefilter, and rounds their keys.
 #include "attention/tiles/prefilter.h"
 
-#include "attention/plan/task_run.h"
 #include "attention/tiles/attended_rows.h"
+#include "threads/task_run.h"
 
 namespace rapt {
 namespace {

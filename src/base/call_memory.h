@@ -1,14 +1,12 @@
 #pragma once
-// Threads and memory of a call.
+// The memory of a call: bytes of tensors, the limit of the context, the caller's workspace.
 #include <cstddef>
 #include <span>
 
-#include "attention/plan/tiling.h"
+#include "rapt/context.h"
+#include "rapt/tensor.h"
 
 namespace rapt {
-
-// The threads that may work on a call of `work` operations. Throws Error(argument).
-Workers workers_of(double work, const Context& context);
 
 // Bytes of a tensor, and a sum of bytes; SIZE_MAX on overflow.
 size_t bytes_of(Shape lengths, DType dtype);

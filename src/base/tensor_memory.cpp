@@ -1,0 +1,104 @@
+#include "base/tensor_memory.h"
+
+#include <algorithm>
+#include <string>
+
+namespace rapt {
+namespace {
+
+// Builds text for an error message only: a call with the caller's memory allocates nothing.
+std::string described(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void fail_rank(const char* name, int rank) {
+  throw Error(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(rank) +
+                                    "; the largest rank is " + std::to_string(kMaxRank));
+}
+
+}  // namespace
+
+void check_rank(const char* name, const TensorView& view) {
+  if (view.rank > kMaxRank) fail_rank(name, view.rank);
+}
+
+Bytes extent_of(const char* name, const TensorView& view) {
+  check_rank(name, view);
+  if (view.empty()) return {};
+  int64_t low = 0, high = 0, count = 16;  // low, high: in bytes; count: of 16-byte elements
+  bool overflow = false;
+  for (int i = 0; i < view.rank; ++i) {
+    int64_t span;
+    overflow |= __builtin_mul_overflow(count, view.shape[i], &count);
+    overflow |= __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &span);
+    overflow |= __builtin_add_overflow(low, std::min<int64_t>(span, 0), &low);
+    overflow |= __builtin_add_overflow(high, std::max<int64_t>(span, 0), &high);
+  }
+  const int64_t size = size_of(view.dtype);
+  int64_t bytes;  // from the one end to the other
+  overflow |= __builtin_mul_overflow(low, size, &low) ||
+              __builtin_mul_overflow(high, size, &high) ||
+              __builtin_sub_overflow(high, low, &bytes);
+  if (overflow) {
+    element_count(view.dims());  // throws if the lengths alone are too large
+    throw Error(ErrorCode::overflow,
+                described(name, view) + ": its strides reach beyond 64-bit addresses");
+  }
+  if (!view.data) return {};
+  const auto at = reinterpret_cast<uintptr_t>(view.data);
+  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high + size)};
+}
+
+void check_alignment(const char* name, const TensorView& view) {
+  if ((reinterpret_cast<uintptr_t>(view.data) & static_cast<uintptr_t>(size_of(view.dtype) - 1)) !=
+          0 &&
+      !view.empty())
+    throw Error(ErrorCode::argument, described(name, view) + " is not aligned to its elements of " +
+                                         std::to_string(size_of(view.dtype)) +
+                                         " bytes; copy it to memory that is");
+}
+
+Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype) {
+  bool fits = view.rank == static_cast<int>(expected.size());
+  for (int i = 0; fits && i < view.rank; ++i)
+    fits = view.shape[i] == expected[static_cast<size_t>(i)];
+  if (!fits)
+    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+  if (view.dtype != dtype)
+    throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
+                                      "; expected " + name_of(dtype));
+  if (view.read_only) throw Error(ErrorCode::argument, described(name, view) + " is read-only");
+  if (!view.empty() && !view.data)
+    throw Error(ErrorCode::argument,
+                described(name, view) + " has elements but a null data pointer");
+  const Bytes bytes = extent_of(name, view);
+  check_alignment(name, view);
+  if (!view.contiguous() && overlaps_itself(view))
+    throw Error(ErrorCode::overlap,
+                described(name, view) + ": two of its elements may share memory (strides)");
+  return bytes;
+}
+
+// Sorted by stride, each stride must pass over all that the smaller ones reach.
+bool overlaps_itself(const TensorView& view) {
+  if (view.empty()) return false;
+  int order[kMaxRank], rank = 0;
+  for (int i = 0; i < view.rank; ++i)
+    if (view.shape[i] > 1) order[rank++] = i;
+  const auto stride = [&](int i) {
+    return view.strides[i] < 0 ? -view.strides[i] : view.strides[i];
+  };
+  std::sort(order, order + rank, [&](int a, int b) { return stride(a) < stride(b); });
+  int64_t reach = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (stride(order[i]) <= reach) return true;
+    reach += (view.shape[order[i]] - 1) * stride(order[i]);
+  }
+  return false;
+}
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  return extent_of("tensor", a).meets(extent_of("tensor", b));
+}
+
+}  // namespace rapt

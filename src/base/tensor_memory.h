@@ -1,0 +1,34 @@
+#pragma once
+// The memory that a view reaches: its addresses, alignment and overlaps, and the checks of an
+// output.
+#include <cstdint>
+
+#include "rapt/tensor.h"
+
+namespace rapt {
+
+struct Bytes {  // addresses [begin, end); empty: both 0, which overlaps nothing
+  uintptr_t begin = 0, end = 0;
+  bool meets(const Bytes& other) const noexcept { return begin < other.end && other.begin < end; }
+};
+
+// Throws Error(shape) for a rank above kMaxRank.
+void check_rank(const char* name, const TensorView& view);
+
+// The addresses that a view reaches. Throws Error(overflow) if the offset of an element in bytes
+// does not fit 64 bits.
+Bytes extent_of(const char* name, const TensorView& view);
+
+// overlaps_itself: can two indices of the view name the same element? overlap: do the address
+// ranges of two views meet? The latter is true for views that interleave without a common element.
+bool overlaps_itself(const TensorView& view);
+bool overlap(const TensorView& a, const TensorView& b);
+
+// Checks that the data pointer is aligned for the element type. Throws Error(argument).
+void check_alignment(const char* name, const TensorView& view);
+
+// Checks an output tensor and returns its addresses. Throws Error(shape, dtype, argument,
+// overlap, overflow).
+Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype);
+
+}  // namespace rapt
