@@ -30,8 +30,8 @@ PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/
                "include/rapt/normalizer/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/viz/*.h"]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
-             ("anchor", "declaration", "error", "head_numbers", "positions", "state", "tensor",
-              "tile", "variants")] + [
+             ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
+              "tensor", "tile", "variants")] + [
                  "include/rapt/mask/mask.h", "include/rapt/score/score.h",
                  "include/rapt/normalizer/normalizer.h"]
 
@@ -49,7 +49,7 @@ def CHECK(*rooms):
     return ["check/%s/*.h" % room for room in rooms]
 
 
-# How the conductor reaches kernels.
+# What src/attention includes to call kernels.
 KERNEL_TABLES = ["src/kernels/kernel_table.h", "src/kernels/prefilter/prefilter.h"]
 BELOW_THE_CONDUCTOR = KERNEL_TABLES + ["src/base/*.h", "src/threads/task_run.h",
                                         "src/threads/workers.h"]
@@ -78,6 +78,8 @@ TABLE = [
      "rapt::io stands on the core and does not know rapt::viz"),
     ("include/rapt/viz/*.h", ["include/rapt/*.h", "include/rapt/viz/*.h"], STD,
      "rapt::viz stands on the core and does not know rapt::io"),
+    ("include/rapt/nn/*.h", PUBLIC_CORE + ["include/rapt/nn/*.h"], STD,
+     "layers stand on the core and know neither rapt::io nor rapt::viz"),
     ("include/rapt/rapt_c.h", [], C99,
      "the C interface is plain C99 and stands alone"),
     ("include/rapt/*.h", PUBLIC_CORE, STD,
@@ -110,6 +112,8 @@ TABLE = [
      BELOW_THE_CONDUCTOR, STD, "tangents know the plan of the backward pass"),
     ("src/attention/*", PUBLIC_CORE + ["src/attention/**"] + BELOW_THE_CONDUCTOR, STD,
      "the public functions stand above all rooms, and reach kernels through their tables only"),
+    ("src/products/**", PUBLIC_CORE + ["src/products/*.h"] + BELOW_THE_CONDUCTOR, STD,
+     "products of layers stand beside attention, on the same kernels"),
     ("src/catalogue/**", PUBLIC_CORE + ["src/catalogue/*.h", "src/base/*.h"], STD,
      "the catalogue knows every variant and how its text reads, and computes nothing"),
     ("src/dialect/**", PUBLIC_CORE + ["src/dialect/*.h", "src/attention/call/*.h"], STD,
@@ -147,6 +151,11 @@ TABLE = [
                                     "src/kernels/*.h", "src/kernels/dot/*.h",
                                     "src/kernels/prefilter/*.h"], STD + POSIX,
      "kernels see the interfaces of variants, never a concrete mask"),
+    ("src/nn/kernels/*.simd.h", TILE_SIDE + KERNELS("vector") + ["src/nn/kernels/*.h"], NO_CODE,
+     COMPILED_PER_SET),
+    ("src/nn/kernels/layer_isa_tu.cpp", ["src/nn/kernels/*.h"], NO_CODE, COMPILED_PER_SET),
+    ("src/nn/**", PUBLIC_CORE + ["include/rapt/nn/*.h", "src/nn/*.h", "src/nn/kernels/*.h"] +
+     BELOW_THE_CONDUCTOR, STD, "layers are customers of attention and of products"),
     ("src/base/**", ["include/rapt/%s.h" % name for name in
                      ("context", "error", "instruction_sets", "tensor", "version")] +
      ["src/base/*.h"], STD + POSIX + ["cpuid.h"],
@@ -210,7 +219,7 @@ TABLE = [
 ]
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
-GENERATED = ["rapt_isas.inc", "rapt_commit.inc", "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
+GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
 
 # Where a quoted name is looked up, after the folder of the file itself.
 INCLUDE_ROOTS = ["include", "src", "tests", "cli", "bench", ""]

@@ -9,6 +9,7 @@
 // max_vectors vectors and at most 64 queries (a mask word). Kernels check nothing and are noexcept.
 #include <cstdint>
 
+#include "rapt/activation.h"
 #include "rapt/normalizer/normalizer.h"
 #include "rapt/score/score.h"
 #include "rapt/state.h"
@@ -345,6 +346,36 @@ struct RelativeKernels {
                   E* block_max) noexcept;
 };
 
+// Where a block of a matrix product goes (rapt/product.h): out = activation(sums + bias).
+template <class E>
+struct ProductStore {
+  const E* bias = nullptr;  // [columns]; null: none
+  Activation activation = Activation::none;
+  bool add = false;        // add to what `out` holds?
+  void* before = nullptr;  // sums + bias, of the DType of `out`; null: not stored
+  int64_t before_row_stride = 0, before_column_stride = 1;
+  void* out = nullptr;
+  int64_t row_stride = 0, column_stride = 1;
+};
+
+// What the matrix products of layers need beside those of a route
+// (kernels/vector/matrix_products.simd.h).
+template <class E>
+struct MatrixKernels {
+  int gradient_vectors;  // the width at which KeyGradientKernels::add is fastest, in vectors
+  // out [rows, columns] = x [rows, dims] weight [columns, dims]^T for few rows, in sums of `block`
+  // terms. Dense rows. By the DType of the weight.
+  void (*few_rows[kStorageTypes])(const E* x, int64_t x_stride, int64_t rows, const void* weight,
+                                  int64_t row_stride, int64_t columns, int64_t dims, int64_t block,
+                                  E* out, int64_t out_stride) noexcept;
+  // Stores sums [rows, columns]. By the DType of the output.
+  void (*store[kStorageTypes])(const E* sums, int64_t sums_stride, int64_t rows, int64_t columns,
+                               const ProductStore<E>& to) noexcept;
+  // sums [columns] += the sums of `count` rows, dense along their columns.
+  void (*add_column_sums)(const E* rows, int64_t row_stride, int64_t count, int64_t columns,
+                          E* sums) noexcept;
+};
+
 template <class E>
 struct KernelTable {
   const char* isa;
@@ -361,6 +392,7 @@ struct KernelTable {
   RowTransformKernels<E> row_transforms;
   SparseKernels<E> sparse;
   RelativeKernels<E> relative;
+  MatrixKernels<E> matrices;
 
   // Sets scores to -inf where bit i of rows[j] is clear; block_max becomes the maximum of the rest.
   void (*exclude)(E* scores, const uint64_t* rows, int64_t keys, int64_t queries,

@@ -25,7 +25,9 @@ RAPT_INLINE void load_transposed(const typename S::Stored* matrix, int64_t row_s
     transpose(r);
   } else if (row_stride == 1) {  // transposed already
     UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
-      r[y] = y < dims ? S::load_first(matrix + y * dim_stride, rows) : V::splat(0);
+      r[y] = y >= dims           ? V::splat(0)
+             : rows >= V::kLanes ? S::load(matrix + y * dim_stride)
+                                 : S::load_first(matrix + y * dim_stride, rows);
   } else {
     for (int64_t y = 0; y < V::kLanes; ++y) {
       typename S::Stored column[V::kLanes] = {};

@@ -8,6 +8,7 @@
 #include "kernels/vector/dropout.simd.h"
 #include "kernels/vector/gradients.simd.h"
 #include "kernels/vector/long_lists.simd.h"
+#include "kernels/vector/matrix_products.simd.h"
 #include "kernels/vector/normalizers.simd.h"
 #include "kernels/vector/products.simd.h"
 #include "kernels/vector/relative.simd.h"
@@ -93,6 +94,12 @@ struct Storages<V, float> {
     t.gradients.store_key_rows[0] = store_key_rows<V, AsElement<V>>;
     t.gradients.store_key_rows[2] = store_key_rows<V, AsBFloat16<V>>;
     t.gradients.store_key_rows[3] = store_key_rows<V, AsFloat16<V>>;
+    t.matrices.few_rows[0] = few_rows<V, AsElement<V>>;
+    t.matrices.few_rows[2] = few_rows<V, AsBFloat16<V>>;
+    t.matrices.few_rows[3] = few_rows<V, AsFloat16<V>>;
+    t.matrices.store[0] = store_product<V, AsElement<V>>;
+    t.matrices.store[2] = store_product<V, AsBFloat16<V>>;
+    t.matrices.store[3] = store_product<V, AsFloat16<V>>;
     t.add_bias[0] = add_bias<V, AsElement<V>>, t.store_rows[0] = store_rows<V, AsElement<V>>;
     t.add_bias[2] = add_bias<V, AsBFloat16<V>>, t.store_rows[2] = store_rows<V, AsBFloat16<V>>;
     t.add_bias[3] = add_bias<V, AsFloat16<V>>, t.store_rows[3] = store_rows<V, AsFloat16<V>>;
@@ -105,6 +112,8 @@ struct Storages<V, double> {
   static constexpr void fill(KernelTable<double>& t) {
     t.fma = kRoutes;
     t.gradients.store_key_rows[1] = store_key_rows<V, AsElement<V>>;
+    t.matrices.few_rows[1] = few_rows<V, AsElement<V>>;
+    t.matrices.store[1] = store_product<V, AsElement<V>>;
     t.add_bias[1] = add_bias<V, AsElement<V>>, t.store_rows[1] = store_rows<V, AsElement<V>>;
   }
 };
@@ -135,6 +144,8 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.row_transforms = {rotate<V>, combine<V>};
     t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
     t.relative = {add_by_distance<V>, take_by_distance<V>, add_row<V>};
+    t.matrices.gradient_vectors = kDimVectors<V>;
+    t.matrices.add_column_sums = add_column_sums<V>;
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;

@@ -1,0 +1,69 @@
+#pragma once
+// The three matrix products of a linear layer and its gradients:
+//
+//   multiply                 y = activation(x weight^T + bias)
+//   multiply_gradient        d_x = d_y weight
+//   add_weight_gradient      d_weight += d_y^T x,  d_bias += column sums of d_y
+//
+// with x [rows, in_features], y [rows, out_features], weight [out_features, in_features] as PyTorch
+// stores it, and bias [out_features]. Matrices have rank 2 and any strides; as_matrix() makes one
+// of
+// [..., features]. Each tensor is f32, bf16 or f16, in any combination, computed and summed in f32;
+// or all are f64.
+//
+// Sums over more than 256 terms are made in blocks of 256, which are then added. Results have the
+// same bits for any executor and number of threads, and a row of y or d_x has the same bits
+// whatever other rows are computed with it. NaN and Inf propagate as in the plain loops.
+//
+// All functions throw Error before anything is written:
+//   shape, dtype     shapes or dtypes that do not fit together
+//   argument         an output that is missing or read-only, a null pointer with elements, a
+//                    workspace that is too small
+//   overlap          an output that shares memory with an input, another output or itself
+//   memory_limit     see Context
+//   cancelled        see Context; outputs are unspecified then
+#include <cstddef>
+#include <span>
+
+#include "rapt/activation.h"
+#include "rapt/context.h"
+#include "rapt/tensor.h"
+
+namespace rapt {
+
+struct ProductOptions {
+  TensorView bias = {};  // [out_features]; absent: none
+  Activation activation = Activation::none;
+  // [rows, out_features], an output: x weight^T + bias, which the activation's gradient needs.
+  // Absent: not stored.
+  TensorView before_activation = {};
+  bool add = false;  // adds the result to what y holds, for residual connections
+};
+
+// The bytes of workspace that are enough for each of the three products of these sizes. `dtype`:
+// f64, or anything else for f32, bf16 and f16. Throws Error(argument) for negative sizes.
+size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_features, DType dtype,
+                               const Context& context = {});
+
+// y = activation(x weight^T + bias), or y + that. An empty workspace: the call allocates its own;
+// otherwise it allocates nothing.
+void multiply(const TensorView& x, const TensorView& weight, const TensorView& y,
+              const ProductOptions& options = {}, const Context& context = {},
+              std::span<std::byte> workspace = {});
+
+// d_x = d_y weight, or d_x + that if `add`.
+void multiply_gradient(const TensorView& d_y, const TensorView& weight, const TensorView& d_x,
+                       bool add = false, const Context& context = {},
+                       std::span<std::byte> workspace = {});
+
+// d_weight += d_y^T x, and d_bias [out_features] += the sums of d_y over its rows. Either may be
+// absent.
+void add_weight_gradient(const TensorView& d_y, const TensorView& x, const TensorView& d_weight,
+                         const TensorView& d_bias = {}, const Context& context = {},
+                         std::span<std::byte> workspace = {});
+
+// [..., features] as a matrix [rows, features], without a copy. Throws Error(shape) for a view of
+// rank 0, or whose leading dimensions are not one run of rows at equal distances.
+TensorView as_matrix(const TensorView& view);
+
+}  // namespace rapt

@@ -1,0 +1,265 @@
+// The public functions: every check, once, then the cut and the loops.
+#include "rapt/product.h"
+
+#include <string>
+
+#include "base/call_memory.h"
+#include "base/tensor_memory.h"
+#include "products/product_call.h"
+
+namespace rapt {
+namespace {
+
+[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+
+std::string named(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
+
+// Are elements of this type computed in f64, or in f32?
+bool is_double(const char* name, const TensorView& view) {
+  if (view.dtype > DType::f16)
+    fail(ErrorCode::dtype,
+         named(name, view) + " is " + name_of(view.dtype) + "; expected f32, f64, bf16 or f16");
+  return view.dtype == DType::f64;
+}
+
+// A tensor of a product, with its name for messages.
+struct Named {
+  const char* name;
+  const TensorView& view;
+};
+
+Matrix matrix_of(const TensorView& view) {
+  Matrix m;
+  m.data = static_cast<std::byte*>(view.data);
+  m.dtype = view.dtype;
+  m.rows = view.rank == 2 ? view.shape[0] : 1;
+  m.columns = view.shape[view.rank - 1];
+  m.row_stride = view.rank == 2 && m.rows > 1 ? view.strides[0] : 0;
+  m.column_stride = m.columns > 1 ? view.strides[view.rank - 1] : 1;
+  if (view.empty()) m.data = nullptr, m.row_stride = 0, m.column_stride = 1;
+  return m;
+}
+
+Matrix input_matrix(const Named& in, bool in_double) {
+  const auto& [name, view] = in;
+  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+  if (view.rank != 2)
+    fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
+                               "; expected 2: [rows, features]; as_matrix() merges dimensions");
+  if (is_double(name, view) != in_double)
+    fail(ErrorCode::dtype, named(name, view) + " is " + name_of(view.dtype) +
+                               "; f64 goes with f64 alone, convert one of them");
+  extent_of(name, view);
+  check_alignment(name, view);
+  if (!view.empty() && !view.data)
+    fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
+  return matrix_of(view);
+}
+
+Matrix output_matrix(const Named& out, std::initializer_list<int64_t> expected, bool in_double) {
+  const auto& [name, view] = out;
+  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+  if (is_double(name, view) != in_double)
+    fail(ErrorCode::dtype, named(name, view) + " is " + name_of(view.dtype) +
+                               "; f64 goes with f64 alone, give it another dtype");
+  check_output_tensor(name, view, Shape(expected.begin(), expected.size()), view.dtype);
+  return matrix_of(view);
+}
+
+void check_length(const Named& tensor, int dim, const char* features, int64_t expected) {
+  if (tensor.view.shape[dim] != expected)
+    fail(ErrorCode::shape, named(tensor.name, tensor.view) + ": expected " + features + " = " +
+                               std::to_string(expected));
+}
+
+// Throws Error(overlap) if an output shares memory with an input or with an output before it.
+void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs,
+                 std::span<const std::byte> workspace) {
+  const auto compare = [](const Named& a, const Named& b) {
+    if (a.view.defined() && b.view.defined() &&
+        extent_of(a.name, a.view).meets(extent_of(b.name, b.view)))
+      fail(ErrorCode::overlap,
+           std::string(a.name) + " overlaps " + b.name + " in memory; give it memory of its own");
+  };
+  const auto begin = reinterpret_cast<uintptr_t>(workspace.data());
+  const Bytes scratch{workspace.empty() ? 0 : begin,
+                      workspace.empty() ? 0 : begin + workspace.size()};
+  const auto outside = [&](const Named& a) {
+    if (a.view.defined() && extent_of(a.name, a.view).meets(scratch))
+      fail(ErrorCode::overlap, std::string(a.name) + " overlaps the workspace in memory");
+  };
+  for (const Named* a = outputs.begin(); a != outputs.end(); ++a) {
+    for (const Named& b : inputs) compare(*a, b);
+    for (const Named* b = outputs.begin(); b != a; ++b) compare(*a, *b);
+    outside(*a);
+  }
+  for (const Named& b : inputs) outside(b);
+}
+
+template <class E>
+void run(ProductCall<E>& call, const Context& context, std::span<std::byte> workspace) {
+  const ProductCut cut = cut_product<E>(call.form, call.few_rows(), call.out.rows, call.out.columns,
+                                        call.sum, context);
+  const size_t needed = static_cast<size_t>(cut.workers) * cut.worker_bytes + 63;
+  if (!workspace.empty()) {
+    run_product(call, cut, context, checked_workspace(workspace, needed));
+    return;
+  }
+  check_memory_limit(needed, context, "");
+  const Tensor own(DType::u8, {static_cast<int64_t>(needed)});
+  run_product(
+      call, cut, context,
+      checked_workspace({const_cast<std::byte*>(static_cast<const std::byte*>(own.data())), needed},
+                        needed));
+}
+
+template <class E>
+void multiply_as(const Matrix& x, const Matrix& weight, const Matrix& y, const Matrix& bias,
+                 const Matrix& before, const ProductOptions& options, const Context& context,
+                 std::span<std::byte> workspace) {
+  ProductCall<E> call{.form = ProductForm::forward,
+                      .table = kernels<E>(),
+                      .left = x,
+                      .right = weight,
+                      .out = y,
+                      .sum = x.columns,
+                      .store = {},
+                      .before = before,
+                      .bias = bias,
+                      .column_sums = {}};
+  call.store.activation = options.activation;
+  call.store.add = options.add;
+  run(call, context, workspace);
+}
+
+template <class E>
+void gradient_as(ProductForm form, const Matrix& d_y, const Matrix& right, const Matrix& out,
+                 const Matrix& column_sums, bool add, const Context& context,
+                 std::span<std::byte> workspace) {
+  ProductCall<E> call{.form = form,
+                      .table = kernels<E>(),
+                      .left = d_y,
+                      .right = right,
+                      .out = out,
+                      .sum = form == ProductForm::input_gradient ? d_y.columns : d_y.rows,
+                      .store = {},
+                      .before = {},
+                      .bias = {},
+                      .column_sums = column_sums};
+  call.store.add = add;
+  run(call, context, workspace);
+}
+
+}  // namespace
+
+void multiply(const TensorView& x, const TensorView& weight, const TensorView& y,
+              const ProductOptions& options, const Context& context,
+              std::span<std::byte> workspace) {
+  const bool in_double = x.defined() && is_double("x", x);
+  const Matrix x_matrix = input_matrix({"x", x}, in_double);
+  const Matrix weights = input_matrix({"weight", weight}, in_double);
+  check_length({"weight", weight}, 1, "in_features", x.shape[1]);
+  const Matrix out = output_matrix({"y", y}, {x.shape[0], weight.shape[0]}, in_double);
+  Matrix bias, before;
+  if (options.bias.defined()) {
+    if (options.bias.rank != 1)
+      fail(ErrorCode::shape, named("bias", options.bias) + "; expected [out_features]");
+    check_length({"bias", options.bias}, 0, "out_features", weight.shape[0]);
+    TensorView row = options.bias;
+    row.rank = 2;
+    row.shape[1] = row.shape[0], row.strides[1] = row.strides[0];
+    row.shape[0] = 1, row.strides[0] = 0;
+    bias = input_matrix({"bias", row}, in_double);
+  }
+  if (options.before_activation.defined()) {
+    before = output_matrix({"before_activation", options.before_activation},
+                           {x.shape[0], weight.shape[0]}, in_double);
+    if (before.dtype != out.dtype)
+      fail(ErrorCode::dtype, std::string("before_activation is ") + name_of(before.dtype) +
+                                 "; expected the dtype of y, " + name_of(out.dtype));
+  }
+  if (options.activation > Activation::silu)
+    fail(ErrorCode::argument,
+         "activation " + std::to_string(static_cast<int>(options.activation)) + " is unknown");
+  check_apart({{"y", y}, {"before_activation", options.before_activation}},
+              {{"x", x}, {"weight", weight}, {"bias", options.bias}}, workspace);
+  (in_double ? multiply_as<double> : multiply_as<float>)(x_matrix, weights, out, bias, before,
+                                                         options, context, workspace);
+}
+
+void multiply_gradient(const TensorView& d_y, const TensorView& weight, const TensorView& d_x,
+                       bool add, const Context& context, std::span<std::byte> workspace) {
+  const bool in_double = d_y.defined() && is_double("d_y", d_y);
+  const Matrix left = input_matrix({"d_y", d_y}, in_double);
+  const Matrix weights = input_matrix({"weight", weight}, in_double);
+  check_length({"weight", weight}, 0, "out_features", d_y.shape[1]);
+  const Matrix out = output_matrix({"d_x", d_x}, {d_y.shape[0], weight.shape[1]}, in_double);
+  check_apart({{"d_x", d_x}}, {{"d_y", d_y}, {"weight", weight}}, workspace);
+  (in_double ? gradient_as<double> : gradient_as<float>)(ProductForm::input_gradient, left, weights,
+                                                         out, {}, add, context, workspace);
+}
+
+void add_weight_gradient(const TensorView& d_y, const TensorView& x, const TensorView& d_weight,
+                         const TensorView& d_bias, const Context& context,
+                         std::span<std::byte> workspace) {
+  const bool in_double = d_y.defined() && is_double("d_y", d_y);
+  const Matrix left = input_matrix({"d_y", d_y}, in_double);
+  const Matrix right = input_matrix({"x", x}, in_double);
+  check_length({"x", x}, 0, "rows", d_y.shape[0]);
+  Matrix out, sums;
+  out.rows = d_y.shape[1];
+  if (d_weight.defined())
+    out = output_matrix({"d_weight", d_weight}, {d_y.shape[1], x.shape[1]}, in_double);
+  if (d_bias.defined()) sums = output_matrix({"d_bias", d_bias}, {d_y.shape[1]}, in_double);
+  check_apart({{"d_weight", d_weight}, {"d_bias", d_bias}}, {{"d_y", d_y}, {"x", x}}, workspace);
+  (in_double ? gradient_as<double> : gradient_as<float>)(ProductForm::weight_gradient, left, right,
+                                                         out, sums, true, context, workspace);
+}
+
+size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_features, DType dtype,
+                               const Context& context) {
+  const int64_t sizes[] = {rows, in_features, out_features};
+  for (const int64_t size : sizes)
+    if (size < 0)
+      fail(ErrorCode::argument, "a size of " + std::to_string(size) + "; expected 0 or more");
+  const auto bytes = [&](ProductForm form, bool few, int64_t m, int64_t n, int64_t sum) {
+    const ProductCut cut = dtype == DType::f64 ? cut_product<double>(form, few, m, n, sum, context)
+                                               : cut_product<float>(form, few, m, n, sum, context);
+    return static_cast<size_t>(cut.workers) * cut.worker_bytes + 63;
+  };
+  size_t most = 0;
+  for (const bool few : {false, true})
+    if (!few || rows <= kFewRows)
+      most = std::max(most, bytes(ProductForm::forward, few, rows, out_features, in_features));
+  most = std::max(most, bytes(ProductForm::input_gradient, false, rows, in_features, out_features));
+  return std::max(most,
+                  bytes(ProductForm::weight_gradient, false, out_features, in_features, rows));
+}
+
+TensorView as_matrix(const TensorView& view) {
+  if (!view.defined()) fail(ErrorCode::argument, "the tensor is missing");
+  check_rank("the tensor", view);
+  if (view.rank == 0) fail(ErrorCode::shape, "the tensor has rank 0; expected [..., features]");
+  int64_t rows = 1, stride = 0;  // of the dimensions merged so far, from the last to the first
+  const bool empty = view.empty();
+  for (int i = view.rank - 2; i >= 0; --i) {
+    const int64_t length = view.shape[i];
+    if (!empty && length != 1) {
+      if (rows != 1 && view.strides[i] != rows * stride)
+        fail(ErrorCode::shape, named("the tensor", view) +
+                                   ": its rows are not at equal distances; copy it, or call once "
+                                   "per matrix");
+      if (rows == 1) stride = view.strides[i];
+    }
+    if (__builtin_mul_overflow(rows, length, &rows)) element_count(view.dims());  // throws
+  }
+  TensorView matrix = view;
+  matrix.rank = 2;
+  matrix.shape[1] = view.shape[view.rank - 1], matrix.strides[1] = view.strides[view.rank - 1];
+  matrix.shape[0] = rows, matrix.strides[0] = stride;
+  return matrix;
+}
+
+}  // namespace rapt

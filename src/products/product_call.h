@@ -1,0 +1,93 @@
+#pragma once
+// A checked product and how it is cut.
+//
+//   out [rows, columns] = sum over k of left(row, k) right(k, column)
+//
+//   form              left        right       k
+//   forward           x           weight^T    in_features
+//   input_gradient    d_y         weight      out_features
+//   weight_gradient   d_y^T       x           rows of x
+//
+// A task computes a piece of the output: some rows by the columns of a group. It packs the right
+// side in panels [k][width], then goes through its rows, kRowBlock at a time, which stay in the L2:
+// for each block of kSumBlock terms, in which a panel is half an L1, through all panels.
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "products/matrix.h"
+#include "rapt/context.h"
+#include "threads/workers.h"
+
+namespace rapt {
+
+enum class ProductForm { forward, input_gradient, weight_gradient };
+
+// The terms of one chain of FMAs. A panel of 16 columns is then half an L1, and adding a block to
+// the sums before it costs 1 % of its products.
+inline constexpr int64_t kSumBlock = 256;
+
+// Rows of the left side that pass the panels of a group together: 96 KiB of f32 in the L2. A
+// multiple of the rows of every register tile (6, 8 and 12).
+inline constexpr int64_t kRowBlock = 96;
+
+// Columns of a group. Each element of the left side is read from memory once for so many products.
+inline constexpr int64_t kGroupColumns = 128;
+
+// More for the weight gradient, whose left side is packed once per group (128 columns: 77 to 88 %
+// of the FMA peak on a Zen 3 core, 384: 83 to 89 %).
+inline constexpr int64_t kWeightGroupColumns = 384;
+
+// The most terms that are packed at once: a mebibyte of f32. Longer sums are made in chunks,
+// between which the sums of a piece are kept.
+inline constexpr int64_t kSumChunk = 2048;
+
+// The most rows of a piece of a longer sum: half a mebibyte of f32. Each piece packs the right side
+// once more, which costs 1 to 2 % of the products at this length.
+inline constexpr int64_t kPieceRows = 960;
+
+// With so few rows the weight is read in place: packing it would take longer than the products.
+inline constexpr int64_t kFewRows = 8;
+
+template <class E>
+struct ProductCall {
+  ProductForm form = ProductForm::forward;
+  const KernelTable<E>& table;
+  Matrix left, right, out;  // as the caller stores them: right is the weight, or x
+  int64_t sum = 0;          // terms of a sum
+  ProductStore<E> store;    // bias, activation; the addresses are those of `out`
+  Matrix before;            // before the activation; data null: not stored
+  Matrix bias;              // [1, columns], of any dtype; data null: none
+  Matrix column_sums;       // [1, rows]: d_bias; data null: not requested
+
+  bool few_rows() const noexcept {
+    return form == ProductForm::forward && out.rows <= kFewRows &&
+           (right.column_stride == 1 || right.columns <= 1);
+  }
+};
+
+// How a product is cut; see above. Nothing here changes a bit of the result.
+struct ProductCut {
+  int64_t width = 1;  // columns of a panel, whole vectors
+  int64_t group = 1;  // columns of a group, whole panels
+  int64_t groups = 0;
+  int64_t piece = 1;  // rows
+  int64_t pieces = 0;
+  int workers = 1;
+  bool to_executor = false;
+
+  // Scratch of a worker, in elements of E, each padded to a cache line.
+  size_t sums, panels, left, worker_bytes;
+  size_t row;  // the bias of a group, or the column sums of a piece
+};
+
+// The cut for these sizes; `few_rows` as in ProductCall. Throws Error(argument, overflow).
+template <class E>
+ProductCut cut_product(ProductForm form, bool few_rows, int64_t rows, int64_t columns, int64_t sum,
+                       const Context& context);
+
+// Computes a product with scratch of `workers` * `worker_bytes`. Throws Error(cancelled).
+template <class E>
+void run_product(const ProductCall<E>& call, const ProductCut& cut, const Context& context,
+                 std::byte* scratch);
+
+}  // namespace rapt
