@@ -120,9 +120,9 @@ struct Descriptor {
   std::vector<MaskSpec> masks;        // combined by "and", as options.masks
   bool has_bias = false;
   Dims bias_dims;                   // all dimensions
-  double excluded_by_bias = 0;      // part of the bias that is -inf
+  double excluded_by_bias = 0;      // the part of the bias that is -inf
   std::optional<DType> bias_dtype;  // default: dtype
-  bool bias_first = false;          // added before the scores
+  bool bias_first = false;          // the bias is added before the scores
   std::optional<double> scale;
   std::vector<ScoreSpec> scores;  // in this order
   RowSpec rows;
@@ -148,13 +148,13 @@ Descriptor parse_descriptor(std::string_view text);
 
 std::string to_string(const Descriptor& descriptor);
 
-// All leading dimensions, and the bias's, those of one output: for problems made field by field.
+// Sets the leading dimensions of all inputs and of the bias, for problems made field by field.
 void set_leading(Descriptor& descriptor, const Dims& leading);
 
-// The broadcast of all inputs' leading dimensions; nothing if they do not fit.
+// The broadcast of all inputs' leading dimensions; none if they do not fit.
 std::optional<Dims> broadcast_of(const Dims& query, const Dims& key, const Dims& value);
 
-// The bounds of what can be written: far beyond any memory, and small enough to count in.
+// The limits of descriptors: far beyond any memory, and small enough that products do not overflow.
 inline constexpr int64_t kMaxLength = int64_t{1} << 40;
 inline constexpr size_t kMaxText = 4096;
 inline constexpr size_t kMaxLeading = 8;

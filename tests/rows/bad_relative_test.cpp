@@ -34,7 +34,7 @@ struct Call : ValidInputs {
   }
 };
 
-enum class Verbs : uint8_t { all, calls };  // calls: plan() reads nothing, and sees no null
+enum class Verbs : uint8_t { all, calls };  // calls: plan() reads no data, so it accepts null
 
 void expect_refused(const char* what, ErrorCode code, const std::vector<std::string>& fragments,
                     const std::function<void(Call&)>& spoil, Verbs verbs = Verbs::all) {

@@ -1,11 +1,12 @@
 #pragma once
-// The software pipeline of the forward pass over the tiles and blocks of a work unit. A stage
-// computes the scores of the next item, the weights of the current one, and the output of the
-// previous one (Stage, kernel_table.h). An item is a tile with a block.
+// The software pipeline of the forward pass over the tiles and blocks of a work unit. An item is a
+// tile with a block. A stage computes the scores of the next item, the weights of the current one,
+// and the output of the previous one (Stage, kernel_table.h).
 //
-// Every piece has the same bits as on its own (Forward::apply). Items that cannot be pipelined are
-// therefore computed alone: rows that need ExactRows, and masked-out pairs of values that are not
-// finite. The code is in the header because it is a template over E.
+// Every item has the same bits as on its own (Forward::apply). An item is computed outside the
+// pipeline, after all earlier items, if it has rows that need ExactRows, or masked-out pairs
+// together with values that are not finite. The code is in the header because it is a template over
+// E.
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {

@@ -1,7 +1,7 @@
 #pragma once
 // The forward pass of sparse normalisers (rapt/normalizer/normalizer.h). One walk over the keys
-// collects, for each query, the scores that may get a weight. Then the normaliser settles each row,
-// and the output is a sum over the few values with a weight. Nothing is multiplied by 0.
+// collects, for each query, the scores that may get a weight. Then the normaliser turns each list
+// into weights (settle), and the output sums only the values of keys with a weight.
 //
 // A list holds kShortList scores. A row with more of them (nearly equal scores) is collected again,
 // one grain of queries at a time, with room for all keys: O(k_len) memory per worker. The code is
