@@ -10,7 +10,7 @@ namespace check {
 // Refers to the numbers of the spec, which must outlive it.
 rapt::MadeScore made(const ScoreSpec& spec);
 
-// The references for options.scores.
+// The ScoreRefs of `scores`, for options.scores.
 std::vector<rapt::ScoreRef> refs_of(const std::vector<rapt::MadeScore>& scores);
 
 }  // namespace check

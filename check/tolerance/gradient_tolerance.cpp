@@ -23,7 +23,8 @@ class GradientFloors {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
     if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
     left_out_ = p.left_out;
-    // If d_output has another dtype, gradients are multiplied by FMA.
+    // If d_output has another dtype, FMA computes the products of the gradients, and nothing is
+    // left out.
     if (p.output_dtype.value_or(p.query.dtype) == p.query.dtype)
       left_out_of_gradients_ = p.left_out;
     output_roundoff_ = unit_roundoff(p.output_dtype.value_or(p.query.dtype));
@@ -168,7 +169,7 @@ class GradientFloors {
     for (size_t x = 0; x < errors.size(); ++x) squares[x] = square(errors[x] * kEpsilon);
   }
 
-  // Adds the parts left out of sums; the truth has them times `factor`.
+  // Adds the parts left out of sums. `truth` holds these sums times `factor`.
   void add_left_out(const std::vector<Wide>& truth, double factor,
                     std::vector<long double>& squares) const {
     const double left_out = left_out_of_gradients_.weights;
@@ -176,7 +177,8 @@ class GradientFloors {
     for (size_t x = 0; x < squares.size(); ++x)
       squares[x] += square(left_out * number(truth[x]) / factor);
   }
-  // The relative error of products of weights or dZ with rows, which add in quadrature.
+  // The relative error of a product of a weight, or dZ, with an element of a row. These errors add
+  // up in quadrature.
   double product_roundoff() const { return product_roundoff_ + left_out_of_gradients_.weights; }
 
   // Computes the errors of dS and dZ for every pair of the row.
@@ -240,14 +242,15 @@ class GradientFloors {
   const Sizes sizes_;
   double weight_roundoff_ = 0, product_roundoff_ = 0, output_roundoff_ = 0, scale_ = 0;
   LeftOut left_out_, left_out_of_gradients_;
-  double sum_ = 0, dot_ = 0;  // errors of sums over value_dim and head_dim, of their terms
+  // Errors of sums over value_dim and over head_dim, relative to the T of the sum.
+  double sum_ = 0, dot_ = 0;
   DType gradient_dtype_ = DType::f32;
   int64_t head_ = -1;
   Places query_, key_, value_, bias_;
   RelativeFloors<Wide> relative_;
   bool bias_per_row_ = false;
   // Of the current row:
-  double delta_ = 0;  // its error
+  double delta_ = 0;  // the error of delta
   Off off_ = {};
   // Of the unmasked keys:
   std::vector<double> scores_, weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;

@@ -71,8 +71,8 @@ class RelativeFloors {
   const Sizes& sizes_;
   RelativePlaces places_;
   std::array<std::vector<double>, RelativeSpec::kParts> linear_;  // of the current query
-  std::vector<char> is_used_;                                     // rows of tables, by it
-  std::vector<int64_t> used_;
+  std::vector<char> is_used_;  // [table rows] whether the current query uses the row
+  std::vector<int64_t> used_;  // the rows that it uses
 };
 
 }  // namespace check

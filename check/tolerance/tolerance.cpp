@@ -20,7 +20,7 @@ void sort_falling(std::vector<Real>& values) {
   });
 }
 
-// Visits the indices of `wanted` that hold `value`; all of them if nothing was chosen.
+// Visits every index at which `wanted` holds `value`. An empty `wanted` means all: visits `value`.
 template <class Visit>
 void for_places(const std::vector<int64_t>& wanted, int64_t value, const Visit& visit) {
   if (wanted.empty()) return visit(value);
@@ -63,7 +63,7 @@ class Collector {
     if (captures_.map) pool(row, cells, [&](size_t j) { return row.weights[j]; });
   }
 
-  // The row of the weights' tensor that holds this row, if any.
+  // Visits the rows of the weights' tensor that hold this row, if any.
   template <class Visit>
   void for_weights_row(const WeightsWanted& wanted, const Row<Real>& row, const Visit& visit) {
     const int64_t end = wanted.end < 0 ? sizes_.q_len : wanted.end;
@@ -79,7 +79,7 @@ class Collector {
     });
   }
 
-  // Adds value(j) of one row to its cells.
+  // Adds value(j) of one row to its cells. With Pooling::max, a cell becomes the maximum of both.
   template <class Value, class Number>
   void pool(const Row<Real>& row, std::vector<Number>& into, const Value& value) {
     const MapWanted& map = *captures_.map;
@@ -191,8 +191,8 @@ class Floors {
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
   static constexpr double kTiny = std::numeric_limits<Real>::min();
 
-  // The errors of the row's weights and of their products with the values, without flushing to
-  // zero.
+  // Computes the errors of the row's weights, and those of the output that follow from them. Both
+  // leave out what weights that are flushed to zero add.
   template <class N>
   void find_errors(const N& normalizer, const Row<Wide>& row, const Off& off) {
     errors_.assign(row.weights.size(), 0);
@@ -210,7 +210,8 @@ class Floors {
     }
   }
 
-  // All rows in order need no places.
+  // Appends the places of a row's elements in the tensor. Without a sample all rows come in order,
+  // and `at` stays empty.
   void place(Expectation& e, int64_t flat, int64_t width) const {
     if (!sampled_) return;
     for (int64_t c = 0; c < width; ++c) e.at.push_back(flat * width + c);

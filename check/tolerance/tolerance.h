@@ -3,65 +3,69 @@
 //
 //   error(rapt) <= 2 error(plain loop in the same dtype) + floor      as maximum and as rms
 //
-// for each tensor. Both errors are relative to the reference in the next larger type. The error of
-// the plain loop measures how hard the problem is: long sums, large scores, cancelling values.
+// for each tensor. Both errors are differences from the reference in the next larger type. The
+// error of the plain loop measures how hard the problem is: long sums, large scores, cancelling
+// values.
 //
 // The floor is for problems so small that the plain loop may be exact by luck. Let e be the
 // distance from 1 to the next number (two roundings), p the weights, and per row
 //   D = max_j |scale| (|query . key| + sqrt(sum_d (query key)^2))       B = max_j |bias|
 // A tiled kernel has these rounding errors, whatever those of the plain loop are:
-//   scale log2(e) is rounded once, which changes all scores in proportion; its products with the
-//     elements of the query round independently and add up in quadrature; the bias is multiplied by
-//     log2(e), too. Together e/2 (D + B) in the weight before it is normalised, and as much in the
-//     sum of the weights;
+//   scale / ln 2 is rounded once, which changes all scores in proportion; its products with the
+//     elements of the query round independently and add up in quadrature; the bias is divided by
+//     ln 2, too. Together e/2 (D + B) in the weight before it is normalised, and as much in the sum
+//     of the weights;
 //   the sum over d has another order than in the plain loop. Each of its head_dim additions rounds
 //     a partial sum by e/2 / sqrt(3) (rms), and the rms of a partial sum is below D / sqrt(3).
 //     Together e/6 sqrt(head_dim) D, times 1.5, because a maximum is compared;
-//   score functions propagate that error and have their own roundings. A running error analysis of
-//     their formulas (dual_numbers.h) gives F e instead of D (1 + sqrt(head_dim) / 4) e. A bias
-//     that is added before them is part of their argument, and B is 0. Row transforms add the
-//     errors of a row's elements (transformed_rows.h) times the elements of the other row;
+//   score functions propagate that error and have their own roundings. Without them the error of a
+//     scaled product is F e with F = D (1 + sqrt(head_dim) / 4). With them, a running error
+//     analysis of their formulas (spec/dual_numbers.h) gives F. A bias that is added before them is
+//     part of their argument, and B is 0. Row transforms add the errors of a row's elements
+//     (transformed_rows.h) times the elements of the other row;
 //   2^x has an error of one ulp (e), the inverse of the sum and the product with it are two
 //     roundings (e);
 //   the sum over n keys has another order than in the plain loop, as that over d:
 //     A = sqrt(n) / 4.
-// With S = F + B + A, softmax has the errors
-//   weight: (2 + S) e p      output: (2 + S) e sum_j p |value|      lse: (2 max(1, |lse|) + S) e
+// With S = F + B, a score has the error S e. With R = 2 + S + A, softmax has the errors
+//   weight: R e p      output: R e sum_j p |value|      lse: (2 max(1, |lse|) + S + A) e
 // For other normalisers the effect of a score's error S e on the weights is described with their
 // formulas (reference_normalizer.h); the error of the output is the sum of the weights' errors
 // times |value|. A weight below the smallest normal number may be flushed to zero, which adds that
-// number times 1 or sum_j |value|.
+// number to the error of the weight, and that number times sum_j |value| to that of the output.
 //
-// With dropout p is 0 or p / (1 - dropout) in the output, also in the bound for flushed weights.
-// The rounded factor is multiplied into the inverse of the sum: two roundings more, e of p in the
-// output.
+// With dropout, 0 or p / (1 - dropout) replaces p in the output, also in the bound for flushed
+// weights. The rounded factor is multiplied into the inverse of the sum: two more roundings,
+// together the relative error e of each weight in the output.
 //
 // 16-bit inputs are exact in f32, and lse, weights and captures are f32, so e stays that of f32.
 // The output has two more roundings to nearest. Let u_w be half the distance from 1 to the next
 // number in the inputs' dtype (0 if weights are not rounded), and u_o that in the output's dtype:
 //   every weight is rounded by at most u_w, relative, before it is multiplied by its value. These
-//     roundings are independent: in quadrature at most u_w sqrt(sum_j (p value)^2). But weights of
-//     equal scores are equal, and a sum of nothing else has the error u_w |output|. Which numbers
-//     are rounded depends on the maximum that was subtracted, so that the plain loop may be exact
-//     where the kernel is not;
+//     roundings are independent: in quadrature at most u_w sqrt(sum_j (p value)^2). But equal
+//     scores have equal weights with equal roundings. If all scores of a row are equal, the error
+//     is u_w |output|. Which numbers are rounded depends on the maximum that was subtracted, so
+//     that the plain loop may be exact where the kernel is not;
 //   the result is rounded by at most u_o |output|, and below the normal numbers of its dtype by
 //     half its smallest denormal number.
 //
-// Products of two parts (two_parts.h) leave out l_r of a product of rows and l_w of a product with
-// a weight, and of their sums as much of T = |sum| + sqrt(sum of squares):
-//   a score has the error l_r D of its own pair, which is added to F in units of e;
+// Products of two parts (two_parts.h) leave out the fraction l_r of a product of two rows' elements
+// and l_w of a product with a weight. Of a sum they leave out the same fraction of
+// T = |sum| + sqrt(sum of squares):
+//   a score has the error l_r |scale| T, where T is that of its own pair. l_r |scale| T / e is
+//     added to F;
 //   the output has the error l_w (|output| + sqrt(sum_j (p value)^2)).
 //
-// Captures are computed from weights, whose error is r p (r = (2 + S) e), and more if flushed:
+// Captures are computed from weights, whose error is r p (r = R e), and more if flushed:
 //   received and map sum, mean: the sum or the mean of these errors; map max: the largest in the
 //     cell;
 //   entropy: H = -sum p ln p. Errors r_j p_j of weights that still sum to 1 change it by
 //     sum_j r_j p_j (ln p_j + H), at most r sum_j p |ln p + H|. A kernel computes lse - sum p s,
 //     and both terms are rounded, with the common factor of the sum: 2 e (max(1, |lse|) +
-//     |sum p s|). The errors of the scores are in lse and in sum p s, with opposite signs but not
-//     with the same value for each key: S e.
-//   top-k: a weight in its place has the error of a weight; keys with weights closer than that may
-//     be exchanged.
+//     |sum p s|). The errors of the scores enter lse and sum p s with opposite signs. They need not
+//     cancel, because they differ from key to key: S e more.
+//   top-k: the weight at each place of the list has the error of a weight. Keys whose weights
+//     differ by less may change places.
 //
 // Where the truth is not finite, the result must not be finite either. Where truth and plain loop
 // are finite, the result must be finite. A row without keys is compared exactly.
@@ -74,8 +78,8 @@
 
 namespace check {
 
-// Half the distance from 1 to the next number, and the smallest number above 0: of the 16-bit
-// dtypes; 0 for those that nothing is rounded to.
+// Half the distance from 1 to the next number of a 16-bit dtype, and its smallest number above 0.
+// Both are 0 for f32 and f64, to which no result is rounded.
 double unit_roundoff(rapt::DType dtype);
 double smallest_denormal(rapt::DType dtype);
 

@@ -6,7 +6,8 @@
 //
 // Relative positions add to scores and values (explain_relative.h). The library computes weights
 // and output, score functions and rotary embedding. The other steps are computed here in plain
-// float64 and continued to weights and output (explain_plain.h). Both must agree within rounding.
+// float64. The same code also computes weights and output (explain_plain.h), which must agree with
+// those of the library within rounding.
 #include <fmt/format.h>
 
 #include <algorithm>

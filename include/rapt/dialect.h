@@ -146,7 +146,8 @@ class DialectOptions {
 TensorView heads_first(const Dialect& dialect, const TensorView& tensor);
 
 // Converts the results of a call with softmax, in place, to those that the project would return:
-// the lse to its base, and rows whose lse is -inf (rows without keys) to its number and output.
+// the lse gets the project's base, and rows without keys (lse -inf) get the lse and the output that
+// the project returns for them.
 // `state` has output and statistic. `value` is that of the call, for a mean of all values. Throws
 // Error(argument, shape, dtype, unsupported). If the dialect returns no lse, the lse is unchanged.
 void translate_results(const Dialect& dialect, const AttentionState& state,

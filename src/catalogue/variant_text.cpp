@@ -62,7 +62,7 @@ std::string describe(const Declaration& declaration) {
   return text + ")";
 }
 
-// The error for a name that no parameter has.
+// " (did you mean X?)" for a name that no parameter has; empty if none is near.
 std::string name_meant(const Declaration& declaration, std::string_view name) {
   std::vector<std::string_view> known;
   for (const Parameter& parameter : declaration.parameters) known.emplace_back(parameter.name);

@@ -198,7 +198,8 @@ TEST(GradientDefects, reg_masked_nan_of_some) {
   }
 }
 
-// The same beyond a length: no tile reads the key, but tiles do read the key before it.
+// The same with NaN in the keys beyond a length. No tile reads these keys, but tiles do read the
+// last key before them.
 TEST(GradientDefects, reg_masked_nan_behind_a_length) {
   Random random(base_seed() + 4);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})

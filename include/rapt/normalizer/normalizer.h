@@ -33,18 +33,18 @@
 // and, if its parameters have gradients that are sums of one term per row,
 //
 //   backward_rows<V>(tile, statistic, delta, sums)   adds to sums [numbers][queries] the terms of
-//                       each query for the gradients of the head's numbers: real parameters and the
-//                       head's part of tensors declared by head_parameter(), in the order of the
-//                       declaration. It must not read tile.scores. Lanes beyond the last query may
-//                       get any value
+//                       each query for the gradients of the head's learned parameters: real
+//                       parameters and the head's part of tensors declared by head_parameter(), in
+//                       the order of the declaration. It must not read tile.scores. Lanes beyond
+//                       the last query may get any value
 //
 // and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units even if
 // kTakesLog2 is set, and without state other than the statistic:
 //
-//   tangent<V>(tile, tangents, statistic)   scores -> final weights P; tangents [keys][queries]:
-//                       those of the scores, S' -> those of the weights, without the term that all
-//                       keys of a row share (softmax: P o S'). Their sum over the keys of a row is
-//                       the tangent of the statistic
+//   tangent<V>(tile, tangents, statistic)   scores -> final weights P. tangents [keys][queries]: on
+//                       entry S', the tangents of the scores; on return those of the weights,
+//                       without the term that all keys of a row share (softmax: P o S'). Their sum
+//                       over the keys of a row is the tangent of the statistic
 //   backward_tangent<V>(tile, second)   the derivative of backward(): see SecondTile
 //
 // A whole-row normaliser gets the blocks more than once: collect<V>(tile) for all blocks, then
@@ -74,12 +74,12 @@
 //
 //   add_slopes<V>(tile, d_weights, statistic, numbers, sums)   sums [4][queries] += the tile's
 //                       sum_j u_j, sum_j u_j dP_j and, with `numbers`, sum_j c_j, sum_j c_j dP_j,
-//                       where c is a factor in the gradient of its number. Scores of masked-out
-//                       pairs are -inf
+//                       where c is a factor in the gradient of the normaliser's learned parameter.
+//                       Scores of masked-out pairs are -inf
 //   delta<V>(tile, sums, statistic, d_statistic, delta, number_sums)   computes delta [queries] for
 //                       backward(), and number_sums [queries]: the terms of each query for the
-//                       gradient of the head's number. d_statistic and number_sums may be null.
-//                       kLearned declares that there is such a number
+//                       gradient of the head's learned parameter. d_statistic and number_sums may
+//                       be null. kLearned declares that there is such a parameter
 //
 // or, if the statistic does not tell which pairs have a weight, kDeltaRows = 2: delta [queries] is
 // then followed by the cut [queries]. A score at or below the cut has no weight. These hooks find

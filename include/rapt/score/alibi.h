@@ -36,7 +36,9 @@ inline constexpr const char* kAlibiDistanceNames[] = {"absolute", "signed"};
 
 struct Alibi {
   TensorView slopes;  // absent: the paper's slopes
-  int64_t heads = 0;  // of the paper's slopes, at least the heads of the call; 0: as many
+  // The paper's slopes for this many heads are used: at least those of the call; 0: those of the
+  // call.
+  int64_t heads = 0;
   AlibiDistance distance = AlibiDistance::absolute;
   Anchor anchor = Anchor::top_left;
 

@@ -13,9 +13,9 @@
 // and the output of a row whose scores are all -inf is NaN. To mask pairs out, use a mask
 // (rapt/mask/mask.h).
 //
-// A score with parameters that have ranges, gradients or numbers per head is a struct with the
-// members of score.h. Its hooks get a tile at a time, and the element type E takes the place of the
-// vector type V:
+// A score whose parameters have ranges, gradients or a value per head is a struct with the members
+// of score.h. Its hooks get a tile at a time, and the element type E takes the place of the vector
+// type V:
 //
 //   static const Declaration kDeclaration;    or, if each object has its own,
 //                             const Declaration& declaration() const noexcept
@@ -29,8 +29,8 @@
 // for gradients; without the last two, a call for tangents. Hooks need not be templates: if they
 // exist for Tile<float> only, f64 is rejected. Hooks are const, because several threads call them
 // on one object at the same time. An exception from a hook terminates the program. Lanes from
-// tile.query_positions.count on have no query. What a hook writes there is ignored, but their
-// positions are beyond the end of any array that you have per query.
+// tile.query_positions.count on have no query. What a hook writes there is ignored. Their positions
+// may be beyond the end of an array with an element per query, so do not read it there.
 //
 // Source: score_mod of FlexAttention (Dong et al. 2024, arXiv:2412.05496), with its derivative.
 #include "rapt/pair_functions.h"

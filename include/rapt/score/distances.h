@@ -6,8 +6,8 @@
 
 namespace rapt {
 
-// Calls visit(at, distances) for each vector of the tile, tile.scores + at. Calls begin() before
-// the vectors of the queries from x on, and end(x) after them.
+// Visits V::kLanes queries after the other. For the queries from x on, calls begin(), then
+// visit(at, distances) for each key, then end(x). The scores of the vector are at tile.scores + at.
 template <class V, class Begin, class Visit, class End>
 [[gnu::always_inline]] inline void for_each_distance(const Tile<typename V::Element>& t,
                                                      Anchor anchor, bool absolute,
@@ -53,7 +53,7 @@ struct OfDistances {
 
 // Calls visit(at, of(|distances|)) for each vector of the tile. Pairs of a tile share distances: if
 // positions rise by 1, `of` is computed once per distance, for up to 64 keys at a time. begin() and
-// end(x) are called once per such group of keys.
+// end(x) are called once per such group of keys and vector of queries.
 template <int kCount, class V, class Of, class Begin, class Visit, class End>
 [[gnu::always_inline]] inline void for_each_of_distance(const Tile<typename V::Element>& t,
                                                         Anchor anchor, const Of& of,

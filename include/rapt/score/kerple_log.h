@@ -1,6 +1,6 @@
 #pragma once
 // KERPLE's logarithmic bias: a penalty that grows with the logarithm of the distance, so that
-// distant keys still count. Both numbers are learned, one pair per head.
+// distant keys still count. Both parameters, a and b, are learned per head.
 //
 //   s' = s - a ln(1 + b |i - j|)       i counted by the anchor (anchor.h)
 //

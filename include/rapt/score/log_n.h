@@ -3,8 +3,9 @@
 // keys grows, so that a model can process longer sequences than it was trained on.
 //
 //   count = keys      n = k_len
-//   count = position  n = the number of keys up to the query's own position, at least 1. The last
-//                     query has all keys (bottom-right). This is the number under a causal mask
+//   count = position  n = the number of keys up to the query's own position, at least 1, where the
+//                     last query has the position of the last key. A bottom-right causal mask
+//                     leaves the query this many keys
 //   length            the training length, at which the factor is 1; 0: the factor is ln n
 //
 // Nothing here is learned; for a learned factor per head use head_scale.

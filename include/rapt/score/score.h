@@ -22,28 +22,30 @@
 //                                    const typename V::Element* after, Tile<...>& tile,
 //                                    typename V::Element* sums) const noexcept;
 //                             `after` [keys][queries] is what apply() made of `before`. On entry
-//                             tile.scores holds the gradients of `after`; replaces them by those of
-//                             `before`. Adds to sums [numbers][queries] the gradients of the head's
-//                             numbers: real parameters and the head's part of tensors declared by
-//                             head_parameter(), in the order of the declaration. A gradient of 0
-//                             must stay 0 whatever `before` is, because the pair may be masked out.
+//                             tile.scores holds the gradients of `after`. backward() replaces them
+//                             by those of `before`. Adds to sums [numbers][queries] the gradients
+//                             of the head's learned parameters: real parameters and the head's part
+//                             of tensors declared by head_parameter(), in the order of the
+//                             declaration. A gradient of 0 must stay 0 whatever `before` is,
+//                             because the pair may be masked out.
 //
-// and, for tangents and second derivatives (rapt/tangents.h), with `parameters` [numbers] the
-// tangents of those numbers
+// and, for tangents and second derivatives (rapt/tangents.h), where `parameters` [numbers] holds
+// the tangents of the head's learned parameters,
 //
 //   template <class V> void tangent(const typename V::Element* before, Tile<...>& tile,
 //                                   const double* parameters) const noexcept;
-//                             replaces the tangents of `before` in tile.scores by those of the
-//                             scores that apply() makes of it
+//                             on entry tile.scores holds the tangents of `before`; replaces them by
+//                             those of apply()'s result
 //   template <class V> void backward_tangent(const typename V::Element* before,
 //                                            const typename V::Element* before_tangents,
 //                                            Tile<...>& tile, typename V::Element* d_tangents,
 //                                            const double* parameters,
 //                                            typename V::Element* sums) const noexcept;
-//                             the derivative of backward(): tile.scores as there, and d_tangents
-//                             [keys][queries] the tangents of these gradients. Adds to sums
-//                             [numbers][queries] the tangents of what backward() adds. If gradient
-//                             and tangent are 0, both must stay 0.
+//                             the derivative of backward(). tile.scores is as in backward().
+//                             d_tangents [keys][queries] holds on entry the tangents of the
+//                             gradients of `after`; replaces them by those of `before`. Adds to
+//                             sums [numbers][queries] the tangents of what backward() adds. If
+//                             gradient and tangent are 0, both must stay 0.
 //
 // Hooks are templates over the vector type V of src/kernels/simd/; a score names no instruction
 // set. Scores are applied in the order in which they are given, to every pair of the tile, also to
@@ -55,8 +57,8 @@
 
 namespace rapt {
 
-// The hooks of a score for a call: of the catalogue, compiled for one vector type, or of a score of
-// your own. `score` is the struct.
+// The hooks that a call uses for one score. Those of a catalogue score are compiled for one vector
+// type, those of your own score for its element type. `score` points to the score's struct.
 template <class E>
 struct ScoreKernels {
   void (*apply)(const void* score, Tile<E>& tile) noexcept;

@@ -64,8 +64,9 @@ struct Softcap {
     }
   }
 
-  // With y = tanh x, slope = 1 - y^2 and x' = (s' - x cap') / cap, the tangent of the slope is -2 y
-  // slope x', and that of ds'/dcap = y - x slope is 2 x y slope x'.
+  // With y = tanh x, slope = 1 - y^2 and dx = (ds - x dcap) / cap, where ds and dcap are the
+  // tangents of s and cap: the slope has the tangent -2 y slope dx, and ds'/dcap = y - x slope has
+  // 2 x y slope dx.
   template <class V>
   void backward_tangent(const typename V::Element* before,
                         const typename V::Element* before_tangents, Tile<typename V::Element>& t,

@@ -51,7 +51,8 @@ struct T5Bias {
     const int64_t d = ahead < 0 ? -ahead : ahead, exact = n / 2;
     if (d < exact) return first + d;
     if (d >= max_distance) return first + n - 1;
-    // In double, so that the distances at which a bucket begins, and their neighbours, are exact.
+    // Computed in double, so that the first distance of each bucket, and the ones next to it, get
+    // the right bucket.
     const double e = static_cast<double>(exact);
     const int64_t far =
         exact + static_cast<int64_t>(__builtin_log(static_cast<double>(d) / e) /

@@ -23,7 +23,8 @@ bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
 // keys have a weight on average.
 inline constexpr int64_t kKeptPairs = 64;
 
-// Where the pairs of a tile are kept; their keys count within the sequence. Null: not kept.
+// Where the pairs of a tile are kept. Their keys are counted from the first key of the sequence.
+// Null: not kept.
 template <class E>
 struct KeptPairs {
   SparsePair<E>* pairs = nullptr;

@@ -27,8 +27,9 @@ class Forward {
         sparse_(call, tiles_),
         top_(call, tiles_) {}
 
-  // Computes a work unit. Units are numbered head by head, or in turn through t.heads_in_turn
-  // heads. Within a sequence, the units with the most causal keys come first.
+  // Computes a work unit. Units are numbered head by head. If t.heads_in_turn > 1, successive units
+  // belong in turn to the heads of a group of that size. Within a sequence, the units with the most
+  // causal keys come first.
   void run(int64_t unit) noexcept {
     const Tiling& t = call_.tiling;
     const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in one turn

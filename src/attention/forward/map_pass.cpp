@@ -10,7 +10,7 @@ namespace rapt {
 namespace {
 
 // Walks over the cells of `length` positions: cell c begins at c * length / cells, rounded down. It
-// needs no division per cell, which took a tenth of a call with cells of 4 x 4.
+// needs no division per cell: these divisions took a tenth of a call with cells of 4 x 4.
 class Cells {
  public:
   Cells(int64_t cell, int64_t length, int64_t cells)
@@ -42,8 +42,8 @@ int64_t cell_of(int64_t position, int64_t length, int64_t cells) {
 
 constexpr int kMostQueries = 64;  // of a tile: one bit each in the bits of a mask
 
-// Finds where the cells of `range` end within it, from the cell of its first position on. Returns
-// the number of cells.
+// Finds the cells that overlap `range`; `cell` is that of its first position. ends[n] is where the
+// nth of them ends, counted from range.start and at most range.count. Returns the number of cells.
 int cut(Cells cell, const Positions& range, int* ends) {
   int count = 0;
   for (; cell.begin() < range.start + range.count; cell.next())
