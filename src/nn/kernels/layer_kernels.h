@@ -13,6 +13,17 @@
 
 namespace rapt::nn {
 
+// One update of Adam: constants that its options, the learning rate and the number of updates so
+// far decide (rapt/nn/adam.h).
+struct AdamStep {
+  double keep;   // 1 - rate weight_decay where weight decay is decoupled, else 1
+  double decay;  // of the gradient; 0: none
+  double beta1, beta2;
+  double root_factor;  // 1 / sqrt(1 - beta2^t)
+  double eps;
+  double step_size;  // rate / (1 - beta1^t)
+};
+
 template <class E>
 struct LayerKernels {
   // y = activation(z), and d_z = d_y activation'(z); each output may be an input.
@@ -20,6 +31,14 @@ struct LayerKernels {
                                   void* y) noexcept;
   void (*activation_gradient[kStorageTypes])(Activation activation, const void* z, const void* d_y,
                                              int64_t count, void* d_z) noexcept;
+
+  // An update of `value` and of the averages of its gradient and of the squares. `master` is the
+  // copy of a value in 16 bits.
+  void (*adam[kStorageTypes])(const AdamStep& step, const E* gradient, int64_t count, void* value,
+                              E* master, E* first, E* second) noexcept;
+  // The sum of x^2 in f64, and x = factor x.
+  double (*sum_of_squares)(const E* x, int64_t count) noexcept;
+  void (*scale)(E* x, int64_t count, double factor) noexcept;
 };
 
 struct LayerTables {

@@ -1,6 +1,8 @@
 #pragma once
 // The tables of one instruction set: what layer_kernels.h declares, filled in.
 #include "nn/kernels/activation_rows.simd.h"
+#include "nn/kernels/adam.simd.h"
+#include "nn/kernels/gradient_norm.simd.h"
 #include "nn/kernels/layer_kernels.h"
 
 namespace rapt::RAPT_ISA {
@@ -12,11 +14,14 @@ constexpr void fill_storage(nn::LayerKernels<E>& t) {
   constexpr int i = static_cast<int>(S::kDType);
   t.activate[i] = activate_rows<V, S>;
   t.activation_gradient[i] = activation_gradient_rows<V, S>;
+  t.adam[i] = adam_rows<V, S>;
 }
 
 template <class V, class E = typename V::Element>
 constexpr nn::LayerKernels<E> make_layer_kernels() {
   nn::LayerKernels<E> t = {};
+  t.sum_of_squares = sum_of_squares<E>;
+  t.scale = scale_array<V>;
   fill_storage<V, AsElement<V>>(t);
   if constexpr (sizeof(E) == sizeof(float)) {
     fill_storage<V, AsBFloat16<V>>(t);

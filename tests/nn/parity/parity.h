@@ -52,6 +52,7 @@ class Given {
 
 using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
+void adam(Given& given);
 void linear(Given& given);
 
 // Memory for states and scratch of one forward and backward call: calls f(states, run) once to
