@@ -20,6 +20,8 @@ struct LayerKernels {
                                   void* y) noexcept;
   void (*activation_gradient[kStorageTypes])(Activation activation, const void* z, const void* d_y,
                                              int64_t count, void* d_z) noexcept;
+  // to = sums, or to + sums.
+  void (*store_sums[kStorageTypes])(const E* sums, int64_t count, bool add, void* to) noexcept;
 };
 
 struct LayerTables {

@@ -2,6 +2,7 @@
 // The tables of one instruction set: what layer_kernels.h declares, filled in.
 #include "nn/kernels/activation_rows.simd.h"
 #include "nn/kernels/layer_kernels.h"
+#include "nn/kernels/sum_rows.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
@@ -12,6 +13,7 @@ constexpr void fill_storage(nn::LayerKernels<E>& t) {
   constexpr int i = static_cast<int>(S::kDType);
   t.activate[i] = activate_rows<V, S>;
   t.activation_gradient[i] = activation_gradient_rows<V, S>;
+  t.store_sums[i] = store_sums_as<V, S>;
 }
 
 template <class V, class E = typename V::Element>
