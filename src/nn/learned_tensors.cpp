@@ -45,11 +45,10 @@ void check_learned_tensors(const std::vector<LearnedTensor>& learned,
       if (!refers_to(tensor.view, one.parameter)) return;
       used = true;
       if (!tensor.view.contiguous() || !same_shape(tensor.view, one.parameter.value))
-        throw Error(ErrorCode::argument, std::string(tensor.name) + " " +
-                                             to_string(tensor.view.dims()) +
-                                             " is a part of the learned tensor " + one.name + " " +
-                                             to_string(one.parameter.value.dims()) +
-                                             "; expected a view of the whole");
+        throw Error(ErrorCode::argument,
+                    std::string(tensor.name) + " " + to_string(tensor.view.dims()) +
+                        " is a part of the learned tensor " + one.name + " " +
+                        to_string(one.parameter.value.dims()) + "; expected a view of the whole");
     });
     if (!used)
       throw Error(ErrorCode::argument,

@@ -16,7 +16,7 @@ struct OptionTensor {
   OptionKind kind;
   const char* name;
   const TensorView& view;
-  int64_t first;                         // score, normalizer: of its flat gradients in that kind
+  int64_t first;                          // score, normalizer: of its flat gradients in that kind
   TensorView GradientOutputs::*gradient;  // of relative and bias
 };
 
@@ -32,8 +32,7 @@ template <class Visit>
 int64_t for_each_head_tensor(const Declaration& declaration, const void* object, int64_t first,
                              const Visit& visit) {
   for (const rapt::Parameter& parameter : declaration.parameters) {
-    if (parameter.type == ParameterType::real)
-      first += !std::isnan(parameter.get(object).real);
+    if (parameter.type == ParameterType::real) first += !std::isnan(parameter.get(object).real);
     if (parameter.own_rank < 0) continue;
     const TensorView view = parameter.get(object).tensor;
     if (!view.defined()) continue;
@@ -67,9 +66,8 @@ ParameterCounts for_each_option_tensor(const AttentionOptions& options, const Vi
   for (const ScoreRef& score : options.scores)
     counts.scores = for_each_head_tensor(*score.declaration, score.object, counts.scores,
                                          flat(OptionKind::score));
-  counts.normalizer = for_each_head_tensor(*options.normalizer.declaration,
-                                           options.normalizer.object, 0,
-                                           flat(OptionKind::normalizer));
+  counts.normalizer = for_each_head_tensor(
+      *options.normalizer.declaration, options.normalizer.object, 0, flat(OptionKind::normalizer));
   for (const RelativeGradient& r : kRelativeGradients)
     if (const TensorView& view = options.relative.*r.tensor; view.defined())
       visit(OptionTensor{OptionKind::relative, r.name, view, 0, r.gradient});

@@ -57,8 +57,8 @@ class LearnedWords {
     const char* const end = text.data() + text.size() - 1;
     const auto number = std::from_chars(text.data() + bracket + 1, end, word.length);
     if (number.ec != std::errc() || number.ptr != end || *end != ']' || word.length < 1)
-      fail_spec("\"" + std::string(text) + "\"; expected a length in the brackets: " +
-                std::string(name) + "[32]");
+      fail_spec("\"" + std::string(text) +
+                "\"; expected a length in the brackets: " + std::string(name) + "[32]");
     return true;
   }
 
@@ -169,10 +169,9 @@ class LayerTexts {
       const int64_t heads = word->per_head ? layer_.num_heads : 1;
       Argument argument;
       argument.type = ParameterType::tensor;
-      argument.tensor =
-          add(prefix + parameter.name, parameter.own_rank == 1
-                                           ? make_parameter(dtype, {heads, word->length})
-                                           : make_parameter(dtype, {heads}));
+      argument.tensor = add(prefix + parameter.name,
+                            parameter.own_rank == 1 ? make_parameter(dtype, {heads, word->length})
+                                                    : make_parameter(dtype, {heads}));
       fill(declaration, parameter, argument.tensor);
       parameter.set(object, argument);
     }

@@ -34,8 +34,7 @@ void append_keys(const MultiHeadAttention& layer, const TensorView& key_value) {
   const TensorView rows = KeyMatrices(key_value, 1).appended(key_value);
   const size_t bytes = static_cast<size_t>(layer.kv() * size_of(rows.dtype));
   for (int64_t i = 0; i < rows.shape[0]; ++i) {
-    auto* const to =
-        static_cast<std::byte*>(rows.data) + i * rows.strides[0] * size_of(rows.dtype);
+    auto* const to = static_cast<std::byte*>(rows.data) + i * rows.strides[0] * size_of(rows.dtype);
     std::memcpy(to, layer.bias_k.value.data(), bytes);
     std::memcpy(to + bytes, layer.bias_v.value.data(), bytes);
   }
@@ -59,8 +58,8 @@ void project(const MultiHeadAttention& layer, const TensorView& x,
   if (layer.appended_keys() > 0 && !run.counts()) append_keys(layer, state.key_value);
 }
 
-void attend(const MultiHeadAttention& layer, const MultiHeadAttention::State& state,
-            const Run& run, const MultiHeadCall& call) {
+void attend(const MultiHeadAttention& layer, const MultiHeadAttention::State& state, const Run& run,
+            const MultiHeadCall& call) {
   const MultiHeadOptions options(layer, call, run, true);
   const HeadViews heads(layer, state);
   if (run.counts())
@@ -95,8 +94,7 @@ MultiHeadAttention::State make_state(const MultiHeadAttention& layer, Shape x, A
   state.projections = arena.take(dtype, shapes.projections);
   if (!shapes.joint) state.key_value = arena.take(dtype, shapes.keys);
   state.attention = arena.take(dtype, shapes.attention);
-  state.statistic =
-      arena.take(dtype == DType::f64 ? DType::f64 : DType::f32, shapes.statistic);
+  state.statistic = arena.take(dtype == DType::f64 ? DType::f64 : DType::f32, shapes.statistic);
   return state;
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "nn/learned_tensors.h"
 #include "nn/multi_head_parts.h"
 #include "nn/store_sums.h"
@@ -14,10 +16,10 @@ DType computed_type(const MultiHeadAttention& layer) noexcept {
 struct ProjectedPart {
   ProjectionPart part;
   const TensorView* input;
-  const TensorView* d_input;      // undefined: not computed
-  Parameter* appended;            // bias_k, bias_v; null: none
-  int64_t appended_rows;          // at the end of each sequence of the projection
-  TensorView gradient = {};       // of the projection, in the computed type; undefined: not needed
+  const TensorView* d_input;  // undefined: not computed
+  Parameter* appended;        // bias_k, bias_v; null: none
+  int64_t appended_rows;      // at the end of each sequence of the projection
+  TensorView gradient = {};   // of the projection, in the computed type; undefined: not needed
 };
 
 class MultiHeadBackward {
@@ -39,9 +41,8 @@ class MultiHeadBackward {
     const bool apart = call.value.defined();
     parts_[0] = {query_part(layer), &x, &d_x, nullptr, 0};
     parts_[1] = {key_part(layer), &keys, &d_keys, &layer.bias_k, layer.appended_keys()};
-    parts_[2] = {value_part(layer), apart ? &call.value : &keys,
-                 apart ? &gradients.value : &d_keys, &layer.bias_v,
-                 layer.appended_keys()};
+    parts_[2] = {value_part(layer), apart ? &call.value : &keys, apart ? &gradients.value : &d_keys,
+                 &layer.bias_v, layer.appended_keys()};
     request_.query = needs(parts_[0]);
     request_.key = needs(parts_[1]);
     request_.value = needs(parts_[2]);
@@ -55,8 +56,7 @@ class MultiHeadBackward {
   void operator()() {
     attention_gradients();
     // Gradients of parameters are added from here on: attention has accepted the options.
-    if (!run_.counts())
-      add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
+    if (!run_.counts()) add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
     backward(layer_.out_proj, state_.attention, d_y_, {}, run_);
     for (const ProjectedPart& part : parts_)
       if (part.gradient.defined()) weight_gradients(part);
@@ -155,13 +155,11 @@ class MultiHeadBackward {
     for (const ProjectedPart& p : parts_) terms += p.d_input == &target;
     const Arena::Frame frame(run_.scratch);
     const bool rounds = terms > 1 && target.dtype != computed_type(layer_);
-    const TensorView to =
-        rounds ? run_.scratch.take(computed_type(layer_), target.dims()) : target;
+    const TensorView to = rounds ? run_.scratch.take(computed_type(layer_), target.dims()) : target;
     bool adds = add_ && !rounds;
     for (const ProjectedPart& p : parts_) {
       if (p.d_input != &target) continue;
-      const TensorView weight =
-          weight_rows(layer_, weight_of(layer_, p.part).value.view(), p.part);
+      const TensorView weight = weight_rows(layer_, weight_of(layer_, p.part).value.view(), p.part);
       for_each_matrix(p, [&](const KeyMatrices& m, int64_t i) {
         products_.input_gradient(m.of_keys(p.gradient, i), weight, m.of_input(to, i), adds);
       });

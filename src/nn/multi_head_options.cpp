@@ -76,7 +76,8 @@ void MultiHeadOptions::take_masks(const MultiHeadAttention& layer, const MultiHe
   const MaskList& more = call.options.masks;
   if (!more.empty()) {
     const Mask* all[2 * MaskList::kMost];
-    const Mask** const end = std::copy(more.begin(), more.end(), std::copy(own.begin(), own.end(), all));
+    const Mask** const end =
+        std::copy(more.begin(), more.end(), std::copy(own.begin(), own.end(), all));
     options_.masks = std::span<const Mask* const>(all, end);
   }
   if (layer.appended_keys() == 0 || options_.masks.empty()) return;

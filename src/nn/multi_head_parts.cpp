@@ -29,10 +29,11 @@ void require_tensor(const char* name, const TensorView& view) {
 // Checks a tensor whose rows lie at equal distances.
 void check_row_input(const char* name, const TensorView& view, Shape expected, DType dtype) {
   require_tensor(name, view);
-  if (!std::ranges::equal(view.dims(), expected)) fail_shape(name, view.dims(), to_string(expected));
+  if (!std::ranges::equal(view.dims(), expected))
+    fail_shape(name, view.dims(), to_string(expected));
   if (view.dtype != dtype)
-    throw Error(ErrorCode::dtype, std::string(name) + " is " + name_of(view.dtype) +
-                                      "; expected " + name_of(dtype) + ", as the layer");
+    throw Error(ErrorCode::dtype, std::string(name) + " is " + name_of(view.dtype) + "; expected " +
+                                      name_of(dtype) + ", as the layer");
   if (!view.empty() && !view.data)
     throw Error(ErrorCode::argument, std::string(name) + " has elements but a null data pointer");
   check_alignment(name, view);
@@ -109,8 +110,8 @@ MultiHeadShapes::MultiHeadShapes(const MultiHeadAttention& layer, Shape of_x, Sh
   for (size_t i = 0; fits && i + 2 < from.size(); ++i) fits = from[i] == of_x[i] || from[i] == 1;
   if (!fits)
     fail_shape("key_value", from,
-               "[..., k_len, " + std::to_string(layer.kdim) + "] with the leading dimensions of x " +
-                   to_string(of_x) + ", or 1");
+               "[..., k_len, " + std::to_string(layer.kdim) +
+                   "] with the leading dimensions of x " + to_string(of_x) + ", or 1");
   joint = self && layer.appended_keys() == 0;
   const int64_t length = of_x[of_x.size() - 2], k_len = from[from.size() - 2];
   x = matrices_like(of_x, length, layer.embed_dim);
@@ -231,8 +232,8 @@ void Products::input_gradient(const TensorView& d_y, const TensorView& weight,
 void Products::weight_gradient(const TensorView& d_y, const TensorView& x,
                                const TensorView& d_weight, const TensorView& d_bias) const {
   if (run.counts())
-    return run.scratch.need(product_workspace_bytes(d_y.shape[0], x.shape[1], d_y.shape[1],
-                                                    d_y.dtype, run.context));
+    return run.scratch.need(
+        product_workspace_bytes(d_y.shape[0], x.shape[1], d_y.shape[1], d_y.dtype, run.context));
   add_weight_gradient(d_y, x, d_weight, d_bias, run.context, run.scratch.rest());
 }
 

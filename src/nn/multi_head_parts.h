@@ -43,7 +43,7 @@ ProjectionPart value_part(const MultiHeadAttention& layer);
 template <class Layer>
 auto& weight_of(Layer& layer, const ProjectionPart& part) {
   if (layer.in_proj_weight.defined()) return layer.in_proj_weight;
-  return part.begin == 0                ? layer.q_proj_weight
+  return part.begin == 0               ? layer.q_proj_weight
          : part.begin == layer.inner() ? layer.k_proj_weight
                                        : layer.v_proj_weight;
 }

@@ -67,15 +67,12 @@ TEST(MultiHeadAttention, LearnedTensorsHaveNamesAndFirstValues) {
        .normalizer = "entmax(alphas=learned)",
        .relative = "relative(key_rows=learned[5], value_rows=shared[5], content_bias=learned)"},
       DType::bf16);
-  const std::vector<std::string> names = {"in_proj_weight [12, 4]",
-                                          "out_proj.weight [4, 4]",
-                                          "scores.0.slopes [2]",
-                                          "scores.1.table [1, 8]",
-                                          "scores.2.scales [2]",
-                                          "normalizer.alphas [2]",
-                                          "relative.key_rows [2, 5, 2]",
-                                          "relative.value_rows [1, 5, 2]",
-                                          "relative.content_bias [2, 2]"};
+  const std::vector<std::string> names = {
+      "in_proj_weight [12, 4]",      "out_proj.weight [4, 4]",
+      "scores.0.slopes [2]",         "scores.1.table [1, 8]",
+      "scores.2.scales [2]",         "normalizer.alphas [2]",
+      "relative.key_rows [2, 5, 2]", "relative.value_rows [1, 5, 2]",
+      "relative.content_bias [2, 2]"};
   EXPECT_EQ(names_of(layer), names);
   EXPECT_EQ(layer.learned[0].parameter.value.values<float>()[1], 0x1p-8f);
   EXPECT_EQ(layer.learned[1].parameter.value.values<float>()[7], 0.0f);
@@ -110,7 +107,8 @@ TEST(MultiHeadAttention, CanBeMoved) {
                                         .rotary = "rotary"};
   MultiHeadProblem problem({.leading = {2}, .length = 5, .embed_dim = 8}, spec, DType::f32, 3);
   problem.run_backward();
-  const Tensor expected = Tensor::copy_of(problem.y.view()), d_x = Tensor::copy_of(problem.d_x.view());
+  const Tensor expected = Tensor::copy_of(problem.y.view()),
+               d_x = Tensor::copy_of(problem.d_x.view());
   nn::MultiHeadAttention moved = std::move(problem.layer);
   problem.layer = std::move(moved);
   problem.run_backward();
@@ -132,8 +130,8 @@ TEST(MultiHeadAttention, AQueryThatAttendsToNothingGivesTheBias) {
 }
 
 TEST(MultiHeadAttention, AMaskedNaNReachesNoOutput) {
-  MultiHeadProblem problem({.leading = {}, .length = 4, .k_len = 5, .embed_dim = 8}, {},
-                           DType::f32, 4);
+  MultiHeadProblem problem({.leading = {}, .length = 4, .k_len = 5, .embed_dim = 8}, {}, DType::f32,
+                           4);
   int64_t counts[] = {3};
   const Lengths lengths(TensorView(counts, {1}));
   problem.call.options.masks = {&lengths};
@@ -159,7 +157,8 @@ struct Attended {
       output = Tensor::copy_of(state.attention);
     });
     const auto part = [&](int64_t begin, int64_t heads) {
-      return split_heads(projections.view().slice(-1, begin, begin + heads * layer.head_dim), heads);
+      return split_heads(projections.view().slice(-1, begin, begin + heads * layer.head_dim),
+                         heads);
     };
     result = scaled_dot_product_attention(
         part(0, layer.num_heads), part(layer.inner(), layer.num_kv_heads),
@@ -243,8 +242,8 @@ TEST(MultiHeadAttention, AddsWhereAsked) {
 // for the pairs that the mask excludes.
 TEST(MultiHeadAttention, NoMaskExcludesTheAppendedKey) {
   const int64_t length = 200, k_len = 230;
-  for (const char* text : {"causal", "window(3,1)", "prefix(7)", "!causal", "window(0,0) | prefix(2)",
-                           "causal(bottom-right) & !prefix(100)"}) {
+  for (const char* text : {"causal", "window(3,1)", "prefix(7)", "!causal",
+                           "window(0,0) | prefix(2)", "causal(bottom-right) & !prefix(100)"}) {
     SCOPED_TRACE(text);
     const nn::MultiHeadAttentionSpec plain{.add_bias_kv = true};
     nn::MultiHeadAttentionSpec masked = plain;

@@ -59,17 +59,15 @@ void expect_gradients_of_all(std::span<const Declaration* const> declarations, c
 }
 
 TEST(MultiHeadGradients, OfEveryScore) {
-  expect_gradients_of_all(score_declarations(), [](nn::MultiHeadAttentionSpec& spec,
-                                                   const std::string& text) {
-    spec.scores = {text};
-  });
+  expect_gradients_of_all(
+      score_declarations(),
+      [](nn::MultiHeadAttentionSpec& spec, const std::string& text) { spec.scores = {text}; });
 }
 
 TEST(MultiHeadGradients, OfEveryNormalizer) {
-  expect_gradients_of_all(normalizer_declarations(),
-                          [](nn::MultiHeadAttentionSpec& spec, const std::string& text) {
-                            spec.normalizer = text;
-                          });
+  expect_gradients_of_all(
+      normalizer_declarations(),
+      [](nn::MultiHeadAttentionSpec& spec, const std::string& text) { spec.normalizer = text; });
 }
 
 // Masks of tensors, by object.
@@ -152,8 +150,8 @@ void draw_options(MultiHeadProblem& problem, const MultiHeadSizes& sizes, Tensor
   if (random.chance(0.2)) options.scale = 0.7;
   if (random.chance(0.15)) problem.layer.options.cosine = Cosine{};
   if (random.chance(0.3)) {
-    const int64_t keys = (sizes.k_len > 0 ? sizes.k_len : sizes.length) +
-                         problem.layer.appended_keys();
+    const int64_t keys =
+        (sizes.k_len > 0 ? sizes.k_len : sizes.length) + problem.layer.appended_keys();
     bias = normal(DType::f64, {problem.layer.num_heads, sizes.length, keys}, 90, 0.5);
     d_bias = Tensor(DType::f64, bias.dims());
     options.bias = bias.view(), problem.gradients.bias = d_bias.view();

@@ -213,7 +213,8 @@ TEST(MultiHeadLimits, CallsThatDoNotFit) {
       backward(problem.layer, problem.x, d_y, state, problem.d_x, run, false, call, gradients);
     };
   };
-  expect_rejected(shape, {"state.projections"}, self, backward_of(self, self.d_y, of_cross, {}, {}));
+  expect_rejected(shape, {"state.projections"}, self,
+                  backward_of(self, self.d_y, of_cross, {}, {}));
   expect_rejected(shape, {"d_y [2, 4, 4]"}, self, backward_of(self, longer, of_self, {}, {}));
   expect_rejected(ErrorCode::overlap, {"d_x overlaps d_y"}, self,
                   backward_of(self, self.d_x, of_self, {}, {}));
@@ -231,22 +232,23 @@ TEST(MultiHeadLimits, OptionsThatDoNotFit) {
     expect_rejected(code, words, problem, [&] { problem.run_forward(); });
   };
   const auto argument = ErrorCode::argument;
-  refused(argument, {"output_dtype"}, {}, [](auto& p) { p.call.options.output_dtype = DType::f32; });
+  refused(argument, {"output_dtype"}, {},
+          [](auto& p) { p.call.options.output_dtype = DType::f32; });
   refused(argument, {"dropout_stream"}, {}, [](auto& p) { p.layer.options.dropout = {0.5, 1}; });
   refused(argument, {"captures"}, {}, [](auto& p) { p.layer.options.entropy = true; });
   refused(argument, {"entropy wanted"}, {}, [](auto& p) { p.call.options.entropy = true; });
   static const int64_t starts[] = {0, 3};
-  refused(ErrorCode::unsupported, {"bias_k"}, {.add_bias_kv = true}, [](auto& p) {
-    p.call.options.packed.query_starts = TensorView(starts, {2});
-  });
+  refused(ErrorCode::unsupported, {"bias_k"}, {.add_bias_kv = true},
+          [](auto& p) { p.call.options.packed.query_starts = TensorView(starts, {2}); });
   static const float slopes[] = {1, 2, 3};
   static const HeadScale scale(TensorView(slopes, {3}));
   refused(ErrorCode::shape, {"scales [3]"}, {}, [](auto& p) { p.call.options.scores = {scale}; });
-  refused(argument, {"part of the learned tensor"}, {.scores = {"head_scale(learned)"}}, [](auto& p) {
-    static HeadScale part;
-    part.scales = p.layer.learned[0].parameter.value.view().slice(0, 0, 1);
-    p.call.options.scores = {part};
-  });
+  refused(argument, {"part of the learned tensor"}, {.scores = {"head_scale(learned)"}},
+          [](auto& p) {
+            static HeadScale part;
+            part.scales = p.layer.learned[0].parameter.value.view().slice(0, 0, 1);
+            p.call.options.scores = {part};
+          });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Multi-head attention with its projections: PyTorch's nn.MultiheadAttention(batch_first=True), with
-// grouped heads and every option of rapt's attention.
+// Multi-head attention with its projections: PyTorch's nn.MultiheadAttention(batch_first=True),
+// with grouped heads and every option of rapt's attention.
 //
 //   Q = x Wq^T + bq,   K = key_value Wk^T + bk,   V = value Wv^T + bv
 //   O_h = attention(Q_h, K_g, V_g),   g = h / (num_heads / num_kv_heads)

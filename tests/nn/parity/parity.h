@@ -53,6 +53,7 @@ class Given {
 using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void linear(Given& given);
+void multi_head_attention(Given& given);
 
 // Memory for states and scratch of one forward and backward call: calls f(states, run) once to
 // count and once to compute.
