@@ -95,6 +95,80 @@ def adam(dtype):
         tensors |= {f"n.{key}": torch.tensor(float(value), dtype=torch.float64)
                     for key, value in numbers.items()}
         run("adam", f"{optimiser.__name__} {options} {dtype}", tensors)
+def numbers_of_heads(heads, kv_heads=None, causal=False, add_zero_attn=False):
+    return {"num_heads": heads, "num_kv_heads": kv_heads or heads, "causal": causal,
+            "add_zero_attn": add_zero_attn}
+
+
+def multi_head_attention(dtype):
+    """nn.MultiheadAttention. True in its masks means masked, in rapt's that a query may attend."""
+    batch, length, k_len, width, heads = 2, 7, 9, 12, 3
+    forms = {"self": {}, "without biases": {"bias": False}, "bias_k": {"add_bias_kv": True},
+             "zero_attn": {"add_zero_attn": True}, "cross": {"cross": True},
+             "cross with bias_k": {"cross": True, "add_bias_kv": True},
+             "kdim and vdim": {"cross": True, "kdim": 5, "vdim": 10},
+             "kdim, vdim, bias_k": {"cross": True, "kdim": 5, "vdim": 10, "add_bias_kv": True}}
+    for form, arguments in forms.items():
+        cross = arguments.pop("cross", False)
+        for mask in ("none", "attn_mask", "key_padding_mask", "both"):
+            module = torch.nn.MultiheadAttention(width, heads, batch_first=True, dtype=dtype, **arguments)
+            for p in module.parameters():
+                torch.nn.init.normal_(p, std=0.4)
+            inputs = {"x": leaf(batch, length, width, dtype=dtype)}
+            if cross:
+                inputs["key_value"] = leaf(batch, k_len, arguments.get("kdim", width), dtype=dtype)
+                if "vdim" in arguments:
+                    inputs["value"] = leaf(batch, k_len, arguments["vdim"], dtype=dtype)
+            key = inputs.get("key_value", inputs["x"])
+            keys = key.shape[1]
+            masks = {}
+            if mask in ("attn_mask", "both"):
+                inputs["allowed"] = torch.rand(length, keys) < 0.6
+                inputs["allowed"][:, 0] = True  # PyTorch gives NaN for a query that attends to nothing
+                masks["attn_mask"] = ~inputs["allowed"]
+            if mask in ("key_padding_mask", "both"):
+                inputs["padding"] = torch.arange(keys) >= torch.tensor([keys, keys - 3])[:, None]
+                masks["key_padding_mask"] = inputs["padding"]
+            y, weights = module(inputs["x"], key, inputs.get("value", key), need_weights=True,
+                                average_attn_weights=False, **masks)
+            if not arguments.get("add_zero_attn"):  # whose weights have a column for the key of zeros
+                inputs["weights"] = weights.detach()
+            compare("multi_head_attention", f"MHA {form}, mask {mask}, {dtype}", inputs, {"y": y},
+                    module, numbers_of_heads(heads, add_zero_attn=arguments.get("add_zero_attn", False)))
+
+
+class GroupedAttention(torch.nn.Module):
+    """Projections around F.scaled_dot_product_attention with fewer key heads."""
+
+    def __init__(self, width, heads, kv_heads, bias, dtype):
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
+        kv = kv_heads * self.head_dim
+        make = lambda *shape: torch.nn.Parameter(0.4 * torch.randn(*shape, dtype=dtype))
+        self.in_proj_weight = make(width + 2 * kv, width)
+        self.in_proj_bias = make(width + 2 * kv) if bias else None
+        self.out_proj = torch.nn.Linear(width, width, bias=bias, dtype=dtype)
+
+    def forward(self, x, causal):
+        kv = self.kv_heads * self.head_dim
+        q, k, v = torch.nn.functional.linear(x, self.in_proj_weight, self.in_proj_bias).split(
+            [x.shape[-1], kv, kv], dim=-1)
+        split = lambda t: t.unflatten(-1, (-1, self.head_dim)).transpose(-2, -3)
+        o = torch.nn.functional.scaled_dot_product_attention(
+            split(q), split(k), split(v), is_causal=causal, enable_gqa=True)
+        return self.out_proj(o.transpose(-2, -3).flatten(-2))
+
+
+def grouped_attention(dtype):
+    for heads, kv_heads in ((4, 4), (4, 2), (6, 1)):
+        for causal in (False, True):
+            for length in (1, 5, 130):
+                module = GroupedAttention(24, heads, kv_heads, kv_heads != 1, dtype)
+                x = leaf(2, length, 24, dtype=dtype)
+                compare("multi_head_attention",
+                        f"SDPA {heads}/{kv_heads} heads, causal {causal}, length {length}, {dtype}",
+                        {"x": x}, {"y": module(x, causal)}, module,
+                        numbers_of_heads(heads, kv_heads, causal))
 
 
 if not PROGRAM.exists():
@@ -104,5 +178,7 @@ for dtype in (torch.float32, torch.float64):
     torch.manual_seed(1)
     linear(dtype)
     adam(dtype)
+    multi_head_attention(dtype)
+    grouped_attention(dtype)
 print(f"{compared - len(failed)} of {compared} cases agree with PyTorch {torch.__version__}")
 sys.exit(bool(failed))

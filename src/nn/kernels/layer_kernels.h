@@ -39,6 +39,8 @@ struct LayerKernels {
   // The sum of x^2 in f64, and x = factor x.
   double (*sum_of_squares)(const E* x, int64_t count) noexcept;
   void (*scale)(E* x, int64_t count, double factor) noexcept;
+  // to = sums, or to + sums.
+  void (*store_sums[kStorageTypes])(const E* sums, int64_t count, bool add, void* to) noexcept;
 };
 
 struct LayerTables {

@@ -4,6 +4,7 @@
 #include "nn/kernels/adam.simd.h"
 #include "nn/kernels/gradient_norm.simd.h"
 #include "nn/kernels/layer_kernels.h"
+#include "nn/kernels/sum_rows.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
@@ -15,6 +16,7 @@ constexpr void fill_storage(nn::LayerKernels<E>& t) {
   t.activate[i] = activate_rows<V, S>;
   t.activation_gradient[i] = activation_gradient_rows<V, S>;
   t.adam[i] = adam_rows<V, S>;
+  t.store_sums[i] = store_sums_as<V, S>;
 }
 
 template <class V, class E = typename V::Element>

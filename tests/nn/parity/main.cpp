@@ -80,8 +80,11 @@ void Given::compare(const std::string& name, const TensorView& found) {
 }  // namespace parity
 
 int main(int count, char** words) {
-  const std::map<std::string, parity::Case> cases = {{"adam", parity::adam},
-                                                     {"linear", parity::linear}};
+  const std::map<std::string, parity::Case> cases = {
+      {"adam", parity::adam},
+      {"linear", parity::linear},
+      {"multi_head_attention", parity::multi_head_attention},
+  };
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
   if (found == cases.end()) {
     std::fputs("usage: nn_parity KIND FILE.safetensors\n", stderr);

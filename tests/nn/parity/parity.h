@@ -54,6 +54,7 @@ using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void adam(Given& given);
 void linear(Given& given);
+void multi_head_attention(Given& given);
 
 // Memory for states and scratch of one forward and backward call: calls f(states, run) once to
 // count and once to compute.
