@@ -9,6 +9,9 @@
 #include <cstdint>
 
 #include "kernels/kernel_table.h"
+#include "nn/kernels/loss_kernels.h"
+#include "nn/kernels/norm_kernels.h"
+#include "nn/kernels/row_kernels.h"
 #include "rapt/activation.h"
 
 namespace rapt::nn {
@@ -20,6 +23,9 @@ struct LayerKernels {
                                   void* y) noexcept;
   void (*activation_gradient[kStorageTypes])(Activation activation, const void* z, const void* d_y,
                                              int64_t count, void* d_z) noexcept;
+  NormKernels<E> norms;
+  RowKernels<E> rows;
+  LossKernels<E> losses;
 };
 
 struct LayerTables {
