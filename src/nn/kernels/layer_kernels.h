@@ -9,6 +9,9 @@
 #include <cstdint>
 
 #include "kernels/kernel_table.h"
+#include "nn/kernels/loss_kernels.h"
+#include "nn/kernels/norm_kernels.h"
+#include "nn/kernels/row_kernels.h"
 #include "rapt/activation.h"
 
 namespace rapt::nn {
@@ -41,6 +44,9 @@ struct LayerKernels {
   void (*scale)(E* x, int64_t count, double factor) noexcept;
   // to = sums, or to + sums.
   void (*store_sums[kStorageTypes])(const E* sums, int64_t count, bool add, void* to) noexcept;
+  NormKernels<E> norms;
+  RowKernels<E> rows;
+  LossKernels<E> losses;
 };
 
 struct LayerTables {

@@ -2,8 +2,12 @@
 // The tables of one instruction set: what layer_kernels.h declares, filled in.
 #include "nn/kernels/activation_rows.simd.h"
 #include "nn/kernels/adam.simd.h"
+#include "nn/kernels/cross_entropy_rows.simd.h"
 #include "nn/kernels/gradient_norm.simd.h"
 #include "nn/kernels/layer_kernels.h"
+#include "nn/kernels/loss_rows.simd.h"
+#include "nn/kernels/norm_rows.simd.h"
+#include "nn/kernels/shared_rows.simd.h"
 #include "nn/kernels/sum_rows.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -17,6 +21,21 @@ constexpr void fill_storage(nn::LayerKernels<E>& t) {
   t.activation_gradient[i] = activation_gradient_rows<V, S>;
   t.adam[i] = adam_rows<V, S>;
   t.store_sums[i] = store_sums_as<V, S>;
+  t.norms.layer_norm[i] = norm<V, S, true>;
+  t.norms.layer_norm_gradient[i] = norm_gradient<V, S, true>;
+  t.norms.rms_norm[i] = norm<V, S, false>;
+  t.norms.rms_norm_gradient[i] = norm_gradient<V, S, false>;
+  t.rows.add[i] = add_row<V, S>;
+  t.rows.add_scaled[i] = add_scaled_row<V, S>;
+  t.rows.add_chosen[i] = add_chosen_rows<V, S>;
+  t.rows.gated[i] = gated_rows<V, S>;
+  t.rows.gated_gradient[i] = gated_gradient_rows<V, S>;
+  t.rows.drop[i] = drop_rows<V, S>;
+  t.losses.cross_entropy[i] = cross_entropy<V, S>;
+  t.losses.cross_entropy_gradient[i] = cross_entropy_gradient<V, S>;
+  t.losses.target_dots[i] = target_dots<V, S>;
+  t.losses.squared_error[i] = squared_error<V, S>;
+  t.losses.squared_error_gradient[i] = squared_error_gradient<V, S>;
 }
 
 template <class V, class E = typename V::Element>
