@@ -315,6 +315,15 @@ TEST(MultiHeadAttention, SixteenBits) {
       EXPECT_LT(largest_difference(from[i]->gradient, to[i]->gradient),
                 6 * step * largest(to[i]->gradient))
           << i;
+    const Tensor alone = Tensor::copy_of(d_x.view()), before = normal(dtype, {2, 33, 32}, 13, 20);
+    Tensor expected(DType::f32, d_x.dims());
+    widen(before, expected);
+    for (size_t i = 0; i < 2 * 33 * 32; ++i)
+      expected.values<float>()[i] += alone.values<float>()[i];
+    fill_normal(small.d_x, 13, 20);
+    small.run_backward(true);
+    widen(small.d_x, d_x);
+    EXPECT_LT(largest_difference(d_x, expected), 2 * step * largest(expected));
   }
 }
 
