@@ -1,6 +1,9 @@
 #pragma once
 // The tables of one instruction set: what layer_kernels.h declares, filled in.
 #include "nn/kernels/activation_rows.simd.h"
+#include "nn/kernels/depthwise.simd.h"
+#include "nn/kernels/glu.simd.h"
+#include "nn/kernels/gru_gates.simd.h"
 #include "nn/kernels/layer_kernels.h"
 
 namespace rapt::RAPT_ISA {
@@ -12,11 +15,17 @@ constexpr void fill_storage(nn::LayerKernels<E>& t) {
   constexpr int i = static_cast<int>(S::kDType);
   t.activate[i] = activate_rows<V, S>;
   t.activation_gradient[i] = activation_gradient_rows<V, S>;
+  t.glu[i] = glu_rows<V, S>;
+  t.glu_gradient[i] = glu_gradient_rows<V, S>;
+  t.pack_strip[i] = pack_strip<V, S>;
+  t.gru_step[i] = gru_step<V, S>;
+  t.gru_step_gradient[i] = gru_step_gradient<V, S>;
 }
 
 template <class V, class E = typename V::Element>
 constexpr nn::LayerKernels<E> make_layer_kernels() {
   nn::LayerKernels<E> t = {};
+  t.add_windows = add_windows<V>;
   fill_storage<V, AsElement<V>>(t);
   if constexpr (sizeof(E) == sizeof(float)) {
     fill_storage<V, AsBFloat16<V>>(t);

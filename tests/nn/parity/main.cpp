@@ -52,8 +52,9 @@ DType Given::dtype() const { return tensors_.at("x").dtype(); }
 void Given::load_one(const std::string& name, rapt::nn::Parameter& p) const {
   const Tensor from = tensor("p." + name);
   if (from.count() != p.value.count() || from.dtype() != p.value.dtype())
-    throw rapt::Error(rapt::ErrorCode::shape, "p." + name + " is " + to_string(from.dims()) +
-                                                  "; the layer has " + to_string(p.value.dims()));
+    throw rapt::Error(rapt::ErrorCode::shape, "p." + name + " is " + rapt::to_string(from.dims()) +
+                                                  "; the layer has " +
+                                                  rapt::to_string(p.value.dims()));
   std::memcpy(p.value.data(), from.data(),
               static_cast<size_t>(from.count() * rapt::size_of(from.dtype())));
 }
@@ -79,7 +80,11 @@ void Given::compare(const std::string& name, const TensorView& found) {
 }  // namespace parity
 
 int main(int count, char** words) {
-  const std::map<std::string, parity::Case> cases = {{"linear", parity::linear}};
+  const std::map<std::string, parity::Case> cases = {{"conv1d", parity::conv1d},
+                                                     {"glu", parity::glu},
+                                                     {"gru", parity::gru},
+                                                     {"linear", parity::linear},
+                                                     {"patches", parity::patches}};
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
   if (found == cases.end()) {
     std::fputs("usage: nn_parity KIND FILE.safetensors\n", stderr);
