@@ -28,7 +28,7 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
                "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
-PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/viz/*.h"]
+PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/nn/*.h", "include/rapt/viz/*.h"]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [

@@ -47,7 +47,7 @@ void glu(const TensorView& x, const TensorView& y, const Run& run) {
   check_apart("y", y, "x", x);
   in_computed_type("x", x.dtype, [&]<class E>() {
     if (y.empty()) return;
-    const auto function = layer_kernels<E>().glu[static_cast<int>(x.dtype)];
+    const auto function = layer_kernels<E>().sequences.glu[static_cast<int>(x.dtype)];
     const int64_t row = sizes.features * size_of(x.dtype);
     for_ranges(run.context, sizes.rows, glu_work(sizes), [&](int64_t begin, int64_t end) {
       function(static_cast<const std::byte*>(x.data) + 2 * begin * row, end - begin, sizes.features,
@@ -68,7 +68,7 @@ void glu_gradient(const TensorView& x, const TensorView& d_y, const TensorView& 
   check_apart("d_x", d_x, "d_y", d_y);
   in_computed_type("x", x.dtype, [&]<class E>() {
     if (d_x.empty()) return;
-    const auto function = layer_kernels<E>().glu_gradient[static_cast<int>(x.dtype)];
+    const auto function = layer_kernels<E>().sequences.glu_gradient[static_cast<int>(x.dtype)];
     const int64_t row = sizes.features * size_of(x.dtype);
     for_ranges(run.context, sizes.rows, glu_work(sizes), [&](int64_t begin, int64_t end) {
       function(static_cast<const std::byte*>(x.data) + 2 * begin * row,

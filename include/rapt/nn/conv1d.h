@@ -50,8 +50,8 @@ struct Conv1dOptions {
   bool bias = true;
 };
 
-// Throws Error(argument) for numbers below 1 and groups that do not divide both numbers of
-// channels, Error(overflow).
+// Throws Error(argument) for a kernel, groups, stride or dilation below 1, and for groups that do
+// not divide both numbers of channels; Error(shape, overflow).
 Conv1d make_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel,
                    const Conv1dOptions& options = {}, DType dtype = DType::f32);
 

@@ -72,7 +72,7 @@ struct GruOptions {
   bool bias = true;
 };
 
-// Throws Error(argument) for fewer than one layer or negative numbers of features.
+// Throws Error(argument) for fewer than one layer, Error(argument, shape) for negative sizes.
 Gru make_gru(int64_t in_features, int64_t hidden, const GruOptions& options = {},
              DType dtype = DType::f32);
 

@@ -326,7 +326,9 @@ Conv1d make_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel,
   else if (options.padding == ConvPadding::causal)
     layer.left = reach;
   layer.weight = make_parameter(dtype, {out_channels, in_channels / options.groups, kernel});
-  if (options.bias) layer.bias = make_parameter(dtype, {out_channels});
+  if (options.bias)
+    layer.bias = make_parameter(dtype, {out_channels},
+                                Init::fan_in_uniform(in_channels / options.groups * kernel));
   return layer;
 }
 

@@ -76,7 +76,7 @@ class Strips {
   }
 
   void pack(const std::byte* rows, int64_t count, int64_t channels, E* strip) const noexcept {
-    layer_kernels<E>().pack_strip[type_](rows, sizes_.out, 1, count, channels, strip);
+    layer_kernels<E>().sequences.pack_strip[type_](rows, sizes_.out, 1, count, channels, strip);
   }
 
   // Copies the rows of the source that a block reads.
@@ -106,8 +106,8 @@ class Strips {
     const int64_t taps = taps_.taps;
     const auto* at = static_cast<const std::byte*>(weight.data()) +
                      (strip * kStrip * taps + (back ? taps - 1 : 0)) * size_of(sizes_.dtype);
-    layer_kernels<E>().pack_strip[type_](at, back ? -1 : 1, taps, taps, channels_of(strip),
-                                         factors);
+    layer_kernels<E>().sequences.pack_strip[type_](at, back ? -1 : 1, taps, taps,
+                                                   channels_of(strip), factors);
   }
 
   // Computes a block of `to`. 16-bit numbers pass through `sums` [rows, kStrip].
@@ -115,17 +115,17 @@ class Strips {
                 const TensorView& to, E* sums) const noexcept {
     std::byte* const out = row_of(to, b, b.first_row);
     const bool in_place = sizes_.dtype == sizes_.computed;
-    layer_kernels<E>().add_windows({.window = window,
-                                    .factors = factors,
-                                    .bias = bias,
-                                    .outs = b.rows,
-                                    .terms = taps_.taps,
-                                    .out_step = taps_.step,
-                                    .term_step = taps_.dilation,
-                                    .channels = b.channels,
-                                    .add = add && in_place,
-                                    .out = in_place ? reinterpret_cast<E*>(out) : sums,
-                                    .out_stride = in_place ? sizes_.out : kStrip});
+    layer_kernels<E>().sequences.add_windows({.window = window,
+                                              .factors = factors,
+                                              .bias = bias,
+                                              .outs = b.rows,
+                                              .terms = taps_.taps,
+                                              .out_step = taps_.step,
+                                              .term_step = taps_.dilation,
+                                              .channels = b.channels,
+                                              .add = add && in_place,
+                                              .out = in_place ? reinterpret_cast<E*>(out) : sums,
+                                              .out_stride = in_place ? sizes_.out : kStrip});
     if (!in_place)
       kernels<E>().matrices.store[type_](sums, kStrip, b.rows, b.channels,
                                          {.add = add, .out = out, .row_stride = sizes_.out});
@@ -133,17 +133,17 @@ class Strips {
 
   // sums [taps + 1][kStrip] += the gradients of the weight and of the bias of a block.
   void add_gradients(const E* window, const E* d_y, const ConvBlock& b, E* sums) const noexcept {
-    layer_kernels<E>().add_windows({.window = window,
-                                    .factors = d_y,
-                                    .bias = nullptr,
-                                    .outs = taps_.taps,
-                                    .terms = b.rows,
-                                    .out_step = taps_.dilation,
-                                    .term_step = taps_.step,
-                                    .channels = kStrip,
-                                    .add = true,
-                                    .out = sums,
-                                    .out_stride = kStrip});
+    layer_kernels<E>().sequences.add_windows({.window = window,
+                                              .factors = d_y,
+                                              .bias = nullptr,
+                                              .outs = taps_.taps,
+                                              .terms = b.rows,
+                                              .out_step = taps_.dilation,
+                                              .term_step = taps_.step,
+                                              .channels = kStrip,
+                                              .add = true,
+                                              .out = sums,
+                                              .out_stride = kStrip});
     kernels<E>().matrices.add_column_sums(d_y, kStrip, b.rows, kStrip, sums + taps_.taps * kStrip);
   }
 

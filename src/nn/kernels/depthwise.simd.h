@@ -2,7 +2,7 @@
 // Sums over windows of rows, channel by channel: depthwise convolutions and the gradients of their
 // weights. Channels fill the lanes, kDepthwiseChannels of them to a strip.
 #include "kernels/vector/rows.simd.h"
-#include "nn/kernels/layer_kernels.h"
+#include "nn/kernels/sequence_kernels.h"
 
 namespace rapt::RAPT_ISA {
 namespace {

@@ -3,7 +3,7 @@
 // hidden features; rows are sequences.
 #include "kernels/vector/activations.simd.h"
 #include "kernels/vector/rows.simd.h"
-#include "nn/kernels/layer_kernels.h"
+#include "nn/kernels/sequence_kernels.h"
 
 namespace rapt::RAPT_ISA {
 namespace {

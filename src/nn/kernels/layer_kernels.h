@@ -9,53 +9,20 @@
 #include <cstdint>
 
 #include "kernels/kernel_table.h"
+#include "nn/kernels/sequence_kernels.h"
 #include "rapt/activation.h"
 
 namespace rapt::nn {
 
-// Channels of a strip: the rows of its scratch are so long, padded with zeros.
-inline constexpr int64_t kDepthwiseChannels = 32;
-
-// Sums over windows of a strip (depthwise.simd.h):
-//   out[i] = bias + sum over t of factors[t] window[i out_step + t term_step],  channel by channel
-template <class E>
-struct WindowSums {
-  const E* window;   // [rows, kDepthwiseChannels]
-  const E* factors;  // [terms, kDepthwiseChannels]
-  const E* bias;     // [kDepthwiseChannels]; null: 0
-  int64_t outs, terms;
-  int64_t out_step, term_step;  // in rows of the window
-  int64_t channels;             // that exist
-  bool add;                     // add to what `out` holds?
-  E* out;                       // [outs, channels]
-  int64_t out_stride;
-};
-
-// A step of a gated recurrent unit for `rows` sequences (gru_gates.simd.h). The gates of a sequence
-// are r, z, n, W_hn h + b_hn and the h before the step; the first three are W_i x + b_i before it.
-template <class E>
-struct GruStep {
-  int64_t rows, hidden;
-  E* gates;  // [rows, 5 hidden]
-  int64_t gates_stride;
-  const E* recurrent;  // [rows, 3 hidden], dense: W_h h + b_h
-  E* h;                // [rows, hidden], dense: before the step, and after it
-  void* y;             // [rows, hidden]: after it
-  int64_t y_stride;
-};
-
-// Its gradients. The product of d_recurrent and W_h remains to be added to d_h.
-template <class E>
-struct GruStepGradient {
-  int64_t rows, hidden;
-  const E* gates;  // [rows, 5 hidden]
-  int64_t gates_stride;
-  const void* d_y;  // [rows, hidden]
-  int64_t d_y_stride;
-  E* d_h;      // [rows, hidden], dense: of h after the step without d_y, and of h before it
-  E* d_gates;  // [rows, 4 hidden]: of what r, z and n are functions of, and of W_hn h + b_hn
-  int64_t d_gates_stride;
-  E* d_recurrent;  // [rows, 3 hidden], dense: of W_h h + b_h
+// One update of Adam: constants that its options, the learning rate and the number of updates so
+// far decide (rapt/nn/adam.h).
+struct AdamStep {
+  double keep;   // 1 - rate weight_decay where weight decay is decoupled, else 1
+  double decay;  // of the gradient; 0: none
+  double beta1, beta2;
+  double root_factor;  // 1 / sqrt(1 - beta2^t)
+  double eps;
+  double step_size;  // rate / (1 - beta1^t)
 };
 
 template <class E>
@@ -66,19 +33,17 @@ struct LayerKernels {
   void (*activation_gradient[kStorageTypes])(Activation activation, const void* z, const void* d_y,
                                              int64_t count, void* d_z) noexcept;
 
-  // y [rows, features] = a sigma(b) of x [rows, 2 features] = (a, b), and the gradient, which may
-  // be x. All dense.
-  void (*glu[kStorageTypes])(const void* x, int64_t rows, int64_t features, void* y) noexcept;
-  void (*glu_gradient[kStorageTypes])(const void* x, const void* d_y, int64_t rows,
-                                      int64_t features, void* d_x) noexcept;
+  // An update of `value` and of the averages of its gradient and of the squares. `master` is the
+  // copy of a value in 16 bits.
+  void (*adam[kStorageTypes])(const AdamStep& step, const E* gradient, int64_t count, void* value,
+                              E* master, E* first, E* second) noexcept;
+  // The sum of x^2 in f64, and x = factor x.
+  double (*sum_of_squares)(const E* x, int64_t count) noexcept;
+  void (*scale)(E* x, int64_t count, double factor) noexcept;
+  // to = sums, or to + sums.
+  void (*store_sums[kStorageTypes])(const E* sums, int64_t count, bool add, void* to) noexcept;
 
-  // strip [count][kDepthwiseChannels] from rows of any strides, 0 beyond the `channels` that exist.
-  void (*pack_strip[kStorageTypes])(const void* rows, int64_t row_step, int64_t channel_step,
-                                    int64_t count, int64_t channels, E* strip) noexcept;
-  void (*add_windows)(const WindowSums<E>& sums) noexcept;
-  // By the DType of y and of d_y.
-  void (*gru_step[kStorageTypes])(const GruStep<E>& step) noexcept;
-  void (*gru_step_gradient[kStorageTypes])(const GruStepGradient<E>& step) noexcept;
+  SequenceKernels<E> sequences;
 };
 
 struct LayerTables {

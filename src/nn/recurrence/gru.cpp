@@ -63,7 +63,7 @@ void run_steps(const GruForward& f, const PackedWeight& weight, int64_t begin, i
     multiply(left, weight, out, options, alone, workspace);
     step.gates = reinterpret_cast<E*>(gru_row(f.gates, begin, t));
     step.y = gru_row(f.y, begin, t);
-    layer_kernels<E>().gru_step[type](step);
+    layer_kernels<E>().sequences.gru_step[type](step);
   }
   if (f.h_n.defined())
     table.matrices.store[type](h_rows, hidden, rows, hidden,
@@ -96,14 +96,15 @@ Gru make_gru(int64_t in_features, int64_t hidden, const GruOptions& options, DTy
   Gru layer;
   layer.bidirectional = options.bidirectional;
   const int64_t per_layer = layer.directions_per_layer();
+  const Init init = Init::fan_in_uniform(hidden);
   for (int64_t i = 0; i < options.layers * per_layer; ++i) {
     const int64_t in = i < per_layer ? in_features : per_layer * hidden;
     Gru::Direction& d = layer.directions.emplace_back();
-    d.weight_ih = make_parameter(dtype, {3 * hidden, in});
-    d.weight_hh = make_parameter(dtype, {3 * hidden, hidden});
+    d.weight_ih = make_parameter(dtype, {3 * hidden, in}, init);
+    d.weight_hh = make_parameter(dtype, {3 * hidden, hidden}, init);
     if (!options.bias) continue;
-    d.bias_ih = make_parameter(dtype, {3 * hidden});
-    d.bias_hh = make_parameter(dtype, {3 * hidden});
+    d.bias_ih = make_parameter(dtype, {3 * hidden}, init);
+    d.bias_hh = make_parameter(dtype, {3 * hidden}, init);
   }
   return layer;
 }

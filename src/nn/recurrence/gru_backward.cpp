@@ -51,7 +51,7 @@ void run_steps_back(const GruBackward& b, const PackedWeight& weight, int64_t be
     step.gates = reinterpret_cast<const E*>(gru_row(b.gates, begin, t));
     step.d_y = gru_row(b.d_y, begin, t);
     step.d_gates = reinterpret_cast<E*>(gru_row(d_gates, begin, t));
-    layer_kernels<E>().gru_step_gradient[type](step);
+    layer_kernels<E>().sequences.gru_step_gradient[type](step);
     if (i > 0 || b.d_h0.defined()) multiply_gradient(left, weight, out, true, alone, workspace);
   }
   if (b.d_h0.defined())

@@ -80,11 +80,15 @@ void Given::compare(const std::string& name, const TensorView& found) {
 }  // namespace parity
 
 int main(int count, char** words) {
-  const std::map<std::string, parity::Case> cases = {{"conv1d", parity::conv1d},
-                                                     {"glu", parity::glu},
-                                                     {"gru", parity::gru},
-                                                     {"linear", parity::linear},
-                                                     {"patches", parity::patches}};
+  const std::map<std::string, parity::Case> cases = {
+      {"adam", parity::adam},
+      {"conv1d", parity::conv1d},
+      {"glu", parity::glu},
+      {"gru", parity::gru},
+      {"linear", parity::linear},
+      {"multi_head_attention", parity::multi_head_attention},
+      {"patches", parity::patches},
+  };
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
   if (found == cases.end()) {
     std::fputs("usage: nn_parity KIND FILE.safetensors\n", stderr);
