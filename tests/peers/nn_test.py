@@ -171,6 +171,49 @@ def grouped_attention(dtype):
                         numbers_of_heads(heads, kv_heads, causal))
 
 
+def conv1d(dtype):
+    F = torch.nn.functional
+    # in, out, kernel, groups, stride, dilation, bias, zeros before and after a sequence
+    for inside, outside, kernel, groups, stride, dilation, bias, left, right in (
+            (5, 7, 3, 1, 1, 1, True, 1, 1), (4, 6, 4, 1, 1, 2, False, 3, 3),
+            (8, 6, 3, 2, 2, 1, True, 2, 0), (9, 9, 1, 1, 1, 1, True, 0, 0),
+            (40, 40, 31, 40, 1, 1, True, 15, 15), (6, 6, 4, 6, 1, 3, False, 9, 0),
+            (5, 5, 5, 5, 2, 1, True, 0, 0), (80, 64, 3, 1, 2, 1, True, 1, 1)):
+        module = torch.nn.Conv1d(inside, outside, kernel, stride=stride, dilation=dilation,
+                                 groups=groups, bias=bias, dtype=dtype)
+        x = leaf(3, 45, inside, dtype=dtype)
+        y = module(F.pad(x.transpose(1, 2), (left, right))).transpose(1, 2)
+        compare("conv1d", f"conv1d {inside} to {outside}, kernel {kernel}, groups {groups}, {dtype}",
+                {"x": x}, {"y": y}, module,
+                {"groups": groups, "stride": stride, "dilation": dilation, "left": left,
+                 "right": right})
+
+
+def gru(dtype):
+    for inside, hidden, layers, both, bias, begins in (
+            (5, 7, 1, False, True, False), (16, 24, 1, True, True, True),
+            (6, 9, 3, False, False, True), (10, 33, 2, True, True, True)):
+        module = torch.nn.GRU(inside, hidden, num_layers=layers, bidirectional=both, bias=bias,
+                              batch_first=True, dtype=dtype)
+        x = leaf(3, 20, inside, dtype=dtype)
+        h0 = leaf(layers * (1 + both), 3, hidden, dtype=dtype) if begins else None
+        y, h_n = module(x, h0)
+        compare("gru", f"gru {inside} to {hidden}, {layers} layers, bidirectional {both}, {dtype}",
+                {"x": x} | ({"h0": h0} if begins else {}), {"y": y, "h_n": h_n}, module,
+                {"layers": layers, "bidirectional": both, "bias": bias})
+
+
+def glu(dtype):
+    x = leaf(4, 9, 38, dtype=dtype)
+    compare("glu", f"glu {dtype}", {"x": x}, {"y": torch.nn.functional.glu(x)}, None)
+
+
+def patches(dtype):
+    x = leaf(2, 3, 12, 20, dtype=dtype)
+    y = torch.nn.functional.unfold(x, (4, 5), stride=(4, 5)).transpose(1, 2)
+    compare("patches", f"patches {dtype}", {"x": x}, {"y": y}, None, {"height": 4, "width": 5})
+
+
 if not PROGRAM.exists():
     print(f"{PROGRAM} is not there: build the tests first")
     sys.exit(77)
@@ -180,5 +223,9 @@ for dtype in (torch.float32, torch.float64):
     adam(dtype)
     multi_head_attention(dtype)
     grouped_attention(dtype)
+    conv1d(dtype)
+    gru(dtype)
+    glu(dtype)
+    patches(dtype)
 print(f"{compared - len(failed)} of {compared} cases agree with PyTorch {torch.__version__}")
 sys.exit(bool(failed))

@@ -12,6 +12,7 @@
 #include "nn/kernels/loss_kernels.h"
 #include "nn/kernels/norm_kernels.h"
 #include "nn/kernels/row_kernels.h"
+#include "nn/kernels/sequence_kernels.h"
 #include "rapt/activation.h"
 
 namespace rapt::nn {
@@ -47,6 +48,8 @@ struct LayerKernels {
   NormKernels<E> norms;
   RowKernels<E> rows;
   LossKernels<E> losses;
+
+  SequenceKernels<E> sequences;
 };
 
 struct LayerTables {

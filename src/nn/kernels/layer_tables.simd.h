@@ -3,7 +3,10 @@
 #include "nn/kernels/activation_rows.simd.h"
 #include "nn/kernels/adam.simd.h"
 #include "nn/kernels/cross_entropy_rows.simd.h"
+#include "nn/kernels/depthwise.simd.h"
+#include "nn/kernels/glu.simd.h"
 #include "nn/kernels/gradient_norm.simd.h"
+#include "nn/kernels/gru_gates.simd.h"
 #include "nn/kernels/layer_kernels.h"
 #include "nn/kernels/loss_rows.simd.h"
 #include "nn/kernels/norm_rows.simd.h"
@@ -36,6 +39,11 @@ constexpr void fill_storage(nn::LayerKernels<E>& t) {
   t.losses.target_dots[i] = target_dots<V, S>;
   t.losses.squared_error[i] = squared_error<V, S>;
   t.losses.squared_error_gradient[i] = squared_error_gradient<V, S>;
+  t.sequences.glu[i] = glu_rows<V, S>;
+  t.sequences.glu_gradient[i] = glu_gradient_rows<V, S>;
+  t.sequences.pack_strip[i] = pack_strip<V, S>;
+  t.sequences.gru_step[i] = gru_step<V, S>;
+  t.sequences.gru_step_gradient[i] = gru_step_gradient<V, S>;
 }
 
 template <class V, class E = typename V::Element>
@@ -43,6 +51,7 @@ constexpr nn::LayerKernels<E> make_layer_kernels() {
   nn::LayerKernels<E> t = {};
   t.sum_of_squares = sum_of_squares<E>;
   t.scale = scale_array<V>;
+  t.sequences.add_windows = add_windows<V>;
   fill_storage<V, AsElement<V>>(t);
   if constexpr (sizeof(E) == sizeof(float)) {
     fill_storage<V, AsBFloat16<V>>(t);

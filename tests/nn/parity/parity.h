@@ -53,8 +53,12 @@ class Given {
 using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void adam(Given& given);
+void conv1d(Given& given);
+void glu(Given& given);
+void gru(Given& given);
 void linear(Given& given);
 void multi_head_attention(Given& given);
+void patches(Given& given);
 
 // Memory for states and scratch of one forward and backward call: calls f(states, run) once to
 // count and once to compute.
