@@ -214,6 +214,26 @@ def patches(dtype):
     compare("patches", f"patches {dtype}", {"x": x}, {"y": y}, None, {"height": 4, "width": 5})
 
 
+def blocks(dtype):
+    for norm_first in (False, True):
+        for activation in ("relu", "gelu"):
+            numbers = {"heads": 3, "norm_first": norm_first, "gelu": activation == "gelu"}
+            arguments = dict(dropout=0.0, activation=activation, batch_first=True,
+                             norm_first=norm_first, dtype=dtype)
+            name = f"{activation}, norm {'first' if norm_first else 'last'}, {dtype}"
+            for causal in (False, True):
+                module = torch.nn.TransformerEncoderLayer(24, 3, 40, **arguments)
+                x = leaf(2, 19, 24, dtype=dtype)
+                masked = torch.triu(torch.ones(19, 19, dtype=torch.bool), 1) if causal else None
+                compare("encoder_layer", f"encoder layer, {name}", {"x": x},
+                        {"y": module(x, src_mask=masked)}, module, numbers | {"causal": causal})
+            module = torch.nn.TransformerDecoderLayer(24, 3, 40, **arguments)
+            x, memory = leaf(2, 19, 24, dtype=dtype), leaf(2, 11, 24, dtype=dtype)
+            masked = torch.triu(torch.ones(19, 19, dtype=torch.bool), 1)
+            compare("decoder_layer", f"decoder layer, {name}", {"x": x, "memory": memory},
+                    {"y": module(x, memory, tgt_mask=masked)}, module, numbers)
+
+
 if not PROGRAM.exists():
     print(f"{PROGRAM} is not there: build the tests first")
     sys.exit(77)
@@ -227,5 +247,6 @@ for dtype in (torch.float32, torch.float64):
     gru(dtype)
     glu(dtype)
     patches(dtype)
+    blocks(dtype)
 print(f"{compared - len(failed)} of {compared} cases agree with PyTorch {torch.__version__}")
 sys.exit(bool(failed))

@@ -39,6 +39,7 @@
 
 #include "rapt/attention.h"
 #include "rapt/catalogue.h"
+#include "rapt/nn/dropout.h"
 #include "rapt/nn/linear.h"
 
 namespace rapt::nn {
@@ -68,7 +69,7 @@ struct MultiHeadAttention {
   // captures.
   AttentionOptions options;
   double dropout = 0;           // of weights, in training (run.training)
-  uint64_t dropout_stream = 0;  // another one for each layer: see stream_seed()
+  uint64_t dropout_stream = 0;  // another one for each layer: see stream_seed() (dropout.h)
 
   int64_t embed_dim = 0, kdim = 0, vdim = 0;
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
@@ -136,9 +137,6 @@ struct MultiHeadAttentionSpec {
 MultiHeadAttention make_multi_head_attention(int64_t embed_dim, int64_t num_heads,
                                              const MultiHeadAttentionSpec& spec = {},
                                              DType dtype = DType::f32);
-
-// The seed of a layer's dropout (dropout.h) in a run: a hash of both numbers.
-uint64_t stream_seed(uint64_t run_seed, uint64_t stream) noexcept;
 
 // `x`: the shape of x. `key_value`: that of the call's key_value; none: self-attention.
 MultiHeadAttention::State make_state(const MultiHeadAttention& layer, Shape x, Arena& arena,

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "nn/residual.h"
+#include "nn/blocks/residual.h"
 
 namespace rapt::nn {
 namespace {

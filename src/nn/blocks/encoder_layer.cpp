@@ -1,6 +1,6 @@
 #include "rapt/nn/encoder_layer.h"
 
-#include "nn/residual.h"
+#include "nn/blocks/residual.h"
 
 namespace rapt::nn {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "nn/residual.h"
+#include "nn/blocks/residual.h"
 #include "rapt/nn/init.h"
 
 namespace rapt::nn {

@@ -83,6 +83,8 @@ int main(int count, char** words) {
   const std::map<std::string, parity::Case> cases = {
       {"adam", parity::adam},
       {"conv1d", parity::conv1d},
+      {"decoder_layer", parity::decoder_layer},
+      {"encoder_layer", parity::encoder_layer},
       {"glu", parity::glu},
       {"gru", parity::gru},
       {"linear", parity::linear},

@@ -54,6 +54,8 @@ using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void adam(Given& given);
 void conv1d(Given& given);
+void decoder_layer(Given& given);
+void encoder_layer(Given& given);
 void glu(Given& given);
 void gru(Given& given);
 void linear(Given& given);

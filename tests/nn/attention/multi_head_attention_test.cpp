@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "nn/multi_head_problem.h"
+#include "nn/attention/multi_head_problem.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "nn/multi_head_parts.h"
+#include "nn/attention/multi_head_parts.h"
 
 namespace rapt::nn {
 namespace {
@@ -77,14 +77,6 @@ void attend(const MultiHeadAttention& layer, const MultiHeadAttention::State& st
 }
 
 }  // namespace
-
-uint64_t stream_seed(uint64_t run_seed, uint64_t stream) noexcept {
-  // SplitMix64 (Steele, Lea & Flood 2014) of the seed, stepped by the stream.
-  uint64_t z = run_seed + (stream + 1) * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
 
 MultiHeadAttention::State make_state(const MultiHeadAttention& layer, Shape x, Arena& arena,
                                      Shape key_value) {

@@ -1,4 +1,4 @@
-#include "nn/multi_head_parts.h"
+#include "nn/attention/multi_head_parts.h"
 
 #include <algorithm>
 #include <string>

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "memory/allocation_hooks.h"
-#include "nn/multi_head_problem.h"
+#include "nn/attention/multi_head_problem.h"
 #include "rapt/mask/causal.h"
 #include "support/executors.h"
 #include "support/expect_error.h"

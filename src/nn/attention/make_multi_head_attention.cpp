@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "nn/learned_tensors.h"
+#include "nn/attention/learned_tensors.h"
 #include "rapt/rotary.h"
 
 namespace rapt::nn {

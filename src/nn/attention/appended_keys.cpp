@@ -1,4 +1,4 @@
-#include "nn/appended_keys.h"
+#include "nn/attention/appended_keys.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // The options of attention within a multi-head layer: the layer's and the call's in one.
 #include <optional>
 
-#include "nn/appended_keys.h"
+#include "nn/attention/appended_keys.h"
 #include "rapt/nn/multi_head_attention.h"
 
 namespace rapt::nn {

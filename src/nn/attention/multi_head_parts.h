@@ -1,7 +1,7 @@
 #pragma once
 // What forward and backward calls of multi-head attention share: shapes and checks, the parts of
 // the projections, and the heads as attention reads them.
-#include "nn/multi_head_options.h"
+#include "nn/attention/multi_head_options.h"
 #include "rapt/nn/multi_head_attention.h"
 
 namespace rapt::nn {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/tensor_memory.h"
-#include "nn/convert.h"
+#include "nn/training/convert.h"
 
 namespace rapt::nn {
 namespace {

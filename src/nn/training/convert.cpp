@@ -1,4 +1,4 @@
-#include "nn/convert.h"
+#include "nn/training/convert.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "nn/random_numbers.h"
+#include "nn/training/random_numbers.h"
 
 #include <array>
 #include <bit>

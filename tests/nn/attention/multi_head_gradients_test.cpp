@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "nn/drawn_variants.h"
-#include "nn/multi_head_problem.h"
+#include "nn/attention/drawn_variants.h"
+#include "nn/attention/multi_head_problem.h"
 #include "rapt/mask/documents.h"
 #include "rapt/mask/lengths.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "nn/dense.h"
-#include "nn/random_numbers.h"
 #include "nn/row_tasks.h"
+#include "nn/training/random_numbers.h"
 
 namespace rapt::nn {
 namespace {

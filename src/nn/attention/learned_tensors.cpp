@@ -1,8 +1,8 @@
-#include "nn/learned_tensors.h"
+#include "nn/attention/learned_tensors.h"
 
 #include <string>
 
-#include "nn/store_sums.h"
+#include "nn/attention/store_sums.h"
 
 namespace rapt::nn {
 namespace {

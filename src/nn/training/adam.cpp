@@ -7,8 +7,8 @@
 
 #include "nn/dense.h"
 #include "nn/kernels/layer_kernels.h"
-#include "nn/parameter_arrays.h"
 #include "nn/row_tasks.h"
+#include "nn/training/parameter_arrays.h"
 
 namespace rapt::nn {
 namespace {

@@ -1,9 +1,9 @@
-#include "nn/multi_head_options.h"
+#include "nn/attention/multi_head_options.h"
 
 #include <algorithm>
 #include <string>
 
-#include "nn/learned_tensors.h"
+#include "nn/attention/learned_tensors.h"
 
 namespace rapt::nn {
 namespace {

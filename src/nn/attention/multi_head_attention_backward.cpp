@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "nn/learned_tensors.h"
-#include "nn/multi_head_parts.h"
-#include "nn/store_sums.h"
+#include "nn/attention/learned_tensors.h"
+#include "nn/attention/multi_head_parts.h"
+#include "nn/attention/store_sums.h"
 
 namespace rapt::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "nn/store_sums.h"
+#include "nn/attention/store_sums.h"
 
 #include "nn/dense.h"
 #include "nn/kernels/layer_kernels.h"
