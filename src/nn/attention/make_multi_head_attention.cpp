@@ -1,6 +1,7 @@
 // Makes a MultiHeadAttention: sizes, parameters, and the objects of its texts.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -88,6 +89,9 @@ void set_number(const TensorView& view, int64_t i, double number) {
     static_cast<float*>(view.data)[i] = static_cast<float>(number);
 }
 
+// Of distance tables and of biases of queries: small beside the products of projected rows.
+const Init kTableInit = {.rule = Init::Rule::normal, .scale = 0.02};
+
 class LayerTexts {
  public:
   LayerTexts(MultiHeadAttention& layer, const MultiHeadAttentionSpec& spec)
@@ -142,8 +146,8 @@ class LayerTexts {
       check_length(r.name, *word, !bias);
       const int64_t heads = word->per_head ? layer_.num_heads : 1, dims = layer_.head_dim;
       tensor = add("relative." + std::string(r.name),
-                   bias ? make_parameter(layer_.dtype(), {heads, dims})
-                        : make_parameter(layer_.dtype(), {heads, word->length, dims}));
+                   bias ? make_parameter(layer_.dtype(), {heads, dims}, kTableInit)
+                        : make_parameter(layer_.dtype(), {heads, word->length, dims}, kTableInit));
     }
   }
 
@@ -169,9 +173,10 @@ class LayerTexts {
       const int64_t heads = word->per_head ? layer_.num_heads : 1;
       Argument argument;
       argument.type = ParameterType::tensor;
-      argument.tensor = add(prefix + parameter.name,
-                            parameter.own_rank == 1 ? make_parameter(dtype, {heads, word->length})
-                                                    : make_parameter(dtype, {heads}));
+      argument.tensor =
+          add(prefix + parameter.name,
+              parameter.own_rank == 1 ? make_parameter(dtype, {heads, word->length}, Init::keep())
+                                      : make_parameter(dtype, {heads}, Init::keep()));
       fill(declaration, parameter, argument.tensor);
       parameter.set(object, argument);
     }
@@ -238,18 +243,25 @@ MultiHeadAttention make_multi_head_attention(int64_t embed_dim, int64_t num_head
   take_sizes(layer, embed_dim, num_heads, spec);
   const int64_t inner = layer.inner(), kv = layer.kv();
   if (layer.kdim == embed_dim && layer.vdim == embed_dim) {
-    layer.in_proj_weight = make_parameter(dtype, {inner + 2 * kv, embed_dim});
+    layer.in_proj_weight = make_parameter(dtype, {inner + 2 * kv, embed_dim},
+                                          Init::xavier_uniform(embed_dim, inner + 2 * kv));
   } else {
-    layer.q_proj_weight = make_parameter(dtype, {inner, embed_dim});
-    layer.k_proj_weight = make_parameter(dtype, {kv, layer.kdim});
-    layer.v_proj_weight = make_parameter(dtype, {kv, layer.vdim});
+    const auto projection = [&](int64_t out, int64_t in) {
+      return make_parameter(dtype, {out, in}, Init::xavier_uniform(in, out));
+    };
+    layer.q_proj_weight = projection(inner, embed_dim);
+    layer.k_proj_weight = projection(kv, layer.kdim);
+    layer.v_proj_weight = projection(kv, layer.vdim);
   }
   if (spec.bias) layer.in_proj_bias = make_parameter(dtype, {inner + 2 * kv});
   if (spec.add_bias_kv) {
-    layer.bias_k = make_parameter(dtype, {1, 1, kv});
-    layer.bias_v = make_parameter(dtype, {1, 1, kv});
+    // PyTorch's xavier_normal_ of [1, 1, kv].
+    const Init init = Init::normal(1 / std::sqrt(static_cast<double>(kv)));
+    layer.bias_k = make_parameter(dtype, {1, 1, kv}, init);
+    layer.bias_v = make_parameter(dtype, {1, 1, kv}, init);
   }
   layer.out_proj = make_linear(inner, embed_dim, spec.bias, dtype);
+  layer.out_proj.bias.init = Init::keep();  // zeros, as in PyTorch
   LayerTexts(layer, spec).take_all();
   return layer;
 }

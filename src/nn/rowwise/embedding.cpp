@@ -30,7 +30,7 @@ void check_embedding(const Embedding& layer, const TensorView& tokens, const cha
 }  // namespace
 
 Embedding make_embedding(int64_t count, int64_t features, DType dtype) {
-  return {.weight = make_parameter(dtype, {count, features})};
+  return {.weight = make_parameter(dtype, {count, features}, Init::normal())};
 }
 
 void forward(const Embedding& layer, const TensorView& tokens, const TensorView& y, const Run& run,
