@@ -134,9 +134,9 @@ TEST(AdamTest, GroupsHaveOptionsOfTheirOwn) {
   nn::AdamW together;
   auto all = named(parameters);
   together.add_group({all[0]}, {.weight_decay = 0.3});
-  together.add_group({all[1], all[2]}, {.weight_decay = 0, .learning_rate_scale = 0.5});
+  together.add_group({all[1], all[2]}, {.weight_decay = 0.2, .learning_rate_scale = 0.5});
   nn::AdamW first({named(alone)[0]}, {.weight_decay = 0.3});
-  nn::AdamW second({named(alone)[1]}, {.weight_decay = 0});
+  nn::AdamW second({named(alone)[1]}, {.weight_decay = 0.2});
   for (int t = 0; t < 3; ++t) together.step(0.1), first.step(0.1), second.step(0.05);
   EXPECT_EQ(bytes_of_values(parameters), bytes_of_values(alone));
   EXPECT_EQ(together.state().size(), 6u);

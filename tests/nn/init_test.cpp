@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "check/reference/philox.h"
 #include "nn/gradient_check.h"
+#include "nn/random_numbers.h"
 #include "rapt/nn/linear.h"
 #include "support/executors.h"
 #include "support/expect_error.h"
@@ -51,27 +52,32 @@ TEST(InitTest, UniformNumbersAreThoseOfTheirDefinition) {
     ASSERT_EQ(t.values<double>()[i], 0.3 * (2 * documented_u(seed, kStreamOfWeight, i) - 1)) << i;
 }
 
-// A quantile x of u is where the distribution function is u.
+// x is the u-quantile where the distribution function is u. A relative error e of x changes the
+// tail by a factor of about 1 + e (1 + x^2).
+void expect_quantile(double x, double u) {
+  const long double tail = std::erfc(std::abs(static_cast<long double>(x)) / std::sqrt(2.0L)) / 2;
+  const auto expected = static_cast<long double>(x < 0 ? u : 1 - u);
+  ASSERT_NEAR(static_cast<double>(tail / expected), 1, 1e-15 * (1 + x * x)) << u;
+}
+
 TEST(InitTest, NormalNumbersAreQuantiles) {
   const uint64_t seed = 3;
-  const Tensor t = drawn(DType::f64, 200000, Init::normal(), seed);
-  double furthest = 0;
-  for (uint64_t i = 0; i < 200000; ++i) {
-    const double x = t.values<double>()[i], u = documented_u(seed, kStreamOfWeight, i);
-    const long double tail = std::erfc(std::abs(static_cast<long double>(x)) / std::sqrt(2.0L)) / 2;
-    const auto expected = static_cast<long double>(x < 0 ? u : 1 - u);
-    // A relative error e of x changes the tail by a factor of about 1 + e x^2.
-    ASSERT_NEAR(static_cast<double>(tail / expected), 1, 1e-15 * (2 + x * x)) << u;
-    furthest = std::max(furthest, std::abs(x));
+  const Tensor t = drawn(DType::f64, 100000, Init::normal(), seed);
+  for (uint64_t i = 0; i < 100000; ++i)
+    expect_quantile(t.values<double>()[i], documented_u(seed, kStreamOfWeight, i));
+  for (double u = 0x1p-53; u < 0.5; u *= 1.37) {
+    expect_quantile(nn::normal_quantile(u), u);
+    EXPECT_EQ(nn::normal_quantile(1 - u), -nn::normal_quantile(1 - (1 - u)));
   }
-  EXPECT_GT(furthest, 4);
+  EXPECT_EQ(nn::normal_quantile(0.5), 0);
+  EXPECT_NEAR(nn::normal_quantile(0x1p-53), -8.2095, 1e-4);
 }
 
 TEST(InitTest, HasTheMomentsOfItsDistributions) {
   const int64_t n = 1 << 20;
   const Tensor uniform = drawn(DType::f32, n, Init::uniform(2));
   const Tensor normal = drawn(DType::f32, n, Init::normal(0.5));
-  const auto moment = [n](const Tensor& t, int power) {
+  const auto moment = [](const Tensor& t, int power) {
     double sum = 0;
     for (const float x : t.values<float>()) sum += std::pow(x, power);
     return sum / static_cast<double>(n);

@@ -33,20 +33,25 @@
 
 namespace rapt::nn {
 
+// The defaults are those of torch.optim.Adam.
 struct AdamOptions {
-  double beta1 = 0.9, beta2 = 0.999;  // 0 <= beta < 1
-  double eps = 1e-8;                  // 0: an element whose gradients were all 0 becomes NaN
-  double weight_decay = 0;            // adds weight_decay w to the gradient
-  double learning_rate_scale = 1;     // of this group, times what step() is given
+  double beta1 = 0.9;              // of the averages of gradients; 0 <= beta1 < 1
+  double beta2 = 0.999;            // of the averages of their squares; 0 <= beta2 < 1
+  double eps = 1e-8;               // 0: an element whose gradients were all 0 becomes NaN
+  double weight_decay = 0;         // adds weight_decay w to the gradient
+  double learning_rate_scale = 1;  // of this group, times what step() is given
 };
 
+// The defaults are those of torch.optim.AdamW.
 struct AdamWOptions {
-  double beta1 = 0.9, beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;  // decoupled: takes rate weight_decay w from the parameter
-  double learning_rate_scale = 1;
+  double beta1 = 0.9;              // as AdamOptions
+  double beta2 = 0.999;            // as AdamOptions
+  double eps = 1e-8;               // as AdamOptions
+  double weight_decay = 0.01;      // decoupled: takes rate weight_decay w from the parameter
+  double learning_rate_scale = 1;  // as AdamOptions
 };
 
+// The optimiser Adam with its state.
 class Adam {
  public:
   Adam() = default;  // add_group() adds the parameters
@@ -101,20 +106,22 @@ class Adam {
   std::vector<Slot> slots_;
 };
 
+// The optimiser AdamW with its state: Adam with decoupled weight decay.
 class AdamW : public Adam {
  public:
-  // As Adam.
+  // As Adam's constructors.
   AdamW() noexcept : Adam(true) {}
   explicit AdamW(std::vector<NamedParameter> parameters, const AdamWOptions& options = {});
   explicit AdamW(std::span<Parameter* const> parameters, const AdamWOptions& options = {});
-
+  // As Adam::add_group().
   void add_group(std::vector<NamedParameter> parameters, const AdamWOptions& options = {});
 };
 
-// The usual groups: weight decay is for `weights`, of rank 2 and more, and not for `others`, which
-// are biases and the weights of norms.
+// The usual groups: weight decay is for `weights`, and not for `others`, which are biases and the
+// weights of norms.
 struct SplitParameters {
-  std::vector<NamedParameter> weights, others;
+  std::vector<NamedParameter> weights;  // rank 2 and more
+  std::vector<NamedParameter> others;   // rank 0 and 1
 };
 SplitParameters split_by_rank(std::vector<NamedParameter> parameters);
 

@@ -17,17 +17,19 @@ namespace rapt::nn {
 // The rule by which initialize() (init.h) draws a parameter. make_<layer>() states it where the
 // shape does not say it.
 struct Init {
+  // How numbers are drawn.
   enum class Rule : uint8_t {
     by_shape,  // fan_in_uniform() of a tensor of rank 2 or more, `keep` below
     keep,      // the value stays as make_<layer>() set it: ones of norms, zeros
     uniform,   // between -scale and scale
     normal,    // of mean 0 and standard deviation `scale`
   };
-  Rule rule = Rule::by_shape;
-  double scale = 0;
+  Rule rule = Rule::by_shape;  // of this parameter
+  double scale = 0;            // of `uniform` and `normal`
 
-  // Throw Error(argument) for a scale that is negative or not finite, or a negative fan.
+  // The value stays.
   static Init keep() noexcept { return {.rule = Rule::keep}; }
+  // Throw Error(argument) for a scale that is negative or not finite, or a negative fan.
   static Init uniform(double bound);
   static Init normal(double deviation = 1);  // nn.Embedding
   // Between -1 / sqrt(n) and 1 / sqrt(n), or 0 for n = 0: weight and bias of nn.Linear and
@@ -46,7 +48,7 @@ struct Parameter {
   // The shape of `value`; f64 for f64, else f32. Backward calls add to it. Undefined: the parameter
   // is frozen, and no gradient is computed.
   Tensor gradient;
-  Init init = {};
+  Init init = {};  // how initialize() (init.h) draws `value`
 
   bool defined() const noexcept { return value.defined(); }
   bool learns() const noexcept { return gradient.defined(); }
@@ -107,6 +109,7 @@ std::vector<Parameter*> parameters_of(Layer& layer) {
   return all;
 }
 
+// A parameter of a layer and its name.
 struct NamedParameter {
   std::string name;
   Parameter* parameter;

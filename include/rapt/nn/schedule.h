@@ -13,6 +13,7 @@
 
 namespace rapt::nn {
 
+// A schedule of learning rates.
 struct WarmupCosine {
   double peak = 1e-3;        // the largest learning rate
   int64_t warmup_steps = 0;  // updates before the rate is `peak`

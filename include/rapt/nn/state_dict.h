@@ -34,6 +34,7 @@ std::vector<Named> state_dict(Layer& layer, const std::string& prefix = "") {
   return all;
 }
 
+// Which tensors are loaded.
 struct LoadOptions {
   // What stands before the names of this layer in the tensors to load. Tensors whose names do not
   // begin with it belong to others and are ignored.
@@ -41,6 +42,7 @@ struct LoadOptions {
   bool strict = true;  // false: missing and additional tensors are reported, not rejected
 };
 
+// What was not loaded where LoadOptions::strict is false; else empty.
 struct LoadReport {
   std::vector<std::string> missing;     // tensors of the layer that were not there, with prefix
   std::vector<std::string> additional;  // tensors that the layer does not have

@@ -1,6 +1,7 @@
 #include "nn/training/convert.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace rapt::nn {
 namespace {

@@ -89,14 +89,6 @@ double far_tail(double r) {
   return horner(kAbove, r) / horner(kBelow, r);
 }
 
-double normal_of(uint64_t word) {
-  const double u = uniform_of(word), q = u - 0.5;
-  if (q >= -0.425 && q <= 0.425) return central(q);
-  const double r = std::sqrt(-log_of(q < 0 ? u : 1 - u));
-  const double x = r <= 5 ? near_tail(r) : far_tail(r);
-  return q < 0 ? -x : x;
-}
-
 template <class Function>
 void for_words(uint64_t seed, uint64_t stream, int64_t begin, int64_t end, const Function& f) {
   for (int64_t i = begin; i < end;) {
@@ -108,6 +100,14 @@ void for_words(uint64_t seed, uint64_t stream, int64_t begin, int64_t end, const
 
 }  // namespace
 
+double normal_quantile(double u) noexcept {
+  const double q = u - 0.5;
+  if (q >= -0.425 && q <= 0.425) return central(q);
+  const double r = std::sqrt(-log_of(q < 0 ? u : 1 - u));
+  const double x = r <= 5 ? near_tail(r) : far_tail(r);
+  return q < 0 ? -x : x;
+}
+
 void draw_symmetric(uint64_t seed, uint64_t stream, int64_t begin, int64_t end,
                     double* to) noexcept {
   for_words(seed, stream, begin, end,
@@ -115,7 +115,7 @@ void draw_symmetric(uint64_t seed, uint64_t stream, int64_t begin, int64_t end,
 }
 void draw_normal(uint64_t seed, uint64_t stream, int64_t begin, int64_t end, double* to) noexcept {
   for_words(seed, stream, begin, end,
-            [&](int64_t i, uint64_t word) { to[i - begin] = normal_of(word); });
+            [&](int64_t i, uint64_t word) { to[i - begin] = normal_quantile(uniform_of(word)); });
 }
 
 }  // namespace rapt::nn

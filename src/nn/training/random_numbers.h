@@ -17,11 +17,14 @@
 
 namespace rapt::nn {
 
+// The u-quantile of the normal distribution of mean 0 and standard deviation 1, with a relative
+// error below 1e-15 (Wichura 1988, "Algorithm AS 241", PPND16); 0 < u < 1.
+double normal_quantile(double u) noexcept;
+
 // Numbers begin .. end - 1 of a stream, to `to`: 2u - 1, exact, between -1 and 1.
 void draw_symmetric(uint64_t seed, uint64_t stream, int64_t begin, int64_t end,
                     double* to) noexcept;
-// The u-quantile of the normal distribution of mean 0 and standard deviation 1, within 1e-15 of
-// itself, at most 8.21 (Wichura 1988, "Algorithm AS 241", PPND16).
+// Their normal quantiles: at most 8.21.
 void draw_normal(uint64_t seed, uint64_t stream, int64_t begin, int64_t end, double* to) noexcept;
 
 }  // namespace rapt::nn

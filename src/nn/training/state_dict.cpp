@@ -1,7 +1,6 @@
 #include "rapt/nn/state_dict.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 #include "base/tensor_memory.h"
