@@ -19,6 +19,7 @@
 //   shape, dtype     shapes or dtypes that do not fit together
 //   argument         an output that is missing or read-only, a null pointer with elements, a
 //                    workspace that is too small
+//   overflow         a tensor or workspace that 64 bits cannot address
 //   overlap          an output that shares memory with an input, another output or itself
 //   memory_limit     see Context
 //   cancelled        see Context; outputs are unspecified then

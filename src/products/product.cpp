@@ -2,6 +2,7 @@
 #include "rapt/product.h"
 
 #include <string>
+#include <utility>
 
 #include "base/call_memory.h"
 #include "base/tensor_memory.h"
@@ -108,7 +109,7 @@ void run(ProductCall<E>& call, const Context& context, std::span<std::byte> work
                                             : RightSide::per_task;
   const ProductCut cut =
       cut_product<E>(call.form, right, call.out.rows, call.out.columns, call.sum, context);
-  const size_t needed = static_cast<size_t>(cut.workers) * cut.worker_bytes + kToAlign;
+  const size_t needed = cut.bytes;
   if (!workspace.empty()) {
     run_product(call, cut, context, checked_workspace(workspace, needed));
     return;
@@ -344,11 +345,17 @@ void add_weight_gradient(const TensorView& d_y, const TensorView& x, const Tenso
 size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_features, DType dtype,
                                const Context& context) {
   check_not_negative({rows, in_features, out_features});
+  for (const auto& [length, width] :
+       {std::pair(rows, in_features), std::pair(out_features, in_features),
+        std::pair(rows, out_features)}) {
+    const int64_t shape[] = {length, width};
+    element_count(shape);  // throws if there are too many
+  }
   const auto bytes = [&](ProductForm form, RightSide right, int64_t m, int64_t n, int64_t sum) {
     const ProductCut cut = dtype == DType::f64
                                ? cut_product<double>(form, right, m, n, sum, context)
                                : cut_product<float>(form, right, m, n, sum, context);
-    return static_cast<size_t>(cut.workers) * cut.worker_bytes + kToAlign;
+    return cut.bytes;
   };
   size_t most = 0;
   for (const RightSide right : {RightSide::per_task, RightSide::in_place})
@@ -357,8 +364,10 @@ size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_fe
   const auto per_task = RightSide::per_task;
   most =
       std::max(most, bytes(ProductForm::input_gradient, per_task, rows, in_features, out_features));
-  return std::max(most,
-                  bytes(ProductForm::weight_gradient, per_task, out_features, in_features, rows));
+  for (const int64_t columns : {in_features, int64_t{0}})  // 0: d_bias alone
+    most =
+        std::max(most, bytes(ProductForm::weight_gradient, per_task, out_features, columns, rows));
+  return most;
 }
 
 size_t packed_weight_bytes(int64_t out_features, int64_t in_features, DType dtype, PackedFor use) {
@@ -396,7 +405,9 @@ TensorView as_matrix(const TensorView& view) {
   for (int i = view.rank - 2; i >= 0; --i) {
     const int64_t length = view.shape[i];
     if (!empty && length != 1) {
-      if (rows != 1 && view.strides[i] != rows * stride)
+      int64_t expected;
+      if (rows != 1 &&
+          (__builtin_mul_overflow(rows, stride, &expected) || view.strides[i] != expected))
         fail(ErrorCode::shape, named("the tensor", view) +
                                    ": its rows are not at equal distances; copy it, or call once "
                                    "per matrix");

@@ -76,10 +76,11 @@ struct ProductCut {
   int64_t pieces = 0;
   int workers = 1;
   bool to_executor = false;
+  size_t bytes = 0;  // of all workers, with 63 to align the first
 
   // Scratch of a worker, in elements of E, each padded to a cache line.
-  size_t sums, panels, left, worker_bytes;
-  size_t row;  // the bias of a group, or the column sums of a piece
+  size_t sums = 0, panels = 0, left = 0, worker_bytes = 0;
+  size_t row = 0;  // the bias of a group, or the column sums of a piece
 };
 
 // How a product reads its right side.
@@ -94,7 +95,7 @@ template <class E>
 ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
                        int64_t sum, const Context& context);
 
-// Computes a product with scratch of `workers` * `worker_bytes`. Throws Error(cancelled).
+// Computes a product with scratch of `bytes`. Throws Error(cancelled).
 template <class E>
 void run_product(const ProductCall<E>& call, const ProductCut& cut, const Context& context,
                  std::byte* scratch);

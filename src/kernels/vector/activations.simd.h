@@ -50,7 +50,8 @@ RAPT_INLINE V slope(V z) {
   } else if constexpr (A == Activation::gelu_tanh) {
     const V square = mul(z, z), s = sigmoid_of(tanh_argument(z, square));
     const V inner = mul(V::set(kTanhFactor), fma(square, V::set(3 * kCubic), one));
-    return mul(s, fma(mul(z, inner), sub(one, s), one));
+    // z s (1 - s) is small or 0 for large z, where z inner may be infinite.
+    return fma(mul(mul(z, s), sub(one, s)), inner, s);
   } else if constexpr (A == Activation::gelu) {
     V density;
     const V below = normal_cdf(z, density);
