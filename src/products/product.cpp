@@ -52,6 +52,8 @@ Matrix input_matrix(const Named& in, bool in_double) {
   if (view.rank != 2)
     fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
                                "; expected 2: [rows, features]; as_matrix() merges dimensions");
+  for (const int64_t length : view.dims())
+    if (length < 0) element_count(view.dims());  // throws
   if (is_double(name, view) != in_double)
     fail(ErrorCode::dtype, named(name, view) + " is " + name_of(view.dtype) +
                                "; f64 goes with f64 alone, convert one of them");
@@ -275,7 +277,7 @@ template <class E>
 ProductCut packed_cut(int64_t out_features, int64_t in_features, PackedFor use) {
   const bool forward = use == PackedFor::multiply;
   return cut_product<E>(forward ? ProductForm::forward : ProductForm::input_gradient,
-                        RightSide::packed, 0, forward ? out_features : in_features,
+                        RightSide::packed, 1, forward ? out_features : in_features,
                         forward ? in_features : out_features, Context{});
 }
 

@@ -7,7 +7,7 @@
 
 #include "check/reference/philox.h"
 #include "nn/gradient_check.h"
-#include "nn/random_numbers.h"
+#include "nn/training/random_numbers.h"
 #include "rapt/nn/linear.h"
 #include "support/executors.h"
 #include "support/expect_error.h"
