@@ -81,9 +81,12 @@ void Given::compare(const std::string& name, const TensorView& found) {
 
 int main(int count, char** words) {
   const std::map<std::string, parity::Case> cases = {
-      {"adam", parity::adam},       {"conv1d", parity::conv1d},
-      {"glu", parity::glu},         {"gru", parity::gru},
-      {"linear", parity::linear},   {"multi_head_attention", parity::multi_head_attention},
+      {"adam", parity::adam},
+      {"conv1d", parity::conv1d},
+      {"glu", parity::glu},
+      {"gru", parity::gru},
+      {"linear", parity::linear},
+      {"multi_head_attention", parity::multi_head_attention},
       {"patches", parity::patches},
   };
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
