@@ -94,7 +94,10 @@ TEST(GruTest, IsItsFormula) {
 TEST(GruTest, ParametersHaveTheNamesOfPyTorch) {
   nn::Gru layer = nn::make_gru(2, 3, {.layers = 2, .bidirectional = true});
   std::vector<std::string> names;
-  visit(layer, [&](const std::string& name, nn::Parameter&) { names.push_back(name); });
+  visit(layer, [&](const std::string& name, nn::Parameter& p) {
+    names.push_back(name);
+    EXPECT_EQ(p.init.scale, 1 / std::sqrt(3.0)) << name;
+  });
   ASSERT_EQ(names.size(), 16u);
   EXPECT_EQ(names[0], "weight_ih_l0");
   EXPECT_EQ(names[3], "bias_hh_l0");

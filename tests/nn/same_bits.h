@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rapt/context.h"
+#include "rapt/nn/parameter.h"
 #include "rapt/tensor.h"
 #include "support/executors.h"
 

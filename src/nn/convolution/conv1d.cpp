@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/kernel_table.h"
 #include "nn/convolution/conv1d_call.h"
 #include "nn/dense.h"
 #include "nn/row_tasks.h"
