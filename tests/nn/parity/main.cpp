@@ -79,7 +79,15 @@ void Given::compare(const std::string& name, const TensorView& found) {
 }  // namespace parity
 
 int main(int count, char** words) {
-  const std::map<std::string, parity::Case> cases = {{"linear", parity::linear}};
+  const std::map<std::string, parity::Case> cases = {
+      {"linear", parity::linear},
+      {"layer_norm", parity::layer_norm},
+      {"rms_norm", parity::rms_norm},
+      {"embedding", parity::embedding},
+      {"gated", parity::gated},
+      {"cross_entropy", parity::cross_entropy},
+      {"linear_cross_entropy", parity::linear_cross_entropy},
+      {"mean_squared_error", parity::mean_squared_error}};
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
   if (found == cases.end()) {
     std::fputs("usage: nn_parity KIND FILE.safetensors\n", stderr);

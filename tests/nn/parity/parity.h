@@ -53,6 +53,13 @@ class Given {
 using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void linear(Given& given);
+void layer_norm(Given& given);
+void rms_norm(Given& given);
+void embedding(Given& given);
+void gated(Given& given);
+void cross_entropy(Given& given);
+void linear_cross_entropy(Given& given);
+void mean_squared_error(Given& given);
 
 // Memory for states and scratch of one forward and backward call: calls f(states, run) once to
 // count and once to compute.
