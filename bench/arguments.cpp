@@ -41,7 +41,7 @@ int run_benchmark(int argc, char** argv, const char* usage, bool (*main_of)(cons
     return 2;
   }
   if (main_of(arguments)) return 0;
-  // Who reads JSON asks several benchmarks, of which one may have the case.
+  // Readers of JSON run several benchmarks, only one of which may have the case.
   if (!arguments.json)
     std::fprintf(stderr, "no case has \"%s\" in its name\n", arguments.filter.c_str());
   return 3;

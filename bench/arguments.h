@@ -10,7 +10,7 @@ namespace bench {
 
 struct Arguments {
   std::string filter;    // only cases with this text in their name
-  int repetitions = 20;  // of each case, at most; fewer where they would take long
+  int repetitions = 20;  // of each case, at most; fewer if they would take long
   bool quick = false;    // small problems, one repetition: proves that it runs, measures nothing
   bool json = false;     // one object per line instead of a table
   std::vector<std::string> rest;
@@ -21,7 +21,7 @@ struct Arguments {
 // Throws rapt::Error(argument).
 Arguments parse_arguments(int argc, char** argv);
 
-// Words that are no options: descriptors of problems, where a benchmark takes them.
+// Words that are no options: descriptors of problems, if a benchmark accepts them.
 enum class Descriptors { refused, taken };
 
 // Calls main_of(arguments), which returns whether any case was wanted. The exit status: 0; 1 for an

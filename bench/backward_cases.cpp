@@ -15,7 +15,7 @@ constexpr int64_t kHeadDims[] = {64, 128}, kLengths[] = {1024, 2048, 4096, 8192}
 
 std::string text_of(const char* letter, int64_t number) { return letter + std::to_string(number); }
 
-// Two heads: enough that one head's end meets the next one's start.
+// Two heads, so that the end of one head and the start of the next overlap.
 void add_squares(std::vector<SpeedCase>& cases, const std::string& group, const std::string& fields,
                  const Goal& goal) {
   for (const int64_t d : kHeadDims)

@@ -1,6 +1,5 @@
 #pragma once
-// The problems of the backward pass's speed table, and what each must reach on the machines we
-// know.
+// The problems of the backward pass's speed table, and the goal of each on known machines.
 #include <vector>
 
 #include "speed.h"

@@ -21,7 +21,7 @@ bool avx2_is_forced() {
 
 std::string text_of(const char* letter, int64_t number) { return letter + std::to_string(number); }
 
-// Two heads: enough that one head's end meets the next one's start.
+// Two heads, so that the end of one head and the start of the next overlap.
 SpeedCase square(const std::string& group, int64_t head_dim, int64_t n, const std::string& fields,
                  const Goal& goal) {
   return {group + text_of(" d=", head_dim) + text_of(" n=", n),
@@ -59,7 +59,7 @@ std::vector<SpeedCase> forward_cases() {
   }
   add_squares(cases, "", kFull64, kFull128);
   add_causal(cases, "", kCausal);
-  // A query sees itself and 511 keys before it.
+  // A query attends to itself and the 511 keys before it.
   cases.push_back(square("window", 64, 16384, ":mask=window(511,0)", kWindow));
   // Head sizes and lengths that fill no vector, no tile and no block.
   for (const int64_t d : {40, 80, 96, 256})

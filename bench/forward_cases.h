@@ -1,12 +1,12 @@
 #pragma once
-// The problems of the speed table, and what each must reach on the machines we know.
+// The problems of the speed table, and the goal of each on known machines.
 #include <vector>
 
 #include "speed.h"
 
 namespace bench {
 
-// The cases for the instruction set in use. AVX2 that was forced by RAPT_ISA has cases of its own.
+// The cases for the instruction set in use. AVX2, if forced by RAPT_ISA, has its own cases.
 std::vector<SpeedCase> forward_cases();
 
 }  // namespace bench

@@ -1,5 +1,5 @@
 #pragma once
-// Goals are set per core: a percentage says nothing without it, since cores differ in what else
+// Goals are set per core: a percentage means nothing without the core, because cores differ in what
 // they can do beside a multiply-add.
 
 namespace bench {
@@ -8,7 +8,7 @@ struct Goal {
   double zen5 = 0, intel = 0;  // 0: none was set
 };
 
-// The column of the machine that this runs on; 0 where none is known.
+// The goal for this machine; 0 if there is none.
 double on_this_core(const Goal& goal);
 
 }  // namespace bench

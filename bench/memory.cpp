@@ -1,13 +1,13 @@
-// Memory of the forward pass, and of forward and backward pass together: how far does a call push
-// the peak of the process's resident memory beyond its inputs and outputs, gradients included?
-// Causal, d = 64, 2 heads, all threads of the machine.
+// Measures the memory of the forward pass, and of forward and backward pass together: by how much a
+// call raises the peak of the process's resident memory above its inputs and outputs (gradients
+// included). Causal, d = 64, 2 heads, all threads of the machine.
 //
 //   bench_memory [--tokens N] [--dtype f32|f64|bf16|f16] [--capture NAME] [--limit-mib M] [--json]
 //   bench_memory --captures      their names
 //
-// Exits with 1 if the growth exceeds the limit. One problem per process, since a peak never falls.
-// The operating system's peak (VmHWM) and not a count of allocations: it sees all memory, whoever
-// took it.
+// Exits with 1 if the growth exceeds the limit. Each process measures one problem, since a peak
+// never falls. The peak is the operating system's (VmHWM), not a count of allocations: it includes
+// all memory, whoever allocated it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kHeads = 2, kHeadDim = 64;
 constexpr int64_t kRows = 16, kTopK = 16, kMapSide = 512;
 
-// Limits in MiB, for any number of tokens.
+// Limits of the growth in MiB, for any number of tokens.
 constexpr double kPlainLimit = 32, kCaptureLimit = 48, kGradientsLimit = 64;
 constexpr double kMiB = 1 << 20;
 
@@ -44,7 +44,7 @@ template <class T>
 void fill(rapt::Tensor& tensor) {
   uint32_t x = 1;
   for (T& element : tensor.values<T>()) {
-    x = x * 1664525 + 1013904223;  // Numerical Recipes' generator: any spread of numbers will do
+    x = x * 1664525 + 1013904223;  // generator of Numerical Recipes; any distribution will do
     const float number = static_cast<float>(x >> 8) * 0x1p-24f - 0.5f;
     if constexpr (requires { T::from(number); })
       element = T::from(number);
@@ -53,7 +53,7 @@ void fill(rapt::Tensor& tensor) {
   }
 }
 
-// Every page written, so that it is resident from now on.
+// A tensor whose pages have all been written, so that they are resident.
 rapt::Tensor touched(rapt::DType dtype, std::initializer_list<int64_t> shape) {
   rapt::Tensor t(dtype, shape);
   switch (dtype) {
@@ -83,7 +83,7 @@ struct Arguments {
   bool json = false;
 };
 
-// One call: its inputs, its options and where it writes. All its tensors are resident.
+// One call: its inputs, options and outputs. All its tensors are resident.
 struct Call {
   rapt::Tensor query, key, value, output, lse;
   rapt::Tensor captured[2];
@@ -124,7 +124,7 @@ struct Call {
       *gradient = touched(query.dtype(), {kHeads, tokens(), kHeadDim});
   }
 
-  // Computes it in a workspace for all passes, of which it returns the bytes.
+  // Computes the call in a workspace for all passes; returns the bytes of the workspace.
   size_t run() {
     const size_t bytes = rapt::workspace_bytes(query, key, value, options);
     const size_t backward_bytes =
@@ -263,8 +263,8 @@ int main(int argc, char** argv) try {
   const Capture& capture = *capture_of(arguments.capture);
   capture.ask(call);
 
-  // From what is resident now, not from the peak so far: memory that was given back before would
-  // otherwise hide growth.
+  // Counts from the memory that is resident now, not from the peak so far: memory that was freed
+  // before would hide growth.
   const int64_t before = status_kib("VmRSS");
   const rapt::Plan plan = rapt::plan(call.query, call.key, call.value, call.options);
   const size_t workspace_bytes = call.run();

@@ -1,5 +1,5 @@
 #pragma once
-// A call that is measured beside a plain one.
+// A call with an option, measured against the same call without it.
 #include <functional>
 #include <string>
 
@@ -9,7 +9,7 @@ using Call = std::function<void()>;
 
 struct RatioCase {
   std::string name;
-  std::function<Call()> plain, with;  // make the problem, which the call keeps
+  std::function<Call()> plain, with;  // create the problem, which the returned call owns
   double goal = 0;                    // of the ratio, at most; 0: none was set
 };
 

@@ -31,7 +31,7 @@ using bench::Goal;
 using bench::Call;
 using bench::RatioCase;
 
-// `text`: as in check/problem/descriptor.h.
+// `text`: a descriptor (check/problem/descriptor.h).
 std::function<Call()> forward(const std::string& text, const rapt::Rotary* rotary = nullptr) {
   return [text, rotary]() -> Call {
     const auto problem = std::make_shared<timing::Problem>(check::parse_descriptor(text),
@@ -62,7 +62,7 @@ struct Option {
   int64_t longest;  // n: drawing a matrix of 8,192 x 8,192 takes longer than measuring it
 };
 
-// `count` rows of n, anywhere.
+// `count` random rows of n.
 std::string random_rows(int64_t n, size_t count) {
   check::Random random(1);
   check::Dims rows = random.permutation(n);

@@ -56,7 +56,8 @@ struct Small {
   std::mt19937 generator{1};
   rapt::Tensor query = random_normal(generator), key = random_normal(generator),
                value = random_normal(generator), output = random_normal(generator);
-  rapt::TensorView query_view = query, key_view = key, value_view = value;  // as an engine has them
+  rapt::TensorView query_view = query, key_view = key,
+                   value_view = value;  // made once, as in an engine
   rapt::Context context;
   rapt::AttentionOptions options;
   rapt::AttentionOutputs outputs;
@@ -121,7 +122,7 @@ bool measure_all(const bench::Arguments& arguments) {
     any = true;
     double best = std::numeric_limits<double>::infinity();
     timing::seconds_per_call(kCalls, c.call);  // caches and the clock
-    // A row takes half a millisecond: enough of them that some lie between two disturbances.
+    // kCalls calls take half a millisecond; among this many repetitions, some are not disturbed.
     timing::repeat(kRows * arguments.repetitions,
                    [&] { best = std::min(best, 1e9 * timing::seconds_per_call(kCalls, c.call)); });
     if (arguments.json)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kHeadDim = 64;
 
-// One thread's forward pass, and the backward pass if wanted, in memory that is there before.
+// The forward pass on one thread, and the backward pass if wanted, in memory allocated before.
 class Problem {
  public:
   Problem(const std::string& normalizer, int64_t n, double spread, bool with_backward)

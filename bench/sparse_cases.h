@@ -7,7 +7,7 @@
 
 namespace bench {
 
-// By how far the scores spread (their standard deviation): that decides how many weights are not 0.
+// Cases by the standard deviation of the scores, which determines how many weights are not 0.
 std::vector<RatioCase> sparse_cases(std::initializer_list<int64_t> lengths);
 
 }  // namespace bench

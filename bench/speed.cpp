@@ -16,11 +16,11 @@ namespace {
 // Long enough for hundreds of loops, short enough not to warm the core up for the case.
 constexpr double kPeakSeconds = 0.03;
 constexpr double kMostPerCycle = 2;
-// Multiplications of the problems that prove that the benchmark runs: two heads of 1,024 tokens,
-// which take a second where kernels were compiled without optimisation.
+// Multiplications of the problems of --quick: two heads of 1,024 tokens, which take a second if
+// kernels are compiled without optimisation.
 constexpr double kQuickWork = 3e8;
 
-// How many multiplications an instruction makes.
+// The number of multiplications of an instruction.
 double multiplications_of(timing::PeakInstruction instruction) {
   switch (instruction) {
     case timing::PeakInstruction::f32_fma:
@@ -42,10 +42,10 @@ struct Measured {
   double clock_ghz;
 };
 
-// Adds up the core cycles of a call, task by task: it is told when one ends.
+// Adds up the core cycles of a call, task by task, in the progress callback.
 class CycleCounter {
  public:
-  // Of a call that begins now.
+  // The progress callback for a call that begins now.
   rapt::Progress begin() {
     start_ = timing::thread_cpu_seconds();
     return {task_ended, this};
@@ -59,13 +59,13 @@ class CycleCounter {
     const double elapsed = timing::thread_cpu_seconds() - self.start_;
     self.seconds_ += elapsed;
     self.cycles_ += elapsed * timing::core_clock_ghz() * 1e9;
-    self.start_ = timing::thread_cpu_seconds();  // without what looking at the clock took
+    self.start_ = timing::thread_cpu_seconds();  // excludes the time of reading the clock
   }
 
   double start_ = 0, seconds_ = 0, cycles_ = 0;
 };
 
-// Multiply-adds per cycle and the clock, in calls of at least a millisecond.
+// Measures multiply-adds per cycle and the clock, for calls of at least a millisecond.
 void measure_cycles(const Work& work, int repetitions, Measured& m) {
   const double flops_per_instruction = 2 * multiplications_of(work.instruction);
   std::vector<double> per_cycle, clock;

@@ -1,12 +1,12 @@
-// Threads: what a job of the pool costs, and how attention and its backward pass scale with them.
-// f32, d = 64, n = 2048.
+// Threads: the cost of a job of the pool, and how attention and its backward pass scale with
+// threads. f32, d = 64, n = 2048.
 //
 //   bench_threads [--threads N] [--repetitions N] [--json]
 //
 // Scaling: wall time with one thread over wall time with N, the best of each, measured alternately.
 // Relative to: the scaling of a loop of FMAs that touches no memory, in tasks of about 0.1 ms, run
-// by the same pool. What clocks, neighbours and the host of a virtual machine take away, they take
-// from both; what is left is attention's own: its memory, and threads that wait for the last task.
+// by the same pool. Clocks, neighbours and the host of a virtual machine slow both down; the rest
+// of the loss is attention's: its memory, and threads that wait for the last task.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -34,7 +34,7 @@ void sleep_seconds(double seconds) {
   nanosleep(&t, nullptr);
 }
 
-// Some of the threads of the pool.
+// An executor that uses some of the threads of the pool.
 class Some final : public rapt::Executor {
  public:
   Some(rapt::ThreadPool& pool, int threads) : pool_(pool), threads_(threads) {}
@@ -55,7 +55,7 @@ struct Stamp {
   static void task(void* argument, int64_t task, int) noexcept {
     auto& self = *static_cast<Stamp*>(argument);
     self.begun[task] = wall_seconds();
-    // Long enough for the second task to be another thread's.
+    // Long enough that another thread takes the second task.
     while (wall_seconds() < self.begun[task] + 200e-6) {
     }
   }
@@ -125,7 +125,7 @@ class Attention {
   static rapt::Tensor random(std::initializer_list<int64_t> shape, uint32_t x) {
     rapt::Tensor t(rapt::DType::f32, shape);
     for (float& element : t.values<float>()) {
-      x = x * 1664525 + 1013904223;  // Numerical Recipes' generator: any spread of numbers will do
+      x = x * 1664525 + 1013904223;  // generator of Numerical Recipes; any distribution will do
       element = static_cast<float>(x >> 8) * 0x1p-23f - 1;
     }
     return t;
@@ -173,7 +173,7 @@ bool parse(int argc, char** argv, Arguments& arguments) {
 }
 
 void report_jobs(rapt::ThreadPool& pool, const Arguments& arguments) {
-  constexpr double kPause = 1e-3;  // after which all sleep
+  constexpr double kPause = 1e-3;  // after this time all threads sleep
   const auto report = [&](const char* name, double awake, double asleep) {
     if (arguments.json)
       std::printf(
@@ -224,7 +224,7 @@ int main(int argc, char** argv) try {
 
   Some one(pool, 1), all(pool, arguments.threads);
   Attention one_head(1, arguments.threads), eight_heads(8, arguments.threads);
-  // The workspace is that for `threads` threads, whoever runs it.
+  // The workspace is that for `threads` threads, whichever executor runs the call.
   rapt::Context with_all;
   with_all.executor = &all;
   timing::BackwardProblem backward(check::parse_descriptor("h1q2048k2048d64"),

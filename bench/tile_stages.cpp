@@ -1,15 +1,15 @@
-// What the stages of tile registers hide (src/kernels/amx/tile_stage.simd.h): each piece of a stage
-// in a stage of its own, and all in one. For whoever changes these kernels.
+// Measures how much work the stages of tile registers overlap (src/kernels/amx/tile_stage.simd.h):
+// runs each piece of a stage alone, and all pieces in one stage. For developers of these kernels.
 //
 //   bench_tile_stages [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
-// Cycles are those of the core's clock just then, per 16 scores. A tile of 32 queries (going back,
-// two tiles in turn) meets blocks of 128 keys one after the other, half a mebibyte of them, as
-// within a long sequence. Not among them: packing, excluded pairs, outputs that are rescaled.
+// Cycles per 16 scores, from the core's clock at that time. A tile of 32 queries (backward: two
+// tiles alternately) is multiplied by consecutive blocks of 128 keys, half a mebibyte in all, as
+// within a long sequence. Packing, masked pairs and rescaled outputs are not included.
 //
-// % of peak: the flops of the products against the peak of tiles of bf16, measured before and
-// after; a multiplication of f32 counts once. If a stage hid one kind of work behind the other
-// altogether, it would take as long as the longer of them: the products, or the vector work.
+// % of peak: the flops of the products against the peak of bf16 tiles, measured before and after; a
+// multiplication of f32 counts once. If a stage overlapped both kinds of work perfectly, it would
+// take as long as the longer of them: the products, or the vector work.
 //
 // Where the set has no tile registers nothing is measured. RAPT_ISA=amx_emulated proves that the
 // program runs; its numbers mean nothing.
@@ -40,7 +40,7 @@ constexpr int64_t kQueries = 32, kBlock = 128, kBytesAtWork = 512 * 1024;
 constexpr int kTiles = 2;
 constexpr double kPeakSeconds = 0.03;
 
-// Zeros from the beginning of a cache line on.
+// An array of zeros that begins at a cache line.
 template <class T>
 class Array {
  public:
@@ -58,7 +58,7 @@ class Array {
   T* data_;
 };
 
-// Dense rows of numbers between -2 and 2, of a storage type: speed asks no more of them.
+// Dense rows of numbers between -2 and 2 in a storage type; speed does not depend on the numbers.
 struct StoredRows {
   const int64_t count, dims;
   const Array<std::byte> bytes;
@@ -76,7 +76,7 @@ struct StoredRows {
   }
 };
 
-// What both passes multiply: a tile of queries and blocks of keys, which are their own values.
+// The operands of both passes: a tile of queries, and blocks of keys that also serve as values.
 struct Operands {
   const Route& route;
   const int64_t dims, blocks;
@@ -101,7 +101,7 @@ struct Operands {
     route.pack_values(keys.bytes.get(), dims, 1, keys.count, dims, value.get());
   }
   int64_t bytes_of(int64_t rows) const { return rows * dims * route.element_size; }
-  // Of weights of a tile.
+  // Bytes of the weights of a tile.
   int64_t bytes_of_weights() const { return kBlock * kQueries * route.weight_size; }
   const std::byte* block(const Array<std::byte>& rows, int64_t nth) const {
     return rows.get() + bytes_of(nth % blocks * kBlock);
@@ -111,7 +111,7 @@ struct Operands {
   }
 };
 
-// Which pieces of a stage are made.
+// The pieces of a stage that are computed.
 struct Pieces {
   bool next = false, now = false, before = false;
 };
@@ -187,8 +187,8 @@ class Backward {
   int64_t stages() const { return of_.blocks * kTiles; }
   double flops(const Pieces& p) const { return of_.flops(2 * p.next + 3 * p.before); }
 
-  // Of the nth tile that meets a block: with it goes half of the sums over queries of the block
-  // before.
+  // Runs the stage of the nth tile of a block, with half of the sums over queries of the previous
+  // block.
   void run(int64_t nth, const Pieces& pieces) const {
     const int64_t dims = of_.dims, tile = nth % kTiles, block = nth / kTiles;
     const StageProducts<float> next{

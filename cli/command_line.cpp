@@ -35,7 +35,7 @@ constexpr const char* kEnvironment =
   const std::vector<std::string_view> known(names.begin(), names.end());
   if (name.find_first_of("./") == std::string::npos)
     throw usage_error("unknown command '" + name + "'", did_you_mean(name, known));
-  // The word may be a file: 'rapt FILE' is 'rapt info FILE'.
+  // The word may be a file, because 'rapt FILE' means 'rapt info FILE'.
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(name, ignored);
   throw usage_error(
@@ -43,7 +43,7 @@ constexpr const char* kEnvironment =
       folder ? "'rapt info FILE...' takes files" : file_meant(name));
 }
 
-// Whether `rapt FILE` is meant, which is `rapt info FILE`.
+// Whether `text` is a file, as in `rapt FILE`, which means `rapt info FILE`.
 bool names_a_file(const std::string& text, const std::vector<Command>& commands) {
   for (const Command& command : commands)
     if (text == command.app->get_name()) return false;

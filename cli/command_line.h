@@ -11,7 +11,7 @@ namespace rapt::cli {
 class CommandLine {
  public:
   CommandLine();
-  CommandLine(const CommandLine&) = delete;  // the commands look at it
+  CommandLine(const CommandLine&) = delete;  // the commands refer to it
   CommandLine& operator=(const CommandLine&) = delete;
 
   // The command that the arguments name; null if they name none. May be called again. Throws

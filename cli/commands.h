@@ -9,7 +9,7 @@ namespace rapt::cli {
 // A subcommand, ready once its options are parsed. Both functions may throw anything.
 struct Command {
   CLI::App* app;
-  // Rejects errors in the arguments alone. It opens no file, prints nothing and computes nothing,
+  // Rejects errors in the arguments themselves. Opens no file, prints nothing and computes nothing,
   // so that a typing error is reported before any long reading.
   std::function<void()> check;
   std::function<void()> run;  // after check()

@@ -1,5 +1,4 @@
-// rapt: the command line. Runs the command that is asked for and turns what it throws into an exit
-// code.
+// rapt: the command line. Runs the requested command and turns exceptions into an exit code.
 //
 // Results go to stdout, narration and errors to stderr.
 #include <cstdio>
@@ -49,7 +48,7 @@ Exit run(const std::vector<std::string>& words, std::string& command_name) {
 
 int main(int argc, char** argv) {
   reserve_standard_streams();
-  interruption();  // from here on Ctrl-C leaves no half file
+  interruption();  // from here on Ctrl-C leaves no incomplete file
   std::string command_name = "rapt";
   try {
     return static_cast<int>(run({argv + 1, argv + argc}, command_name));

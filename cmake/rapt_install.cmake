@@ -1,4 +1,4 @@
-# Installs rapt::core and, if built, rapt::io and rapt::viz, each with its headers, CMake package and pkg-config
+# Installs rapt::core and, if built, rapt::io, rapt::nn and rapt::viz, each with its headers, CMake package and pkg-config
 # file, and the command line. The installed tree can be moved: no path of it is written anywhere.
 include(CMakePackageConfigHelpers)
 
@@ -61,6 +61,11 @@ if(TARGET rapt_io)
                          REQUIRES_PRIVATE zlib)
 else()
   list(APPEND headers_left_out PATTERN io EXCLUDE)
+endif()
+if(TARGET rapt_nn)
+  rapt_install_component(nn rapt-nn "Layers around attention, with gradients" REQUIRES rapt)
+else()
+  list(APPEND headers_left_out PATTERN nn EXCLUDE)
 endif()
 if(TARGET rapt_viz)
   rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt

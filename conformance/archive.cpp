@@ -32,13 +32,13 @@ struct Inflater {
   Inflater& operator=(const Inflater&) = delete;
 };
 
-// A header's field of text ends with a zero byte or where the field does.
+// The text of a header field, which ends at a zero byte or at the end of the field.
 std::string text_of(std::span<const std::byte> header, size_t begin, size_t length) {
   const auto* text = reinterpret_cast<const char*>(header.data() + begin);
   return {text, std::find(text, text + length, '\0')};
 }
 
-// Octal digits, blanks before and after them.
+// Reads octal digits, with blanks before and after them.
 uint64_t number_of(std::span<const std::byte> header, size_t begin, size_t length) {
   const std::string text = text_of(header, begin, length);
   const size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
@@ -74,7 +74,7 @@ Bytes gunzip(std::span<const std::byte> packed, size_t most_bytes) {
   Inflater inflater;
   z_stream& z = inflater.stream;
   if (packed.size() > UINT32_MAX) fail("larger than 4 GiB");
-  // zlib's interface of C without const; it reads only.
+  // zlib's C interface lacks const, but it only reads.
   z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
   z.avail_in = static_cast<uInt>(packed.size());
   Bytes out;

@@ -2,7 +2,7 @@
 // Files of a .tar.gz, in memory.
 //
 // Format: POSIX.1-1988 ustar, and GNU tar's records of long names (type 'L'). Regular files and
-// folders are known; anything else is refused. Every header's checksum is compared.
+// folders are supported; anything else is rejected. Every header's checksum is verified.
 #include <cstddef>
 #include <map>
 #include <span>
@@ -13,14 +13,13 @@ namespace rapt::conformance {
 
 using Bytes = std::vector<std::byte>;
 
-// What deflated bytes hold. Throws Error(format) for data that are damaged, or larger than
-// `most_bytes`.
+// Inflates bytes. Throws Error(format) for data that are damaged, or larger than `most_bytes`.
 Bytes gunzip(std::span<const std::byte> packed, size_t most_bytes);
 
-// By path, without a leading "./". Throws Error(format).
+// The files of an archive by path, without a leading "./". Throws Error(format).
 std::map<std::string, Bytes> read_tar(std::span<const std::byte> archive);
 
-// Both, of a file. Throws Error(io, format).
+// Both steps, for a file. Throws Error(io, format).
 std::map<std::string, Bytes> read_tar_gz(const std::string& path);
 
 }  // namespace rapt::conformance

@@ -1,12 +1,12 @@
 // ONNX Attention, opsets 23 to 25: the dialect "onnx" of rapt/dialect.h.
 //
-// What ONNX takes in one node besides:
+// In addition, one ONNX node has
 //   3-D inputs            [batch, length, heads * dim]: the same memory seen as 4-D, nothing copied
 //   attn_mask             keys beyond its end are excluded
 //   past_key, past_value  put before key and value by write_to_cache
 //   qk_matmul_output      0, 1: the scores of a call without mask, and without softcap for 0;
 //                         2: those of the whole call; 3: the weights
-// Computed in f32 (f64 for f64), whatever softmax_precision asks for that is not wider.
+// Computed in f32 (f64 for f64), unless softmax_precision requests a wider type.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -73,7 +73,7 @@ void fill(Tensor& tensor, double value) {
   }
 }
 
-// The mask with at least two dimensions and all keys: those that it does not reach are excluded.
+// The mask with at least two dimensions and all keys; keys beyond its end are masked out.
 Tensor whole_mask(const TensorView& given, int64_t k_len) {
   if (!given.defined()) return {};
   std::vector<int64_t> dims(given.dims().begin(), given.dims().end());
@@ -115,7 +115,7 @@ AttentionResult attend(const Inputs& in, const DialectArguments& words,
   return scaled_dot_product_attention(in.query, in.key, in.value, options);
 }
 
-// The scores or weights that qk_matmul_output of `mode` is.
+// The scores or weights of qk_matmul_output for `mode`.
 Tensor matmul_output(const Inputs& in, DialectArguments words, int64_t mode) {
   if (mode < 2) words = {.scale = words.scale, .softcap = words.softcap};
   if (mode == 0) words.softcap.reset();

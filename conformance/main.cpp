@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-// Why the test fails; nothing if it passes.
+// The reason why the test fails; none if it passes.
 std::optional<std::string> failure(const Operator& op, const NodeTest& test) {
   try {
     const Outputs got = op.run(test);
@@ -59,7 +59,7 @@ int run(const std::string& path) {
   return run_of_all > 0 && passed_of_all == run_of_all && listed == tests.size() ? 0 : 1;
 }
 
-// Does this machine lack the instruction set that RAPT_ISA names?
+// Whether this machine lacks the instruction set that RAPT_ISA names.
 bool lacks_instruction_set() {
   try {
     for (const InstructionSet& set : instruction_sets())

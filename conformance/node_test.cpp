@@ -1,4 +1,4 @@
-// Puts the files of a folder together, and compares.
+// Assembles tests from the files of a folder, and compares results.
 #include "node_test.h"
 
 #include <cmath>

@@ -17,20 +17,20 @@ struct NodeTest {
   std::string name;  // of the folder
   Node node;
   std::vector<Tensor> inputs;   // one per input of the node; undefined where it is absent
-  std::vector<Tensor> outputs;  // likewise
+  std::vector<Tensor> outputs;  // one per output of the node
 
   // Input `i`, undefined where it is absent or beyond the last.
   TensorView input(size_t i) const { return i < inputs.size() ? inputs[i].view() : TensorView(); }
   bool wants(size_t i) const { return i < outputs.size() && outputs[i].defined(); }
 };
 
-// The tests in an archive that are one node of an operator itself. Folders whose names say
-// "_expanded" hold the same problem as a graph of primitive operators, which tests a graph's
-// runtime, and are left out. Throws Error(format, unsupported).
+// The tests in an archive that consist of one node of the operator itself. Folders with "_expanded"
+// in their name hold the same problem as a graph of primitive operators, which tests a graph's
+// runtime; they are left out. Throws Error(format, unsupported).
 std::vector<NodeTest> read_node_tests(const std::map<std::string, Bytes>& files);
 
-// The suite's rule: same dtype and shape, and |got - wanted| <= 1e-7 + 1e-3 |wanted| for every
-// element; NaN equals NaN, an infinity itself. If not so, where.
+// Checks the suite's rule: same dtype and shape, and |got - wanted| <= 1e-7 + 1e-3 |wanted| for
+// every element; NaN equals NaN, and an infinity itself. Returns the first violation.
 std::optional<std::string> difference(const TensorView& got, const TensorView& wanted);
 
 }  // namespace rapt::conformance

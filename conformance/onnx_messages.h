@@ -2,7 +2,7 @@
 // The messages of ONNX that a test of one node needs: a tensor, and a model's only node.
 //
 // Field numbers: onnx.proto of ONNX 1.23. Elements of tensors are read from raw_data, which is what
-// ONNX's own tests use; the typed fields and external data are refused.
+// ONNX's own tests use; the typed fields and external data are rejected.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -13,18 +13,18 @@
 
 namespace rapt::conformance {
 
-// TensorProto. Throws Error(format) for bytes that are none, Error(unsupported) for a dtype or a
-// storage that is not read.
+// Reads a TensorProto. Throws Error(format) for bytes that are none, Error(unsupported) for an
+// unsupported dtype or storage.
 Tensor read_tensor(std::span<const std::byte> bytes);
 
-// AttributeProto, of which one member is set.
+// An AttributeProto; one member is set.
 struct Attribute {
   float real = 0;
   int64_t integer = 0;
   std::string text;
 };
 
-// NodeProto. Absent inputs and outputs have the name "".
+// A NodeProto. Absent inputs and outputs have the name "".
 struct Node {
   std::string op_type;
   std::string domain;  // "": ai.onnx

@@ -1,4 +1,4 @@
-// What all operators share.
+// Functions that all operators share.
 #include "operators.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace rapt::conformance {
 
-// One tensor per output of the node; undefined where the output is absent. Each throws
-// Error(unsupported) for an attribute that it does not know, and what rapt throws.
+// One tensor per output of the node; undefined if the output is absent. Each function throws
+// Error(unsupported) for an unknown attribute, and the errors of rapt.
 using Outputs = std::vector<Tensor>;
 Outputs run_attention(const NodeTest& test);         // Attention 23, 24
 Outputs run_softmax(const NodeTest& test);           // Softmax 13, LogSoftmax 13

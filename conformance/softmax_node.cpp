@@ -1,8 +1,8 @@
 // ONNX Softmax and LogSoftmax, opset 13, along any axis: attention whose scores are the bias alone.
 //
-// A query of zeros has products of 0 with any key, so that the rows x of the bias are the scores:
-// Softmax is the weights, LogSoftmax x - lse. Computed in f64: an lse of 10,003 in f32 is off by
-// 5e-4, more than the rule leaves a difference of 0.4.
+// A query of zeros has products of 0 with any key, so the rows x of the bias are the scores:
+// Softmax is the weights, LogSoftmax x - lse. Computed in f64, because an lse of 10,003 has an
+// error of 5e-4 in f32, more than the rule allows for a difference of 0.4.
 #include <algorithm>
 
 #include "operators.h"
@@ -20,7 +20,7 @@ Outputs run_softmax(const NodeTest& test) {
   if (dim < 0 || dim >= x.rank)
     throw Error(ErrorCode::argument, test.node.op_type + ": axis " + std::to_string(axis));
 
-  // x as [before, length, behind]; rows of scores run along the middle.
+  // x as [before, length, after]; rows of scores are along the middle dimension.
   const int64_t length = x.shape[dim];
   const int64_t before = element_count(x.dims().first(static_cast<size_t>(dim)));
   const int64_t behind = element_count(x.dims().subspan(static_cast<size_t>(dim) + 1));

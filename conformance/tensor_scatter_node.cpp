@@ -11,7 +11,7 @@ Outputs run_tensor_scatter(const NodeTest& test) {
     throw Error(ErrorCode::argument, "TensorScatter: mode " + mode);
   Outputs outputs(1);
   outputs[0] = Tensor::copy_of(test.input(0));
-  // The cache's rows are the last dimension but one; another axis changes places with it.
+  // The rows of the cache are the second-last dimension; another axis is exchanged with it.
   const auto axis = static_cast<int>(test.node.integer("axis", -2));
   if (axis == 0 || axis == -outputs[0].rank())
     throw Error(ErrorCode::argument, "TensorScatter: the axis of the batch");

@@ -28,7 +28,7 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
                "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
-PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/viz/*.h"]
+PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/nn/*.h", "include/rapt/viz/*.h"]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [
@@ -154,10 +154,7 @@ TABLE = [
     ("src/nn/kernels/*.simd.h", TILE_SIDE + KERNELS("vector") + ["src/nn/kernels/*.h"], NO_CODE,
      COMPILED_PER_SET),
     ("src/nn/kernels/layer_isa_tu.cpp", ["src/nn/kernels/*.h"], NO_CODE, COMPILED_PER_SET),
-    ("src/nn/losses/**", PUBLIC_CORE + ["include/rapt/nn/*.h", "src/nn/*.h", "src/nn/kernels/*.h",
-                                        "src/nn/losses/*.h"] +
-     BELOW_THE_CONDUCTOR, STD, "losses are customers of attention and of products"),
-    ("src/nn/**", PUBLIC_CORE + ["include/rapt/nn/*.h", "src/nn/*.h", "src/nn/kernels/*.h"] +
+    ("src/nn/**", PUBLIC_CORE + ["include/rapt/nn/*.h", "src/nn/**"] +
      BELOW_THE_CONDUCTOR, STD, "layers are customers of attention and of products"),
     ("src/base/**", ["include/rapt/%s.h" % name for name in
                      ("context", "error", "instruction_sets", "tensor", "version")] +

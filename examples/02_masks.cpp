@@ -1,4 +1,4 @@
-// Shows masks, how they combine, and what plan() says that they save.
+// Shows masks, how they combine, and how many tiles they save according to plan().
 //
 // Two sequences in one batch, the second one padded. A mask decides for whole tiles first: tiles in
 // which nothing is allowed are not computed.
@@ -33,7 +33,8 @@ int main() try {
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
 
   const int64_t key_counts[kBatch] = {kLength, 300};
-  // What stands in the padding does not matter, not even NaN; here, in that of the last head.
+  // The contents of the padding do not matter, not even NaN, which the padding of the last head
+  // gets here.
   for (size_t i = (kBatch * kHeads - 1) * kLength * kDim + 300 * kDim; i < numbers.size(); ++i)
     numbers[i] = NAN;
   const rapt::TensorView x(numbers.data(), {kBatch, kHeads, kLength, kDim});
@@ -50,7 +51,7 @@ int main() try {
   show("causal, window, lengths", x, {.masks = {&causal, &window, &lengths}});
 
   // The masks of a call are combined by "and". For the rest there are And, Or and Not, or a text.
-  const rapt::Prefix prefix(256);  // an instruction that everybody may read
+  const rapt::Prefix prefix(256);  // an instruction that every query may attend to
   const rapt::Or prefix_lm{&causal, &prefix};
   show("causal or prefix, lengths", x, {.masks = {&prefix_lm, &lengths}});
   const std::unique_ptr<rapt::Mask> far = rapt::make_mask("causal & !window(255,0)");
@@ -59,7 +60,7 @@ int main() try {
   const rapt::AttentionResult result =
       rapt::scaled_dot_product_attention(x, x, x, {.masks = {&causal, &lengths}});
   const auto output = result.output.values<float>();  // [kBatch, kHeads, kLength, kDim]
-  size_t not_a_number = 0;  // in the rows of queries that are no padding themselves
+  size_t not_a_number = 0;  // NaN in the rows of queries outside the padding
   for (int64_t head = 0; head < kBatch * kHeads; ++head)
     for (int64_t e = 0; e < key_counts[head / kHeads] * kDim; ++e)
       not_a_number += std::isnan(output[static_cast<size_t>(head * kLength * kDim + e)]);

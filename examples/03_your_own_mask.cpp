@@ -1,5 +1,5 @@
-// Shows a mask of your own, alone and combined with others: a query sees the keys of its own
-// block, and the very first key.
+// Shows a mask of your own, alone and combined with others: a query attends to the keys of its own
+// block, and to the very first key.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,7 +22,7 @@ class OwnBlock final : public rapt::Mask {
   // Nothing depends on the head, and `block` is in the mask itself.
   void bind(const rapt::Head&, rapt::BoundMask*) const noexcept override {}
 
-  // One range that holds all visible keys: from the first key to the end of the last own block.
+  // One range that holds all allowed keys: from the first key to the end of the last own block.
   rapt::KeyRange key_range(const rapt::BoundMask& bound,
                            rapt::Positions q) const noexcept override {
     return {0, std::min((q.last() / block + 1) * block, bound.k_len)};
@@ -36,12 +36,13 @@ class OwnBlock final : public rapt::Mask {
     const bool one_block = q_first == q_last && k_first == k_last && q_first == k_first;
     return one_block ? rapt::Cover::all : rapt::Cover::some;
   }
-  // Clears the bits of the queries that stand outside of the block of key j.
+  // Clears the bits of the queries outside the block of key j.
   void exclude(const rapt::BoundMask&, rapt::Positions q, rapt::Positions k,
                uint64_t* bits) const noexcept override {
     for (int64_t j = 0; j < k.count; ++j) {
       if (k[j] == 0) continue;
-      const int64_t begin = k[j] / block * block - q.start;  // the block, seen from the first query
+      const int64_t begin =
+          k[j] / block * block - q.start;  // the start of the block, relative to the first query
       bits[j] &= rapt::low_bits(rapt::queries_before(begin + block, q)) &
                  ~rapt::low_bits(rapt::queries_before(begin, q));
     }
@@ -60,8 +61,8 @@ int main() try {
   for (int64_t i = 0; i < n * dim; ++i) numbers[i] = std::sin(static_cast<float>(i));
   const rapt::TensorView x(numbers, {n, dim});
 
-  // It stands beside the others, and inside of them: the own block, but the future only as far as
-  // a window goes.
+  // It combines with other masks, and can be a part of them: the own block, but later keys only
+  // within a window.
   const OwnBlock own_block;
   const rapt::Causal causal;
   const rapt::Window window(-1, 3);

@@ -14,14 +14,14 @@
 #include "rapt/rapt.h"
 
 namespace {
-// Starts threads for every call. An engine hands the tasks to the pool that it has.
+// Starts threads for every call. An engine passes the tasks to its own pool instead.
 class Threads final : public rapt::Executor {
  public:
   explicit Threads(int count) : count_(count) {}
   int concurrency() const noexcept override { return count_; }
   void run(int64_t tasks, Task task, void* argument) override {
     std::atomic<int64_t> next{0};
-    std::vector<std::jthread> threads;  // joins when it goes, also when a thread cannot be started
+    std::vector<std::jthread> threads;  // joins on destruction, also if a thread cannot be started
     for (int worker = 0; worker < count_; ++worker)
       threads.emplace_back([&next, tasks, task, argument, worker] {
         for (int64_t t = next++; t < tasks; t = next++) task(argument, t, worker);
@@ -32,7 +32,7 @@ class Threads final : public rapt::Executor {
   int count_;
 };
 
-// Prints a tenth when it is reached. Never called from two threads at once.
+// Prints each tenth when it is reached. Never called by two threads at once.
 void print_tenths(void* user, double fraction) {
   int& tenths = *static_cast<int*>(user);
   if (fraction * 10 < tenths + 1) return;
@@ -42,13 +42,13 @@ void print_tenths(void* user, double fraction) {
 }  // namespace
 
 int main() try {
-  // In memory [batch, length, heads, dim], as projections leave it and flash-attention takes it.
+  // In memory [batch, length, heads, dim], the layout of projections and of flash-attention.
   constexpr int64_t batch = 2, length = 1024, heads = 8, dim = 64;
   std::vector<float> input(batch * length * heads * dim), output(input.size());
   for (size_t i = 0; i < input.size(); ++i) input[i] = std::sin(static_cast<float>(i));
   std::vector<float> lse(batch * heads * length);  // [batch, heads, length]
 
-  // rapt wants [batch, heads, length, dim]: two dimensions of the view exchanged, nothing copied.
+  // rapt needs [batch, heads, length, dim]: exchanges two dimensions of the view, copies nothing.
   const auto x =
       rapt::TensorView(std::as_const(input).data(), {batch, length, heads, dim}).transposed(1, 2);
   rapt::AttentionOutputs outputs;

@@ -1,4 +1,4 @@
-// Shows attention on the threads that an engine has already, and rapt's own pool beside it.
+// Shows attention on the threads of an engine, and on rapt's own pool for comparison.
 //
 // An engine with a thread pool gives rapt an Executor of two functions. Here the pool is the
 // smallest there can be: a thread per worker, that waits for the next call. The bits of a result

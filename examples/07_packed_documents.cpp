@@ -1,16 +1,16 @@
 // Shows documents packed into one row: each attends to itself only, as in training without padding.
 //
-// Three documents of different lengths lie one behind the other. By where each begins
-// (flash-attention calls that cu_seqlens) the tiles between documents are not even computed. There
-// are two ways to say it:
+// Three documents of different lengths lie one after the other. If the call knows where each begins
+// (flash-attention: cu_seqlens), it does not compute tiles between documents. There are two ways to
+// pass this:
 //
 //   a mask          one row that holds documents: positions count from the start of the row, and
 //                   biases, weights, maps and masks that read tensors go with it. The result is
-//                   that of one call per document but for rounding: a row's keys are summed in
-//                   blocks, which begin elsewhere when the document does.
+//                   that of one call per document up to rounding: a row's keys are summed in
+//                   blocks, and their boundaries depend on where the document begins.
 //   options.packed  a batch of sequences of different lengths: positions and anchors count from
-//                   each one's own start, also where it has other lengths of queries than of keys
-//                   (decoding, with Anchor::bottom_right). The bits are those of one call each.
+//                   each one's own start, also if it has more keys than queries (decoding,
+//                   Anchor::bottom_right). The bits are those of one call per document.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

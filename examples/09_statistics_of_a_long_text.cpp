@@ -1,11 +1,12 @@
-// Shows what attention does in a long text without its matrix of weights: how sure each word is
-// where to look, which words are looked at, and where some words look.
+// Shows statistics of attention in a long text without the matrix of weights: the entropy of each
+// word's weights, the words that receive most attention, and the top keys of some words.
 //
 //   09_statistics_of_a_long_text [FILE]     FILE: examples/paragraph.txt, from the repository's
 //   root
 //
 // The text is repeated until it is long. Entropy and the top keys come from the pass that computes
-// the output; what each key receives takes a second pass over the scores; none takes n x n memory.
+// the output; the sum of weights per key needs a second pass over the scores. None needs n x n
+// memory.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -36,7 +37,7 @@ std::vector<std::string> long_text(const char* path) {
   return words;
 }
 
-// The most memory that the process has held, in MiB; 0 where the system does not tell (Linux does).
+// The peak memory of the process in MiB; 0 if the system does not report it (Linux does).
 double peak_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -64,7 +65,7 @@ int main(int count, char** arguments) try {
                                           .received = true});
   const double grown = peak_mib() - before;
 
-  // The first word sees one key and has the entropy 0; the last one sees all of them.
+  // The first word attends to one key and has entropy 0; the last one attends to all keys.
   const auto entropy = result.entropy.values<float>();  // [kWords]
   const auto [least, most] = std::minmax_element(entropy.begin(), entropy.end());
   const auto surest = least - entropy.begin(), most_torn = most - entropy.begin();
@@ -75,7 +76,7 @@ int main(int count, char** arguments) try {
               static_cast<double>(*most), words[static_cast<size_t>(most_torn)].c_str(), most_torn,
               static_cast<long long>(kWords), std::log(static_cast<double>(kWords)));
 
-  std::map<std::string, double> by_word;                  // wherever the word stands
+  std::map<std::string, double> by_word;                  // summed over all places of the word
   const auto received = result.received.values<float>();  // [kWords]
   double sum = 0;
   for (size_t j = 0; j < words.size(); ++j) {
@@ -107,7 +108,7 @@ int main(int count, char** arguments) try {
   const double matrix = static_cast<double>(kWords) * kWords * sizeof(float) / (1 << 20);
   std::printf("memory: the call took %.1f MiB, results included; the matrix of weights has %.0f\n",
               grown, matrix);
-  // Each query gives away a weight of 1.
+  // The weights of each query sum to 1.
   if (std::abs(sum - static_cast<double>(kWords)) > 1e-3 * static_cast<double>(kWords)) {
     std::fprintf(stderr, "the keys received %f, expected %lld\n", sum,
                  static_cast<long long>(kWords));

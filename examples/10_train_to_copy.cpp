@@ -1,16 +1,16 @@
 // Trains one attention layer to copy, with nothing but the two calls of attention and plain loops.
 //
-// A sequence is 16 symbols and 16 blanks. At each blank the layer must say the symbol that stood 16
-// places before: position 16 + t says symbol t. What is learned, by Adam, is a row of numbers per
-// token for queries, keys and values each, a row per symbol that outputs are compared with, and a
-// number per distance, which is added to the scores (relative positions):
+// A sequence is 16 symbols and 16 blanks. At each blank the layer must predict the symbol 16 places
+// before: at position 16 + t, symbol t. Adam trains a row of numbers per token for each of queries,
+// keys and values, a row per symbol that outputs are compared with, and a number per distance,
+// which is added to the scores (relative positions):
 //
 //   query_i = queries[token_i], key_j = keys[token_j], value_j = values[token_j]
 //   output  = softmax(query key^T / sqrt(d) + distances[i - j], causal) value
 //   p(s)    = softmax over the symbols s of output_i . symbols[s];   loss = -mean ln p(right one)
 //
-// The backward pass adds the gradient of the bias [1, 32, 32] up over the batch; what is left here
-// is to add up its diagonals. The exit status is 1 unless 1,000 of 1,000 new sequences are copied.
+// The backward pass sums the gradient of the bias [1, 32, 32] over the batch; this program then
+// sums its diagonals. The exit status is 1 unless 1,000 of 1,000 new sequences are copied.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace {
 
 constexpr size_t kSymbols = 16, kCopied = 16, kTokens = 2 * kCopied, kDim = 16, kBatch = 50;
-constexpr size_t kBlank = kSymbols;  // the token behind the last symbol
+constexpr size_t kBlank = kSymbols;  // the token after the last symbol
 constexpr int kSteps = 100;
 constexpr size_t kTestBatches = 20;  // 1,000 sequences
 
@@ -39,8 +39,8 @@ class Learned {
 
   std::vector<float> values, gradient;
 
-  // One step of Adam, and a gradient of zeros for the next one (Kingma & Ba 2015,
-  // arXiv:1412.6980, algorithm 1). `step` counts from 1.
+  // Does one step of Adam and clears the gradient (Kingma & Ba 2015, arXiv:1412.6980, algorithm 1).
+  // `step` counts from 1.
   void learn(int step) {
     constexpr float kRate = 0.05f, kMean = 0.9f, kSquare = 0.99f, kSmall = 1e-8f;
     const float mean_share = 1 - std::pow(kMean, static_cast<float>(step));
@@ -83,7 +83,7 @@ struct Layer {
   }
 };
 
-// The rows of a table that the tokens name: [kBatch, kTokens, kDim].
+// The rows of a table for the tokens: [kBatch, kTokens, kDim].
 rapt::Tensor rows_of(const Learned& table, const std::vector<size_t>& tokens) {
   rapt::Tensor rows(rapt::DType::f32, {kBatch, kTokens, kDim});
   float* to = rows.values<float>().data();
@@ -91,7 +91,7 @@ rapt::Tensor rows_of(const Learned& table, const std::vector<size_t>& tokens) {
   return rows;
 }
 
-// The other way: gradients of the rows, added to those of the table.
+// The reverse: adds gradients of the rows to those of the table.
 void add_rows(const rapt::Tensor& rows, const std::vector<size_t>& tokens, Learned& table) {
   const auto from = rows.values<float>();
   for (size_t r = 0; r < tokens.size(); ++r)
@@ -108,7 +108,7 @@ struct Inputs {
         value(rows_of(layer.values, tokens)),
         bias(rapt::DType::f32, {1, kTokens, kTokens}) {
     for (size_t i = 0; i < kTokens; ++i)
-      for (size_t j = 0; j < kTokens; ++j)  // the mask excludes what comes later
+      for (size_t j = 0; j < kTokens; ++j)  // the causal mask excludes later keys
         bias.values<float>()[i * kTokens + j] = j <= i ? layer.distances.values[i - j] : 0;
   }
 };
@@ -171,7 +171,7 @@ float loss_with_gradients(Layer& layer, const std::vector<size_t>& tokens) {
   return loss;
 }
 
-// How many sequences of a batch are copied without a mistake.
+// The number of sequences of a batch that are copied without a mistake.
 size_t copied(const Layer& layer, const std::vector<size_t>& tokens) {
   const Inputs inputs(layer, tokens);
   const rapt::Causal causal;

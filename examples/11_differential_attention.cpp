@@ -1,18 +1,18 @@
-// Differential attention: one softmax minus another, so that what both give to every key cancels.
+// Differential attention: one softmax minus another, so that weights common to both cancel.
 //
 //   output_h = (P_2h - lambda P_2h+1) value_h,   P_g = softmax(query_g key_g^T / sqrt(d))
 //   lambda   = exp(a . b) - exp(c . e) + lambda_init, learned vectors a, b, c, e
 //
-// (Ye et al. 2024, arXiv:2410.05258, equations 1 and 2; what follows there, a norm per head, is no
-// attention.) There are two heads of queries and keys for each head of values, which is twice as
-// wide. Values of grouped heads say just that, so that one call computes both softmaxes:
+// (Ye et al. 2024, arXiv:2410.05258, equations 1 and 2; the norm per head that follows there is not
+// part of attention.) There are two heads of queries and keys for each head of values, which is
+// twice as wide. This is grouped heads for the values alone, so one call computes both softmaxes:
 //
 //   parts    = attention(query, key, value)      [2 heads, n, 2d]
 //   output_h = parts_2h - lambda parts_2h+1
 //   d_parts  = (d_output, -lambda d_output),     d_lambda = -sum(d_output o parts_2h+1)
 //
-// and one backward call with d_parts the rest. The exit status is 1 unless d_lambda is what a
-// change of lambda does to the loss, here sum(output o direction).
+// One backward call with d_parts computes the other gradients. The exit status is 1 unless d_lambda
+// agrees with the change of the loss, here sum(output o direction), when lambda changes.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -74,14 +74,14 @@ int main() try {
   const rapt::Gradients gradients = rapt::scaled_dot_product_attention_backward(
       query, key, value, options, {.state = parts.state(), .d_output = d_parts});
 
-  // The loss is linear in lambda, so that a step of any size says the same.
+  // The loss is linear in lambda, so a step of any size gives the same derivative.
   const double by_step = dot(difference(parts.output, lambda + 1), d_output) - loss;
   std::printf("lambda %.4f, loss %.6f\n", lambda, loss);
   std::printf("d_lambda %.9f, by a step of lambda %.9f\n", d_lambda, by_step);
   std::printf("d_value has %lld heads, d_query %lld\n",
               static_cast<long long>(gradients.d_value.dim(0)),
               static_cast<long long>(gradients.d_query.dim(0)));
-  // 3,200 products of at most 4, as rounded as f64 leaves their sums.
+  // The rounding error of sums of 3,200 products of at most 4 in f64.
   return std::fabs(d_lambda - by_step) < 1e-10 ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -8,12 +8,12 @@
 //
 //   S_b = [before[0, b] query_0 | before[1, b] query_1 | ...] [key_0 | key_1 | ...]^T / sqrt(d)
 //
-// All heads share one head of keys, [n, heads d], and one of values, [n, heads e], which is how a
-// model's projection leaves them; only queries are written anew. One call gives P_b value_c for
-// all b and c, in O(n) memory. It costs `heads` times the products of plain attention. The n x n
-// way has less to multiply, but O(n^2 heads) numbers to keep; it is here for comparison, as
-// returned scores, and as bias of a call whose scale is 0. There is no kernel that would save both:
-// none was needed yet. The exit status is 1 unless both ways agree.
+// All heads share one head of keys, [n, heads d], and one of values, [n, heads e]: the layout in
+// which a model's projection leaves them; only the queries are copied. One call gives P_b value_c
+// for all b and c, in O(n) memory. It costs `heads` times the products of plain attention. The n x
+// n way multiplies less, but keeps O(n^2 heads) numbers; it is shown for comparison, with returned
+// scores that are passed as the bias of a call whose scale is 0. No kernel saves both: none was
+// needed yet. The exit status is 1 unless both ways agree.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kHeads = 4, kLength = 100, kDim = 8, kRow = kHeads * kDim;
 
-// By size_t, which indices are, too.
+// A tensor with size_t lengths, the type of the indices.
 rapt::Tensor tensor(size_t heads, size_t rows, size_t columns) {
   return {rapt::DType::f64,
           {static_cast<int64_t>(heads), static_cast<int64_t>(rows), static_cast<int64_t>(columns)}};
@@ -55,7 +55,7 @@ rapt::Tensor mixed(const rapt::Tensor& from, const rapt::Tensor& mix) {
 }  // namespace
 
 int main() try {
-  // [1, kLength, kHeads kDim], as a projection leaves them.
+  // [1, kLength, kHeads kDim], as a projection returns them.
   const rapt::Tensor query = waves(kLength, kRow, 0.7), key = waves(kLength, kRow, 1.3);
   const rapt::Tensor value = waves(kLength, kRow, 2.9);
   const rapt::Tensor before = waves(kHeads, kHeads, 1), after = waves(kHeads, kHeads, 2);
@@ -81,7 +81,8 @@ int main() try {
             after.values<double>()[b * kHeads + e / kDim] *
             parts.output.values<double>()[(b * kLength + i) * kRow + e];
 
-  // The n x n way. Scores are mixed before the mask: the -inf of a masked one has no multiple.
+  // The n x n way. Scores are mixed before the mask, because the -inf of masked pairs cannot be
+  // mixed.
   const auto heads = [](const rapt::Tensor& rows) {
     return rapt::TensorView(rows.values<double>().data(), {kLength, kHeads, kDim}).transposed(0, 1);
   };
@@ -108,7 +109,8 @@ int main() try {
   std::printf("one call: %zu numbers beside query, key and value; by scores and weights: %zu\n",
               2 * kHeads * kLength * kRow, 4 * kHeads * kLength * kLength);
   std::printf("both ways agree to %.0e\n", furthest);
-  // Sums of 32 products of at most 1 per score, of 400 weighted values of at most 1 per output.
+  // The rounding error of sums of 32 products per score and 400 weighted values per output, each at
+  // most 1.
   return furthest < 1e-12 ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,15 +1,15 @@
-// Gated output: what attention returns, times a gate that each query opens or closes itself.
+// Gated output: the output of attention times a learned gate, which depends on the query.
 //
 //   gated = output o sigmoid(Z),   Z = X W,   X [n, m] the layer's input, W [m, heads d] learned
 //
-// (Qiu et al. 2025, arXiv:2505.06708, the gate behind attention, a number per element; one per
-// head is the same with W [m, heads].) Two lines behind the call; backward, two before it:
+// (Qiu et al. 2025, arXiv:2505.06708, the gate after attention, a number per element; one per head
+// is the same with W [m, heads].) Two lines after the call; backward, two before it:
 //
 //   d_output = d_gated o g,   dZ = d_gated o output o g (1 - g),   dW = X^T dZ,   g = sigmoid(Z)
 //
 // The backward pass needs the output as the call returned it, so the gate must not overwrite it.
-// The exit status is 1 unless dW is what a change of one number of W does to the loss, here
-// sum(gated o direction).
+// The exit status is 1 unless dW agrees with the change of the loss, here sum(gated o direction),
+// when one number of W changes.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -29,7 +29,7 @@ rapt::Tensor waves(size_t rows, size_t columns, double step) {
   return numbers;
 }
 
-// Rows [n, heads d] as attention takes them: [heads, n, d].
+// Views rows [n, heads d] as [heads, n, d], the shape for attention.
 rapt::TensorView heads(rapt::Tensor& rows) {
   return rapt::TensorView(rows.values<double>().data(), {kLength, kHeads, kDim}).transposed(0, 1);
 }
@@ -58,7 +58,7 @@ int main() try {
   const rapt::AttentionOptions options{.masks = {&causal}};
   rapt::AttentionResult forward =
       rapt::scaled_dot_product_attention(heads(query), heads(key), heads(value), options);
-  // [kHeads, kLength, kDim], read by rows as X and W have them.
+  // An element of the output [kHeads, kLength, kDim] by row i of X and column e of W.
   const auto output_at = [&](size_t i, size_t e) {
     return forward.output.values<double>()[(e / kDim * kLength + i) * kDim + e % kDim];
   };
@@ -102,7 +102,8 @@ int main() try {
   std::printf("gates are open by %.3f on average, loss %.6f\n", open, loss());
   std::printf("dW[%zu][%zu] %.6f, by a step %.6f; last of d_query %.6f\n", kInput, kElement,
               d_w[kInput][kElement], by_step, gradients.d_query.values<double>().back());
-  // The square of the step times a third derivative, and the loss's roundings over the step.
+  // The error of the difference quotient: the step squared times a third derivative, plus rounding
+  // over the step.
   return std::fabs(d_w[kInput][kElement] - by_step) < 1e-7 ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -8,8 +8,8 @@
 //   d_value = own_share d_mixed,   d_first_value = first_share d_mixed, added up over the layers,
 //   d_first_share = sum(d_mixed o first_value),   d_own_share = sum(d_mixed o value)
 //
-// The exit status is 1 unless d_first_share is what a change of first_share does to the loss, here
-// sum(output o direction).
+// The exit status is 1 unless d_first_share agrees with the change of the loss, here sum(output o
+// direction), when first_share changes.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -58,7 +58,7 @@ int main() try {
   const rapt::Tensor& d_mixed = gradients.d_value;
   const double d_first_share = dot(d_mixed, first_value), d_own_share = dot(d_mixed, value);
 
-  // Weights do not depend on values: the loss is linear in the shares, a step of any size will do.
+  // Weights do not depend on values, so the loss is linear in the shares, and any step will do.
   const rapt::Tensor more = mixture(first_share + 1);
   const double by_step =
       dot(rapt::scaled_dot_product_attention(query, key, more, options).output, direction) -
@@ -66,7 +66,7 @@ int main() try {
   std::printf("d_first_share %.9f, by a step %.9f\n", d_first_share, by_step);
   std::printf("loss %.9f, by the shares and their gradients %.9f\n", dot(forward.output, direction),
               own_share * d_own_share + first_share * d_first_share);
-  // 1,600 products of at most 1, as rounded as f64 leaves their sums.
+  // The rounding error of sums of 1,600 products of at most 1 in f64.
   return std::fabs(d_first_share - by_step) < 1e-11 ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

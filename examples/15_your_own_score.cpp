@@ -1,5 +1,5 @@
-// Shows a score of your own: nodes of a graph attend to each other, less the farther apart they
-// are; first by two functions, then by a struct whose strength is learned.
+// Shows a score of your own: nodes of a graph attend less to each other the farther apart they are.
+// First by two functions, then by a struct with a learned strength.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t n = 300, dim = 16;
 using Matrix = std::vector<float>;  // [n, dim] or [n, n]
 
-// Edges of the graph on a path from one node to the other, [n, n]: a ring with a few short cuts.
+// The number of edges between any two nodes, [n, n], of a ring with a few short cuts.
 Matrix hops() {
   Matrix steps(n * n, 1e9f);
   for (int64_t i = 0; i < n; ++i) {
@@ -43,7 +43,7 @@ struct GraphDistance {
     for_each(tile,
              [&](E& score, E distance, int64_t) { score -= static_cast<E>(strength) * distance; });
   }
-  // ds'/ds = 1: gradients stay. ds'/dstrength = -steps: added up per query.
+  // ds'/ds = 1, so gradients do not change. ds'/dstrength = -steps, summed per query.
   template <class E>
   void backward(const E*, const E*, rapt::Tile<E>& tile, E* sums) const noexcept {
     for_each(tile, [&](E& gradient, E distance, int64_t i) { sums[i] -= gradient * distance; });
@@ -87,7 +87,7 @@ double sum_of(const rapt::Tensor& tensor) {
   return sum;
 }
 
-// Both are sums of 5,000 numbers near 1 in f32, whose errors are some 1e-6 each.
+// Both are sums of 5,000 numbers near 1 in f32, whose errors are about 1e-6 each.
 bool near(double a, double b) { return std::fabs(a - b) < 5e-3; }
 }  // namespace
 
@@ -98,8 +98,8 @@ int main() try {
   const Matrix steps = hops();
   const rapt::Causal causal;
 
-  // What becomes of a score, and the derivative of that by the score. Beside scores of the
-  // catalogue, in their order: {softcap, near_nodes}.
+  // The new score, and its derivative by the old score. It combines with scores of the catalogue,
+  // in their order: {softcap, near_nodes}.
   const rapt::CustomScore near_nodes(
       "near_nodes",
       [&](auto s, const rapt::PairPlace& at) {

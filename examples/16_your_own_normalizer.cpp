@@ -1,5 +1,5 @@
-// Shows normalisers of your own: squares of scores in shares of their sum, by two functions; and a
-// struct that sees the whole row first: softmax without the weights below a floor.
+// Shows normalisers of your own: squared scores divided by their sum, by two functions; and a
+// struct that needs the whole row first: softmax without the weights below a floor.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace {
 constexpr int64_t n = 400, dim = 16;
 
-// weight_j = p_j / (sum of those kept) where p_j = softmax(s)_j is at least `floor`, else 0. The
-// hooks are those of rapt/normalizer/normalizer.h, over the element type: collect() sees all blocks
-// of keys, then solve() the row, then apply() the blocks again.
+// weight_j = p_j / (sum of the p kept) if p_j = softmax(s)_j is at least `floor`, else 0. The
+// hooks are those of rapt/normalizer/normalizer.h, over the element type: collect() gets all blocks
+// of keys, solve() computes the row's numbers, and apply() gets the blocks again.
 struct FlooredSoftmax {
   double floor = 0.01;
 
   static const rapt::Declaration kDeclaration;
   static constexpr bool kWholeRow = true;
-  // Per query: the largest score so far, the sum of e^(score - that), and of what is kept.
+  // Per query: the largest score m so far, the sum of e^(score - m), and the sum of the kept ones.
   static constexpr int kStateRows = 3;
 
   template <class E>
@@ -42,7 +42,7 @@ struct FlooredSoftmax {
   }
   template <class E>
   bool solve(rapt::Tile<E>&) const noexcept {
-    return false;  // no row needs another look
+    return false;  // no row needs another pass
   }
   template <class E>
   void apply(rapt::Tile<E>& t) const noexcept {
@@ -56,7 +56,7 @@ struct FlooredSoftmax {
       if (result.statistic) result.statistic[i] = 0;
     }
   }
-  // Final weights, where they are returned; the state is that of finish().
+  // Final weights, if they are returned; the state is that after finish().
   template <class E>
   void weights(rapt::Tile<E>& t) const noexcept {
     keep(t);
@@ -85,7 +85,7 @@ struct FlooredSoftmax {
   template <class E>
   void keep(rapt::Tile<E>& t) const noexcept {
     for_each(t, [&](E& score, int64_t i) {
-      // Excluded pairs have a score of -inf.
+      // Masked pairs have a score of -inf.
       const E p = score > -std::numeric_limits<E>::infinity()
                       ? std::exp(score - largest(t)[i]) / sum(t)[i]
                       : 0;
@@ -98,7 +98,7 @@ constexpr rapt::Parameter kParameters[] = {rapt::parameter<FlooredSoftmax, &Floo
 const rapt::Declaration FlooredSoftmax::kDeclaration = {
     "floored_softmax", "softmax without its small weights", "this example", kParameters};
 
-// The largest difference of the weights of a call from those that `weigh` makes of a row of scores.
+// The largest difference between the weights of a call and those that `weigh` computes from a row.
 template <class Weigh>
 double largest_difference(const rapt::TensorView& x, rapt::AttentionOptions options,
                           const Weigh& weigh) {
@@ -153,7 +153,7 @@ int main() try {
   });
   std::printf("squares: within %.1e of plain loops\n", of_squares);
 
-  // Results over two halves of the keys, merged.
+  // Merges results over two halves of the keys.
   options.masks = {};
   rapt::AttentionResult first = rapt::scaled_dot_product_attention(x, x.slice(0, 0, n / 2),
                                                                    x.slice(0, 0, n / 2), options),
@@ -177,7 +177,7 @@ int main() try {
     divide_by_sum(row);
   });
   std::printf("floored softmax: within %.1e of plain loops\n", of_floored);
-  // Sums of 400 numbers of f32, whose roundings are 6e-8 of each.
+  // The rounding error of sums of 400 f32 numbers, 6e-8 of each.
   return of_squares < 1e-5 && of_merge < 1e-5 && of_floored < 1e-5 ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

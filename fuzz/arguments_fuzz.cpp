@@ -1,6 +1,6 @@
-// Command lines from any text, a word per line: understood, or refused with a message. That is done
-// without a file, a printed letter or a computation: read() and check() of every command, as the
-// program calls them before it runs one.
+// Command lines from any text, one word per line: accepted, or rejected with a message, without
+// opening a file, printing or computing. Calls read() and check() of every command, as the program
+// does before it runs one.
 #include <stdio_ext.h>
 #include <sys/types.h>
 
@@ -30,7 +30,7 @@ void require(bool condition) {
 
 bool reading = false;  // of a command line, when nothing may be opened
 
-// Anything else that is thrown is a fault, as it is in report_failure().
+// Any other exception is a bug, as in report_failure().
 template <class Call>
 void refused_or(const Call& call) {
   try {
@@ -57,7 +57,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-// The value of some option, for those whose commands do not get that far.
+// Parses a word as the value of some options that their commands check only later.
 void value_from(const std::string& word) {
   const std::string option = "--option";
   refused_or([&] { require(parse_bytes(option, word) >= 0); });
@@ -86,7 +86,8 @@ void value_from(const std::string& word) {
 
 }  // namespace
 
-// The linker leads all calls of open() by here, by which every tensor and every output is opened.
+// The linker redirects all calls of open() to this function; every tensor and every output is
+// opened by open().
 extern "C" int __real_open(const char* path, int flags, mode_t mode);
 extern "C" int __wrap_open(const char* path, int flags, mode_t mode) {
   require(!reading);
@@ -94,12 +95,13 @@ extern "C" int __wrap_open(const char* path, int flags, mode_t mode) {
 }
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  std::setvbuf(stdout, nullptr, _IOFBF, size_t{1} << 20);  // what is printed stays to be seen
+  std::setvbuf(stdout, nullptr, _IOFBF,
+               size_t{1} << 20);  // buffered, so that output can be detected
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // CLI11 keeps the order of all options that it ever read: a new one before that takes memory.
+  // CLI11 keeps the order of all options that it has read, so a new object is made before it grows.
   static std::optional<CommandLine> line;
   static int uses = 0;
   if (uses++ % 100'000 == 0) line.emplace();
@@ -113,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   value_from(words.back());
   reading = false;
   require(__fpending(stdout) == 0);
-  // The problems of `rapt bench`, of which there are 1,000 at most for each number of threads.
+  // Room for the problems of `rapt bench`, at most 1,000 per number of threads.
   require(fuzz::largest_allocation <= size_t{1} << 25);
   return 0;
 }

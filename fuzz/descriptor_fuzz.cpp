@@ -1,5 +1,5 @@
-// Problems, masks and scores from any text: an Error, or something whose own text means the same
-// again. Nothing is allocated because of a number that the text holds.
+// Problems, masks and scores from any text: an Error, or an object whose own text parses to the
+// same object. No allocation depends on a number in the text.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -18,7 +18,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Every name of a tensor means the same one: what it holds is no matter of parsing.
+// Every name means the same tensor, because parsing does not depend on its contents.
 TensorView some_tensor(std::string_view) {
   static int64_t values[] = {0};
   return TensorView(values, {1});
@@ -38,7 +38,7 @@ void problem_from(std::string_view text) {
     const check::Descriptor again = check::parse_descriptor(canonical);
     require(again == problem && to_string(again) == canonical);
   }
-  // What the command line asks before it draws the tensors.
+  // The checks that the command line makes before it draws the tensors.
   for (const check::MaskSpec& mask : problem.masks) {
     if (!mask.holds_tensor()) mask_from(to_string(*mask.make()));
   }
@@ -46,7 +46,7 @@ void problem_from(std::string_view text) {
 
 }  // namespace
 
-// The first letter says what the rest is read as: m for a mask, s for a score, else a problem.
+// The first letter decides how the rest is parsed: m as a mask, s as a score, else as a problem.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   } catch (const Error&) {
   }
-  // Lists of at most 64 masks and 1,024 numbers, and messages that quote the text.
+  // Room for lists of at most 64 masks and 1,024 numbers, and for messages that quote the text.
   require(fuzz::largest_allocation <= (size_t{1} << 16) + 16 * size);
   return 0;
 }

@@ -1,11 +1,11 @@
 #pragma once
-// What the largest single allocation was, as the sanitizer's allocator saw it: nobody may be asked
-// for memory because of a number in a file alone.
+// Records the largest single allocation, by hooks of the sanitizer's allocator: no allocation may
+// follow from a number in a file alone.
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 
-// Of sanitizer/allocator_interface.h, which GCC does not install.
+// Declared in sanitizer/allocator_interface.h, which GCC does not install.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
                                                                            size_t),
                                                          void (*freed)(const volatile void*));

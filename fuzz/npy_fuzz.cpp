@@ -1,5 +1,5 @@
-// .npy files from any bytes: an Error, or an array that is exactly the rest of the file and comes
-// back from a file of our own. No allocation is larger than the input allows.
+// .npy files from any bytes: an Error, or an array that is exactly the rest of the file, and that
+// survives writing and reading. No allocation is larger than the input allows.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -41,8 +41,8 @@ void round_trip(const Tensor& array, NpyV2 v2) {
 
 }  // namespace
 
-// Bytes that are changed anywhere mostly end in a length that is not that of the file. So mostly
-// the dict is changed, and the header's length made to fit.
+// A change of arbitrary bytes usually gives a length that does not fit the file. So the mutator
+// usually changes the dict, and adjusts the header's length.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
   constexpr size_t kDict = 10;  // of version 1, behind its length
@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     round_trip(array, v2);
   }
-  // Messages, and what writing the array again takes: a header of 32 dimensions, a vector doubled.
+  // Room for messages and for writing the array: a header of 32 dimensions, a vector that doubles.
   require(fuzz::largest_allocation <= 4096 + 4 * size);
   return 0;
 }

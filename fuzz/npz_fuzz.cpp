@@ -1,7 +1,6 @@
-// .npz archives from any bytes: an Error, or tensors that load, or are refused one by one, and that
-// come back from an archive of our own. No allocation is larger than the input allows: some 64 KiB
-// for zlib, a small multiple of the input, and what deflate can make of it where something is
-// deflated.
+// .npz archives from any bytes: an Error, or tensors that load or are rejected one by one, and that
+// survive writing and reading. No allocation is larger than the input allows: about 64 KiB for
+// zlib, a small multiple of the input, and the inflated size of deflated members.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -33,7 +32,7 @@ WriteBytes append_to(std::vector<std::byte>& bytes) {
   };
 }
 
-// What inflates to much is a bomb or a large file, and neither finds anything.
+// Inputs that inflate to more are skipped: neither bombs nor large files find bugs.
 constexpr int64_t kMostBytes = 1 << 20;
 
 void round_trip(const TensorFile& file) {
@@ -88,8 +87,8 @@ std::vector<Content> contents_of(const uint8_t* data, size_t size) {
 
 }  // namespace
 
-// Bytes that are changed anywhere mostly end at records that contradict each other. So every other
-// time what a member holds is changed, or how it is stored, and a right archive made of it.
+// A change of arbitrary bytes usually gives records that contradict each other. So every other time
+// the mutator changes the contents of a member, or how it is stored, and builds a valid archive.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
   if (seed % 2 == 0) return LLVMFuzzerMutate(data, size, max_size);
@@ -136,7 +135,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (stored.bytes <= kMostBytes) loaded += static_cast<size_t>(stored.bytes) + 512;
   }
   round_trip(file);
-  // A tensor that is inflated, and all of them written again into a vector that doubles.
+  // Room for one inflated tensor, and for writing all of them into a vector that doubles.
   require(fuzz::largest_allocation <= small + 2 * loaded);
   return 0;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers as text from any bytes: an Error, or one tensor that comes back from a text of our own.
-// No allocation is larger than the input allows.
+// Numbers as text from any bytes: an Error, or one tensor that survives writing and reading. No
+// allocation is larger than the input allows.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +25,8 @@ inline Tensor tensor_of(OpenText open, std::vector<std::byte> bytes) {
   return Tensor::copy_of(load(file.tensors[0]).view());
 }
 
-// The same elements; all NaN are one, as a text keeps neither sign nor payload.
+// Whether all elements are equal; all NaN count as equal, because text keeps neither sign nor
+// payload.
 inline bool same(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !std::ranges::equal(a.dims(), b.dims())) return false;
   const auto bytes = static_cast<size_t>(a.count() * size_of(a.dtype()));
@@ -45,9 +46,10 @@ inline void try_number_text(OpenText open, WriteText write, const uint8_t* data,
     require(largest_allocation <= 4096 + 8 * size);
     return;
   }
-  // A digit and a separator become 8 bytes, in a vector that doubles.
+  // Room for 8 bytes per digit and separator, in a vector that doubles.
   require(largest_allocation <= 4096 + 8 * size);
-  require(size == 0 || std::memchr(data, 0, size) == nullptr);  // nothing that ends it for some
+  require(size == 0 ||
+          std::memchr(data, 0, size) == nullptr);  // no zero byte, which ends text for some readers
   std::vector<std::byte> text;
   write(
       [&](const void* bytes, int64_t count) {

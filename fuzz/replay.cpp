@@ -1,10 +1,10 @@
-// main() of a fuzz target where there is no libFuzzer: every file of the folders as it is, then
-// -runs=N inputs made of them by chance, always the same ones for a -seed=N. It sees no branches,
-// so it finds what is near to the corpus; what that is, libFuzzer has found out.
+// main() of a fuzz target without libFuzzer: runs every file of the folders, then -runs=N random
+// mutations of them, the same ones for the same -seed=N. It has no coverage feedback, so it only
+// finds bugs near the corpus, which libFuzzer has built.
 //
 //   npy_fuzz [-runs=50000] [-seed=1] [-dict=FILE] FOLDER...
 //
-// An input that ends the program is left in the working folder as found-SIZE-HASH.
+// An input that crashes the program is saved in the working folder as found-SIZE-HASH.
 #include <sanitizer/common_interface_defs.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr size_t kMostBytes = 4096;  // as libFuzzer's own
 std::mt19937_64 engine;
 std::vector<std::string> dictionary;
-Bytes current;  // what the target is looking at
+Bytes current;  // the input that the target processes
 
 size_t below(size_t count) { return count == 0 ? 0 : engine() % count; }
 
@@ -48,10 +48,10 @@ void leave_current() {
   std::fprintf(stderr, "the input is in %s\n", name.c_str());
 }
 
-extern "C" void on_abort(int) { leave_current(); }  // and abort() goes on
+extern "C" void on_abort(int) { leave_current(); }  // then abort() continues
 
 void try_current() {
-  const Bytes exact(current);  // no room behind it, so that a read beyond the end is seen
+  const Bytes exact(current);  // of exact size, so that a read beyond the end is detected
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 
@@ -83,7 +83,7 @@ std::vector<std::string> words_of(const std::string& path) {
   return words;
 }
 
-// One change: a byte, some bytes more or less, a word, a part copied to elsewhere.
+// One change: of a byte, some bytes more or less, a word, or a part that is copied elsewhere.
 void change(Bytes& bytes) {
   const size_t at = below(bytes.size() + 1);
   const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);

@@ -1,5 +1,5 @@
-// .safetensors files and indices of shards from any bytes. What opens is covered exactly by what it
-// lists, loads, and comes back from a file of our own.
+// .safetensors files and indices of shards from any bytes. The tensors of a valid file cover it
+// exactly, load, and survive writing and reading.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,8 +16,8 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 namespace {
 
 constexpr size_t kLengthBytes = 8;
-// The list of what a header says is larger than the header, in proportion: the shortest entry of
-// __metadata__ has 6 bytes there and 64 in a list, which has up to twice the room that it needs.
+// The parsed header is larger than its text, in proportion: the shortest entry of __metadata__ has
+// 6 bytes of text and 64 in a list, which has up to twice the room that it needs.
 constexpr size_t kBytesPerByte = 22, kBytesBeyond = 4096;
 
 void require(bool condition) {
@@ -59,7 +59,7 @@ void round_trip(const TensorFile& file) {
   }
 }
 
-// The elements that a header asks for: the largest number in front of a ']'.
+// The bytes of elements that a header needs: the largest number before a ']'.
 size_t elements_for(const uint8_t* json, size_t size, size_t most) {
   size_t largest = 0, number = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -75,8 +75,8 @@ size_t elements_for(const uint8_t* json, size_t size, size_t most) {
 
 }  // namespace
 
-// Bytes that are changed anywhere mostly fail at the length or at the end of the file. So mostly
-// the JSON is changed, and what is around it is made to fit.
+// A change of arbitrary bytes usually fails at the length or at the end of the file. So the mutator
+// usually changes the JSON, and adjusts the rest.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
   const bool header_at_8 = size > kLengthBytes && data[kLengthBytes] == '{';

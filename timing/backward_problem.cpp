@@ -26,10 +26,10 @@ BackwardProblem::BackwardProblem(const check::Descriptor& descriptor, rapt::Back
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
       forward_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,
                                                   options_, context_)),
-      // Any numbers of about the size of gradients will do: those of the output.
+      // Any numbers of the size of gradients will do, so the output serves as its own gradient.
       d_output_(rapt::Tensor::copy_of(forward_.output)),
       backward_inputs_{forward_.state(), d_output_, {}, {}},
-      // The simple call has made all tensors that the other one writes into, and warmed them up.
+      // The simple call creates all tensors that the other call writes to, and warms them up.
       gradients_(rapt::scaled_dot_product_attention_backward(inputs_.query, inputs_.key,
                                                              inputs_.value, options_,
                                                              backward_inputs_, request_, context_)),

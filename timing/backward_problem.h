@@ -1,7 +1,6 @@
 #pragma once
-// A problem of one line (check/problem/descriptor.h), drawn, with what its forward pass left, a
-// gradient of its output, and all memory that calls of the backward pass take: ready to be called
-// again and again.
+// A problem of one line (check/problem/descriptor.h) with drawn inputs, its forward state, a
+// gradient of its output, and all memory for calls of the backward pass: ready for repeated calls.
 #include <cstddef>
 #include <vector>
 
@@ -11,7 +10,7 @@
 
 namespace timing {
 
-// The gradients of query, key and value are wanted, and that of the bias where there is one.
+// Requests the gradients of query, key and value, and of the bias if there is one.
 class BackwardProblem {
  public:
   explicit BackwardProblem(const check::Descriptor& descriptor,
@@ -21,11 +20,11 @@ class BackwardProblem {
   BackwardProblem(const BackwardProblem&) = delete;
   BackwardProblem& operator=(const BackwardProblem&) = delete;
 
-  // The backward pass alone.
+  // Runs the backward pass only.
   void call(const rapt::Progress& progress = {});
 
-  // As above with the threads of this executor, of which there are at most as many as the context
-  // of the constructor allows.
+  // As above with the threads of this executor: at most as many as the context of the constructor
+  // allows.
   void call_on(rapt::Executor& executor);
 
   const check::Descriptor& descriptor() const { return case_.descriptor; }

@@ -20,13 +20,13 @@ double wall_seconds() noexcept { return seconds(CLOCK_MONOTONIC); }
 
 double core_clock_ghz() noexcept {
 #if defined(__x86_64__)
-  // A chain of dependent multiplications, each of which takes 3 cycles on every x86 core since
-  // 2011 (uops.info). Wall time, read without a system call: a call would let the clock move.
+  // A chain of dependent multiplications, each of which takes 3 cycles on every x86 core since 2011
+  // (uops.info). The wall time is read without a system call, during which the clock could change.
   constexpr int kIterations = 400, kCyclesPerIteration = 4 * 3;
   double shortest = 1e9;
   long x = 3;
-  // The shortest of three: the first brings code and clock page into the caches, and one that was
-  // interrupted would show a clock that is too low.
+  // Takes the shortest of three: the first loads code and clock page into the caches, and an
+  // interrupted one would show too low a clock.
   for (int pass = 0; pass < 3; ++pass) {
     const double start = wall_seconds();
     for (int i = 0; i < kIterations; ++i)

@@ -21,7 +21,7 @@ Problem::Problem(const check::Descriptor& descriptor, const rapt::Context& conte
       inputs_(case_.laid_out()),
       options_(options_of(case_, rotary)),
       plan_(rapt::plan(inputs_.query, inputs_.key, inputs_.value, options_, context_)),
-      // The simple call has made all tensors that the other one writes into, and warmed them up.
+      // The simple call creates all tensors that the other call writes to, and warms them up.
       result_(rapt::scaled_dot_product_attention(inputs_.query, inputs_.key, inputs_.value,
                                                  options_, context_)),
       outputs_{result_.state(),     result_.weights, result_.map,     result_.top_keys,

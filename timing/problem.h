@@ -1,6 +1,6 @@
 #pragma once
-// A problem of one line (check/problem/descriptor.h), drawn, with all memory that its calls take:
-// ready to be called again and again.
+// A problem of one line (check/problem/descriptor.h) with drawn inputs and all memory for its
+// calls: ready for repeated calls.
 #include <cstddef>
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace timing {
 
-// The calling thread alone: its CPU time is then that of the call.
+// A context with the calling thread only, whose CPU time is then that of the call.
 rapt::Context one_thread();
 
 // The options of a case, with rotary embedding if it is given.
@@ -17,7 +17,7 @@ rapt::AttentionOptions options_of(const check::Case& problem, const rapt::Rotary
 
 class Problem {
  public:
-  // `rotary`, to outlive it: queries and keys turn within the call.
+  // `rotary` must outlive it: queries and keys are rotated within the call.
   explicit Problem(const check::Descriptor& descriptor, const rapt::Context& context = one_thread(),
                    const rapt::Rotary* rotary = nullptr);
   Problem(const Problem&) = delete;
@@ -25,13 +25,13 @@ class Problem {
 
   void call(const rapt::Progress& progress = {});
 
-  // The simple call, which takes memory for its results and its work and gives it back.
+  // The simple call, which allocates and frees memory for its results and its workspace.
   void call_that_allocates();
 
   const check::Descriptor& descriptor() const { return case_.descriptor; }
   const rapt::Plan& plan() const { return plan_; }
-  // 2 (head_dim + value_dim) per allowed score; exponentials, padding, captures and the excluded
-  // scores of partial tiles count as nothing.
+  // 2 (head_dim + value_dim) per allowed score. Exponentials, padding, captures and the masked
+  // scores of partial tiles do not count.
   double useful_flops() const;
 
  private:

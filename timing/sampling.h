@@ -1,5 +1,5 @@
 #pragma once
-// How often a case is measured, and what of it is kept.
+// Repeated measurements of a case, and their statistics.
 #include <functional>
 #include <vector>
 
@@ -7,24 +7,24 @@
 
 namespace timing {
 
-// Calls sample() up to `most` times, but after the fifth time no longer than half a second: long
-// cases need fewer, since each averages over more of what disturbs.
+// Calls sample() up to `most` times, but stops after half a second once there are five samples:
+// long cases need fewer samples, because each averages over more disturbances.
 void repeat(int most, const std::function<void()>& sample);
 
 using Clock = double (*)() noexcept;  // seconds
 
-// How many calls of work() make a sample of a millisecond, against which the clock's own 0.3
-// microseconds are nothing. Calls it once.
+// The number of calls of work() in a sample of a millisecond, beside which the clock's own 0.3
+// microseconds are negligible. Calls it once.
 int calls_per_sample(const std::function<void()>& work, Clock clock = thread_cpu_seconds);
 
-// Seconds per call of work(), `calls` of them in a row.
+// Seconds per call of work(), averaged over `calls` calls.
 double seconds_per_call(int calls, const std::function<void()>& work,
                         Clock clock = thread_cpu_seconds);
 
 double median(std::vector<double> x);
 
-// The median of the distances from the median: what a sample is typically off, whatever the few
-// worst ones are.
+// The median of the distances from the median: the typical deviation of a sample, unaffected by a
+// few outliers.
 double median_deviation(const std::vector<double>& x);
 
 }  // namespace timing

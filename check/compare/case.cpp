@@ -18,7 +18,8 @@ Tensor random_values(Random& random, const Descriptor& d, const Side& side, int6
   return taken(values, side.repeated, first);
 }
 
-// Where `sequences` sequences start in `length` positions, and the end; some are empty.
+// The starts of `sequences` sequences in `length` positions, followed by the end; some sequences
+// are empty.
 Tensor random_starts(Random& random, int64_t sequences, int64_t length) {
   Dims starts = {0, length};
   for (int64_t s = 1; s < sequences; ++s) starts.push_back(random.between(0, length));
@@ -28,7 +29,7 @@ Tensor random_starts(Random& random, int64_t sequences, int64_t length) {
   return tensor;
 }
 
-// The sequence of `position`, which is the last that starts at or before it.
+// The sequence of `position`: the last one that starts at or before it.
 size_t sequence_of(std::span<const int64_t> starts, int64_t position) {
   return static_cast<size_t>(std::ranges::upper_bound(starts, position) - starts.begin()) - 1;
 }
@@ -43,10 +44,11 @@ TensorView with_stride_0(TensorView view, const Side& side) {
   return view;
 }
 
-// The library's normaliser. A number in the text that the library takes as a tensor becomes one of
-// a single number.
+// The library's normaliser. Where the library expects a tensor, a number in the text becomes a
+// tensor with one element.
 rapt::MadeNormalizer made(Normalizer normalizer, std::vector<Tensor>& numbers) {
-  if (has_gradient(normalizer)) normalizer = of_length(normalizer, 0);  // its default written out
+  if (has_gradient(normalizer))
+    normalizer = of_length(normalizer, 0);  // makes its default explicit
   return rapt::make_normalizer(to_string(normalizer), [&](std::string_view text) {
     numbers.push_back(filled(DType::f64, {}, std::stod(std::string(text))));
     return numbers.back().view();
@@ -140,7 +142,7 @@ void Case::change_rows() {
   rotary.theta = spec.theta;
   rotary.dims = spec.dims;
   if (spec.interleaved) rotary.pairs = rapt::RotaryPairs::interleaved;
-  if (spec.magnitude != 1) {  // YaRN multiplies rows by a number; a factor of 1 is all else it does
+  if (spec.magnitude != 1) {  // YaRN with a factor of 1 only multiplies rows by a number
     rotary.scaling = rapt::RotaryScaling::yarn;
     rotary.attention_factor = spec.magnitude;
   }
@@ -177,7 +179,7 @@ std::optional<PairPlace> Case::place_of(std::span<const int64_t> leading, int64_
                                         int64_t j) const {
   if (descriptor.packed == 0)
     return PairPlace{leading, descriptor.leading, i, j, descriptor.q_len, descriptor.k_len};
-  // A sequence sees its own keys only, and its positions count from its own start.
+  // A sequence attends to its own keys only, and its positions count from its own start.
   const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
   const size_t s = sequence_of(queries, i);
   if (j < keys[s] || j >= keys[s + 1]) return {};
@@ -191,7 +193,7 @@ bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const
                                       [&](const MaskSpec& mask) { return mask.allowed(*place); });
 }
 
-// Where there are no tile registers, or another way is taken, fast is automatic.
+// Without tile registers, or on another route, Precision::fast is the same as automatic.
 bool Case::is_of_two_parts() const {
   if (descriptor.precision != rapt::Precision::fast) return false;
   const Inputs in = laid_out();

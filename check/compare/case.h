@@ -1,5 +1,5 @@
 #pragma once
-// A descriptor with its tensors and masks: what the library and the reference are called with.
+// A descriptor with its tensors and masks: the arguments for the library and the reference.
 #include <memory>
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace check {
 
-// Move nowhere, copy nowhere: the options point into it.
+// It cannot be moved or copied, because the options point into it.
 class Case {
  public:
   explicit Case(Descriptor descriptor);
@@ -33,18 +33,18 @@ class Case {
   rapt::Rotary rotary;             // of descriptor.rows
   rapt::AttentionOptions options;  // over the dense tensors, without captures
 
-  // The inputs as the descriptor lays them out: strides, and stride 0 where it says broadcast.
+  // The inputs in the layout of the descriptor: strides, and stride 0 for broadcast dimensions.
   struct Inputs {
     TensorView query, key, value, bias;
   };
   Inputs laid_out() const;
-  // Options over the bias and the tables as laid out, with the captures of the descriptor.
+  // Options with the laid-out bias and tables, and with the captures of the descriptor.
   rapt::AttentionOptions wanted_options() const;
 
-  // Where a pair stands in its own sequence; nothing for one of different sequences.
+  // The place of a pair in its sequence; none for a pair of different sequences.
   std::optional<PairPlace> place_of(std::span<const int64_t> leading, int64_t i, int64_t j) const;
   bool allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const;
-  // Where the keys of the query's sequence start: what its top_keys count from.
+  // The first key of the query's sequence, from which its top_keys count.
   int64_t first_key(int64_t query_position) const;
   Problem for_reference() const;
 

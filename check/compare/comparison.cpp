@@ -6,11 +6,11 @@
 namespace check {
 namespace {
 
-// `count` different numbers below `below`, in rising order.
+// Draws `count` different numbers below `below`, in ascending order.
 std::vector<int64_t> drawn(Random& random, int64_t count, int64_t below) {
   std::vector<int64_t> values;
   while (static_cast<int64_t>(values.size()) < count) {
-    // One from each of `count` equal parts: spread over everything, and never the same twice.
+    // Draws one from each of `count` equal parts, so that the numbers are spread out and distinct.
     const auto part = static_cast<int64_t>(values.size());
     values.push_back(random.between(part * below / count, (part + 1) * below / count - 1));
   }
@@ -68,7 +68,7 @@ class Comparer {
     return m.heads.empty() ? dims({m.rows, m.columns}) : of_heads(m.heads, {m.rows, m.columns});
   }
 
-  // Is the tensor there exactly if it is wanted, of this dtype and shape?
+  // Checks that the tensor exists exactly if it is wanted, with this dtype and shape.
   bool as_declared(const char* name, const Tensor& got, bool wanted, DType dtype,
                    const Dims& shape) {
     const std::string wrong = misdeclared(got, wanted, dtype, shape);
@@ -110,7 +110,7 @@ class Comparer {
 Sample sample_of(const Descriptor& d, double most) {
   Sample sample;
   const Captures& captures = d.captures;
-  // A weight that is kept takes the room of three numbers, and they must not fill the memory.
+  // A kept weight needs the memory of three numbers, and all of them must fit into memory.
   const double per_row =
       static_cast<double>(d.k_len) * (static_cast<double>(d.head_dim + d.value_dim + 8) +
                                       (captures.weights || captures.top_k > 0 ? 400 : 0));
@@ -121,7 +121,7 @@ Sample sample_of(const Descriptor& d, double most) {
   if (captures.map || captures.received) {
     sample.heads = drawn(random, bounded(rows_to_take / rows, d.heads()), d.heads());
   } else {
-    // Each head's keys and values are read once, whichever of its rows are taken.
+    // The keys and values of a head are read once, however many of its rows are compared.
     constexpr int64_t kMostHeads = 64;
     const int64_t chosen = std::min(d.heads(), kMostHeads);
     if (chosen < d.heads()) sample.heads = drawn(random, chosen, d.heads());

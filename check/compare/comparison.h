@@ -8,9 +8,9 @@
 
 namespace check {
 
-// What is compared of a large problem, so that the reference takes seconds and not days. All of it
-// if that takes at most `most` multiplications; else heads and rows that are drawn from the
-// descriptor's seed. Captures that are sums over queries (map, received) get whole heads.
+// The most multiplications of the reference for one problem, so that it takes seconds, not days. A
+// problem with more work is compared on heads and rows that are drawn from the descriptor's seed.
+// Captures that are sums over queries (map, received) get whole heads.
 inline constexpr double kMostWork = 2e9;
 Sample sample_of(const Descriptor& descriptor, double most = kMostWork);
 
@@ -23,7 +23,7 @@ struct Compared {
   Verdict verdict;
 };
 
-// What is wrong with a tensor's presence, dtype or shape; empty if nothing is.
+// The error in a tensor's presence, dtype or shape; empty if there is none.
 std::string misdeclared(const Tensor& got, bool wanted, DType dtype, rapt::Shape shape);
 
 struct Comparison {
@@ -33,7 +33,7 @@ struct Comparison {
   std::string failures() const;  // one line per tensor that differs
 };
 
-// Calls the library as the descriptor says: inputs as laid out, all captures.
+// Calls the library according to the descriptor: with laid-out inputs and all captures.
 rapt::AttentionResult run(const Case& c, const rapt::Context& context = {});
 
 Comparison compare(const Case& c, const rapt::AttentionResult& got, const Sample& sample = {});

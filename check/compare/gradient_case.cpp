@@ -5,8 +5,8 @@
 namespace check {
 namespace {
 
-// Of the tensor's rows, [rows, width], those that the sample does not have become 0.
-// `head_of` and `index_of` say which query a row belongs to.
+// Sets the rows of a tensor [rows, width] that the sample lacks to 0. `head_of` and `index_of` map
+// a row to its query.
 template <class HeadOf, class IndexOf>
 void clear_others(Tensor& t, const Sample& sample, int64_t rows, const HeadOf& head_of,
                   const IndexOf& index_of) {
@@ -58,7 +58,7 @@ GradientCase::GradientCase(const Case& of, const Sample& rows) : c(of), sample(r
 }
 
 Sample gradient_sample_of(const Descriptor& descriptor) {
-  Descriptor without_captures = descriptor;  // which take whole heads, or memory
+  Descriptor without_captures = descriptor;  // which need whole heads, or memory
   without_captures.captures = {};
   return sample_of(without_captures, kMostWork / 32);
 }

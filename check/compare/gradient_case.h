@@ -1,5 +1,5 @@
 #pragma once
-// A case with gradients of its results: what the backward pass and its reference are called with.
+// A case with gradients of its results: the arguments for the backward pass and its reference.
 #include "check/compare/case.h"
 #include "check/compare/comparison.h"
 #include "check/reference/backward_reference.h"
@@ -8,7 +8,7 @@
 namespace check {
 
 // The gradients are drawn from the case's seed. With a sample they are 0 outside of its rows, so
-// that the reference need not look at any other, and all gradients can be compared.
+// that the reference can ignore other rows, and all gradients can be compared.
 class GradientCase {
  public:
   explicit GradientCase(const Case& c, const Sample& sample = {});
@@ -21,9 +21,9 @@ class GradientCase {
   Tensor d_lse;      // [..., q_len], if the descriptor says so
   Tensor d_weights;  // as the weights, if they are wanted
 
-  // As laid out by the descriptor: d_output as the query is.
+  // The inputs in the layout of the descriptor; d_output has the layout of the query.
   rapt::BackwardInputs inputs(const rapt::AttentionState& state) const;
-  // All gradients that there are.
+  // Requests all gradients that exist.
   rapt::BackwardRequest request() const;
   Incoming for_reference() const;
 
@@ -31,8 +31,8 @@ class GradientCase {
   Strided strided_d_output_;
 };
 
-// The rows whose gradients are compared of a large problem: fewer than of the forward pass, as each
-// takes some eight times the work, and so few that they take less than all others.
+// The rows of a large problem whose gradients are compared: fewer than in the forward pass, because
+// each takes about eight times the work.
 Sample gradient_sample_of(const Descriptor& descriptor);
 
 }  // namespace check

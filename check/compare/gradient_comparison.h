@@ -6,10 +6,10 @@
 
 namespace check {
 
-// Forward and backward pass, inputs as laid out.
+// Runs forward and backward pass with laid-out inputs.
 rapt::Gradients run_backward(const GradientCase& g, const rapt::Context& context = {});
 
-// d_query, d_key, d_value, d_bias, d_scale and d_score_parameters, those that there are.
+// Compares d_query, d_key, d_value, d_bias, d_scale and d_score_parameters, as far as they exist.
 Comparison compare(const GradientCase& g, const rapt::Gradients& got);
 
 }  // namespace check

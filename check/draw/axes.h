@@ -1,8 +1,8 @@
 #pragma once
-// The axes along which laws are drawn, and their values.
+// The axes along which problems for laws are drawn, and their values.
 //
-// A value that the library cannot do yet stands in kNotBuilt: no problem has it until its line is
-// deleted there.
+// Values that the library does not support yet are in kNotBuilt: no problem has them until their
+// line is deleted there.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +34,7 @@ enum AxisIndex : uint8_t {
 struct Axis {
   std::string_view name;
   std::span<const std::string_view> values;
-  double at_rest = 0;  // how often its first value is taken without asking: other code runs then
+  double at_rest = 0;  // the probability of its first value, with which other code runs
 };
 
 namespace axis_values {
@@ -57,7 +57,7 @@ inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", 
 inline constexpr std::string_view kScore[] = {"none",  "softcap", "head_scale", "log_n",
                                               "alibi", "t5_bias", "kerple_log", "two"};
 inline constexpr std::string_view kBiasOrder[] = {"after", "before"};
-inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // behind "none", before "two"
+inline constexpr int64_t kSingleScores = std::size(kScore) - 2;  // without "none" and "two"
 inline constexpr std::string_view kNormalizer[] = {
     "softmax",   "softmax_plus_one", "sigmoid", "relu",         "softmax_with_sink",
     "sparsemax", "entmax15",         "entmax",  "top_k_softmax"};
@@ -103,10 +103,10 @@ struct AxisValue {
   std::string_view value;
 };
 
-// What the library cannot do yet.
+// Values that the library does not support yet.
 inline constexpr std::array<AxisValue, 0> kNotBuilt = {};
 
-// Two values that no problem has both.
+// Two values that exclude each other.
 struct Conflict {
   AxisValue a, b;
   std::string_view why;

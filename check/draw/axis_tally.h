@@ -8,7 +8,7 @@
 namespace check {
 
 bool is(const AxisValue& v, size_t axis, size_t value);
-// Can the library do it, or does it stand in kNotBuilt?
+// Whether the library supports the value: it is not in kNotBuilt.
 bool built(size_t axis, size_t value);
 
 class AxisTally {

@@ -1,5 +1,5 @@
-// A problem at a point of the grid of axes.h: what the point leaves open is drawn, so small that
-// library and reference together take less than a millisecond.
+// Makes a problem at a point of the grid of axes.h. Everything that the point leaves open is drawn,
+// so small that library and reference together take less than a millisecond.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -87,7 +87,7 @@ class GridProblem {
     }
     if (name == "batch shared") {
       set_leading(d_, {random_.pick({2, 3}), some});
-      // By a 1, or by a dimension that is missing.
+      // Broadcasts by a length of 1, or by a missing dimension.
       d_.key.leading = random_.chance(0.5) ? Dims{some} : Dims{1, some};
       if (random_.chance(0.5)) d_.value.leading = d_.key.leading;
     }
@@ -138,7 +138,7 @@ class GridProblem {
     } else if (name == "empty") {
       empty();
     }
-    // Long or wide, and many heads, are too much work together.
+    // Long or wide problems with many heads would be too much work.
     constexpr double kMostWork = 6e4;
     while (d_.work() > kMostWork && d_.head_dim + d_.value_dim > 4 && name != "wide") {
       d_.head_dim = (d_.head_dim + 1) / 2;
@@ -146,7 +146,7 @@ class GridProblem {
     }
   }
 
-  // Something has the length 0, but what a capture needs at least one of.
+  // Sets a length to 0, except lengths that a capture needs to be at least 1.
   void empty() {
     const std::string_view capture = at(kCaptureAxis);
     const bool needs_keys = capture == "top-k", needs_both = capture.starts_with("map") ||
@@ -327,7 +327,7 @@ class GridProblem {
     const std::string_view name = at(kCaptureAxis);
     Captures& wanted = d_.captures;
     const bool all = name == "all";
-    // Weights and maps are no captures of packed sequences.
+    // Packed sequences have no captures of weights and maps.
     const bool matrices = all && d_.packed == 0;
     if (name == "weights" || matrices) wanted.weights.emplace();
     if (name == "weights of rows") {
@@ -387,7 +387,7 @@ class GridProblem {
     return spec;
   }
 
-  // A number per head: of the last leading dimensions, some of which share it.
+  // Dims of a number per head: the last leading dimensions, some of them shared.
   Dims head_dims() {
     Dims dims = d_.leading;
     dims.erase(dims.begin(), dims.begin() + random_.between(0, static_cast<int64_t>(dims.size())));
@@ -436,7 +436,7 @@ class GridProblem {
     const auto there = [&](RelativeSpec::Part part) { return spec[part].there; };
     if (!there(RelativeSpec::keys) && !there(RelativeSpec::queries) &&
         !there(RelativeSpec::values)) {
-      // Biases alone have no distances.
+      // Without tables, biases have no distances.
       if (there(RelativeSpec::content)) return;
       spec[RelativeSpec::values].there = true;
       spec[RelativeSpec::values].leading = head_dims();
@@ -449,7 +449,7 @@ class GridProblem {
     }
     if (random_.chance(xl ? 0.8 : 0.3)) spec.anchor = rapt::Anchor::bottom_right;
     if (!log) return;
-    // A prime ratio, so that no row begins where rounding decides.
+    // A prime ratio, so that rounding never decides where a row begins.
     spec.exact = random_.pick({2, 3, 4, 8});
     spec.max_distance = random_.pick({31, 61, 127}) + 1;
   }

@@ -40,7 +40,7 @@ uint8_t& LawGrid::drawn(size_t axis_a, size_t value_a, size_t axis_b, size_t val
   return pairs_[a * values_ + b];
 }
 
-// Can `axis` take `value` beside those already chosen?
+// Whether `axis` can have `value` together with the values chosen so far.
 bool LawGrid::possible(const GridPoint& point, size_t chosen, size_t axis, size_t value) const {
   if (!built(axis, value)) return false;
   for (size_t other = 0; other < kAxisCount; ++other)
@@ -48,7 +48,7 @@ bool LawGrid::possible(const GridPoint& point, size_t chosen, size_t axis, size_
   return true;
 }
 
-// How many missing pairs the value would make with those already chosen.
+// The number of missing pairs that the value would form with the values chosen so far.
 size_t LawGrid::uncovered(const GridPoint& point, size_t chosen, size_t axis, size_t value) {
   size_t gain = 0;
   for (size_t other = 0; other < kAxisCount; ++other)
@@ -64,7 +64,7 @@ GridPoint LawGrid::draw_point() {
     chosen |= size_t{1} << axis;
   };
   if (pairs_missing_ > 0) {
-    // The first missing pair, and around it as many other missing ones as are to be had.
+    // Begins with the first missing pair, and adds as many other missing pairs as possible.
     const auto at = static_cast<size_t>(std::ranges::find(pairs_, kMissing) - pairs_.begin());
     for (const size_t flat : {at / values_, at % values_}) {
       const auto axis =

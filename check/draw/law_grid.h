@@ -1,6 +1,6 @@
 #pragma once
-// Draws problems over all axes of axes.h, so that every pair of values of two axes occurs: first
-// as many problems as that takes (a few hundred), then at random. No two are the same up to their
+// Draws problems over all axes of axes.h, so that every pair of values of two axes occurs: first as
+// many problems as that needs (a few hundred), then random ones. No two are equal except for their
 // seed.
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ class LawGrid {
 
   Descriptor next();
 
-  // Pairs of values that can be had and have not been drawn, "mask=lengths with bias=row".
+  // Possible pairs of values that have not been drawn: "mask=lengths with bias=row".
   std::vector<std::string> missing_pairs() const;
   size_t distinct() const { return seen_.size(); }
   // How often each value of each axis was drawn, and the pairs and distinct problems.
@@ -34,7 +34,7 @@ class LawGrid {
   size_t uncovered(const GridPoint& point, size_t chosen_axes_mask, size_t axis, size_t value);
 
   Random random_;
-  std::vector<size_t> begin_;   // where the values of an axis begin among all
+  std::vector<size_t> begin_;   // [axes] the index of the first value of each axis
   size_t values_ = 0;           // of all axes
   std::vector<uint8_t> pairs_;  // [values, values]: 0 missing, 1 drawn, 2 impossible
   size_t pairs_missing_ = 0, pairs_all_ = 0;
@@ -42,7 +42,7 @@ class LawGrid {
   std::unordered_set<uint64_t> seen_;  // hashes of descriptors without their seed
 };
 
-// A problem at a point of the grid; what the point leaves open is drawn.
+// A problem at a point of the grid; everything that the point leaves open is drawn.
 Descriptor descriptor_at(const GridPoint& point, Random& random);
 
 }  // namespace check

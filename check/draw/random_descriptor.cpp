@@ -10,7 +10,7 @@ namespace {
 
 int64_t random_length(Random& random, const Wanted& wanted) {
   if (wanted.empty && random.chance(0.02)) return 0;
-  // Small lengths more often: they leave room for large other sizes.
+  // Small lengths are more frequent, because they allow other sizes to be large.
   if (random.chance(0.4)) return kLengths[static_cast<size_t>(random.between(0, 19))];
   return random.pick(kLengths);
 }
@@ -20,7 +20,8 @@ int64_t random_head_dim(Random& random) {
   return random.pick(kHeadDims);
 }
 
-// A key's or value's leading dimensions for an output's: some 1 instead, some missing, fewer heads.
+// The leading dimensions of key or value for those of an output: some are 1 instead, some missing,
+// some have fewer heads.
 Dims broadcast_from(Random& random, const Dims& leading, int64_t kv_heads) {
   Dims dims = leading;
   if (!dims.empty()) dims.back() = kv_heads;
@@ -57,7 +58,7 @@ void draw_leading(Random& random, Descriptor& p) {
   p.key.leading = broadcast_from(random, leading, kv_heads);
   p.value.leading = broadcast_from(random, leading, kv_heads);
   p.query.leading = leading;
-  if (random.chance(0.15)) {  // the query is the one that repeats: one query, many keys
+  if (random.chance(0.15)) {  // the query is broadcast: one query, many keys
     for (int64_t& length : p.query.leading)
       if (random.chance(0.5)) length = 1;
     if (!p.query.leading.empty() && p.query.leading.back() == 1 && p.key.leading.size() > 0 &&

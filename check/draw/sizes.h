@@ -1,5 +1,5 @@
 #pragma once
-// The sizes at which something changes inside: one below, at and above each.
+// The sizes at which the code path changes, and one below and one above each.
 #include <cstdint>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What a descriptor says, printed in the one canonical way.
+// Prints a descriptor in its canonical form.
 #include "check/problem/descriptor.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ std::string shape_text(const Descriptor& d, int64_t kv_heads) {
 }  // namespace
 
 std::string to_string(const Descriptor& d) {
-  // "h4/2" where key and value differ from the output in the heads only, and agree.
+  // "h4/2" if key and value agree, and differ from the output in the heads only.
   const Dims& key = d.key.leading;
   Dims shared = d.leading;
   if (!shared.empty() && key.size() == shared.size() && key == d.value.leading && key.back() > 0 &&

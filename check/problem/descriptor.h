@@ -12,16 +12,17 @@
 //   dims       = "[" [ N { "," N } ] "]"
 //   field      = dtype [ ">" dtype ]           f32 (default), f64, bf16, f16; > f32: the output
 //              | "query=" dims | "key=" dims | "value=" dims
-//                                              leading dimensions of one input, where they are not
-//                                              those of the shape: 1 or missing where it repeats
+//                                              leading dimensions of one input, if they differ
+//                                              from those of the shape: 1 or absent where the
+//                                              input is broadcast
 //              | "layout=" side [ "," side "," side [ "," side ] ]
 //                                              of all; or of query, key, value and bias
 //              | "mask=" masks
 //              | "bias" [ "=" item { "," item } ]
 //                                              items: dims (default [q,k]), the part that is -inf
 //                                              (default 0), a dtype (default: the query's), before:
-//                                              it is added before the scores, of which there are
-//                                              some
+//                                              it is added before the score functions (requires
+//                                              score=)
 //              | "scale=" X | "score=" score { "," score }
 //              | "rows=" change { "+" change }   of query and key, before they are multiplied
 //              | "relative=" table { "+" table } [ "(" N { "," item } ")" ]
@@ -49,13 +50,14 @@
 //   change     = "cosine" [ "(" X ")" ]        X: the least length (default 1e-12)
 //              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
 //   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted
-//              | "magnitude=" X | "query-only"     keys come turned
+//              | "magnitude=" X | "query-only"     the keys are already rotated
 //   counted    = N [ ( "+" | "-" ) N "i" ]     row i's position (default 0+1i)
 //   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
-//                                              of rows per distance, the first three, and biases:
-//                                              rapt/relative.h; dims: before those of the table,
-//                                              default: the heads; keys and values are laid out as
-//                                              those of the call, the others as keys
+//                                              keys, queries, values: tables with a row per
+//                                              distance; content, position: biases
+//                                              (rapt/relative.h). dims: the leading dimensions,
+//                                              default: the heads. The table "values" has the
+//                                              layout of value, all others that of key
 //   item       = "center=" N                   the row of distance 0 (default: the middle)
 //              | "log=" N ".." N | anchor      exact distances, and the one of the last row
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
@@ -68,7 +70,7 @@
 //   or_list    = and_list { "|" and_list }     the option, (a&b) is one mask of its own
 //   and_list   = factor { "&" factor }
 //   factor     = "!" factor | "(" or_list ")" | mask
-//   mask       = "causal" [ "(" offset, anchor ")" ]          arguments in any order, each may miss
+//   mask       = "causal" [ "(" offset, anchor ")" ]          arguments in any order, each optional
 //              | "window(" left "," right [ "," anchor ] ")"
 //              | "prefix(" N ")"                              N keys
 //              | "prefix" [ "(" dims ")" ]                    a length each of the leading dims
@@ -120,9 +122,9 @@ struct Descriptor {
   std::vector<MaskSpec> masks;        // combined by "and", as options.masks
   bool has_bias = false;
   Dims bias_dims;                   // all dimensions
-  double excluded_by_bias = 0;      // part of the bias that is -inf
+  double excluded_by_bias = 0;      // the part of the bias that is -inf
   std::optional<DType> bias_dtype;  // default: dtype
-  bool bias_first = false;          // added before the scores
+  bool bias_first = false;          // the bias is added before the scores
   std::optional<double> scale;
   std::vector<ScoreSpec> scores;  // in this order
   RowSpec rows;
@@ -148,13 +150,13 @@ Descriptor parse_descriptor(std::string_view text);
 
 std::string to_string(const Descriptor& descriptor);
 
-// All leading dimensions, and the bias's, those of one output: for problems made field by field.
+// Sets the leading dimensions of all inputs and of the bias, for problems made field by field.
 void set_leading(Descriptor& descriptor, const Dims& leading);
 
-// The broadcast of all inputs' leading dimensions; nothing if they do not fit.
+// The broadcast of all inputs' leading dimensions; none if they do not fit.
 std::optional<Dims> broadcast_of(const Dims& query, const Dims& key, const Dims& value);
 
-// The bounds of what can be written: far beyond any memory, and small enough to count in.
+// The limits of descriptors: far beyond any memory, and small enough that products do not overflow.
 inline constexpr int64_t kMaxLength = int64_t{1} << 40;
 inline constexpr size_t kMaxText = 4096;
 inline constexpr size_t kMaxLeading = 8;

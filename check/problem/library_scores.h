@@ -1,5 +1,5 @@
 #pragma once
-// The library's scores for those of a descriptor, made from their text.
+// Makes the library's scores from the text of a descriptor's scores.
 #include <vector>
 
 #include "check/spec/score_spec.h"
@@ -7,10 +7,10 @@
 
 namespace check {
 
-// Looks at the numbers of the spec, which must outlive it.
+// Refers to the numbers of the spec, which must outlive it.
 rapt::MadeScore made(const ScoreSpec& spec);
 
-// What options.scores takes.
+// The ScoreRefs of `scores`, for options.scores.
 std::vector<rapt::ScoreRef> refs_of(const std::vector<rapt::MadeScore>& scores);
 
 }  // namespace check

@@ -93,7 +93,7 @@ class DescriptorParser {
     dtypes();
   }
 
-  // Each of these four reads a field of its group; false: `name` is none of them.
+  // Each of these four reads a field of its group; false: `name` is no field of it.
   bool input_field(std::string_view name) {
     if (name == "query") {
       input(d_.query);
@@ -384,7 +384,7 @@ class DescriptorParser {
     } while (in_.take(","));
   }
 
-  // What can only be judged when all fields are known.
+  // Checks what needs all fields.
   void finish() {
     const auto broadcast = broadcast_of(d_.query.leading, d_.key.leading, d_.value.leading);
     if (!broadcast || *broadcast != d_.leading) {
@@ -430,12 +430,14 @@ class DescriptorParser {
     in_.fail("expected broadcast() of a dimension that the tensor has");
   }
 
-  // No tensor's count of bytes exceeds what 64 bits hold; whether memory does is asked later.
+  // Checks that the bytes of each tensor fit 64 bits. Whether they fit into memory is checked
+  // later.
   void check_sizes() {
     const auto count = [&](const Dims& leading, int64_t rows, int64_t columns) {
       Dims dims = leading;
       dims.insert(dims.end(), {rows, columns});
-      // A length of 0 makes an empty tensor, but heads and strides are products of the others.
+      // A length of 0 makes the tensor empty, but heads and strides are products of the other
+      // lengths.
       std::ranges::replace(dims, 0, 1);
       try {
         rapt::element_count(dims);

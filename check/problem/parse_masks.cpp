@@ -5,7 +5,7 @@ namespace {
 
 using rapt::Anchor;
 
-// The library's bounds: +-2^53, which every number type of a front end holds exactly.
+// The library's bounds: +-2^53, which every number type represents exactly.
 constexpr int64_t kMaxOffset = int64_t{1} << 53;
 
 class MaskParser {

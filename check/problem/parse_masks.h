@@ -5,7 +5,7 @@
 
 namespace check {
 
-// Reads them for a problem whose sizes are known. Throws Error(argument).
+// Reads the masks of a descriptor whose sizes are known. Throws Error(argument).
 std::vector<MaskSpec> parse_masks(Scanner& in, const Descriptor& problem);
 
 }  // namespace check

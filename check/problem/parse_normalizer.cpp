@@ -19,7 +19,7 @@ double argument(Scanner& in, const NormalizerParameter<N>& parameter) {
   return value;
 }
 
-// "(a, b=1)", if it is there: in their order, or by name.
+// Reads "(a, b=1)", if it is there: arguments in order, or by name.
 template <class N>
 void parse_arguments(Scanner& in, N& normalizer) {
   if (!in.take("(")) return;

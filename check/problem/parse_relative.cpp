@@ -56,7 +56,7 @@ class RelativeParser {
       }
     }
     in_.expect(")");
-    if (spec_.center == spec_.distances / 2) spec_.center.reset();  // as without it
+    if (spec_.center == spec_.distances / 2) spec_.center.reset();  // the default
   }
 
   Scanner& in_;

@@ -3,7 +3,7 @@
 namespace check {
 namespace {
 
-constexpr int64_t kMostStep = int64_t{1} << 20;  // times a length: an int64_t
+constexpr int64_t kMostStep = int64_t{1} << 20;  // times a length it still fits int64_t
 
 class RowsParser {
  public:
@@ -78,7 +78,7 @@ class RowsParser {
       in_.go_back_to(begin);
       in_.fail("expected an even number of dims that turn, at most " + std::to_string(most));
     }
-    if (dims == most) dims = 0;  // as without it
+    if (dims == most) dims = 0;  // the default
   }
 
   Scanner& in_;

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to rows in a descriptor: the grammar is in descriptor.h.
+// The row transforms of a descriptor: the grammar is in descriptor.h.
 #include "check/problem/descriptor.h"
 #include "check/problem/scanner.h"
 

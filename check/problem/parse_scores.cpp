@@ -70,7 +70,7 @@ class ScoreParser {
     return spec;
   }
 
-  // "(...)", if it comes next: dims, and what take_other() takes.
+  // Reads "(...)", if it comes next: dims, and arguments that take_other() accepts.
   template <class TakeOther>
   void arguments(ScoreSpec& spec, const TakeOther& take_other) {
     spec.dims = default_head_dims(problem_.leading);

@@ -19,7 +19,7 @@ class Scanner {
   bool next_is(char c) const { return !at_end() && text_[at_] == c; }
   bool next_is_digit() const { return !at_end() && text_[at_] >= '0' && text_[at_] <= '9'; }
 
-  // Takes `expected` if it comes next.
+  // Skips `expected` if it comes next; returns whether it did.
   bool take(std::string_view expected) {
     if (text_.substr(at_, expected.size()) != expected) return false;
     at_ += expected.size();
@@ -76,7 +76,7 @@ class Scanner {
     return values;
   }
 
-  // The same of the last dimensions of `leading`, or 1 where something repeats along one.
+  // The same for the last dimensions of `leading`; each may be 1 instead.
   Dims last_of(const Dims& leading, size_t most, int64_t largest) {
     const size_t begin = at_;
     Dims dims = list(most, largest, "leading dimensions");

@@ -77,7 +77,7 @@ void add_given(const Incoming& in, const Sizes& sizes, const Row<Real>& row,
   const auto rows =
       wanted.rows.empty() ? end - wanted.begin : static_cast<int64_t>(wanted.rows.size());
   const auto heads = wanted.heads.empty() ? sizes.heads : static_cast<int64_t>(wanted.heads.size());
-  // A dense copy would do, but a view may have strides; [heads, rows, k_len] by flat indices.
+  // A view may have strides; [heads, rows, k_len] for flat indices.
   for (int64_t h = 0; h < heads; ++h) {
     if ((wanted.heads.empty() ? h : wanted.heads[static_cast<size_t>(h)]) != row.head) continue;
     for (int64_t r = 0; r < rows; ++r) {
@@ -152,7 +152,7 @@ class RowOfGradients {
   }
 
  private:
-  // What there is per key; the memory stays for the next row.
+  // Clears the values per key; their memory stays allocated for the next row.
   void clear() {
     g_.keys.clear();
     g_.rows.clear();
@@ -179,7 +179,7 @@ class RowOfGradients {
 
   size_t place_in_rows(int64_t row) const { return static_cast<size_t>(row * sizes_.head_dim); }
 
-  // The weight of key j from its score and the row's statistic, with what the score is made of.
+  // The weight of key j from its score and the row's statistic, with the inputs of the score.
   Real weigh(const Row<Real>& row, int64_t j) {
     const PairPlace place = place_of(p_, sizes_, leading_, row.index, j);
     PairProduct<Real> product = inputs_.relative.product(
@@ -287,7 +287,7 @@ class Sums {
     }
   }
 
-  // With the scale, and in the dtype of the gradients.
+  // The gradients with the scale, and in their dtype.
   Gradients<Real> finished() {
     const DType dtype = in_.gradient_dtype.value_or(p_.query.dtype);
     if (p_.rows.any()) change_rows_back();
@@ -312,12 +312,12 @@ class Sums {
     transform_back(key_change<Real>(p_, sizes_), p_.key, sums_.key, errors);
   }
 
-  // A weight, or the gradient of a score, as the sums over rows of the inputs take it.
+  // A weight, or the gradient of a score, in the form in which products with rows use it.
   Real in_products(Real x) const {
     return std::is_same_v<Real, float> && rounds_products(p_) ? rounded(p_.query.dtype, x) : x;
   }
 
-  // What pair x of the row adds through the tables, and to them.
+  // Adds the contributions of pair x of the row through the tables, and to the tables.
   void add_relative(const GradientRow<Real>& row, size_t x, Real dz, Real kept) {
     const RelativeRows<Real>& tables = row.inputs->relative;
     const int64_t i = row.forward->index, j = row.keys[x], r = row.row_of(x);

@@ -1,10 +1,10 @@
 #pragma once
-// The reference of the gradients: the derivative of reference.h as the formulas say it, one loop
-// per sum, written to be read. With the loss
+// The reference of the gradients: the derivative of reference.h by its formulas, one loop per sum,
+// written to be read. With the loss
 //
 //   L = sum d_output o output + sum d_lse lse + sum d_weights o weights
 //
-// and, per query i and key j that it may see, z = scale query . key, s = f(z) + bias,
+// and, per query i and key j that it may attend to, z = scale query . key, s = f(z) + bias,
 // p = e^(s - lse) and k = kept / (1 - dropout), 1 without dropout:
 //
 //   dP(i, j)    = k d_output(i) . value(j) + d_weights(i, j)
@@ -28,21 +28,22 @@
 //   d_query_rows = scale sum dZ key(j)            that read it; d_value_rows = sum k p d_output(i)
 //   d_content_bias = scale sum dZ key(j)          d_position_bias = scale sum dZ key_rows(c)
 //
-// Of rows that are changed before they are multiplied (transformed_rows.h), d_query and d_key of
-// the changed ones go back through the change, before the scale. That they were rounded changes
-// nothing.
+// If rows are transformed before they are multiplied (transformed_rows.h), d_query and d_key of the
+// transformed rows go back through the transform, before the scale. Rounding of transformed rows
+// does not affect the formulas.
 //
 // These are p, delta and dS of softmax; other normalisers have their own (reference_normalizer.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
-// them. An excluded pair adds nothing, whatever its numbers are; a dropped one is multiplied by 0.
-// Source: the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
+// them. A masked pair adds nothing, whatever it contains; a dropped one is multiplied by 0. Source:
+// the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
 //
-// The same loops run in long double and double, the truth, and in the dtype itself ("plain"), as
-// for the forward pass: then output is rounded to its dtype before delta is taken with it, and the
-// gradients of query, key and value to theirs; with `rounds_weights`, p (k waits for the end) and
-// dZ are rounded to the inputs' dtype before they meet rows of d_output, key and query (and so in
-// d_scale), unless d_output has another dtype. Nothing else is rounded to 16 bits. Shares no code
-// with the library: only TensorView, which says where the elements lie.
+// The same loops run in long double and double, as the truth, and in the dtype itself ("plain"), as
+// for the forward pass. In the plain loop the output is rounded to its dtype before delta is
+// computed, and the gradients of query, key and value to theirs. With `rounds_weights`, p (without
+// k, which is applied at the end) and dZ are rounded to the inputs' dtype before they are
+// multiplied by rows of d_output, key and query (and so in d_scale), unless d_output has another
+// dtype. Nothing else is rounded to 16 bits. Shares no code with the library, except TensorView,
+// which describes where the elements are.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -53,12 +54,12 @@
 
 namespace check {
 
-// Are p and dZ rounded?
+// Whether p and dZ are rounded.
 inline bool rounds_products(const Problem& p) {
   return p.rounds_weights && p.output_dtype.value_or(p.query.dtype) == p.query.dtype;
 }
 
-// What comes from behind the forward pass.
+// The gradients of the results.
 struct Incoming {
   rapt::TensorView d_output;   // [..., q_len, value_dim]
   rapt::TensorView d_lse;      // [..., q_len]; absent: 0
@@ -67,17 +68,18 @@ struct Incoming {
   std::optional<rapt::DType> gradient_dtype;  // of query, key and value; default: the query's
 };
 
-// What the gradients of one head are made of, dense.
+// The dense inputs of the gradients of one head.
 template <class Real>
 struct HeadInputs {
   int64_t head_dim = 0, value_dim = 0;
   std::vector<Real> query, key;       // [q_len, head_dim], [k_len, head_dim]
   std::vector<Real> value, d_output;  // [k_len, value_dim], [q_len, value_dim]
   RelativeRows<Real> relative;
-  std::vector<double> query_errors, key_errors;  // as query and key, of changed rows; else empty
+  std::vector<double> query_errors,
+      key_errors;  // as query and key, if rows are transformed; or empty
   const Real* query_row(int64_t i) const { return &query[static_cast<size_t>(i * head_dim)]; }
   const Real* key_row(int64_t j) const { return &key[static_cast<size_t>(j * head_dim)]; }
-  // What element d of a row may be off, in units of e.
+  // The error bound of element d of a row, in units of e.
   double query_error(int64_t i, int64_t d) const { return error(query_errors, i, d); }
   double key_error(int64_t j, int64_t d) const { return error(key_errors, j, d); }
   double error(const std::vector<double>& of, int64_t row, int64_t d) const {
@@ -87,15 +89,15 @@ struct HeadInputs {
   const Real* d_output_row(int64_t i) const { return d_output.data() + i * value_dim; }
 };
 
-// What one query adds to the gradients; over the keys that it sees.
+// The contribution of one query to the gradients, over the keys that it attends to.
 template <class Real>
 struct GradientRow {
   const Row<Real>* forward = nullptr;  // its result, and which query of which head
   const HeadInputs<Real>* inputs = nullptr;
-  std::vector<int64_t> keys;              // which these are, rising
+  std::vector<int64_t> keys;              // these keys, in ascending order
   std::vector<int64_t> rows;              // of tables for relative positions; empty without
   std::vector<Real> scores;               // s
-  std::vector<Real> dots;                 // z / scale: query . key
+  std::vector<Real> dots;                 // query . key, that is z / scale
   std::vector<Real> weights;              // p
   std::vector<Real> kept;                 // k p
   std::vector<Real> d_weights;            // dP
@@ -105,10 +107,10 @@ struct GradientRow {
   std::vector<Dual<Real>> number_slopes;  // [keys, per pair] df/dnumber, likewise
   std::vector<int64_t> number_at;         // [keys, per pair] of which number of all; -1: none
   Real delta = 0, d_statistic = 0;
-  // Where the numbers of pair x begin there.
+  // The index of the first number of pair x in these.
   size_t first_number_of(size_t x) const { return x * (number_at.size() / keys.size()); }
   int64_t row_of(size_t x) const { return rows.empty() ? 0 : rows[x]; }
-  // How large the terms are of which these are sums: |sum| + sqrt(sum of squares).
+  // The sizes of the terms of these sums: |sum| + sqrt(sum of squares).
   std::vector<PairProduct<Real>> products;  // of query . key
   std::vector<Real> value_terms;            // of k d_output . value
   Real output_terms = 0;                    // of d_output . output
@@ -116,7 +118,7 @@ struct GradientRow {
   Real given_terms = 0;                     // sum_j p |d_weights| + |d_lse|
 };
 
-// Where a matrix of one head lies in the dense gradient of `t`.
+// The place of a matrix of one head in the dense gradient of `t`.
 struct Places {
   int64_t start = 0, row_stride = 0, column_stride = 0;
   size_t operator()(int64_t row, int64_t column) const {
@@ -124,16 +126,17 @@ struct Places {
   }
 };
 Places places_of(const rapt::TensorView& t, int64_t head, const Sizes& sizes);
-// Likewise of the tables for relative positions; a bias has row 0 alone.
+// The same for the tables of relative positions; a bias has only row 0.
 using RelativePlaces = std::array<Places, RelativeSpec::kParts>;
 RelativePlaces relative_places_of(const RelativeSpec& relative, int64_t head, const Sizes& sizes);
 
-// Calls visit(row) for the rows of the sample, also those that see no key.
+// Calls visit(row) for the rows of the sample, also for rows without keys.
 template <class Real>
 void for_each_gradient_row(const Problem& problem, const Incoming& incoming, const Sample& sample,
                            const std::function<void(const GradientRow<Real>&)>& visit);
 
-// Dense, in the shapes of the inputs. With a sample: of the loss over the rows of the sample alone.
+// Dense gradients, in the shapes of the inputs. With a sample: of the loss over the rows of the
+// sample only.
 template <class Real>
 struct Gradients {
   std::vector<Real> query;  // [..., q_len, head_dim]
@@ -144,15 +147,15 @@ struct Gradients {
   std::vector<Real> numbers;  // of all scores, in their order, as d_score_parameters
   Real normalizer = 0;        // of the normaliser's parameter, as d_normalizer_parameters
   std::array<std::vector<Real>, RelativeSpec::kParts> relative;  // as the tables; empty without
-  // Of changed rows, before the scale; empty if nothing happens to rows.
+  // The gradients of transformed rows, before the scale; empty without a row transform.
   std::vector<Real> transformed_query, transformed_key;
 };
-// Gradients like `t`, [..., rows, head_dim], of changed rows become those of the given ones, `t`;
-// `errors`, in units of e, likewise.
+// Turns gradients of transformed rows, [..., rows, head_dim] as `t`, into those of the given rows
+// `t`; `errors`, in units of e, in the same way.
 template <class Real>
 void transform_back(const RowTransform<Real>& change, const rapt::TensorView& t,
                     std::vector<Real>& gradients, std::vector<double>& errors);
-// Calls also(row), if it is there, as for_each_gradient_row() does.
+// Also calls also(row), if it is given, as for_each_gradient_row() does.
 template <class Real>
 Gradients<Real> gradients(const Problem& problem, const Incoming& incoming,
                           const Sample& sample = {},

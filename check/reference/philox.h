@@ -1,5 +1,5 @@
 #pragma once
-// Which pairs dropout keeps (rapt/dropout.h), written to be read; it shares no code with the
+// The pairs that dropout keeps (rapt/dropout.h), written to be read; it shares no code with the
 // library.
 //
 // Philox4x32-10 turns a counter of four numbers and a key of two into four random numbers. Source:
@@ -24,7 +24,7 @@ constexpr FourNumbers philox4x32_10(FourNumbers c, std::array<uint32_t, 2> key) 
   return c;
 }
 
-// The number of query i and key j.
+// The random number of query i and key j.
 constexpr uint32_t dropout_word(uint64_t seed, uint64_t head, uint64_t i, uint64_t j) {
   constexpr uint64_t k2To32 = uint64_t{1} << 32;
   const uint64_t upper = j / 4 / k2To32 + 1024 * (i / k2To32) + 2097152 * (head / k2To32);
@@ -35,7 +35,7 @@ constexpr uint32_t dropout_word(uint64_t seed, uint64_t head, uint64_t i, uint64
   return words[j % 4];
 }
 
-// The probability as it is drawn with: a multiple of 2^-32 below 1.
+// The probability with which pairs are dropped: a multiple of 2^-32 below 1.
 inline double drawn_probability(double probability) {
   return std::min(std::floor(std::ldexp(probability, 32) + 0.5), std::ldexp(1, 32) - 1) *
          std::ldexp(1, -32);
@@ -46,7 +46,7 @@ inline bool is_kept(double probability, uint64_t seed, int64_t head, int64_t i, 
                       static_cast<uint64_t>(j)) >= std::ldexp(drawn_probability(probability), 32);
 }
 
-// What the weight of a pair is multiplied by.
+// The factor of the weight of a pair.
 template <class Real>
 Real dropout_factor(double probability, uint64_t seed, int64_t head, int64_t i, int64_t j) {
   if (probability == 0) return 1;

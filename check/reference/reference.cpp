@@ -45,7 +45,7 @@ class Head {
       for (int64_t j = 0; j < sizes.k_len; ++j)
         key_change.change(j, &key_[first_of(j)], &key_errors_[first_of(j)]);
     }
-    // Only the dtype's own loop rounds as the dtype does; the truth does not.
+    // Only the plain loop in the dtype itself rounds to 16 bits; the truth does not.
     rounds_ = std::is_same_v<Real, float>;
     for (const Real v : value_) value_sizes_.push_back(std::abs(v));
     for (int64_t c = 0; c < sizes.value_dim; ++c) {
@@ -88,7 +88,7 @@ class Head {
 
   size_t first_of(int64_t key) const { return static_cast<size_t>(key * sizes_.head_dim); }
 
-  // The visible keys and their scores.
+  // Computes the scores of the unmasked keys.
   void score(int64_t i, Row<Real>& row) {
     bound_masks_.clear();
     score_.clear();
@@ -131,8 +131,9 @@ class Head {
                             sizes_.head_dim);
   }
 
-  // What rows that were rounded to another number make of the score s = f(z): scores are monotone
-  // in z. It counts twice, and may be so large that a weight moves by e^x - 1 of itself and not x.
+  // The effect of rows that were rounded to another number on the score s = f(z); scores are
+  // monotone in z. It counts twice, and may be so large that a weight changes by e^x - 1 of itself
+  // and not by x.
   double jump_of(const Dual<Real>& z, const Dual<Real>& s, double of_rows, Real bias,
                  const PairPlace& place) const {
     constexpr double e = std::numeric_limits<float>::epsilon();
@@ -177,7 +178,7 @@ class Head {
     }
   }
 
-  // What the pair's row of value_rows adds to the output, and to the sizes of what is added.
+  // Adds the pair's row of value_rows to the output, and to the sizes of its terms.
   void add_value_row(int64_t j, Real factor, Real kept, Row<Real>& row) {
     const Real* added = relative_.row(
         RelativeSpec::values, p_.relative.row(place_of(p_, sizes_, leading_, row.index, j)));
@@ -199,7 +200,7 @@ class Head {
   const Index& leading_;
   Matrix query_, bias_;             // [q_len, head_dim], [q_len, k_len]
   std::vector<Real> key_, value_;   // [k_len, head_dim], [k_len, value_dim]
-  std::vector<double> key_errors_;  // [k_len, head_dim], of changed keys
+  std::vector<double> key_errors_;  // [k_len, head_dim], of transformed keys
   RelativeRows<Real> relative_;
   Real scale_;
   bool rounds_ = false;
@@ -208,9 +209,9 @@ class Head {
   std::vector<Real> value_sizes_, value_sum_;  // [k_len, value_dim], [value_dim]
   // Of the current row:
   std::vector<Real> query_row_;       // [head_dim]
-  std::vector<double> query_errors_;  // [head_dim], of a changed query
+  std::vector<double> query_errors_;  // [head_dim], of a transformed query
   std::vector<int64_t> bound_masks_;
-  std::vector<Real> score_;  // of the visible keys
+  std::vector<Real> score_;  // of the unmasked keys
   Weighed<Real> weighed_;    // likewise
 };
 

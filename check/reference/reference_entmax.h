@@ -3,27 +3,31 @@
 // sparsemax, alpha = 2: Martins & Astudillo 2016, arXiv:1602.02068): see reference_normalizer.h.
 //
 //   weight_j = [d_j]_+^q,  d_j = (alpha - 1) score_j - tau,  q = 1 / (alpha - 1),
-//   with tau, the statistic, such that they sum to 1; -inf without keys
+//   where the statistic tau makes the weights sum to 1; it is -inf without keys
 //   u_j = weight_j^(2 - alpha) where weight_j > 0, else 0: the slope
 //   delta = (sum_j u_j dP_j - (alpha - 1) d_tau) / sum_j u_j      dS_j = u_j (dP_j - delta)
 //
-// Errors, with each score off by sigma. tau is a function of the scores whose derivatives are not
-// negative and sum to alpha - 1, so that it moves by (alpha - 1) sigma at most, and d_j by twice
-// that. Roundings, d counted from the largest score, so that it lies in [0, 1] and tau in [-1, 0]:
-// alpha - 1, the difference, the product and the sum are 2 e; tau takes the mean of as much, 2 e by
-// which the search for it may stop early, e of sums and powers there, e/2 of being stored: 8 e
-// together. As the power is convex, a weight is off by no more than what that adds above it. Of
-// itself it is off by 2 e |ln weight| + 5 e, of a power by logarithm or products, the inverse of
-// the sum and the product with it; and, as that inverse is of weights whose tau was rounded, by
-// half an e per q sum u. The statistic is off by (alpha - 1) sigma, by those 6 e of tau, and by e
-// each of itself and 1, of the largest score times alpha - 1. Weights again are those of the stored
-// statistic, of products and a sum as large as it.
-//
-// A slope lies between those of the ends of what the weight may be: that of sparsemax is there or
-// not where the weight begins. It is off by (3 + 2 |ln u|) e of itself, as weights are. With the
-// errors du and dP's, and U the least that sum u may be,
-//   delta^ - delta = sum_j (du_j (dP_j - delta) + u_j error of dP_j) / U
-// and of the sums over n keys e (1/2 + sqrt(n) / 4) of their terms, as for a score.
+// Errors, if every score has the error sigma.
+//   d_j: tau is a function of the scores whose derivatives are nonnegative; their sum is alpha - 1.
+//     So tau changes by at most (alpha - 1) sigma, and d_j by at most twice that. The library
+//     counts scores from the largest, so that d lies in [0, 1] and tau in [-1, 0]. Then alpha - 1,
+//     the difference, the product and the sum round by 2 e; tau has the mean of such errors (2 e),
+//     2 e because its search may stop early, e of the sums and powers in the search, and e/2 when
+//     it is stored: 8 e together.
+//   A weight: the power is convex, so the error is at most the increase of the power when d
+//     increases by its error. Relative to itself a weight has 2 e |ln weight| + 5 e more, of a
+//     power by logarithm or by products, of the inverse of the sum, and of their product; and
+//     (e/2) q sum u, because the sum is that of weights with a rounded tau.
+//   The statistic: (alpha - 1) sigma; the 6 e of tau; and e (1 + |statistic|), because the largest
+//     score times alpha - 1 is added.
+//   A weight computed again from the stored statistic: the error of d_j is then that of the score,
+//     of the statistic, and of products and a sum as large as the statistic.
+//   A slope: its values at the two ends of the weight's error interval bound the error; for
+//     sparsemax it may be 0 or 1 where the weight is near 0. Relative to itself it has
+//     (3 + 2 |ln u|) e more, as weights have.
+//   delta: with the errors du_j of u_j, and the least possible U of sum u,
+//       delta^ - delta = sum_j (du_j (dP_j - delta) + u_j error of dP_j) / U
+//     and e (1/2 + sqrt(n) / 4) of the terms of the sums over n keys, as for a score.
 #include <algorithm>
 #include <limits>
 
@@ -49,8 +53,8 @@ struct EntmaxFamily {
     const T steep = number<T>(steepness());
     std::vector<T> x;
     for (const T& s : scores) x.push_back(steep * (s - T(most)));
-    // Newton's steps from the left: the sum of weights is convex and falls, so that none passes the
-    // root. The last one takes how the scores move along.
+    // Newton steps from the left: the sum of weights is convex and decreasing, so no step passes
+    // the root. The last step carries the derivatives of the scores.
     Real tau = -1;
     for (int step = 0; step < kMostSteps; ++step) {
       Real sum = 0, slopes = 0;
@@ -99,9 +103,9 @@ struct EntmaxFamily {
 
   // Of alpha: Correia, Niculae & Martins 2019, arXiv:1909.00015, proposition 1, and with it
   //   d tau / d alpha = (tau + sum_j (p_j - (alpha - 1) p_j ln p_j) / sum u) / (alpha - 1)
-  // The derivatives of the weights sum to 0, so a number may be taken off all dP: delta, which is
-  // near dP of a weight of nearly 1. What that lacks to 1 may be less than its last digit, and has
-  // no other way to count.
+  // The derivatives of the weights sum to 0, so the same number may be subtracted from all dP. This
+  // number is delta, which is near the dP of a weight of nearly 1: the distance of that weight from
+  // 1 may be less than its last digit, and only this subtraction makes it count.
   template <class T>
   T d_number(const RowToPassBack<T>& row, const T& statistic, const T& delta) const {
     using std::log;
@@ -166,12 +170,13 @@ struct EntmaxFamily {
     return (error + 2 * off.epsilon * std::abs(steepness() * row.d_statistic)) / least +
            2 * off.epsilon * std::abs(delta);
   }
-  // The library has sum_j c_j (dP_j - delta) + d_tau (tau + 1) / (alpha - 1), with c of the weight,
+  // The library computes sum_j c_j (dP_j - delta) + d_tau (tau + 1) / (alpha - 1), where c is a
+  // function of the weight:
   //   c(p) = p^(2 - alpha) (d - 1 - d ln d) / (alpha - 1)^2,   d = p^(alpha - 1)
-  // With x = -ln d, c'(p) = ((2 - alpha) (1 - e^x) + x) / (alpha - 1)^2, whose largest values on an
-  // interval are at its ends and where e^x = 1 / (2 - alpha); and |c| is at most u / (alpha - 1)^2.
-  // Of itself c is off by the (3 + 2 |ln u|) e of the slope, by 2 e d |ln d| of the logarithm and
-  // its product, by e of each difference, and by e of the last products.
+  // With x = -ln d, c'(p) = ((2 - alpha) (1 - e^x) + x) / (alpha - 1)^2. Its largest values on an
+  // interval are at the ends and where e^x = 1 / (2 - alpha). |c| is at most u / (alpha - 1)^2.
+  // The roundings of c: the (3 + 2 |ln u|) e of the slope and 2 e for the last products, relative;
+  // inside the bracket 2 e d |ln d| for the logarithm and its product, and e of each difference.
   double d_number_error(const RowToPassBack<double>& row, const RowErrors& of, double statistic,
                         double delta, double delta_error, const Off& off) const {
     if (row.weights.empty()) return 0;

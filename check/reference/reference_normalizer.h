@@ -1,25 +1,26 @@
 #pragma once
-// The normalisers as the references know them: how the scores of a row become weights, and how
-// gradients of weights become those of scores. One struct each, a file each, all of them in
-// `Normalizer` below; what families share stands in reference_pointwise.h (each weight by its own
-// score), reference_softmax.h and reference_entmax.h. With
+// The normalisers of the references: how the scores of a row become weights, and how gradients of
+// weights become gradients of scores. Each is a struct in a file; `Normalizer` below lists them
+// all. Families share reference_pointwise.h (each weight is a function of its own score),
+// reference_softmax.h and reference_entmax.h. A normaliser has
 //
-//   kName, kParameters   as the library calls them; a parameter that was not given is nullopt
-//   kHasStatistic        is there a number per row, which may have a gradient?
-//   kSparse              are most weights exactly 0? Then the forward pass adds up the few values
-//                        that have one, and rounds no weight to 16 bits; and there are no tangents
-//   of_length(n)         the same for rows over n keys, seen or not: what parameters that were not
-//                        given are there
-//   weigh(scores)        of the keys that a query sees, maybe none: see Weighed
-//   weight(score, statistic, cut)   the weight of one key again, as the backward pass makes it
-//   delta(row)           what d_score() subtracts: see RowToPassBack
+//   kName, kParameters   as in the library; a parameter that was not given is nullopt
+//   kHasStatistic        there is a number per row, which may have a gradient
+//   kSparse              most weights are exactly 0. The forward pass then sums only the values
+//                        with a weight, and rounds no weight to 16 bits; there are no tangents
+//   of_length(n)         the same normaliser for rows over n keys, masked ones included; sets the
+//                        parameters that were not given
+//   weigh(scores)        the row over the keys that a query attends to, maybe none: see Weighed
+//   weight(score, statistic, cut)   the weight of one key again, as in the backward pass
+//   delta(row)           the number that d_score() subtracts: see RowToPassBack
 //   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
 //
-//   d_number(row, statistic, delta)   what a row gives to the gradient of the parameter; 0 without
+//   d_number(row, statistic, delta)   the contribution of a row to the gradient of the parameter; 0
+//                        if there is none
 //
-// over numbers T: a Real (float, double, long double), or one that knows how it moves
-// (dual_numbers.h), which has exp(), log(), inverse(), value_of(), positive_part() and
-// is_positive(), too. And how far off the dtype may be:
+// over numbers T: a Real (float, double, long double), or a dual number (dual_numbers.h), which
+// also has exp(), log(), inverse(), value_of(), positive_part() and is_positive(). The error bounds
+// of the dtype are
 //
 //   weight_error(score, weight, statistic, off)         of weigh()
 //   statistic_error(statistic, off)
@@ -40,27 +41,28 @@
 
 namespace check {
 
-// How far every score may be off, and one operation of the dtype, relative to its result; what
-// weigh() says of the row; the share of the sum of its weights that may come or go as scores pass
-// the cut; and how far adding up what its scores become is off, relative to the sum.
+// Inputs of the error bounds: the error bound of every score; the relative error of one operation
+// of the dtype; `slopes` and `cut` of the row, as weigh() returns them; `doubt`, the share of the
+// sum of the weights that may come or go as scores pass the cut; `sum`, the error of adding up the
+// scores' results, relative to the sum.
 struct Off {
   double score, epsilon, slopes = 0, cut = 0, doubt = 0, sum = 0;
 };
 
-// What delta() is made of: of the keys that a query sees, and of the row.
+// The inputs of delta(): of the keys that a query attends to, and of the row.
 template <class T>
 struct RowToPassBack {
   std::span<const T> weights, d_weights;
   T d_statistic;
   T of_output;  // the delta of softmax: d_output . output + sum_j p d_weights - d_statistic
 };
-// How far off that is.
+// The errors of the members of RowToPassBack.
 struct RowErrors {
   std::span<const double> weights, d_weights;
   double of_output;
 };
 
-// How far off is what d_score() is made of.
+// The errors of the inputs of d_score().
 struct PairErrors {
   double weight, d_weight, delta;
 };
@@ -70,14 +72,13 @@ Real value_of(Real x) {
   return x;
 }
 
-// weight = power / divisor. Where the products round weights to 16 bits, it is powers that are
-// rounded.
+// weight = power / divisor. If the products round weights to 16 bits, the powers are rounded.
 template <class T>
 struct Weighed {
   std::vector<T> powers;
   T divisor = T(1), statistic = T(0);
   decltype(value_of(T())) slopes = 0;  // of sparse normalisers: sum_j u_j
-  decltype(value_of(T())) cut = 0;     // the least score that has a weight, where that is needed
+  decltype(value_of(T())) cut = 0;     // the smallest score that has a weight, if needed
 };
 
 // A parameter of the normaliser N: a number in [least, most].
@@ -119,13 +120,13 @@ using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference, Sigmo
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);
 }
-// Does a parameter have a gradient?
+// Whether a parameter has a gradient.
 inline bool has_gradient(const Normalizer& normalizer) {
   const auto* entmax = std::get_if<EntmaxReference>(&normalizer);
   return std::holds_alternative<SoftmaxWithSinkReference>(normalizer) ||
          (entmax && (entmax->alpha || entmax->alphas));
 }
-// What weigh() says of a row, and what follows from it, for its errors; `scores` that are seen.
+// The inputs of the error bounds of a row, from weigh() of its unmasked `scores`.
 inline Off off_of_row(const Normalizer& normalizer, std::span<const double> scores,
                       double statistic, Off off) {
   off.sum = off.epsilon * std::sqrt(static_cast<double>(scores.size())) / 4;  // tolerance.h

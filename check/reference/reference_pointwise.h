@@ -1,7 +1,7 @@
 #pragma once
-// Normalisers that make each weight of its own score alone, weight_j = f(score_j), and their
-// gradients dS = f' dP: see reference_normalizer.h. There is no number per row (0 stands there),
-// nothing to subtract, and so nothing that adds to the errors of f and f'.
+// Normalisers whose weights are functions of their own score, weight_j = f(score_j), and their
+// gradients dS = f' dP: see reference_normalizer.h. There is no number per row (it is 0) and no
+// delta, and so nothing that adds to the errors of f and f'.
 #include "check/reference/reference_normalizer.h"
 
 namespace check {

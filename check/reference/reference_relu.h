@@ -2,11 +2,12 @@
 // ReLU-based attention (Wortsman et al. 2023, arXiv:2309.08586; squared: Hua et al. 2022,
 // arXiv:2202.10447): see reference_pointwise.h.
 //
-//   weight_j = max(0, score_j)^power / divisor        divisor: n where it is not given, over n keys
+//   weight_j = max(0, score_j)^power / divisor        divisor: n if it is not given, over n keys
 //
-// Errors: weights and slopes grow with the score, so that they are off by no more than from one end
-// of what the score may be to the other; and 2 e or 3 e of themselves, of the power, the inverse of
-// the divisor and the product with it. Near 0 the slope of power 1 may be there or not.
+// Errors: weights and slopes increase with the score, so their error is at most the difference
+// between their values at the two ends of the score's error interval. The power, the inverse of the
+// divisor and their product round by 2 e (slopes: 3 e), relative. Near a score of 0 the slope of
+// power 1 may be that of either side.
 #include <algorithm>
 
 #include "check/reference/reference_pointwise.h"

@@ -1,14 +1,15 @@
 #pragma once
-// Softmax and those that differ from it by what is in the denominator already: see
+// Softmax and normalisers that differ from it by one more term in the denominator: see
 // reference_normalizer.h.
 //
 //   lse = ln (e^null_score + sum_j e^score_j)        weight_j = e^(score_j - lse)
 //
-// as if every query saw a key more, of this score and of value 0. Errors, with e and S of
-// tolerance.h, each score off by S e and the sum by A e: a weight (2 + S + A) e of itself, 2^x, the
-// sum's inverse and the product with it being three roundings and S containing what the scores'
-// errors make of the sum; the lse (2 max(1, |lse|) + S + A) e; weights made again from it (2 + S) e
-// and what the lse is off.
+// as if every query attended to one more key, with this score and the value 0. Errors, if every
+// score has the error S e (tolerance.h) and the sum has the relative error A e:
+//   a weight (2 + S + A) e, relative: three roundings, of 2^x, of the inverse of the sum and of
+//     their product; S includes the effect of the scores' errors on the sum;
+//   the lse (2 max(1, |lse|) + S + A) e;
+//   a weight computed again from the lse (2 + S) e, relative, plus the error of the lse.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -44,7 +45,7 @@ struct SoftmaxFamily {
     Real most = null_score;
     for (const T& s : scores)
       if (!(value_of(s) <= most)) most = value_of(s);  // a NaN becomes the maximum
-    // Shifted by the maximum against overflow; a row of only -inf has nothing to shift by.
+    // Subtracts the maximum to avoid overflow; a row of only -inf has no finite maximum.
     const Real shift = most == -std::numeric_limits<Real>::infinity() ? Real{0} : most;
     Weighed<T> row;
     row.divisor = T(std::exp(null_score - shift));
@@ -111,7 +112,7 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
   double null_score() const { return sink.value_or(0); }
   SoftmaxWithSinkReference of_length(int64_t) const { return {{}, null_score()}; }
 
-  // The sink is rounded and multiplied by log2(e) as a bias is.
+  // The sink is rounded and multiplied by log2(e), as a bias is.
   double weight_error(double score, double weight, double statistic, const Off& off) const {
     return SoftmaxFamily::weight_error(score, weight, statistic, with_sink(off));
   }
@@ -128,7 +129,7 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
   }
   bool has_sink() const { return null_score() != -std::numeric_limits<double>::infinity(); }
 
-  // What a row gives to the gradient of the sink: - p delta, with p the sink's weight.
+  // The contribution of a row to the gradient of the sink: - p delta, with p the sink's weight.
   template <class T>
   T d_number(const RowToPassBack<T>&, const T& statistic, const T& delta) const {
     using std::exp;

@@ -1,14 +1,15 @@
 #pragma once
 // Softmax over the k largest scores of a row (Gupta et al. 2021, arXiv:2106.06899; Zhao et al.
-// 2019, arXiv:1912.11637): see reference_softmax.h; what differs from it stands here.
+// 2019, arXiv:1912.11637): see reference_softmax.h; the differences are:
 //
-//   weight_j = e^(score_j - lse) where score_j >= cut, else 0      cut: the k-th largest score,
-//   lse = ln sum of e^score_j there                                the least of fewer than k
+//   weight_j = e^(score_j - lse) where score_j >= cut, else 0      cut: the k-th largest score; of
+//   lse = ln sum of e^score_j over these j                         fewer than k scores the least
 //
-// and beyond that softmax, also its errors. But with each score off by sigma, one within 2 sigma of
-// the cut may be on its other side: its weight is there or not. Of the sum of the others that makes
-// the share `doubt`: at most those below the cut come in, or of those that equal it all but as many
-// as k takes go; one that takes the place of another is within 2 sigma of it.
+// The errors are those of softmax, with one addition. If every score has the error sigma, a score
+// within 2 sigma of the cut may lie on the other side of it, so that its weight is present or
+// absent. `doubt` bounds by how much this changes the sum of the weights, relative to the sum. At
+// most, all scores just below the cut are added; or, of the scores equal to the cut, those are
+// dropped that exceed k. A score that takes the place of another is within 2 sigma of it.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -37,12 +38,12 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
     std::ranges::sort(falling, std::greater<>());
     const auto last = std::min<double>(k.value_or(1), static_cast<double>(falling.size())) - 1;
     row.cut = falling[static_cast<size_t>(last)];
-    // A row of only -inf has nothing to shift by.
+    // A row of only -inf has no finite maximum.
     const Real most = falling.front();
     const Real shift = most == -std::numeric_limits<Real>::infinity() ? Real{0} : most;
     row.divisor = T(0);
     for (const T& s : scores) {
-      const bool counts = !(value_of(s) < row.cut);  // a NaN does, and spoils the sum
+      const bool counts = !(value_of(s) < row.cut);  // a NaN counts, and makes the sum NaN
       row.powers.push_back(counts ? exp(s - T(shift)) : T(0));
       row.divisor = row.divisor + row.powers.back();
     }

@@ -1,19 +1,19 @@
 #pragma once
-// What relative positions (relative_spec.h) make of the products of one head. With c the row of the
-// pair, u the content bias and v the position bias:
+// The products of one head with relative positions (relative_spec.h). With c the row of the pair, u
+// the content bias and v the position bias:
 //
 //   product(i, j) = (query(i) + u) . key(j) + (query(i) + v) . key_rows(c)
 //                   + key(j) . query_rows(c)
 //   output(i)     = sum_j weight(i, j) (value(j) + value_rows(c))
 //
-// where what is absent is left out. query + u and query + v are rows of the query's dtype, rounded
-// as sums of two of its numbers are (16 bits: from f32), also where the rest is exact: that is what
-// the call says it computes.
+// without the terms of absent tables. query + u and query + v are rounded to the query's dtype, as
+// a sum of two of its numbers (16 bits: of an f32 sum), even where the rest is exact: this rounding
+// is part of the call's definition.
 // Sources: Shaw et al. 2018, arXiv:1803.02155; Dai et al. 2019, arXiv:1901.02860; He et al. 2020,
 // arXiv:2006.03654.
 //
-// Errors. Three sums over d, each in any order, which are then added up: two roundings of what is
-// added at most.
+// Errors: three sums over d, each in any order, and their sum, which has at most two roundings of
+// the numbers that are added.
 
 #include "check/reference/sum_of_products.h"
 #include "check/spec/relative_spec.h"
@@ -21,20 +21,20 @@
 
 namespace check {
 
-// Of a pair: the sum of all products, and what it may be off.
+// The sum of all products of a pair, and its error bound.
 template <class Real>
 struct PairProduct {
   Real sum = 0;
-  Real terms = 0;  // |sum| + sqrt(sum of squares), of each sum of its own
-  Real added = 0;  // what else it may be off, in units of e: the sum of |sums|, where there are
-                   // several, and what changed rows are off
+  Real terms = 0;  // |sum| + sqrt(sum of squares), for each of the sums
+  Real added = 0;  // further errors, in units of e: the sum of |sums|, if there are several, and
+                   // the errors of transformed rows
 };
 
 template <class Real>
 class RelativeRows {
  public:
   RelativeRows() = default;
-  // Of the head at `leading` of the dimensions `lengths`.
+  // The tables of the head at `leading` of the dimensions `lengths`.
   RelativeRows(const RelativeSpec& spec, rapt::DType dtype, std::span<const int64_t> leading,
                std::span<const int64_t> lengths)
       : spec_(&spec), dtype_(dtype) {
@@ -48,17 +48,17 @@ class RelativeRows {
   }
 
   bool has(RelativeSpec::Part part) const { return !numbers_[part].empty(); }
-  // Row `row` of a table; of a bias there is row 0.
+  // Row `row` of a table; a bias has only row 0.
   const Real* row(RelativeSpec::Part part, int64_t row) const {
     return numbers_[part].data() + row * width_[part];
   }
 
-  // An element of it; 0 without the table.
+  // An element of a row; 0 without the table.
   Real number(RelativeSpec::Part part, int64_t at, int64_t d) const {
     return has(part) ? row(part, at)[d] : 0;
   }
 
-  // Element d of the query that meets keys, and of the one that meets key_rows.
+  // Element d of the query that is multiplied by keys, and of the one multiplied by key_rows.
   Real query_of_keys(const Real* query, int64_t d) const {
     return changed(query, d, RelativeSpec::content);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A sum of products with how large its terms are, to which its rounding is proportional.
+// A sum of products, and the size of its terms, to which its rounding error is proportional.
 #include <cmath>
 
 namespace check {

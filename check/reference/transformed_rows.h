@@ -1,33 +1,35 @@
 #pragma once
-// What happens to rows of query or key before they are multiplied (row_spec.h), and to the
-// gradients of such rows. Of a row x at position m, first, if it is divided by its length,
+// Row transforms of query or key (row_spec.h), and the gradients of such rows. Cosine attention
+// divides a row x by its length:
 //
-//   y = x / max(|x|, epsilon)         dx = (dy - y (y . dy)) / |x|, dy / epsilon where |x| is not
-//                                     above epsilon
+//   y = x / max(|x|, epsilon)         dx = (dy - y (y . dy)) / |x|, or dy / epsilon if |x| is at
+//                                     most epsilon
 //
-// and then, if it turns, for every pair (a, b) of dimensions
+// Then rotary embedding turns every pair (a, b) of dimensions of a row at position m:
 //
 //   (x_a, x_b) -> magnitude (x_a cos m f_i - x_b sin m f_i, x_b cos m f_i + x_a sin m f_i)
 //   f_i = theta^(-2 i / dims)         gradients turn by the opposite angle, times the magnitude
 //
-// The result is a row of the tensor's dtype, rounded once (16 bits: from f32), also where the rest
-// is exact: that is what the call says it computes. Gradients are rounded when they are complete.
+// The result is rounded once to the tensor's dtype (16 bits: from f32), even where the rest is
+// exact: this rounding is part of the call's definition. Gradients are rounded at the end.
 // A gradient of 0 stays 0, whatever its row holds.
 // Sources: Su et al. 2021, arXiv:2104.09864; Henry et al. 2020, arXiv:2010.04245.
 //
-// Errors, in units of e (dual_numbers.h), which is that of the dtype that is computed in. A running
-// error analysis finds them, but for
-//   a sum over head_dim in any order, as in tolerance.h: (1/2 + sqrt(head_dim) / 4) of its terms.
-//     Of a length, whose square such a sum is, half of it, relatively, and a rounding;
-//   an angle, whose parts are rounded in f64, by u each: the exponent of f_i, which moves f_i by
-//     |ln f_i| u of itself, its power (2 u) and m f_i, so (|ln f_i| + 3) u |angle|; 0 of f_0 = 1.
-//     A scaling, by which there is a magnitude, rounds f_i three times more. A position is a sum of
-//     at most seven, six bits and a rest, whose cosines and sines are rounded (u) and multiplied
-//     (2 u): in quadrature 8 u. f32 rounds them once more.
-// A 16-bit element x that is off by err before it is rounded may become any number between what
-// x - err and x + err are rounded to: mostly none but its own. That is no rounding of which e has
-// two, and counts twice; reference.cpp says what it makes of scores. A row whose length is epsilon
-// within its error may have either gradient.
+// Errors, in units of the e of the arithmetic's dtype (dual_numbers.h). A running error analysis
+// computes them, except for:
+//   sums over head_dim in any order, as in tolerance.h: (1/2 + sqrt(head_dim) / 4) of their terms.
+//     A length is the root of such a sum: it has half the relative error, and one rounding more;
+//   angles, which are computed in f64 with roundings of u. The exponent of f_i changes f_i by
+//     |ln f_i| u, relative, and its power by 2 u; m f_i rounds once. So the error of an angle is
+//     (|ln f_i| + 3) u |angle|, and 0 for f_0 = 1. A scaling (whenever there is a magnitude) rounds
+//     f_i three times more. A position is a sum of at most seven parts, six bits and a rest; the
+//     parts' cosines and sines are rounded (u) and multiplied (2 u): 8 u in quadrature. f32 rounds
+//     the results once more.
+// A 16-bit element x that has an error err before it is rounded can become any number between the
+// roundings of x - err and x + err, which usually are the same number. Such a jump may happen in
+// the plain loop and in the kernel, so it counts twice (e contains two roundings already). Its
+// effect on scores: reference.cpp. A row whose length equals epsilon within its error may have
+// either gradient.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -45,12 +47,12 @@
 
 namespace check {
 
-// Of the rows of one tensor, query or key.
+// The transform of the rows of one tensor, query or key.
 template <class Real>
 class RowTransform {
  public:
-  // `turns` (null: they do not) where row i of `rows` stands; `place` (empty: i) its place in its
-  // sequence.
+  // `turns`: the positions of the rows for the rotation; null: no rotation. `place`: the position
+  // of row i in its sequence; empty: i.
   RowTransform(const RowSpec& spec, const CountedRows* turns, rapt::DType dtype, int64_t head_dim,
                int64_t rows, const std::function<int64_t(int64_t)>& place)
       : cosine_(spec.cosine), dtype_(dtype), head_dim_(static_cast<size_t>(head_dim)) {
@@ -60,7 +62,7 @@ class RowTransform {
     if (turns) take_turns(*spec.rotary, *turns, rows, place);
   }
 
-  // Row i becomes the changed one; `errors` what it may be off, in units of e.
+  // Transforms row i; `errors` gets its error bounds, in units of e.
   void change(int64_t i, Real* row, double* errors) const {
     std::vector<Number> x(row, row + head_dim_);
     if (cosine_) {
@@ -78,8 +80,8 @@ class RowTransform {
     }
   }
 
-  // The gradient of row i, `given` before it was changed, from that of the changed one; `errors` of
-  // the one become those of the other.
+  // Turns the gradient of transformed row i into that of the original row `given`; `errors` in the
+  // same way.
   void transform_back(int64_t i, const Real* given, Real* gradient, double* errors) const {
     std::vector<Number> g;
     for (size_t d = 0; d < head_dim_; ++d) g.emplace_back(gradient[d], 0, errors[d], 0);
@@ -119,7 +121,7 @@ class RowTransform {
     }
   }
 
-  // A cosine or sine of row i's angle, `x`, with its error.
+  // `x`, a cosine or sine of row i's angle, with its error.
   Number with_error(Real x, int64_t i, const Pair& pair) const {
     const auto f = static_cast<double>(pair.frequency);
     const double angle = std::abs(static_cast<double>(positions_[static_cast<size_t>(i)])) * f;
@@ -139,13 +141,13 @@ class RowTransform {
     }
   }
 
-  // max(|x|, epsilon), and which of both it is.
+  // max(|x|, epsilon), and whether it is epsilon.
   struct Divisor {
     Number by;
     bool is_length, may_be_other;
   };
   Divisor divisor(const Real* x) const {
-    // Squares of what is scaled to about 1: f32 holds them all.
+    // Elements are scaled to about 1, so that their squares fit f32.
     Real most = 0;
     for (size_t d = 0; d < head_dim_; ++d) most = std::max(most, std::abs(x[d]));
     const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
@@ -165,7 +167,7 @@ class RowTransform {
             size(length - least.value) <= e_ * (length_error + least.value_error)};
   }
 
-  // Is it the gradient of a row that nobody sees, whose numbers are not looked at?
+  // Whether it is the gradient of a row that no query attends to, which is 0 whatever its elements.
   bool stays_zero(const Real* given, const std::vector<Number>& g) const {
     bool finite = true, zero = true;
     for (size_t d = 0; d < head_dim_; ++d) {
@@ -197,12 +199,12 @@ class RowTransform {
   rapt::DType dtype_ = rapt::DType::f32;
   size_t head_dim_ = 0;
   double e_ = 0, sum_ = 0, magnitude_ = 1;
-  std::vector<Pair> pairs_;                   // empty: rows do not turn
+  std::vector<Pair> pairs_;                   // empty: no rotation
   std::vector<int64_t> positions_;            // [rows]
   std::vector<std::pair<Real, Real>> turns_;  // [rows, pairs]: cosine and sine, times the magnitude
 };
 
-// What errors of two rows make of their product; in units of e, as they are.
+// The error of a product of two rows, from the errors of the rows; in units of e.
 template <class Real>
 double error_of_product(const Real* a, const double* a_error, const Real* b, const double* b_error,
                         int64_t dims) {

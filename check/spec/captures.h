@@ -1,5 +1,5 @@
 #pragma once
-// What a check wants besides output and lse: the captures of attention.h as plain data.
+// The captures that a check requests beside output and lse, as plain data (attention.h).
 #include <cstdint>
 #include <optional>
 #include <vector>

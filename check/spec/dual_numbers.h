@@ -1,19 +1,19 @@
 #pragma once
-// Numbers that know how they move (dual numbers: Wengert 1964, Comm. ACM 7, 463) and how far
-// rounding may have put them off. No formula of a tangent or of an error is written down: the
-// product rule and a running error analysis (Wilkinson 1963, "Rounding errors in algebraic
-// processes", chapter 1) make them. A formula that is a template over the type of its numbers is
-// computed in Real or in Dual<Real>.
+// Dual numbers (Wengert 1964, Comm. ACM 7, 463), which carry their tangent and a bound of their
+// rounding error. No formula of a tangent or of an error is written by hand: the product rule and a
+// running error analysis (Wilkinson 1963, "Rounding errors in algebraic processes", chapter 1)
+// compute them. A formula that is a template over the type of its numbers is computed in Real or in
+// Dual<Real>.
 //
-// Errors are in units of e, the distance from 1 to the next number of the dtype at work: two
-// roundings, one of the loop, one of how a kernel rearranges it. Every operation adds up, for value
-// and tangent, what the errors of its arguments make of it and e times its result.
+// Errors are in units of e, the distance from 1 to the next number of the dtype at work. That is
+// two roundings: one of the loop, one of the different order of a kernel. Every operation adds up,
+// for value and tangent, the propagated errors of its arguments, and e times its result.
 #include <cmath>
 #include <limits>
 
 namespace check {
 
-// A number, its tangent, and how far both may be off.
+// A number, its tangent, and the error bounds of both.
 template <class Real>
 struct Dual {
   Real value = 0, tangent = 0;
@@ -76,7 +76,7 @@ template <class Real>
 Dual<Real> exp(const Dual<Real>& a) {
   const Real f = std::exp(a.value);
   Dual<Real> e = function_of(a, f, f, f, 2 + size(a.value));
-  // A weight below the smallest normal number may be flushed to zero; of f64 that is nothing.
+  // A weight below the smallest normal number may be flushed to zero; negligible for f64.
   constexpr double tiny =
       double{std::numeric_limits<float>::min()} / double{std::numeric_limits<float>::epsilon()};
   e.value_error += tiny;
@@ -97,7 +97,7 @@ Dual<Real> inverse(const Dual<Real>& a) {
   const Real f = 1 / a.value;
   return function_of(a, f, -f * f, 2 * f * f * f, 2);
 }
-// A kernel multiplies by the inverse: two roundings beside the loop's one.
+// A kernel multiplies by the inverse, which has two roundings; the loop divides, with one.
 template <class Real>
 Dual<Real> operator/(const Dual<Real>& a, const Dual<Real>& b) {
   const Real v = a.value / b.value, left = a.tangent / b.value, right = v * b.tangent / b.value;
@@ -117,8 +117,8 @@ Dual<Real> tanh(const Dual<Real>& a) {
   return y;
 }
 
-// max(a, 0) and its derivative, which near 0 may be there or not. How large e is is not known here:
-// f32's says what is near, f64's how large an error of 1 is.
+// max(a, 0) and its derivative, which near 0 may be 0 or 1. This code does not know the e of the
+// dtype: the e of f32 decides whether `a` is near 0, and that of f64 how large an error of 1 is.
 template <class Real>
 bool may_change_sign(const Dual<Real>& a) {
   return size(a.value) < a.value_error * double{std::numeric_limits<float>::epsilon()};
@@ -136,8 +136,8 @@ Dual<Real> is_positive(const Dual<Real>& a) {
   return {a.value <= 0 ? Real(0) : Real(1), 0, may_change_sign(a) ? one : 0, 0};
 }
 
-// f(s) of an s that stands still. What becomes of its error follows from f's derivative, which is
-// less than the sum over all places where s stands in f.
+// f(s) for an s without tangent. Its error is propagated by the derivative of f, which gives less
+// than a sum over all uses of s in f.
 template <class Real, class F>
 Dual<Real> still(const Dual<Real>& s, const F& f) {
   const Dual<Real> y = f(Dual<Real>(s.value, 1));

@@ -33,7 +33,7 @@ int64_t offset_of(const TensorView& t, std::span<const int64_t> leading, int64_t
   return offset;
 }
 
-// In the library's words; a tensor is named by its place in `tensors`.
+// The mask as text for the library; a tensor is named by its index in `tensors`.
 std::string library_text(const MaskSpec& mask, std::vector<TensorView>& tensors) {
   const auto named = [&](const TensorView& view) {
     tensors.push_back(view);
@@ -108,7 +108,7 @@ void MaskSpec::draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Te
   } else if (kind == boolean) {
     values = tensor(DType::boolean, dims);
     for_each_index(dims, [&](auto index) { set(values, index, random.chance(density) ? 1 : 0); });
-    // Some rows see no key.
+    // Some rows have no key.
     if (dims.size() >= 2 && dims[dims.size() - 2] > 2)
       for_each_index(dims, [&](auto index) {
         if (index[index.size() - 2] == 2) set(values, index, 0);
@@ -145,7 +145,7 @@ void MaskSpec::draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Te
 
 bool MaskSpec::allowed(const PairPlace& place) const {
   const int64_t i = place.i, j = place.j;
-  // 128 bits, so that offsets near the ends of int64 need no care.
+  // 128 bits, so that offsets near the limits of int64 cannot overflow.
   using Wide = __int128;
   const Wide here =
       Wide{i} + (anchor == rapt::Anchor::bottom_right ? place.k_len - place.q_len : 0);
@@ -170,7 +170,7 @@ bool MaskSpec::allowed(const PairPlace& place) const {
       return element_at(values, i * values.strides[0]) ==
              element_at(key_values, j * key_values.strides[0]);
     case documents_by_starts: {
-      // Starts that do not lie behind a position; as many for a query as for a key of its document.
+      // The number of starts at or before a position; equal for a query and a key of one document.
       const auto document = [](const TensorView& starts, int64_t position) {
         int64_t before = 0;
         for (int64_t d = 0; d < starts.shape[0]; ++d)

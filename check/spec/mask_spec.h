@@ -25,7 +25,7 @@ struct MaskSpec {
     lengths,
     boolean,
     documents,            // by ids
-    documents_by_starts,  // the same, one after the other
+    documents_by_starts,  // contiguous documents
     all,                  // and
     any,                  // or
     negation,
@@ -36,12 +36,12 @@ struct MaskSpec {
   int64_t offset = 0;                            // causal
   int64_t left = -1, right = -1;                 // window
   int64_t length = 0;                            // prefix
-  int64_t count = 0;                             // documents: how many there are
-  double density = 0.5;                          // boolean: how many pairs are true
+  int64_t count = 0;                             // the number of documents
+  double density = 0.5;                          // boolean: the share of true pairs
   Dims dims;  // lengths and prefix_values: the first leading dimensions; boolean: broadcast
   std::vector<MaskSpec> parts;  // of all and any; the one of negation
 
-  // Made by draw(). Boolean for a boolean mask, else i64.
+  // Set by draw(). Boolean for a boolean mask, else i64.
   TensorView values;      // lengths, pairs; ids or starts of the queries' documents
   TensorView key_values;  // ids or starts of the keys' documents
 
@@ -53,11 +53,11 @@ struct MaskSpec {
 
   bool allowed(const PairPlace& place) const;
 
-  // The library's mask; looks at the tensors of this tree, which must outlive it.
+  // The library's mask; it refers to the tensors of this tree, which must outlive it.
   std::unique_ptr<rapt::Mask> make() const;
 };
 
-// As in a descriptor; `q_len` and `k_len` tell which dimensions need not be written.
+// The text of a mask in a descriptor; dimensions that follow from `q_len` and `k_len` are left out.
 std::string to_string(const MaskSpec& mask, const Dims& leading, int64_t q_len, int64_t k_len);
 
 // The dimensions that lengths, prefix and boolean have when none are written.

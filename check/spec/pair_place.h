@@ -1,11 +1,11 @@
 #pragma once
-// Where a pair (query, key) stands, for masks and scores.
+// The place of a pair (query, key), for masks and scores.
 #include <cstdint>
 #include <span>
 
 namespace check {
 
-// Of which head, and positions that count in a packed sequence's own lengths.
+// The head, and positions within the sequence (also of packed sequences).
 struct PairPlace {
   std::span<const int64_t> index;    // of the head, in the leading dimensions of the output
   std::span<const int64_t> leading;  // those dimensions

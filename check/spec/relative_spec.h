@@ -1,11 +1,11 @@
 #pragma once
-// Relative positions as plain data: which tables there are, and which of their rows a pair uses.
+// Relative positions as plain data: which tables exist, and which of their rows a pair uses.
 //
-//   row = clamp(center + d, 0, distances - 1)      d = j - i, as the anchor counts it
+//   row = clamp(center + d, 0, distances - 1)      d = j - i, according to the anchor
 //
-// and on a log scale |d| > exact is, before that, exact + s for the smallest whole s with
+// On a log scale, |d| > exact is first replaced by exact + s, with the smallest integer s for which
 //   |d| <= exact ((max_distance - 1) / exact)^(s / (exact - 1))
-// What the rows do is said in relative_rows.h. Shares no code with the library.
+// For the use of the rows see relative_rows.h. Shares no code with the library.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ struct RelativeTable {
   Dims leading;
   TensorView numbers;  // [leading, distances, dims], of a bias [leading, head_dim]; made by draw()
 
-  bool operator==(const RelativeTable& other) const {  // but for what was drawn
+  bool operator==(const RelativeTable& other) const {  // ignores drawn numbers
     return there == other.there && leading == other.leading;
   }
 };
@@ -34,7 +34,7 @@ struct RelativeSpec {
   static constexpr size_t kParts = std::size(kPartNames);
 
   std::array<RelativeTable, kParts> tables;
-  int64_t distances = 0;               // rows of each table; 0: there are biases alone
+  int64_t distances = 0;               // rows of each table; 0: only biases
   std::optional<int64_t> center = {};  // default: distances / 2
   int64_t exact = 0;                   // 0: no log scale
   int64_t max_distance = 0;            // of the log scale
@@ -49,16 +49,16 @@ struct RelativeSpec {
 
   int64_t row(const PairPlace& place) const;
 
-  // What was drawn, with rows: a bias [leading, n] as [leading, 1, n].
+  // The drawn tensor with rows: a bias [leading, n] as [leading, 1, n].
   TensorView as_rows(size_t part) const;
   // The dimensions of a table.
   Dims dims(size_t part, int64_t head_dim, int64_t value_dim) const;
-  // Draws the tables that are there; they are appended to `owner`.
+  // Draws the tables that exist; they are appended to `owner`.
   void draw(Random& random, DType dtype, int64_t head_dim, int64_t value_dim, double magnitude,
             std::vector<Tensor>& owner);
 };
 
-// As in a descriptor; `leading` tells which dimensions need not be written.
+// The text in a descriptor; dimensions that follow from `leading` are left out.
 std::string to_string(const RelativeSpec& relative, const Dims& leading);
 
 }  // namespace check

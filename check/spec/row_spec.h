@@ -1,14 +1,14 @@
 #pragma once
-// What happens to rows of query and key before they are multiplied, as plain data: divided by their
-// lengths, turned by their positions, or both, in this order. The formulas are in
-// transformed_rows.h. Shares no code with the library.
+// The row transforms of query and key as plain data: divided by their lengths, rotated by their
+// positions, or both, in this order. The formulas are in transformed_rows.h. Shares no code with
+// the library.
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace check {
 
-// Row i of a sequence stands at start + step i.
+// Row i of a sequence is at position start + step i.
 struct CountedRows {
   int64_t start = 0, step = 1;
   bool operator==(const CountedRows&) const = default;
@@ -16,11 +16,11 @@ struct CountedRows {
 
 struct RotarySpec {
   bool interleaved = false;  // pairs (2 i, 2 i + 1), else (i, i + dims / 2)
-  int64_t dims = 0;          // the first, which turn; even; 0: all
+  int64_t dims = 0;          // the first `dims` dimensions are rotated; even; 0: all
   double theta = 10000;
   double magnitude = 1;  // by which they are multiplied
   CountedRows query, key;
-  bool turns_key = true;  // false: keys come turned
+  bool turns_key = true;  // false: keys are already rotated
   bool operator==(const RotarySpec&) const = default;
 };
 
@@ -33,7 +33,7 @@ struct RowSpec {
   bool any() const { return cosine || rotary; }
 };
 
-// As in a descriptor.
+// The text in a descriptor.
 std::string to_string(const RowSpec& rows);
 
 }  // namespace check

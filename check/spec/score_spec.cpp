@@ -9,14 +9,14 @@ namespace check {
 
 namespace {
 
-// ",a,b" as "(a,b)"; nothing for nothing.
+// ",a,b" as "(a,b)"; "" as "".
 std::string in_brackets(const std::string& arguments) {
   return arguments.empty() ? "" : "(" + arguments.substr(1) + ")";
 }
 
 }  // namespace
 
-bool ScoreSpec::operator==(const ScoreSpec& other) const {  // but for what was drawn
+bool ScoreSpec::operator==(const ScoreSpec& other) const {  // ignores drawn numbers
   return kind == other.kind && cap == other.cap && by_position == other.by_position &&
          length == other.length && is_signed == other.is_signed && buckets == other.buckets &&
          max_distance == other.max_distance && past == other.past && anchor == other.anchor &&
@@ -86,7 +86,7 @@ double ScoreSpec::log_factor(const PairPlace& place) const {
   return length > 0 ? factor / std::log(static_cast<double>(length)) : factor;
 }
 
-// As T5's own code has it.
+// The bucket as in T5's own code.
 int64_t ScoreSpec::bucket(int64_t ahead) const {
   const int64_t half = past ? buckets : buckets / 2;
   const int64_t first = !past && ahead > 0 ? half : 0;

@@ -1,10 +1,10 @@
 #pragma once
-// A score as plain data: what happens to a scaled product, as a formula for one pair.
+// A score as plain data: a function of a scaled product, as a formula for one pair.
 //
-// A formula uses up to kMostPerPair numbers of the score's own per pair (the cap, the slope of the
-// head), from `numbers`, which are drawn from the case's seed and owned by the case. It is a
-// template over the type of its numbers (dual_numbers.h), so that derivatives, tangents and errors
-// come from what stands here. Shares no code with the library.
+// A formula uses up to kMostPerPair of the score's own numbers per pair (the cap, the slope of the
+// head). They are in `numbers`, which are drawn from the case's seed and owned by the case. The
+// formula is a template over the type of its numbers (dual_numbers.h), so that derivatives,
+// tangents and errors follow from it. Shares no code with the library.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace check {
 
 struct ScoreSpec {
   static constexpr size_t kMostPerPair = 2;
-  // What a pair uses of the numbers: which, and their values.
+  // The numbers that a pair uses: their indices, and their values.
   using Which = std::array<int64_t, kMostPerPair>;  // -1: none
   template <class N>
   using Numbers = std::array<N, kMostPerPair>;
@@ -41,15 +41,15 @@ struct ScoreSpec {
   bool is_signed = false;     // alibi: + slope (j - i) instead
   int64_t buckets = 8;        // t5_bias
   int64_t max_distance = 16;  // t5_bias
-  bool past = false;          // t5_bias: keys behind the query share its bucket
+  bool past = false;          // t5_bias: keys after the query share its bucket
   rapt::Anchor anchor = rapt::Anchor::top_left;  // alibi, t5_bias, kerple_log
-  Dims dims;           // of `numbers`, but for a head's own; leading dimensions
+  Dims dims;           // the leading dimensions of `numbers`, without those of one head
   TensorView numbers;  // f32 or f64, made by draw()
 
   bool operator==(const ScoreSpec& other) const;
 
   int64_t bucket(int64_t ahead) const;              // t5_bias
-  double log_factor(const PairPlace& place) const;  // log_n: what s is multiplied by
+  double log_factor(const PairPlace& place) const;  // log_n: the factor of s
   int64_t ahead(const PairPlace& place) const;      // j - i, as the anchor counts it
   double distance(const PairPlace& place) const;    // alibi, kerple_log: |i - j| or i - j
 
@@ -61,7 +61,7 @@ struct ScoreSpec {
   TensorView part(int64_t nth) const;  // kerple_log: [dims] of the amplitudes, of the rates
   int first_head_dim() const { return kind == kerple_log ? 1 : 0; }  // where `dims` begin in them
 
-  // The score after it, the derivative by the score, and by number `which` of the pair's.
+  // The new score, its derivative by the score, and by the pair's number `which`.
   template <class N>
   N value(const N& s, const Numbers<N>& own, const PairPlace& place) const {
     using std::log1p;
@@ -127,7 +127,7 @@ struct ScoreSpec {
   }
 };
 
-// One pair's score on its way through the scores of a problem.
+// One pair's score after the scores of a problem, with its derivatives.
 template <class N>
 struct ScoreChain {
   N score;                         // after all of them
@@ -136,7 +136,8 @@ struct ScoreChain {
   std::vector<int64_t> number_at;  // [scores, kMostPerPair] which of all numbers; -1: none
 };
 
-// `number(spec, at)` gives a number of a score as an N; `of(s, f)` is f(s), computed as N asks for.
+// Applies the scores of a problem. number(spec, at) returns a number of a score as an N; of(s, f)
+// is f(s), computed as N needs it.
 template <class N, class Number, class Of>
 ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, const PairPlace& place,
                        const Number& number, const Of& of) {
@@ -170,13 +171,13 @@ ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, cons
   return chain;
 }
 
-// A number of a score as a kernel has it.
+// A number of a score as a kernel uses it.
 template <class Real>
 Dual<Real> number_of(const ScoreSpec& spec, int64_t at) {
   return of_double<Dual<Real>>(spec.number(at));
 }
 
-// The chain of a pair that stands still.
+// Applies the scores of a problem to a pair without tangents.
 template <class Real>
 ScoreChain<Dual<Real>> chain_of(std::span<const ScoreSpec> scores, const Dual<Real>& product,
                                 const PairPlace& place) {
@@ -184,10 +185,10 @@ ScoreChain<Dual<Real>> chain_of(std::span<const ScoreSpec> scores, const Dual<Re
                   [](const Dual<Real>& s, const auto& f) { return still(s, f); });
 }
 
-// How many numbers the scores have, together.
+// The number of numbers of all scores together.
 int64_t count_parameters_of(std::span<const ScoreSpec> scores);
 
-// As in a descriptor; `leading` tells which dimensions need not be written.
+// The text in a descriptor; dimensions that follow from `leading` are left out.
 std::string to_string(const ScoreSpec& score, const Dims& leading);
 
 // The dimensions of a number per head where none are written: the heads.

@@ -158,7 +158,7 @@ Strided::Strided(const TensorView& values, Layout layout) {
     if (layout == Layout::padded && i + 1 == rank) stride += 3;
   }
   const int64_t size = rapt::size_of(values.dtype);
-  // All bits set is NaN for floats: whoever reads a gap will show it.
+  // All bits set is NaN for floats, so that reading a gap shows in the results.
   memory_ = std::shared_ptr<std::byte[]>(new std::byte[static_cast<size_t>((stride + 1) * size)]);
   std::memset(memory_.get(), 0xff, static_cast<size_t>((stride + 1) * size));
   std::byte* base = memory_.get();

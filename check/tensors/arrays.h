@@ -1,5 +1,5 @@
 #pragma once
-// Tensors for checks: made, rearranged, laid out with any strides, compared bit by bit.
+// Tensors for checks: creating, rearranging, laying out with any strides, comparing bit by bit.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,7 +68,8 @@ class Strided {
 // The elements of any view, row-major.
 std::vector<double> values_of(const TensorView& view);
 
-// Are shape, dtype and every bit the same? If not, where. NaNs count by their bits too.
+// The first difference in shape, dtype or any bit; none if they are equal. NaNs compare by their
+// bits.
 std::optional<std::string> difference_of_bits(const TensorView& got, const TensorView& expected);
 
 }  // namespace check

@@ -26,7 +26,7 @@ class Random {
   // In [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   bool chance(double probability) { return uniform() < probability; }
-  // Nearly normal, without a library function whose last bit may differ: mean 0, variance 1.
+  // Nearly normal, mean 0, variance 1. Uses no library function, whose last bit may differ.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += uniform();

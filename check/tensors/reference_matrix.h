@@ -1,6 +1,6 @@
 #pragma once
-// How the references read a tensor: one matrix of one head, through strides, broadcast and groups.
-// Shares no code with the library: only TensorView, which says where the elements lie.
+// Reads tensors for the references: one matrix of one head, with strides, broadcast and groups.
+// Shares no code with the library, except TensorView, which describes where the elements are.
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -25,7 +25,7 @@ inline double element(const rapt::TensorView& t, int64_t offset) {
   }
 }
 
-// One matrix of a tensor. Rows or columns that are there once serve all.
+// One matrix of a tensor. A dimension of length 1 is broadcast.
 struct Matrix {
   const rapt::TensorView* tensor = nullptr;
   int64_t start = 0, row_stride = 0, column_stride = 0;
@@ -46,8 +46,8 @@ std::vector<Real> values_of(const Matrix& m, int64_t rows, int64_t columns) {
   return values;
 }
 
-// The matrix of `t` that serves the output's head `leading`: at the same index, at 0 where t
-// repeats, and at h / (heads / own heads) where t has fewer heads.
+// The matrix of `t` for the output's head `leading`: at the same index, at 0 where t is broadcast,
+// and at h / (heads / own heads) where t has fewer heads.
 inline Matrix matrix_of(const rapt::TensorView& t, std::span<const int64_t> leading,
                         std::span<const int64_t> lengths) {
   Matrix m{&t, 0, t.strides[t.rank - 2], t.strides[t.rank - 1]};
@@ -63,7 +63,7 @@ inline Matrix matrix_of(const rapt::TensorView& t, std::span<const int64_t> lead
   return m;
 }
 
-// The place of head `head` in the leading dimensions `lengths`.
+// The index of head `head` in the leading dimensions `lengths`.
 inline std::vector<int64_t> leading_index(int64_t head, std::span<const int64_t> lengths) {
   std::vector<int64_t> index(lengths.size());
   for (size_t i = index.size(); i-- > 0;) {
@@ -73,7 +73,7 @@ inline std::vector<int64_t> leading_index(int64_t head, std::span<const int64_t>
   return index;
 }
 
-// As a number of `dtype` holds it. f32 and f64 are what Real is, or more.
+// Rounds x to a 16-bit dtype; f32 and f64 leave it as it is.
 template <class Real>
 Real rounded(rapt::DType dtype, Real x) {
   if (dtype == rapt::DType::bf16) return rapt::BFloat16::from(static_cast<double>(x));

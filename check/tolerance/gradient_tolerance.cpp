@@ -11,7 +11,7 @@ namespace {
 
 using rapt::DType;
 
-// Squares of what is as small as an f64 may be.
+// Squares in long double, because squares of small f64 numbers underflow.
 long double square(long double x) { return x * x; }
 
 // The floors of all gradients, from the rows of the truth.
@@ -23,7 +23,8 @@ class GradientFloors {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
     if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
     left_out_ = p.left_out;
-    // Where d_output has another dtype, gradients are multiplied by FMA.
+    // If d_output has another dtype, FMA computes the products of the gradients, and nothing is
+    // left out.
     if (p.output_dtype.value_or(p.query.dtype) == p.query.dtype)
       left_out_of_gradients_ = p.left_out;
     output_roundoff_ = unit_roundoff(p.output_dtype.value_or(p.query.dtype));
@@ -102,8 +103,8 @@ class GradientFloors {
     add_normalizer(row);
   }
 
-  // After all rows: what is left out of whole sums; and of changed rows, what errors of their
-  // gradients make of those of the given ones.
+  // Called after all rows. Adds the parts left out of whole sums and, for transformed rows, turns
+  // the errors of their gradients into those of the given rows.
   void finish(const Gradients<Wide>& truth) {
     const bool changed = p_.rows.any();
     add_left_out(changed ? truth.transformed_query : truth.query, changed ? 1 : scale_, query);
@@ -114,16 +115,16 @@ class GradientFloors {
     change_back_errors(key_change<Wide>(p_, sizes_), p_.key, truth.transformed_key, key);
   }
 
-  std::vector<long double> query, key, value, bias, numbers;  // squares of what rows add
+  std::vector<long double> query, key, value, bias, numbers;  // sums of squared errors of the rows
   long double scale = 0, normalizer = 0;
 
-  // Of one element of query, key or value: the root, and the rounding to its dtype.
+  // The error of an element of query, key or value: the root, plus the rounding to its dtype.
   double stored(long double squares, double factor, Wide truth) const {
     return factor * static_cast<double>(std::sqrt(squares)) +
            unit_roundoff(gradient_dtype_) * number(truth) + smallest_denormal(gradient_dtype_) / 2 +
            kTiny;
   }
-  // Of one element of what is summed in f32 or f64 and stays there.
+  // The error of an element that is summed in f32 or f64 and not rounded further.
   static double summed(long double squares, double factor) {
     return factor * static_cast<double>(std::sqrt(squares)) + kTiny;
   }
@@ -168,7 +169,7 @@ class GradientFloors {
     for (size_t x = 0; x < errors.size(); ++x) squares[x] = square(errors[x] * kEpsilon);
   }
 
-  // Of sums that the truth has times `factor`.
+  // Adds the parts left out of sums. `truth` holds these sums times `factor`.
   void add_left_out(const std::vector<Wide>& truth, double factor,
                     std::vector<long double>& squares) const {
     const double left_out = left_out_of_gradients_.weights;
@@ -176,10 +177,11 @@ class GradientFloors {
     for (size_t x = 0; x < squares.size(); ++x)
       squares[x] += square(left_out * number(truth[x]) / factor);
   }
-  // What products of weights or dZ with rows are off, relative to each, in quadrature.
+  // The relative error of a product of a weight, or dZ, with an element of a row. These errors add
+  // up in quadrature.
   double product_roundoff() const { return product_roundoff_ + left_out_of_gradients_.weights; }
 
-  // Of every pair of the row: the errors of dS and dZ.
+  // Computes the errors of dS and dZ for every pair of the row.
   void errors_of(const GradientRow<Wide>& row) {
     const Row<Wide>& forward = *row.forward;
     const auto statistic = static_cast<double>(forward.statistic);
@@ -240,16 +242,17 @@ class GradientFloors {
   const Sizes sizes_;
   double weight_roundoff_ = 0, product_roundoff_ = 0, output_roundoff_ = 0, scale_ = 0;
   LeftOut left_out_, left_out_of_gradients_;
-  double sum_ = 0, dot_ = 0;  // errors of sums over value_dim and head_dim, of their terms
+  // Errors of sums over value_dim and over head_dim, relative to the T of the sum.
+  double sum_ = 0, dot_ = 0;
   DType gradient_dtype_ = DType::f32;
   int64_t head_ = -1;
   Places query_, key_, value_, bias_;
   RelativeFloors<Wide> relative_;
   bool bias_per_row_ = false;
   // Of the current row:
-  double delta_ = 0;  // its error
+  double delta_ = 0;  // the error of delta
   Off off_ = {};
-  // Of the visible keys:
+  // Of the unmasked keys:
   std::vector<double> scores_, weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
 };
 

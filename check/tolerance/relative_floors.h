@@ -1,6 +1,6 @@
 #pragma once
-// How far the gradients of tables for relative positions may be off: gradient_tolerance.h, whose
-// errors of dZ and of weights these are made of.
+// The error bounds of the gradients of tables for relative positions. They follow from the errors
+// of dZ and of weights in gradient_tolerance.h.
 #include "check/reference/backward_reference.h"
 
 namespace check {
@@ -20,8 +20,8 @@ class RelativeFloors {
 
   void enter(int64_t head) { places_ = relative_places_of(spec_, head, sizes_); }
 
-  // What pair x of the row adds by what dZ and the weight that meets d_output may be off, roundings
-  // of products included.
+  // Adds the errors of pair x of the row, from the errors of dZ and of the weight that multiplies
+  // d_output, roundings of products included.
   void add_pair(const GradientRow<Wide>& row, size_t x, double dz_error, double kept_error) {
     const RelativeRows<Wide>& tables = row.inputs->relative;
     const int64_t i = row.forward->index, r = row.row_of(x);
@@ -39,7 +39,7 @@ class RelativeFloors {
       add(RelativeSpec::values, r, c, kept_error * size(d_output[c]));
   }
 
-  // All pairs of a query are added.
+  // Called after all pairs of a query have been added.
   void end_row() {
     for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
       if (!spec_.tables[part].there) continue;
@@ -71,8 +71,8 @@ class RelativeFloors {
   const Sizes& sizes_;
   RelativePlaces places_;
   std::array<std::vector<double>, RelativeSpec::kParts> linear_;  // of the current query
-  std::vector<char> is_used_;                                     // rows of tables, by it
-  std::vector<int64_t> used_;
+  std::vector<char> is_used_;  // [table rows] whether the current query uses the row
+  std::vector<int64_t> used_;  // the rows that it uses
 };
 
 }  // namespace check

@@ -12,7 +12,7 @@ namespace {
 
 using rapt::DType;
 
-// The largest first; a NaN before all numbers.
+// Sorts the largest first, and a NaN before all numbers.
 template <class Real>
 void sort_falling(std::vector<Real>& values) {
   std::ranges::sort(values, [](Real a, Real b) {
@@ -20,7 +20,7 @@ void sort_falling(std::vector<Real>& values) {
   });
 }
 
-// Places of `wanted` in which `value` stands; all of them if nothing was chosen.
+// Visits every index at which `wanted` holds `value`. An empty `wanted` means all: visits `value`.
 template <class Visit>
 void for_places(const std::vector<int64_t>& wanted, int64_t value, const Visit& visit) {
   if (wanted.empty()) return visit(value);
@@ -28,8 +28,8 @@ void for_places(const std::vector<int64_t>& wanted, int64_t value, const Visit& 
     if (wanted[place] == value) visit(static_cast<int64_t>(place));
 }
 
-// What one run of the reference gives for every tensor: by place in the tensor, so that the runs of
-// two types meet.
+// The results of one run of the reference for every tensor, by their place in the tensor, so that
+// runs of two types can be compared.
 template <class Real>
 class Collector {
  public:
@@ -63,7 +63,7 @@ class Collector {
     if (captures_.map) pool(row, cells, [&](size_t j) { return row.weights[j]; });
   }
 
-  // The row of the weights' tensor in which this row stands, if any.
+  // Visits the rows of the weights' tensor that hold this row, if any.
   template <class Visit>
   void for_weights_row(const WeightsWanted& wanted, const Row<Real>& row, const Visit& visit) {
     const int64_t end = wanted.end < 0 ? sizes_.q_len : wanted.end;
@@ -79,7 +79,7 @@ class Collector {
     });
   }
 
-  // Adds value(j) of one row to its cells.
+  // Adds value(j) of one row to its cells. With Pooling::max, a cell becomes the maximum of both.
   template <class Value, class Number>
   void pool(const Row<Real>& row, std::vector<Number>& into, const Value& value) {
     const MapWanted& map = *captures_.map;
@@ -111,7 +111,7 @@ class Collector {
   const Captures& captures_;
 };
 
-// The floors of one row, added to the expectations.
+// Adds the floors of one row to the expectations.
 template <class Real, class Wide>
 class Floors {
  public:
@@ -191,7 +191,8 @@ class Floors {
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
   static constexpr double kTiny = std::numeric_limits<Real>::min();
 
-  // Of the row's weights, and of what they make of the values; without what may be flushed to zero.
+  // Computes the errors of the row's weights, and those of the output that follow from them. Both
+  // leave out what weights that are flushed to zero add.
   template <class N>
   void find_errors(const N& normalizer, const Row<Wide>& row, const Off& off) {
     errors_.assign(row.weights.size(), 0);
@@ -209,7 +210,8 @@ class Floors {
     }
   }
 
-  // All rows in order need no places.
+  // Appends the places of a row's elements in the tensor. Without a sample all rows come in order,
+  // and `at` stays empty.
   void place(Expectation& e, int64_t flat, int64_t width) const {
     if (!sampled_) return;
     for (int64_t c = 0; c < width; ++c) e.at.push_back(flat * width + c);
@@ -238,7 +240,7 @@ class Floors {
   std::vector<double> errors_, output_errors_, seen_scores_;  // [k_len], [value_dim], [seen keys]
 };
 
-// Only the whole rows of `heads` heads, [heads, width], of all of them.
+// Keeps only the rows [heads, width] of the heads `heads`.
 void keep_heads(Expectation& e, const std::vector<int64_t>& heads, int64_t width) {
   Expectation kept;
   for (const int64_t head : heads)
@@ -279,9 +281,9 @@ Expectations expect(const Problem& problem, const Captures& captures, const Samp
   fill(e.map, truth.cells, plain.cells);
   fill(e.received, truth.received, plain.received);
   e.map.floor.resize(e.map.truth.size(), 0);
-  // The weights of a cell are added one key after the other, up to 128 of a block: roundings of e/2
-  // of partial sums, sqrt(128) e/2 in quadrature, and twice that, as a maximum is compared.
-  // A maximum adds nothing.
+  // The weights of a cell are added key by key, up to 128 in a block. Each addition rounds a
+  // partial sum by e/2: sqrt(128) e/2 in quadrature, and twice that, because a maximum is compared.
+  // Pooling by maximum adds nothing.
   constexpr double kSum = 12 * double{std::numeric_limits<Real>::epsilon()};
   for (size_t i = 0; i < e.map.floor.size() && captures.map->pooling != Pooling::max; ++i)
     e.map.floor[i] += kSum * std::abs(static_cast<double>(e.map.truth[i]));
@@ -387,7 +389,7 @@ Verdict verdict_of_top_k(const Expectations& expected, std::span<const double> k
   constexpr double kRoundedTwice = 4 * double{std::numeric_limits<float>::epsilon()};
   Verdict verdict = expected.top_weights.verdict(weights, "top_weights");
   if (!verdict.ok) return verdict;
-  // A weight that is right in its place may have been found at another key of nearly its weight.
+  // A weight that is right in its place may belong to another key with nearly the same weight.
   const double allowed = expected.top_weights.budget().max;
   for (const Expectations::Candidates& row : expected.candidates) {
     std::vector<char> taken(row.weights.size(), 0);
@@ -407,7 +409,7 @@ Verdict verdict_of_top_k(const Expectations& expected, std::span<const double> k
       if (place > 0 && weights[i - 1] < weight * (1 - kRoundedTwice))
         return fail(place, "larger than the one before");
       if (keys[i] == -1) {
-        // The keys must have ended, but for those whose weight may have become 0.
+        // All keys must have been listed, except those whose weight may have become 0.
         for (size_t j = 0; j < taken.size(); ++j)
           if (row.seen[j] && !taken[j] && row.weights[j] > 2 * row.error[j])
             return fail(place, "no key, although key " + std::to_string(j) + " is left");

@@ -65,7 +65,7 @@ void take_memory(const Plan& plan, int64_t picture_bytes,
                       text(budget.limit())));
 }
 
-// Opened before the computation.
+// Opens all output files before the computation, so that a bad path is reported early.
 TensorOutputs open_outputs(const AttendArguments& a) {
   TensorOutputs outputs(a.force ? Overwrite::yes : Overwrite::no, parse_npy_v2(a.npy_v2));
   for (const auto& [what, path] : tensor_targets(a)) {
@@ -153,7 +153,7 @@ Gradients differentiate(const Problem& problem, const GradientPlan& plan,
   return result;
 }
 
-// The content of a picture: per cell its value, and how many of its pairs are unmasked.
+// The bytes of a picture: for each cell its value, whether it has unmasked pairs, and their number.
 int64_t picture_bytes(const AttentionOptions& options) {
   const int64_t cell = size_of(DType::f32) + size_of(DType::boolean) + size_of(DType::i64);
   return options.map->rows * options.map->columns * cell;
@@ -201,7 +201,7 @@ void print_report(const AttendArguments& a, const AttendReport& report) {
   std::fputs(text.c_str(), bytes_on_stdout ? stderr : stdout);
 }
 
-// Refuses dtypes that a file of the command line cannot hold.
+// Rejects dtypes that a file of the command line cannot hold.
 void check_dtypes(const TensorOutputs& outputs, const Problem& problem) {
   const DType dtype = problem.inputs.query.dtype;
   outputs.check("output", problem.options.output_dtype.value_or(dtype));

@@ -31,12 +31,12 @@ class OptionGroup {
                     const std::string& doc) {
     return app_.add_option(name, value, doc)->type_name(type)->group(name_);
   }
-  // Its value may be left out.
+  // An option whose value may be omitted.
   CLI::Option* text_or_none(const char* name, std::string& value, const char* type,
                             const std::string& doc) {
     return text(name, value, type, doc)->expected(0, 1);
   }
-  // May be repeated.
+  // An option that may be repeated.
   CLI::Option* many(const char* name, std::vector<std::string>& value, const char* type,
                     const std::string& doc) {
     return app_.add_option(name, value, doc)
@@ -69,7 +69,7 @@ void add_input_options(CLI::App& app, AttendArguments& a) {
         float_words());
 }
 
-// From dot products to weights.
+// Options for the steps from dot products to weights.
 void add_score_options(CLI::App& app, AttendArguments& a) {
   OptionGroup attention(app, "Attention");
   offer(
@@ -219,7 +219,8 @@ void add_limit_options(CLI::App& app, AttendArguments& a) {
               "refuse to take more, 512M or 8GiB (default: what is available)");
 }
 
-// Several tensors may go into one .npz or .safetensors file; TensorOutputs looks at their names.
+// Rejects a file that is named as two outputs. Several tensors may go into one .npz or .safetensors
+// file; TensorOutputs rejects two of the same name.
 void check_outputs(const AttendArguments& a) {
   std::vector<std::string> names = a.picture.targets;
   for (const TensorTarget& target : tensor_targets(a)) {

@@ -1,4 +1,4 @@
-// Requested rows, heads and map cells, and their places in the results.
+// Parses requested rows, heads and map cells, and finds their places in the results.
 #include "cli/attend/attend_captures.h"
 
 #include <fmt/format.h>
@@ -89,10 +89,10 @@ MapRequest parse_pool(const std::string& text, Pool pool) {
   return map;
 }
 
-// Cells of one size where possible, so that labels can name them; one per position if the picture
-// has room.
+// The number of cells along one side of a picture: one per position if the picture has room, else
+// cells of equal size where possible, so that labels can name them.
 int64_t cells_of_picture(int64_t length) {
-  constexpr int64_t kMost = 512;  // a side; half of what a picture can show still fits a page
+  constexpr int64_t kMost = 512;  // cells per side: half of kMaxImageCells
   const int64_t each = length <= viz::kMaxImageCells ? 1 : (length + kMost - 1) / kMost;
   return (length + each - 1) / each;
 }
@@ -105,7 +105,7 @@ void choose_weights(const AttendArguments& a, const Problem& problem, CapturePla
   check_option(problem, plan.options, "--weights");
 }
 
-// The map that --weights-pool asks for, or the one that a picture shows.
+// Requests the map for --weights-pool, or the one that a picture shows.
 void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& plan) {
   const bool picture = !a.picture.targets.empty();
   const bool pooled_file = !a.weights.empty() && !a.weights_pool.empty();
@@ -227,7 +227,7 @@ TensorView asked_weights(const AttendArguments& a, const CapturePlan& plan,
                          const AttentionResult& result) {
   if (a.weights.empty()) return {};
   if (a.weights_pool.empty()) return result.weights.view();
-  // The picture may have added a head.
+  // The map may have one more head, for the picture.
   const TensorView map = result.map.view();
   return plan.map_heads.empty() ? map : map.slice(0, 0, plan.asked_map_heads);
 }

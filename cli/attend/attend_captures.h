@@ -13,12 +13,13 @@ namespace rapt::cli {
 // The default number of keys in --top-keys, --top-weights and --stats F.
 inline constexpr int64_t kDefaultTopKeys = 16;
 
-// The lists of a library request, and where its parts are in the result.
+// The captures to request from the library, the lists that the request points to, and where the
+// requested parts lie in the results.
 struct CapturePlan {
-  std::vector<int64_t> weights_rows;   // chosen ones; empty: a range, or all
+  std::vector<int64_t> weights_rows;   // chosen rows; empty: a range, or all
   std::vector<int64_t> weights_heads;  // flat indices; empty: all
   std::vector<int64_t> map_heads;      // the same for the map
-  int64_t asked_map_heads = 0;         // the first ones of the map that --weights asks for; 0: none
+  int64_t asked_map_heads = 0;         // heads of the map for --weights, which come first; 0: none
   int64_t picture_head = 0;            // flat index
   int64_t picture_position = 0;        // its place among the heads of the map
 

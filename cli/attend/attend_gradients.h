@@ -21,7 +21,7 @@ struct GradientPlan {
   int64_t result_bytes = 0, workspace_bytes = 0;
 };
 
-// A gradient that is one number: of the scale, or of a real parameter of a score.
+// A gradient that is one number: of the scale, or of one element of a learned parameter.
 struct NumberGradient {
   std::string of;  // "scale", "softcap(30): cap"
   double value = 0;
@@ -29,7 +29,7 @@ struct NumberGradient {
 
 // The report about gradients.
 struct GradientReport {
-  bool computed = false;               // false: --plan, and all but the bytes is absent
+  bool computed = false;               // false: with --plan; then only the bytes are set
   TensorView query, key, value, bias;  // absent if not asked for
   std::vector<std::pair<std::string, TensorView>> relative;  // of --relative, if asked for
   std::vector<NumberGradient> numbers;
@@ -37,7 +37,7 @@ struct GradientReport {
   int64_t result_bytes = 0, workspace_bytes = 0;
 };
 
-// Throws usage errors for options of which one lacks another.
+// Throws usage errors for options that are given without the option they need.
 void check_gradient_options(const AttendArguments& arguments);
 
 // Does nothing without --grad-output. Errors name the option.
@@ -49,7 +49,7 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& arguments, con
 Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Context context,
                             const AttentionState& state);
 
-// The single-number gradients of a report: scale first, then score parameters.
+// The single-number gradients of a report: scale, score parameters, normaliser parameters.
 std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients);
 
 // The gradients of the tensors of --relative, by name, in the order of the declaration.

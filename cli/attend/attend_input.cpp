@@ -1,4 +1,4 @@
-// Reading the inputs of `rapt attend` and giving them one dtype.
+// Reads the inputs of `rapt attend` and converts them to one dtype.
 #include "cli/attend/attend_input.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ int64_t positive(const std::string& option, const std::string& text) {
 }
 
 struct TextShape {
-  int64_t dim, heads;  // numbers per word, and how many heads they are dealt to
+  int64_t dim, heads;  // numbers per word, and the number of heads that share them
 };
 
 TextShape text_shape(const AttendArguments& arguments) {
@@ -76,7 +76,8 @@ void read_text(const AttendArguments& arguments, DType dtype, MemoryBudget& budg
   inputs.query_memory = owned(text_features(inputs.words, dim));
   convert_input("--text", inputs.query_memory, dtype, budget);
   inputs.query = inputs.key = inputs.value = heads_side_by_side(inputs.query_memory.view(), heads);
-  // A head has its share of the squared length of a row, which is about 1.
+  // The squared length of a row is about 1. A head has 1 / heads of it, so the scale is multiplied
+  // by the number of heads.
   inputs.scale = kTextScale * static_cast<double>(heads);
 }
 
@@ -145,7 +146,7 @@ std::vector<int64_t> leading_dimensions(const Inputs& inputs) {
   for (const TensorView* view : views) {
     for (int d = 0; d < view->rank - 2; ++d) {
       int64_t& length = leading[static_cast<size_t>(d + rank - view->rank)];
-      if (length == 1) length = view->shape[d];  // grouped heads: the query's come first
+      if (length == 1) length = view->shape[d];  // grouped heads: the query's count, read first
     }
   }
   return leading;

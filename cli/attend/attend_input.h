@@ -1,5 +1,5 @@
 #pragma once
-// What `rapt attend` computes on: query, key and value from files or from a text.
+// The inputs of `rapt attend`: query, key and value from files or from a text.
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,12 +14,12 @@ namespace rapt::cli {
 struct Inputs {
   TensorView query;             // [..., q_len, head_dim]
   TensorView key, value;        // [..., k_len, head_dim], [..., k_len, value_dim]
-  std::optional<double> scale;  // what suits a text; none for files
+  std::optional<double> scale;  // the default for a text; absent for files
 
   std::vector<std::string> words;  // of --text
   std::string text_source;         // its file, or "the command line"; empty for files
 
-  LoadedTensor query_memory, key_memory, value_memory;  // of a text: the query's alone
+  LoadedTensor query_memory, key_memory, value_memory;  // for a text only query_memory
 };
 
 // Throws usage errors that follow from the options alone.
@@ -27,7 +27,7 @@ void check_input_options(const AttendArguments& arguments);
 
 Inputs read_inputs(const AttendArguments& arguments, TensorInput& files);
 
-// Converts a tensor of another dtype and says so on stderr. Throws Error(dtype) for booleans.
+// Converts a tensor of another dtype and says so on stderr. Throws Failure(data) for booleans.
 void convert_input(const std::string& option, LoadedTensor& tensor, DType dtype,
                    MemoryBudget& budget);
 

@@ -16,12 +16,12 @@ namespace {
 // The greatest number of positions in a cell.
 int64_t largest_cell(int64_t length, int64_t cells) { return (length + cells - 1) / cells; }
 
-// One label per cell: the word, or the first and last word of the cell. If there are more words
-// than a picture can show, and for positions, labels are numbers. Empty: ticks that count positions
-// suffice.
+// One label per cell: the word, or the first and last word of the cell. Without words, or with more
+// pooled cells than kMaxVectorCells, labels are position numbers. Returns none for more than 20
+// such cells: the axis then has ticks.
 std::vector<std::string> cell_labels(const std::string& of, int64_t length, int64_t cells,
                                      const std::vector<std::string>& words) {
-  constexpr int64_t kMostNamed = 20;  // "Query 7" fits beside so many cells
+  constexpr int64_t kMostNamed = 20;  // "Query 7" fits beside this many cells
   const bool pooled = cells < length;
   const bool by_words = !words.empty() && (!pooled || cells <= viz::kMaxVectorCells);
   if (!by_words && cells > kMostNamed) return {};
@@ -68,7 +68,7 @@ std::string title_of(const Problem& problem, const CapturePlan& plan) {
 // If the largest weight would leave the rest without colour, the colour bar ends at the 99th
 // percentile of the cells.
 std::optional<viz::ValueRange> range_of(const viz::Heatmap& picture) {
-  constexpr double kFaint = 4;  // the greatest value over that of the 99th cell of 100
+  constexpr double kFaint = 4;  // the largest value divided by the 99th percentile
   std::vector<float> values;
   for (size_t i = 0; i < picture.values.size(); ++i) {
     if (picture.allowed[i] && std::isfinite(picture.values[i])) values.push_back(picture.values[i]);

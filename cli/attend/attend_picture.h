@@ -7,7 +7,7 @@
 
 namespace rapt::cli {
 
-// `map`: what the plan asked for, [..., rows, columns] or [heads, rows, columns].
+// `map`: the map that the plan requested, [..., rows, columns] or [heads, rows, columns].
 viz::Heatmap heatmap_of(const Problem& problem, const CapturePlan& plan, const TensorView& map);
 
 }  // namespace rapt::cli

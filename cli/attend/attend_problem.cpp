@@ -36,7 +36,7 @@ void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
     problem.bias = files.read("--bias", a.bias);
     problem.bias_file = a.bias;
   }
-  // 16-bit inputs can have a bias of f32, which keeps its digits.
+  // With 16-bit inputs, a bias of another dtype becomes f32, which keeps its digits.
   const DType dtype = problem.inputs.query.dtype;
   const bool half = dtype == DType::bf16 || dtype == DType::f16;
   const TensorView& bias = problem.bias.view();
@@ -46,7 +46,7 @@ void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
   problem.options.bias_order = bias_order_from(a.bias_order, !problem.options.scores.empty());
 }
 
-// --softcap X is the score softcap(X), and the first one.
+// --softcap X is the score softcap(X), before all others.
 void read_scores(const AttendArguments& a, TensorInput* files, Problem& problem) {
   if (!a.softcap.empty()) {
     if (parse_real("--softcap", a.softcap) <= 0) {
@@ -80,7 +80,7 @@ void read_row_transforms(const AttendArguments& a, Problem& problem) {
   }
 }
 
-// Relative positions; without files their elements are not read.
+// Relative positions. Without `files` the elements of tensors are not read.
 void read_relative(const AttendArguments& a, TensorInput* files, Problem& problem) {
   if (a.relative.empty()) return;
   const DType dtype = files != nullptr ? problem.inputs.query.dtype : DType::f32;

@@ -1,5 +1,5 @@
 #pragma once
-// What `rapt attend` computes: tensors, masks and options, read and checked.
+// The problem of `rapt attend`: tensors, masks and options, read and checked.
 #include <string>
 #include <vector>
 
@@ -24,10 +24,10 @@ struct Problem {
   std::optional<MadeNormalizer> normalizer;
   std::unique_ptr<Rotary> rotary;
   LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
-  AttentionOptions options;               // without what is to be captured
-  Context context;                        // threads, and what stops a call
+  AttentionOptions options;               // without captures
+  Context context;                        // threads and cancellation
 
-  // Called once shapes are known to fit.
+  // Set once shapes are known to fit.
   std::vector<int64_t> leading;  // of the output
   int64_t q_len = 0, k_len = 0;
 };

@@ -173,7 +173,7 @@ double AttendReport::gradient_flops() const {
 double AttendReport::estimated_seconds() const {
   if (flops() < 0) return -1;
   constexpr double kMoment = 0.5e-3;  // of CPU time: a few loops
-  // README.md has 83 to 87 % for f32 with AVX-512; f64 has half the lanes.
+  // README.md has 85 to 88 % for f32 with AVX-512; f64 has half the lanes.
   // Without vectors exp takes as long as the dot products.
   const bool half = query.dtype == DType::f64 || plan.isa == std::string_view("scalar");
   const double share = half ? 0.4 : 0.8;

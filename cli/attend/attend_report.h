@@ -24,7 +24,7 @@ struct AttendReport {
   std::string normalizer;
   double cosine = 0;     // epsilon; 0: rows are not divided by their lengths
   std::string rotary;    // its spec; empty if there is none
-  std::string relative;  // likewise
+  std::string relative;  // its spec; empty if there is none
   std::string bias;      // its file; empty if there is none
   BiasOrder bias_order = BiasOrder::after_scores;
   bool packed = false;
@@ -32,16 +32,16 @@ struct AttendReport {
   Dropout dropout;
   std::string precision;
   Plan plan;
-  bool computed = false;  // false: --plan, and all that a computation gives is absent
+  bool computed = false;  // false: with --plan; then no result is set
   TensorView output;
-  TensorView weights;                // what --weights writes; absent without it
-  TensorView top_keys, top_weights;  // absent if they were not asked for
+  TensorView weights;                // for --weights; absent without it
+  TensorView top_keys, top_weights;  // absent if they were not requested
   std::optional<std::vector<HeadStats>> stats;
   std::optional<GradientReport> gradients;
   std::vector<std::string> words;
   double wall_seconds = 0, cpu_seconds = 0;
   double read_seconds = 0, write_seconds = 0;  // before and after the computation
-  std::optional<double> peak_gflops;           // if it was asked for
+  std::optional<double> peak_gflops;           // if it was requested
   std::string memory;                          // --memory
   int64_t memory_limit = 0;                    // bytes
   int64_t memory_needed = 0;                   // bytes, inputs included
@@ -49,11 +49,12 @@ struct AttendReport {
   // `what`: "output", "weights", "lse", "top-keys", ..., "heatmap".
   std::vector<TensorOutputs::Written> files;
 
-  // Useful operations: 2 (head_dim + value_dim) for each allowed score. -1 if those are not
-  // counted.
+  // Useful operations of the forward pass: 2 (head_dim + value_dim) for each allowed score; -1 if
+  // allowed scores are not counted.
   double flops() const;
 
-  // Those of the gradients: 6 head_dim + 4 value_dim for each allowed score, 0 without them.
+  // Useful operations of the backward pass: 6 head_dim + 4 value_dim for each allowed score; 0
+  // without gradients, -1 if allowed scores are not counted.
   double gradient_flops() const;
 
   // The expected time of the computation, without captures, from a short measurement of the peak

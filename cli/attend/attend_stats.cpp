@@ -22,8 +22,8 @@ std::string key_text(int64_t key, const std::vector<std::string>& words) {
                        : fmt::format("{} ({})", printable(words[static_cast<size_t>(key)]), number);
 }
 
-// The share of unmasked pairs per head. Without masks that read tensors it is equal for all heads,
-// and the plan has it.
+// The share of unmasked pairs per head. Without masks that read tensors it is equal for all heads
+// and follows from the plan.
 std::vector<double> allowed_shares_of(const Problem& problem, const Plan& plan, int64_t heads) {
   std::vector<double> shares(static_cast<size_t>(heads), 0);
   const double pairs = static_cast<double>(problem.q_len) * static_cast<double>(problem.k_len);
@@ -68,7 +68,7 @@ std::vector<ReceivedByKey> most_received(const TensorView& received, int64_t fir
   keys.reserve(static_cast<size_t>(k_len));
   for (int64_t j = 0; j < k_len; ++j) keys.push_back({j, element(received, first + j)});
   const auto most = std::min(static_cast<std::ptrdiff_t>(kMostReceived), std::ssize(keys));
-  // NaN first, so that it is visible, then the largest; among equal ones the first key.
+  // NaN comes first, so that it is visible, then the largest; of equal ones the first key.
   const auto rank = [](const ReceivedByKey& key) {
     return std::isnan(key.weight) ? std::numeric_limits<double>::infinity() : key.weight;
   };
@@ -80,8 +80,8 @@ std::vector<ReceivedByKey> most_received(const TensorView& received, int64_t fir
   return keys;
 }
 
-// The width of text in a terminal is not its number of bytes. Words stand in the last column, so
-// that words of other scripts need not line up.
+// Words are in the last column and need not line up, because the width of text in a terminal is not
+// its number of bytes.
 std::string received_text(const HeadStats& head, const std::vector<std::string>& words) {
   constexpr size_t kShown = 4;  // so that a line fits a terminal
   std::string text;
@@ -119,7 +119,7 @@ std::vector<HeadStats> head_stats(const Problem& problem, const Plan& plan,
 
 std::string stats_text(const std::vector<HeadStats>& stats, const std::vector<std::string>& words,
                        int64_t k_len) {
-  constexpr size_t kShown = 64;  // heads; more are for --json
+  constexpr size_t kShown = 64;  // heads; --json has all
   std::string text = fmt::format(
       "entropy in nats, ln {} = {:.4f} if all keys had the same weight; received: the sum of the "
       "weights that a key gets\n",
@@ -166,7 +166,7 @@ nlohmann::ordered_json stats_json(const std::vector<HeadStats>& stats,
 }
 
 bool few_queries(const TensorView& top_keys) {
-  constexpr int64_t kLines = 64, kNumbers = 1024;  // what can be read without scrolling for long
+  constexpr int64_t kLines = 64, kNumbers = 1024;  // few enough to read without much scrolling
   const int64_t top_k = top_keys.shape[top_keys.rank - 1];
   return top_keys.count() <= kNumbers && top_keys.count() / std::max<int64_t>(top_k, 1) <= kLines;
 }

@@ -12,7 +12,7 @@ namespace rapt::cli {
 
 struct ReceivedByKey {
   int64_t key;
-  double weight;  // the sum of the weights that the queries give it
+  double weight;  // the sum of its weights over the queries
 };
 
 struct HeadStats {
@@ -36,7 +36,7 @@ std::string stats_text(const std::vector<HeadStats>& stats, const std::vector<st
 nlohmann::ordered_json stats_json(const std::vector<HeadStats>& stats,
                                   const std::vector<std::string>& words);
 
-// Whether so many queries can be shown one by one.
+// Whether the queries are few enough to be shown one by one.
 bool few_queries(const TensorView& top_keys);
 
 // Each query with its keys and their weights, one line each.

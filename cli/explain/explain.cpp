@@ -6,7 +6,8 @@
 //
 // Relative positions add to scores and values (explain_relative.h). The library computes weights
 // and output, score functions and rotary embedding. The other steps are computed here in plain
-// float64 and continued to weights and output (explain_plain.h). Both must agree within rounding.
+// float64. The same code also computes weights and output (explain_plain.h), which must agree with
+// those of the library within rounding.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,15 +44,17 @@ struct Explanation {
   std::vector<std::string> masks, scores;
   std::string normalizer;
   double scale = 0;
-  double difference = 0;  // greatest, of the library's weights and output to the plain ones
+  double difference =
+      0;  // the largest, between the library's weights and output and the plain ones
   Plan plan;
   viz::Heatmap map;
 };
 
-// How far a score may be off, in units of the dtype's last place: that of the plain products, one
-// and one per table of relative positions, by (head_dim + 2) times the sizes of its terms, twice
-// with rows of length 1, which are rounded sums themselves; those that the library returned by the
-// units in which they are normalised; both by what the sum over the keys adds to a weight.
+// An error bound of a score, in units of the dtype's last place. For the plain products it grows
+// with the number of products per score, (1 + tables) head_dim, times the sizes of their terms; the
+// factor includes rows of length 1, which are themselves rounded sums. Scores that the library
+// returned only have the error of the units in which they are normalised. Both include the effect
+// on a weight of the sum over the keys.
 double score_error(const PlainInputs& x, const PlainRelative& relative, double scale,
                    const Tensor& scores, bool librarys) {
   double terms = 0, most = 0;
@@ -71,7 +74,7 @@ double score_error(const PlainInputs& x, const PlainRelative& relative, double s
   return (librarys ? 0 : 4 * (head_dim + 4) * terms) + 4 * most + 2 * k_len + 8;
 }
 
-// Rows of query and key as they are multiplied.
+// The rows of query and key after the row transforms.
 PlainInputs changed_rows(const PlainInputs& x, DType dtype, const AttentionOptions& options,
                          std::vector<Step>& steps) {
   PlainInputs changed{f64_copy(x.query), f64_copy(x.key), f64_copy(x.value)};
@@ -112,7 +115,7 @@ std::string sentence(std::string doc) {
   return doc + ".";
 }
 
-// Rows of query and key as they are multiplied, and what they come to.
+// The rows of query and key after the row transforms, and their products.
 struct Products {
   PlainInputs rows;
   PlainRelative relative;
@@ -178,8 +181,8 @@ void change_scores(const ExplainedCall& call, Tensor& scores, std::vector<Step>&
   if (!bias_first) add_bias(call.bias, scores, steps);
 }
 
-// Excludes pairs, with a step for the mask and one for what is left of the scores. Returns a byte
-// per pair, 1 = may attend.
+// Masks pairs out; adds a step for the mask and one for the masked scores. Returns a byte per pair,
+// 1 = may attend.
 std::vector<uint8_t> exclude_pairs(const ExplainedCall& call, Tensor& scores,
                                    std::vector<Step>& steps) {
   const int64_t q_len = scores.dim(0), k_len = scores.dim(1);
@@ -240,7 +243,7 @@ void show_result(const AttentionResult& result, const std::string& normalizer,
                    "One row per query: the mixture of the values.", f64_copy(result.output)});
 }
 
-// The greatest difference of the library's result to the plain computation. Throws Failure where
+// The largest difference between the library's result and the plain computation. Throws Failure if
 // rounding does not explain it.
 double checked_difference(const AttentionResult& result, const ExplainedCall& call,
                           const Products& products, double scale,

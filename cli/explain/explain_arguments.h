@@ -26,7 +26,7 @@ void add_explain_options(CLI::App& app, ExplainArguments& arguments);
 // Rejects options that are unknown, missing or contradictory. Throws usage errors.
 void check_explain_usage(const CLI::App& app, ExplainArguments& arguments);
 
-// Throws Failure for a matrix that is too large to be read.
+// Throws Failure for a matrix that is too large to be printed.
 void check_small(const std::string& option, const Tensor& matrix);
 
 }  // namespace rapt::cli

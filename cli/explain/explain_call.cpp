@@ -31,7 +31,7 @@ Tensor read_matrix(const std::string& option, const std::string& text, TensorInp
   TensorView matrix = tensor.view();
   if (matrix.dtype == DType::boolean)
     throw Failure(Exit::data, option + ": expected numbers, got a tensor of type bool");
-  while (matrix.rank > 2 && matrix.shape[0] == 1) {  // (1, 4, 8) is as good as (4, 8)
+  while (matrix.rank > 2 && matrix.shape[0] == 1) {  // (1, 4, 8) counts as (4, 8)
     std::copy(matrix.shape + 1, matrix.shape + matrix.rank, matrix.shape);
     std::copy(matrix.strides + 1, matrix.strides + matrix.rank, matrix.strides);
     --matrix.rank;
@@ -97,7 +97,7 @@ PlainInputs project(const ExplainArguments& a, DType dtype, TensorInput& files,
   return inputs;
 }
 
-// Of --bias or of a --mask file of floats, of the dtype of the computation; absent without either.
+// The bias of --bias or of a --mask file of floats, in the dtype of the computation; else absent.
 Tensor read_bias(const ExplainArguments& a, const MaskInput& masks, DType dtype,
                  TensorInput& files) {
   Tensor bias;

@@ -12,7 +12,7 @@
 namespace rapt::cli {
 namespace {
 
-// Is N the reference of this normaliser? Then with its parameters in `into`.
+// If N is the reference of this normaliser, stores it with its parameters in `into`.
 template <class N>
 bool take(const NormalizerRef& normalizer, check::Normalizer& into) {
   if (N::kName != normalizer.declaration->name) return false;
@@ -123,9 +123,8 @@ PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor
     for (size_t x = 0; x < keys.size(); ++x) {
       const double weight = row.powers[x] / row.divisor;
       result.weights.values<double>()[begin + keys[x]] = weight;
-      // A product and a sum over the keys on the way to the output, and with values that are added
-      // sums over the keys of a distance, too; what falls below the smallest normal number may
-      // become 0.
+      // The output has one product and one sum over the keys; with values that are added, also a
+      // sum over the keys of a distance. A result below the smallest normal number may become 0.
       const int64_t sums = added.defined() ? 2 * k_len : k_len;
       const double error =
           std::visit(

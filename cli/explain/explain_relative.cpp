@@ -1,4 +1,4 @@
-// Plain relative positions, pair by pair.
+// The terms of relative positions for `rapt explain`, computed pair by pair by plain loops.
 #include "cli/explain/explain_relative.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace rapt::cli {
 namespace {
 
-// [1, distances, dims] is as good as [distances, dims]; f64, of the rank that one head has.
+// A tensor of one head as f64 of rank own_rank: [1, distances, dims] counts as [distances, dims].
 Tensor of_one_head(const char* name, TensorView tensor, int own_rank) {
   const TensorView given = tensor;
   while (tensor.rank > own_rank && tensor.shape[0] == 1) {
@@ -37,7 +37,7 @@ double product_of(const Tensor& a, int64_t i, const Tensor& b, int64_t j, double
   return sum;
 }
 
-// Queries as they meet `what`: with a bias, if there is one, which adds a step.
+// The queries that are multiplied by `what`: plus a bias, if there is one; then adds a step.
 Tensor shifted(const Tensor& query, const char* name, const TensorView& bias, const char* now,
                const char* what, DType dtype, std::vector<Step>& steps) {
   Tensor sum = f64_copy(query);
@@ -72,7 +72,7 @@ Tables read_tables(const RelativePositions& relative, std::vector<Step>& steps) 
   return tables;
 }
 
-// Which row of the tables each pair meets: f64 [q_len, k_len].
+// The table row of each pair: f64 [q_len, k_len].
 Tensor rows_of_pairs(const RelativePositions& relative, int64_t distances, int64_t q_len,
                      int64_t k_len) {
   Tensor rows(DType::f64, {q_len, k_len});

@@ -96,7 +96,7 @@ LoadedTensor reshaped(const LoadedTensor& tensor, const std::string& where,
   return {std::move(copy), view};
 }
 
-// What IN... hold: listed at once, loaded later.
+// The tensors of all IN files: listed at once, loaded later.
 class Sources {
  public:
   Sources(const ConvertArguments& a, const std::vector<std::string>& names)

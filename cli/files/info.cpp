@@ -29,10 +29,10 @@ struct InfoArguments {
   bool no_stats = false, json = false;
 };
 
-// A tensor and what was found out about it.
+// A tensor and its statistics.
 struct TensorLine {
   const StoredTensor* tensor;
-  std::optional<TensorStats> stats;  // absent: not asked for, or of a type that rapt does not read
+  std::optional<TensorStats> stats;  // absent: not requested, or of a type that rapt does not read
 };
 
 bool is_whole(const StoredTensor& tensor) {
@@ -44,7 +44,7 @@ std::string dtype_text(const StoredTensor& tensor) {
   return tensor.dtype ? name_of(*tensor.dtype) : printable(tensor.type);
 }
 
-// How the elements lie, where that is not plain: "big-endian", "Fortran order", "deflated".
+// The layout of the elements if it is not plain: "big-endian", "Fortran order", "deflated".
 std::string layout_text(const StoredTensor& tensor) {
   std::string text;
   const auto add = [&](bool is, const char* what) {

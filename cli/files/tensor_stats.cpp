@@ -29,7 +29,8 @@ double real(T value) {
   }
 }
 
-// Squares of large doubles do not fit into one; x87 has the range, elsewhere they become infinite.
+// Squares of large doubles overflow a double. long double has the range on x87; elsewhere they
+// become infinite.
 using Wide = long double;
 
 // count, mean and sum of squares about it, of finite numbers.

@@ -12,11 +12,11 @@ inline constexpr const char* kBiasOrderDoc =
 
 std::vector<std::string> bias_order_words();
 
-// The order that `given` names; empty: the default. Throws usage errors for other words, and for
-// one beside which nothing can come before or after: without a score.
+// The order that `given` names; empty: the default. Throws usage errors for other words, and for an
+// order if there is no score.
 BiasOrder bias_order_from(const std::string& given, bool has_scores);
 
-// Beside a given order there must be a bias. Throws usage errors.
+// Throws a usage error if an order is given without a bias.
 void require_bias(const std::string& given, const TensorView& bias);
 
 }  // namespace rapt::cli

@@ -8,8 +8,8 @@
 namespace rapt::cli {
 namespace {
 
-// CLI11 has no place for words that help does not show. The name of a check, which nothing shows,
-// holds them.
+// CLI11 cannot store words that help does not show. The name of a check, which is never shown,
+// stores them.
 constexpr const char* kMark = "offered:";
 
 std::vector<std::string> words_of(std::span<const Declaration* const> declarations) {
@@ -52,7 +52,7 @@ std::vector<std::string> offered(CLI::Option& option) {
 std::vector<std::string> mask_words() {
   std::vector<std::string> words;
   for (const std::string& word : words_of(mask_declarations())) {
-    // Those that are made of masks are written with ! & | in a shell's word.
+    // On the command line, combined masks are written with ! & | instead.
     if (word != "and" && word != "or" && word != "not") words.push_back(word);
   }
   words.push_back("file:");

@@ -3,18 +3,18 @@
 // completions and for programs that ask (--json-usage). The command itself checks the value,
 // because it can say more than that a word is not in a list.
 //
-// A word that ends in ':' wants more behind it: "window:".
+// A word that ends in ':' must be continued: "window:".
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 namespace rapt::cli {
 
-// Notes the words with the option and returns it. They are of letters, digits and -_.: alone, so
-// that no shell reads anything else into them.
+// Stores the words with the option and returns the option. Words may only have letters, digits and
+// -_.: so that no shell interprets them.
 CLI::Option* offer(CLI::Option* option, const std::vector<std::string>& words);
 
-// What offer() noted; empty if nothing.
+// The words that offer() stored; empty if none.
 std::vector<std::string> offered(CLI::Option& option);
 
 // From the catalogue: "causal", "causal:", "causal:top-left", "lengths:", and "file:".

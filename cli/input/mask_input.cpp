@@ -20,7 +20,8 @@ std::string name_of_spec(const std::string& spec) {
   return spec.substr(0, spec.find_first_of(":("));
 }
 
-// file:M.npy or file(M.npy). What it holds decides whether it is a mask, so it stands alone.
+// The file of file:M.npy or file(M.npy). Its contents decide whether it is a mask, so it must be a
+// spec on its own.
 std::string file_of(const std::string& spec) {
   std::string file = spec.substr(std::string("file").size());
   if (file.empty()) throw usage_error("--mask file: expected file:M.npy");
@@ -44,7 +45,7 @@ std::string file_of(const std::string& spec) {
   return file;
 }
 
-// For a file whose elements are dense, in any order.
+// The elements must be dense, in any order.
 template <class T>
 bool all_0_or_1(const TensorView& tensor) {
   const T* const values = static_cast<const T*>(tensor.data);

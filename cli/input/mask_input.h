@@ -1,5 +1,5 @@
 #pragma once
-// Masks as the command line spells them.
+// Masks of the command line.
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -17,7 +17,7 @@ struct MaskInput {
   std::vector<std::string> specs;            // as given, without the one taken as a bias
   std::vector<std::unique_ptr<Mask>> masks;  // in the order of specs
   std::vector<const Mask*> pointers;         // the same, for AttentionOptions
-  std::deque<LoadedTensor> tensors;          // files that the masks look at; never move
+  std::deque<LoadedTensor> tensors;          // files that the masks refer to; must not move
   LoadedTensor bias;                         // of file:F.npy with floats; absent if none
   std::string bias_file;
 };

@@ -1,4 +1,4 @@
-// Numbers between separators, row by row.
+// Parses numbers between separators, row by row.
 #include "cli/input/matrix_argument.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace rapt::cli {
 // commas.
 Tensor parse_matrix(const std::string& option, std::string_view text);
 
-// Nothing but numbers and separators, as parse_matrix() takes it; "./1" names a file.
+// Whether the text has only numbers and separators, as parse_matrix() expects; "./1" names a file.
 bool is_matrix_text(std::string_view text);
 
 }  // namespace rapt::cli

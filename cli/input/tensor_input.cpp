@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kStandardInput = "standard input";
 
-// The beginning of a message: "--query: ", or nothing where the file is no option's value.
+// The beginning of a message: "--query: ", or "" if the file is not the value of an option.
 std::string of_option(const std::string& option) { return option.empty() ? "" : option + ": "; }
 
 bool exists(const std::string& path) {
@@ -91,7 +91,7 @@ std::string listed_names(const TensorFile& file) {
 
 std::string shown_path(const std::string& path) { return path == "-" ? kStandardInput : path; }
 
-// The library says that '<V2' is read only where it is asked for; here is how.
+// Adds to the library's error about '<V2' how to request that it is read.
 template <class Call>
 auto with_hint(NpyV2 v2, const Call& call) {
   try {

@@ -35,14 +35,14 @@ TensorAddress address_of(const std::string& text);
 // Opens each file once, however many of its tensors are read.
 class TensorInput {
  public:
-  // Copies into memory ask the budget first; mapped files need none.
+  // Copies into memory are checked against the budget first; mapped files need no memory.
   explicit TensorInput(MemoryBudget& budget, NpyV2 v2 = NpyV2::refuse) : budget_(budget), v2_(v2) {}
 
   // All tensors of a file. An error for a missing file suggests the nearest name in its folder.
   const TensorFile& open(const std::string& option, const std::string& path);
 
-  // The tensors that an address means: one, or all where it has no name. An error for a missing
-  // name suggests the nearest one and lists the others.
+  // The tensors of an address: one, or all if it has no name. An error for a missing name suggests
+  // the nearest one and lists the others.
   std::vector<const StoredTensor*> find(const std::string& option, const TensorAddress& address);
 
   // `text` is an address of one tensor.
@@ -63,7 +63,7 @@ class TensorInput {
 std::shared_ptr<const InputFile> open_input(const std::string& option, const std::string& path,
                                             MemoryBudget& budget);
 
-// "did you mean 'q.npy'?", of the files beside `path`; empty if none is like it.
+// "did you mean 'q.npy'?" for a similar file beside `path`; empty if there is none.
 std::string file_meant(const std::string& path);
 
 // Reads a whole text file, which may be a device that never ends.

@@ -1,5 +1,5 @@
 #pragma once
-// Scores, normalisers, row transforms and relative positions as the command line spells them.
+// Scores, normalisers, row transforms and relative positions of the command line.
 #include <string>
 #include <vector>
 
@@ -15,14 +15,14 @@ namespace rapt::cli {
 struct ScoreInput {
   std::vector<std::string> specs;     // as given
   std::vector<MadeScore> scores;      // in the order of specs
-  std::vector<LoadedTensor> tensors;  // files that the scores look at
+  std::vector<LoadedTensor> tensors;  // files that the scores refer to
 
   // For AttentionOptions; must not outlive this. Throws usage errors for too many.
   ScoreList list() const;
 };
 
-// Adds softcap(30), head_scale(F.npy) and so on. `option` is what errors name. Without files no
-// tensor is looked at. Throws usage errors for what a spec's text has wrong.
+// Adds softcap(30), head_scale(F.npy) and so on. `option` is the option for messages. Without
+// `files` no tensor is read. Throws usage errors for errors in a spec's text.
 void add_score(const std::string& option, const std::string& spec, TensorInput* files,
                ScoreInput& input);
 
@@ -34,9 +34,9 @@ MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* 
 Cosine parse_cosine(const std::string& epsilon);
 Rotary parse_rotary(const std::string& parameters);
 
-// Of --relative: its files, or matrices written as they are, "1 2; 3 4" (one row is [dims]), are
-// added to `tensors`, converted to `dtype`. Without files a tensor that is named is there and
-// empty. Throws as add_score().
+// The relative positions of --relative. Its files, or matrices on the command line such as "1 2; 3
+// 4" (one row is [dims]), are added to `tensors`, converted to `dtype`. Without `files` a named
+// tensor is present and empty. Throws as add_score().
 RelativePositions parse_relative(const std::string& parameters, TensorInput* files, DType dtype,
                                  std::vector<LoadedTensor>& tensors);
 // The tensors that --relative names, in the order of the declaration.

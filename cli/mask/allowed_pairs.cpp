@@ -57,7 +57,7 @@ void exclude_by_bias(const TensorView& bias, const Head& head, Positions queries
   }
 }
 
-// The cell of position i: the greatest a with a length / cells <= i.
+// The cell of position i: the largest a with a length / cells <= i.
 int64_t cell_of(int64_t i, int64_t length, int64_t cells) { return ((i + 1) * cells - 1) / length; }
 
 int64_t begin_of(int64_t cell, int64_t length, int64_t cells) { return cell * length / cells; }

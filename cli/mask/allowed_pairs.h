@@ -10,10 +10,10 @@
 
 namespace rapt::cli {
 
-// How many pairs of each cell all masks allow and no -inf of the bias excludes. Cell (a, b) of
-// [rows, columns] has the queries [a q_len / rows, (a + 1) q_len / rows) and keys likewise, as a
-// map of weights (rapt::MapRequest). rows: 1 to q_len, columns: 1 to k_len; both are 0 where there
-// is no pair. `bias` may be absent.
+// The number of pairs of each cell that all masks allow and no bias of -inf masks out. Cell (a, b)
+// of [rows, columns] has the queries [a q_len / rows, (a + 1) q_len / rows), and the keys in the
+// same way, as in a map of weights (rapt::MapRequest). rows: 1 to q_len, columns: 1 to k_len; both
+// are 0 if there is no pair. `bias` may be absent.
 std::vector<int64_t> count_allowed(std::span<const Mask* const> masks, const TensorView& bias,
                                    const Head& head, int64_t rows, int64_t columns);
 

@@ -1,4 +1,5 @@
-// rapt mask: draws who may attend to whom, and counts the tiles that a call computes and skips.
+// rapt mask: draws which query may attend to which key, and counts the tiles that a call computes
+// and skips.
 //
 // Cells of a large mask stand for blocks of pairs and show the share of them that is allowed.
 #include <fmt/format.h>
@@ -35,10 +36,10 @@ struct MaskArguments {
   bool tile = false, json = false, force = false;
 };
 
-// What is drawn and counted: one mask over a problem without numbers.
+// The drawn problem: one mask over a problem without tensors.
 struct MaskedProblem {
   std::string spec;
-  std::vector<int64_t> leading, head;  // dimensions, and the index of the one that is drawn
+  std::vector<int64_t> leading, head;  // dimensions, and the index of the drawn head
   int64_t q_len = 0, k_len = 0;
   Plan plan;
   bool by_tile = false;
@@ -100,7 +101,7 @@ Plan plan_of(const MaskedProblem& problem, const Mask& mask) {
   }
 }
 
-// The smallest power of two times `unit` that makes at most `most` cells.
+// The smallest power of two times `unit` for which there are at most `most` cells.
 int64_t block_of(int64_t length, int64_t unit, int64_t most) {
   while ((length + unit - 1) / unit > most) unit *= 2;
   return unit;
@@ -114,7 +115,7 @@ Grid grid_of(const MaskedProblem& problem, int64_t rows, int64_t columns) {
 
 Grid grid_for(const MaskedProblem& problem, Canvas canvas, const viz::TerminalStyle& style) {
   if (canvas == Canvas::file) return grid_of(problem, kImageCells, kImageCells);
-  // While it fits, a pair is two characters of a line of its own, as heatmaps draw few cells.
+  // If it fits, a pair has two characters and each row a line, as in heatmaps of few cells.
   constexpr int64_t kLines = 40, kRowLabels = 8;
   if (!problem.by_tile && problem.q_len <= kLines && 2 * problem.k_len <= style.width - kRowLabels)
     return {};
@@ -227,7 +228,7 @@ void run_mask(const MaskArguments& a) {
     throw Failure(Exit::data, a.spec + " holds floats: a bias, no mask",
                   "convert it with .astype(bool) for a mask (true = may attend)");
   const Mask& mask = *input.masks.front();
-  problem.plan = plan_of(problem, mask);  // checks what the mask asks of the problem
+  problem.plan = plan_of(problem, mask);  // checks that the mask fits the problem
 
   const Head head{problem.head.data(), static_cast<int>(problem.head.size()), problem.q_len,
                   problem.k_len};

@@ -1,4 +1,4 @@
-// Shares of allowed pairs: whole tiles where the mask answers for them, counted bits elsewhere.
+// Shares of allowed pairs: from the cover of whole tiles where it decides, else from counted bits.
 #include "cli/mask/mask_shares.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
-// How much of each cell of a grid over the pairs (query, key) a mask allows, without a matrix of
-// pairs.
+// The share of allowed pairs in each cell of a grid over the pairs (query, key), without a matrix
+// of pairs.
 #include <cstdint>
 #include <vector>
 
@@ -19,7 +19,7 @@ struct Shares {
   std::vector<float> values;  // [rows, columns], 0 to 1
 };
 
-// Asks the mask tile by tile, as a call does. q_len and k_len of `head` must be at least 1.
+// Calls the mask tile by tile, as a call does. q_len and k_len of `head` must be at least 1.
 Shares allowed_shares(const Mask& mask, const Head& head, Grid cell);
 
 }  // namespace rapt::cli

@@ -1,4 +1,4 @@
-// rapt bench: how long problems take, of lists of values or of one line each.
+// rapt bench: measures problems from lists of values, or from descriptors of one line each.
 #include <fmt/format.h>
 
 #if defined(__GLIBC__)
@@ -47,8 +47,8 @@ BenchResult measured(const BenchCase& one, int repetitions) {
   result.problem = one;
   result.plan = problem.plan();
   const auto instruction = timing::peak_instruction(result.plan, one.problem.dtype);
-  // Wall time for several threads; for one thread its CPU time, which excludes what a neighbour
-  // took.
+  // Wall time for several threads; for one thread its CPU time, which excludes time taken by other
+  // processes.
   const timing::Clock clock =
       result.plan.threads == 1 ? timing::thread_cpu_seconds : timing::wall_seconds;
   const auto call = [&] { problem.call(); };
@@ -70,17 +70,18 @@ BenchResult measured(const BenchCase& one, int repetitions) {
   return result;
 }
 
-// The inputs, and what two calls return: the one that is repeated, and the one that allocates.
+// Memory for the inputs, and for the results of two calls: the repeated one, and one that
+// allocates.
 void take_memory(const BenchCase& one, int64_t limit) {
   const check::Descriptor& d = one.problem;
   const double results = count_of(d.leading, d.q_len, 1) * count_per_query(d) * 2 *
                          static_cast<double>(sizeof(double));
   constexpr double kMost = 0x1p62;
-  MemoryBudget budget(limit);  // each problem's memory is given back
+  MemoryBudget budget(limit);  // the memory of each problem is freed
   budget.take(static_cast<int64_t>(std::min(bytes_of_inputs(d) + results, kMost)), one.name());
 }
 
-// Problems of --compare and no lists are those of the older result, which is not read here.
+// Whether the problems are those of the older result: --compare without lists.
 bool repeats_older(const BenchArguments& a) { return !a.compare.empty() && !names_problems(a); }
 
 void check_bench(const BenchArguments& a) {

@@ -11,7 +11,7 @@
 namespace rapt::cli {
 namespace {
 
-// Two heads: enough that one head's end meets the next one's start.
+// Two heads, so that the end of one head and the start of the next overlap.
 constexpr const char* kHeads = "2";
 constexpr const char* kLengths = "1024,4096";
 constexpr const char* kHeadDim = "64";
@@ -21,7 +21,7 @@ constexpr int kRepetitions = 5;
 // Larger than the difference between two runs of the same program on a quiet machine.
 constexpr double kTolerance = 0.1;
 constexpr int64_t kMostRepetitions = 1'000'000;
-// A guard against lists whose product is huge.
+// Limits the product of long lists.
 constexpr size_t kMostCases = 1'000;
 
 constexpr std::pair<const char*, BenchFormat> kFormats[] = {{"md", BenchFormat::md},
@@ -187,7 +187,7 @@ std::vector<BenchCase> bench_cases(const BenchArguments& a) {
     throw usage_error("expected descriptors or lists of values, got both");
   const std::vector<int> threads = threads_of(a);
   std::vector<BenchCase> cases;
-  std::set<std::string> names;  // of the cases: what is named twice is measured once
+  std::set<std::string> names;  // of the cases; a case that is named twice is measured once
   for (const std::string& text : a.descriptors.empty() ? descriptors_of_lists(a) : a.descriptors) {
     const check::Descriptor problem = parse_problem(text);
     for (const int count : threads) {

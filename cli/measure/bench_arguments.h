@@ -20,7 +20,7 @@ struct BenchArguments {
   bool json = false;
 };
 
-// What is measured: a problem, and how many threads may work on it.
+// A measured case: a problem, and the number of threads that may work on it.
 struct BenchCase {
   check::Descriptor problem;
   int threads = 1;
@@ -31,11 +31,11 @@ struct BenchCase {
 
 void add_bench_options(CLI::App& app, BenchArguments& arguments);
 
-// Every combination of the lists' values, the last list fastest; or the descriptors, or, where
-// there is neither, the defaults. Throws usage errors.
+// Every combination of the lists' values, the last list varying fastest; or the given descriptors;
+// or, without lists and descriptors, the defaults. Throws usage errors.
 std::vector<BenchCase> bench_cases(const BenchArguments& arguments);
 
-// Do the options say what to measure? If not, an older result does.
+// Whether the options name the problems. If not, an older result names them.
 bool names_problems(const BenchArguments& arguments);
 
 BenchFormat bench_format(const BenchArguments& arguments);

@@ -19,7 +19,7 @@ constexpr const char* kSchema = "rapt.bench/1";
 
 OlderResults::OlderResults(const std::string& path, MemoryBudget& budget) : path_(path) {
   const std::string text = read_text_file("--compare", path, budget);
-  // Functions on a document recurse as deep as the document.
+  // Functions on a document recurse as deeply as the document is nested.
   const nlohmann::json::parser_callback_t shallow = [&](int depth, nlohmann::json::parse_event_t,
                                                         nlohmann::json&) {
     constexpr int kMostDepth = 8;  // a result has 4

@@ -13,10 +13,11 @@ class OlderResults {
   // Reads what --format json or jsonl wrote. Throws Failure(io, data).
   explicit OlderResults(const std::string& path, MemoryBudget& budget);
 
-  // The problems that it has, in its order.
+  // The problems of the older result, in its order.
   const std::vector<BenchCase>& cases() const { return cases_; }
 
-  // Its time of the result's problem; nothing if it has none. Slower: by more than `tolerance`.
+  // The older time of the result's problem; absent if there is none. It counts as slower if the
+  // difference exceeds `tolerance`.
   std::optional<OlderTime> of(const BenchResult& result, double tolerance) const;
 
   // The processor that it was measured on.

@@ -126,7 +126,7 @@ void BenchReport::add(const BenchResult& result) {
       results_.push_back(json_of(result));
       break;
   }
-  std::fflush(stdout);  // the next one takes a moment
+  std::fflush(stdout);  // the next result takes a while
 }
 
 void BenchReport::end() {

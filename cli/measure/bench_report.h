@@ -14,13 +14,13 @@ namespace rapt::cli {
 // An older result of the same problem.
 struct OlderTime {
   double median = 0;
-  bool slower = false;  // the new one is, by more than it may
+  bool slower = false;  // the new result is slower by more than the tolerance
 };
 
 struct BenchResult {
   BenchCase problem;
   Plan plan;
-  int calls = 1;                // in a row, of each sample
+  int calls = 1;                // calls per sample
   std::vector<double> seconds;  // of a call, by sample
   double median = 0, deviation = 0;
   double gflops = -1;  // -1: the pairs were not counted
@@ -36,7 +36,7 @@ struct BenchResult {
 // Prints results as they come, in one of the formats.
 class BenchReport {
  public:
-  // `cases`: what will come, so that columns have one width. `compared`: is there an older result?
+  // `cases`: all cases, so that columns have one width. `compared`: there is an older result.
   BenchReport(BenchFormat format, const std::vector<BenchCase>& cases, bool compared);
 
   void add(const BenchResult& result);

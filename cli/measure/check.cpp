@@ -22,9 +22,9 @@
 namespace rapt::cli {
 namespace {
 
-// The inputs, what a call returns, and the numbers that are compared: truth, plain loop, floor and
-// place, 16 + 16 + 8 + 8 bytes. Of changed rows their copy, and the angles by which they turn, in
-// the type of the truth: at most 16 bytes each, and 8 of errors.
+// The bytes of the inputs, of the results of a call, and of the compared numbers: truth, plain
+// loop, floor and place, 16 + 16 + 8 + 8 bytes. Transformed rows add their copy and their rotation
+// angles, in the type of the truth: at most 16 bytes each, and 8 of errors.
 double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const double sampled =
@@ -38,8 +38,9 @@ double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   return bytes_of_inputs(d) + changed + results + sampled * count_per_query(d) * 48 + pairs;
 }
 
-// What the backward pass takes beside that: gradients of the results and of the inputs, the latter
-// also as they are compared (48 bytes) and summed (8 + 8 + 4), and numbers of 3 q_len head_dim.
+// The additional bytes of the backward pass: gradients of the results and of the inputs, the latter
+// also in compared form (48 bytes) and as sums (8 + 8 + 4), and 3 q_len head_dim numbers of
+// workspace.
 double bytes_of_gradients(const check::Descriptor& d) {
   double inputs = count_of(d.query.leading, d.q_len, d.head_dim) +
                   count_of(d.key.leading, d.k_len, d.head_dim) +
@@ -52,7 +53,7 @@ double bytes_of_gradients(const check::Descriptor& d) {
          3 * 8 * static_cast<double>(d.q_len) * static_cast<double>(d.head_dim);
 }
 
-// The median of calls, which go on for a tenth of a second.
+// Measures the median time of calls that are repeated for a tenth of a second.
 void measure(const check::Case& c, const Context& context, CheckReport& report) {
   constexpr double kSeconds = 0.1;
   constexpr size_t kMostCalls = 1000;
@@ -115,7 +116,7 @@ void run_check(const CheckArguments& a) {
   size_t different = 0;
   for (const check::Descriptor& descriptor : descriptors) {
     stop_if_interrupted();
-    MemoryBudget budget(most);  // each problem's memory is given back
+    MemoryBudget budget(most);  // the memory of each problem is freed
     const CheckReport report = checked(descriptor, !a.forward_only, budget);
     different += !report.comparison.ok();
     if (a.json) {

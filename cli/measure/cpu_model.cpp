@@ -4,7 +4,7 @@
 
 namespace rapt::cli {
 
-std::string cpu_model() {  // Linux; "" where the kernel does not tell
+std::string cpu_model() {  // Linux; "" if the kernel does not provide it
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
     const size_t colon = line.find(": ");

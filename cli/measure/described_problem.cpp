@@ -5,7 +5,7 @@
 namespace rapt::cli {
 namespace {
 
-// Of the tensors that a mask looks at: booleans, and numbers of 8 bytes.
+// The bytes of the tensors that a mask reads: booleans, and numbers of 8 bytes.
 double bytes_of(const check::MaskSpec& mask, const check::Descriptor& d) {
   double bytes = 0;
   for (const check::MaskSpec& part : mask.parts) bytes += bytes_of(part, d);

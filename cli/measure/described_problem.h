@@ -7,17 +7,17 @@
 
 namespace rapt::cli {
 
-// Throws a usage error that says at which column the line is not understood.
+// Parses a descriptor. Throws a usage error that names the column of a mistake.
 check::Descriptor parse_problem(const std::string& text);
 
-// How many numbers [dims..., rows, columns] holds; a double, so that no product is too large.
+// The number of elements of [dims..., rows, columns], as a double, so that no product overflows.
 double count_of(const check::Dims& dims, int64_t rows, int64_t columns);
 
-// How many numbers a call returns for each query of each head.
+// The number of elements that a call returns for each query of each head.
 double count_per_query(const check::Descriptor& descriptor);
 
-// Bytes of the inputs, drawn and laid out: a dense tensor and a strided copy of each, of which at
-// most every third element is used; and of what masks look at.
+// The bytes of the inputs: a dense tensor and a strided copy of each, in which at most every third
+// element is used; and of the tensors that masks read.
 double bytes_of_inputs(const check::Descriptor& descriptor);
 
 }  // namespace rapt::cli

@@ -108,7 +108,7 @@ void Pictures::draw(const std::function<viz::Heatmap(Canvas)>& map_for) {
           output.to_stdout() ? viz::to_terminal(map, style_) : viz::to_svg(map);
       output.write(text.data(), static_cast<int64_t>(text.size()));
     }
-    if (output.to_stdout()) finish_stdout();  // if that fails, no file shall appear
+    if (output.to_stdout()) finish_stdout();  // if this fails, no file appears
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace rapt::cli {
 
-// What the options say.
+// The values of the options.
 struct PictureArguments {
   std::vector<std::string> targets;  // F.svg, F.png or "-"
   std::string colormap = "blues";
@@ -25,7 +25,7 @@ void add_picture_options(CLI::App& command, PictureArguments& arguments,
 // Throws usage errors. Opens nothing.
 void check_picture_options(const PictureArguments& arguments);
 
-// Where a picture is drawn, for maps that are made to fit.
+// Where a picture is drawn; the sizes of maps depend on it.
 enum class Canvas : uint8_t { terminal, file };
 
 // The targets of --heatmap, opened before the computation.
@@ -39,7 +39,7 @@ class Pictures {
 
   const viz::TerminalStyle& terminal() const { return style_; }
 
-  void draw(const viz::Heatmap& map);  // into every target, none of which appears yet
+  void draw(const viz::Heatmap& map);  // into every target; no file appears yet
   void draw(const std::function<viz::Heatmap(Canvas)>& map_for);
   void commit();
 

@@ -12,7 +12,7 @@ namespace rapt::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kSilence{1000};  // shorter work needs no line
-constexpr std::chrono::milliseconds kPause{100};     // faster than anybody reads
+constexpr std::chrono::milliseconds kPause{100};     // updates are at least this far apart
 constexpr std::chrono::milliseconds kJsonPause{500};
 
 }  // namespace

@@ -17,10 +17,10 @@ enum class ProgressStyle : uint8_t {
   none,
 };
 
-// Silent for the first second.
+// Prints nothing during the first second.
 class ProgressLine {
  public:
-  // flops: the useful work of all, -1 if it is not known.
+  // flops: the useful work of the whole computation; -1: unknown.
   explicit ProgressLine(double flops, ProgressStyle style = ProgressStyle::terminal);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -36,7 +36,7 @@ class ProgressLine {
   double flops_;
   ProgressStyle style_;
   Clock::time_point start_, last_;
-  size_t shown_ = 0;  // columns of the line that is on the screen
+  size_t shown_ = 0;  // columns of the line on the screen
 };
 
 }  // namespace rapt::cli

@@ -37,7 +37,7 @@ constexpr std::array<Ending, 7> kEndings = {{{".npy", FileFormat::npy},
 [[noreturn]] void fail_stdout(const void* data) {
   const int error = errno;
   if (error == EINTR) stop_if_interrupted();
-  // The system rejects reads of a part that a mapped file has lost.
+  // Writing from a part that a mapped file has lost fails with EFAULT.
   const char* const lost = error == EFAULT ? mapped_file_at(data) : nullptr;
   if (lost != nullptr)
     throw Failure(Exit::io, std::string(lost) + ": became shorter while it was being read");
@@ -150,16 +150,16 @@ void TensorOutputs::set(const std::string& what, const TensorView& tensor) {
 
 void TensorOutputs::write() {
   ProgressLine progress(-1);
-  int64_t done = 0, all = 0;  // bytes of elements, which text and headers exceed a little
+  int64_t done = 0, all = 0;  // bytes of elements; text and headers add a little
   for (const File& file : files_)
     for (const Entry& entry : file.entries)
       all += entry.tensor.view.count() * size_of(entry.tensor.view.dtype);
   for (File& file : files_) {
     std::vector<NamedTensor> tensors;
     for (const Entry& entry : file.entries) tensors.push_back(entry.tensor);
-    const TensorView& first = tensors[0].view;  // the only one, where a file holds one
+    const TensorView& first = tensors[0].view;  // the only tensor, if the file holds one
     const WriteBytes write = [&](const void* data, int64_t bytes) {
-      constexpr int64_t kChunkBytes = int64_t{16} << 20;  // between two of them Ctrl-C is heeded
+      constexpr int64_t kChunkBytes = int64_t{16} << 20;  // between two chunks Ctrl-C is checked
       for (const char* from = static_cast<const char*>(data); bytes > 0;) {
         stop_if_interrupted();
         const int64_t chunk = std::min(bytes, kChunkBytes);
@@ -190,7 +190,7 @@ void TensorOutputs::write() {
         write_json_array(write, first);
         break;
     }
-    if (file.output.to_stdout()) finish_stdout();  // if that fails, no file shall appear
+    if (file.output.to_stdout()) finish_stdout();  // if this fails, no file appears
   }
 }
 
@@ -224,7 +224,7 @@ bool same_file(const std::string& a, const std::string& b) {
   const auto whole = [&](const std::string& path) {
     return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
   };
-  const fs::path first = whole(a);  // empty where a folder of it cannot be looked at
+  const fs::path first = whole(a);  // empty if one of its folders cannot be read
   return !first.empty() && first == whole(b);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Files that a command writes: opened before the computation, written after it, all or none.
+// The output files of a command: opened before the computation, written after it, all or none.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ class Output {
 
   void write(const void* data, int64_t bytes);
 
-  // Lets the file appear under its name and says so on stderr.
+  // Makes the file appear under its name, and says so on stderr.
   void commit(const std::string& what);
 
  private:
@@ -37,7 +37,7 @@ class Output {
 // The format of a file follows its ending; standard output, devices and pipes get .npy.
 enum class FileFormat : uint8_t { npy, npz, safetensors, raw, csv, json };
 
-// Where a tensor goes: "F.npy", "F.npz:NAME", "F.safetensors:NAME", "-".
+// The place for a tensor: "F.npy", "F.npz:NAME", "F.safetensors:NAME", "-".
 struct TensorPlace {
   std::string path;
   std::string name;  // in a file of several; empty: none was given
@@ -52,7 +52,7 @@ enum class Endings : uint8_t { tensors, any };  // .npy, .npz, .safetensors; or 
 TensorPlace place_of(const std::string& option, const std::string& text,
                      Endings endings = Endings::tensors);
 
-// Of a .safetensors file: texts by name.
+// The metadata of a .safetensors file: texts by name.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
 // The files that get the tensors of a command: several tensors may go into one file.
@@ -66,21 +66,22 @@ class TensorOutputs {
   TensorOutputs(Overwrite overwrite, NpyV2 v2, Compression compression = Compression::stored)
       : overwrite_(overwrite), v2_(v2), compression_(compression) {}
 
-  // `what`, the option's word, is the tensor's name where the place has none. Opens the file.
+  // Adds a file and opens it. `what`, the option's word, is the name of the tensor if the place has
+  // none.
   void add(const std::string& what, const std::string& option, const TensorPlace& place);
 
   bool empty() const { return files_.empty(); }
   bool to_stdout() const;
 
-  // Can this tensor be written where it goes? Throws usage errors. Tensors without a place are
-  // ignored, here and below.
+  // Checks that this tensor can be written to its places. Throws usage errors. Tensors without a
+  // place are ignored, here and below.
   void check(const std::string& what, DType dtype) const;
 
-  // In all places of `what`.
+  // Sets the tensor for all places of `what`.
   void set(const std::string& what, const TensorView& tensor);
   void set_metadata(Metadata metadata) { metadata_ = std::move(metadata); }
-  void write();                   // all that is set, into files none of which appears yet
-  std::vector<Written> commit();  // lets all appear, in the order of add()
+  void write();                   // writes all tensors; no file appears yet
+  std::vector<Written> commit();  // makes all files appear, in the order of add()
 
  private:
   struct Entry {
@@ -100,7 +101,8 @@ class TensorOutputs {
   std::vector<File> files_;
 };
 
-// Do two paths, which need not exist, mean the same file? Devices and standard output never do.
+// Whether two paths, which need not exist, mean the same file. False for devices and standard
+// output.
 bool same_file(const std::string& a, const std::string& b);
 
 // Flushes standard output. Throws Failure(io) if anything written there was lost.

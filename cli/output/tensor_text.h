@@ -23,7 +23,7 @@ double element(const TensorView& tensor, int64_t position);
 // JSON has no infinities: they become the strings "inf", "-inf" and "nan".
 nlohmann::ordered_json json_number(double value);
 
-// Nested arrays of such numbers; of integers where the tensor has them.
+// Nested arrays of such numbers, or of integers if the tensor has them.
 nlohmann::ordered_json json_values(const TensorView& tensor);
 
 // {"dtype": "f32", "shape": [2, 2]}

@@ -1,4 +1,4 @@
-// Exceptions become one line on stderr and an exit code.
+// Turns exceptions into one line on stderr and an exit code.
 #include "cli/process/failure.h"
 
 #include <CLI/Error.hpp>
@@ -31,7 +31,7 @@ std::string hint_for(const Error& error, const std::string& command) {
                  ? "'rapt convert F.npy G.npy --dtype i64' converts"
                  : "";
     case ErrorCode::memory_limit:
-      // The system's limit, not ours; the message says how to raise it.
+      // A limit of the system; the message says how to raise it.
       if (std::string_view(error.what()).find("cannot be mapped") != std::string_view::npos)
         return "";
       return attends ? "raise --memory-limit, or ask for less: --memory low, or fewer weights "
@@ -104,7 +104,7 @@ Exit report_failure(const std::string& command) noexcept {
   } catch (const std::filesystem::filesystem_error& error) {
     print(command, error.what(), "");
     return Exit::io;
-  } catch (const std::system_error& error) {  // of fmt::print, whose text did not get out
+  } catch (const std::system_error& error) {  // of fmt::print, whose text could not be written
     print(command, "cannot write to standard output: " + error.code().message(), "");
     return Exit::io;
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,5 @@
 #pragma once
-// How a command ends: the exit codes, and the one line on stderr that goes with each.
+// The exit codes of a command, and the one line on stderr for each error.
 #include <stdexcept>
 #include <string>
 
@@ -17,7 +17,7 @@ enum class Exit : int {
   interrupted = 130,  // 128 + SIGINT, as shells report it
 };
 
-// For manuals. docs/json.md has the same, at more length.
+// The meaning of an exit code, for manuals. docs/json.md has more detail.
 struct ExitMeaning {
   Exit code;
   const char* means;
@@ -50,7 +50,7 @@ inline Failure usage_error(const std::string& message, const std::string& hint =
   return Failure(Exit::usage, message, hint);
 }
 
-// A reserved feature that this build lacks. It is never parsed and ignored.
+// A reserved feature that this build lacks: it is rejected, never ignored.
 inline Failure not_built(const std::string& what, const std::string& hint = "") {
   return Failure(Exit::usage, what + " is not built yet", hint);
 }

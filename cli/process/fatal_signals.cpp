@@ -44,17 +44,17 @@ class Line {
   }
 
  private:
-  char text_[4096 + 256];  // PATH_MAX and the words around it
+  char text_[4096 + 256];  // PATH_MAX and the rest of the message
   size_t size_ = 0;
 };
 
 extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   const char* const file = mapped_file_at(info->si_addr);
-  if (file == nullptr) {  // a fault of rapt, or of the machine's memory
+  if (file == nullptr) {  // a bug in rapt, or broken memory
     std::signal(signal, SIG_DFL);
-    return;  // and the access is tried once more
+    return;  // the access is repeated, and now ends the program
   }
-  if (ending.test_and_set()) pause();  // another thread is at it, and ends this one
+  if (ending.test_and_set()) pause();  // another thread handles a signal and will end the process
   remove_temporaries();
   Line line;
   line.add(command_name);
@@ -67,7 +67,7 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
 
 extern "C" void on_fatal_signal(int signal) {
   remove_temporaries();
-  raise(signal);  // once more, and SA_RESETHAND has put its own effect back
+  raise(signal);  // again: SA_RESETHAND has restored its default effect
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ void clean_up_on_fatal_signals(const std::string& command) {
     struct sigaction old = {};
     sigaction(signal, nullptr, &old);
     if (old.sa_handler != SIG_IGN)
-      sigaction(signal, &fatal, nullptr);  // ignored for us: that stays
+      sigaction(signal, &fatal, nullptr);  // a signal that is ignored stays ignored
   }
   std::signal(SIGXFSZ, SIG_IGN);
 }

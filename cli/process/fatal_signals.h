@@ -1,5 +1,5 @@
 #pragma once
-// Signals that end the program at once: no destructor removes what is half done.
+// Handlers for signals that end the program at once, without destructors.
 #include <string>
 
 namespace rapt::cli {

@@ -16,7 +16,7 @@ extern "C" void on_signal(int signal) {
   if (!token.cancelled()) return token.cancel();
   remove_temporaries();
   std::signal(signal, SIG_DFL);
-  raise(signal);  // comes when this handler has returned
+  raise(signal);  // takes effect when this handler has returned
 }
 
 }  // namespace

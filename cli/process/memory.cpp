@@ -73,7 +73,7 @@ PeakMemory::PeakMemory() {
 
 int64_t PeakMemory::growth() const {
   const int64_t now = peak_of_own_pages();
-  // Memory of before that was given back may make it less than at the start.
+  // It may be less than at the start if older memory was freed.
   return at_start_ < 0 || now < 0 ? -1 : std::max<int64_t>(0, now - at_start_);
 }
 

@@ -11,14 +11,14 @@ std::string bytes_text(double bytes);  // "8.6 MiB"
 // control group if that is less. Linux.
 int64_t available_memory();
 
-// How much more memory of its own the process has held at most since this was made: results, work,
-// stacks. Pages of mapped files belong to the files and are left out; the system takes them back
-// when memory is scarce.
+// The growth of the process's own memory since construction, at its peak: results, work, stacks.
+// Pages of mapped files belong to the files and do not count; the system reclaims them when memory
+// is scarce.
 //
-// Linux keeps the peak of all pages alone, own and mapped. Mapped pages that are there at the end
-// are subtracted from it. That is exact for a call that holds its work until it ends, as mapped
-// pages only add up until then. Own memory that was given back before later pages of files came in
-// is not counted; mapped pages that the system took back meanwhile are.
+// Linux records only the peak of all pages, own and mapped. Mapped pages that exist at the end are
+// subtracted from it. This is exact for a call that holds its memory until it ends, because mapped
+// pages only grow until then. Own memory that was freed before later pages of files came in is
+// missed; mapped pages that the system reclaimed meanwhile are counted.
 class PeakMemory {
  public:
   PeakMemory();            // starts counting
@@ -31,10 +31,10 @@ class PeakMemory {
 // Counts the memory of a command. Needs are declared before allocation.
 class MemoryBudget {
  public:
-  // limit < 0: what is available now.
+  // limit < 0: the memory that is available now.
   explicit MemoryBudget(int64_t limit);
 
-  // Throws Error(memory_limit) that names `what`, when it does not fit beside what is taken.
+  // Throws Error(memory_limit) that names `what` if it does not fit beside the memory taken so far.
   void take(int64_t bytes, const std::string& what);
 
   int64_t taken() const { return taken_; }

@@ -6,8 +6,8 @@
 namespace rapt::cli {
 namespace {
 
-// Bash takes a word apart at '=' and ':', so that "--dtype=bf" and "lengths:pad" are three words
-// each: they are put together again, and what bash keeps of them is cut off the answers.
+// Bash splits a word at '=' and ':', so "--dtype=bf" and "lengths:pad" are three words each. The
+// script joins them again, and removes from the answers the part that bash keeps.
 constexpr const char* kBashBegin =
     R"bash(# Bash completion for rapt, written by `rapt completions bash`.
 _rapt() {
@@ -69,7 +69,7 @@ complete -F _rapt rapt
 
 std::string bash_quoted(const std::string& text) { return "'" + text + "'"; }
 
-// What a command expects where no option wants a value: its options and its arguments.
+// The completions of a command where no option expects a value: its options and its arguments.
 std::string line_of(const CommandUsage& command, const std::string& pattern) {
   std::vector<std::string> options, words;
   bool files = false;
@@ -86,7 +86,7 @@ std::string line_of(const CommandUsage& command, const std::string& pattern) {
   return line + "      ;;\n";
 }
 
-// Options that want a value, by what it may be.
+// Options that expect a value, grouped by its completions.
 void add_values(std::map<std::string, std::string>& patterns, const CommandUsage& command,
                 const std::string& word) {
   for (const OptionUsage& option : command.options) {

@@ -1,6 +1,6 @@
 #pragma once
-// Completions as shells read them, one file per shell. Each completes commands, options, the words
-// that options take and, where a value may be a file, files.
+// Completion scripts, one per shell. Each completes commands, options, the words that options take
+// and, where a value may be a file, files.
 #include <string>
 
 #include "cli/self/usage_tree.h"

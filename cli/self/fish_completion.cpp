@@ -19,7 +19,7 @@ std::string line_of(const std::string& condition, const OptionUsage& option) {
   std::string line = "complete -c rapt -n " + fish_quoted(condition);
   for (const std::string& name : option.names)
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-  // Fish completes files behind the colon of "lengths:" by itself, where files may stand.
+  // Fish itself completes files after the colon of "lengths:", if files are allowed.
   const bool files = option.file || std::any_of(option.choices.begin(), option.choices.end(),
                                                 [](auto& word) { return word.ends_with(':'); });
   // -r: wants a value; -f: no files for it; -F: files, also beside words.
@@ -46,7 +46,7 @@ std::string fish_completion(const CommandUsage& program) {
   const std::string first = "__fish_use_subcommand";
   std::string script = "# Fish completion for rapt, written by `rapt completions fish`.\n";
   for (const OptionUsage& option : program.options) script += line_of(first, option);
-  for (const CommandUsage& command : program.commands)  // files stay: rapt FILE
+  for (const CommandUsage& command : program.commands)  // files stay possible: rapt FILE
     script += "complete -c rapt -n " + first + " -a " + command.word() + " -d " +
               fish_quoted(command.help) + "\n";
   for (const CommandUsage& command : program.commands)

@@ -1,5 +1,5 @@
 #pragma once
-// --json-usage: what a command and its options are, as JSON.
+// --json-usage: the description of a command and its options, as JSON.
 #include <CLI/CLI.hpp>
 #include <string>
 

@@ -69,7 +69,7 @@ size_t most_parts_among(TypeList<M...>, const Declaration& declaration) {
   return most;
 }
 
-// How many masks a mask is made of at most; 0: it is not made of masks.
+// The largest number of masks that a mask combines; 0: it combines none.
 size_t most_parts(const Declaration& declaration) { return most_parts_among(Masks{}, declaration); }
 
 std::string shown_number(double value) { return fmt::format("{}", value); }
@@ -88,7 +88,7 @@ const char* type_name(ParameterType type) {
   return "";
 }
 
-// No text for a side of a range that the type alone limits.
+// Gives no text for a side of a range that only the type limits.
 std::string range_text(const Parameter& p) {
   const Range open = p.type == ParameterType::integer ? kAnyInteger : kAnyNumber;
   std::string text;
@@ -130,7 +130,7 @@ std::string default_text(const Parameter& p) {
 std::string signature(const Declaration& declaration) {
   std::vector<std::string> inside;
   for (const Parameter& p : declaration.parameters) {
-    // There is no word for a default of none.
+    // A default of "none" has no word.
     const bool none = p.type == ParameterType::tensor ||
                       (p.type == ParameterType::real && std::isnan(p.initial().real));
     if (none && !p.required) continue;

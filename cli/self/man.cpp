@@ -12,7 +12,7 @@
 namespace rapt::cli {
 namespace {
 
-// Empty: rapt itself.
+// Checks the name of a command; empty: rapt itself.
 void check_name(const CLI::App& root, const std::string& name) {
   if (name.empty() || name == root.get_name()) return;
   std::vector<std::string> words;

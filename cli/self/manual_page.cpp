@@ -10,7 +10,7 @@
 namespace rapt::cli {
 namespace {
 
-// Text that roff shows as it is: no escapes, no typographic dashes, quotes and accents.
+// Escapes text so that roff shows it unchanged, without typographic dashes, quotes and accents.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -75,8 +75,8 @@ void add_synopsis(std::string& page, const CommandUsage& command) {
   page += "\n";
 }
 
-// The notes of the help: sentences are filled, what is indented stays as it is, and lines that call
-// the program are examples.
+// Adds the notes of the help: sentences are filled, indented lines stay as they are, and lines that
+// call the program are examples.
 void add_notes(std::string& page, const std::string& notes) {
   std::string text, examples;
   bool filled = true, paragraph = false;
@@ -143,7 +143,7 @@ std::string manual_page(const CommandUsage& command, const CommandUsage& program
   page += ".SH OPTIONS\n";
   const std::vector<std::string> groups = groups_of(command.options);
   for (const std::string& group : groups) {
-    // CLI11's own name of the group of those that are in none.
+    // "Options" is CLI11's name for the group of options that were given no group.
     if (groups.size() > 1) page += ".SS " + roff(group == "Options" ? "General" : group) + "\n";
     for (const OptionUsage& option : command.options)
       if (option.group == group) add_option(page, option);

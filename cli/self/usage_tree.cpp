@@ -7,10 +7,11 @@
 namespace rapt::cli {
 namespace {
 
-// The values that are named so are files, in all commands; M may also be numbers, TEXT a sentence.
+// Values with these names are files in all commands; M may also be numbers, TEXT a sentence.
 constexpr std::string_view kFileValues[] = {"F", "[F]", "M", "FILE", "FILES", "TEXT", "DIR"};
 
-// The help says it in brackets: "blues (default), greys", "(default: the query's)", "(default 16)".
+// Finds the default in the help: "blues (default), greys", "(default: the query's)", "(default
+// 16)".
 std::string fallback_of(const std::string& help) {
   const std::string opening = "(default";
   const size_t at = help.find(opening);

@@ -10,9 +10,9 @@ namespace rapt::cli {
 
 struct OptionUsage {
   std::vector<std::string> names;    // "--force", "-f"; of an argument its one name, "SPEC"
-  std::string value;                 // "SIZE"; empty: takes none
+  std::string value;                 // "SIZE"; empty: the option has no value
   std::string help;                  // as --help has it
-  std::string fallback;              // what holds without it, in the words of the help; or empty
+  std::string fallback;              // the default, in the words of the help; or empty
   std::vector<std::string> choices;  // words for the value (choices.h), not always the only ones
   bool file = false;                 // the value may be the name of a file
   bool repeatable = false;
@@ -24,20 +24,20 @@ struct OptionUsage {
 struct CommandUsage {
   std::string name;   // "rapt attend"
   std::string help;   // one line
-  std::string notes;  // what --help says below the options
+  std::string notes;  // the text of --help below the options
   std::vector<OptionUsage> arguments, options;
   std::vector<CommandUsage> commands;
 
   std::string word() const;  // "attend": the last word of the name
 };
 
-// Without what --help hides.
+// The usage of a command, without options that --help hides.
 CommandUsage usage_of(CLI::App& app);
 
 // "--mask SPEC", "--force, -f": all names, and the value if it takes one.
 std::string title_of(const OptionUsage& option);
 
-// With blanks between them.
+// The words, separated by blanks.
 std::string joined(const std::vector<std::string>& words);
 
 // The groups of the options, in the order in which they come.

@@ -41,7 +41,7 @@ std::string zsh_quoted(const std::string& text) {
   return out + "'";
 }
 
-// "F:_files", "T:(f32 bf16)", "X: ": what the value is called, and what it may be.
+// The name of a value, and its completions: "F:_files", "T:(f32 bf16)", "X: ".
 std::string value_of(const OptionUsage& option) {
   const std::string words = escaped(joined(option.choices), ":\\");
   const bool more = std::any_of(option.choices.begin(), option.choices.end(),

@@ -13,7 +13,7 @@
 //
 // Conventions that other libraries handle differently (docs/semantics.md has the table):
 //   masks           true = may attend; several masks are combined by "and"
-//   masked pairs    are excluded, not given a large negative score: a masked NaN never reaches an
+//   masked pairs    are left out, not given a large negative score: a masked NaN never reaches an
 //                   output, an unmasked NaN always propagates
 //   no key at all   output 0, lse -inf, weights 0
 //   lse             natural logarithm
@@ -22,30 +22,31 @@
 //   relative        products with distance tables are part of the dot product, before scale
 //   scores          score functions (softcap) change the scaled product in the given order
 //   bias            added after the score functions, or before them (BiasOrder); -inf masks the
-//   pair
-//                   out, whatever the score functions return
+//                   pair out, whatever the score functions return
 //   scale           multiplies the dot product; any finite value, negative and zero included
 //
 // 16-bit inputs are accumulated in f32, and lse, weights and captures are f32. With
 // Precision::automatic, bf16 may use the machine's tile registers or 16-bit dot product, which
-// round the weights to bf16 (plan().kernel says so). Then even an f32 output is off by about 2^-9
-// of the values that it mixes. f16 is computed like f32; only Precision::fast loses digits.
+// round the weights to bf16 (plan().kernel says so). Then even an f32 output has errors of about
+// 2^-9 of the values that it averages. f16 is computed like f32; only Precision::fast loses digits.
 //
 // Limits of f32: a score beyond 2.36e38 (the largest float / log2 e) overflows to an infinity. So
-// does such a product of the scale and an element of query (of query and key where bf16 is
-// multiplied directly), and an output when 256 times the sum of its values does (weights are up to
-// 2^8 before they are normalised).
+// does such a product of the scale and an element of the query (or of the query and the key, where
+// bf16 is multiplied directly). An output overflows when 256 times the sum of its keys' values
+// does, because weights reach 2^8 before they are normalised.
 //
-// Layout: heads stand before the sequence, [B, H, n, d]. For [B, n, H, d] (flash-attention, JAX)
-// pass query.transposed(1, 2) and so on, the output too; no copy is made.
+// Layout: the head axis comes before the sequence axis, [B, H, n, d]. For [B, n, H, d]
+// (flash-attention, JAX) pass query.transposed(1, 2) and so on, also for the output; no copy is
+// made.
 //
 // Inputs may have any strides. Outputs must not overlap an input, each other or themselves. Address
 // ranges are compared, so an output that interleaves with an input in one buffer is rejected. Bits
-// do not depend on the executor, nor a row's bits on other rows or on masked keys (DESIGN.md).
+// do not depend on the executor, and a row's bits do not depend on other rows or on masked keys
+// (DESIGN.md).
 //
 // Every function may be called from any number of threads at once. Calls may share inputs, masks,
-// scores, options and an executor that allows it, none of which a call changes; each needs outputs
-// and a workspace of its own.
+// scores, options and an executor that allows it, because a call changes none of them. Each call
+// needs outputs and a workspace of its own.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -67,8 +68,8 @@
 
 namespace rapt {
 
-// The hooks of a caller's own variant, by the type in which a call computes; null: none for that
-// type.
+// The hooks of a variant of your own, by the element type of the computation; null: no hooks for
+// that type.
 template <template <class> class Kernels>
 struct CustomKernels {
   const Kernels<float>* f32 = nullptr;   // for f32, bf16 and f16
@@ -92,7 +93,7 @@ concept NormalizerType = requires {
 || CustomNormalizerType<N>;
 
 // A normaliser by reference: `options.normalizer = my_softmax;`. A call rejects a normaliser that
-// is neither in the catalogue nor has the hooks of custom_normalizer.h.
+// is not in the catalogue and does not have the hooks of custom_normalizer.h.
 struct NormalizerRef {
   int index = -1;      // its position in Normalizers; -1: not in the catalogue
   const void* object;  // must outlive the call
@@ -157,12 +158,11 @@ class MaskList {
   size_t size_ = 0;
 };
 
-// A score function of the catalogue, or your own. A normaliser has a cost, too, but is no score.
+// A score function of the catalogue, or your own. (A normaliser has kCost, too, but is no score.)
 template <class S>
 concept ScoreType = !NormalizerType<S> && (requires { S::kCost; } || CustomScoreType<S>);
 
-// A score by reference, as a normaliser: it must outlive the call. Scores live in
-// include/rapt/score/.
+// A score by reference; it must outlive the call. Scores are in include/rapt/score/.
 struct ScoreRef {
   int index = -1;  // its position in Scores; -1: not in the catalogue
   const void* object = nullptr;
@@ -240,31 +240,33 @@ enum class Precision : uint8_t {
 
 // Several sequences in one tensor, one after the other ("variable length", flash-attention's
 // cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last
-// axis and the keys [key_starts[s], key_starts[s + 1]). Each is a problem of its own: positions,
-// masks, anchors and top_keys count from its start, and its bits are those of a separate call. Two
-// exceptions: dropout counts in the whole tensors, and where a separate call would be so short that
-// it takes another kernel class, the bits are those of a call with options.invariant. Results have
-// the shapes of one sequence of all queries and keys. A bias, masks that read tensors, weights and
-// maps, whose positions would be those of the whole, are rejected: Error(unsupported).
+// axis and the keys [key_starts[s], key_starts[s + 1]). Each is a separate problem: positions,
+// masks, anchors and top_keys count from its start, and it has the bits of a separate call. There
+// are two exceptions. Dropout counts positions in the whole tensors. And if a separate call would
+// be so short that it takes another kernel class, the bits are those of a call with
+// options.invariant. Results have the shapes of one sequence of all queries and keys. A bias, masks
+// that read tensors, weights and maps are rejected with Error(unsupported), because their positions
+// would be those of the whole tensors.
 struct PackedSequences {
-  TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never falling
+  TensorView query_starts = {};  // [sequences + 1] i64, from 0 to q_len, never decreasing
   TensorView key_starts = {};    // [sequences + 1] i64; absent: the same as the queries'
 
   bool defined() const noexcept { return query_starts.defined(); }
 };
 
-// Rotary embedding of query and key within the call. The bits are those of a call with rows that
-// rotary_embedding() has rotated, without a copy of the queries. Rotated rows are rounded to their
-// dtype, whatever the precision. The workspace holds a copy of the keys.
+// Rotary embedding of query and key within the call. It gives the bits of a call with rows that
+// rotary_embedding() has rotated, but needs no copy of the queries. Rotated rows are rounded to
+// their dtype, whatever the precision. The workspace holds a copy of the keys.
 struct FusedRotary {
   const Rotary* embedding = nullptr;  // must outlive the call; null: none
-  // Positions of packed sequences count from the start of each; a tensor has the whole length.
+  // In packed sequences, positions count from the start of each; a tensor of positions has the
+  // length of the whole.
   RotaryPositions query = {};
   RotaryPositions key = {};  // the same for keys
-  bool rotate_key = true;    // false: keys are rotated already, as in a cache; no `key` then
+  bool rotate_key = true;    // false: keys are already rotated, as in a cache; `key` must be unset
 };
 
-// Lists of indices: those that outlive the statement, and temporaries.
+// Types of lists of indices: any list, and lists that are not temporaries.
 template <class List>
 concept IndexList = std::is_convertible_v<List, std::span<const int64_t>>;
 template <class List>
@@ -272,7 +274,7 @@ concept LastingIndexList = IndexList<List> &&
     (std::is_lvalue_reference_v<List> ||
      std::ranges::enable_borrowed_range<std::remove_cv_t<List>>);
 
-// Indices that the caller keeps: `request.heads = my_vector;`.
+// A reference to indices that the caller keeps: `request.heads = my_vector;`.
 struct Indices : std::span<const int64_t> {
   Indices() = default;
   template <LastingIndexList List>
@@ -281,7 +283,7 @@ struct Indices : std::span<const int64_t> {
   Indices(List&& list) = delete;  // would be gone before the call: give it a name
 };
 
-inline constexpr int64_t kToEnd = -1;  // the end of a range of rows: the last one
+inline constexpr int64_t kToEnd = -1;  // the end of a range of rows: after the last row
 
 // What the rows of a WeightsRequest contain.
 enum class WeightsStage : uint8_t {
@@ -290,14 +292,15 @@ enum class WeightsStage : uint8_t {
 };
 
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
-// scores of these rows, and no memory but their own.
+// scores of these rows, and only their own memory.
 struct WeightsRequest {
   int64_t row_begin = 0;
   int64_t row_end = kToEnd;  // kToEnd: q_len
-  // Flat indices into the leading dimensions of the output, to outlive the call; in any order, and
-  // as often as wanted. Empty: all heads, and the weights have the leading dimensions.
+  // Flat indices into the leading dimensions of the output, in any order, with repetitions; they
+  // must outlive the call. Empty: all heads, and the weights have the leading dimensions of the
+  // output.
   Indices heads = {};
-  // Chosen rows, in any order; instead of row_begin and row_end. Empty: the range.
+  // Chosen rows, in any order, instead of row_begin and row_end. Empty: the range.
   Indices rows = {};
   WeightsStage stage = WeightsStage::weights;  // or scores instead
 };
@@ -307,8 +310,8 @@ enum class Pool : uint8_t { mean, max, sum };
 inline constexpr const char* kPoolNames[] = {"mean", "max", "sum"};
 
 // The weights as a small map: cell (a, b) pools the rows [a q_len / rows, (a + 1) q_len / rows) and
-// the keys [b k_len / columns, (b + 1) k_len / columns), rounded down. Masked pairs count as
-// weight 0; the mean is over all pairs of the cell. Costs a second pass over the scores.
+// the keys [b k_len / columns, (b + 1) k_len / columns), rounded down. Masked pairs count as weight
+// 0, and the mean is over all pairs of the cell. Takes a second pass over the scores.
 struct MapRequest {
   int64_t rows = 0;     // 1 to q_len
   int64_t columns = 0;  // 1 to k_len
@@ -316,7 +319,7 @@ struct MapRequest {
   Indices heads = {};  // as in WeightsRequest
 };
 
-struct AttentionOptions {            // how a call computes, and what it returns beside the output
+struct AttentionOptions {            // how a call computes, and which results it returns
   std::optional<double> scale = {};  // default: 1 / sqrt(head_dim)
   MaskList masks = {};
   TensorView bias = {};  // [..., q_len or 1, k_len or 1], query's dtype or f32
@@ -328,7 +331,7 @@ struct AttentionOptions {            // how a call computes, and what it returns
   Precision precision = Precision::automatic;
   // One kernel class for all sizes, so that a row's bits do not depend on q_len and k_len. Without
   // it, on sets with tile registers, calls with fewer than 1,024 pairs of a query and a key use
-  // FMA. Other sets have one class per dtype and precision in this version; if a later version has
+  // FMA. In this version other sets have one class per dtype and precision. If a later version has
   // more, calls with `invariant` keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
@@ -340,18 +343,18 @@ struct AttentionOptions {            // how a call computes, and what it returns
   // Captures: further results, without the q_len x k_len matrix.
   std::optional<WeightsRequest> weights = {};  // default: none
   std::optional<MapRequest> map = {};
-  // Per query the keys of the largest scores, the earlier of equal ones first; at most k_len. There
-  // is no second pass; scratch grows with top_k.
+  // For each query the keys of its top_k largest scores, of equal scores the earlier key first; at
+  // most k_len. Needs no second pass; scratch grows with top_k.
   int64_t top_k = 0;
   bool entropy = false;  // per query -sum_j w_j ln w_j, in nats; 0 for a row without keys
-  // Per key and query head the sum of its weights over the queries. A second pass.
+  // For each key and query head, the sum of its weights over the queries. Needs a second pass.
   bool received = false;
 };
 
 // The outputs of a call with the caller's memory. `state.output` is required, `state.statistic` may
-// be absent. Every other member is given exactly when the option of its name requests it (top_keys
-// and top_weights: top_k). Leading dimensions, ..., are those of the output; dtypes are those of
-// AttentionResult.
+// be absent. Every other member must be given exactly if the option of its name requests it
+// (top_keys and top_weights: top_k). Leading dimensions (...) are those of the output; dtypes are
+// those of AttentionResult.
 struct AttentionOutputs {
   AttentionState state;
   TensorView weights = {};      // [..., rows, k_len], or [heads, rows, k_len] for chosen heads
@@ -381,29 +384,30 @@ struct AttentionResult {
 
 // What a call would do and need. Data pointers of query, key, value, bias, parameters per head and
 // distance tables may be null. A plan reads only tensors of masks, starts of packed sequences,
-// positions that are looked up in rotary caches, and parameters per head that have a range.
+// positions that index rotary caches, and parameters per head that have a range.
 struct Plan {
   const char* isa = "";  // the instruction set, as lscpu spells it
   // The kernel class: "tile" (by FMA), "tile of bf16 dot products", "tile registers, six products".
   const char* kernel = "";
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;
-  int threads = 1;             // that may work on it, the caller included
+  int threads = 1;             // the most that work on the call, the caller included
   int64_t tiles_computed = 0;  // no pair of the tile is masked
   int64_t tiles_partial = 0;   // computed, some pairs are masked
   int64_t tiles_skipped = 0;   // not computed
   int64_t allowed_scores = 0;  // unmasked pairs (query, key) in all heads, at most 2^63 - 1
   size_t workspace_bytes = 0;  // scratch, for all threads
   size_t result_bytes = 0;     // of all results of the simple call
-  size_t matrix_bytes = 0;  // what the q_len x k_len matrices of all heads would take, f32 or f64
+  size_t matrix_bytes = 0;     // of the q_len x k_len matrices of all heads, in f32 or f64
 };
 
 // Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options = {}, const Context& context = {});
 
-// plan().workspace_bytes alone, without counting tiles. Good for calls with tensors of these shapes
-// and strides, these options, this context; other lengths may take more or less. Throws as plan().
+// plan().workspace_bytes alone, without counting tiles. It is valid for calls with tensors of these
+// shapes and strides, these options and this context; other lengths may need more or less. Throws
+// as plan().
 [[nodiscard]] size_t workspace_bytes(const TensorView& query, const TensorView& key,
                                      const TensorView& value, const AttentionOptions& options = {},
                                      const Context& context = {});
@@ -415,11 +419,11 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
                                              const AttentionOptions& options = {},
                                              const Context& context = {});
 
-// The call for engines: writes into the caller's memory, takes the caller's workspace (at least
-// workspace_bytes(), any alignment) and allocates nothing, once the process has chosen its kernels
-// and the library's threads, if they are used, have started. Views of outputs may have any strides
-// that do not make two elements meet. Throws Error as above and Error(overlap); then nothing was
-// written, except after Error(cancelled), or when the executor throws.
+// The call for engines: writes into the caller's memory and uses the caller's workspace (at least
+// workspace_bytes(), any alignment). Allocates nothing, once the process has chosen its kernels and
+// the library's threads, if they are used, have started. Views of outputs may have any strides with
+// which elements do not overlap. Throws Error as above and Error(overlap). If it throws, nothing
+// was written, except after Error(cancelled) or if the executor throws.
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
                                   const AttentionOutputs& outputs, std::span<std::byte> workspace,

@@ -14,9 +14,9 @@
 //           Z = scale Q K^T + bias, and dbias is the sum of dZ
 //   dQ    = scale dZ K,   dK = scale dZ^T Q,   dscale = sum(dZ o (Q K^T))
 //
-// This dS belongs to softmax. Normalisers whose weights depend on their own score alone have no
+// This dS is that of softmax. Normalisers whose weights depend on their own score alone have no
 // delta: dS is the derivative of the weight times dP (include/rapt/normalizer/). The delta of
-// sparse normalisers is the mean of dP under the slopes of the weights
+// sparse normalisers is the mean of dP weighted by the slopes of the weights
 // (normalizer/row_threshold.h).
 //
 // Gradients of inputs that are broadcast or shared by a group of heads are summed over the heads
@@ -27,14 +27,14 @@
 // products multiply bf16 (Precision::automatic), P and dZ are rounded to bf16, by at most 2^-8 of
 // each, as the weights of the forward pass are. The bits of all gradients are the same for any
 // number of threads and any executor, in one pass or two, and whichever other gradients are
-// requested. Alone or in a batch they are the same, too, except for sums over the heads of a batch
-// and for dropout. The order of every sum follows from lengths and head sizes alone, and nothing is
-// added atomically.
+// requested. They are also the same alone or in a batch, except for sums over the heads of a batch
+// and for dropout. The order of every sum follows from lengths and head sizes alone, and there are
+// no atomic additions.
 //
 // delta is as exact as the output. For 16-bit inputs an f32 output (options.output_dtype) makes
 // d_query, d_key and d_scale more exact; its dO is not rounded to bf16, and all products use FMA.
-// The output or lse of another call cannot be detected if its shape fits: the gradients are then
-// wrong.
+// The backward pass cannot detect the output or lse of another call if the shape fits: the
+// gradients are then wrong.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,15 +44,15 @@
 
 namespace rapt {
 
-// The number of passes over the pairs. Both give the same bits.
+// The number of passes over the pairs. Both choices give the same bits.
 enum class BackwardPasses : uint8_t {
-  one,  // five products per pair; q_len (2 head_dim + value_dim) numbers of workspace per head at
-        // work: one head of each thread, or one at which all work. With rotary or cosine it is
-        // q_len (3 head_dim + value_dim), with biases of options.relative about q_len (5 head_dim
-        // + value_dim). Narrower gradients of keys and values than f32 add k_len (head_dim +
-        // value_dim); those of a table of options.relative about min(parts distances, q_len +
-        // k_len) dims, where min(q_len, k_len) / 512 are the parts, 1 to 32
-  two,  // seven products (1.4 times the work): no workspace that grows with the lengths, but one
+  one,  // five products per pair. Workspace for each head at work (one per thread, or one that all
+        // threads share): q_len (2 head_dim + value_dim) numbers; with rotary or cosine q_len (3
+        // head_dim + value_dim); with biases of options.relative about q_len (5 head_dim +
+        // value_dim). Gradients of keys and values that are narrower than f32 add k_len (head_dim
+        // + value_dim). Gradients of a table of options.relative add about min(parts distances,
+        // q_len + k_len) dims, with parts = min(q_len, k_len) / 512, at least 1, at most 32
+  two,  // seven products (1.4 times the work). The workspace that grows with the lengths is one
         // number per query
 };
 
@@ -60,8 +60,8 @@ enum class BackwardPasses : uint8_t {
 struct BackwardRequest {
   bool query = true, key = true, value = true;
   bool bias = false;                // only with options.bias
-  bool scale = false;               // also where the scale is the default one; beside query_rows
-                                    // of options.relative only in one pass
+  bool scale = false;               // also if the scale is the default one; together with
+                                    // query_rows of options.relative only in one pass
   bool score_parameters = false;    // of options.scores: softcap's cap, slopes of all heads
   std::optional<DType> dtype = {};  // of d_query, d_key, d_value; default: the query's; or f32
   BackwardPasses passes = BackwardPasses::one;
@@ -69,29 +69,29 @@ struct BackwardRequest {
   bool relative = false;               // of all tensors of options.relative; only in one pass
 };
 
-// The forward state and the gradients of its results. `state.output` and `state.statistic` (lse)
-// come from a forward call with the same inputs and options, and are only read.
+// The forward state and the gradients of its results; all are only read. `state.output` and
+// `state.statistic` (lse) come from a forward call with the same inputs and options.
 struct BackwardInputs {
   AttentionState state;
   TensorView d_output = {};     // [..., q_len, value_dim], as state.output in shape and dtype
   TensorView d_statistic = {};  // [..., q_len], f32 (f64 for f64): gradient of lse; absent: 0
-  TensorView d_weights = {};    // as the weights that options.weights asks for, in shape and dtype;
-                                // absent: 0. Not of scores (WeightsStage)
+  TensorView d_weights = {};    // of the weights of options.weights, with their shape and dtype;
+                                // absent: 0. Not for WeightsStage::scores
 };
 
-// The outputs of a call with the caller's memory. Each member is given exactly when its gradient is
-// requested. d_query, d_key and d_value have the shapes of query, key and value.
+// The outputs of a call with the caller's memory. Each member must be given exactly if its gradient
+// is requested. d_query, d_key and d_value have the shapes of query, key and value.
 struct GradientOutputs {
-  TensorView d_query = {};  // the query's dtype or request.dtype, as the next two
+  TensorView d_query = {};  // the query's dtype or request.dtype; also d_key and d_value
   TensorView d_key = {};
   TensorView d_value = {};
   TensorView d_bias = {};   // the shape of the bias; f32, or f64 for f64
   TensorView d_scale = {};  // [] f64
-  // [parameters] f64, in the order of options.scores and, within one, of its real parameters and
-  // tensors with numbers per head (head_numbers.h), these row-major
+  // [parameters] f64, in the order of options.scores and, within one score, of its declaration:
+  // real parameters, and all elements of tensors with numbers per head (head_numbers.h), row-major
   TensorView d_score_parameters = {};
-  TensorView d_normalizer_parameters = {};  // [parameters] f64, likewise of options.normalizer
-  // The shapes of the tensors of options.relative, each wanted where the tensor is there; f32, or
+  TensorView d_normalizer_parameters = {};  // [parameters] f64, the same for options.normalizer
+  // With the shapes of the tensors of options.relative, one for each tensor that is given; f32, or
   // f64 for f64
   TensorView d_key_rows = {};
   TensorView d_query_rows = {};
@@ -109,7 +109,7 @@ struct Gradients {
   Tensor d_content_bias, d_position_bias;           // as GradientOutputs; if wanted
 };
 
-// Bytes of workspace that the backward pass takes. Throws as plan() and as the call.
+// Bytes of workspace that the backward pass needs. Throws as plan() and as the call.
 [[nodiscard]] size_t backward_workspace_bytes(const TensorView& query, const TensorView& key,
                                               const TensorView& value,
                                               const AttentionOptions& options = {},
@@ -117,17 +117,20 @@ struct Gradients {
                                               const Context& context = {});
 
 // The simple call: allocates its results and its workspace. `options` are those of the forward
-// call; captures (map, top_k, entropy, received) are ignored, and so is `weights` without
+// call. Captures (map, top_k, entropy, received) are ignored, and so is `weights` without
 // inputs.d_weights.
 //
-// Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output, lse or
-// d_output, for d_weights without options.weights, for a gradient of a bias, of score parameters,
-// of normaliser parameters or of relative positions that the call does not have; Error(shape,
-// dtype) for a state or gradients of another problem; Error(overlap) for gradients that overlap
-// what is read; Error(unsupported) for a normaliser or score without a backward pass, for
-// parameters of a normaliser that have no gradients, for d_weights of returned scores, for d_query
-// or d_key of rows that heads share where rotary embedding turns them by different positions, and
-// in two passes for request.relative and, beside query_rows, request.scale.
+// Throws Error as scaled_dot_product_attention(), and
+//   Error(argument)      for a missing output, lse or d_output; for d_weights without
+//                        options.weights; for a gradient of a bias, of score parameters, of
+//                        normaliser parameters or of relative positions that the call does not have
+//   Error(shape, dtype)  for a state or gradients of another problem
+//   Error(overlap)       for gradients that overlap an input
+//   Error(unsupported)   for a normaliser or score without a backward pass; for parameters of a
+//                        normaliser that have no gradients; for d_weights of returned scores; for
+//                        d_query or d_key of rows that heads share if rotary embedding rotates
+//                        these rows by different positions; in two passes for request.relative and,
+//                        beside query_rows, request.scale
 Gradients scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
                                                 const TensorView& value,
                                                 const AttentionOptions& options,
@@ -135,7 +138,7 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
                                                 const BackwardRequest& request = {},
                                                 const Context& context = {});
 
-// The call for engines: writes into the caller's memory, takes the caller's workspace (at least
+// The call for engines: writes into the caller's memory, uses the caller's workspace (at least
 // backward_workspace_bytes(), any alignment) and allocates nothing, as the forward call of this
 // kind. Every element of the gradients is overwritten, not added to.
 void scaled_dot_product_attention_backward(

@@ -8,9 +8,9 @@
 // ONNX calls it TensorScatter (opset 24), flash-attention does it inside of
 // flash_attn_with_kvcache (cache_seqlens).
 //
-// After a linear write attention needs the mask Lengths(starts + n). After a circular one it needs
-// Lengths(min(starts + n, capacity)): the slots then hold the last `capacity` positions in any
-// order, which does not matter to attention without masks that count positions.
+// After a linear write, attention needs the mask Lengths(starts + n). After a circular write it
+// needs Lengths(min(starts + n, capacity)): the slots then hold the last `capacity` positions in
+// any order. That order does not matter unless a mask, score or relative position counts positions.
 #include <cstdint>
 
 #include "rapt/tensor.h"
@@ -29,8 +29,8 @@ enum class CacheEnd : uint8_t {
 //   starts  [B], or any prefix of the leading dimensions, each equal or 1; i64, at least 0. Absent:
 //           0 for all
 //
-// All is checked before the first byte is written. Throws Error(shape, dtype), Error(argument) for
-// a missing or read-only tensor and a start out of range, Error(overlap).
+// Everything is checked before the first byte is written. Throws Error(shape, dtype),
+// Error(argument) for a missing or read-only tensor and a start out of range, Error(overlap).
 void write_to_cache(const TensorView& cache, const TensorView& update,
                     const TensorView& starts = {}, CacheEnd end = CacheEnd::linear);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The catalogue at run time: what there is, by name, and how to make one from text.
+// The catalogue at run time: lists its variants by name, and makes variants from text.
 #include <functional>
 #include <memory>
 #include <span>
@@ -13,34 +13,36 @@
 namespace rapt {
 
 std::span<const Declaration* const> mask_declarations();        // in the order of variants.h
-std::span<const Declaration* const> score_declarations();       // likewise
-std::span<const Declaration* const> normalizer_declarations();  // likewise
-// What can happen to rows of query and key before they are multiplied.
+std::span<const Declaration* const> score_declarations();       // in the order of variants.h
+std::span<const Declaration* const> normalizer_declarations();  // in the order of variants.h
+// Transforms of query and key rows before the products: cosine, rotary.
 std::span<const Declaration* const> row_transform_declarations();
-// What the products have beside query, key and value.
+// Inputs of the products beside query, key and value: relative positions.
 std::span<const Declaration* const> product_declarations();
 
-// Reads a tensor parameter: the core opens no file, so the caller says what a name means. The view
-// must outlive the variant.
+// Returns the tensor that a spec names. The caller provides it, because the core opens no file. The
+// view must outlive the variant.
 using TensorSource = std::function<TensorView(std::string_view name)>;
 
-// Makes a mask from text. One mask is `name`, `name(a, b=1)` or, standing alone, `name:a,b:c`.
-// Arguments without a name go to the first free parameter that can take them: causal(bottom-right),
-// window(4,0), window:4,0:bottom-right. A tensor that may be absent beside words
-// to choose from goes by its name: causal(lengths=lengths.npy). Masks are combined by `!` over `&`
-// over `|`, with parentheses, or by not(a), and(a, b), or(a, b):
+// Makes a mask from text. A single mask is `name`, `name(a, b=1)` or, if it is the whole text,
+// `name:a,b:c`. Arguments without a name go to the first free parameter that accepts them:
+// causal(bottom-right), window(4,0), window:4,0:bottom-right. An optional tensor must be named if
+// another parameter of the variant is a choice of words: causal(lengths=lengths.npy). Masks are
+// combined by `!`, `&` and `|`, which bind in this order, with parentheses, or by not(a), and(a,
+// b), or(a, b):
 //   causal | prefix(16)      window(256,0) & !lengths(padding.npy)      or(causal, and(a, b))
-// The result owns its parts. Throws Error(unknown_name) with a suggestion, Error(argument) for a
-// value that does not fit; both say at which column. Text and nesting are bounded (65,536
-// characters; kMostMaskDepth levels).
+// The result owns its parts. Throws Error(unknown_name) with a suggestion, and Error(argument) for
+// a value that does not fit; both name the column. Text and nesting are bounded (65,536 characters;
+// kMostMaskDepth levels).
 std::unique_ptr<Mask> make_mask(std::string_view spec, const TensorSource& tensors = {});
 
-// The spec of a mask, as make_mask() takes it: "window(256,0)&lengths(<tensor>)". A tensor has no
-// name any more and is written <tensor>; a mask of your own goes by its declaration. Parameters at
-// their defaults are left out. Throws Error(argument) for a tree that is too large (parts.h).
+// The spec of a mask, in the form that make_mask() reads: "window(256,0)&lengths(<tensor>)". A
+// tensor has no name any more and is written <tensor>; a mask of your own is written with the name
+// and parameters of its declaration. Parameters at their defaults are left out. Throws
+// Error(argument) for a tree that is too large (parts.h).
 std::string to_string(const Mask& mask);
 
-// A variant and who owns it, to outlive the call: `options.scores = {made};`,
+// A variant that owns its object, which must outlive the call: `options.scores = {made};`,
 // `options.normalizer = made;`.
 template <class Ref>
 struct MadeVariant {
@@ -62,16 +64,16 @@ MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors = {});
 
 // Makes a rotary embedding from the same forms: rotary, rotary(theta=500000, interleaved),
-// rotary(scaling=yarn, factor=4, original_length=4096). Several axes have no text. Throws
-// Error(unknown_name) with a suggestion, Error(argument).
+// rotary(scaling=yarn, factor=4, original_length=4096). Several axes cannot be written as text.
+// Throws Error(unknown_name) with a suggestion, Error(argument).
 Rotary make_rotary(std::string_view spec, const TensorSource& tensors = {});
 
-// Makes relative positions from the same forms, whose tensors go by their names:
-// relative(key_rows=F.npy, value_rows=G.npy, center=4, anchor=bottom-right). Throws
-// Error(unknown_name) with a suggestion, Error(argument), also where no tensor is named.
+// Makes relative positions from the same forms. Tensors must be named: relative(key_rows=F.npy,
+// value_rows=G.npy, center=4, anchor=bottom-right). Throws Error(unknown_name) with a suggestion,
+// and Error(argument), also if no tensor is named.
 RelativePositions make_relative(std::string_view spec, const TensorSource& tensors);
 
-// The nearest of `known` to a misspelt name, "" if none is near (for "did you mean").
+// The name in `known` that is nearest to a misspelt one, for "did you mean"; "" if none is near.
 std::string nearest(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace rapt

@@ -17,9 +17,9 @@ class Executor {
   // it, and each worker has its own scratch.
   virtual int concurrency() const noexcept = 0;
 
-  // Calls task(argument, t, worker) once for every t in [0, tasks), in any order; two calls that
-  // overlap in time have different workers. Returns after all have returned; throws only when none
-  // runs any more. A call may run() several times, one after the other.
+  // Calls task(argument, t, worker) once for every t in [0, tasks), in any order. Two calls that
+  // overlap in time have different workers. Returns after all tasks have returned, and throws only
+  // when no task is running any more. A call may run() several times, one after the other.
   virtual void run(int64_t tasks, Task task, void* argument) = 0;
 };
 
@@ -40,7 +40,7 @@ struct Progress {
   void* user = nullptr;
 };
 
-// How much memory a call may use to be fast. The bits are the same.
+// How much memory a call may use for speed. The bits of results are the same.
 enum class Memory : uint8_t {
   automatic,  // where tile registers multiply, keys and values are packed once: 2 bytes for each
               // number of bf16, 6 of f32 and f16
@@ -48,16 +48,16 @@ enum class Memory : uint8_t {
 };
 
 struct Context {
-  // Null: the library's own threads (thread_pool.h). The calling thread computes problems that are
-  // not worth a second thread, without using the executor.
+  // Null: the library's own threads (thread_pool.h). If a second thread would not pay for a
+  // problem, the calling thread computes it without using the executor.
   Executor* executor = nullptr;
-  // The most threads of the library, the caller included. 0: default_threads(), which is also the
-  // upper limit. 1: the calling thread alone. Small problems use fewer; plan() says how many. With
-  // an executor it must be 0.
+  // The maximum number of threads of the library, the caller included. 0: default_threads(), which
+  // is also the upper limit. 1: the calling thread only. Small problems use fewer; plan() says how
+  // many. Must be 0 if there is an executor.
   int threads = 0;
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress = {};
-  Memory memory = Memory::automatic;  // see above
+  Memory memory = Memory::automatic;
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.
                               // The call with the caller's memory allocates nothing.
 };

@@ -2,10 +2,10 @@
 // The declaration of a mask, score or normaliser: name, purpose, source, parameters.
 //
 // A variant is a struct whose parameters are its public members. Its declaration lists them as
-// data, so that the command line, problem descriptors, JSON, C, Python and the documentation are
-// derived from one place. A member is named once, by pointer:
+// data. From it the command line, problem descriptors, JSON, the C interface and the documentation
+// are derived. A member is named once, by pointer:
 //
-//   constexpr Parameter kParameters[] = {  // behind the class: it must be complete
+//   constexpr Parameter kParameters[] = {  // after the class, which must be complete
 //       parameter<Causal, &Causal::offset>("offset", "keys further to the right", kAnyInteger)};
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace rapt {
 
-enum class ParameterType : uint8_t { integer, real, choice, tensor };  // what it holds
+enum class ParameterType : uint8_t { integer, real, choice, tensor };  // the type of its value
 
 // The value of one parameter, read from a variant or set in it.
 struct Argument {
@@ -31,22 +31,22 @@ struct Range {  // of a number, both ends included
 inline constexpr Range kAnyNumber{-1.7976931348623157e308, 1.7976931348623157e308};  // finite
 inline constexpr Range kAnyInteger{-9007199254740992.0, 9007199254740992.0};  // +-2^53: exact
 
-// The default of a real parameter that may be omitted; its doc says what that means. It is a NaN
-// that no other NaN equals.
+// The default of a real parameter that may be omitted; its doc says what an omitted value means. A
+// NaN, so compare it with itself: `x == x` is false if x was not given.
 inline constexpr double kNotGiven = __builtin_nan("");
 
 struct Parameter {  // of a variant; made by parameter()
   const char* name;
   ParameterType type;
   const char* doc;
-  Range range;                           // integer, real, and numbers of heads
+  Range range;                           // of integers, reals, and elements of head_parameter()
   std::span<const char* const> choices;  // choice: the words, in the order of the enum
-  bool required;                         // false: the variant's initialiser is the default
+  bool required;                         // false: the default is the member's initialiser
   void (*set)(void* variant, const Argument&);
   Argument (*get)(const void* variant);
   Argument (*initial)();  // the default
-  // Of a tensor with numbers for each head: how many of its last dimensions one head has
-  // (head_numbers.h); -1 for all others.
+  // For a tensor with numbers per head (head_numbers.h), how many of its last dimensions belong to
+  // one head; -1 for all others.
   int own_rank = -1;
 };
 
@@ -61,7 +61,7 @@ struct Declaration {  // of a variant
 void check_parameters(const Declaration& declaration, const void* variant);
 
 namespace detail {
-// The declaration of a type, or of an object with its own.
+// The declaration of a variant's type, or the object's own declaration if it has one.
 template <class Variant>
 const Declaration* declaration_of(const Variant& variant) noexcept {
   if constexpr (requires { variant.declaration(); })
@@ -70,7 +70,7 @@ const Declaration* declaration_of(const Variant& variant) noexcept {
     return &Variant::kDeclaration;
 }
 
-// May its check(), if it has one, be called? A call knows variants as const objects.
+// False if Variant has a check() that is not const. A call sees variants as const objects.
 template <class Variant>
 inline constexpr bool checked_while_const = !requires(Variant & variant) {
   variant.check();
@@ -132,7 +132,7 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = k
           [] { return detail::read<Variant, Member>(Variant{}); }};
 }
 
-// Declares a tensor with numbers for each head (head_numbers.h), each within the range.
+// Declares a tensor with numbers per head (head_numbers.h), each within the range.
 template <class Variant, auto Member>
 constexpr Parameter head_parameter(const char* name, const char* doc, int own_rank,
                                    bool required = false, Range range = kAnyNumber) {

@@ -33,20 +33,20 @@ inline constexpr const char* kMaskPolarityNames[] = {"none", "attends", "is mask
 enum class DialectAnchor : uint8_t {
   top_left,      // at key 0
   bottom_right,  // at key k_len - q_len
-  past,          // behind the keys of a cache: DialectArguments::past
+  past,          // after the keys of a cache: at key DialectArguments::past
   named,         // the call says which corner: DialectArguments::anchor
 };
 inline constexpr const char* kDialectAnchorNames[] = {"top-left", "bottom-right", "past", "named"};
 
 // What the left bound w of a window counts.
 enum class WindowCount : uint8_t {
-  none,        // has no window
-  neighbours,  // keys before the query's own position: w + 1 keys with it
-  with_self,   // keys with the query's own position: w keys
+  none,        // there is no window
+  neighbours,  // keys before the query's own position: w + 1 keys with its own
+  with_self,   // keys up to and with the query's own position: w keys
 };
 inline constexpr const char* kWindowCountNames[] = {"none", "neighbours", "with itself"};
 
-// Where a softcap stands.
+// Where a softcap is applied.
 enum class SoftcapPlace : uint8_t {
   none,
   before_bias_and_masks,
@@ -71,58 +71,58 @@ inline constexpr const char* kDialectScaleNames[] = {"1/sqrt(head_dim)", "1"};
 enum class DialectLayout : uint8_t { heads_first, length_first };
 inline constexpr const char* kDialectLayoutNames[] = {"[B, H, n, d]", "[B, n, H, d]"};
 
-// Keys of each sequence, as numbers.
+// The effect of a tensor of key lengths.
 enum class DialectLengths : uint8_t {
-  none,     // takes none
-  plain,    // keys beyond it are excluded, nothing else changes
-  anchors,  // causal and window count from the end of the sequence instead of k_len
+  none,     // the project has no such tensor
+  plain,    // keys beyond the length are masked out, nothing else changes
+  anchors,  // also, causal and window are anchored at the length instead of k_len
 };
 inline constexpr const char* kDialectLengthsNames[] = {"none", "plain", "move the anchor"};
 
 struct Dialect {           // the conventions of one project
   const char* name;        // "pytorch"
-  const char* function;    // of which project and version
+  const char* function;    // the function, its project and version
   DialectLayout layout;    // of query, key, value and output
-  DialectScale scale;      // of a call that gives none
-  MaskPolarity mask;       // what true says
-  bool mask_and_causal;    // do both apply where a call has both?
-  bool bias;               // does it take numbers that are added to the scores?
+  DialectScale scale;      // the scale of a call that gives none
+  MaskPolarity mask;       // the meaning of true
+  bool mask_and_causal;    // both apply if a call has both
+  bool bias;               // accepts numbers that are added to the scores
   DialectAnchor anchor;    // of causal and window
-  WindowCount window;      // what its left bound counts
-  bool window_right;       // has it a right bound? Always of neighbours
+  WindowCount window;      // what the left bound counts
+  bool window_right;       // has a right bound, which always counts neighbours
   SoftcapPlace softcap;    // where a softcap is applied
-  DialectLengths lengths;  // what lengths of keys do
-  LseBase lse;             // of which logarithm
-  double empty_lse;        // lse of a query that may attend to nothing
-  EmptyRow empty;          // its output
+  DialectLengths lengths;  // the effect of key lengths
+  LseBase lse;             // its logarithm
+  double empty_lse;        // the lse of a query that may attend to no key
+  EmptyRow empty;          // the output of such a query
 };
 
-// All, in the order of docs/dialects.md.
+// All dialects, in the order of docs/dialects.md.
 std::span<const Dialect> dialects() noexcept;
 
-// By its name. Throws Error(unknown_name) with a suggestion.
+// The dialect of this name. Throws Error(unknown_name) with a suggestion.
 const Dialect& dialect(std::string_view name);
 
-// A call in the words of the project; what is absent is not asked for.
+// A call with the arguments of the project; an absent argument is not given.
 struct DialectArguments {
   std::optional<double> scale = {};  // multiplies the dot products
-  bool causal = false;               // no key behind the query's own position
-  // Bounds of a window, at most 2^53; absent: none on that side, what others say as -1 or None.
+  bool causal = false;               // no key after the query's own position
+  // Bounds of a window, at most 2^53; absent: none on that side, which others write as -1 or None.
   std::optional<int64_t> window_left = {};
-  std::optional<int64_t> window_right = {};  // likewise
-  TensorView mask = {};                      // boolean, broadcast to [..., q_len, k_len]
-  TensorView bias = {};                      // numbers, likewise
-  TensorView lengths = {};                   // [B] i64: keys of each sequence
-  std::optional<double> softcap = {};        // scores stay within +-softcap
-  int64_t past = 0;                          // keys before the first query, for DialectAnchor::past
-  std::optional<Anchor> anchor = {};         // for DialectAnchor::named; absent: top_left
+  std::optional<int64_t> window_right = {};
+  TensorView mask = {};                // boolean, broadcast to [..., q_len, k_len]
+  TensorView bias = {};                // numbers, broadcast to [..., q_len, k_len]
+  TensorView lengths = {};             // [B] i64: keys of each sequence
+  std::optional<double> softcap = {};  // scores stay within +-softcap
+  int64_t past = 0;                    // keys before the first query, for DialectAnchor::past
+  std::optional<Anchor> anchor = {};   // for DialectAnchor::named; absent: top_left
 };
 
-// Options that mean what the arguments mean in the dialect, with the masks that they point to.
+// The options of rapt that mean the same as the arguments, with the masks that they point to.
 class DialectOptions {
  public:
-  // Throws Error(unsupported) for what the project does not have, Error(argument) for a value out
-  // of range.
+  // Throws Error(unsupported) for arguments that the project does not have, Error(argument) for a
+  // value out of range.
   DialectOptions(const Dialect& dialect, const DialectArguments& arguments);
   DialectOptions(const DialectOptions&) = delete;  // options() points into it
   DialectOptions& operator=(const DialectOptions&) = delete;
@@ -134,21 +134,22 @@ class DialectOptions {
   Softcap softcap_;
   Boolean given_;
   Not not_given_{&given_};
-  Causal last_;    // the last key that is seen
-  Causal before_;  // the last key that is too far to the left
+  Causal last_;    // allows keys up to the last one that a query attends to
+  Causal before_;  // allows keys up to the last one that is too far to the left
   Not not_before_{&before_};
   Lengths lengths_;
   AttentionOptions options_;
 };
 
-// [..., heads, length, dim] of a tensor in the dialect's layout; nothing is copied. Throws
+// The view [..., heads, length, dim] of a tensor in the dialect's layout; nothing is copied. Throws
 // Error(shape) for fewer than three dimensions.
 TensorView heads_first(const Dialect& dialect, const TensorView& tensor);
 
-// Turns the results of a call with softmax into what the project would have returned, in place: the
-// lse to its base, and rows whose lse is -inf, which are those without keys, to its number and
-// output. `state` has output and statistic; `value` is that of the call, for a mean of all values.
-// Throws Error(argument, shape, dtype, unsupported): a dialect that returns no lse leaves it.
+// Converts the results of a call with softmax, in place, to those that the project would return:
+// the lse gets the project's base, and rows without keys (lse -inf) get the lse and the output that
+// the project returns for them.
+// `state` has output and statistic. `value` is that of the call, for a mean of all values. Throws
+// Error(argument, shape, dtype, unsupported). If the dialect returns no lse, the lse is unchanged.
 void translate_results(const Dialect& dialect, const AttentionState& state,
                        const TensorView& value);
 

@@ -1,23 +1,24 @@
 #pragma once
-// The one exception of the library: what was expected, what came, and what to do.
+// The only exception type of the library. Its message says what was expected, what came, and what
+// to do.
 //
-// Everything is checked once, at the border, before memory is allocated and before an output is
-// touched. The core never prints, aborts or exits; kernels check nothing.
+// Everything is checked once, at the start of a call, before memory is allocated and before an
+// output is written. The core never prints, aborts or exits; kernels check nothing.
 #include <stdexcept>
 #include <string>
 
 namespace rapt {
 
-enum class ErrorCode {  // what kind of error: exit codes and the status in C follow from it
+enum class ErrorCode {  // the kind of error; determines exit codes and the status in C
   shape,                // ranks, lengths or head counts do not fit together
-  dtype,                // an element type that this call does not take
+  dtype,                // an element type that this call does not accept
   argument,      // a value out of range: NaN scale, negative window, null pointer with elements
   overlap,       // an output shares memory with an input, or with itself
   overflow,      // a size or an offset that does not fit into 64 bits
   unknown_name,  // no mask, score, normaliser, instruction set or parameter of that name
-  unsupported,   // understood, but not to be had: this machine or this build cannot do it
+  unsupported,   // valid, but this call, this machine or this build cannot do it
   memory_limit,  // more memory than the caller allows
-  format,        // a file that is not what it says it is
+  format,        // a file whose contents do not match its format
   io,            // the operating system refused to open, read or write
   cancelled,     // the caller's cancel token was set; outputs are invalid
 };

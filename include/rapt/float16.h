@@ -1,28 +1,31 @@
 #pragma once
-// The two 16-bit floating-point numbers. Both are only stored: arithmetic happens in float, to
-// which every value converts exactly.
+// The two 16-bit floating-point types. Both are only stored: arithmetic happens in float, to which
+// every value converts exactly.
 //
 //   BFloat16  1 sign, 8 exponent, 7 fraction bits: the upper half of a float
 //   Float16   1 sign, 5 exponent, 10 fraction bits: binary16 of IEEE 754; at most 65504
 //
-// From float and from double: round once to nearest, ties to even; too large a number becomes
-// infinite, a small one denormal, a NaN a quiet NaN of the same sign and leading payload bits.
+// Conversions from float and from double round once, to nearest, ties to even. A number that is too
+// large becomes infinite, a small one denormal, and a NaN a quiet NaN with the same sign and
+// leading payload bits.
 //
-// Both are 2 bytes and trivial, so memory of another type of the same format, say uint16_t, can be
-// given as one of them: TensorView(reinterpret_cast<const BFloat16*>(p), {n, d}). Braces take bits,
-// not numbers: BFloat16{1} is the smallest denormal number, BFloat16::from(1) is 1.
+// Both types are 2 bytes and trivial. So memory of another type with the same format, for example
+// uint16_t, can be viewed as one of them: TensorView(reinterpret_cast<const BFloat16*>(p), {n, d}).
+// Braces initialise the bits, not the number: BFloat16{1} is the smallest denormal number,
+// BFloat16::from(1) is 1.
 //
 // Members are always inlined, and std::bit_cast is not used: both would leave weak copies in code
-// that is compiled for an instruction set, which the linker could pick for every CPU.
+// that is compiled for one instruction set, which the linker could pick for every CPU.
 #include <cstdint>
 
 namespace rapt {
 namespace detail {
 
-// A double as a float that rounds on to 16 bits as the double itself would. What is cut off sets
-// the last bit ("round to odd"), so that no float stands in the middle of two 16-bit numbers where
-// the double does not: a float has at least two bits more than these, also where they are denormal
-// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+// Converts a double to a float that rounds to the same 16 bits as the double. If bits are lost, the
+// last bit is set ("round to odd"), so that no float is exactly in the middle of two 16-bit numbers
+// unless the double is. This works because a float has at least two bits more than the 16-bit
+// types, also where they are denormal (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+// sums", 2008).
 [[gnu::always_inline]] constexpr float rounded_to_odd(double x) noexcept {
   const uint64_t u = __builtin_bit_cast(uint64_t, x), magnitude = u & 0x7FFFFFFFFFFFFFFF;
   uint64_t kept = magnitude != 0, lost = 0;  // below 2^-143, which every format rounds to 0

@@ -1,11 +1,11 @@
 #pragma once
-// Numbers of which each head has its own: slopes [heads], tables [heads, buckets].
+// Numbers that differ from head to head: slopes [heads], tables [heads, buckets].
 //
-// A parameter of a score or normaliser that is declared by head_parameter() is a tensor
-// [..., own dimensions] of f32 or f64. Its last `own_rank` dimensions are what one head has; those
-// before broadcast from the right to the leading dimensions of the output: [heads], [batch, heads],
-// [1] or [] for all. That is checked by the call; the gradients of all elements are among
-// d_score_parameters, those of normalisers d_normalizer_parameters, where they have gradients.
+// A parameter of a score or normaliser that is declared by head_parameter() is a tensor [..., own
+// dimensions] of f32 or f64. Its last `own_rank` dimensions belong to one head. The dimensions
+// before them broadcast from the right to the leading dimensions of the output: [heads], [batch,
+// heads], [1], or [] for all heads. The call checks that. If the parameter has gradients, those of
+// all elements are in d_score_parameters or, for normalisers, in d_normalizer_parameters.
 //
 // Members are always inlined, as those of positions.h.
 #include "rapt/positions.h"
@@ -13,7 +13,7 @@
 
 namespace rapt {
 
-// Elements from the tensor's data to what `head` has.
+// The offset, in elements, of the part of the tensor that belongs to `head`.
 [[gnu::always_inline]] inline int64_t head_offset(const TensorView& numbers, int own_rank,
                                                   const Head& head) noexcept {
   int64_t offset = 0;
@@ -28,7 +28,7 @@ namespace rapt {
                                      : double{static_cast<const float*>(numbers.data)[offset]};
 }
 
-// Of a tensor with one number per head.
+// The number of a head, from a tensor with one number per head.
 [[gnu::always_inline]] inline double number_of_head(const TensorView& numbers,
                                                     const Head& head) noexcept {
   return number_at(numbers, head_offset(numbers, 0, head));

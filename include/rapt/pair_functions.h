@@ -1,11 +1,11 @@
 #pragma once
-// Functions of one pair of a query and a key, or of one score of a query, that a project of your
-// own gives to a call (rapt/score/custom_score.h, rapt/normalizer/custom_weights.h, ...).
+// The functions of your own variants: functions of one pair of a query and a key, or of one score
+// of a query (rapt/score/custom_score.h, rapt/normalizer/custom_weights.h, ...).
 //
-// They are templates over the element type E in which is computed, float for f32, bf16 and f16,
-// double for f64, `[](auto score, const auto& at) { return ...; }`, and are compiled, with the
-// loops that call them, where they stand in your program: there is one call through a pointer per
-// tile, none per pair. They are called by several threads at once, and must not throw.
+// They are templates over the element type E of the computation (float for f32, bf16 and f16,
+// double for f64): `[](auto score, const auto& at) { return ...; }`. They are compiled in your
+// program together with the loops that call them, so there is one call through a pointer per tile
+// and none per pair. Several threads call them at the same time, and they must not throw.
 #include <cstdint>
 #include <type_traits>
 
@@ -13,22 +13,22 @@
 
 namespace rapt {
 
-struct PairPlace {   // where a score stands
-  int64_t query;     // position in the whole sequence of the queries, from 0
-  int64_t key;       // and of the keys
+struct PairPlace {   // the place of a score
+  int64_t query;     // position of the query in its whole sequence, from 0
+  int64_t key;       // position of the key in its whole sequence, from 0
   const Head& head;  // index in the leading dimensions, whole lengths
 };
 
-struct QueryPlace {  // where a row of scores stands
-  int64_t query;     // position in the whole sequence, from 0
+struct QueryPlace {  // the place of a row of scores
+  int64_t query;     // position of the query in its whole sequence, from 0
   const Head& head;  // index in the leading dimensions, whole lengths
 };
 
-struct NoFunction {};  // where one may be left out
+struct NoFunction {};  // stands for an optional function that is not given
 
 namespace detail {
-// Does f(score, place) give what is not narrower than E? A function of floats that is given doubles
-// would round them.
+// Whether f(score, place) returns a floating-point number at least as wide as E. A function of
+// float that is called with double would round.
 template <class F, class E, class Place>
 constexpr bool pair_function() {
   if constexpr (std::is_invocable_v<const F&, E, const Place&>) {
@@ -39,8 +39,8 @@ constexpr bool pair_function() {
   }
 }
 
-// Is it compiled as if there were no infinities? Of a template's argument, so that only what uses
-// them asks.
+// Whether the code is compiled as if there were no infinities. A template, so that only code that
+// uses infinities checks it.
 template <class>
 constexpr bool finite_math() {
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
@@ -51,7 +51,7 @@ constexpr bool finite_math() {
 }
 }  // namespace detail
 
-// Takes (E, const Place&), gives a number at least as wide as E.
+// A function of (E, const Place&) that returns a number at least as wide as E.
 template <class F, class E, class Place>
 concept PairFunction = detail::pair_function<F, E, Place>();
 

@@ -1,15 +1,15 @@
 #pragma once
-// Where the queries and keys of a tile stand in their whole sequences.
+// The positions of the queries and keys of a tile in their whole sequences.
 //
-// Members are always inlined: hooks use them in code that is compiled for an instruction set, where
-// a weak copy could be picked by the linker for every CPU.
+// Members are always inlined: hooks use them in code that is compiled for one instruction set,
+// where the linker could pick a weak copy for every CPU.
 #include <cstdint>
 
 namespace rapt {
 
 // The positions start, start + step, ..., `count` of them. Every hook of a variant gets the
-// positions of its queries and keys in this form, so that a tile of a packed sequence, of a dilated
-// pattern or of one machine's share of a long sequence needs no second interface.
+// positions of its queries and keys in this form. So tiles of a packed sequence, of a dilated
+// pattern or of one machine's share of a long sequence need no second interface.
 struct Positions {
   int64_t start = 0;
   int64_t step = 1;  // > 0
@@ -22,10 +22,10 @@ struct Positions {
   }
 };
 
-// One (batch, head) of a problem. Masks are bound to it; scores and normalisers find it in their
-// tile.
+// One (batch, head) of a problem. Masks are bound to it; scores and normalisers find it in
+// tile.head.
 struct Head {
-  const int64_t* index = nullptr;  // [rank] its place in the leading dimensions of the output
+  const int64_t* index = nullptr;  // [rank] its index in the leading dimensions of the output
   int rank = 0;
   int64_t q_len = 0;  // of the whole sequences, not of this machine's share
   int64_t k_len = 0;

@@ -62,6 +62,33 @@ void add_weight_gradient(const TensorView& d_y, const TensorView& x, const Tenso
                          const TensorView& d_bias = {}, const Context& context = {},
                          std::span<std::byte> workspace = {});
 
+// A weight in the order in which the products read it, made once for many products: the steps of a
+// recurrence have few rows each, and would spend half their time on packing the weight.
+enum class PackedFor : uint8_t { multiply, multiply_gradient };
+
+struct PackedWeight {
+  const void* panels = nullptr;  // f64, or f32 for f32, bf16 and f16
+  int64_t out_features = 0, in_features = 0;
+  bool in_double = false;
+  PackedFor use = PackedFor::multiply;
+};
+
+// The bytes of a packed weight. `dtype` as above. Throws Error(argument, overflow).
+size_t packed_weight_bytes(int64_t out_features, int64_t in_features, DType dtype, PackedFor use);
+
+// Packs a weight [out_features, in_features] into the caller's memory, which must outlive the
+// result. Throws Error as above.
+PackedWeight pack_weight(const TensorView& weight, PackedFor use, std::span<std::byte> memory);
+
+// The products above, with the same bits. The workspace is the same, too. Throws Error(argument) if
+// the weight was packed for the other product.
+void multiply(const TensorView& x, const PackedWeight& weight, const TensorView& y,
+              const ProductOptions& options = {}, const Context& context = {},
+              std::span<std::byte> workspace = {});
+void multiply_gradient(const TensorView& d_y, const PackedWeight& weight, const TensorView& d_x,
+                       bool add = false, const Context& context = {},
+                       std::span<std::byte> workspace = {});
+
 // [..., features] as a matrix [rows, features], without a copy. Throws Error(shape) for a view of
 // rank 0, or whose leading dimensions are not one run of rows at equal distances.
 TensorView as_matrix(const TensorView& view);

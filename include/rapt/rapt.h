@@ -1,5 +1,5 @@
 #pragma once
-// All of the library.
+// Includes all headers of the library.
 #include "rapt/attention.h"
 #include "rapt/backward.h"
 #include "rapt/cache.h"

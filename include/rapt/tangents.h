@@ -11,10 +11,10 @@
 //   lse' = rowsum(P o S'),   P' = P o (S' - lse')
 //   O'   = (P' o keep / (1 - p)) V + (P o keep / (1 - p)) V'
 //
-// P' and, below, dS' are those of softmax; see backward.h for others.
+// P' and, below, dS' are those of softmax; see backward.h for other normalisers.
 //
-// That is the product of the Jacobian and a vector (attention_jvp). The same for the backward pass,
-// "forward over reverse", is the product of the Hessian of any loss and a vector
+// This is the product of the Jacobian and a vector (attention_jvp). The tangents of the backward
+// pass, "forward over reverse", are the product of the Hessian of any loss and a vector
 // (attention_backward_jvp), with slope = dS/dZ:
 //
 //   dP'     = keep / (1 - p) o (dO' V^T + dO V'^T)
@@ -25,21 +25,23 @@
 //   dQ'     = scale (dZ' K + dZ K') + scale' dZ K
 //   dK'     = scale (dZ'^T Q + dZ^T Q') + scale' dZ^T Q
 //   dscale' = sum(dZ' o (Q K^T) + dZ o (Q' K^T + Q K'^T))
-//   dbias'  = dS' (before the scores: dZ'), and the parameters' likewise: summed as their gradients
+//   dbias'  = dS' (with BiasOrder::before_scores: dZ'), summed as dbias; the tangents of parameter
+//             gradients are summed as those gradients
 //
-// For a loss whose d_output depends on the output, d_output' is the loss's own Hessian times the O'
-// that attention_jvp gives; d_output' = 0 leaves the second derivative of the attention alone.
+// For a loss whose d_output depends on the output, d_output' is the Hessian of the loss times the
+// O' that attention_jvp returns. With d_output' = 0 the result is the second derivative of the
+// attention alone.
 // Source: the product rule, applied to Dao et al. 2022, arXiv:2205.14135, appendix B.2; forward
 // over reverse: Pearlmutter 1994, "Fast exact multiplication by the Hessian", Neural Computation 6.
 //
-// Supported are all options of the backward pass: masks, grouped heads, broadcast dimensions, f32,
+// All options of the backward pass are supported: masks, grouped heads, broadcast dimensions, f32,
 // f64 and 16 bits (computed in f32), strides, packed sequences, bias, scores, dropout of the same
-// pairs. The gradient of returned weights is rejected: Error(unsupported). Masked pairs contribute
-// nothing, even if they hold NaN. A query without a key has tangents 0, and so has the gradient of
-// a key without a query. The bits are the same for any number of threads and any executor.
+// pairs. Exceptions: see attention_jvp(). Masked pairs contribute nothing, even if they hold NaN. A
+// query without a key has tangents 0, and so has the gradient of a key without a query. The bits
+// are the same for any number of threads and any executor.
 //
-// Memory beside the results: three numbers per query, and per thread what a tile of queries and a
-// few blocks of keys need.
+// Memory beside the results: three numbers per query, and per thread the arrays of a tile of
+// queries and a few blocks of keys.
 #include <span>
 
 #include "rapt/backward.h"
@@ -70,8 +72,9 @@ struct StateTangents {
   Tensor statistic;  // [..., q_len], of lse; f32, or f64 for f64
 };
 
-// Tangents of the results of a forward call with these inputs and options, of which `state` holds
-// output and statistic. Captures are ignored. About 2.5 times the work of the forward call.
+// Tangents of the results of a forward call with these inputs and options. `state` holds the output
+// and the statistic of that call. Captures are ignored. Takes about 2.5 times the work of the
+// forward call.
 //
 // Throws Error as scaled_dot_product_attention(), and Error(argument) for a missing output or lse,
 // for tangents of a bias or of score parameters that the call does not have; Error(shape, dtype)
@@ -81,9 +84,9 @@ StateTangents attention_jvp(const TensorView& query, const TensorView& key, cons
                             const AttentionOptions& options, const AttentionState& state,
                             const InputTangents& tangents, const Context& context = {});
 
-// Tangents of the gradients that scaled_dot_product_attention_backward() gives for these inputs and
-// request (whose `passes` are ignored): d_query', d_key', ..., each as its gradient in shape
-// and dtype. About 5 times the work of the backward call.
+// Tangents of the gradients that scaled_dot_product_attention_backward() returns for these inputs
+// and this request (its `passes` are ignored): d_query', d_key', ..., each with the shape and dtype
+// of its gradient. Takes about 5 times the work of the backward call.
 //
 // Throws Error as that call, and as attention_jvp(); Error(unsupported) for d_weights.
 Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,

@@ -1,10 +1,9 @@
 #pragma once
 // Tensors: a TensorView refers to memory that it does not own, a Tensor owns its memory.
 //
-// Sizes and strides are 64-bit and count elements, not bytes. Dimension 0 is the outermost.
-// A view's fields are those of DLPack (whose byte offset is part of the pointer here, and whose
-// device index comes with the first device that has several), so other libraries' memory needs no
-// copy.
+// Sizes and strides are 64-bit and count elements, not bytes. Dimension 0 is the outermost. A view
+// has the fields of DLPack, so memory of other libraries needs no copy. (DLPack's byte offset is
+// part of the pointer here, and there is no device index yet.)
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -54,14 +53,14 @@ constexpr DType dtype_of() {
 
 using Shape = std::span<const int64_t>;
 
-// Number of elements of a shape. Throws Error(overflow) when it exceeds 2^63 - 1 bytes of 16-byte
-// elements, Error(shape) for a negative length.
+// The number of elements of a shape. Throws Error(overflow) if elements of 16 bytes would take more
+// than 2^63 - 1 bytes, and Error(shape) for a negative length.
 int64_t element_count(Shape shape);
 
 // "[2, 8, 1024, 64]", for messages.
 std::string to_string(Shape shape);
 
-// The largest rank a view can have. NumPy 1.x has the same bound.
+// The largest rank of a view, as in NumPy 1.x.
 inline constexpr int kMaxRank = 32;
 
 // A view of memory as a tensor, without ownership. Strides of inputs may be 0 (a repeated
@@ -72,8 +71,9 @@ struct TensorView {
   Device device = Device::cpu;
   bool read_only = true;  // writing through this view is an error
   int rank = -1;          // -1: no tensor at all
-  // [rank] lengths, and strides in elements. Elements beyond the rank are neither set nor copied:
-  // half a kilobyte takes as long as a small problem. Code that fills in a view by hand sets both.
+  // [rank] lengths, and strides in elements. Elements from `rank` on are neither initialised nor
+  // copied: copying half a kilobyte takes as long as a small problem. Code that fills in a view by
+  // hand sets both.
   int64_t shape[kMaxRank];
   int64_t strides[kMaxRank];
 
@@ -88,7 +88,7 @@ struct TensorView {
     return *this;
   }
 
-  // Dense, row-major. Throws Error(shape, overflow).
+  // A dense row-major view. Throws Error(shape, overflow).
   TensorView(void* memory, DType element, Shape lengths, bool is_read_only);
   TensorView(void* memory, DType element, Shape lengths, Shape steps, bool is_read_only);
 
@@ -104,7 +104,7 @@ struct TensorView {
                    std::is_const_v<T>) {}
 
   bool defined() const noexcept { return rank >= 0; }
-  // At most kMaxRank lengths, even if the rank is larger, which calls reject.
+  // At most kMaxRank lengths; calls reject views of a larger rank.
   Shape dims() const noexcept {
     return {shape, static_cast<size_t>(rank < 0 ? 0 : rank > kMaxRank ? kMaxRank : rank)};
   }
@@ -128,7 +128,7 @@ struct TensorView {
 class Tensor {
  public:
   Tensor() = default;
-  // Uninitialised. Throws Error(shape, overflow), std::bad_alloc.
+  // A tensor with uninitialised elements. Throws Error(shape, overflow), std::bad_alloc.
   Tensor(DType dtype, Shape shape);
   Tensor(DType dtype, std::initializer_list<int64_t> shape)
       : Tensor(dtype, Shape(shape.begin(), shape.size())) {}
@@ -178,7 +178,7 @@ class Tensor {
   TensorView view_;
 };
 
-// A temporary Tensor. Types that keep views, such as masks, do not accept it.
+// A Tensor that is a temporary. Types that keep views, such as masks, do not accept it.
 template <class T>
 concept TemporaryTensor = std::is_same_v<std::remove_const_t<T>, Tensor>;  // T& for lasting ones
 template <class T, class Other>

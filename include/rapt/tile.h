@@ -1,10 +1,10 @@
 #pragma once
-// A score tile: what the hooks of score functions and normalisers get.
+// A score tile: the argument of the hooks of score functions and normalisers.
 //
 // Scores are stored as [keys][queries]: queries fill the SIMD lanes, so every number per query
-// (maximum, sum, threshold) is a vector, and there is no horizontal operation. Extents are run-time
-// values. `queries` is padded to whole vectors; lanes beyond the last query hold zeros on input and
-// anything on output.
+// (maximum, sum, threshold) is a vector element, and no operation is horizontal. Extents are known
+// at run time. `queries` is padded to whole vectors; lanes beyond the last query hold zeros on
+// input and anything on output.
 //
 // This file names no instruction set. Hooks are templates over a vector type V of
 // src/kernels/simd/, whose element type is V::Element (float or double).
@@ -14,8 +14,8 @@
 
 namespace rapt {
 
-// The cost class of a hook: cheap enough for a pipeline of matrix products and vector work, or a
-// pass over finished scores.
+// The cost class of a hook: `pipeline` hooks are cheap enough to overlap with matrix products;
+// `pass` hooks are a separate pass over finished scores.
 enum class Cost : uint8_t { pipeline, pass };
 
 // The candidates of a sparse normaliser: per row, the scores that may still get a weight, in the
@@ -25,7 +25,7 @@ struct Candidates {
   E* scores = nullptr;        // [queries][stride]
   int32_t* keys = nullptr;    // [queries][stride]
   int32_t* counts = nullptr;  // [queries]
-  int32_t* enough = nullptr;  // [queries] with more candidates than this, some are dropped
+  int32_t* enough = nullptr;  // [queries] if a row has more candidates than this, some are dropped
   int64_t capacity = 0, stride = 0;
   uint64_t open = 0;  // bit i: query i exists and its candidates fit
 };
@@ -42,8 +42,8 @@ struct Tile {
   int64_t keys = 0, queries = 0;
 
   // Scores are in natural units: scale * query . key + bias. A normaliser that declares kTakesLog2
-  // gets them multiplied by log2(e) if the call has neither score functions nor a bias. The factor
-  // then costs nothing, because it is folded into the scale of the queries.
+  // gets them multiplied by log2(e) if the call has neither score functions nor a bias. This factor
+  // costs nothing, because it is folded into the scale of the queries.
   bool log2_units = false;
 
   Positions query_positions, key_positions;

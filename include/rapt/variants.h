@@ -1,8 +1,9 @@
 #pragma once
-// THE CATALOGUE: everything rapt can do along its three axes. To add a variant: write its header,
-// name it here, add its test and its page (CONTRIBUTING.md).
+// THE CATALOGUE: all masks, scores and normalisers of rapt. To add a variant: write its header, add
+// its name here, add its test and its page (CONTRIBUTING.md).
 //
-// Plain type lists: no registration at start-up, nothing for a linker to drop.
+// These are plain type lists: nothing is registered at start-up, and the linker cannot drop
+// anything.
 #include "rapt/normalizer/entmax.h"
 #include "rapt/normalizer/entmax15.h"
 #include "rapt/normalizer/relu.h"
@@ -32,15 +33,15 @@ class And;
 class Or;
 class Not;
 
-// Who may attend to whom: include/rapt/mask/.
+// Which query may attend to which key: include/rapt/mask/.
 using Masks =
     TypeList<Causal, Window, Lengths, Boolean, Prefix, Documents, DocumentsByStarts, And, Or, Not>;
 
-// What happens to a score before it is normalised: include/rapt/score/. The scaled dot product
-// itself and the additive bias are options of attention.h.
+// Functions that change scores before they are normalised: include/rapt/score/. The scaled dot
+// product itself and the additive bias are options of attention.h.
 using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias, KerpleLog>;
 
-// How a row of scores becomes weights: include/rapt/normalizer/.
+// Normalisers, which turn a row of scores into weights: include/rapt/normalizer/.
 using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,
                              Entmax15, Entmax, TopKSoftmax>;
 

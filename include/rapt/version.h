@@ -1,5 +1,5 @@
 #pragma once
-// What this build is. The version number itself is written in the file VERSION only.
+// Version and build. The version number itself is only in the file VERSION.
 
 namespace rapt {
 

@@ -1,7 +1,7 @@
 // The public functions of the forward pass: scaled_dot_product_attention(), plan() and
 // workspace_bytes().
 //
-// The .cpp files directly in src/attention stand above all its rooms. In: the caller's tensors,
+// The .cpp files directly in src/attention are above all its rooms. In: the caller's tensors,
 // options, context and workspace. Out: results in the caller's memory or in new tensors. They check
 // a call (room call), plan it and lay out its workspace (plan, tiles, backward, tangents), and run
 // its passes. They may use all rooms, the kernel tables and src/base.
@@ -74,7 +74,7 @@ auto with_prepared(const Problem& p, const AttentionOptions& options, const Cont
                                       : visit(PreparedForward<float>(p, options, context));
 }
 
-// Counts the tiles and the unmasked pairs that the conductor will visit.
+// Counts the tiles and the unmasked pairs that the call will compute.
 void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& options, Plan& plan) {
   std::unique_ptr<BoundMask[]> bound(
       new BoundMask[static_cast<size_t>(BoundMasks::slots(options.masks))]);

@@ -1,5 +1,5 @@
 #pragma once
-// What a cancel token of the C interface is.
+// The cancel token of the C interface.
 #include "rapt/context.h"
 #include "rapt/rapt_c.h"
 

@@ -74,7 +74,7 @@ void read_view(const char* name, const rapt_tensor* given, TensorView& view) {
   int64_t count = 1;
   for (int i = t->rank - 1; i >= 0; --i) {
     view.strides[i] = count;
-    // 16: as element_count() does, which has the words for it, and for lengths of 0.
+    // 16 bytes, as in element_count(), which throws the error for this, and for lengths of 0.
     if (view.shape[i] <= 0 || __builtin_mul_overflow(count, view.shape[i], &count) ||
         count > INT64_MAX / 16) {
       view = TensorView(t->data, view.dtype, view.dims(), view.read_only);

@@ -1,5 +1,6 @@
 #pragma once
-// Structs of the caller, read as this version knows them; and tensors among them as views.
+// Reads the caller's structs, whichever version of the library they are from; and their tensors as
+// views.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,8 +10,8 @@
 
 namespace rapt::c_api {
 
-// What of a struct the first version had: the least that its size field may say. When a struct
-// grows, the line here stays as it is.
+// The size of a struct in the first version: the smallest value of its size field. When a struct
+// grows, its line here does not change.
 template <class T>
 struct FirstVersion;
 #define RAPT_FIRST_VERSION(type, last_member)                              \
@@ -34,16 +35,16 @@ RAPT_FIRST_VERSION(rapt_plan_info, matrix_bytes)
 RAPT_FIRST_VERSION(rapt_bf16_dot_info, speed)
 #undef RAPT_FIRST_VERSION
 
-// No struct will ever come near; a size beyond is a field that was not set, and reading that many
-// bytes would crash.
+// No struct will ever be this large. A larger size is a field that was not set, and reading that
+// many bytes would crash.
 inline constexpr size_t kLargestStruct = 4096;
 
 [[noreturn, gnu::cold]] void null_struct(const char* type);
 [[noreturn, gnu::cold]] void wrong_size(const char* type, size_t given, size_t expected);
-// The bytes from `known` on must be 0. Throws Error(unsupported).
+// Checks that the bytes from `known` on are 0. Throws Error(unsupported).
 [[gnu::cold]] void check_unknown_part(const char* type, const void* given, size_t known,
                                       size_t size);
-// Throws Error(argument).
+// Checks that a reserved member is 0. Throws Error(argument).
 void check_reserved(const char* type, int32_t reserved);
 
 template <class T>
@@ -53,8 +54,8 @@ void check_size(const T* given) {
     wrong_size(FirstVersion<T>::kName, given->size, sizeof(T));
 }
 
-// A caller's struct as this version knows it: the struct itself, or, of a caller with another
-// version, a copy, in which what an older one lacks is zero.
+// A caller's struct in the form of this version: the struct itself or, if it is of another version,
+// a copy in which members that the caller's version lacks are zero.
 template <class T>
 class Known {
  public:
@@ -81,7 +82,8 @@ class Known {
   T copy_;
 };
 
-// Writes `info` to a struct of the caller, which may be of another version. Its size stays.
+// Writes `info` to a struct of the caller, which may be of another version. Its size member does
+// not change.
 template <class T>
 void write_struct(T info, T* out) {
   info.size = out->size;
@@ -98,18 +100,18 @@ static_assert(follows(RAPT_F32, DType::f32) && follows(RAPT_F64, DType::f64) &&
               follows(RAPT_BF16, DType::bf16) && follows(RAPT_F16, DType::f16) &&
               follows(RAPT_I64, DType::i64) && follows(RAPT_I32, DType::i32) &&
               follows(RAPT_U8, DType::u8) && follows(RAPT_BOOL, DType::boolean));
-// Throws Error(dtype) for a number that is none.
+// Throws Error(dtype) for a number that is no dtype.
 [[noreturn, gnu::cold]] void wrong_dtype(const char* name, rapt_dtype given);
 inline DType dtype_of(const char* name, rapt_dtype given) {
   if (given < RAPT_F32 || given > RAPT_BOOL) wrong_dtype(name, given);
   return static_cast<DType>(given - RAPT_F32);
 }
 
-// Reads a tensor into a view, of whose lengths and strides only [rank] are written.
-// Throws Error(argument, dtype, shape, overflow, unsupported); a null pointer is an argument, too.
+// Reads a tensor into a view. Only [rank] lengths and strides are written. Throws Error(argument,
+// dtype, shape, overflow, unsupported); also Error(argument) for a null pointer.
 void read_view(const char* name, const rapt_tensor* given, TensorView& view);
 
-// The same, but null leaves the view as it is: absent.
+// The same; for a null pointer the view stays absent.
 inline void read_if_given(const char* name, const rapt_tensor* given, TensorView& view) {
   if (given) read_view(name, given, view);
 }

@@ -7,14 +7,14 @@
 namespace rapt::c_api {
 namespace {
 
-// A plain array, so that keeping a message needs no memory when memory is what lacks.
+// A plain array, so that a message can be kept even if there is no memory.
 thread_local char last_error[1024] = "";
 
 void keep_message(const char* message) noexcept {
   std::snprintf(last_error, sizeof last_error, "%s", message);
 }
 
-// The numbers of the C interface are part of binary interfaces, those of the C++ one are not.
+// The numbers of the C interface are part of its ABI; those of the C++ interface may change.
 rapt_status status_of(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::shape:

@@ -1,6 +1,6 @@
 #pragma once
-// How a failure reaches a caller in C: a status and, per thread, one sentence. Nothing is thrown
-// through the C interface.
+// Turns failures into a status and, per thread, a message of one sentence. No exception leaves the
+// C interface.
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -12,16 +12,16 @@ namespace rapt::c_api {
 
 [[noreturn]] void bad_argument(const std::string& message);
 
-// The caller's executor answered a number other than 0.
+// The caller's executor returned a number other than 0.
 class ExecutorFailed : public std::runtime_error {
  public:
   explicit ExecutorFailed(int answer);
 };
 
-// Keeps the message of the exception that is being handled; returns its status.
+// Keeps the message of the exception that is being handled, and returns its status.
 rapt_status keep_failure() noexcept;
 
-// Runs a call; whatever it throws ends here.
+// Runs a call and turns any exception into a status.
 template <class Call>
 rapt_status guarded(const Call& call) noexcept {
   try {

@@ -1,4 +1,4 @@
-// What the machine has, for callers in C.
+// Instruction sets and the 16-bit dot product of the machine, for callers in C.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -22,7 +22,8 @@ rapt_variant variant_of(const char* role, const char* example, const rapt_varian
   return *v;
 }
 
-// What the names of tensors in the text of `variant` mean; it must outlive the result.
+// Maps the names of tensors in the text of `variant` to the caller's tensors; `variant` must
+// outlive the result.
 TensorSource tensors_of(const char* role, const rapt_variant& variant) {
   return [role, &variant](std::string_view name) {
     for (size_t i = 0; i < variant.tensor_count; ++i) {
@@ -51,7 +52,7 @@ MadeScore score_of(const rapt_variant* given) {
   return make_score(score.spec, tensors_of("score", score));
 }
 
-// The default, also by its name, takes no memory.
+// Makes the normaliser. The default, also if it is named, allocates no memory.
 std::optional<MadeNormalizer> normalizer_of(const rapt_variant* given) {
   const rapt_variant normalizer = variant_of("normaliser", "softmax", given);
   if (normalizer.spec == std::string_view(Softmax::kDeclaration.name)) return {};

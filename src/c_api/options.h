@@ -1,5 +1,5 @@
 #pragma once
-// The options and the context of a call in C, as those of a call in C++.
+// Converts the options and the context of a C call to those of a C++ call.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace rapt::c_api {
 
-// Lists of rows and heads: looked at where they are, or copied, because they are to be used after
-// the call that brought them.
+// Whether lists of rows and heads are used in the caller's memory, or copied because they are used
+// after the call that passed them.
 enum class Lists : uint8_t { look, copy };
 
-// The caller's options, with what AttentionOptions only points to.
+// The caller's options, and the objects that AttentionOptions points to.
 class Options {
  public:
   // `given` may be null. Throws Error.
@@ -39,7 +39,7 @@ class Options {
   std::vector<int64_t> weights_heads_, weights_rows_, map_heads_;
 };
 
-// Options of a call that has none.
+// The options of a call without options.
 const AttentionOptions& default_options();
 
 class CallersExecutor final : public Executor {
@@ -52,7 +52,7 @@ class CallersExecutor final : public Executor {
   const rapt_executor table_;
 };
 
-// The caller's context, with the executor that Context only points to.
+// The caller's context, and the executor that Context points to.
 class CallContext {
  public:
   // `given` may be null. Throws Error.

@@ -50,7 +50,7 @@ void read_results(const rapt_results* given, AttentionOutputs& outputs) {
   read_if_given("received", r->received, outputs.received);
 }
 
-// Options and context of one call. Those of most calls are absent, and cost nothing.
+// Options and context of one call. Most calls have none, which costs nothing.
 class OneCall {
  public:
   OneCall(const rapt_options* options, const rapt_context* context) : context_(context) {
@@ -98,7 +98,8 @@ void check_place_of_bytes(const size_t* workspace_bytes) {
   if (!workspace_bytes) bad_argument("workspace_bytes is a null pointer; expected where to write");
 }
 
-// Scratch for one call, within the caller's limit. Who calls often, keeps one.
+// Allocates scratch for one call, within the caller's limit. Callers with many calls pass a
+// workspace instead.
 Tensor allocate_workspace(size_t bytes, const Context& context) {
   if (context.memory_limit >= 0 && bytes > static_cast<size_t>(context.memory_limit))
     throw Error(ErrorCode::memory_limit, "needs " + std::to_string(bytes) +
@@ -145,7 +146,7 @@ BackwardPasses passes_of(rapt_backward_passes given) {
   }
 }
 
-// What the caller has a place for is what is asked for, in the dtype that the place has.
+// Requests the gradients for which the caller gives tensors, with the dtypes of these tensors.
 void read_gradients(const rapt_gradients* given, BackwardRequest& request,
                     GradientOutputs& outputs) {
   const Known<rapt_gradients> g(given);

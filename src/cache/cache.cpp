@@ -41,7 +41,7 @@ void check_update(const TensorView& cache, const TensorView& update) {
                                "; expected the same shape but for at most as many rows");
 }
 
-// Of the head at `index`, in the cache's leading dimensions.
+// The start of the head at `index`, in the cache's leading dimensions.
 int64_t start_of(const TensorView& starts, const int64_t* index) {
   if (!starts.defined()) return 0;
   int64_t at = 0;

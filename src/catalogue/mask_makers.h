@@ -1,6 +1,6 @@
 #pragma once
-// Makers of the catalogue's masks at run time. This room knows every variant by name and text; it
-// computes nothing and may use the public headers and src/base.
+// Makers of the catalogue's masks at run time. This room, src/catalogue, finds every variant by
+// name and parses its text. It computes nothing and may use the public headers and src/base.
 #include <cstddef>
 #include <memory>
 #include <span>

@@ -205,7 +205,7 @@ class Parser {
       names.push_back(maker.declaration->name);
       list += (list.empty() ? "" : ", ") + std::string(maker.declaration->name);
     }
-    constexpr size_t kLongestName = 64;  // a longer one is no misspelling
+    constexpr size_t kLongestName = 64;  // a longer word is no misspelt name
     const std::string guess = name.size() > kLongestName ? "" : nearest(name, names);
     const std::string what =
         name.empty() ? "a mask's name is missing" : "there is no mask " + quoted(name);

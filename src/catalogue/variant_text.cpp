@@ -27,7 +27,7 @@ bool parse_number(std::string_view text, T& out) {
   return r.ec == std::errc() && r.ptr == end && !text.empty();
 }
 
-// Can `text` be a value of `parameter`? A tensor accepts what no other parameter accepts.
+// Whether `text` can be a value of `parameter`. A tensor accepts what no other parameter accepts.
 bool parse(const Parameter& parameter, std::string_view text, const TensorSource& tensors,
            Argument& out) {
   out.type = parameter.type;
@@ -62,7 +62,7 @@ std::string describe(const Declaration& declaration) {
   return text + ")";
 }
 
-// The error for a name that no parameter has.
+// " (did you mean X?)" for a name that no parameter has; empty if none is near.
 std::string name_meant(const Declaration& declaration, std::string_view name) {
   std::vector<std::string_view> known;
   for (const Parameter& parameter : declaration.parameters) known.emplace_back(parameter.name);
@@ -85,7 +85,7 @@ bool is_initial(const Parameter& parameter, const Argument& value) {
   return value.integer == initial.integer;
 }
 
-// Could a value that is meant for `second` be accepted by `first`?
+// Whether `first` could accept a value that is meant for `second`.
 bool mistakable(const Parameter& first, const Parameter& second) {
   const auto number = [](const Parameter& p) {
     return p.type == ParameterType::integer || p.type == ParameterType::real;
@@ -124,7 +124,7 @@ void set_parameters(const Declaration& declaration, void* variant,
   std::vector<bool> taken(declaration.parameters.size());
   for (size_t at = 0; at < arguments.size(); ++at) {
     const std::string_view argument = trimmed(arguments[at]);
-    // "name=value", unless what stands before the = can be no parameter: /data/run=3/lengths.npy.
+    // "name=value", unless the text before the = cannot be a name: /data/run=3/lengths.npy.
     const auto equals = argument.find('=');
     const std::string_view before =
         trimmed(argument.substr(0, equals == argument.npos ? 0 : equals));

@@ -16,14 +16,14 @@ struct RefusedArgument {
   std::string message;
 };
 
-// Sets the parameters of `variant` from `arguments`, each "value" or "name=value". One without a
-// name goes to the first free parameter that can take it. Throws RefusedArgument, and whatever
-// `tensors` throws.
+// Sets the parameters of `variant` from `arguments`, each "value" or "name=value". An argument
+// without a name goes to the first free parameter that accepts it. Throws RefusedArgument, and
+// whatever `tensors` throws.
 void set_parameters(const Declaration& declaration, void* variant,
                     std::span<const std::string_view> arguments, const TensorSource& tensors);
 
-// "256,0" or "right=2": what set_parameters() takes, without the parameters that have their
-// defaults. A tensor is written <tensor>.
+// The arguments that set_parameters() would need, such as "256,0" or "right=2", without parameters
+// at their defaults. A tensor is written <tensor>.
 std::string parameters_text(const Declaration& declaration, const void* variant);
 
 }  // namespace rapt

@@ -1,5 +1,5 @@
 #pragma once
-// The elements of a view as they are written: dense, row-major, whatever its strides.
+// The elements of a view in the order of files: dense, row-major, whatever its strides.
 #include <bit>
 #include <string>
 
@@ -8,7 +8,8 @@
 
 namespace rapt {
 
-// Is there something to write? `name` of the file or tensor, for messages. Throws Error(argument).
+// Checks that the view can be written. `name`: of the file or tensor, for messages. Throws
+// Error(argument).
 void check_elements(const std::string& name, const TensorView& view);
 
 void write_elements(const WriteBytes& write, const TensorView& view,

@@ -67,7 +67,7 @@ const char* mapped_file_at(const void* address) noexcept {
 InputFile::InputFile(const std::string& path) : name_(path), shown_name_(path_text(path)) {
   if (path.empty()) fail_on("''", "expected the path of a file, got an empty one");
   if (path.find('\0') != std::string::npos) fail_on(path, "a path cannot hold a zero byte");
-  // Non-blocking, or opening a pipe that nobody writes to would wait for ever.
+  // Non-blocking, because opening a pipe without a writer would wait forever.
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail_on(path, "cannot be opened: " + system_reason(errno));
   struct stat status = {};
@@ -92,7 +92,7 @@ InputFile::~InputFile() {
 }
 
 void InputFile::read(int64_t offset, std::byte* to, int64_t count) const {
-  if (count == 0) return;  // memcpy takes no null pointer, not even for nothing
+  if (count == 0) return;  // memcpy must not get a null pointer, even for 0 bytes
   if (descriptor_ < 0) {
     std::memcpy(to, held_.data() + offset, static_cast<size_t>(count));
     return;

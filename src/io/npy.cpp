@@ -33,7 +33,7 @@ void write_npy(const WriteBytes& write, const TensorView& view, NpyV2 v2) {
 
 void write_npy(const std::string& path, const TensorView& view, Overwrite overwrite, NpyV2 v2) {
   check_elements(path, view);
-  npy_header_for(view.dtype, view.dims(), v2);  // throws for what cannot be written
+  npy_header_for(view.dtype, view.dims(), v2);  // throws for a view that cannot be written
   OutputFile file(path, overwrite);
   write_npy([&](const void* data, int64_t bytes) { file.write(data, bytes); }, view, v2);
   file.commit();

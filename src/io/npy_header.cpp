@@ -131,7 +131,7 @@ class HeaderParser {
     return fields ? list_of_fields() : string("an element type");
   }
 
-  // The text of a list of names and types, of which only the end is looked for.
+  // The text of a list of names and types. It is not parsed: only its end is searched.
   std::string list_of_fields() {
     const size_t begin = at_;
     int depth = 0;
@@ -155,7 +155,7 @@ class HeaderParser {
       const std::string_view word = value ? "True" : "False";
       if (text_.substr(at_, word.size()) == word) {
         at_ += word.size();
-        return value;  // a letter behind it fails where ',' or '}' is expected
+        return value;  // a letter after it fails where ',' or '}' is expected
       }
     }
     bad("expected True or False, got " + rest());
@@ -202,17 +202,19 @@ class HeaderParser {
   size_t at_ = 0;
 };
 
-// Of a list of fields, its start: a small archive can inflate to very many very long ones.
+// The most characters of a type that are kept, because a small archive can inflate to very many
+// long lists of fields.
 constexpr size_t kMaxTypeText = 256;
 
-// Leaves the dtype absent for what rapt does not read.
+// Leaves the dtype absent for types that rapt does not read.
 void set_type(StoredTensor& header, const std::string& descr, NpyV2 v2) {
   header.type = descr.substr(0, kMaxTypeText);
   for (const NpyType& type : kTypes) {
     if (descr.size() != 3 || descr.substr(1) != type.code) continue;
     if (type.dtype == DType::bf16 && v2 == NpyV2::refuse) return;
     const bool one_byte = size_of(type.dtype) == 1;
-    // Two bytes without a type have no order either: NumPy writes those of the machine.
+    // bf16 is stored as two bytes without a type, for which NumPy writes no byte order: it is that
+    // of the machine.
     const bool any_order = one_byte || type.dtype == DType::bf16;
     if (descr[0] != '<' && descr[0] != '>' && !(descr[0] == '|' && any_order)) return;
     header.dtype = type.dtype;
@@ -253,7 +255,7 @@ int64_t npy_prefix_bytes(std::span<const std::byte> start, int64_t file_bytes) {
   if (known < kNpyHeaderLengthBytes) return known;
   const bool short_length = std::to_integer<int>(start[6]) == 1;
   const uint64_t header = little_endian(start.subspan(kMagicAndVersion, short_length ? 2 : 4));
-  if (header > kMaxNpyHeader) return known;  // which is an error
+  if (header > kMaxNpyHeader) return known;  // parsing reports the error
   const int64_t whole = kMagicAndVersion + (short_length ? 2 : 4) + static_cast<int64_t>(header);
   return std::clamp(whole, known, file_bytes);
 }
@@ -365,7 +367,7 @@ std::string npy_header_for(DType dtype, Shape shape, NpyV2 v2) {
   // NumPy leaves room for the first length to grow to 21 digits in place, ...
   constexpr size_t kGrowthDigits = 21;
   if (!shape.empty()) dict.append(kGrowthDigits - std::to_string(shape[0]).size(), ' ');
-  // ... then pads so that the data begin at a multiple of 64; where they would already, by 64 more.
+  // ... then pads so that the data begin at a multiple of 64; by 64 more if they would already.
   constexpr size_t kAlignment = 64, kStart = 10;  // magic, version, header length
   dict.append(kAlignment - (kStart + dict.size() + 1) % kAlignment, ' ');
   dict += '\n';

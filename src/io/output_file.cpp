@@ -147,7 +147,7 @@ void OutputFile::write(const void* data, int64_t bytes) {
     const ssize_t written = ::write(descriptor_, from, static_cast<size_t>(bytes));
     if (written < 0) {
       if (errno == EINTR) continue;
-      // The system refuses to read what has gone from a mapped file; it is that file's fault.
+      // EFAULT: bytes of a mapped input file are gone; the error names that file.
       const char* const lost = errno == EFAULT ? mapped_file_at(from) : nullptr;
       if (lost != nullptr) fail_on(lost, "became shorter while it was being read");
       fail_on(path_, "cannot be written: " + system_reason(errno));

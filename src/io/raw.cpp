@@ -16,7 +16,8 @@ TensorFile open_raw(std::shared_ptr<const InputFile> file, DType dtype, Shape sh
   tensor.dtype = dtype;
   tensor.shape.assign(shape.begin(), shape.end());
   try {
-    tensor.bytes = element_count(shape) * size_of(dtype);  // room for elements of 16 bytes is left
+    tensor.bytes = element_count(shape) *
+                   size_of(dtype);  // no overflow: element_count() allows 16 bytes per element
   } catch (const Error& error) {
     throw Error(error.code(), name + ": " + error.what());
   }

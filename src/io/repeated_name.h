@@ -1,13 +1,14 @@
 #pragma once
-// Names that must be different: JSON and ZIP can both say one twice.
+// Finds repeated names, which both JSON and ZIP can contain.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 namespace rapt {
 
-// A name that two entries have, name_of(entry) being a reference to each one's; null: none. By
-// sorting, since a table of hashes would take more memory and could be aimed at.
+// A name that two entries have; null: none. name_of(entry) returns a reference to the name of an
+// entry. Sorts the names: a hash table would take more memory, and an attacker could force
+// collisions.
 template <class Entries, class NameOf>
 const std::string* repeated_name(const Entries& entries, NameOf name_of) {
   std::vector<const std::string*> names;

@@ -1,5 +1,5 @@
 #pragma once
-// Why the system did not open, read or write a file, as an Error of one line.
+// The reason why the system did not open, read or write a file, as an Error of one line.
 #include <string>
 #include <system_error>
 
@@ -12,7 +12,7 @@ namespace rapt {
   throw Error(ErrorCode::io, path_text(path) + ": " + what);
 }
 
-// errno in words.
+// The text of an errno.
 inline std::string system_reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace rapt

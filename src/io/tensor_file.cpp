@@ -1,4 +1,4 @@
-// Which format a file has, and its tensors in memory.
+// Detects the format of a file, and loads its tensors.
 #include "rapt/io/tensor_file.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool in_native_order(const StoredTensor& tensor) {
   return tensor.byte_order == std::endian::native;
 }
 
-// At an address that its elements may have? Maps begin at pages, so offsets tell.
+// Whether the elements are aligned. Maps begin at pages, so the offset decides.
 bool aligned(const StoredTensor& tensor) { return tensor.offset % size_of(*tensor.dtype) == 0; }
 
 bool readable_where_it_lies(const StoredTensor& tensor) {
@@ -37,7 +37,7 @@ void swap_bytes(std::byte* data, int64_t bytes, int64_t element_bytes) {
     std::reverse(data + i, data + i + element_bytes);
 }
 
-// A C++ bool of any other value is undefined behaviour.
+// Rejects bytes other than 0 and 1: a C++ bool with another value is undefined behaviour.
 void check_booleans(const StoredTensor& tensor, const void* data) {
   const auto* begin = static_cast<const std::byte*>(data);
   const auto* end = begin + tensor.bytes;
@@ -61,11 +61,11 @@ TensorView view_of(const StoredTensor& tensor, const void* data, bool read_only)
   return {const_cast<void*>(data), *tensor.dtype, tensor.shape, strides, read_only};
 }
 
-// Enough of a file to tell its format.
+// The number of bytes from which the format of a file follows.
 constexpr size_t kTellingBytes = 16;
 
 [[noreturn]] void refuse_format(const std::string& name, std::string_view start) {
-  // What people have tensors in, too.
+  // Other formats that hold tensors, for messages.
   constexpr std::pair<std::string_view, const char*> kOthers[] = {
       {"\x89HDF\r\n\x1a\n", "an HDF5 file"}, {"GGUF", "a GGUF file"}, {"\x80", "a Python pickle"}};
   std::string got = start.empty() ? "an empty file" : "one that begins with " + in_quotes(start);
@@ -96,9 +96,9 @@ TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
   const std::string_view start(
       bytes.data(), static_cast<size_t>(std::min<int64_t>(file->bytes(), std::ssize(bytes))));
   file->read(0, reinterpret_cast<std::byte*>(bytes.data()), std::ssize(start));
-  // .safetensors first: its first bytes are the header's length, which may happen to be those of
-  // another format. The upper half of a true length is zero, as it is in none of the others; a
-  // false one is for open_safetensors() to refuse.
+  // .safetensors is checked first. Its first bytes are the length of the header, which may happen
+  // to equal the first bytes of another format. The upper half of a true length is zero, which
+  // holds for no other format; open_safetensors() rejects a false length.
   const bool object_behind_length =
       start.substr(std::min<size_t>(8, start.size())).starts_with('{');
   if (object_behind_length && start.substr(4, 4) == std::string_view("\0\0\0\0", 4))

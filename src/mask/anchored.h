@@ -1,6 +1,6 @@
 #pragma once
-// Where the first query stands among the keys: the offset of masks that have an anchor, and lengths
-// that may move it.
+// The offset of masks that have an anchor: the position of the first query among the keys. A tensor
+// of lengths may move the anchor.
 #include "mask/per_batch.h"
 #include "rapt/mask/mask.h"
 

@@ -1,4 +1,4 @@
-// What all parts allow.
+// Masks combined by "and": the keys that all parts allow.
 #include "rapt/mask/and.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace rapt {
 
 const Declaration And::kDeclaration = {"and",
-                                       "a query sees the keys that all of the parts allow",
+                                       "a query attends to the keys that all of the parts allow",
                                        "the masks of one call are combined this way",
                                        {}};
 

@@ -32,8 +32,8 @@ uint64_t bits_of_bytes(const unsigned char* bytes, int64_t n) {
   return bits;
 }
 
-// Transposes 64 x 64 bits: bit j of word i goes to bit i of word j. Halves, quarters ... are
-// swapped.
+// Transposes 64 x 64 bits: bit j of word i goes to bit i of word j. Swaps halves, then quarters,
+// and so on.
 void transpose_bits(uint64_t (&words)[64]) {
   uint64_t low = 0x00000000FFFFFFFF;
   for (int size = 32; size > 0; size /= 2, low ^= low << size)
@@ -48,7 +48,7 @@ void transpose_bits(uint64_t (&words)[64]) {
 }  // namespace
 
 const Declaration Boolean::kDeclaration = {
-    "boolean", "who sees whom, element by element",
+    "boolean", "which query may attend to which key, element by element",
     "PyTorch scaled_dot_product_attention attn_mask: true = may attend", kParameters};
 
 void Boolean::check(Shape leading, int64_t q_len, int64_t k_len) const {
@@ -75,7 +75,7 @@ void Boolean::check(Shape leading, int64_t q_len, int64_t k_len) const {
 }
 
 void Boolean::bind(const Head& head, BoundMask* bound) const noexcept {
-  if (allowed.count() == 0) return;  // no pair to be asked about, and perhaps no memory
+  if (allowed.count() == 0) return;  // there are no pairs, and `data` may be null
   const int leading = allowed.rank - 2;
   const int skip = head.rank - leading;
   int64_t at = 0;
@@ -95,7 +95,9 @@ KeyRange Boolean::key_range(const BoundMask& bound, Positions) const noexcept {
 }
 
 Cover Boolean::cover(const BoundMask&, Positions, Positions) const noexcept {
-  return Cover::some;  // the caller reads the bits anyway, and sees a tile without any
+  // The caller reads the bits next in any case. The forward pass then trims keys that no query of
+  // the tile attends to.
+  return Cover::some;
 }
 
 void Boolean::exclude(const BoundMask& bound, Positions queries, Positions keys,
@@ -113,7 +115,7 @@ void Boolean::exclude(const BoundMask& bound, Positions queries, Positions keys,
     const int64_t some = keys.count - j < 64 ? keys.count - j : 64;
     uint64_t words[64] = {};
     for (int64_t i = 0; i < queries.count; ++i) {
-      // The same rows are asked about next at the keys behind these; rows are far apart.
+      // The next call reads the same rows at the following keys. Rows are far apart.
       __builtin_prefetch(bytes + i * query_step + j + keys.count);
       words[i] = bits_of_bytes(bytes + i * query_step + j, some);
     }

@@ -11,17 +11,17 @@ namespace {
 constexpr Parameter kParameters[] = {
     parameter<Causal, &Causal::anchor>(
         "anchor", "which corner of the matrix the diagonal runs through", kAnyNumber, kAnchorNames),
-    parameter<Causal, &Causal::offset>("offset", "keys that a query sees beyond the diagonal",
-                                       kAnyInteger),
+    parameter<Causal, &Causal::offset>(
+        "offset", "keys beyond the diagonal that a query may attend to", kAnyInteger),
     parameter<Causal, &Causal::lengths>(
         "lengths", "int64 [B]: where the bottom-right corner of each batch is, instead of k_len"),
 };
 
 }  // namespace
 
-const Declaration Causal::kDeclaration = {"causal", "a query sees the keys up to its own position",
-                                          "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3",
-                                          kParameters};
+const Declaration Causal::kDeclaration = {
+    "causal", "a query attends to the keys up to its own position",
+    "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3", kParameters};
 
 void Causal::check(Shape leading, int64_t, int64_t k_len) const {
   check_parameters(kDeclaration, this);
@@ -46,7 +46,7 @@ Cover Causal::cover(const BoundMask& bound, Positions queries, Positions keys) c
 void Causal::exclude(const BoundMask& bound, Positions queries, Positions keys,
                      uint64_t* bits) const noexcept {
   for (int64_t j = 0; j < keys.count; ++j) {
-    // Key p is hidden from the queries before position p - o.
+    // Key p is masked out for the queries before position p - o.
     bits[j] &= ~low_bits(queries_before(keys[j] - bound.values[0] - queries.start, queries));
   }
 }

@@ -50,7 +50,7 @@ Extremes extremes_of(const Ids& ids, Positions at) noexcept {
   return e;
 }
 
-// The first position where an id is not below `id` (strict: above it), of ids that never decrease.
+// The first position whose id is at least `id` or, with `above`, greater. The ids never decrease.
 int64_t first_position(const Ids& ids, int64_t id, bool above) noexcept {
   int64_t begin = 0, end = ids.length;
   while (begin < end) {
@@ -77,7 +77,7 @@ void check_ids(const char* what, const TensorView& ids, Shape leading, int64_t l
 }  // namespace
 
 const Declaration Documents::kDeclaration = {
-    "documents", "a query sees the keys of its own document (packed sequences, by ids)",
+    "documents", "a query attends to the keys of its own document (packed sequences, by ids)",
     "JAX segment ids; Krell et al. 2021, arXiv:2107.02027", kParameters};
 
 void Documents::check(Shape leading, int64_t q_len, int64_t k_len) const {

@@ -1,4 +1,4 @@
-// Documents by starts. Bound: nothing, as all heads have the same.
+// Documents by starts. Bound: nothing, because all heads have the same starts.
 #include "rapt/mask/documents_by_starts.h"
 
 #include <algorithm>
@@ -48,7 +48,8 @@ bool any_within(Positions positions, int64_t begin, int64_t end) noexcept {
   return positions[queries_before(begin - positions.start, positions)] < end;
 }
 
-// `what` names mask and tensor, and becomes a string for a message only.
+// `what` names mask and tensor. It becomes a string for a message only, because a call with the
+// caller's memory allocates nothing.
 void check_starts(const char* what, const TensorView& starts, int64_t length) {
   if (!starts.defined())
     throw Error(ErrorCode::argument, std::string(what) + ": no tensor was given");
@@ -79,7 +80,7 @@ void check_starts(const char* what, const TensorView& starts, int64_t length) {
 
 const Declaration DocumentsByStarts::kDeclaration = {
     "documents_by_starts",
-    "a query sees the keys of its own document (packed sequences, by starts)",
+    "a query attends to the keys of its own document (packed sequences, by starts)",
     "flash-attention cu_seqlens_q and cu_seqlens_k", kParameters};
 
 void DocumentsByStarts::check(Shape, int64_t q_len, int64_t k_len) const {

@@ -16,7 +16,7 @@ constexpr Parameter kParameters[] = {
 }  // namespace
 
 const Declaration Lengths::kDeclaration = {
-    "lengths", "a query sees the first `length` keys of its batch (padding)",
+    "lengths", "a query attends to the first `length` keys of its batch (padding)",
     "ONNX Attention nonpad_kv_seqlen", kParameters};
 
 void Lengths::check(Shape leading, int64_t, int64_t k_len) const {

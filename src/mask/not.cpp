@@ -1,4 +1,4 @@
-// What the part does not allow.
+// The complement of a mask: the keys that the part does not allow.
 #include "rapt/mask/not.h"
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 namespace rapt {
 namespace {
 
-// How many of `count` keys all(begin, count) holds for, counted from one end. Runs grow until one
-// fails and are halved then, and no key is asked about in two runs that hold: the part may look at
-// every key of a run.
+// The number of successive keys, from one end of `count` keys, for which all(begin, count) holds.
+// Runs double until one fails; then they are halved. No key is in two runs that hold, because
+// cover() of the part may read every key of a run.
 template <class All>
 int64_t run_of_all(int64_t count, All all) {
   int64_t known = 0, most = count, step = 1;
@@ -27,7 +27,7 @@ int64_t run_of_all(int64_t count, All all) {
 }  // namespace
 
 const Declaration Not::kDeclaration = {
-    "not", "a query sees the keys that the part does not allow", "set complement", {}};
+    "not", "a query attends to the keys that the part does not allow", "set complement", {}};
 
 void Not::check(Shape leading, int64_t q_len, int64_t k_len) const {
   parts_.check(*this, leading, q_len, k_len);
@@ -36,7 +36,7 @@ void Not::check(Shape leading, int64_t q_len, int64_t k_len) const {
 void Not::bind(const Head& head, BoundMask* bound) const noexcept { parts_.bind(head, bound); }
 
 KeyRange Not::key_range(const BoundMask& bound, Positions queries) const noexcept {
-  // The keys at both ends that the part allows to every query are seen by none.
+  // Keys at both ends that the part allows for every query are masked out for every query.
   const Mask& part = parts_[0];
   const BoundMask& slot = parts_.slot(bound, 0);
   const auto all = [&](int64_t begin, int64_t count) {
@@ -70,7 +70,7 @@ void Not::exclude(const BoundMask& bound, Positions queries, Positions keys,
   constexpr int64_t kKeys = 64;  // at a time, so that the scratch fits the stack at any depth
   for (int64_t begin = 0; begin < keys.count; begin += kKeys) {
     const Positions some = keys.part(begin, std::min(begin + kKeys, keys.count));
-    uint64_t seen[kKeys];  // by the part
+    uint64_t seen[kKeys];  // the bits that the part allows
     const Cover cover = part.cover(slot, queries, some);
     if (cover == Cover::none) continue;
     std::fill_n(seen, some.count, ~uint64_t{0});

@@ -1,4 +1,4 @@
-// What at least one part allows.
+// Masks combined by "or": the keys that at least one part allows.
 #include "rapt/mask/or.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace rapt {
 
 const Declaration Or::kDeclaration = {
     "or",
-    "a query sees the keys that at least one of the parts allows",
+    "a query attends to the keys that at least one of the parts allows",
     "prefix-LM: Raffel et al. 2020, arXiv:1910.10683, section 3.2.1",
     {}};
 
@@ -36,7 +36,7 @@ Cover Or::cover(const BoundMask& bound, Positions queries, Positions keys) const
 
 void Or::exclude(const BoundMask& bound, Positions queries, Positions keys,
                  uint64_t* bits) const noexcept {
-  // Parts only clear bits, so each starts from full words, and their union is taken here.
+  // Parts only clear bits. So each part starts from all bits set, and `seen` collects their union.
   constexpr int64_t kKeys = 64;  // at a time, so that the scratch fits the stack at any depth
   const uint64_t full = low_bits(queries.count);
   for (int64_t begin = 0; begin < keys.count; begin += kKeys) {

@@ -6,8 +6,8 @@
 namespace rapt {
 namespace {
 
-// Counts `mask` and what is below it into `count`. Returns early when a bound is passed: pointers
-// may meet, so that a few masks can make a tree of 16^16 places.
+// Adds the number of masks in the tree under `mask` to `count`. Throws as soon as a bound is
+// exceeded: several pointers may refer to one mask, so a few masks can make a tree of 16^16 places.
 void count_tree(const Mask& mask, int depth, int& count) {
   if (depth > kMostMaskDepth)
     throw Error(ErrorCode::argument, std::string("mask ") + mask.declaration().name +
@@ -29,7 +29,7 @@ void check_tree(const Mask& root) {
 }
 
 MaskParts::MaskParts(std::span<const Mask* const> parts) {
-  // Far above kMostMasks, so that the tree is refused by check(), and no sum overflows.
+  // Far above kMostMasks, so check() rejects such a tree, and no sum overflows.
   constexpr int kMostSlots = 1 << 20;
   if (parts.size() > kMost)
     throw Error(ErrorCode::argument, std::to_string(parts.size()) +

@@ -1,7 +1,7 @@
 #pragma once
-// Tensors that masks take per batch: aligned with the FIRST leading dimensions of the output, each
-// dimension equal or 1, so that [B] serves [B, H, n, d] as well as [B, n, d]. They may end in
-// dimensions of their own, such as [B, k_len].
+// Tensors of masks with values per batch. Their leading dimensions are aligned with the FIRST
+// leading dimensions of the output, each equal or 1, so that [B] serves [B, H, n, d] as well as [B,
+// n, d]. They may end in dimensions of their own, such as [B, k_len].
 #include <string>
 
 #include "rapt/declaration.h"
@@ -9,9 +9,9 @@
 
 namespace rapt {
 
-// Checks presence, dtype int64, leading dimensions and that there is memory. The last `own`
-// dimensions are the mask's to check. `what` names mask and tensor: "mask lengths: lengths". It
-// becomes a string for a message only, because a call with the caller's memory allocates nothing.
+// Checks presence, dtype int64, leading dimensions and that there is memory. The mask checks the
+// last `own` dimensions itself. `what` names mask and tensor: "mask lengths: lengths". It becomes a
+// string for a message only, because a call with the caller's memory allocates nothing.
 inline void check_per_batch(const char* what, const TensorView& tensor, Shape leading,
                             int own = 0) {
   if (!tensor.defined())
@@ -34,7 +34,7 @@ inline void check_per_batch(const char* what, const TensorView& tensor, Shape le
     throw Error(ErrorCode::argument, std::string(what) + ": null pointer");
 }
 
-// Elements from the tensor's data to what belongs to `head`.
+// The offset, in elements, of the part of the tensor that belongs to `head`.
 inline int64_t offset_of(const TensorView& tensor, const Head& head, int own = 0) noexcept {
   int64_t at = 0;
   for (int i = 0; i < tensor.rank - own; ++i)

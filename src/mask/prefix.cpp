@@ -12,15 +12,15 @@ namespace {
 constexpr Range kCount{0, 9007199254740992.0};  // 2^53: exact as a double
 
 constexpr Parameter kParameters[] = {
-    parameter<Prefix, &Prefix::length>("length", "keys that every query sees", kCount),
+    parameter<Prefix, &Prefix::length>("length", "keys that every query may attend to", kCount),
     parameter<Prefix, &Prefix::lengths>("lengths", "instead, int64 [B]: the length of each batch"),
 };
 
 }  // namespace
 
-const Declaration Prefix::kDeclaration = {"prefix", "every query sees the first `length` keys",
-                                          "Raffel et al. 2020, arXiv:1910.10683, section 3.2.1",
-                                          kParameters};
+const Declaration Prefix::kDeclaration = {
+    "prefix", "every query attends to the first `length` keys",
+    "Raffel et al. 2020, arXiv:1910.10683, section 3.2.1", kParameters};
 
 void Prefix::check(Shape leading, int64_t, int64_t) const {
   check_parameters(kDeclaration, this);

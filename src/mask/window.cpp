@@ -1,5 +1,5 @@
-// The sliding window; the formula is in the header. Bound: values[0], values[1] = how far a query
-// at position i sees to the left and right of i (kUnbounded: all the way).
+// The sliding window; the formula is in the header. Bound: values[0], values[1] = how many
+// positions to the left and right of its own position i a query may attend to (kUnbounded: all).
 #include "rapt/mask/window.h"
 
 #include <algorithm>
@@ -13,8 +13,10 @@ constexpr int64_t kUnbounded = int64_t{1} << 61;  // beyond any position, and no
 constexpr Range kReach{-1, 9007199254740992.0};
 
 constexpr Parameter kParameters[] = {
-    parameter<Window, &Window::left>("left", "neighbours seen to the left; -1: all", kReach),
-    parameter<Window, &Window::right>("right", "neighbours seen to the right; -1: all", kReach),
+    parameter<Window, &Window::left>(
+        "left", "neighbours to the left that a query may attend to; -1: all", kReach),
+    parameter<Window, &Window::right>(
+        "right", "neighbours to the right that a query may attend to; -1: all", kReach),
     parameter<Window, &Window::anchor>("anchor", "which corner of the matrix the window starts at",
                                        kAnyNumber, kAnchorNames),
     parameter<Window, &Window::lengths>(
@@ -23,9 +25,9 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-const Declaration Window::kDeclaration = {"window", "a query sees the keys near its own position",
-                                          "Beltagy et al. 2020, arXiv:2004.05150, section 3.1",
-                                          kParameters};
+const Declaration Window::kDeclaration = {
+    "window", "a query attends to the keys near its own position",
+    "Beltagy et al. 2020, arXiv:2004.05150, section 3.1", kParameters};
 
 void Window::check(Shape leading, int64_t, int64_t k_len) const {
   check_parameters(kDeclaration, this);
@@ -55,7 +57,7 @@ Cover Window::cover(const BoundMask& bound, Positions queries, Positions keys) c
 void Window::exclude(const BoundMask& bound, Positions queries, Positions keys,
                      uint64_t* bits) const noexcept {
   for (int64_t j = 0; j < keys.count; ++j) {
-    // Key p is seen by the queries from p - right to p + left.
+    // The queries from p - right to p + left may attend to key p.
     const int64_t p = keys[j] - queries.start;
     bits[j] &= low_bits(queries_before(p + bound.values[0] + 1, queries)) &
                ~low_bits(queries_before(p - bound.values[1], queries));

@@ -14,7 +14,7 @@ void need_workspace(const Linear& layer, const TensorView& x, const Run& run) {
 Linear make_linear(int64_t in_features, int64_t out_features, bool bias, DType dtype) {
   Linear layer;
   layer.weight = make_parameter(dtype, {out_features, in_features});
-  if (bias) layer.bias = make_parameter(dtype, {out_features});
+  if (bias) layer.bias = make_parameter(dtype, {out_features}, Init::fan_in_uniform(in_features));
   return layer;
 }
 

@@ -14,9 +14,10 @@ void clear(Tensor& tensor) noexcept {
 
 }  // namespace
 
-Parameter make_parameter(DType dtype, std::initializer_list<int64_t> shape) {
+Parameter make_parameter(DType dtype, std::initializer_list<int64_t> shape, const Init& init) {
   Parameter p{.value = Tensor(dtype, shape),
-              .gradient = Tensor(dtype == DType::f64 ? DType::f64 : DType::f32, shape)};
+              .gradient = Tensor(dtype == DType::f64 ? DType::f64 : DType::f32, shape),
+              .init = init};
   clear(p.value);
   clear(p.gradient);
   return p;

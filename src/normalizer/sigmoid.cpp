@@ -4,7 +4,7 @@
 namespace rapt {
 namespace {
 
-// Beside larger ones no score would be seen, and their product with log2(e) fits f32.
+// Added to a larger bias, scores would vanish in rounding. Times log2(e), these fit f32.
 constexpr Range kBiases{-1e30, 1e30};
 constexpr Parameter kParameters[] = {parameter<Sigmoid, &Sigmoid::bias>(
     "bias", "added to every score; not given: -ln of the number of keys", kBiases)};

@@ -14,8 +14,8 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 }  // namespace
 
 template <class E>
-ProductCut cut_product(ProductForm form, bool few_rows, int64_t rows, int64_t columns, int64_t sum,
-                       const Context& context) {
+ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
+                       int64_t sum, const Context& context) {
   const KernelTable<E>& table = kernels<E>();
   const RouteKernels<E>& route =
       *table.fma[static_cast<int>(sizeof(E) == 4 ? DType::f32 : DType::f64)];
@@ -45,11 +45,13 @@ ProductCut cut_product(ProductForm form, bool few_rows, int64_t rows, int64_t co
   if (!available.can_be_fewer) c.workers = c.to_executor ? available.most : 1;
 
   const int64_t block_rows = std::min(c.piece, kRowBlock), terms = std::min(sum, kSumBlock);
+  const bool few_rows = right == RightSide::in_place;
   ScratchPlaces places;
   constexpr size_t kElement = sizeof(E);
   c.sums =
       places.place(true, {sum > kSumChunk || few_rows ? c.piece : block_rows, c.group}, kElement);
-  c.panels = places.place(!few_rows, {std::min(sum, kSumChunk), c.group}, kElement);
+  c.panels =
+      places.place(right == RightSide::per_task, {std::min(sum, kSumChunk), c.group}, kElement);
   c.left = few_rows ? places.place(true, {rows, sum}, kElement)
                     : places.place(true, {terms, block_rows}, kElement);
   c.row = places.place(true, {std::max(c.group, c.piece)}, kElement);
@@ -58,9 +60,9 @@ ProductCut cut_product(ProductForm form, bool few_rows, int64_t rows, int64_t co
   return c;
 }
 
-template ProductCut cut_product<float>(ProductForm, bool, int64_t, int64_t, int64_t,
+template ProductCut cut_product<float>(ProductForm, RightSide, int64_t, int64_t, int64_t,
                                        const Context&);
-template ProductCut cut_product<double>(ProductForm, bool, int64_t, int64_t, int64_t,
+template ProductCut cut_product<double>(ProductForm, RightSide, int64_t, int64_t, int64_t,
                                         const Context&);
 
 }  // namespace rapt

@@ -10,6 +10,9 @@
 namespace rapt {
 namespace {
 
+// Bytes that aligning a workspace to a cache line may take.
+constexpr int64_t kToAlign = 63;
+
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
 std::string named(const char* name, const TensorView& view) {
@@ -100,9 +103,12 @@ void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Nam
 
 template <class E>
 void run(ProductCall<E>& call, const Context& context, std::span<std::byte> workspace) {
-  const ProductCut cut = cut_product<E>(call.form, call.few_rows(), call.out.rows, call.out.columns,
-                                        call.sum, context);
-  const size_t needed = static_cast<size_t>(cut.workers) * cut.worker_bytes + 63;
+  const RightSide right = call.packed       ? RightSide::packed
+                          : call.few_rows() ? RightSide::in_place
+                                            : RightSide::per_task;
+  const ProductCut cut =
+      cut_product<E>(call.form, right, call.out.rows, call.out.columns, call.sum, context);
+  const size_t needed = static_cast<size_t>(cut.workers) * cut.worker_bytes + kToAlign;
   if (!workspace.empty()) {
     run_product(call, cut, context, checked_workspace(workspace, needed));
     return;
@@ -115,58 +121,118 @@ void run(ProductCall<E>& call, const Context& context, std::span<std::byte> work
                         needed));
 }
 
+// The weight of a product: a matrix, or packed panels and the sizes of the matrix.
+struct Weight {
+  TensorView view;  // the memory, for overlaps
+  Matrix matrix;
+  const void* panels = nullptr;
+};
+
+// Throws Error(shape) if the length of the weight that meets the left side is not `expected`.
+Weight weight_of(const TensorView& weight, PackedFor use, bool in_double, int64_t expected) {
+  Weight w{.view = weight, .matrix = input_matrix({"weight", weight}, in_double)};
+  const bool forward = use == PackedFor::multiply;
+  check_length({"weight", weight}, forward, forward ? "in_features" : "out_features", expected);
+  return w;
+}
+
+Weight weight_of(const PackedWeight& weight, PackedFor use, bool in_double, int64_t expected) {
+  const bool forward = use == PackedFor::multiply;
+  if (!weight.panels)
+    fail(ErrorCode::argument, "the packed weight is missing; pack_weight() makes it");
+  if (weight.use != use)
+    fail(ErrorCode::argument, std::string("the weight is packed for ") +
+                                  (forward ? "multiply_gradient" : "multiply") +
+                                  "; pack it for this product, too");
+  if (weight.in_double != in_double)
+    fail(ErrorCode::dtype, "f64 goes with f64 alone, and the packed weight was " +
+                               std::string(weight.in_double ? "" : "not ") + "f64");
+  if ((forward ? weight.in_features : weight.out_features) != expected)
+    fail(ErrorCode::shape, "the packed weight [" + std::to_string(weight.out_features) + ", " +
+                               std::to_string(weight.in_features) + "]: expected " +
+                               (forward ? "in_features = " : "out_features = ") +
+                               std::to_string(expected));
+  Weight w;
+  w.panels = weight.panels;
+  w.matrix.rows = weight.out_features, w.matrix.columns = weight.in_features;
+  w.matrix.row_stride = weight.in_features;
+  const auto bytes = static_cast<int64_t>(packed_weight_bytes(
+      weight.out_features, weight.in_features, in_double ? DType::f64 : DType::f32, use));
+  w.view = TensorView(static_cast<const uint8_t*>(weight.panels), {bytes - kToAlign});
+  return w;
+}
+
 template <class E>
-void multiply_as(const Matrix& x, const Matrix& weight, const Matrix& y, const Matrix& bias,
+void multiply_as(const Matrix& x, const Weight& weight, const Matrix& y, const Matrix& bias,
                  const Matrix& before, const ProductOptions& options, const Context& context,
                  std::span<std::byte> workspace) {
   ProductCall<E> call{.form = ProductForm::forward,
                       .table = kernels<E>(),
                       .left = x,
-                      .right = weight,
+                      .right = weight.matrix,
                       .out = y,
                       .sum = x.columns,
                       .store = {},
                       .before = before,
                       .bias = bias,
-                      .column_sums = {}};
+                      .column_sums = {},
+                      .packed = static_cast<const E*>(weight.panels)};
   call.store.activation = options.activation;
   call.store.add = options.add;
   run(call, context, workspace);
 }
 
 template <class E>
-void gradient_as(ProductForm form, const Matrix& d_y, const Matrix& right, const Matrix& out,
-                 const Matrix& column_sums, bool add, const Context& context,
-                 std::span<std::byte> workspace) {
-  ProductCall<E> call{.form = form,
+void input_gradient_as(const Matrix& d_y, const Weight& weight, const Matrix& d_x, bool add,
+                       const Context& context, std::span<std::byte> workspace) {
+  ProductCall<E> call{.form = ProductForm::input_gradient,
                       .table = kernels<E>(),
                       .left = d_y,
-                      .right = right,
-                      .out = out,
-                      .sum = form == ProductForm::input_gradient ? d_y.columns : d_y.rows,
+                      .right = weight.matrix,
+                      .out = d_x,
+                      .sum = d_y.columns,
                       .store = {},
                       .before = {},
                       .bias = {},
-                      .column_sums = column_sums};
+                      .column_sums = {},
+                      .packed = static_cast<const E*>(weight.panels)};
   call.store.add = add;
   run(call, context, workspace);
 }
 
-}  // namespace
+template <class E>
+void weight_gradient_as(const Matrix& d_y, const Matrix& x, const Matrix& d_weight,
+                        const Matrix& d_bias, const Context& context,
+                        std::span<std::byte> workspace) {
+  ProductCall<E> call{.form = ProductForm::weight_gradient,
+                      .table = kernels<E>(),
+                      .left = d_y,
+                      .right = x,
+                      .out = d_weight,
+                      .sum = d_y.rows,
+                      .store = {},
+                      .before = {},
+                      .bias = {},
+                      .column_sums = d_bias};
+  call.store.add = true;
+  run(call, context, workspace);
+}
 
-void multiply(const TensorView& x, const TensorView& weight, const TensorView& y,
-              const ProductOptions& options, const Context& context,
-              std::span<std::byte> workspace) {
+// multiply() by a weight of either kind.
+template <class AnyWeight>
+void multiply_by(const TensorView& x, const AnyWeight& any_weight, const TensorView& y,
+                 const ProductOptions& options, const Context& context,
+                 std::span<std::byte> workspace) {
   const bool in_double = x.defined() && is_double("x", x);
   const Matrix x_matrix = input_matrix({"x", x}, in_double);
-  const Matrix weights = input_matrix({"weight", weight}, in_double);
-  check_length({"weight", weight}, 1, "in_features", x.shape[1]);
-  const Matrix out = output_matrix({"y", y}, {x.shape[0], weight.shape[0]}, in_double);
+  const Weight weight = weight_of(any_weight, PackedFor::multiply, in_double, x.shape[1]);
+  const int64_t out_features = weight.matrix.rows;
+  const Matrix out = output_matrix({"y", y}, {x.shape[0], out_features}, in_double);
   Matrix bias, before;
   if (options.bias.defined()) {
     if (options.bias.rank != 1)
       fail(ErrorCode::shape, named("bias", options.bias) + "; expected [out_features]");
-    check_length({"bias", options.bias}, 0, "out_features", weight.shape[0]);
+    check_length({"bias", options.bias}, 0, "out_features", out_features);
     TensorView row = options.bias;
     row.rank = 2;
     row.shape[1] = row.shape[0], row.strides[1] = row.strides[0];
@@ -175,7 +241,7 @@ void multiply(const TensorView& x, const TensorView& weight, const TensorView& y
   }
   if (options.before_activation.defined()) {
     before = output_matrix({"before_activation", options.before_activation},
-                           {x.shape[0], weight.shape[0]}, in_double);
+                           {x.shape[0], out_features}, in_double);
     if (before.dtype != out.dtype)
       fail(ErrorCode::dtype, std::string("before_activation is ") + name_of(before.dtype) +
                                  "; expected the dtype of y, " + name_of(out.dtype));
@@ -184,21 +250,78 @@ void multiply(const TensorView& x, const TensorView& weight, const TensorView& y
     fail(ErrorCode::argument,
          "activation " + std::to_string(static_cast<int>(options.activation)) + " is unknown");
   check_apart({{"y", y}, {"before_activation", options.before_activation}},
-              {{"x", x}, {"weight", weight}, {"bias", options.bias}}, workspace);
-  (in_double ? multiply_as<double> : multiply_as<float>)(x_matrix, weights, out, bias, before,
+              {{"x", x}, {"weight", weight.view}, {"bias", options.bias}}, workspace);
+  (in_double ? multiply_as<double> : multiply_as<float>)(x_matrix, weight, out, bias, before,
                                                          options, context, workspace);
+}
+
+// multiply_gradient() by a weight of either kind.
+template <class AnyWeight>
+void multiply_gradient_by(const TensorView& d_y, const AnyWeight& any_weight, const TensorView& d_x,
+                          bool add, const Context& context, std::span<std::byte> workspace) {
+  const bool in_double = d_y.defined() && is_double("d_y", d_y);
+  const Matrix left = input_matrix({"d_y", d_y}, in_double);
+  const Weight weight =
+      weight_of(any_weight, PackedFor::multiply_gradient, in_double, d_y.shape[1]);
+  const Matrix out = output_matrix({"d_x", d_x}, {d_y.shape[0], weight.matrix.columns}, in_double);
+  check_apart({{"d_x", d_x}}, {{"d_y", d_y}, {"weight", weight.view}}, workspace);
+  (in_double ? input_gradient_as<double> : input_gradient_as<float>)(left, weight, out, add,
+                                                                     context, workspace);
+}
+
+// The product for which a weight of these sizes is packed, and how it is cut.
+template <class E>
+ProductCut packed_cut(int64_t out_features, int64_t in_features, PackedFor use) {
+  const bool forward = use == PackedFor::multiply;
+  return cut_product<E>(forward ? ProductForm::forward : ProductForm::input_gradient,
+                        RightSide::packed, 0, forward ? out_features : in_features,
+                        forward ? in_features : out_features, Context{});
+}
+
+template <class E>
+void pack_as(const Matrix& weight, PackedFor use, std::byte* memory) {
+  const bool forward = use == PackedFor::multiply;
+  ProductCall<E> call{.form = forward ? ProductForm::forward : ProductForm::input_gradient,
+                      .table = kernels<E>(),
+                      .left = {},
+                      .right = weight,
+                      .out = {},
+                      .sum = forward ? weight.columns : weight.rows,
+                      .store = {},
+                      .before = {},
+                      .bias = {},
+                      .column_sums = {}};
+  call.out.columns = forward ? weight.rows : weight.columns;
+  if (weight.data)
+    pack_right(call, packed_cut<E>(weight.rows, weight.columns, use), reinterpret_cast<E*>(memory));
+}
+
+void check_not_negative(std::initializer_list<int64_t> sizes) {
+  for (const int64_t size : sizes)
+    if (size < 0)
+      fail(ErrorCode::argument, "a size of " + std::to_string(size) + "; expected 0 or more");
+}
+
+}  // namespace
+
+void multiply(const TensorView& x, const TensorView& weight, const TensorView& y,
+              const ProductOptions& options, const Context& context,
+              std::span<std::byte> workspace) {
+  multiply_by(x, weight, y, options, context, workspace);
+}
+void multiply(const TensorView& x, const PackedWeight& weight, const TensorView& y,
+              const ProductOptions& options, const Context& context,
+              std::span<std::byte> workspace) {
+  multiply_by(x, weight, y, options, context, workspace);
 }
 
 void multiply_gradient(const TensorView& d_y, const TensorView& weight, const TensorView& d_x,
                        bool add, const Context& context, std::span<std::byte> workspace) {
-  const bool in_double = d_y.defined() && is_double("d_y", d_y);
-  const Matrix left = input_matrix({"d_y", d_y}, in_double);
-  const Matrix weights = input_matrix({"weight", weight}, in_double);
-  check_length({"weight", weight}, 0, "out_features", d_y.shape[1]);
-  const Matrix out = output_matrix({"d_x", d_x}, {d_y.shape[0], weight.shape[1]}, in_double);
-  check_apart({{"d_x", d_x}}, {{"d_y", d_y}, {"weight", weight}}, workspace);
-  (in_double ? gradient_as<double> : gradient_as<float>)(ProductForm::input_gradient, left, weights,
-                                                         out, {}, add, context, workspace);
+  multiply_gradient_by(d_y, weight, d_x, add, context, workspace);
+}
+void multiply_gradient(const TensorView& d_y, const PackedWeight& weight, const TensorView& d_x,
+                       bool add, const Context& context, std::span<std::byte> workspace) {
+  multiply_gradient_by(d_y, weight, d_x, add, context, workspace);
 }
 
 void add_weight_gradient(const TensorView& d_y, const TensorView& x, const TensorView& d_weight,
@@ -214,28 +337,54 @@ void add_weight_gradient(const TensorView& d_y, const TensorView& x, const Tenso
     out = output_matrix({"d_weight", d_weight}, {d_y.shape[1], x.shape[1]}, in_double);
   if (d_bias.defined()) sums = output_matrix({"d_bias", d_bias}, {d_y.shape[1]}, in_double);
   check_apart({{"d_weight", d_weight}, {"d_bias", d_bias}}, {{"d_y", d_y}, {"x", x}}, workspace);
-  (in_double ? gradient_as<double> : gradient_as<float>)(ProductForm::weight_gradient, left, right,
-                                                         out, sums, true, context, workspace);
+  (in_double ? weight_gradient_as<double> : weight_gradient_as<float>)(left, right, out, sums,
+                                                                       context, workspace);
 }
 
 size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_features, DType dtype,
                                const Context& context) {
-  const int64_t sizes[] = {rows, in_features, out_features};
-  for (const int64_t size : sizes)
-    if (size < 0)
-      fail(ErrorCode::argument, "a size of " + std::to_string(size) + "; expected 0 or more");
-  const auto bytes = [&](ProductForm form, bool few, int64_t m, int64_t n, int64_t sum) {
-    const ProductCut cut = dtype == DType::f64 ? cut_product<double>(form, few, m, n, sum, context)
-                                               : cut_product<float>(form, few, m, n, sum, context);
-    return static_cast<size_t>(cut.workers) * cut.worker_bytes + 63;
+  check_not_negative({rows, in_features, out_features});
+  const auto bytes = [&](ProductForm form, RightSide right, int64_t m, int64_t n, int64_t sum) {
+    const ProductCut cut = dtype == DType::f64
+                               ? cut_product<double>(form, right, m, n, sum, context)
+                               : cut_product<float>(form, right, m, n, sum, context);
+    return static_cast<size_t>(cut.workers) * cut.worker_bytes + kToAlign;
   };
   size_t most = 0;
-  for (const bool few : {false, true})
-    if (!few || rows <= kFewRows)
-      most = std::max(most, bytes(ProductForm::forward, few, rows, out_features, in_features));
-  most = std::max(most, bytes(ProductForm::input_gradient, false, rows, in_features, out_features));
+  for (const RightSide right : {RightSide::per_task, RightSide::in_place})
+    if (right == RightSide::per_task || rows <= kFewRows)
+      most = std::max(most, bytes(ProductForm::forward, right, rows, out_features, in_features));
+  const auto per_task = RightSide::per_task;
+  most =
+      std::max(most, bytes(ProductForm::input_gradient, per_task, rows, in_features, out_features));
   return std::max(most,
-                  bytes(ProductForm::weight_gradient, false, out_features, in_features, rows));
+                  bytes(ProductForm::weight_gradient, per_task, out_features, in_features, rows));
+}
+
+size_t packed_weight_bytes(int64_t out_features, int64_t in_features, DType dtype, PackedFor use) {
+  check_not_negative({out_features, in_features});
+  const bool in_double = dtype == DType::f64;
+  const ProductCut cut =
+      (in_double ? packed_cut<double> : packed_cut<float>)(out_features, in_features, use);
+  const int64_t shape[] = {cut.groups, cut.group,
+                           use == PackedFor::multiply ? in_features : out_features};
+  element_count(shape);  // throws if it does not fit
+  return bytes_of(shape, in_double ? DType::f64 : DType::f32) + kToAlign;
+}
+
+PackedWeight pack_weight(const TensorView& weight, PackedFor use, std::span<std::byte> memory) {
+  const bool in_double = weight.defined() && is_double("weight", weight);
+  const Matrix matrix = input_matrix({"weight", weight}, in_double);
+  const DType dtype = in_double ? DType::f64 : DType::f32;
+  std::byte* const panels =
+      checked_workspace(memory, packed_weight_bytes(matrix.rows, matrix.columns, dtype, use));
+  check_apart({}, {{"weight", weight}}, memory);
+  (in_double ? pack_as<double> : pack_as<float>)(matrix, use, panels);
+  return {.panels = panels,
+          .out_features = matrix.rows,
+          .in_features = matrix.columns,
+          .in_double = in_double,
+          .use = use};
 }
 
 TensorView as_matrix(const TensorView& view) {

@@ -58,9 +58,11 @@ struct ProductCall {
   Matrix before;            // before the activation; data null: not stored
   Matrix bias;              // [1, columns], of any dtype; data null: none
   Matrix column_sums;       // [1, rows]: d_bias; data null: not requested
+  // The right side as pack_right() stores it; null: each task packs its own.
+  const E* packed = nullptr;
 
   bool few_rows() const noexcept {
-    return form == ProductForm::forward && out.rows <= kFewRows &&
+    return !packed && form == ProductForm::forward && out.rows <= kFewRows &&
            (right.column_stride == 1 || right.columns <= 1);
   }
 };
@@ -80,14 +82,26 @@ struct ProductCut {
   size_t row;  // the bias of a group, or the column sums of a piece
 };
 
-// The cut for these sizes; `few_rows` as in ProductCall. Throws Error(argument, overflow).
+// How a product reads its right side.
+enum class RightSide {
+  per_task,  // each task packs its group
+  in_place,  // few_rows() of ProductCall
+  packed,    // packed before the call
+};
+
+// The cut for these sizes. Throws Error(argument, overflow).
 template <class E>
-ProductCut cut_product(ProductForm form, bool few_rows, int64_t rows, int64_t columns, int64_t sum,
-                       const Context& context);
+ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
+                       int64_t sum, const Context& context);
 
 // Computes a product with scratch of `workers` * `worker_bytes`. Throws Error(cancelled).
 template <class E>
 void run_product(const ProductCall<E>& call, const ProductCut& cut, const Context& context,
                  std::byte* scratch);
+
+// Packs the whole right side: groups after each other, each [sum][group] in blocks of kSumBlock
+// terms, as a task packs its own. Of `cut` only the width and the groups count.
+template <class E>
+void pack_right(const ProductCall<E>& call, const ProductCut& cut, E* packed) noexcept;
 
 }  // namespace rapt

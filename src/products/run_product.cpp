@@ -11,6 +11,14 @@ class PieceOfProduct {
   PieceOfProduct(const ProductCall<E>& call, const ProductCut& cut, std::byte* scratch) noexcept
       : call_(call), cut_(cut), table_(call.table), scratch_(scratch) {}
 
+  // Packs the columns of a group for all terms.
+  void pack_group(int64_t group, E* packed) noexcept {
+    first_column_ = group * cut_.group;
+    columns_ = std::min(cut_.group, call_.out.columns - first_column_);
+    for (int64_t k = 0; k < call_.sum; k += kSumBlock)
+      pack(k, std::min(kSumBlock, call_.sum - k), packed + first_column_ * call_.sum, k);
+  }
+
   void run(int64_t task) noexcept {
     first_column_ = task / cut_.pieces * cut_.group;
     columns_ = std::min(cut_.group, call_.out.columns - first_column_);
@@ -61,7 +69,9 @@ class PieceOfProduct {
     int64_t begin = 0;
     do {
       const int64_t end = std::min(begin + kSumChunk, call_.sum);
-      for (int64_t k = begin; k < end; k += kSumBlock) pack(k, std::min(kSumBlock, end - k), begin);
+      if (!call_.packed)
+        for (int64_t k = begin; k < end; k += kSumBlock)
+          pack(k, std::min(kSumBlock, end - k), scratch(cut_.panels), k - begin);
       for (int64_t row = 0; row < rows_; row += kRowBlock) {
         const Rows rows{row, std::min(kRowBlock, rows_ - row)};
         E* const sums = scratch(cut_.sums) + (call_.sum > kSumChunk ? row * cut_.group : 0);
@@ -74,13 +84,14 @@ class PieceOfProduct {
     } while (begin < call_.sum);
   }
 
-  // A panel of a block of terms, [terms][padded columns].
-  E* packed(const Panel& p, int64_t k, int64_t terms, int64_t chunk_begin) const noexcept {
-    return scratch(cut_.panels) + (k - chunk_begin) * cut_.group + p.first * terms;
+  // Where the panel [terms][padded columns] of the block of terms from `at` on stands among packed
+  // ones, of which the first block is from 0 on.
+  int64_t place(const Panel& p, int64_t at, int64_t terms) const noexcept {
+    return at * cut_.group + p.first * terms;
   }
 
-  // Packs by the kernel that packs queries: columns are what queries are there.
-  void pack(int64_t k, int64_t terms, int64_t chunk_begin) const noexcept {
+  // Packs a block of terms by the kernel that packs queries: columns are what queries are there.
+  void pack(int64_t k, int64_t terms, E* panels, int64_t at) const noexcept {
     const Matrix& right = call_.right;
     const bool transposed = call_.form == ProductForm::forward;  // its rows are columns here
     for (int64_t first = 0; first < columns_; first += cut_.width) {
@@ -90,7 +101,7 @@ class PieceOfProduct {
           .pack_queries(transposed ? right.at(column, k) : right.at(k, column),
                         transposed ? right.row_stride : right.column_stride,
                         transposed ? right.column_stride : right.row_stride, p.columns, terms, E(1),
-                        p.padded, packed(p, k, terms, chunk_begin));
+                        p.padded, panels + place(p, at, terms));
     }
   }
 
@@ -118,9 +129,11 @@ class PieceOfProduct {
       table_.matrices.add_column_sums(left.data, left.stride, terms, rows.count,
                                       scratch(cut_.row) + rows.first);
     const RouteKernels<E>& route = fma(dtype_of<E>());
+    const E* const panels =
+        call_.packed ? call_.packed + first_column_ * call_.sum : scratch(cut_.panels);
     for (int64_t first = 0; first < columns_; first += cut_.width) {
       const Panel p = panel(first);
-      const E* const right = packed(p, k, terms, chunk_begin);
+      const E* const right = panels + place(p, call_.packed ? k : k - chunk_begin, terms);
       E* const out = sums + first * rows.count;
       if (call_.form == ProductForm::weight_gradient) {
         route.products[p.padded / table_.lanes - 1].output(right, left.data, left.stride, terms,
@@ -217,8 +230,16 @@ void run_product(const ProductCall<E>& call, const ProductCut& cut, const Contex
   });
 }
 
+template <class E>
+void pack_right(const ProductCall<E>& call, const ProductCut& cut, E* packed) noexcept {
+  PieceOfProduct<E> piece(call, cut, nullptr);
+  for (int64_t group = 0; group < cut.groups; ++group) piece.pack_group(group, packed);
+}
+
 template void run_product(const ProductCall<float>&, const ProductCut&, const Context&, std::byte*);
 template void run_product(const ProductCall<double>&, const ProductCut&, const Context&,
                           std::byte*);
+template void pack_right(const ProductCall<float>&, const ProductCut&, float*) noexcept;
+template void pack_right(const ProductCall<double>&, const ProductCut&, double*) noexcept;
 
 }  // namespace rapt

@@ -9,8 +9,9 @@ namespace {
 constexpr Parameter kParameters[] = {
     head_parameter<Alibi, &Alibi::slopes>(
         "slopes", "a slope per head [..., heads], f32 or f64; absent: the paper's", 0),
-    parameter<Alibi, &Alibi::heads>("heads", "of the paper's slopes; 0: as many as there are",
-                                    Range{0, 1 << 20}),
+    parameter<Alibi, &Alibi::heads>(
+        "heads", "use the paper's slopes for this many heads; 0: for the heads of the call",
+        Range{0, 1 << 20}),
     parameter<Alibi, &Alibi::distance>("distance", "-m |i - j|, or +m (j - i)", kAnyNumber,
                                        kAlibiDistanceNames),
     parameter<Alibi, &Alibi::anchor>("anchor", "which corner of the matrix i = j runs through",

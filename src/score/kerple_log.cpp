@@ -11,7 +11,8 @@ constexpr Parameter kParameters[] = {
     head_parameter<KerpleLog, &KerpleLog::amplitudes>(
         "amplitudes", "what multiplies the logarithm, per head [..., heads], f32 or f64", 0, true),
     head_parameter<KerpleLog, &KerpleLog::rates>(
-        "rates", "what multiplies the distance, likewise, at least 0", 0, true, kRates),
+        "rates", "what multiplies the distance, per head [..., heads], f32 or f64, at least 0", 0,
+        true, kRates),
     parameter<KerpleLog, &KerpleLog::anchor>(
         "anchor", "which corner of the matrix i = j runs through", kAnyNumber, kAnchorNames),
 };

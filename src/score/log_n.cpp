@@ -7,10 +7,12 @@ namespace rapt {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    parameter<LogN, &LogN::count>("count", "of what: all keys, or those up to the query's position",
-                                  kAnyNumber, kLogCountNames),
-    parameter<LogN, &LogN::length>("length", "of training, where the factor is 1 (0: it is ln n)",
-                                   Range{0, 9007199254740992.0}),
+    parameter<LogN, &LogN::count>(
+        "count", "the n of ln n: the number of all keys, or of those up to the query's position",
+        kAnyNumber, kLogCountNames),
+    parameter<LogN, &LogN::length>(
+        "length", "the training length, at which the factor is 1 (0: the factor is ln n)",
+        Range{0, 9007199254740992.0}),
 };
 
 }  // namespace

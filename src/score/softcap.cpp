@@ -4,7 +4,7 @@
 namespace rapt {
 namespace {
 
-// Caps whose inverse, and whose product with 1, are normal numbers of f32.
+// Caps that are normal numbers of f32, as are their inverses.
 constexpr Range kCaps{1e-30, 1e30};
 constexpr Parameter kParameters[] = {
     parameter<Softcap, &Softcap::cap>("cap", "the bound of a score's size", kCaps, {}, true)};

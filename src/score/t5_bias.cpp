@@ -12,7 +12,9 @@ constexpr Parameter kParameters[] = {
     parameter<T5Bias, &T5Bias::max_distance>(
         "max_distance", "from here on all distances share a bucket", Range{1, 9007199254740992.0}),
     parameter<T5Bias, &T5Bias::direction>(
-        "direction", "are keys behind the query told apart: an encoder's buckets, or a decoder's",
+        "direction",
+        "with both, later keys have buckets of their own (encoder); with past, they share bucket 0 "
+        "(decoder)",
         kAnyNumber, kT5DirectionNames),
     parameter<T5Bias, &T5Bias::anchor>("anchor", "which corner of the matrix i = j runs through",
                                        kAnyNumber, kAnchorNames),

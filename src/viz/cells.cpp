@@ -104,7 +104,7 @@ Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns) {
     cells.any_clipped = least < cells.range.low || greatest > cells.range.high;
   } else if (least <= greatest) {
     cells.range = {std::min(0.0, static_cast<double>(least)), static_cast<double>(greatest)};
-    // All zero: any width will do; all negative: up to zero.
+    // If all values are zero, any width will do; if all are negative, the range ends at zero.
     if (cells.range.high <= 0) cells.range.high = cells.range.low < 0 ? 0 : 1;
   }
   return cells;

@@ -1,5 +1,5 @@
 #pragma once
-// What is drawn of a heatmap: its cells after checking and pooling, and the range of their colours.
+// The drawn cells of a heatmap, after checking and pooling, and the range of their colours.
 #include <cstdint>
 #include <vector>
 
@@ -24,15 +24,16 @@ struct Cells {
   }
 };
 
-// Throws Error(shape, argument, unsupported) where the map contradicts itself.
+// Throws Error(shape, argument, unsupported) if the map contradicts itself.
 void check(const Heatmap& map);
 
-// Blocks of cells become their maximum where the map has more than max_rows or max_columns. A block
-// is masked when all of it is, and not finite when any allowed value of it is not: neither a weight
-// nor a fault disappears. The map must be checked.
+// If the map has more than max_rows or max_columns, blocks of cells are replaced by their maximum.
+// A block is masked if all of it is masked, and not finite if any allowed value in it is not
+// finite, so that neither a weight nor an error disappears. The map must be checked.
 Cells pool(const Heatmap& map, int64_t max_rows, int64_t max_columns);
 
-// Where the colour map stands for "allowed" (Legend::allowed): seen on white and on black.
+// The position in the colour map that stands for "allowed" (Legend::allowed): visible on white and
+// on black.
 inline constexpr double kAllowedPosition = 0.7;
 
 // A colour that no colour map has, for values that are not finite.

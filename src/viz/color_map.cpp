@@ -1,5 +1,5 @@
-// The stops of the colour maps, and the way from a name to a map.
-// Sources: ColorBrewer 2.0 (blues, greys), matplotlib's viridis sampled at ninths (CC0).
+// The stops of the colour maps, and the map of a name. Sources: ColorBrewer 2.0 (blues, greys),
+// matplotlib's viridis sampled at ninths (CC0).
 #include "rapt/viz/color_map.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// Text that can be read on any colour.
+// The colour of text that is readable on any background.
 #include "rapt/viz/color_map.h"
 
 namespace rapt::viz {

@@ -1,6 +1,6 @@
 #pragma once
-// A picture as a list of shapes, in the order of painting: what the layout makes, and what the SVG
-// writer and the rasteriser each draw in their way. Units are pixels of the SVG, y runs downwards.
+// A picture as a list of shapes, in the order of painting. The layout creates it; the SVG writer
+// and the rasteriser draw it. Units are pixels of the SVG, y runs downwards.
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -29,7 +29,7 @@ struct Line {
   Color color;
 };
 
-struct Hatch {  // what masked cells let through
+struct Hatch {  // the hatching of masked cells
   Box box;
 };
 

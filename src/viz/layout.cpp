@@ -29,12 +29,12 @@ constexpr double kBarGap = 20, kBarWidth = 14, kShortestBar = 90, kBarTickDistan
 constexpr int kMaxBarTicks = 8;
 constexpr double kLegendSwatch = 12, kLegendGap = 6;
 
-// Cells of small maps are squares between these sizes, aiming at this picture; the picture may grow
-// up to the limit when that makes room for numbers in all cells.
+// Cells of small maps are squares between these sizes, chosen for a picture of the target size. The
+// picture may grow up to the limit if that makes room for numbers in all cells.
 constexpr double kSmallestCell = 10, kLargestCell = 64, kVectorTarget = 600, kNumbersLimit = 800;
 // Cells of images are multiples of half a unit: one pixel of the PNG.
 constexpr double kImageTarget = 720, kLargestImageCell = 24;
-// Images keep square cells up to this ratio of their sides; beyond it they would become a thread.
+// Images have square cells up to this ratio of their sides; beyond it they would be too thin.
 constexpr double kLargestAspect = 4;
 
 constexpr Color kFaintInk{0x49, 0x50, 0x57};
@@ -42,7 +42,7 @@ constexpr Color kAxisColor{0x86, 0x8e, 0x96};
 
 double text_height(double font) { return kCapHeight * font; }
 
-// One axis: which labels are shown, where, and how much room they take across the axis.
+// One axis: the labels that are shown, their places, and the room that they take across the axis.
 struct Axis {
   struct Label {
     double center;  // from the axis' beginning
@@ -124,8 +124,8 @@ class Layout {
     map_box_ = {0, 0, cell_width_ * columns, cell_height_ * rows};
   }
 
-  // Labels of `count` cells of so many positions along `length`; texts across the axis when they
-  // are too wide for their cells and `when_wide` says so.
+  // Labels of `count` cells of `positions` positions each along `length`. With `when_wide`, texts
+  // stand across the axis if they are too wide for their cells.
   Axis axis(const std::vector<std::string>& texts, int64_t count, double positions, double length,
             Turn when_wide) const {
     Axis axis;
@@ -133,7 +133,7 @@ class Layout {
     const auto add = [&](double i, std::u32string text) {
       axis.labels.push_back({(i + 0.5) * cell, std::move(text)});
     };
-    const bool beside = when_wide == Turn::none;  // a vertical axis: lines of text, any width
+    const bool beside = when_wide == Turn::none;  // a vertical axis: lines of text of any width
     if (texts.empty()) {
       const int64_t end = std::llround(static_cast<double>(count) * positions);
       const std::string last = std::to_string(std::max<int64_t>(end - 1, 0));
@@ -143,7 +143,8 @@ class Layout {
       const int64_t step = round_step(room / cell * positions);
       for (int64_t i = 0; i == 0 || i < end; i += step) {
         const std::string text = std::to_string(i);
-        // The middle of a single position, which is as good as the beginning of a cell of many.
+        // The middle of a single position; in a cell of many positions, near enough to its
+        // beginning.
         const double at = (static_cast<double>(i) + 0.5) / positions - 0.5;
         add(positions < 1 ? 0 : at, std::u32string(text.begin(), text.end()));
       }
@@ -208,7 +209,7 @@ class Layout {
     return clean_text(text);
   }
 
-  // Whether something of what stands around the map is a box, as far as place() has come.
+  // Whether any text around the map that place() has set so far contains a box for a missing glyph.
   bool any_boxed() const {
     if (foreign_ != Foreign::as_box) return false;
     const auto boxed = [](const std::u32string& text) { return count_boxes(text) > 0; };
@@ -220,7 +221,7 @@ class Layout {
            labels_boxed(rows_) || labels_boxed(columns_);
   }
 
-  // Puts the map on the page; everything else hangs on it.
+  // Places the map on the page; everything else is placed relative to it.
   void place() {
     out_.title = clean_text(map_.title);
     title_ = wrap(out_.title, std::max(map_box_.width, kShortestTitle), kTitleFont * kBold,
@@ -235,7 +236,7 @@ class Layout {
       bar_label = std::max(bar_label, width(clean_text(tick.text), kLabelFont));
     double right = kMargin;
     if (has_bar()) right += kBarGap + kBarWidth + kTickLength + kTickGap + bar_label;
-    // What is centred on the map may be wider than the map.
+    // Texts that are centred on the map may be wider than the map.
     double centred = width(x_title_, kLabelFont);
     for (const std::u32string& line : title_)
       centred = std::max(centred, width(line, kTitleFont) * kBold);

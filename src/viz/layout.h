@@ -1,5 +1,5 @@
 #pragma once
-// Where everything goes in the picture of a heatmap: title, cells, axes, colour bar, legend.
+// The layout of the picture of a heatmap: title, cells, axes, colour bar, legend.
 #include "rapt/viz/heatmap.h"
 #include "viz/drawing.h"
 #include "viz/text/stroke_font.h"

@@ -34,7 +34,7 @@ int64_t round_step(double least) {
 }
 
 std::vector<Tick> round_ticks(double low, double high, int count) {
-  // Too narrow for its distance from zero: multiples could not be told apart in print.
+  // If the range is too narrow for its distance from zero, multiples would look equal in print.
   if (high - low < 1e-9 * std::max(std::fabs(low), std::fabs(high)))
     return {{low, format_short(low)}, {high, format_short(high)}};
   const double raw = (high - low) / std::max(count, 1);

@@ -114,8 +114,8 @@ class Painter {
     return std::hypot(x - s.x1 - along * dx, y - s.y1 - along * dy);
   }
 
-  // One glyph: each pixel is covered by how deep it lies in the nearest stroke, so that strokes
-  // that cross do not darken each other.
+  // Draws a glyph. The depth of a pixel in its nearest stroke determines its coverage, so that
+  // crossing strokes do not darken each other.
   void stroke(const std::vector<Segment>& strokes, double pen, Color color) {
     if (strokes.empty()) return;
     double left = strokes[0].x1, right = left, top = strokes[0].y1, bottom = top;

@@ -1,5 +1,5 @@
 #pragma once
-// A drawing as pixels.
+// Draws a picture as pixels.
 #include <cstdint>
 #include <vector>
 

@@ -57,7 +57,8 @@ std::string base64(const std::vector<unsigned char>& bytes) {
   return out;
 }
 
-// Every pixel repeated until it measures half a unit: what smooths images then blurs no cell.
+// Repeats every pixel until it measures half a unit, so that viewers that smooth images blur no
+// cell.
 Image magnified(const Image& image) {
   const auto times = [](double length, int64_t count) {
     return std::max<int64_t>(1, std::llround(2 * length / static_cast<double>(count)));
@@ -75,7 +76,7 @@ Image magnified(const Image& image) {
 
 class SvgWriter {
  public:
-  // `key` ends all identifiers.
+  // `key` is the end of all identifiers.
   explicit SvgWriter(std::string key) : key_(std::move(key)) {}
 
   std::string write(const Drawing& drawing) {
@@ -129,11 +130,12 @@ class SvgWriter {
     out_ += "<path d=\"M" + number(s.x1) + " " + number(s.y1) + "L" + number(s.x2) + " " +
             number(s.y2) + "\" stroke=\"" + hex(s.color) + "\"/>\n";
   }
-  // Lines and no pattern: several programs paint patterns black, or not at all.
+  // Draws lines, not a pattern: several programs paint patterns black, or not at all.
   void add(const Hatch& s) {
     const double right = s.box.x + s.box.width, bottom = s.box.y + s.box.height;
     out_ += "<path d=\"";
-    // Where x + y is a multiple of the period, so that neighbouring areas continue each other.
+    // Lines are where x + y is a multiple of the period, so that they continue in neighbouring
+    // areas.
     for (double sum = (std::floor((s.box.x + s.box.y) / kHatchPeriod) + 1) * kHatchPeriod;
          sum < right + bottom; sum += kHatchPeriod) {
       const double x1 = std::max(s.box.x, sum - bottom), x2 = std::min(right, sum - s.box.y);
@@ -153,7 +155,7 @@ class SvgWriter {
     out_ += "</linearGradient></defs>\n<rect" + place(s.box) + " fill=\"url(#" + id + ")\"/>\n";
   }
   void add(const Image& s) {
-    // The style is for browsers; the attribute is what SVG 1.1 has for "keep pixels apart".
+    // The style is for browsers; the attribute is SVG 1.1's way to keep pixels sharp.
     out_ += "<image" + place(s.box) +
             " preserveAspectRatio=\"none\" image-rendering=\"optimizeSpeed\" "
             "style=\"image-rendering:optimizeSpeed;image-rendering:pixelated\" "
@@ -162,7 +164,7 @@ class SvgWriter {
   }
   void add(const Text& s) {
     constexpr const char* kAnchors[] = {"start", "middle", "end"};
-    // Half a capital's height below the anchor, in the direction across the line of text.
+    // The baseline is half a capital's height below the anchor, across the direction of the text.
     const double drop = kCapHeight / 2 * s.size;
     const bool turned = s.turn == Turn::upwards;
     const double x = turned ? s.x + drop : s.x, y = turned ? s.y : s.y + drop;
@@ -191,7 +193,8 @@ std::string hash_of(std::string_view text) {
 
 std::string to_svg(const Heatmap& map) {
   const Drawing drawing = lay_out(map, Foreign::by_viewer);
-  // Pictures in one HTML page share their identifiers: these tell all that is drawn.
+  // Pictures in one HTML page share a space of identifiers, so the identifiers are a hash of the
+  // picture.
   return SvgWriter(hash_of(SvgWriter("").write(drawing))).write(drawing);
 }
 

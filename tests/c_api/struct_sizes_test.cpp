@@ -56,7 +56,7 @@ TEST(CApi, WrongSizeFields) {
   EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "rapt_plan_info"));
 }
 
-// A caller built against the first version; other data lie behind its structs.
+// A caller built against the first version of the structs, with other data in memory after them.
 TEST(CApi, SmallerStructsOfTheFirstVersionAreTaken) {
   Call c;
   const auto fill_behind = [](void* of, size_t first, size_t whole) {
@@ -80,7 +80,7 @@ TEST(CApi, SmallerStructsOfTheFirstVersionAreTaken) {
   EXPECT_EQ(c.forward(), RAPT_ERROR_ARGUMENT);
 }
 
-// Options of the version before dropout have none, whatever data lie behind them.
+// Options of the version before dropout have none, whatever data follow them.
 TEST(CApi, OptionsBeforeDropoutHaveNone) {
   Call c;
   c.options.dropout = 2;  // rejected where it is read
@@ -89,7 +89,7 @@ TEST(CApi, OptionsBeforeDropoutHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// Options of the version before relative positions have none, whatever data lie behind them.
+// Options of the version before relative positions have none, whatever data follow them.
 TEST(CApi, OptionsBeforeRelativePositionsHaveNone) {
   Call c;
   const rapt_variant relative = {sizeof relative, nullptr, 0, nullptr};
@@ -99,7 +99,7 @@ TEST(CApi, OptionsBeforeRelativePositionsHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// Options of the version before rotated keys have none, whatever data lie behind them.
+// Options of the version before rotated keys have none, whatever data follow them.
 TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
   Call c;
   c.options.rotary_keys_are_rotated = 1;  // rejected where it is read
@@ -109,7 +109,7 @@ TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
-// A context of the version before `memory` has the default, whatever data lie behind it.
+// A context of the version before `memory` has the default, whatever data follow it.
 TEST(CApi, ContextsBeforeMemoryHaveNone) {
   Call c;
   c.context.memory = 2;  // rejected where it is read

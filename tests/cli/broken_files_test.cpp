@@ -168,7 +168,7 @@ TEST_F(BrokenFilesTest, AFileSystemWithoutHardLinksIsWrittenTo) {
   EXPECT_EQ(files(), (std::vector<std::string>{"o.npy", "x.npy"}));
 }
 
-// Mounts a file system in a mount namespace. Only this run can see it, and it ends with the run.
+// Mounts a file system in a mount namespace, which only this run can access and which ends with it.
 TEST_F(BrokenFilesTest, AFullFileSystemLeavesTheOldOutput) {
   save_zeros("x.npy", 4096);
   std::filesystem::create_directory(path("disk"));

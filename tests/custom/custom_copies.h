@@ -1,6 +1,6 @@
 #pragma once
 // Copies of the catalogue's scores and normalisers, written as a caller's project would write them:
-// their formulas over the words of the scalar set, behind the hooks of custom_score.h and
+// their formulas over the words of the scalar set, as the hooks of custom_score.h and
 // custom_normalizer.h. On the scalar set they have the same arithmetic and therefore the same bits,
 // where scores are in natural units. On other sets they must agree with the reference like the
 // catalogue's.

@@ -162,8 +162,8 @@ TEST(CustomNormalizers, WholeRows) {
                [&] { in.gradients(options); });
 }
 
-// A normaliser that is compiled with the program knows no instruction set: the hooks for floats
-// alone.
+// A normaliser that is compiled with the program is not compiled per instruction set. It has the
+// hooks for floats only.
 struct NormalizesFloatsOnly {
   static const rapt::Declaration kDeclaration;
   void begin(rapt::Tile<float>&) const noexcept {}

@@ -230,7 +230,7 @@ TEST(CustomNormalizers, NaNs) {
     options.masks = {&causal};
     const AttentionResult clean = in.attend(options);
     const rapt::Gradients gradients = in.gradients(options);
-    for (const int64_t key : {6, 7})  // that no query sees
+    for (const int64_t key : {6, 7})  // keys that are masked for every query
       for (int64_t d = 0; d < 3; ++d) {
         set(in.key, Dims{0, key, d}, std::nan(""));
         set(in.value, Dims{0, key, d}, INFINITY);

@@ -198,7 +198,8 @@ TEST(GradientDefects, reg_masked_nan_of_some) {
   }
 }
 
-// The same behind a length: no tile sees the key, but it is the neighbour of one that all see.
+// The same with NaN in the keys beyond a length. No tile reads these keys, but tiles do read the
+// last key before them.
 TEST(GradientDefects, reg_masked_nan_behind_a_length) {
   Random random(base_seed() + 4);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
@@ -235,8 +236,8 @@ TEST(GradientDefects, reg_masked_nan_behind_a_length) {
       }
 }
 
-// A key whose scores are all -inf has no weight and no gradients, and nor has its bias, however
-// many queries there are beside those that fill a vector, or a pair.
+// A key whose scores are all -inf has no weight and no gradients, nor has its bias. The numbers of
+// queries leave incomplete vectors and pairs.
 TEST(GradientDefects, reg_scores_of_minus_infinity) {
   Random random(base_seed() + 5);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
@@ -265,7 +266,7 @@ TEST(GradientDefects, reg_scores_of_minus_infinity) {
       }
 }
 
-// PyTorch #127055: whole blocks of keys that a row does not see; #103963: rows that see none.
+// PyTorch #127055: whole blocks of masked keys. #103963: rows whose keys are all masked.
 TEST(GradientDefects, reg_whole_blocks_masked) {
   for (const char* line :
        {"q640k640d8:mask=window(50,0)", "q640k640d8:mask=window(0,3):bf16",
@@ -276,8 +277,8 @@ TEST(GradientDefects, reg_whole_blocks_masked) {
     expect_right(line);
 }
 
-// Lengths of several chunks of keys and segments of queries: what they add to each other, and what
-// is summed over all of them.
+// Lengths of several chunks of keys and segments of queries: the sums between chunks, and those
+// over all chunks.
 TEST(GradientDefects, reg_several_chunks) {
   for (const char* line : {"q1100k1200d4:bias=[1100,1]:score=softcap(5):backward=lse:seed=1",
                            "q1500k1100d4:bf16:bias=[1,1100]:score=softcap(5):backward=two:seed=2",
@@ -333,7 +334,7 @@ TEST(GradientDefects, reg_tensors_without_elements) {
     expect_right(line);
 }
 
-// No keys: nothing is seen, and the gradients that have elements are 0.
+// k_len = 0: the gradients that have elements are 0.
 TEST(GradientDefects, reg_no_keys_is_zero) {
   const Case c(parse_descriptor("h2q5k0d4:bias=[5,1]:backward=lse"));
   const GradientCase g(c);
@@ -380,7 +381,7 @@ TEST(GradientDefects, reg_more_than_2p31_elements) {
   EXPECT_TRUE(same_bits(outputs.d_value, expected.d_value));
 }
 
-// MLX #2894: a boolean mask of more than 2^31 elements, of which the last rows are asked for.
+// MLX #2894: a boolean mask of more than 2^31 elements; the queries are those of its last rows.
 TEST(GradientDefects, reg_mask_over_2p31) {
   constexpr int64_t kLen = HugeMask::kLen;
   const Dims pairs[] = {{kLen - 2, 7}, {kLen - 2, kLen - 1}, {kLen - 1, 7}, {kLen - 1, kLen - 2}};
@@ -407,8 +408,8 @@ TEST(GradientDefects, reg_mask_over_2p31) {
   }
 }
 
-// PyTorch #187225: q_len * k_len > 2^32. A window keeps the work small, and scale 0 the weights
-// known: every query sees itself and the one before.
+// PyTorch #187225: q_len * k_len > 2^32. A window keeps the work small, and scale = 0 makes the
+// weights known: every query attends to its own key and the one before.
 TEST(GradientDefects, reg_qk_over_2p32) {
   constexpr int64_t kLen = 70000;  // kLen^2 > 2^32
   Random random(base_seed());

@@ -1,8 +1,8 @@
 // Identities between gradients, each where it holds.
 //
-// Where a relation holds up to rounding, what it may be off follows from what its tensors may be
-// off: an error of norm |e| changes <x, g> by at most |x| |e|, and a sum of n elements each of g by
-// at most sqrt(n) |e| in norm.
+// Where a relation holds up to rounding, its tolerance follows from the tolerances of its tensors:
+// an error e in g changes <x, g> by at most |x| |e| (2-norms), and sums of n elements of g by at
+// most sqrt(n) |e|.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,8 +59,8 @@ bool without_overflow(Descriptor& d) {
 TEST(GradientIdentities, QueryKeyAndScale) {
   const auto fits = [](Descriptor& d) {
     if (d.rows.cosine) return false;
-    // The sum of a query and its bias, and a row that has turned, are rounded to their dtype: in 16
-    // bits by more than gradients.
+    // The sum of a query and its bias, and a row after rotary embedding, are rounded to the inputs'
+    // dtype; in 16 bits these roundings are larger than those of the gradients.
     const auto& relative = d.relative;
     if (rapt::size_of(d.dtype) == 2 && (d.rows.any() || relative[RelativeSpec::content].there ||
                                         relative[RelativeSpec::position].there))
@@ -106,8 +106,8 @@ TEST(GradientIdentities, ValueAndOutput) {
   });
 }
 
-// sum_j d_value_j = sum_i d_output_i over the rows that see a key: without dropout, for weights
-// that sum to 1.
+// sum_j d_value_j = sum_i d_output_i over the rows that have an allowed key: without dropout, for
+// weights that sum to 1.
 TEST(GradientIdentities, SumOfValues) {
   const auto without_dropout = [](Descriptor& d) {
     d.dropout = 0;
@@ -133,7 +133,7 @@ TEST(GradientIdentities, SumOfValues) {
 bool with_bias_of_all_pairs(Descriptor& d) {
   if (d.packed > 0) return false;
   d.has_bias = true;
-  d.bias_first = false;  // else it has the gradients of what the scores get
+  d.bias_first = false;  // true: its gradient would be that of the score functions' inputs
   d.bias_dims = d.leading;
   d.bias_dims.insert(d.bias_dims.end(), {d.q_len, d.k_len});
   d.bias.repeated = -1;

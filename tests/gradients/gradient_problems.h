@@ -15,7 +15,7 @@ using rapt::BackwardRequest;
 using rapt::GradientOutputs;
 using rapt::scaled_dot_product_attention_backward;
 
-// The axes that make the cells of the law; what a cell leaves open is drawn.
+// The axes that a cell of the test fixes; all others are drawn at random.
 inline constexpr double kDropouts[] = {0, 0.3};
 inline constexpr size_t kDTypes = 4;  // of the axis: without outputs of another dtype
 
@@ -42,7 +42,7 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
     point[kMaskAxis] = cell.mask;
     point[kHeadsAxis] = cell.heads;
     point[kDTypeAxis] = cell.dtype;
-    // f32 outputs of 16-bit inputs stand behind these.
+    // The axis lists 16-bit inputs with f32 outputs two places after those with 16-bit outputs.
     const bool wide = cell.dtype >= 2 && random.chance(0.2);
     if (wide) point[kDTypeAxis] = static_cast<uint8_t>(cell.dtype + 2);
     constexpr int64_t kWithGradients = 4;  // none and three kinds of weights
@@ -133,7 +133,8 @@ inline testing::AssertionResult same_gradients(const rapt::Gradients& got,
   return testing::AssertionSuccess();
 }
 
-// The forward pass of a case, inputs as laid out, and what the backward pass reads of it.
+// The forward pass of a case over its inputs as they lie in memory, and the results that the
+// backward pass reads.
 struct Forward {
   Case::Inputs in;
   AttentionOptions options;

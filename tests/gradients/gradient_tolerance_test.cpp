@@ -70,7 +70,7 @@ TEST(GradientTolerance, FindsWrongGradients) {
   const std::string rows = "scale=2:rows=cosine+rotary(query=5,magnitude=1.5)";
   expect_tight("h2q12k30d8:seed=13:" + rows, 1e-3);
   expect_tight("h2q40k50d16:f64:seed=13:" + rows, 1e-11);
-  // Of 16 bits a seed whose rows lie nowhere between two numbers.
+  // In 16 bits: a seed for which no element of a row lies halfway between two numbers.
   expect_tight("h2q12k30d8:f16:seed=14:" + rows, 1e-2);
   expect_tight("h2q12k30d8:bf16:seed=14:" + rows, 0.1);
 }
@@ -98,7 +98,7 @@ TEST(GradientReference, TwoKeys) {
   EXPECT_NEAR(g.scale, ds * std::log(3.0), 1e-15);
 }
 
-// What nobody may see adds nothing, be it NaN; what one may see shows.
+// A masked key contributes nothing, even if it is NaN; a NaN in an allowed pair shows.
 TEST(GradientReference, ExcludedPairsAddNothing) {
   const Case c(parse_descriptor("q4k4d2:f64:mask=causal(-1):seed=3"));
   const GradientCase g(c);
@@ -107,9 +107,9 @@ TEST(GradientReference, ExcludedPairsAddNothing) {
   };
   Tensor query = Tensor::copy_of(c.query), key = Tensor::copy_of(c.key),
          value = Tensor::copy_of(c.value), d_output = Tensor::copy_of(g.d_output);
-  nan_row(query, 0);  // sees no key
+  nan_row(query, 0);  // a query without allowed keys
   nan_row(d_output, 0);
-  nan_row(key, 3);  // no query sees it
+  nan_row(key, 3);  // masked for every query
   nan_row(value, 3);
   Problem problem = c.for_reference();
   problem.query = query;
@@ -124,7 +124,7 @@ TEST(GradientReference, ExcludedPairsAddNothing) {
     EXPECT_EQ(got.key[static_cast<size_t>(6 + d)], 0);
     EXPECT_EQ(got.value[static_cast<size_t>(6 + d)], 0);
   }
-  nan_row(d_output, 3);  // sees the first three
+  nan_row(d_output, 3);  // this query attends to the first three keys
   const Gradients<double> shown = gradients<double>(problem, incoming);
   for (size_t i = 0; i < 6; ++i) EXPECT_TRUE(std::isnan(shown.value[i])) << i;
 }

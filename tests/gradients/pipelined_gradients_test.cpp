@@ -83,8 +83,8 @@ TEST(PipelinedGradients, AreThoseOfOneBlockAfterTheOther) {
   }
 }
 
-// A key so far from all queries that it has no weight; what lanes without a query make of it would
-// be NaN.
+// A key whose scores are all -inf. In lanes without a query its score is 0 * -inf = NaN, which must
+// not spread.
 TEST(PipelinedGradients, OfAKeyThatIsInfinitelyFar) {
   Random random(base_seed());
   for (int n = 0; n < problem_count(20) && !HasFailure(); ++n) {

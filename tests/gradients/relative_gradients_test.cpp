@@ -92,8 +92,8 @@ class Counting final : public rapt::Executor {
   int64_t most = 0;
 };
 
-// Sequences add to the same tables, one after the other; heads with tables of their own are worked
-// on side by side all the same.
+// Sequences add to the same tables, one after the other; heads that have their own tables still run
+// in parallel.
 TEST(RelativeGradients, of_packed_sequences_keep_workers_busy) {
   for (const auto& [line, tasks] :
        {std::pair("h32q300k300d16:packed=9:relative=keys+queries+values(17):seed=1", 8),

@@ -174,8 +174,8 @@ TEST(TangentIdentities, AreLinear) {
                       [&](const char* name, const Tensor& got, const Tensor& expected) {
                         if (!got.defined()) return;
                         const std::vector<double> a = values_of(got), b = values_of(expected);
-                        // Exactly, but for what is made of numbers below 2^-126: they are
-                        // multiples of 2^-149, of which a few thousand meet factors below 2^6.
+                        // Equal, except where subnormal numbers contribute: they are multiples of
+                        // 2^-149, and a few thousand are multiplied by factors below 2^6.
                         for (size_t i = 0; i < a.size(); ++i)
                           ASSERT_NEAR(a[i], factor * b[i], 0x1p-130) << name << "[" << i << "]";
                       });
@@ -194,8 +194,8 @@ TEST(TangentIdentities, AreLinear) {
   });
 }
 
-// NaN in a query that sees no key and a key that no query sees, and in all their tangents, change
-// no bit of anything else, and they get zeros themselves.
+// A query without keys, and a key that is masked for every query: NaN in them and in all their
+// tangents changes no bit of any other result, and their own results are 0.
 TEST(TangentNaN, MaskedNeverShows) {
   Tensor allowed(DType::boolean, {70, 210});
   Random random(3);
@@ -253,7 +253,8 @@ TEST(TangentNaN, MaskedNeverShows) {
   }
 }
 
-// A NaN that some queries see spoils them, and with them the keys that they see: no other number.
+// A NaN in one row of an input or of a tangent shows in the results of the queries that use the row
+// and of the keys that these queries attend to, and in no other number.
 TEST(TangentNaN, SeenShowsWhereItIsSeen) {
   Random random(4);
   const rapt::Causal causal;
@@ -282,7 +283,7 @@ TEST(TangentNaN, SeenShowsWhereItIsSeen) {
     const bool query_side = spoilt % 4 == 0 || spoilt % 4 == 3;
     int64_t differ = 0;
     for (int64_t i = 0; i < n; ++i) {
-      // Queries before the key do not see it; a query's NaN is its own.
+      // Queries before the key do not attend to it; a NaN in a query affects that query alone.
       const bool hit = query_side ? i == at : i >= at;
       for (int64_t d = 0; d < 4; ++d) {
         const int64_t index[] = {i, d};
@@ -296,7 +297,7 @@ TEST(TangentNaN, SeenShowsWhereItIsSeen) {
           ASSERT_TRUE(same(got.state.output, clean.state.output)) << i;
           ASSERT_TRUE(same(got.gradients.d_query, clean.gradients.d_query)) << i;
         }
-        // Keys behind all spoilt queries see none of them: a query's NaN, those after it.
+        // With a NaN in query `at`, the keys after it are masked for it.
         if (query_side && i > at) {
           ASSERT_TRUE(same(got.gradients.d_key, clean.gradients.d_key)) << i;
           ASSERT_TRUE(same(got.gradients.d_value, clean.gradients.d_value)) << i;

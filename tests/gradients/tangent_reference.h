@@ -27,7 +27,7 @@ inline bool has_tangents(const Descriptor& d) {
   return !is_sparse(d.normalizer) && !d.relative.any() && !d.rows.any();
 }
 
-// Everything but the normaliser's parameters, which stand still.
+// All gradients but those of the normaliser's parameters, which have no tangents.
 inline rapt::BackwardRequest request_of(const GradientCase& g) {
   rapt::BackwardRequest request = g.request();
   request.normalizer_parameters = false;
@@ -104,7 +104,8 @@ class MovingMatrix {
   Matrix values_, motion_;
 };
 
-// The loops. `Exact`: nothing is rounded to 16 bits on the way, but the errors know that it is.
+// The reference loops. `exact`: no intermediate is rounded to 16 bits, but the error bounds still
+// count these roundings.
 template <class Real>
 Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
   using N = Dual<Real>;

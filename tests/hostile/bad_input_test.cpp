@@ -1,5 +1,5 @@
-// Bad input: one Error with the right code that names what was expected and what came, from all
-// three verbs alike, and not one byte of an output is touched.
+// Bad input: all three verbs throw the same Error, with the right code and a message that says what
+// was expected and what came, and touch no byte of an output.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ struct Call : ValidInputs {
   }
 };
 
-enum class Verbs : uint8_t { all, with_buffers };  // which verbs must refuse
+enum class Verbs : uint8_t { all, with_buffers };  // which verbs must reject
 
 void expect_refused(const char* what, ErrorCode code, const std::vector<std::string>& fragments,
                     const std::function<void(Call&)>& spoil, Verbs verbs = Verbs::all) {
@@ -94,7 +94,8 @@ TEST(BadInput, Shapes) {
   expect_refused("batch groups", shape, {"4", "2"}, [&](Call& c) { c.query = four_batches; });
 }
 
-// A view has no room for so many lengths; memory beyond them is not read, not even for a message.
+// A rank above the largest: a view holds no more lengths, and memory beyond them must not be read,
+// not even for an error message.
 TEST(BadInput, RanksThatNoViewCanHave) {
   for (const int rank : {rapt::kMaxRank + 1, 1000}) {
     const auto refused = [&](const char* what, const std::function<rapt::TensorView&(Call&)>& of) {
@@ -267,8 +268,7 @@ TEST(BadInput, Overlaps) {
   take("query", &Call::query, 2 * 4 * 5 * 8 - 1);  // one element in common
   take("key", &Call::key, 3);
   refused("value", {"output", "value"}, [](Call& c) {
-    static float
-        memory[2 * 4 * 5 * 3];  // room for the output, too: what lies behind may be an input
+    static float memory[2 * 4 * 5 * 3];  // also holds the output: the next variable may be an input
     c.value = TensorView(static_cast<const float*>(memory), {2, 2, 7, 3});
     c.state.output.data = memory;
   });
@@ -289,7 +289,8 @@ TEST(BadInput, Overlaps) {
   refused("itself", {"output"}, [](Call& c) { c.state.output.strides[0] = 0; });
   refused("itself, rows", {"output"}, [](Call& c) { c.state.output.strides[2] = 2; });
   refused("interleaved with the query", {"output", "query"}, [](Call& c) {
-    // Every second float is the query's, those between the output's: refused by address range.
+    // The query has every second float and the output those between: rejected, since their address
+    // ranges overlap.
     static float memory[2 * 4 * 5 * 8 * 2];
     const Dims query_dims{2, 4, 5, 8}, query_strides{320, 80, 16, 2};
     const Dims output_dims{2, 4, 5, 3}, output_strides{320, 80, 16, 2};
@@ -367,7 +368,7 @@ TEST(BadInput, ExecutorWithoutWorkers) {
                  [&](Call& c) { c.context.executor = &none; });
 }
 
-// plan() refuses what the call would refuse.
+// plan() rejects what the call would reject.
 TEST(BadInput, PlanRefusesToo) {
   Call c;
   const Tensor other_dim = filled(DType::f32, {2, 2, 7, 9}, 1);

@@ -20,7 +20,7 @@ inline check::Tensor random_rows(check::Random& random) {
   return check::random_normal(random, check::DType::f32, check::Dims{5, 9});
 }
 
-// A boolean mask of more than 2^31 elements, of which `allowed` pairs (query, key) are true.
+// A boolean mask of more than 2^31 elements. The pairs (query, key) of `allowed` are true.
 class HugeMask {
  public:
   static constexpr int64_t kLen = 50000;  // kLen^2 > 2^31

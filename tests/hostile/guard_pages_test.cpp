@@ -195,7 +195,7 @@ TEST(GuardPages, StridedInputs) {
         Random random(base_seed());
         const Tensor dense = random_normal(random, DType::f32, {n, d});
         const AttentionResult expected = scaled_dot_product_attention(dense, dense, dense);
-        // [d, n] in memory, seen transposed; [n, 1, d] seen as every second column of [n, 2 d - 1].
+        // Views: [d, n] in memory, transposed; every second column of [n, 2 d - 1], as [n, 1, d].
         const GuardedTensor columns(dense.view().transposed(), edge);
         const AttentionResult by_columns = scaled_dot_product_attention(
             columns.view().transposed(), columns.view().transposed(), columns.view().transposed());
@@ -246,7 +246,7 @@ TEST(GuardPages, StridedOutputs) {
 }
 
 // The promised workspace suffices for as many workers as the executor has, at any alignment, and
-// nothing beside it is touched; one byte less is refused before anything is written.
+// no memory outside it is touched; one byte less is rejected before anything is written.
 TEST(Workspace, ExactlyAsPromised) {
   for_problems(60, {}, [](const Case& c, Random& random) {
     Threads threads(static_cast<int>(random.between(1, 4)));

@@ -28,7 +28,7 @@ TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
   const AttentionResult expected = scaled_dot_product_attention(q, k, v);
   EXPECT_TRUE(same_bits(scaled_dot_product_attention(query, key, value).output, expected.output));
 
-  // The output in the same memory is refused (address ranges overlap), elsewhere it is not.
+  // An output within the same memory is rejected (address ranges overlap), elsewhere it is not.
   const Reserved elsewhere(kFarRowsBytes);
   if (!elsewhere.available()) GTEST_SKIP() << "no address space";
   rapt::AttentionState state;
@@ -41,7 +41,7 @@ TEST(HugeStrides, reg_rows_beyond_2p32_bytes) {
 // MLX #2894, SageAttention #386: a boolean mask of more than 2^31 elements.
 TEST(HugeStrides, reg_mask_over_2p31) {
   constexpr int64_t kLen = HugeMask::kLen;
-  // The last three queries see two keys each; only these rows are asked for.
+  // The last three rows of the mask allow two keys each; only these queries are computed.
   const Dims pairs[] = {{kLen - 3, 1},        {kLen - 3, kLen - 1}, {kLen - 2, 0},
                         {kLen - 2, kLen - 2}, {kLen - 1, 7},        {kLen - 1, kLen - 1}};
   const HugeMask huge(pairs);
@@ -130,7 +130,7 @@ TensorView repeated(const Dims& dims) {
   return v;
 }
 
-// Views of 2^62 elements without memory: refused, not computed and not wrapped around.
+// Views of 2^62 elements without memory must be rejected: neither computed nor wrapped around.
 TEST(HugeStrides, AbsurdShapesOverflow) {
   constexpr int64_t kHuge = int64_t{1} << 62;
   const TensorView small = repeated({3, 4}), one_head = repeated({1, 1, 3, 4});
@@ -153,8 +153,8 @@ TEST(HugeStrides, AbsurdShapesOverflow) {
   EXPECT_EQ(code_of_all(far, small, small), kOverflow);
 }
 
-// Rows that repeat, more than can be packed anywhere, of which a mask leaves a few. Packed, those
-// of 2^57 keys and values would take some multiple of 2^64 bytes.
+// Repeated rows (stride 0), more than fit in any memory when packed; a mask allows a few. Packed,
+// 2^57 keys and values would take a multiple of 2^64 bytes.
 TEST(HugeStrides, MoreKeysThanCanBePacked) {
   const rapt::Prefix first_three(3);
   AttentionOptions options;

@@ -1,5 +1,6 @@
 #pragma once
-// Address space without memory behind it, until touched: offsets beyond 32 bits cost nothing.
+// Address space that the system backs with memory only once it is touched: offsets beyond 32 bits
+// cost nothing.
 #include <sys/mman.h>
 
 #include <cstddef>

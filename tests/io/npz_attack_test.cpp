@@ -324,7 +324,7 @@ TEST(NpzAttack, NothingMayFollowTheArchive) {
   refused(zip + '\0', "something follows the archive");
   refused(zip + zip.substr(0, 10), "something follows the archive");
   refused(zip + std::string(70000, '\0'), "something follows the archive");
-  // A second archive behind the first: its offsets do not count from the start of the file.
+  // A second archive after the first: its offsets do not count from the start of the file.
   refused(zip + zip);
   ZipEnd end;
   end.comment = "comment";

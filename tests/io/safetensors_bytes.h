@@ -46,7 +46,7 @@ inline std::string written(const std::vector<NamedTensor>& tensors, const Texts&
   return bytes;
 }
 
-// The JSON header of a file, without the blanks behind it.
+// The JSON header of a file, without the blanks after it.
 inline std::string header_of(const std::string& bytes) {
   const std::string json = bytes.substr(8, bytes.find('\0', 8) - 8);
   return json.substr(0, json.rfind('}') + 1);

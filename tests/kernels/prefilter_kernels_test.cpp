@@ -70,7 +70,7 @@ struct Rounded {
     prefilter.round_queries(query_t.data(), dims, queries, prefilter_queries());
   }
 
-  // true_score is exact but for roundings of 2^-53. chain is the score as the product kernels
+  // true_score is exact up to roundings of 2^-53. chain is the score as the product kernels
   // compute it.
   double true_score(int64_t i, int64_t j) {
     double sum = 0;

@@ -20,7 +20,7 @@ inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 inline int64_t padded(int64_t n) { return (n + 31) / 32 * 32; }
 
-// An array with a guard page directly behind or before it. Elements that nothing has written are
+// An array with a guard page directly after or before it. Elements that nothing has written are
 // NaN.
 template <class T>
 class Block {

@@ -118,7 +118,7 @@ bool multiply(unsigned c, unsigned a, unsigned b) {
 }
 
 // Reads the bytes of an instruction. It reads a byte only when the bytes before it say that the
-// byte exists, because the page behind a function may be missing.
+// byte exists, because the page after a function may be missing.
 class Code {
  public:
   explicit Code(greg_t address) : at_(reinterpret_cast<const uint8_t*>(address)) {}

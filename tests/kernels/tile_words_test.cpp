@@ -1,6 +1,6 @@
 // The words of tile registers give the same bits by instructions (simd/tiles.h) and by emulation
 // (simd/tiles_emulated.h). On machines with AMX the real instructions run, which shows that the
-// emulation is exact. Elsewhere the trap executes what the manual says.
+// emulation is exact. Elsewhere the trap executes the instructions as the manual defines them.
 #include "kernels/tile_test.h"
 
 namespace rapt {

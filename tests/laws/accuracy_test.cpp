@@ -130,7 +130,7 @@ TEST(Accuracy, reg_single_bad_row) {
   EXPECT_FALSE(met_by(expected.output, output, "output"));
 }
 
-// The reference itself: float, double and long double agree as far as their precision goes.
+// The reference itself: float, double and long double agree to within their precision.
 TEST(Accuracy, ReferenceConverges) {
   const Case c(bare(DType::f64, 9, 33, 7, 5));
   const auto wide = attention<long double>(c.for_reference());

@@ -1,4 +1,4 @@
-// Laws that hold bit by bit: what a row's bits may depend on, and what they may not.
+// Laws that hold bit by bit: on which inputs the bits of a row may depend.
 #include <gtest/gtest.h>
 
 #include <algorithm>

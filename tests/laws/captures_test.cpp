@@ -37,8 +37,8 @@ TEST(Captures, NoWeightWithoutAKeyBesideNaN) {
   }
 }
 
-// Two blocks of keys whose scores differ by more than the largest number: one of them has no
-// weight, and the other's entropy is the logarithm of its keys.
+// Two groups of keys whose scores differ by more than the largest number: one has weight 0, and the
+// entropy is the logarithm of the number of keys in the other.
 TEST(Captures, EntropyOfScoresFarApart) {
   constexpr int64_t kFew = 100, kLen = 300;  // beyond the longest block
   const Tensor query = filled(DType::f32, {1, 1}, 1), value = filled(DType::f32, {kLen, 1}, 1);
@@ -55,8 +55,8 @@ TEST(Captures, EntropyOfScoresFarApart) {
   }
 }
 
-// Cells of any size, which tiles and blocks of keys cut anywhere, are what the weights of the same
-// call say. A NaN propagates to every cell that contains one, and to no other.
+// Cells of any size, whose boundaries tiles and blocks of keys cross anywhere, equal the pooled
+// weights of the same call. A NaN propagates to every cell that contains one, and to no other.
 TEST(Captures, MapsPoolTheWeights) {
   constexpr int64_t kQueries = 310, kKeys = 290, kSpoilt = 200;
   Random random(base_seed());

@@ -135,7 +135,7 @@ AttentionOptions causal_options() {
   return options;
 }
 
-// ---- what is compared ----
+// ---- comparison ----
 
 struct Composed {
   Tensor output;
@@ -248,7 +248,8 @@ TEST(Compositions, differential_attention) {
     });
 }
 
-// The first of all pairs, then the second of all: [2, heads, n, d], seen as [heads, 2, n, d].
+// Memory holds the first head of every pair, then every second: [2, heads, n, d], as a view
+// [heads, 2, n, d].
 TEST(Compositions, differential_attention_of_heads_in_halves) {
   Random random(base_seed());
   const int64_t heads = 3, n = 40, d = 5;
@@ -286,7 +287,7 @@ Composition talking_heads() {
     AttentionOptions options = causal_options();
     options.scale = 1 / std::sqrt(static_cast<double>(d));
     Tensor d_after = zeros(1, heads, value.dim(0));
-    // P_b value_c stands in head b, at c e of its rows.
+    // P_b value_c lies in head b, in the columns from c * e on.
     Called one = call(queries, joined(key), joined(value), options, [&](const Tensor& parts) {
       Tensor d_parts = zeros(heads, n, value.dim(0) * e);
       for_each(parts, [&](int64_t b, int64_t i, int64_t x) {
@@ -345,7 +346,8 @@ TEST(Compositions, talking_heads_by_returned_scores) {
   c.composed = [&](const Tensors& in, const Tensor& d_output) {
     const Tensor &query = in[0], &key = in[1], &before = in[3];
     const int64_t n = query.dim(1), d = query.dim(2);
-    // No mask yet: the -inf of an excluded pair has no multiple. No value: only scores are wanted.
+    // No mask yet: -inf of a masked pair times a factor may be NaN. No value: only scores are
+    // needed.
     AttentionOptions wanted;
     wanted.scores = {softcap};
     wanted.weights = rapt::WeightsRequest{};

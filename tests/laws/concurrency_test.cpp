@@ -203,7 +203,7 @@ TEST(Concurrency, ProgressRisesToOne) {
     }
 }
 
-// Every task exactly once is the executor's promise; that no two workers share scratch is rapt's.
+// The executor runs every task exactly once; rapt must give every worker its own scratch.
 TEST(Concurrency, MoreWorkersThanTasks) {
   Descriptor p;
   p.q_len = 3;

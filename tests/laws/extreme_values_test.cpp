@@ -44,7 +44,7 @@ TEST(ExtremeValues, HugeLogits) {
   }
 }
 
-// Four keys, of which the third has a score of `score` and the fourth of -score.
+// Four keys: the third has the score `score`, the fourth -score, the others 0.
 AttentionResult with_scores(double score, const AttentionOptions& options) {
   Tensor key = filled(DType::f32, {4, 1}, 0);
   set(key, Dims{2, 0}, 1);

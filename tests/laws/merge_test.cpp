@@ -117,7 +117,7 @@ TEST(Merge, MaskedRowsAreEmptyRows) {
   Random random(base_seed());
   const Tensor q = random_normal(random, DType::f32, {4, 8}),
                k = random_normal(random, DType::f32, {6, 8});
-  const rapt::Causal mask(rapt::Anchor::top_left, -2);  // rows 0 and 1 see nothing
+  const rapt::Causal mask(rapt::Anchor::top_left, -2);  // rows 0 and 1 have no keys
   const rapt::Mask* masks[] = {&mask};
   AttentionOptions options;
   options.masks = masks;

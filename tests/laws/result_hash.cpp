@@ -1,9 +1,9 @@
-// Hashes of every bit that calls return, for changes that must not change any: run it in the build
-// before and in the build after, on every instruction set, and compare what it prints.
+// Hashes all bits that calls return, to test changes that must not change any: run it in the build
+// before and in the build after, on every instruction set, and compare the outputs.
 //
 //   result_hash draw 5000 > problems       random problems over all axes, one descriptor per line
 //   RAPT_ISA=avx2 result_hash < problems   one hash per problem: output, statistic, captures and
-//                                          all gradients; a refused call counts by its error code
+//                                          all gradients; for a rejected call its error code
 //
 // NaN counts as one value: its sign and payload are not part of the contract.
 #include <cstdio>
@@ -45,11 +45,16 @@ class Hash {
  private:
   static bool is_nan(DType dtype, uint64_t bits) {
     switch (dtype) {
-      case DType::f32: return (bits & 0x7fffffff) > 0x7f800000;
-      case DType::f64: return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000;
-      case DType::bf16: return (bits & 0x7fff) > 0x7f80;
-      case DType::f16: return (bits & 0x7fff) > 0x7c00;
-      default: return false;
+      case DType::f32:
+        return (bits & 0x7fffffff) > 0x7f800000;
+      case DType::f64:
+        return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000;
+      case DType::bf16:
+        return (bits & 0x7fff) > 0x7f80;
+      case DType::f16:
+        return (bits & 0x7fff) > 0x7c00;
+      default:
+        return false;
     }
   }
 
@@ -72,8 +77,8 @@ uint64_t hash_of(const std::string& line) {
     const rapt::Gradients got = check::run_backward(g);
     for (const Tensor* tensor :
          {&got.d_query, &got.d_key, &got.d_value, &got.d_bias, &got.d_scale,
-          &got.d_score_parameters, &got.d_normalizer_parameters, &got.d_key_rows,
-          &got.d_query_rows, &got.d_value_rows, &got.d_content_bias, &got.d_position_bias})
+          &got.d_score_parameters, &got.d_normalizer_parameters, &got.d_key_rows, &got.d_query_rows,
+          &got.d_value_rows, &got.d_content_bias, &got.d_position_bias})
       hash.add(*tensor);
   } catch (const rapt::Error& error) {
     hash.add(2000 + static_cast<uint64_t>(error.code()));

@@ -61,7 +61,7 @@ TEST_P(SignedZeros, OfOneRowAloneAndAmongOthers) {
     EXPECT_EQ(zeros.negative, 0);
     zeros_seen += zeros.positive;
 
-    // Alone, with other numbers and with infinities in the keys that it does not see.
+    // The row alone; then with other numbers and infinities in the keys that are masked for it.
     const int64_t i = random.between(0, q_len - 1);
     const rapt::Boolean mask_of_row(allowed.view().slice(0, i, i + 1));
     options.masks = {&mask_of_row};

@@ -113,9 +113,9 @@ TEST(Weights, ChosenRowsAndHeads) {
   });
 }
 
-// The stage before the normaliser: the formula of the scores, -inf for exactly the excluded pairs.
-// What a score may be off is that of a weight's score (tolerance.h), for the plain loop and for a
-// kernel, and the way to natural units takes two roundings.
+// The stage before the normaliser: the formula of the scores, and -inf for exactly the masked
+// pairs. The tolerance is that of the score of a weight (tolerance.h), for the plain loop and for
+// the kernels, plus two roundings for the conversion to natural units.
 TEST(Weights, ScoresAreWhatTheNormaliserGets) {
   Wanted wanted;
   wanted.leading = false;

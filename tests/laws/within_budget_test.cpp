@@ -111,7 +111,8 @@ TEST(WithinBudget, ConstantValue) {
     check::Problem problem = c.for_reference();
     problem.value = value;
     EXPECT_TRUE(met_by(expectations(problem).output, values_of(got.output), "output"));
-    // The plain loop aside: weights that sum to 1 give the constant, or 0 where no key is seen.
+    // Checked without the plain loop: weights that sum to 1 give the constant, or 0 where a query
+    // has no allowed keys.
     const std::vector<double> lse = values_of(got.statistic);
     const std::vector<double> output = values_of(got.output);
     // Sums of k_len terms, rounded each: numerator and denominator.

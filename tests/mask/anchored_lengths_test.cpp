@@ -18,7 +18,8 @@ using rapt::Causal;
 using rapt::ErrorCode;
 using rapt::Window;
 
-// Bit for bit a call of its own over the keys that each batch has; what lies behind them is NaN.
+// Bit for bit equal to one call per batch over the keys of that batch; keys beyond its length are
+// NaN.
 TEST(AnchoredLengths, AsOneCallPerBatch) {
   Random random(base_seed());
   constexpr int64_t batch = 5, q_len = 70, k_len = 300, dim = 8;

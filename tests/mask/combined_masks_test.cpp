@@ -99,7 +99,7 @@ TEST(CombinedMasks, AgreeWithTheirParts) {
     };
     expect_same({&padded_pairs}, {&boolean, &padding});
     expect_same({&three}, {&causal, &boolean, &padding});
-    // Others before and behind it: their slots are neither taken nor skipped.
+    // Other masks before and after it keep their own slots.
     expect_same({&window, &three, &causal}, {&window, &causal, &boolean, &padding, &causal});
     expect_same({&four, &padded_pairs}, {&causal, &boolean, &padding, &window});
   }

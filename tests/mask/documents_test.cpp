@@ -28,8 +28,8 @@ Tensor int64s(const Dims& dims, std::initializer_list<int64_t> values) {
   return tensor;
 }
 
-// Every document by itself gives the same, but for rounding: keys are summed in blocks that begin
-// at the row's first key, so the sums are not the same.
+// A separate call per document gives the same results up to rounding: keys are summed in blocks
+// that begin at the row's first key, so the sums have another order.
 TEST(Documents, AsSeparateCalls) {
   Random random(base_seed());
   const int64_t starts[] = {0, 37, 37, 150, 151, 400};
@@ -107,7 +107,7 @@ TEST(Documents, RangeOfIdsInOrder) {
   EXPECT_EQ(range({0, 1, 3}), std::pair(int64_t{1}, int64_t{5}));
 }
 
-// A query whose document has no key gives what every query without keys gives.
+// A query whose document has no keys gives what every query without allowed keys gives.
 TEST(Documents, EmptyOnOneSide) {
   Random random(base_seed());
   const Tensor query = random_normal(random, DType::f32, {4, 3});
@@ -145,7 +145,8 @@ TEST(Prefix, BesideCausal) {
   EXPECT_TRUE(same_results(attend(rapt::Or{&per_batch, &causal}), expected));
 }
 
-// Of tensors that end with the statement, which is as long as a refusal needs them.
+// A mask over temporary tensors, which live until the end of the caller's statement: long enough
+// for a call that is rejected.
 template <class M, class... Tensors>
 M mask_of(const Tensors&... tensors) {
   return M(tensors...);

@@ -188,7 +188,8 @@ struct Inputs {
   Tensor query, key, value;
 };
 
-// A tree gives the bits of its pairs given element by element; and its plan counts them.
+// A tree of masks gives the same bits as a boolean mask of its pairs, and plan() counts these
+// pairs.
 TEST(MaskAlgebra, SameBitsAsItsPairs) {
   Random random(base_seed());
   for (int n = 0; n < problem_count(120) && !HasFailure(); ++n) {

@@ -26,7 +26,7 @@
 
 namespace laws {
 
-// A mask of a user's own: every third diagonal. It never knows better than `some`.
+// A custom mask: every third diagonal. Its cover() always returns `some`.
 class EveryThird final : public rapt::Mask {
  public:
   const rapt::Declaration& declaration() const noexcept override {

@@ -33,8 +33,8 @@ bool any_nonfinite(const std::vector<double>& values) {
   return std::any_of(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
 }
 
-// PyTorch #101967: NaN in a masked key or value leaked as 0 * NaN. Also when a neighbour in the
-// same tile sees that key: then the neighbour's row shows it and the others do not.
+// PyTorch #101967: NaN in a masked key or value leaked as 0 * NaN. Also tested where another row of
+// the same tile attends to that key: then only that row may be NaN.
 TEST(MaskedValues, reg_masked_nan_no_leak) {
   Wanted wanted = unmasked();
   wanted.leading = wanted.empty = false;
@@ -111,7 +111,7 @@ TEST(MaskedValues, reg_nan_propagates) {
           }
           EXPECT_FALSE(any_nonfinite(row_of(by_query, 3).output));
           EXPECT_FALSE(any_nonfinite(row_of(by_query, 5).output));
-          // In a key: every row that sees it.
+          // In a key: every row that attends to it.
           const AttentionResult by_key =
               scaled_dot_product_attention(query, spoil(clean, bad, d / 2), clean);
           for (int64_t i = 0; std::isnan(hostile) && i < 9; ++i)
@@ -240,7 +240,8 @@ TEST(MaskedValues, NothingVisibleOfNan) {
   EXPECT_TRUE(same_bits(got.weights, filled(DType::f32, {20, 20}, 0)));
 }
 
-// Not masked, but every score is -inf: the formulas divide 0 by 0. Unlike an excluded row.
+// Not masked, but every score is -inf: the formulas divide 0 by 0, and so does the library. (A row
+// whose keys are all masked gives 0.)
 TEST(MaskedValues, AllScoresMinusInfinity) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const int64_t k_len : {1, 20, 64, 150}) {

@@ -103,7 +103,8 @@ TEST(Allocation, EachFailureIsSurvived) {
   });
 }
 
-// A limit of exactly what plan() names suffices; one byte less is refused by name.
+// A limit equal to the bytes of plan() suffices; one byte less is rejected with an error that names
+// it.
 TEST(Allocation, MemoryLimit) {
   for_problems(40, {}, [](const Case& c, Random& random) {
     AttentionOptions options = c.options;

@@ -101,7 +101,7 @@ void spoil(const Case& c, Random& random) {
   }
 }
 
-// Returns whether the two calls differ in what they take.
+// Returns whether the calls with low and with automatic memory use different amounts.
 bool expect_law(const Case& c, Random& random) {
   const Context low = with(rapt::Memory::low), fast = with(rapt::Memory::automatic);
   const size_t least = bytes_of(c, low), most = bytes_of(c, fast);
@@ -201,8 +201,8 @@ TEST(Memory, SameBitsOfAnyCall) {
   }
 }
 
-// The first keys. Of more queries than a tile has it knows which they see; of fewer it says all
-// that a mask may say without looking, and a tile meets keys that nobody had to prepare.
+// Allows the first keys. Its key_range is exact for more queries than a tile has; for fewer it is
+// the widest that a mask may return, so that a tile visits keys that nobody had to prepare.
 class VagueInTiles final : public rapt::Mask {
  public:
   explicit VagueInTiles(int64_t length) : length_(length) {}

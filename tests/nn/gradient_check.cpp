@@ -79,14 +79,21 @@ void expect_gradients(const std::vector<Checked>& checked, const std::function<d
                             ? static_cast<size_t>(i)
                             : static_cast<size_t>(random() % values.size());
       if (at >= values.size()) break;
-      const double x = values[at], h = 1e-3 * std::max(1.0, std::abs(x));
-      const auto at_offset = [&](double offset) {
-        values[at] = x + offset;
-        return loss();
+      const double x = values[at], unit = std::max(1.0, std::abs(x));
+      const auto difference = [&](double h) {
+        const auto at_offset = [&](double offset) {
+          values[at] = x + offset;
+          return loss();
+        };
+        const double near = at_offset(h) - at_offset(-h);
+        const double far = at_offset(2 * h) - at_offset(-2 * h);
+        values[at] = x;
+        return (8 * near - far) / (12 * h);
       };
-      const double near = at_offset(h) - at_offset(-h), far = at_offset(2 * h) - at_offset(-2 * h);
-      values[at] = x;
-      const double expected = (8 * near - far) / (12 * h);
+      double expected = difference(1e-3 * unit);
+      // A kink may lie within the step: rarely within one that is a hundredth.
+      if (!(std::abs(found[at] - expected) <= tolerance * largest))
+        expected = difference(1e-5 * unit);
       EXPECT_NEAR(found[at], expected, tolerance * largest) << name << "[" << at << "]";
     }
   }

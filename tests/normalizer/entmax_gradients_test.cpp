@@ -5,9 +5,9 @@
 namespace laws::entmax {
 namespace {
 
-// f64: but for roundings, of sums of at most 700 terms, the dense Jacobian. Where a weight begins,
-// the slope of sparsemax jumps and that of alphas between 1.5 and 2 is steep; a score would have to
-// be within some 1e-14 of the threshold to be on its other side.
+// f64: gradients equal those of the dense Jacobian up to the roundings of sums of at most 700
+// terms. At the threshold the slope of sparsemax jumps and that of alphas between 1.5 and 2 is
+// steep; a score would have to be within some 1e-14 of the threshold to be on the other side.
 TEST(Entmax, GradientsAreThoseOfTheJacobian) {
   Random random(base_seed());
   for (const Member& member : kMembers)
@@ -45,7 +45,8 @@ TEST(Entmax, GradientsAreDifferences) {
   }
 }
 
-// In f32 the products by pairs and those of whole tiles, of which the former need few weights.
+// In f32: the gradient products over single pairs, which are used where few weights are positive,
+// and those over whole tiles.
 TEST(Entmax, GradientsInF32) {
   Random random(base_seed());
   for (const Member& member : kMembers)
@@ -67,8 +68,8 @@ TEST(Entmax, GradientsInF32) {
     }
 }
 
-// Is every gradient of a row of scores NaN, and that of no other row? Rows are those of d_query,
-// and of d_bias, where there is one.
+// Expects NaN in every gradient of one row of scores and in no other row. Rows are those of d_query
+// and, if there is one, of d_bias.
 void expect_nan_in_row(const rapt::Gradients& g, int64_t row) {
   for (const Tensor* t : {&g.d_query, &g.d_bias})
     if (t->defined())
@@ -159,7 +160,7 @@ TEST(Entmax, DropoutDropsWeights) {
               get(kept, Dims{i, j}) * get(r.weights, Dims{i, j}) * get(p.value, Dims{j, d}) / 0.6;
         ASSERT_NEAR(get(r.output, Dims{i, d}), sum, 1e-8);  // 0.4 is rounded to 2^-32
       }
-    // The gradient: the loss is linear in the values, so the difference is exact but for roundings.
+    // The gradient: the loss is linear in the values, so the difference is exact up to rounding.
     BackwardInputs inputs;
     inputs.state = r.state();
     inputs.d_output = p.d_output;

@@ -167,9 +167,10 @@ inline Results results_of(const Problem& p, const char* normalizer, bool weights
   return r;
 }
 
-// What roundings of the scores, of `unit` each, can do to a row: weights move at most as far as
-// scores do (the Jacobian diag(u) - u u^T / sum u with u <= 1 has a norm of at most 1), each
-// by its own rounding besides, and the power 1 / (alpha - 1) magnifies those of its argument.
+// A bound of the error of a row whose scores have rounding errors of `unit` each. Weights change at
+// most by as much as scores (the Jacobian diag(u) - u u^T / sum u with u <= 1 has a norm of at most
+// 1), each weight has its own rounding besides, and the power 1 / (alpha - 1) magnifies the
+// roundings of its argument.
 inline double tolerance_of(const Problem& p, double alpha, double unit) {
   double largest = 0;
   for (int64_t i = 0; i < p.q_len; ++i)

@@ -1,4 +1,5 @@
-// Sparsemax, entmax15 and alpha-entmax are their definitions; what they keep to and refuse.
+// Sparsemax, entmax15 and alpha-entmax against their definitions, their properties, and the
+// parameters that they reject.
 #include "normalizer/entmax_oracle.h"
 #include "rapt/tangents.h"
 #include "support/expect_error.h"
@@ -48,8 +49,8 @@ TEST(Entmax, LongRows) {
       }
 }
 
-// All scores are equal, and so are the weights: the rounding of their sum, of which a part of 128
-// has a sum of its own and the parts are added, shows in each.
+// All scores are equal, and so are the weights: each of them shows the rounding error of their sum,
+// which is the sum of partial sums over 128 keys each.
 TEST(Entmax, LongSums) {
   const rapt::MadeNormalizer made = rapt::make_normalizer("sparsemax");
   AttentionOptions options;
@@ -176,7 +177,7 @@ TEST(Entmax, NonFiniteNumbers) {
   EXPECT_TRUE(same_results(results_of(p, "sparsemax").forward, clean.forward));
 }
 
-// Packed sequences and heads that share keys are calls of their own.
+// Packed sequences and heads that share keys have the results of separate calls.
 TEST(Entmax, SequencesAndHeadsAreCallsOfTheirOwn) {
   Random random(base_seed());
   const rapt::MadeNormalizer made = rapt::make_normalizer("entmax15");

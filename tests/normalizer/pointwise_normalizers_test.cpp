@@ -76,7 +76,7 @@ TEST(Sigmoid, KnownWeights) {
 TEST(Sigmoid, SmallWeightsHaveAllTheirDigits) {
   rapt::Sigmoid sigmoid;
   sigmoid.bias = -30;
-  // 1 / (1 + e^30), of which 1/2 + tanh(-15) / 2 would have lost all but three.
+  // 1 / (1 + e^30). The form 1/2 + tanh(-15) / 2 would keep only three digits of it.
   EXPECT_NEAR(weights_of({0}, sigmoid)[0] * (1 + std::exp(30.0)), 1, 1e-14);
 }
 

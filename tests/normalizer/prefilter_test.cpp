@@ -148,8 +148,8 @@ TEST(Prefilter, ShowsInNoBit) {
   }
 }
 
-// Rows about which a prefilter knows nothing, and rows far from their neighbours in a key group,
-// with and without masks.
+// Rows for which a prefilter has no bound, and rows far from their neighbours in a key group, with
+// and without masks.
 TEST(Prefilter, StrangeRowsDoNotMatter) {
   Random random(base_seed());
   for (const char* line :

@@ -18,7 +18,7 @@ using rapt::ErrorCode;
 
 constexpr rapt::SoftmaxPlusOne kPlusOne{};
 
-// [n, dim] with a row of zeros behind it.
+// [n, dim] with a row of zeros after it.
 Tensor with_zeros(const Tensor& rows) {
   Tensor longer = filled(rows.dtype(), {rows.dim(0) + 1, rows.dim(1)}, 0);
   for_each_index(rows.dims(), [&](auto i) { set(longer, i, get(rows, i)); });

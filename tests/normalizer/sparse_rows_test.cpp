@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kNormalizers[] = {"sparsemax", "entmax15", "entmax(1.25)",
                                         "top_k_softmax(8)"};
-// Of scores: from rows that keep nearly all keys to rows that keep a few.
+// Factors of the scores: from rows with nearly all weights positive to rows with a few.
 constexpr double kSpreads[] = {0.01, 0.05, 0.3, 1};
 constexpr int64_t kKeys = 600, kDims = 8;
 

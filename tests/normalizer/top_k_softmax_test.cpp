@@ -1,5 +1,5 @@
-// top_k_softmax is softmax over the keys that a mask leaves of each row, if the mask is made of the
-// k largest scores; ties all stay; what it keeps to and refuses.
+// top_k_softmax is softmax under a mask that allows the k largest scores of each row; ties with the
+// k-th all stay; its properties, and the parameters that it rejects.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,8 @@ TEST(TopKSoftmax, LongRows) {
   }
 }
 
-// Scores of few values: the k-th largest has many equals, which all stay, wherever they stand.
+// Scores with few distinct values: many keys tie with the k-th largest score. All of them stay,
+// wherever they stand.
 TEST(TopKSoftmax, TiesAllHaveAWeight) {
   Random random(base_seed());
   for (const DType dtype : {DType::f64, DType::f32})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""nn_test.py RAPT: layers, values and gradients, with torch.nn in float32 and float64.
+"""nn_test.py RAPT: layers, values and gradients, with torch.nn in float32 and float64; optimisers.
 
 PyTorch computes; a file holds its inputs, parameters, outputs and gradients; the program nn_parity,
 built beside the command line, computes the same with rapt and compares: 1e-12 of the largest element
@@ -20,7 +20,6 @@ failed, compared = [], 0
 def compare(kind, name, inputs, outputs, module, numbers=None, seed=0):
     """inputs, outputs: {name: tensor}; inputs that require a gradient, and outputs, get d_NAME.
     module: the nn.Module whose parameters and gradients are written; numbers: of the layer."""
-    global compared
     torch.manual_seed(seed)
     tensors = {f"n.{key}": torch.tensor(float(value), dtype=torch.float64)
                for key, value in (numbers or {}).items()}
@@ -33,6 +32,12 @@ def compare(kind, name, inputs, outputs, module, numbers=None, seed=0):
             tensors[f"p.{key}"] = p.detach()
             if p.grad is not None:
                 tensors[f"g.{key}"] = p.grad
+    run(kind, name, tensors)
+
+
+def run(kind, name, tensors):
+    """Has nn_parity compute and compare what a file of these tensors says."""
+    global compared
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "given.safetensors"
         save_file({key: x.contiguous().clone() for key, x in tensors.items()}, file)
@@ -126,6 +131,177 @@ def losses(dtype):
                 {"loss": functions.mse_loss(x, target)}, None)
 
 
+def adam(dtype):
+    """20 steps with clipped gradients, a group each for weight and bias, rates that change."""
+    forms = [(torch.optim.Adam, {}), (torch.optim.AdamW, {}),
+             (torch.optim.Adam, {"weight_decay": 0.1, "betas": (0.8, 0.95), "eps": 1e-5}),
+             (torch.optim.AdamW, {"weight_decay": 0.1, "betas": (0.0, 0.9)})]
+    for optimiser, options in forms:
+        module = torch.nn.Linear(33, 7, dtype=dtype)
+        tensors = {"x": torch.zeros(1, dtype=dtype)}
+        tensors |= {f"p.{key}": p.detach().clone() for key, p in module.named_parameters()}
+        stepped = optimiser([{"params": [module.weight]},
+                             {"params": [module.bias], "weight_decay": 0.0}], **options)
+        group = stepped.param_groups[0]
+        numbers = {"decoupled": optimiser is torch.optim.AdamW, "eps": group["eps"],
+                   "beta1": group["betas"][0], "beta2": group["betas"][1],
+                   "weight_decay": group["weight_decay"], "max_norm": 15.0}
+        norms = []
+        for step in range(20):
+            numbers[f"rate.{step}"] = 0.01 / (1 + step)
+            for key, p in module.named_parameters():
+                p.grad = torch.randn_like(p) * (1 + step % 3) / 2
+                tensors[f"gradient.{step}.{key}"] = p.grad.clone()
+            norms.append(torch.nn.utils.clip_grad_norm_(module.parameters(), 15.0))
+            for each in stepped.param_groups:
+                each["lr"] = numbers[f"rate.{step}"]
+            stepped.step()
+        tensors["norms"] = torch.stack(norms)
+        for key, p in module.named_parameters():
+            tensors |= {key: p.detach(), f"{key}.exp_avg": stepped.state[p]["exp_avg"],
+                        f"{key}.exp_avg_sq": stepped.state[p]["exp_avg_sq"]}
+        tensors |= {f"n.{key}": torch.tensor(float(value), dtype=torch.float64)
+                    for key, value in numbers.items()}
+        run("adam", f"{optimiser.__name__} {options} {dtype}", tensors)
+def numbers_of_heads(heads, kv_heads=None, causal=False, add_zero_attn=False):
+    return {"num_heads": heads, "num_kv_heads": kv_heads or heads, "causal": causal,
+            "add_zero_attn": add_zero_attn}
+
+
+def multi_head_attention(dtype):
+    """nn.MultiheadAttention. True in its masks means masked, in rapt's that a query may attend."""
+    batch, length, k_len, width, heads = 2, 7, 9, 12, 3
+    forms = {"self": {}, "without biases": {"bias": False}, "bias_k": {"add_bias_kv": True},
+             "zero_attn": {"add_zero_attn": True}, "cross": {"cross": True},
+             "cross with bias_k": {"cross": True, "add_bias_kv": True},
+             "kdim and vdim": {"cross": True, "kdim": 5, "vdim": 10},
+             "kdim, vdim, bias_k": {"cross": True, "kdim": 5, "vdim": 10, "add_bias_kv": True}}
+    for form, arguments in forms.items():
+        cross = arguments.pop("cross", False)
+        for mask in ("none", "attn_mask", "key_padding_mask", "both"):
+            module = torch.nn.MultiheadAttention(width, heads, batch_first=True, dtype=dtype, **arguments)
+            for p in module.parameters():
+                torch.nn.init.normal_(p, std=0.4)
+            inputs = {"x": leaf(batch, length, width, dtype=dtype)}
+            if cross:
+                inputs["key_value"] = leaf(batch, k_len, arguments.get("kdim", width), dtype=dtype)
+                if "vdim" in arguments:
+                    inputs["value"] = leaf(batch, k_len, arguments["vdim"], dtype=dtype)
+            key = inputs.get("key_value", inputs["x"])
+            keys = key.shape[1]
+            masks = {}
+            if mask in ("attn_mask", "both"):
+                inputs["allowed"] = torch.rand(length, keys) < 0.6
+                inputs["allowed"][:, 0] = True  # PyTorch gives NaN for a query that attends to nothing
+                masks["attn_mask"] = ~inputs["allowed"]
+            if mask in ("key_padding_mask", "both"):
+                inputs["padding"] = torch.arange(keys) >= torch.tensor([keys, keys - 3])[:, None]
+                masks["key_padding_mask"] = inputs["padding"]
+            y, weights = module(inputs["x"], key, inputs.get("value", key), need_weights=True,
+                                average_attn_weights=False, **masks)
+            if not arguments.get("add_zero_attn"):  # whose weights have a column for the key of zeros
+                inputs["weights"] = weights.detach()
+            compare("multi_head_attention", f"MHA {form}, mask {mask}, {dtype}", inputs, {"y": y},
+                    module, numbers_of_heads(heads, add_zero_attn=arguments.get("add_zero_attn", False)))
+
+
+class GroupedAttention(torch.nn.Module):
+    """Projections around F.scaled_dot_product_attention with fewer key heads."""
+
+    def __init__(self, width, heads, kv_heads, bias, dtype):
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
+        kv = kv_heads * self.head_dim
+        make = lambda *shape: torch.nn.Parameter(0.4 * torch.randn(*shape, dtype=dtype))
+        self.in_proj_weight = make(width + 2 * kv, width)
+        self.in_proj_bias = make(width + 2 * kv) if bias else None
+        self.out_proj = torch.nn.Linear(width, width, bias=bias, dtype=dtype)
+
+    def forward(self, x, causal):
+        kv = self.kv_heads * self.head_dim
+        q, k, v = torch.nn.functional.linear(x, self.in_proj_weight, self.in_proj_bias).split(
+            [x.shape[-1], kv, kv], dim=-1)
+        split = lambda t: t.unflatten(-1, (-1, self.head_dim)).transpose(-2, -3)
+        o = torch.nn.functional.scaled_dot_product_attention(
+            split(q), split(k), split(v), is_causal=causal, enable_gqa=True)
+        return self.out_proj(o.transpose(-2, -3).flatten(-2))
+
+
+def grouped_attention(dtype):
+    for heads, kv_heads in ((4, 4), (4, 2), (6, 1)):
+        for causal in (False, True):
+            for length in (1, 5, 130):
+                module = GroupedAttention(24, heads, kv_heads, kv_heads != 1, dtype)
+                x = leaf(2, length, 24, dtype=dtype)
+                compare("multi_head_attention",
+                        f"SDPA {heads}/{kv_heads} heads, causal {causal}, length {length}, {dtype}",
+                        {"x": x}, {"y": module(x, causal)}, module,
+                        numbers_of_heads(heads, kv_heads, causal))
+
+
+def conv1d(dtype):
+    F = torch.nn.functional
+    # in, out, kernel, groups, stride, dilation, bias, zeros before and after a sequence
+    for inside, outside, kernel, groups, stride, dilation, bias, left, right in (
+            (5, 7, 3, 1, 1, 1, True, 1, 1), (4, 6, 4, 1, 1, 2, False, 3, 3),
+            (8, 6, 3, 2, 2, 1, True, 2, 0), (9, 9, 1, 1, 1, 1, True, 0, 0),
+            (40, 40, 31, 40, 1, 1, True, 15, 15), (6, 6, 4, 6, 1, 3, False, 9, 0),
+            (5, 5, 5, 5, 2, 1, True, 0, 0), (80, 64, 3, 1, 2, 1, True, 1, 1)):
+        module = torch.nn.Conv1d(inside, outside, kernel, stride=stride, dilation=dilation,
+                                 groups=groups, bias=bias, dtype=dtype)
+        x = leaf(3, 45, inside, dtype=dtype)
+        y = module(F.pad(x.transpose(1, 2), (left, right))).transpose(1, 2)
+        compare("conv1d", f"conv1d {inside} to {outside}, kernel {kernel}, groups {groups}, {dtype}",
+                {"x": x}, {"y": y}, module,
+                {"groups": groups, "stride": stride, "dilation": dilation, "left": left,
+                 "right": right})
+
+
+def gru(dtype):
+    for inside, hidden, layers, both, bias, begins in (
+            (5, 7, 1, False, True, False), (16, 24, 1, True, True, True),
+            (6, 9, 3, False, False, True), (10, 33, 2, True, True, True)):
+        module = torch.nn.GRU(inside, hidden, num_layers=layers, bidirectional=both, bias=bias,
+                              batch_first=True, dtype=dtype)
+        x = leaf(3, 20, inside, dtype=dtype)
+        h0 = leaf(layers * (1 + both), 3, hidden, dtype=dtype) if begins else None
+        y, h_n = module(x, h0)
+        compare("gru", f"gru {inside} to {hidden}, {layers} layers, bidirectional {both}, {dtype}",
+                {"x": x} | ({"h0": h0} if begins else {}), {"y": y, "h_n": h_n}, module,
+                {"layers": layers, "bidirectional": both, "bias": bias})
+
+
+def glu(dtype):
+    x = leaf(4, 9, 38, dtype=dtype)
+    compare("glu", f"glu {dtype}", {"x": x}, {"y": torch.nn.functional.glu(x)}, None)
+
+
+def patches(dtype):
+    x = leaf(2, 3, 12, 20, dtype=dtype)
+    y = torch.nn.functional.unfold(x, (4, 5), stride=(4, 5)).transpose(1, 2)
+    compare("patches", f"patches {dtype}", {"x": x}, {"y": y}, None, {"height": 4, "width": 5})
+
+
+def blocks(dtype):
+    for norm_first in (False, True):
+        for activation in ("relu", "gelu"):
+            numbers = {"heads": 3, "norm_first": norm_first, "gelu": activation == "gelu"}
+            arguments = dict(dropout=0.0, activation=activation, batch_first=True,
+                             norm_first=norm_first, dtype=dtype)
+            name = f"{activation}, norm {'first' if norm_first else 'last'}, {dtype}"
+            for causal in (False, True):
+                module = torch.nn.TransformerEncoderLayer(24, 3, 40, **arguments)
+                x = leaf(2, 19, 24, dtype=dtype)
+                masked = torch.triu(torch.ones(19, 19, dtype=torch.bool), 1) if causal else None
+                compare("encoder_layer", f"encoder layer, {name}", {"x": x},
+                        {"y": module(x, src_mask=masked)}, module, numbers | {"causal": causal})
+            module = torch.nn.TransformerDecoderLayer(24, 3, 40, **arguments)
+            x, memory = leaf(2, 19, 24, dtype=dtype), leaf(2, 11, 24, dtype=dtype)
+            masked = torch.triu(torch.ones(19, 19, dtype=torch.bool), 1)
+            compare("decoder_layer", f"decoder layer, {name}", {"x": x, "memory": memory},
+                    {"y": module(x, memory, tgt_mask=masked)}, module, numbers)
+
+
 if not PROGRAM.exists():
     print(f"{PROGRAM} is not there: build the tests first")
     sys.exit(77)
@@ -136,5 +312,13 @@ for dtype in (torch.float32, torch.float64):
     embedding(dtype)
     gated(dtype)
     losses(dtype)
-print(f"{compared - len(failed)} of {compared} layers agree with PyTorch {torch.__version__}")
+    adam(dtype)
+    multi_head_attention(dtype)
+    grouped_attention(dtype)
+    conv1d(dtype)
+    gru(dtype)
+    glu(dtype)
+    patches(dtype)
+    blocks(dtype)
+print(f"{compared - len(failed)} of {compared} cases agree with PyTorch {torch.__version__}")
 sys.exit(bool(failed))

@@ -34,7 +34,7 @@ struct Call : ValidInputs {
   }
 };
 
-enum class Verbs : uint8_t { all, calls };  // calls: plan() reads nothing, and sees no null
+enum class Verbs : uint8_t { all, calls };  // calls: plan() reads no data, so it accepts null
 
 void expect_refused(const char* what, ErrorCode code, const std::vector<std::string>& fragments,
                     const std::function<void(Call&)>& spoil, Verbs verbs = Verbs::all) {
@@ -90,7 +90,8 @@ TEST(BadRelative, Tables) {
         [&](Call& c) { (c.options.relative.*t).data = nullptr; }, Verbs::calls);
     expect_refused("negative length", ErrorCode::shape, {},
                    [&](Call& c) { (c.options.relative.*t).shape[0] = -1; });
-    // Three heads of four; a dimension more than the output has.
+    // Leading dimensions that do not fit: three heads instead of four, or a dimension more than the
+    // output has.
     expect_refused("leading dimensions", ErrorCode::shape, {name, "3"}, [&](Call& c) {
       TensorView& view = c.options.relative.*t;
       const int matrix =

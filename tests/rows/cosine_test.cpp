@@ -1,4 +1,5 @@
-// Cosine attention is attention over rows of length 1; its gradients lose what goes along a row.
+// Cosine attention is attention over rows of length 1; the gradient of a row has no component along
+// the row.
 #include "rapt/cosine.h"
 
 #include <gtest/gtest.h>
@@ -107,8 +108,8 @@ TEST(Cosine, is_attention_over_rows_of_length_1) {
         const AttentionResult expected = scaled_dot_product_attention(query, key, in.value, plain);
         const AttentionResult got =
             scaled_dot_product_attention(in.query, in.key, in.value, cosine);
-        // Rows differ by roundings of a sum of 40 squares, an angle and two products; scores by
-        // `scale` of that, and weights, of which outputs are means, by as much.
+        // Rows differ by the roundings of a sum of 40 squares, an angle and two products; scores by
+        // `scale` times that; and weights, and outputs as their means, by as much as scores.
         const double u = 0x1p-53, of_rows = 64 * u, of_scores = 4 * kScale * of_rows;
         EXPECT_LE(largest_difference(got.output, expected.output), 8 * of_scores);
         EXPECT_LE(largest_difference(got.statistic, expected.statistic), of_scores + 8 * u);
@@ -163,14 +164,15 @@ TEST(Cosine, has_the_gradients_of_finite_differences) {
   compare(in.key, got.d_key);
 }
 
-// Rows whose squares, or those of their inverse lengths, no f32 holds: the cosines of the same rows
-// of middle length, of which they are multiples by powers of two, and their gradients.
+// Rows whose squares, or the squares of whose inverse lengths, overflow or underflow f32. They are
+// rows of moderate length times powers of two, and have the same cosines and (divided by the power)
+// the same gradients.
 TEST(Cosine, of_long_and_short_rows) {
   Random random(6);
   const Tensor query = random_normal(random, DType::f32, {2, 9, 6});
   const Tensor key = random_normal(random, DType::f32, {2, 11, 6});
   const Tensor value = random_normal(random, DType::f32, {2, 11, 5});
-  constexpr double kLoud = 0x1p20;  // gradients from behind, so that cubes of inverses matter
+  constexpr double kLoud = 0x1p20;  // large d_output: then cubes of inverse lengths matter
   const Tensor d_output = random_normal(random, DType::f32, {2, 9, 5}, kLoud);
   AttentionOptions options;
   options.scale = kScale, options.cosine = Cosine{1e-18};
@@ -246,7 +248,7 @@ TEST(Cosine, gives_unseen_rows_a_gradient_of_zero) {
   CosineInputs in(random, 6, 3, 4);
   set(in.query, Dims{2, 1, 0}, std::nan(""));
   set(in.query, Dims{2, 2, 0}, HUGE_VAL);
-  const rapt::Causal causal(rapt::Anchor::bottom_right);  // the first three see nothing
+  const rapt::Causal causal(rapt::Anchor::bottom_right);  // the first three have no keys
   AttentionOptions options;
   options.cosine.emplace();
   options.masks = {&causal};

@@ -99,7 +99,7 @@ TEST(FusedRotary, has_the_bits_of_rotated_rows) {
       }
 }
 
-// Row i of sequence s is row i - starts[s] of its own.
+// Row i of sequence s is row i - starts[s] within that sequence.
 Tensor own_positions(const Tensor& starts, const rapt::RotaryPositions& counted, int64_t length) {
   Tensor positions(DType::i64, {length});
   int64_t s = 0;
@@ -162,7 +162,7 @@ TEST(FusedRotary, takes_positions_per_batch) {
       rotary_embedding(in.query, rotary, options.rotary.query),
       rotary_embedding(repeated, rotary, options.rotary.key), in.value);
   EXPECT_TRUE(same_results(got, expected));
-  // Their gradient would be a sum over rows that turned by different angles.
+  // d_key would be a sum over copies of a key that are rotated by different angles.
   Tensor d_output = random_normal(random, DType::f32, {3, 4, 50, 12});
   BackwardInputs inputs;
   inputs.state.output = got.output, inputs.state.statistic = got.statistic;
@@ -374,7 +374,7 @@ TEST(FusedRotary, refuses_what_has_no_meaning) {
   refused(ErrorCode::argument, {"positions", "without an embedding"}, fused);
   fused.query.step = 1, fused.rotate_key = false;
   refused(ErrorCode::argument, {"rotated keys without an embedding"}, fused);
-  // Positions of keys that do not turn.
+  // Positions for keys that are not rotated.
   fused.embedding = &rotary, fused.key.step = 2;
   refused(ErrorCode::argument, {"rotary of keys", "keys that come rotated"}, fused);
   fused.key.step = 1, fused.key.start = -1;

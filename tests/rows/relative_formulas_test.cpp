@@ -40,7 +40,7 @@ std::vector<double> rows_read(RelativePositions relative, int64_t distances, int
 
 TEST(Relative, rows_by_hand) {
   using Rows = std::vector<double>;
-  // Three rows: before, at and behind the query, all farther ones with their neighbours.
+  // Three table rows: keys before, at and after the query; farther keys use the outer rows.
   EXPECT_EQ(rows_read({}, 3, 3, 4), (Rows{1, 2, 2, 2,  //
                                           0, 1, 2, 2,  //
                                           0, 0, 1, 2}));
@@ -92,7 +92,7 @@ TEST(Relative, log_scale_is_that_of_deberta_v2) {
     relative.exact = scale.exact;
     relative.max_distance = scale.max_distance;
     const int64_t longest = scale.distances.back() + 1;
-    // One query at the end sees distances backwards, one at the start forwards.
+    // For one query at the last position all keys lie before it; at the first, after it.
     const std::vector<double> ahead = rows_read(relative, 2 * kHalf + 1, 1, longest);
     relative.anchor = Anchor::bottom_right;
     const std::vector<double> behind = rows_read(relative, 2 * kHalf + 1, 1, longest);
@@ -119,8 +119,8 @@ struct Sum {
   }
 };
 
-// Compares with dense loops: score(i, j) is a Sum before the scale, its value -inf where the pair
-// is excluded, value(i, j, c) what the weight multiplies.
+// Compares with dense loops. score(i, j) returns a Sum before the scale, of value -inf where the
+// pair is masked; value(i, j, c) returns the number that the weight multiplies.
 template <class Score, class Value>
 void expect_dense(const OneHead& in, const AttentionOptions& options, double scale,
                   const Score& score, const Value& value) {

@@ -1,6 +1,7 @@
-// Relative positions within the products: what holds whatever the tables are. Tables that change
-// nothing, or all alike; distances alone count; heads, packed sequences and chosen rows are those
-// of calls of their own; threads and strides change no bit; a NaN shows where it is read.
+// Relative positions within the products: properties that hold for all tables. Tables of zeros or
+// of equal rows change nothing or all scores of a query alike; only the distance counts; heads,
+// packed sequences and chosen rows equal separate calls; threads and strides change no bit; a NaN
+// shows where it is read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ double largest_difference(const TensorView& a, const TensorView& b) {
   return largest;
 }
 
-// What two ways to the same result in f64 may differ by: sums of 5 dims products of normal numbers
-// that are below 6, in scores and then in a mean of values.
+// The tolerance between two ways to the same result in f64: sums of 5 dims products of normal
+// numbers below 6, in scores and then in a mean of values.
 double apart(int64_t dims, int64_t keys) {
   const double of_score = 4 * kUnit * static_cast<double>(5 * dims) * 36 * std::sqrt(dims);
   return 12 * (of_score + 4 * kUnit * static_cast<double>(keys + 16));
@@ -321,8 +322,8 @@ TEST(Relative, nan_in_rows) {
   }
 }
 
-// A NaN in any row shows where that row is read, and nowhere else, bit by bit: of the rows of a
-// table only those that a tile meets are looked at.
+// A NaN in any row of a table shows where that row is read and nowhere else, bit by bit: a tile
+// reads only the rows for its own distances.
 TEST(Relative, nan_in_each_row) {
   Random random(12);
   constexpr int64_t kQueries = 70, kKeys = 210, kDims = 8, kDistances = 101, kCenter = 20;

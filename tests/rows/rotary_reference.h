@@ -14,7 +14,7 @@ using rapt::DType;
 using rapt::Tensor;
 using rapt::TensorView;
 
-// What a row of `dims` dimensions is to be turned by.
+// A pair of dimensions that is rotated together.
 struct TurnedPair {
   int64_t a, b;  // dimensions
   long double frequency;
@@ -34,8 +34,8 @@ inline std::vector<TurnedPair> turned_pairs(int64_t dims, bool interleaved, doub
   return pairs;
 }
 
-// What rows become, and by how much a library that computes in f64 and turns in f32 (f64 for f64)
-// may miss it.
+// The rotated rows, and error bounds for a library that computes the angles in f64 and rotates in
+// f32 (f64 rows: in f64).
 struct Turned {
   std::vector<double> values, errors;  // row-major
 };
@@ -45,7 +45,7 @@ inline Turned turned(const TensorView& rows, const std::vector<TurnedPair>& pair
                      const std::function<int64_t(std::span<const int64_t>, int)>& position,
                      double magnitude = 1, bool inverse = false) {
   const int64_t dims = rows.shape[rows.rank - 1];
-  // One rounding of what is computed with, and of what is stored.
+  // The unit roundoffs of the arithmetic and of the stored dtype.
   const double u = rows.dtype == DType::f64 ? 0x1p-53 : 0x1p-24;
   const double stored = rows.dtype == DType::bf16 ? 0x1p-8 : rows.dtype == DType::f16 ? 0x1p-11 : 0;
   const double smallest = rows.dtype == DType::f16 ? 0x1p-25 : 0;  // half a denormal number

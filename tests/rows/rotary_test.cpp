@@ -1,5 +1,5 @@
-// Rotary embedding as a function of its own: what it computes, for every dtype, layout, kind of
-// pairs and positions; the frequencies of the scalings; that products depend on distances alone.
+// Rotary embedding as a separate function: its results for every dtype, layout, kind of pairs and
+// positions; the frequencies of the scalings; products depend on distances alone.
 #include "rapt/rotary.h"
 
 #include <gtest/gtest.h>
@@ -233,7 +233,7 @@ TEST(Rotary, multiplies_by_the_attention_factor_of_yarn) {
   EXPECT_TRUE(turned_within(rotary_embedding(rows, rotary), turned(rows, pairs, counted(), 1.25)));
 }
 
-// 12 x 9 patches of 3 pictures, whose dimensions 4 + 6 (+ 2) turn by time, row and column.
+// 3 pictures of 12 x 9 patches: 4 + 6 (+ 2) dimensions rotate by time, row and column.
 TEST(Rotary, turns_by_positions_on_several_axes) {
   Random random(9);
   const int64_t n = 3 * 12 * 9;
@@ -268,8 +268,8 @@ TEST(Rotary, turns_by_positions_on_several_axes) {
   }
 }
 
-// Positions of a tensor may be any: a row turns as it does alone, also where the next position
-// would be beyond all integers.
+// A tensor of positions may hold any integers: each row is rotated as it would be alone, even where
+// the next position would overflow int64.
 TEST(Rotary, takes_positions_up_to_the_ends_of_int64) {
   Random random(11);
   constexpr int64_t kMost = INT64_MAX, kLeast = INT64_MIN;

@@ -1,6 +1,6 @@
-// The two orders of bias and scores: numbers worked out by hand, what they have in common, and that
-// -inf excludes whatever the scores make of it. That they and their gradients are right is among
-// the laws of the grid.
+// The two orders of bias and scores: numbers worked out by hand, their common properties, and that
+// -inf masks a pair whatever the score function makes of it. The tests over the grid check scores
+// and gradients in general.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,8 +71,8 @@ TEST(BiasOrder, TheSameBitsWhereItMakesNoDifference) {
   }
 }
 
-// A pair of bias -inf is a masked one: whatever becomes of -inf, and whatever its key and value
-// hold. Of caps, factors of 0 (0 times -inf is NaN) and negative ones.
+// A pair with bias -inf is masked, whatever the score function makes of -inf and whatever its key
+// and value hold. Tested with caps, with the factor 0 (0 times -inf is NaN) and a negative one.
 TEST(BiasOrder, MinusInfinityExcludesInBothOrders) {
   const double kNan = std::numeric_limits<double>::quiet_NaN();
   Random random(base_seed());
@@ -80,7 +80,7 @@ TEST(BiasOrder, MinusInfinityExcludesInBothOrders) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const double factor : {1.0, 0.0, -3.0})
       for (const BiasOrder order : kOrders) {
-        const int64_t q_len = 37, k_len = 150, hidden = 40;  // not seen by anybody
+        const int64_t q_len = 37, k_len = 150, hidden = 40;  // masked for every query
         const Tensor scales = filled(DType::f32, {1}, factor);
         const rapt::HeadScale scale(scales);
         const Tensor query = random_normal(random, dtype, {q_len, 8});

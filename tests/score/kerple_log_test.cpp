@@ -21,8 +21,8 @@ std::vector<double> penalties_of(const rapt::ScoreRef& score, DType dtype = DTyp
   return scores_of(kHeads, kLength, kLength, score, dtype);
 }
 
-// Chi et al. 2022, equation 4: -r1 ln(1 + r2 |m - n|), a pair (r1, r2) per head; numbers below 4,
-// of which a product and a logarithm round by 2^-52 each.
+// Chi et al. 2022, equation 4: -r1 ln(1 + r2 |m - n|), a pair (r1, r2) per head. The numbers are
+// below 4, and a product and a logarithm round by 2^-52 each.
 TEST(KerpleLog, IsThePapersFormula) {
   const double amplitudes[kHeads] = {1.5, 0.25}, rates[kHeads] = {0.5, 3};
   const rapt::KerpleLog score({amplitudes, {kHeads}}, {rates, {kHeads}});

@@ -1,5 +1,5 @@
 #pragma once
-// What a score makes of products of 0: it stands alone.
+// The results of a score function for dot products of 0: its own terms alone.
 #include <vector>
 
 #include "support/call.h"

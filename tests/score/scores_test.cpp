@@ -1,5 +1,5 @@
-// What the scores of the catalogue are known for: numbers of their papers and of other libraries,
-// and what is refused. That they and their gradients are right is among the laws of the grid.
+// Known values of the catalogue's score functions, from papers and other libraries, and the
+// parameters that they reject. The tests over the grid check scores and gradients in general.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -103,7 +103,7 @@ TEST(LogN, Factors) {
   log_n.length = 5;
   EXPECT_NEAR(lse_of(log_n)[0], 1 + std::log(5.0), 1e-15);
   log_n.count = rapt::LogCount::position, log_n.length = 0;
-  for (size_t i = 0; i < 3; ++i)  // the last of three queries stands at the last of five keys
+  for (size_t i = 0; i < 3; ++i)  // the last of 3 queries is at the position of the last of 5 keys
     EXPECT_NEAR(lse_of(log_n)[i], std::log(static_cast<double>(i) + 3) + std::log(5.0), 1e-15);
 }
 

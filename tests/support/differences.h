@@ -9,9 +9,9 @@
 
 namespace laws {
 
-// The derivative of f() by x, which f reads, from two points near x. It works even if the slope of
-// f jumps nearby. The error is step^2 / 6 times the third derivative, plus the rounding of f
-// divided by the step.
+// The derivative of f() with respect to x, which f reads, from two points near x. Also works if the
+// slope of f jumps nearby. The error is step^2 / 6 times the third derivative, plus the rounding of
+// f divided by the step.
 template <class Function>
 double central_difference(double& x, double step, const Function& f) {
   const double at = x;
@@ -49,7 +49,7 @@ void expect_differences(const char* name, Tensor& input, const Tensor& gradient,
                         int64_t most = std::numeric_limits<int64_t>::max()) {
   const int64_t count = gradient.count();
   ASSERT_EQ(input.count(), count) << name;
-  // Steps of the golden section reach all columns and rows far apart.
+  // Steps in the golden ratio reach all columns, and rows far apart.
   const int64_t stride =
       most < count ? static_cast<int64_t>(0.618 * static_cast<double>(count)) | 1 : 1;
   for (int64_t n = 0; n < std::min(count, most); ++n) {

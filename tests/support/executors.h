@@ -1,5 +1,5 @@
 #pragma once
-// Difficult executors: many threads, unusual orders, and one thread only.
+// Executors for difficult cases: many threads, unusual orders, one thread, and one that fails.
 #include <atomic>
 #include <exception>
 #include <memory>

@@ -86,7 +86,8 @@ TEST(Terminal, FitsItsWidthWhateverTheMap) {
   }
 }
 
-// Without the mark, terminals that reorder text would move the cells with the label.
+// A left-to-right mark (U+200E) ends such a label. Without it, terminals that reorder text would
+// move the cells with the label.
 TEST(Terminal, LabelsFromRightToLeftEndBeforeTheCells) {
   Heatmap map = test::two_tokens();
   map.row_labels = {"שלום", "shalom"};

@@ -28,10 +28,11 @@ class InputFile {
   // Error(io), also for a file that has become shorter.
   void read(int64_t offset, std::byte* to, int64_t count) const;
 
-  // All bytes, for as long as the InputFile lives: a regular file is mapped by the first call, so
-  // that memory is only taken for what is touched, and given back when it is scarce. Touching bytes
-  // of a file that somebody has made shorter meanwhile raises SIGBUS. Throws Error(memory_limit)
-  // where the address space has no room for the file, Error(io) for other failures.
+  // All bytes; they are valid while the InputFile exists. The first call maps a regular file, so
+  // that memory is used only for pages that are touched, and can be reclaimed when it is scarce.
+  // Touching bytes of a file that another process has shortened raises SIGBUS. Throws
+  // Error(memory_limit) if the address space has no room for the file, Error(io) for other
+  // failures.
   std::span<const std::byte> map() const;
 
  private:

@@ -22,12 +22,12 @@ namespace rapt {
 
 // NumPy writes up to 10,000 bytes; a header of 32 dimensions needs about 800.
 inline constexpr int64_t kMaxNpyHeader = 65536;
-// So many bytes hold any header and what comes before it.
+// The largest header, with the bytes before it.
 inline constexpr int64_t kMaxNpyPrefix = 12 + kMaxNpyHeader;
 
 // Everything below throws Error as rapt/io/tensor_file.h says.
 
-// Element types that rapt does not read are listed, without a dtype, and refused by load().
+// Arrays of element types that rapt does not read are listed, without a dtype; load() rejects them.
 TensorFile open_npy(std::shared_ptr<const InputFile> file, NpyV2 v2 = NpyV2::refuse);
 
 // The array of a file of `file_bytes` bytes that begins with `prefix`, of at least

@@ -1,14 +1,13 @@
 #pragma once
 // NumPy's .npz files: a ZIP archive of .npy files, one per array, stored or deflated (ZIP64 too).
 //
-// Format: PKWARE APPNOTE 6.3.10, sections 4.3 (order of records) and 4.5.3 (ZIP64). The central
-// directory is what counts; every local header must agree with it, and members follow each other
-// without a gap, an overlap or a byte more. Names are never used as paths.
+// Format: PKWARE APPNOTE 6.3.10, sections 4.3 (order of records) and 4.5.3 (ZIP64). The members are
+// those of the central directory; every local header must agree with it, and members follow each
+// other without gaps, overlaps or extra bytes. Names are never used as paths.
 //
-// As in NumPy, a tensor's name is that of its member without one ending ".npy", and what a member
-// is is told by what it holds: every one must be a .npy file, whatever it is called. Arrays of
-// types that rapt does not read (text, objects) are listed, without a dtype, and refused by load().
-// CRC-32 is compared by load(), each time.
+// As in NumPy, a tensor's name is that of its member without the ending ".npy". Every member must
+// be a .npy file by its content, whatever its name. Arrays of types that rapt does not read (text,
+// objects) are listed, without a dtype; load() rejects them. load() checks the CRC-32 each time.
 #include <memory>
 #include <span>
 

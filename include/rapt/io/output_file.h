@@ -19,7 +19,7 @@ enum class Overwrite : uint8_t { no, yes };  // may a file that exists be replac
 
 class OutputFile {
  public:
-  // Checks that the path can be written, so that a mistake is seen before any computation.
+  // Checks that the path can be written, so that a mistake shows before any computation.
   // Throws Error(io): no such folder, not writable, a folder, or an existing file and
   // Overwrite::no. A symbolic link is followed: the file it names is replaced, the link stays.
   OutputFile(const std::string& path, Overwrite overwrite);

@@ -1,6 +1,6 @@
 #pragma once
-// Elements and nothing else: row-major, in the machine's byte order. What they are is not in the
-// file; who reads it must know.
+// Files of elements and nothing else: row-major, in the machine's byte order. The file does not
+// contain dtype and shape; the reader must know them.
 #include <memory>
 
 #include "rapt/io/output_file.h"

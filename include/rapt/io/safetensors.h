@@ -17,13 +17,14 @@ namespace rapt {
 
 // The reference implementation's bound, of an index too.
 inline constexpr int64_t kMaxSafetensorsHeader = 100'000'000;
-// Of a file, an index, or the texts of __metadata__. The largest models have some 150,000 tensors.
+// The limit for the tensors of a file or an index, and for the texts of __metadata__. The largest
+// models have some 150,000 tensors.
 inline constexpr int64_t kMaxSafetensorsTensors = 1 << 20;
 // In bytes of UTF-8; names in use have some 100.
 inline constexpr int64_t kMaxSafetensorsName = 4096;
 
-// Throws Error as rapt/io/tensor_file.h says. Element types that rapt does not compute with
-// (F8_E4M3, U16, ...) are listed, without a dtype, and refused by load().
+// Throws Error as rapt/io/tensor_file.h says. Tensors of types that rapt does not compute with
+// (F8_E4M3, U16, ...) are listed, without a dtype; load() rejects them.
 TensorFile open_safetensors(std::shared_ptr<const InputFile> file);
 
 // model.safetensors.index.json: {"weight_map": {"name": "shard.safetensors", ...}, "metadata":

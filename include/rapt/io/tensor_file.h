@@ -1,9 +1,10 @@
 #pragma once
 // Files that hold tensors, of any format: .npy holds one, .npz and .safetensors hold many, by name.
 //
-// A file is told by what it holds, not by its ending, and is checked as a whole before memory is
-// taken for any of its tensors. Elements that the machine can read as they lie are looked at where
-// the file is mapped; others are copied: of the other byte order, at odd addresses, compressed.
+// The format is recognised by the content of the file, not by its ending. The whole file is checked
+// before memory is allocated for any of its tensors. Elements that the machine can read in place
+// are read from the mapped file; others are copied: those of the other byte order, at odd
+// addresses, or compressed.
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -49,7 +50,7 @@ struct TensorFile {         // what a file holds
 enum class NpyV2 : uint8_t { refuse, bf16 };
 
 // All functions below throw Error with one line that names the file:
-//   format    not a file of a known format, or not exactly what it says of itself
+//   format    not a file of a known format, or a file that contradicts itself
 //   dtype     an element type that rapt does not read
 //   shape     more dimensions than a tensor can have
 //   overflow  a shape whose size does not fit into 64 bits

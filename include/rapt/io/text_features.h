@@ -1,7 +1,7 @@
 #pragma once
-// Text -> vectors without a model, so that attention can be looked at on real words.
+// Turns text into vectors without a model, so that attention can be looked at with real words.
 //
-// A word's row is what it is made of plus where it stands (shape [words, dim]):
+// A word's row is the sum of features of its letters and of its position (shape [words, dim]):
 //
 //   x_i = g_i / |g_i| + kPositionWeight * sqrt(2 / dim) * p_i
 //
@@ -27,18 +27,18 @@
 
 namespace rapt {
 
-// Positions add kPositionWeight^2 to a score of 1 for equal words, and less with distance: equal
-// words attend to each other first, wherever they stand; of unrelated words the next ones get some
-// 1.4 times what the others get.
+// Positions add kPositionWeight^2 to a score of 1 for equal words, and less with distance. So equal
+// words have the largest weights, wherever they stand; among unrelated words the neighbours have
+// about 1.4 times the weight of the others.
 inline constexpr double kPositionWeight = 0.5;
 
 // A head_dim that models use; much less, and unrelated words collide.
 inline constexpr int64_t kTextDim = 128;
 
 // The scale for softmax(x x^T * scale). With the usual 1 / sqrt(dim) all weights would be nearly
-// equal, since rows have a length near 1, not sqrt(dim). At 5 a word gets about half of its own
-// weight where it occurs again, words that share a stem ("attend", "attention") get a tenth or
-// more of it, and an unrelated word about a hundredth.
+// equal, since rows have a length near 1, not sqrt(dim). At 5 a repetition of a word gets about
+// half of the weight of the word itself, words that share a stem ("attend", "attention") get a
+// tenth or more of it, and an unrelated word about a hundredth.
 inline constexpr double kTextScale = 5.0;
 
 // Words and punctuation marks in order, without the blanks. UTF-8: a code point is never split,

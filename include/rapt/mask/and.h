@@ -1,11 +1,11 @@
 #pragma once
-// What all of its parts allow. The masks of one call are combined this way without it; it is for
-// use inside of Or and Not.
+// Masks combined by "and": allows what all of its parts allow. The masks of one call are combined
+// by "and" without it; And is for use inside of Or and Not.
 //
 //   rapt::And both{&causal, &window};
 //
-// Holds pointers, 1 to 16; its parts must outlive it, and a part must not be assigned anew while it
-// is one (another And may take more room). Any mask may be a part, a user's own too.
+// Holds 1 to 16 pointers. The parts must outlive it, and must not be assigned to while they are
+// parts (another And may need more slots). Any mask may be a part, also a mask of your own.
 #include "rapt/mask/parts.h"
 
 namespace rapt {
@@ -14,7 +14,7 @@ class And : public Mask {
  public:
   static constexpr size_t kMostParts = MaskParts::kMost;
 
-  And() = default;  // of no part: check() refuses it
+  And() = default;  // without parts; check() rejects it
   And(std::initializer_list<const Mask*> parts) : And(std::span(parts.begin(), parts.size())) {}
   template <MaskPointers Range>
   explicit And(const Range& parts) : parts_(parts) {}

@@ -4,10 +4,10 @@
 //   o = offset + k_len - q_len    (bottom-right anchor)
 //   o = offset + length - q_len   (bottom-right anchor, with `lengths`: of this batch)
 //
-// With lengths the last query stands at the last key of its own sequence, as in a cache that has
-// room for more: ONNX with nonpad_kv_seqlen, flash-attention with cache_seqlens. Beside an offset
-// above 0 the mask Lengths keeps what lies behind the length from being seen.
-// Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3; the anchors are those of mask.h.
+// With `lengths`, the last query is aligned with the last key of its own sequence, as in a key
+// cache with unused capacity: ONNX with nonpad_kv_seqlen, flash-attention with cache_seqlens. If
+// the offset is above 0, add the mask Lengths, which masks out the keys beyond the length.
+// Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3; for the anchors see anchor.h.
 #include "rapt/mask/mask.h"
 
 namespace rapt {

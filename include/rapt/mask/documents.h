@@ -1,14 +1,14 @@
 #pragma once
-// Documents packed into one row, by ids: query i may attend to key j where
+// Documents packed into one sequence, by ids: query i may attend to key j where
 //   query_ids[i] == key_ids[j].
-// An id may be any int64 and stand in any order; padding gets an id of its own. Without key_ids,
-// query_ids serves both sides, which must then have the same length.
-// JAX and Flax call them segment ids. Where documents lie one behind the other and are the same for
-// all batches, documents_by_starts.h is faster.
+// An id may be any int64, and ids may come in any order; give padding an id of its own. Without
+// key_ids, query_ids is used for both sides, which must then have the same length.
+// JAX and Flax call them segment ids. If documents are contiguous and the same for all batches,
+// documents_by_starts.h is faster.
 //
 // Cost, for a tile of q queries and k keys, r runs of equal key ids: bind O(k_len) once per task;
-// key_range and cover O(q + log k_len) where the key ids never decrease; else key_range is all keys
-// and cover O(q + k); exclude O(k + q r).
+// key_range and cover O(q + log k_len) if the key ids never decrease. Otherwise key_range is all
+// keys and cover O(q + k). exclude O(k + q r).
 #include "rapt/mask/mask.h"
 
 namespace rapt {

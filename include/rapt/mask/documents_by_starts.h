@@ -1,10 +1,10 @@
 #pragma once
-// Documents that lie one behind the other, by where each begins: query i may attend to key j where
-// they lie in the same document, that is, for some document d
+// Contiguous documents, given by the position where each begins: query i may attend to key j if
+// both are in the same document, that is, for some document d
 //   query_starts[d] <= i < query_starts[d + 1]  and  key_starts[d] <= j < key_starts[d + 1].
-// The first start is 0, none is below the one before it, the last is the length of the sequence. A
-// document may be empty on one side or both. Without key_starts, query_starts serves both sides,
-// which must then have the same length. The same for all batches and heads.
+// The first start is 0, starts never decrease, and the last is the length of the sequence. A
+// document may be empty on one side or both. Without key_starts, query_starts is used for both
+// sides, which must then have the same length. All batches and heads have the same starts.
 // flash-attention calls them cu_seqlens_q and cu_seqlens_k.
 //
 // Cost, for D documents and a tile of k keys from d of them: bind nothing; key_range and cover

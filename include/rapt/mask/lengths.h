@@ -3,9 +3,9 @@
 //
 // lengths [B] or [B, H] ...: int64, aligned with the FIRST leading dimensions of the output, each
 // dimension equal or 1, so that [B] serves [B, H, n, d] as well as [B, n, d].
-// A bottom-right causal mask or window beside it is still anchored at k_len, not at the length,
-// unless it has the lengths, too, as flash-attention with seqused_k and ONNX with nonpad_kv_seqlen
-// mean it: Causal(lengths).
+// A bottom-right causal mask or window beside it is still anchored at k_len, not at the length. To
+// anchor it at the length, as flash-attention (seqused_k) and ONNX (nonpad_kv_seqlen) do, give it
+// the lengths, too: Causal(lengths).
 // ONNX calls it nonpad_kv_seqlen, flash-attention seqused_k.
 #include "rapt/mask/mask.h"
 

@@ -1,8 +1,9 @@
 #pragma once
-// The interface of a mask: who may attend to whom. True = may attend, as in PyTorch's
-// scaled_dot_product_attention and ONNX Attention (nn.MultiheadAttention means the opposite).
+// The interface of a mask, which says which query may attend to which key. True = may attend, as in
+// PyTorch's scaled_dot_product_attention and ONNX Attention (nn.MultiheadAttention means the
+// opposite).
 //
-// A mask is portable C++ without SIMD: it is asked once per tile, not once per score, so a virtual
+// A mask is portable C++ without SIMD. It is called once per tile, not once per score, so a virtual
 // call costs nothing. To write one, derive from Mask here or outside the library; see causal.h.
 #include <cstdint>
 #include <span>
@@ -15,20 +16,21 @@ namespace rapt {
 
 class Mask;
 
-// How much of a tile is allowed: a tile of `none` is not computed, one of `all` costs nothing more.
+// How many pairs of a tile are allowed. A tile of `none` is not computed, and a tile of `all` needs
+// no masking.
 enum class Cover : uint8_t { none, some, all };
 
 struct KeyRange {  // the positions [begin, end) of keys
   int64_t begin, end;
 };
 
-// A mask bound to one (batch, head): what the mask needs there, computed once per task. Plain data,
-// so that binding allocates nothing. A mask that is made of others takes a slot for itself and the
-// slots of its parts behind it.
+// A mask bound to one (batch, head): the data that it needs there, computed once per task. Plain
+// data, so that binding allocates nothing. A mask that combines others has a slot of its own,
+// followed by the slots of its parts.
 struct BoundMask {
   const Mask* mask = nullptr;
   const void* data = nullptr;
-  int64_t values[4] = {};  // meaning: the mask's own
+  int64_t values[4] = {};  // each mask gives them its own meaning
   int64_t q_len = 0, k_len = 0;
 };
 
@@ -38,43 +40,44 @@ class Mask {  // the base of all masks; one object serves any number of calls at
 
   virtual const Declaration& declaration() const noexcept = 0;
 
-  // The masks that this one is made of, so that a call can look at their tensors, and a spec can
-  // name them. Those of And, Or and Not; a mask of your own that holds others should tell, too.
+  // The masks that this one combines. A call checks their tensors, and a spec names them. And, Or
+  // and Not have parts; a mask of your own that holds other masks should return them, too.
   virtual std::span<const Mask* const> parts() const noexcept { return {}; }
 
-  // Do the parameters fit a problem whose output has the leading dimensions `leading`?
-  // Called once per call, at the border. Throws Error(shape, dtype, argument).
+  // Checks that the parameters fit a problem whose output has the leading dimensions `leading`.
+  // Called once per call, before any computation. Throws Error(shape, dtype, argument).
   virtual void check(Shape leading, int64_t q_len, int64_t k_len) const = 0;
 
-  // How many consecutive slots bind() fills.
+  // The number of consecutive slots that bind() fills.
   virtual int bound_slots() const noexcept { return 1; }
 
-  // Fills in `data` and `values` of bound[0]; its other members are set, and further slots are the
-  // mask's own to fill. This and every function below may run in several threads at once.
+  // Fills in `data` and `values` of bound[0], whose other members are set, and all members of
+  // further slots. This and every function below may run in several threads at once.
   virtual void bind(const Head& head, BoundMask* bound) const noexcept = 0;
 
-  // A range of positions outside of which none of these queries sees a key; [0, k_len) if unknown.
+  // A range of positions outside of which none of these queries attends to a key; [0, k_len) if
+  // unknown.
   virtual KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept = 0;
 
-  // How much of queries x keys is allowed? `some` is always a correct answer.
+  // How many of the pairs queries x keys are allowed. `some` is always a correct answer.
   virtual Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept = 0;
 
-  // Clears bit i of bits[j] where query i may not attend to key j. queries.count <= 64; bits at and
-  // above it may be left as they are. Only called for tiles whose cover is `some`.
+  // Clears bit i of bits[j] where query i may not attend to key j. queries.count <= 64; bits from
+  // queries.count on may keep any value. Called only for tiles whose cover is `some`.
   virtual void exclude(const BoundMask& bound, Positions queries, Positions keys,
                        uint64_t* bits /* [keys.count] */) const noexcept = 0;
 };
 
-// The lowest n bits set, for any n.
+// A word whose lowest n bits are set, for any n.
 inline uint64_t low_bits(int64_t n) noexcept {
   return n <= 0 ? 0 : n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-// How many of `queries` stand less than `distance` after the first of them; not capped by their
-// count.
+// The number of `queries` that are less than `distance` positions after the first query; not capped
+// by queries.count.
 inline int64_t queries_before(int64_t distance, Positions queries) noexcept {
   if (distance <= 0) return 0;
-  // A step of 1 is nearly every call, and a division per key would show in the time.
+  // Nearly all calls have a step of 1, and a division per key would take measurable time.
   return queries.step == 1 ? distance : (distance + queries.step - 1) / queries.step;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
-// What its one part does not allow.
+// The complement of a mask: allows what its one part does not allow.
 //
 //   rapt::Not future(&causal);
 //
-// Holds a pointer; the part must outlive it and not be assigned anew. Any mask may be the part, a
-// user's own too.
+// Holds a pointer; the part must outlive it and must not be assigned to. Any mask may be the part,
+// also a mask of your own.
 #include "rapt/mask/parts.h"
 
 namespace rapt {
@@ -13,7 +13,7 @@ class Not : public Mask {
  public:
   static constexpr size_t kMostParts = 1;
 
-  Not() = default;  // of nothing: check() refuses it
+  Not() = default;  // without a part; check() rejects it
   explicit Not(const Mask* part) : parts_(std::span(&part, 1)) {}
 
   static const Declaration kDeclaration;
@@ -22,7 +22,8 @@ class Not : public Mask {
   void check(Shape leading, int64_t q_len, int64_t k_len) const override;
   int bound_slots() const noexcept override { return parts_.slots(); }
   void bind(const Head& head, BoundMask* bound) const noexcept override;
-  // Asks its part for the cover of O(log k_len) ranges of keys that amount to at most 4 k_len.
+  // Calls cover() of its part for O(log k_len) ranges of keys, which have at most 4 k_len keys
+  // together.
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,

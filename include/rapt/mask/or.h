@@ -1,11 +1,11 @@
 #pragma once
-// What at least one of its parts allows. Prefix-LM, for one: the prefix is seen by everybody, the
-// rest from behind:
+// Masks combined by "or": allows what at least one of its parts allows. Prefix-LM, for example:
+// every query attends to the prefix, and beyond it causally:
 //
 //   rapt::Or prefix_lm{&causal, &prefix};
 //
-// Holds pointers, 1 to 16; its parts must outlive it, and a part must not be assigned anew while it
-// is one (another And may take more room). Any mask may be a part, a user's own too.
+// Holds 1 to 16 pointers. The parts must outlive it, and must not be assigned to while they are
+// parts (another And may need more slots). Any mask may be a part, also a mask of your own.
 #include "rapt/mask/parts.h"
 
 namespace rapt {
@@ -14,7 +14,7 @@ class Or : public Mask {
  public:
   static constexpr size_t kMostParts = MaskParts::kMost;
 
-  Or() = default;  // of no part: check() refuses it
+  Or() = default;  // without parts; check() rejects it
   Or(std::initializer_list<const Mask*> parts) : Or(std::span(parts.begin(), parts.size())) {}
   template <MaskPointers Range>
   explicit Or(const Range& parts) : parts_(parts) {}

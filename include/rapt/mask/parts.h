@@ -1,8 +1,9 @@
 #pragma once
-// Masks that are made of masks: the list of parts, where their slots are, and how large such a tree
-// may be. What And, Or and Not stand on, and a mask of your own that combines others may.
+// The parts of a mask that combines other masks: the list of parts, the places of their slots, and
+// the limits on the size of such a tree. And, Or and Not use it, and so can a mask of your own.
 //
-// Slots: the mask's own is bound[0]; behind it lie those of part 0, then those of part 1, ...
+// Slots: the mask's own slot is bound[0]; it is followed by the slots of part 0, then of part 1,
+// ...
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -12,22 +13,22 @@
 
 namespace rapt {
 
-// Bounds of a tree. Every level takes up to 1.1 KiB of stack, and every mask a slot of 64 bytes per
-// thread; nobody has yet written a mask by hand that came near.
+// Limits of a tree. Every level needs up to 1.1 KiB of stack, and every mask a slot of 64 bytes per
+// thread. Masks written by hand stay far below these limits.
 inline constexpr int kMostMaskDepth = 16;  // levels; a mask without parts is one
-inline constexpr int kMostMasks = 1024;    // a mask that stands at two places counts twice
+inline constexpr int kMostMasks = 1024;    // a mask that is a part twice counts twice
 
-// Throws Error(argument) when the tree under `root` exceeds these bounds.
+// Throws Error(argument) if the tree under `root` exceeds these limits.
 void check_tree(const Mask& root);
 
-// Calls visit(mask) for `root` and everything below it; null pointers are left out. Throws
-// Error(argument) beforehand when the tree is too large, so that the walk always ends.
+// Calls visit(mask) for `root` and all masks below it, except null pointers. Throws Error(argument)
+// beforehand if the tree is too large, so that the walk always ends.
 template <class Visit>
 void visit_masks(const Mask& root, Visit&& visit);
 
 class MaskParts {  // pointers to the parts of a mask, and where their slots are
  public:
-  static constexpr size_t kMost = 16;  // as many as a call takes; further ones go into a part
+  static constexpr size_t kMost = 16;  // as in MaskList; combine more than that in steps
 
   MaskParts() = default;
   // Copies the pointers; the masks must outlive this one, and the number of their slots must not
@@ -38,27 +39,27 @@ class MaskParts {  // pointers to the parts of a mask, and where their slots are
   size_t size() const noexcept { return size_; }
   const Mask& operator[](size_t part) const noexcept { return *masks_[part]; }
 
-  // Checks the tree, then every part. Throws Error(argument) also for no part and a null one;
-  // `whole` is the mask that is made of these parts.
+  // Checks the tree, then every part. Also throws Error(argument) if there is no part or a null
+  // part. `whole` is the mask that is made of these parts.
   void check(const Mask& whole, Shape leading, int64_t q_len, int64_t k_len) const;
 
-  // The slots of the whole: its own and those of its parts.
+  // The number of slots of the whole mask: its own and those of its parts.
   int slots() const noexcept { return slots_; }
-  // Binds all parts; `bound` is the slot of the whole.
+  // Binds all parts; `bound` is the slot of the whole mask.
   void bind(const Head& head, BoundMask* bound) const noexcept;
-  // The slot of a part, given that of the whole.
+  // The slot of a part, given the slot of the whole mask.
   const BoundMask& slot(const BoundMask& bound, size_t part) const noexcept {
     return (&bound)[offsets_[part]];
   }
 
  private:
   const Mask* masks_[kMost] = {};
-  int offsets_[kMost] = {};  // of a part's first slot from the slot of the whole
+  int offsets_[kMost] = {};  // from the slot of the whole mask to the first slot of each part
   int slots_ = 1;
   size_t size_ = 0;
 };
 
-// What a constructor of And and Or takes: any contiguous range of pointers.
+// Any contiguous range of pointers to masks, for the constructors of And and Or.
 template <class Range>
 concept MaskPointers = std::is_convertible_v<const Range&, std::span<const Mask* const>>;
 

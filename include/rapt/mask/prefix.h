@@ -1,20 +1,20 @@
 #pragma once
-// A prefix: every query may attend to key j where j < length. Beside a causal mask, by Or, it makes
-// prefix-LM: the prefix is seen by everybody, the rest from behind. Beside others, by "and", it
-// hides what lies behind it.
+// A prefix: every query may attend to key j where j < length. Combined with a causal mask by Or, it
+// makes prefix-LM: every query attends to the prefix, and beyond it causally. Combined with other
+// masks by "and", it masks out the keys beyond the prefix.
 //
 // One length for all, `length`, or one per batch, `lengths`: int64, aligned with the FIRST leading
 // dimensions of the output, each dimension equal or 1, as in lengths.h. Not both. A length beyond
-// k_len means all keys, so that one prefix serves sequences of any length; lengths.h, which says
-// how many keys there are, refuses that. Source: Raffel et al. 2020 (T5), arXiv:1910.10683,
-// section 3.2.1.
+// k_len means all keys, so that one prefix serves sequences of any length. (lengths.h, where a
+// length is the number of keys that exist, rejects it.) Source: Raffel et al. 2020 (T5),
+// arXiv:1910.10683, section 3.2.1.
 #include "rapt/mask/mask.h"
 
 namespace rapt {
 
 class Prefix final : public Mask {
  public:
-  int64_t length = 0;  // keys that every query sees; 0 where `lengths` is given
+  int64_t length = 0;  // keys that every query may attend to; 0 if `lengths` is given
   TensorView lengths;  // [B] or any prefix of the leading dimensions, int64, >= 0; may be absent
 
   Prefix() = default;

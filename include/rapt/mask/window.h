@@ -1,7 +1,7 @@
 #pragma once
 // Sliding window: query i may attend to key j where i + o - left <= j <= i + o + right, with o as
-// in causal.h. The counts are of neighbours, and the key at i + o itself is always seen, as in
-// flash-attention, ONNX 25 and JAX; Hugging Face and Keras count the query itself, so their window
+// in causal.h. left and right count neighbours; the key at i + o itself is always allowed, as in
+// flash-attention, ONNX 25 and JAX. Hugging Face and Keras count the query itself, so their window
 // w is left = w - 1. -1 = unbounded on that side. Source: Beltagy et al. 2020 (Longformer),
 // arXiv:2004.05150, section 3.1.
 #include "rapt/mask/mask.h"
@@ -13,7 +13,7 @@ class Window final : public Mask {
   int64_t left = -1;
   int64_t right = -1;
   Anchor anchor = Anchor::top_left;
-  TensorView lengths;  // as in causal.h: where the bottom-right corner of each batch is; or absent
+  TensorView lengths;  // as in causal.h: the bottom-right corner of each batch; or absent
 
   Window() = default;
   Window(int64_t before, int64_t after, Anchor at = Anchor::top_left)

@@ -14,18 +14,46 @@
 
 namespace rapt::nn {
 
+// The rule by which initialize() (init.h) draws a parameter. make_<layer>() states it where the
+// shape does not say it.
+struct Init {
+  enum class Rule : uint8_t {
+    by_shape,  // fan_in_uniform() of a tensor of rank 2 or more, `keep` below
+    keep,      // the value stays as make_<layer>() set it: ones of norms, zeros
+    uniform,   // between -scale and scale
+    normal,    // of mean 0 and standard deviation `scale`
+  };
+  Rule rule = Rule::by_shape;
+  double scale = 0;
+
+  // Throw Error(argument) for a scale that is negative or not finite, or a negative fan.
+  static Init keep() noexcept { return {.rule = Rule::keep}; }
+  static Init uniform(double bound);
+  static Init normal(double deviation = 1);  // nn.Embedding
+  // Between -1 / sqrt(n) and 1 / sqrt(n), or 0 for n = 0: weight and bias of nn.Linear and
+  // nn.Conv1d (n: inputs of an output), all parameters of nn.GRU (n: hidden_size).
+  static Init fan_in_uniform(int64_t n);
+  // Glorot and Bengio 2010, equation 16: the bound is gain sqrt(6 / (fan_in + fan_out)). The
+  // in_proj_weight [3 embed_dim, embed_dim] of nn.MultiheadAttention.
+  static Init xavier_uniform(int64_t fan_in, int64_t fan_out, double gain = 1);
+  // He et al. 2015, equation 14, for a ReLU with this slope below 0: the bound is
+  // sqrt(6 / ((1 + slope^2) fan_in)).
+  static Init kaiming_uniform(int64_t fan_in, double negative_slope = 0);
+};
+
 struct Parameter {
   Tensor value;
   // The shape of `value`; f64 for f64, else f32. Backward calls add to it. Undefined: the parameter
   // is frozen, and no gradient is computed.
   Tensor gradient;
+  Init init = {};
 
   bool defined() const noexcept { return value.defined(); }
   bool learns() const noexcept { return gradient.defined(); }
 };
 
 // A parameter of zeros with a gradient of zeros. Throws Error(shape, overflow), std::bad_alloc.
-Parameter make_parameter(DType dtype, std::initializer_list<int64_t> shape);
+Parameter make_parameter(DType dtype, std::initializer_list<int64_t> shape, const Init& init = {});
 
 namespace detail {
 
@@ -76,6 +104,24 @@ template <class Layer>
 std::vector<Parameter*> parameters_of(Layer& layer) {
   std::vector<Parameter*> all;
   visit(layer, [&](const std::string&, Parameter& p) { all.push_back(&p); });
+  return all;
+}
+
+struct NamedParameter {
+  std::string name;
+  Parameter* parameter;
+};
+
+// The same with their names.
+template <class Layer>
+std::vector<NamedParameter> named_parameters(Layer& layer, const std::string& prefix = "") {
+  std::vector<NamedParameter> all;
+  visit(
+      layer,
+      [&](const std::string& name, Parameter& p) {
+        all.push_back({name, &p});
+      },
+      prefix);
   return all;
 }
 

@@ -1,34 +1,35 @@
 #pragma once
 // The lists of candidates of sparse normalisers (tile.h): per query, the scores that may still get
-// a weight, with their keys. What a normaliser does with them begins with these words:
+// a weight, with their keys. The basic operations are
 //
-//   append      the scores of a block above a bound of their row
-//   keep_above  what is left of a list above another bound
-//   cut_of_list the bound that the k largest of a list are above
+//   append       adds the scores of a block that are above a bound of their row
+//   keep_above   drops the candidates of a list that are not above a bound
+//   cut_of_list  finds the largest bound that k scores of a list are above
 //
-// A NaN is above any bound. Templates over V: any other function that is not inlined would be one
-// for all instruction sets.
+// A NaN is above any bound. All functions are templates over V or always inlined: any other
+// function would be one weak symbol for all instruction sets.
 #include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
 
 struct CandidateRows {
  protected:
-  // Fewer candidates than this are not worth a search for what can be dropped.
+  // With fewer candidates, a search for what can be dropped does not pay.
   static constexpr int32_t kEnough = 64;
   // Keys of a block, at most.
   static constexpr int64_t kMostKeys = 128;
   // Queries of a tile, at most.
   static constexpr int64_t kMostQueries = 64;
 
-  // Before the first block: lists without a score; `enough`: from how many on some are dropped.
+  // Empties the lists before the first block. `enough`: with more candidates than this, some are
+  // dropped.
   template <class V>
   static void empty_lists(Tile<typename V::Element>& t, int32_t enough = kEnough) noexcept {
     for (int64_t i = 0; i < t.queries; ++i) t.kept.counts[i] = 0, t.kept.enough[i] = enough;
   }
 
-  // Is there so much on the list of query i that something should be dropped? Of how many keys a
-  // block has for the tile, a row's list must not know: for the longest there is room.
+  // Whether candidates of query i should be dropped. The answer must not depend on how many keys
+  // the block has for this tile, so it assumes a block of the largest length.
   template <class V>
   static bool is_full(const Tile<typename V::Element>& t, int64_t i) noexcept {
     const int64_t count = t.kept.counts[i];
@@ -36,7 +37,7 @@ struct CandidateRows {
     return t.kept.capacity < t.head->k_len && count + kMostKeys > t.kept.capacity;
   }
 
-  // Puts -inf behind the list of query i, for whole vectors; returns how long it is.
+  // Appends -inf to the list of query i, up to a whole vector; returns its length without padding.
   template <class V>
   static int64_t pad(const Tile<typename V::Element>& t, int64_t i) noexcept {
     const int64_t count = t.kept.counts[i];
@@ -44,8 +45,8 @@ struct CandidateRows {
     return count;
   }
 
-  // Which of the lanes from candidate c on are none, but padding, is not to be told by their
-  // numbers: of a row whose scores are all NaN, -inf is as good as any.
+  // The lanes from candidate c on that hold candidates, as bits; the others hold padding. Scores
+  // cannot tell: in a row whose scores are all NaN, the padding's -inf may pass a comparison, too.
   template <class V>
   static uint64_t lanes_before(int64_t c, int64_t count) noexcept {
     return count - c < V::kLanes ? (uint64_t{1} << (count - c)) - 1 : ~uint64_t{0};
@@ -68,7 +69,7 @@ struct CandidateRows {
     return left;
   }
 
-  // Of the `count` scores of a padded list, those above the limit.
+  // The number of scores above the limit, among the `count` scores of a padded list.
   template <class V, class E = typename V::Element>
   static int64_t count_above(const E* scores, int64_t count, E limit) noexcept {
     const V lowest = V::splat(limit);
@@ -78,9 +79,9 @@ struct CandidateRows {
     return above;
   }
 
-  // The largest number that at least k of the `count` scores of a padded list are above, which
-  // they are above `cut`, too: found by halving the interval of floating-point numbers that it is
-  // in, by their bits. Any numbers, in as many steps as they have bits at most.
+  // The largest number that at least k of the `count` scores of a padded list are above. At least k
+  // scores must be above `cut`. Found by bisection over the bit patterns of floating-point numbers,
+  // in at most as many steps as a number has bits, for any scores.
   template <class V, class E = typename V::Element>
   static E cut_of_list(const E* scores, int64_t count, int64_t k, E cut) noexcept {
     // At least k scores are above `low`, fewer above `high`.
@@ -94,7 +95,7 @@ struct CandidateRows {
     return from_order<E>(low);
   }
 
-  // The number after a cut: the k-th largest score itself.
+  // The next floating-point number above a cut: the k-th largest score itself.
   template <class E>
   [[gnu::always_inline]] static E next_above(E cut) noexcept {
     return from_order<E>(order_of(cut) + 1);
@@ -104,7 +105,7 @@ struct CandidateRows {
     return from_order<E>(order_of(number) - 1);
   }
 
-  // Of a padded list; -inf of an empty one.
+  // The largest score of a padded list; -inf for an empty list.
   template <class V, class E = typename V::Element>
   static E largest_of(const E* scores, int64_t count) noexcept {
     V most = V::set(-__builtin_inf());
@@ -116,15 +117,16 @@ struct CandidateRows {
     return lane[0];
   }
 
-  // Calls visit(begin, end) for the parts of a list, whose sums are added to that of the list:
-  // errors grow with the length of a part and the number of parts, not with their product.
+  // Calls visit(begin, end) for the parts of a list. The caller sums each part and adds it to the
+  // sum of the list, so that errors grow with the length of a part plus the number of parts, not
+  // with their product.
   template <class V, class Visit>
   static void for_each_part(int64_t count, const Visit& visit) noexcept {
     for (int64_t begin = 0; begin < count; begin += kSummedScores)
       visit(begin, count - begin < kSummedScores ? count : begin + kSummedScores);
   }
 
-  // The sum of the lanes, by halves.
+  // The sum of the lanes, by halving.
   template <class V, class E = typename V::Element>
   static E total(V v) noexcept {
     E lane[V::kLanes];
@@ -134,8 +136,9 @@ struct CandidateRows {
     return lane[0];
   }
 
-  // The scores of a block above the bounds [queries] of their rows. Few are taken one by one; of
-  // many, a square of keys and queries is transposed, and each row compressed.
+  // Appends the scores of a block that are above the bounds [queries] of their rows. Few scores are
+  // appended one by one. If there are many, squares of keys and queries are transposed, and each
+  // row is compressed.
   template <class V>
   static void append(Tile<typename V::Element>& t, const typename V::Element* bounds) noexcept {
     const int64_t keys = t.keys, step = t.queries;
@@ -162,11 +165,11 @@ struct CandidateRows {
   }
 
  private:
-  static constexpr int64_t kSummedScores = 128;  // as a block of keys: a sum of its own
-  // Of which share of the scores it pays to compress rows.
+  static constexpr int64_t kSummedScores = 128;  // of a part, as in a block of keys
+  // Compressing rows pays if at least 1 in this many scores is appended.
   static constexpr int64_t kFewInMany = 16;
 
-  // The place of a number in the order of all: what is next to it is next to it there.
+  // Maps a floating-point number to an integer, so that neighbours have neighbouring integers.
   [[gnu::always_inline]] static int64_t order_of(float x) noexcept {
     const auto bits = __builtin_bit_cast(int32_t, x);
     return bits < 0 ? INT32_MIN - int64_t{bits} - 1 : bits;
@@ -207,7 +210,7 @@ struct CandidateRows {
     for (int64_t j = 0; j < keys; j += V::kLanes) {
       const E* const s = t.scores + (first + j) * t.queries + x;
       int32_t numbers[V::kLanes];
-      V square[V::kLanes];  // of the keys, then of the queries
+      V square[V::kLanes];  // a vector per key; once transposed, a vector per query
       for (int64_t y = 0; y < V::kLanes; ++y) {
         numbers[y] = static_cast<int32_t>(t.key_positions.start + first + j + y);
         square[y] = j + y < keys ? V::load(s + y * t.queries) : V::set(-__builtin_inf());

@@ -1,20 +1,20 @@
 #pragma once
-// A normaliser of your own: of the project that calls rapt, without a line in the catalogue. It
-// stands wherever one of the catalogue does.
+// A normaliser of your own: a struct of the program that calls rapt, which is not in the catalogue.
+// It can be used wherever a normaliser of the catalogue can.
 //
-// Where a weight follows from its own score, alone or divided by the sum of its row, two functions
-// do: custom_weights.h, custom_shares.h. Weights u(s) > 0 that may overflow, as an exponential
-// does, are better softmax with a score ln u(s) (rapt/score/custom_score.h), which keeps to a
-// maximum per row.
+// Two functions suffice if a weight is a function of its own score (custom_weights.h), or such a
+// function divided by its sum over the row (custom_shares.h). If u(s) > 0 may overflow, as an
+// exponential does, use softmax with the score ln u(s) instead (rapt/score/custom_score.h): softmax
+// subtracts the maximum of the row.
 //
-// All else is a struct as those of normalizer.h, with the element type E in place of the vector
-// type V:
+// Any other normaliser is a struct with the members of normalizer.h. The element type E takes the
+// place of the vector type V:
 //
-//   static const Declaration kDeclaration;    or, where each object has its own,
+//   static const Declaration kDeclaration;    or, if each object has its own,
 //                             const Declaration& declaration() const noexcept
-//   static constexpr Statistic kStatistic;    none where it is missing, and so for all constants
-//   static constexpr bool kMergeable, kEntropy, kWholeRow;
-//   static constexpr int kStateRows, kCandidates;
+//   static constexpr Statistic kStatistic;                   default: none
+//   static constexpr bool kMergeable, kEntropy, kWholeRow;   default: false
+//   static constexpr int kStateRows, kCandidates;            default: 0
 //   template <class E> void begin(Tile<E>& tile) const noexcept;
 //   template <class E> void apply(Tile<E>& tile) const noexcept;
 //   template <class E> void finish(Tile<E>& tile, Finish<E> result) const noexcept;
@@ -22,16 +22,18 @@
 //   template <class E> void backward(Tile<E>& tile, E* d_weights, const E* statistic,
 //                                    const E* delta) const noexcept;
 //
-// and, as there, backward_rows(), tangent(), backward_tangent(), and collect() and solve() with
-// kWholeRow. Scores come in natural units. Without backward() a call that asks for gradients is
-// refused by name, and so on. Hooks need not be templates: with those for Tile<float> alone, f64 is
-// refused. They are const, because several threads call those of one object at once, and what one
-// throws ends the program.
+// The hooks backward_rows(), tangent() and backward_tangent() of normalizer.h are optional; with
+// kWholeRow, collect() and solve() are required. Scores are in natural units.
 //
-// An excluded pair has the score -inf, but in backward(), and must get weight 0. The call sees to
-// that wherever a weight is used; what a hook sums up in tile.state is up to the hook. Rows know
-// their position (tile.query_positions), keys do not: weights() also gets lists of keys picked
-// from a row.
+// A call that needs a missing hook is rejected with an error that names the normaliser: without
+// backward(), a call for gradients. Hooks need not be templates: if they exist for Tile<float>
+// only, f64 is rejected. Hooks are const, because several threads call them on one object at the
+// same time. An exception from a hook terminates the program.
+//
+// Except in backward(), a masked-out pair has the score -inf. It must get weight 0: the call
+// ensures this wherever it uses a weight, but a hook that sums weights in tile.state must ensure it
+// itself. A hook can read the positions of queries (tile.query_positions), but not those of keys:
+// weights() also gets tiles of keys that were selected from a row.
 #include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
@@ -46,7 +48,7 @@ concept Normalizes = requires(const N& normalizer, Tile<E>& tile, const Finish<E
 };
 }  // namespace detail
 
-// Has hooks over the element type.
+// A type with hooks over the element type float or double.
 template <class N>
 concept CustomNormalizerType = detail::Normalizes<N, float> || detail::Normalizes<N, double>;
 
@@ -126,7 +128,7 @@ constexpr NormalizerKernels<E> custom_normalizer_kernels() {
 template <class N, class E>
 inline constexpr NormalizerKernels<E> kCustomNormalizer = custom_normalizer_kernels<N, E>();
 
-// The hooks of N over E; null: there are none.
+// The hooks of N over E; null: N has none.
 template <class N, class E>
 constexpr const NormalizerKernels<E>* custom_normalizer() {
   if constexpr (Normalizes<N, E>)

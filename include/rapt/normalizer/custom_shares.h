@@ -1,5 +1,5 @@
 #pragma once
-// Weights that sum to 1, by a function of your own: each its share of the sum of its row.
+// Weights that sum to 1, by a function of your own: each is its share of the sum of its row.
 //
 //   u_j = weight(s_j) >= 0      weight_j = u_j / Z, Z = sum_j u_j
 //
@@ -8,11 +8,11 @@
 //       [](auto s, const auto&) { return 2 * s; });
 //   options.normalizer = squares;
 //
-// The statistic is ln Z, as softmax's lse, where u_j = e^s_j: -inf for a row without keys; and
-// results over parts of the keys are merged by it. A row whose u are all 0 although it has keys is
-// 0 / 0: its output is NaN; but its lse is -inf, which merge() and gradients, then 0, take for a
-// row without keys. A score of -inf is an excluded pair: its weight is 0, and the function is not
-// asked.
+// The statistic is ln Z, and -inf for a row without keys; with u_j = e^s_j it is the lse of
+// softmax. It merges results over disjoint keys. If all u of a row with keys are 0, its weights are
+// 0 / 0 and its output is NaN. But its lse is -inf, so merge() treats it as a row without keys, and
+// its gradients are 0. A pair with a score of -inf counts as masked out: its weight is 0, and the
+// function is not called.
 //
 // Gradient: dS = slope(s) / Z (dP - delta), slope = du/ds.
 #include <cmath>
@@ -22,8 +22,8 @@
 
 namespace rapt {
 
-// weight(s, place) and slope(s, place), `place` a QueryPlace. Without a slope it has no gradients.
-// What the functions refer to must outlive the calls.
+// The functions weight(s, place) and slope(s, place) get a QueryPlace. Without a slope there are no
+// gradients. What the functions refer to must outlive the calls.
 template <class Weight, class Slope = NoFunction>
 class CustomShares {
   static_assert(PairFunction<Weight, float, QueryPlace> || PairFunction<Weight, double, QueryPlace>,
@@ -43,7 +43,7 @@ class CustomShares {
   static constexpr bool kEntropy = true;
   static constexpr int kStateRows = 1;  // Z of the keys so far
 
-  // The name is for messages, and must outlive the calls: a literal.
+  // The name is used in messages and must outlive the calls, as a literal does.
   explicit CustomShares(const char* name, Weight weight, Slope slope = {})
       : declaration_{name, "a normaliser of the caller's own", "the calling program", {}},
         weight_(static_cast<Weight&&>(weight)),
@@ -58,8 +58,8 @@ class CustomShares {
     for (int64_t i = 0; t.entropy && i < t.queries; ++i) t.entropy[i] = 0;
   }
 
-  // Blocks are summed before they are added, so that rounding errors grow with the length of a
-  // block and the number of blocks, not with their product.
+  // Each block is summed before it is added, so that the rounding error grows with the sum of block
+  // length and number of blocks, not with their product.
   template <class E>
   requires PairFunction<Weight, E, QueryPlace>
   void apply(Tile<E>& t) const noexcept {
@@ -111,16 +111,17 @@ class CustomShares {
   }
 
  private:
-  static constexpr int kMostQueries = 64;  // of a tile: the bits of a mask's word
+  static constexpr int kMostQueries = 64;  // of a tile: one bit each in the bits of a mask
   template <class E>
-  static constexpr E kExcluded = -__builtin_inf();  // score of a pair, statistic of an empty row
+  // The score of a masked-out pair, and the statistic of a row without keys.
+  static constexpr E kExcluded = -__builtin_inf();
 
   template <class E>
   E weight_of(E score, const QueryPlace& place) const noexcept {
     return score == kExcluded<E> ? E(0) : static_cast<E>(weight_(E(score), place));
   }
 
-  // visit(place among the scores, query within the tile, where it stands)
+  // Calls visit(index of the score, query within the tile, place of the query).
   template <class E, class Visit>
   static void for_each_pair(const Tile<E>& t, const Visit& visit) noexcept {
     const int64_t keys = t.keys, width = t.queries;

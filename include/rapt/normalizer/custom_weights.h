@@ -1,5 +1,5 @@
 #pragma once
-// Weights by a function of your own, each by its own score, as sigmoid and relu are:
+// Weights by a function of your own: each is a function of its own score, as in sigmoid and relu.
 //
 //   weight_j = weight(s_j)      gradient dS = slope(s) dP, slope = dweight/ds
 //
@@ -8,16 +8,16 @@
 //       [](auto s, const auto&) { ... });
 //   options.normalizer = swish;
 //
-// They do not sum to 1, there is no statistic (0 stands in its place), and results over parts of
-// the keys are added. A score of -inf is an excluded pair: its weight is 0, and the function is not
-// asked.
+// The weights do not sum to 1. There is no statistic (it is 0); results over disjoint keys are
+// added. A pair with a score of -inf counts as masked out: its weight is 0, and the function is not
+// called.
 #include "rapt/normalizer/normalizer.h"
 #include "rapt/pair_functions.h"
 
 namespace rapt {
 
-// weight(s, place) and slope(s, place), `place` a QueryPlace. Without a slope it has no gradients.
-// What the functions refer to must outlive the calls.
+// The functions weight(s, place) and slope(s, place) get a QueryPlace. Without a slope there are no
+// gradients. What the functions refer to must outlive the calls.
 template <class Weight, class Slope = NoFunction>
 class CustomWeights {
   static_assert(PairFunction<Weight, float, QueryPlace> || PairFunction<Weight, double, QueryPlace>,
@@ -32,7 +32,7 @@ class CustomWeights {
                 "-ffinite-math-only, which -ffast-math contains");
 
  public:
-  // The name is for messages, and must outlive the calls: a literal.
+  // The name is used in messages and must outlive the calls, as a literal does.
   explicit CustomWeights(const char* name, Weight weight, Slope slope = {})
       : declaration_{name, "a normaliser of the caller's own", "the calling program", {}},
         weight_(static_cast<Weight&&>(weight)),

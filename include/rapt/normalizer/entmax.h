@@ -1,14 +1,14 @@
 #pragma once
-// Alpha-entmax: the family that has softmax at alpha = 1, entmax15 at 1.5 and sparsemax at 2,
+// Alpha-entmax: the family that contains softmax at alpha = 1, entmax15 at 1.5 and sparsemax at 2,
 //
 //   weight_j = [(alpha - 1) s_j - tau]_+^(1 / (alpha - 1))     with tau such that they sum to 1
 //
-//   alphas  [..., heads], f32 or f64 (head_numbers.h): each head's own, which can be learned, too
+//   alphas  [..., heads], f32 or f64 (head_numbers.h): one alpha per head, which can be learned
 //
 // The larger alpha, the fewer weights are not 0 (row_threshold.h, also for the gradient of alpha).
-// At 1 the formula has no meaning: that is softmax, by its own name. Near 1 the power magnifies
-// roundings by 1 / (alpha - 1); so alpha is at least 1.01. Beyond 2 a weight rises infinitely fast
-// where it begins, and gradients have no bound; so it is at most 2.
+// The formula has no value at alpha = 1: use softmax. Near 1 the power magnifies rounding errors by
+// 1 / (alpha - 1), so alpha is at least 1.01. Above 2 a weight has an infinite slope where it
+// becomes 0, so gradients are unbounded; therefore alpha is at most 2.
 // Source: Peters, Niculae & Martins 2019, arXiv:1905.05702, equation 11; alphas: Correia, Niculae &
 // Martins 2019, arXiv:1909.00015.
 #include "rapt/head_numbers.h"
@@ -17,8 +17,8 @@
 namespace rapt {
 
 struct Entmax : RowThreshold<Entmax> {
-  double alpha = kNotGiven;  // 1.01 to 2; not given: alphas, or 1.5
-  TensorView alphas = {};    // likewise; not beside alpha
+  double alpha = kNotGiven;  // 1.01 to 2; if not given: `alphas`, or else 1.5
+  TensorView alphas = {};    // each 1.01 to 2; not together with alpha
 
   static const Declaration kDeclaration;
   static constexpr bool kLearned = true;
@@ -27,7 +27,7 @@ struct Entmax : RowThreshold<Entmax> {
   explicit Entmax(double of_all_heads) : alpha(of_all_heads) {}
   explicit Entmax(const TensorView& of_heads) : alphas(of_heads) {}
 
-  // Are alpha and alphas not both given? Throws Error(argument).
+  // Throws Error(argument) if alpha and alphas are both given.
   void check() const;
 
   template <class V>
@@ -51,8 +51,8 @@ struct Entmax : RowThreshold<Entmax> {
   }
 
  private:
-  // Powers that are made by products; and what roundings of alpha, 2^-53, and of the division make
-  // of them at most: (q^2 + q) 2^-53.
+  // Whole powers up to this are computed by products. kRounding bounds the error of q: rounding
+  // alpha (2^-53) and the division change q by at most (q^2 + q) 2^-53.
   static constexpr int kWholePowers = 8;
   static constexpr double kRounding = kWholePowers * (kWholePowers + 1) * 0x1p-53;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Entmax-1.5, between softmax and sparsemax: exact zeros, and smooth where they begin,
+// Entmax-1.5, between softmax and sparsemax: exact zeros, and weights that approach them smoothly,
 //
 //   weight_j = [s_j / 2 - tau]_+^2        with tau such that they sum to 1
 //

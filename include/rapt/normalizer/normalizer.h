@@ -1,93 +1,97 @@
 #pragma once
-// The interface of a normaliser: how a row of scores becomes weights.
+// The interface of a normaliser, which turns a row of scores into weights.
 //
 // A normaliser N is a struct whose members are its parameters, with
 //
 //   static const Declaration kDeclaration;
 //   static constexpr Statistic kStatistic;   what the number per row means
-//   static constexpr bool kMergeable;        may states over disjoint keys be merged by their lse?
+//   static constexpr bool kMergeable;        states over disjoint keys can be merged by their lse
 //   static constexpr bool kWholeRow;         needs the whole row before the first weight
 //   static constexpr bool kExtra;            needs the extra [q_len, value_dim] output
-//   static constexpr bool kTakesLog2;        takes scores in log2 units (tile.h)
-//   static constexpr bool kEntropy;          finds the entropy of a row in the main pass: begin()
-//                                            and apply() keep what they need in tile.entropy
-//                                            where it is not null, finish() writes the entropy
+//   static constexpr bool kTakesLog2;        accepts scores in log2 units (tile.h)
+//   static constexpr bool kEntropy;          computes the entropy of a row in the main pass:
+//                                            begin() and apply() keep sums in tile.entropy unless
+//                                            it is null, and finish() writes the entropy
 //   static constexpr Cost kCost;
-//   static constexpr int kStateRows;         numbers per query that it keeps while keys go by
+//   static constexpr int kStateRows;         numbers per query that are kept between blocks
 //   static constexpr int kCandidates;        whole-row only: scores per query kept for solve()
 //
 // and these hooks, const, noexcept, templates over the vector type V:
 //
-//   begin<V>(tile)      before the first block of keys: initialise tile.state
-//   apply<V>(tile)      scores -> weights up to a factor per query; sets tile.factor, tile.rescale,
-//                       or leaves both as they are, rescale being false
-//   finish<V>(tile, result)   after the last block, per query: what the output is multiplied by,
-//                       and the statistic, also for a query that has seen no key
+//   begin<V>(tile)      before the first block of keys: initialises tile.state
+//   apply<V>(tile)      scores -> weights up to a factor per query. Sets tile.factor and
+//                       tile.rescale, or leaves both unchanged (tile.rescale is then false)
+//   finish<V>(tile, result)   after the last block: writes the factor of the output and the
+//                       statistic of each query, also of queries without keys
 //   weights<V>(tile)    scores -> final weights, after finish(); for returned weights
 //   backward<V>(tile, d_weights, statistic, delta)   scores -> final weights; d_weights
-//                       [keys][queries] -> gradients of the scores in natural units; of no other
-//                       hook's state, but from the statistic [queries] and delta [queries] =
-//                       rowsum(d_output * output) - d_statistic. Where the statistic is -inf there
-//                       is no key, and all becomes 0. Without this hook there are no gradients.
+//                       [keys][queries] -> gradients of the scores in natural units. Reads the
+//                       statistic [queries] and delta [queries] (rapt/backward.h), but no state of
+//                       other hooks. A query whose statistic is -inf has no key: its weights and
+//                       gradients become 0. Without this hook there are no gradients.
 //
-// and, if its parameters have gradients that follow from what there is per row,
+// and, if its parameters have gradients that are sums of one term per row,
 //
-//   backward_rows<V>(tile, statistic, delta, sums)   sums [numbers][queries] gets, added, what each
-//                       query of the tile gives to the gradients of the numbers that the head has:
-//                       real parameters and the head's part of tensors declared by
-//                       head_parameter(), in the order of the declaration. tile.scores is not
-//                       there; lanes beyond the last query may get anything
+//   backward_rows<V>(tile, statistic, delta, sums)   adds to sums [numbers][queries] the terms of
+//                       each query for the gradients of the head's learned parameters: real
+//                       parameters and the head's part of tensors declared by head_parameter(), in
+//                       the order of the declaration. It must not read tile.scores. Lanes beyond
+//                       the last query may get any value
 //
-// and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units,
-// whatever kTakesLog2 says, and no state but the statistic:
+// and, for tangents and second derivatives (rapt/tangents.h), with scores in natural units even if
+// kTakesLog2 is set, and without state other than the statistic:
 //
-//   tangent<V>(tile, tangents, statistic)   scores -> final weights P; tangents [keys][queries] of
-//                       the scores, S' -> P o S': the weights' tangents, but for what all keys of a
-//                       row share, and summed over the keys the statistic's
+//   tangent<V>(tile, tangents, statistic)   scores -> final weights P. tangents [keys][queries]: on
+//                       entry S', the tangents of the scores; on return those of the weights,
+//                       without the term that all keys of a row share (softmax: P o S'). Their sum
+//                       over the keys of a row is the tangent of the statistic
 //   backward_tangent<V>(tile, second)   the derivative of backward(): see SecondTile
 //
-// A whole-row normaliser sees the blocks more than once: collect<V>(tile) for all blocks, then
-// bool solve<V>(tile), and so again while solve() of some tile asks for another pass; then
-// apply<V>(tile) for all blocks. Candidates are kept per query as [kCandidates][queries]; a row
-// with more of them than fit is solved by further passes instead (DESIGN.md, "The tile").
+// A whole-row normaliser gets the blocks more than once: collect<V>(tile) for all blocks, then
+// bool solve<V>(tile). Both are repeated while solve() of some tile returns true. Then
+// apply<V>(tile) gets all blocks. Candidates are kept per query as [kCandidates][queries]; a row
+// with more of them is solved by further passes instead (DESIGN.md, "The tile").
 //
-// A sparse normaliser, of whose weights most are exactly 0, has other hooks (row_threshold.h,
-// top_k_softmax.h): collect<V>(tile) for all blocks appends what may get a weight to tile.kept and
-// closes a row that has more than fit; settle<V>(tile, query) makes weights of a row's candidates,
-// drops the zeros, and returns how many are left. The output is a sum over those alone; there is no
-// apply(). A closed row is collected once more with room for all keys. For gradients beside
-// backward():
+// A sparse normaliser, most of whose weights are exactly 0, has other hooks (row_threshold.h,
+// top_k_softmax.h). collect<V>(tile) gets all blocks; it appends the scores that may get a weight
+// to tile.kept, and closes a row that has more than fit. settle<V>(tile, query) turns the
+// candidates of a row into weights, drops zeros, and returns how many are left. The output sums
+// only their values; there is no apply(). A closed row is collected once more with room for all
+// keys. For gradients there are, beside backward(),
 //
-//   pairs<V>(tile, statistic, delta, bits, most, numbers, pairs)   the pairs of the tile that have
-//                       a weight, key by key, as far as bits [keys] (null: all) allow them; returns
-//                       how many, or -1 where there are more than `most`, for which, and for a
-//                       vector of queries more, `pairs` has room
-//   bounds<V>(tile, statistic, delta, bounds)   numbers [queries], at or below which no score of
-//                       the row gets a weight; with null for a statistic, as far as collect() has
-//                       seen the row, so that what else it sees and is at or below may be -inf
+//   pairs<V>(tile, statistic, delta, bits, most, numbers, pairs)   lists the pairs of the tile that
+//                       have a weight, key by key, among those that bits [keys] allow (null: all).
+//                       Returns their number, or -1 if there are more than `most`. `pairs` has room
+//                       for `most` pairs and a vector of queries more. `numbers`: whether
+//                       SparsePair::number is wanted
+//   bounds<V>(tile, statistic, delta, bounds)   bounds [queries]: a score at or below its bound has
+//                       no weight. Without a statistic (null) the bounds follow from the blocks
+//                       that collect() has processed; scores of later blocks that are at or below
+//                       their bound may then be replaced by -inf
 //
-// and, where delta is not that of the output, but one with the slopes u of its own formula for
-// backward(),
+// and, if delta is not rowsum(d_output o output) but a mean weighted by slopes u (see the formulas
+// of the normaliser),
 //
 //   add_slopes<V>(tile, d_weights, statistic, numbers, sums)   sums [4][queries] += the tile's
-//                       sum_j u_j, sum_j u_j dP_j and, if numbers are wanted, sum_j c_j, sum_j c_j
-//                       dP_j, c as in its formula for the gradient of its number. Excluded pairs
-//                       are -inf
-//   delta<V>(tile, sums, statistic, d_statistic, delta, number_sums)   what backward() takes as
-//                       delta; and what each query gives to the gradient of the number that the
-//                       head has, [queries]. d_statistic may be null, number_sums is where that is
-//                       not wanted. kLearned says that there is such a number
+//                       sum_j u_j, sum_j u_j dP_j and, with `numbers`, sum_j c_j, sum_j c_j dP_j,
+//                       where c is a factor in the gradient of the normaliser's learned parameter.
+//                       Scores of masked-out pairs are -inf
+//   delta<V>(tile, sums, statistic, d_statistic, delta, number_sums)   computes delta [queries] for
+//                       backward(), and number_sums [queries]: the terms of each query for the
+//                       gradient of the head's learned parameter. d_statistic and number_sums may
+//                       be null. kLearned declares that there is such a parameter
 //
-// or, where the statistic does not tell which pairs have a weight, kDeltaRows = 2: behind delta
-// [queries] then stands the cut [queries], at or below which a score has none, found by
+// or, if the statistic does not tell which pairs have a weight, kDeltaRows = 2: delta [queries] is
+// then followed by the cut [queries]. A score at or below the cut has no weight. These hooks find
+// it:
 //
-//   cut_capacity<V>(k_len, block)   numbers per query that tile.kept must hold for it; 0: no row
-//                       of so many keys has a cut, which stays -inf
-//   find_cut<V>(tile, cut), settle_cut<V>(tile, cut)   for all blocks, then once; excluded pairs
-//                       are -inf, and so are the cuts at first
+//   cut_capacity<V>(k_len, block)   numbers per query that tile.kept must hold for the search; 0:
+//                       rows of at most k_len keys have no cut (it stays -inf)
+//   find_cut<V>(tile, cut), settle_cut<V>(tile, cut)   for all blocks; once after them. Scores of
+//                       masked-out pairs are -inf, and the cuts are -inf at first
 //
-// A normaliser of a project that calls rapt has the same hooks over the element type, but for those
-// of sparse normalisers: custom_normalizer.h.
+// Normalisers of your own have the same hooks over the element type, except for those of sparse
+// normalisers: custom_normalizer.h.
 #include <type_traits>
 
 #include "rapt/declaration.h"
@@ -105,8 +109,8 @@ struct Finish {
   E* entropy = nullptr;
 };
 
-// What backward_tangent() works on beside tile.scores: gradients as backward() has them, and with a
-// prime the tangents of everything.
+// The arrays of backward_tangent() beside tile.scores: gradients as in backward(), and the tangents
+// of everything, marked by a prime.
 template <class E>
 struct SecondTile {
   E* d_weights;                // [keys][queries] dP -> dS
@@ -118,14 +122,14 @@ struct SecondTile {
   const E* delta_tangent;      // [queries]
 };
 
-// A pair with a weight P, of a tile; dS = slope (dP - delta). `number`: c, see add_slopes().
+// A pair of a tile with a weight P; dS = slope (dP - delta). `number`: c of add_slopes().
 template <class E>
 struct SparsePair {
   E weight, slope, number;
   int32_t key, query;  // counted within the tile
 };
 
-// The hooks of a normaliser as a call finds them: of the catalogue for one vector type, or of a
+// The hooks of a normaliser for a call: of the catalogue, compiled for one vector type, or of a
 // normaliser of your own. `normalizer` is the struct.
 template <class E>
 struct NormalizerKernels {
@@ -133,15 +137,15 @@ struct NormalizerKernels {
 
   Statistic statistic;
   bool whole_row, extra, takes_log2, entropy;  // kWholeRow, kExtra, kTakesLog2, kEntropy
-  bool custom;                 // of your own: excluded pairs get weight 0 whatever it makes of them
+  bool custom;                 // of your own: the call sets weights of masked-out pairs to 0
   int state_rows, candidates;  // kStateRows, kCandidates
   Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
-  // Null for all but whole-row normalisers.
+  // Whole-row normalisers only, else null.
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
   // Null for a normaliser without a backward pass.
   void (*backward)(const void* normalizer, Tile<E>& tile, E* d_weights, const E* statistic,
                    const E* delta) noexcept;
-  // Null where the parameters have no gradients, or delta() makes them.
+  // Null if the parameters have no gradients, or if delta() computes them.
   void (*backward_rows)(const void* normalizer, Tile<E>& tile, const E* statistic, const E* delta,
                         E* sums) noexcept;
   // Both null for a normaliser without tangents and second derivatives.
@@ -149,20 +153,20 @@ struct NormalizerKernels {
   void (*backward_tangent)(const void* normalizer, Tile<E>& tile,
                            const SecondTile<E>& second) noexcept;
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
-  bool learned;    // have the parameters gradients?
-  int delta_rows;  // numbers per query that backward() takes as delta
-  // Null for all but sparse normalisers, which have `collect`, too, and no `apply`.
+  bool learned;    // the parameters have gradients
+  int delta_rows;  // numbers per query in the delta of backward()
+  // Sparse normalisers only, else null. These also have `collect`, and no `apply`.
   int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;
   int64_t (*pairs)(const void* normalizer, const Tile<E>& tile, const E* statistic, const E* delta,
                    const uint64_t* bits, int64_t most, bool numbers, SparsePair<E>* pairs) noexcept;
   void (*bounds)(const void* normalizer, const Tile<E>& tile, const E* statistic, const E* delta,
                  E* bounds) noexcept;
-  // Of sparse normalisers with slopes of their own.
+  // Sparse normalisers whose delta is weighted by slopes, else null.
   void (*add_slopes)(const void* normalizer, Tile<E>& tile, const E* d_weights, const E* statistic,
                      bool numbers, E* sums) noexcept;
   void (*delta)(const void* normalizer, const Tile<E>& tile, const E* sums, const E* statistic,
                 const E* d_statistic, E* delta, E* number_sums) noexcept;
-  // Of those with a cut.
+  // Sparse normalisers with a cut, else null.
   int64_t (*cut_capacity)(const void* normalizer, int64_t k_len, int64_t block) noexcept;
   void (*find_cut)(const void* normalizer, Tile<E>& tile, E* cut) noexcept;
   void (*settle_cut)(const void* normalizer, Tile<E>& tile, E* cut) noexcept;
@@ -171,7 +175,7 @@ struct NormalizerKernels {
 template <class... T>
 struct TypeList {};  // variants, by their types
 
-// Position of N in a type list, -1 if it is not there.
+// The position of N in a type list; -1: it is not in the list.
 template <class N, class... T>
 constexpr int index_in(TypeList<T...>) {
   int i = 0, found = -1;

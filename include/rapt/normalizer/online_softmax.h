@@ -1,6 +1,6 @@
 #pragma once
-// The arithmetic of softmax, one block of keys after the other, for the normalisers that differ in
-// what a row begins with:
+// The arithmetic of softmax, one block of keys after the other. The normalisers that use it differ
+// in the initial state of a row:
 //
 //   m' = max(m, max_j s_j)
 //   l' = l e^(m - m') + sum_j e^(s_j - m')
@@ -10,9 +10,9 @@
 // Source: Milakov & Gimelshein 2018, arXiv:1805.02867, algorithm 3; Dao et al. 2022,
 // arXiv:2205.14135.
 //
-// A query may keep its old maximum while the new one is at most `slack` above it: weights then
-// reach e^slack instead of 1, and most blocks need no rescaling. Decided per query, so that a row's
-// bits never depend on its neighbours in the tile.
+// A query may keep its old maximum while the new one is at most `slack` above it. Weights then
+// reach e^slack instead of 1, and most blocks need no rescaling. Each query decides for itself, so
+// that a row's bits never depend on other rows of the tile.
 #include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
@@ -28,10 +28,10 @@ struct OnlineSoftmax {
 
   static constexpr double kLog2E = 1.4426950408889634074;
   static constexpr double kLn2 = 0.69314718055994530942;
-  // How far the maximum may be exceeded before it is raised.
+  // The slack: how far scores may exceed the maximum before it is raised.
   template <class V>
   static constexpr double kSlack = 0;
-  static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, nothing beside 1 in f64
+  static constexpr double kNoWeight = -200;  // e^-200 and 2^-200: 0 in f32, negligible in f64
 
   template <class V>
   void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
@@ -45,7 +45,7 @@ struct OnlineSoftmax {
             static_cast<typename V::Element>(__builtin_log(sum) - unit * t.entropy[i] / sum);
       }
     if (!out.statistic) return;
-    // That of a row without keys follows from what it began with: m = -inf, l = 0 give -inf.
+    // A row without keys still has its initial state: m = -inf and l = 0 give -inf.
     for (int64_t x = 0; x < t.queries; x += V::kLanes)
       store(out.statistic + x,
             fma(V::load(t.state + x), V::set(unit), log(V::load(t.state + t.queries + x))));
@@ -89,15 +89,15 @@ struct OnlineSoftmax {
     });
   }
 
-  // A column of a tile on its way from scores to weights.
+  // A column of a tile (one vector of queries) whose scores become weights.
   template <class V>
   struct Column {
-    V shift;  // what is subtracted from its scores
+    V shift;  // subtracted from its scores
     V sum;    // of the block's weights so far
   };
 
-  // What a column's weights are taken against, from its largest score; tells in the tile's factor
-  // what was collected so far is multiplied by.
+  // Opens a column: computes its shift from the largest score of the block, and writes to
+  // tile.factor the factor of the sums so far.
   template <bool kLog2Units, class V>
   static Column<V> open_column(Tile<typename V::Element>& t, int64_t x, V block_max,
                                double slack) noexcept {
@@ -118,15 +118,15 @@ struct OnlineSoftmax {
     store(t.factor + x, factor);
     return {shift_of(new_max), V::set(0)};
   }
-  // The weight of a score of the column, which takes it into its sum.
+  // The weight of a score of the column. Adds the weight to the sum of the column.
   template <bool kLog2Units, class V>
   static V weigh(V score, Column<V>& column) noexcept {
     const V weight = exponential<kLog2Units>(score, column.shift);
     column.sum = add(column.sum, weight);
     return weight;
   }
-  // Takes the column's sum into the state, which must show a NaN among the weights: a stage, which
-  // rounds them on their way, may not.
+  // Adds the column's sum to the state. The sum must show a NaN among the weights, because a
+  // pipeline stage, which rounds the weights, may not keep it.
   template <class V>
   static void close_column(Tile<typename V::Element>& t, int64_t x,
                            const Column<V>& column) noexcept {
@@ -134,13 +134,13 @@ struct OnlineSoftmax {
     store(row_sum + x, add(V::load(row_sum + x), column.sum));
   }
 
-  // A column of a tile on its way back.
+  // A column of a tile in the backward pass.
   template <class V>
   struct GradientColumn {
-    V shift;  // what is subtracted from its scores
-    V delta;  // sum of P dP over the column's keys
+    V shift;  // subtracted from its scores
+    V delta;  // of its queries (rapt/backward.h)
   };
-  // What a score gives: P, and dS = P (dP - delta).
+  // The final weight of a score, and its gradient dS = P (dP - delta).
   template <class V>
   struct Gradient {
     V weight;   // P
@@ -160,7 +160,7 @@ struct OnlineSoftmax {
   }
 
  protected:
-  // As if a row had begun with keys of this maximum, and with this sum of e^(score - maximum).
+  // Initialises rows as if they had keys with this maximum and this sum of e^(score - maximum).
   template <class V>
   static void begin_with(Tile<typename V::Element>& t, double maximum, double sum) noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
@@ -170,7 +170,7 @@ struct OnlineSoftmax {
     }
   }
 
-  // apply(), with a maximum that is kept while the new one is at most `slack` above it, kSlack<V>.
+  // apply() with this slack, kSlack<V>.
   template <class V>
   static void apply_with(Tile<typename V::Element>& t, double slack) noexcept {
     if (t.entropy)
@@ -180,15 +180,16 @@ struct OnlineSoftmax {
   }
 
  private:
-  // What is subtracted from the scores; 0 for a row that has seen no key, because -inf - (-inf)
-  // would be NaN.
+  // The number that is subtracted from the scores: the maximum, or 0 for a row without keys so far,
+  // because -inf - (-inf) would be NaN.
   template <class V>
   static V shift_of(V max) noexcept {
     return select(equal(max, V::set(-__builtin_inf())), V::set(0), max);
   }
 
-  // e^(s - shift). log2 e enters here, unless the scores contain it already. The difference is
-  // taken first: a product of a large score would leave a rounding error larger than any weight.
+  // e^(s - shift). Multiplies by log2 e, unless the scores are in log2 units. The difference is
+  // computed before the product: the rounding error of a product of a large score would be larger
+  // than any weight.
   template <bool kLog2Units, class V>
   static V exponential(V score, V shift) noexcept {
     if constexpr (kLog2Units)
@@ -196,8 +197,8 @@ struct OnlineSoftmax {
     else
       return power(mul(sub(score, shift), V::set(kLog2E)));
   }
-  // 2^x, or 0 for what would be denormal, where products take denormal weights for 0, too: then no
-  // weight is denormal, nor what sums are rescaled by.
+  // 2^x. Where products treat denormal weights as 0, denormal results become 0: then no weight and
+  // no rescaling factor is denormal.
   template <class V>
   static V power(V x) noexcept {
     if constexpr (requires { V::kNormalWeights; })
@@ -206,8 +207,8 @@ struct OnlineSoftmax {
       return exp2(x);
   }
 
-  // Turns one column of the tile into weights; adds weight * (score - shift) to `spread`. Extents
-  // are copied: a store to the scores might, for all the compiler knows, change the tile.
+  // Turns one column of the tile into weights; adds weight * (score - shift) to `spread`. Copies
+  // the extents, because the compiler must assume that a store to the scores changes the tile.
   template <bool kLog2Units, bool kSpread, class V>
   static void weigh_all(const Tile<typename V::Element>& t, int64_t x, Column<V>& column,
                         V& spread) noexcept {
@@ -218,15 +219,15 @@ struct OnlineSoftmax {
       const V score = V::load(s);
       const V weight = weigh<kLog2Units>(score, c);
       store(s, weight);
-      // Bounded, because the 0 of an excluded key times its -inf would be NaN.
+      // Clamped, because weight 0 times score -inf of a masked-out key would be NaN.
       if constexpr (kSpread)
         spread = fma(weight, max(V::set(kNoWeight), sub(score, c.shift)), spread);
     }
     column = c;
   }
 
-  // With t = sum_j e^(s_j - m) (s_j - m), the entropy is -sum_j p_j ln p_j = ln l - t / l; and a
-  // new maximum makes t' = (t + l (m - m')) e^(m - m').
+  // With t = sum_j e^(s_j - m) (s_j - m), the entropy -sum_j p_j ln p_j is ln l - t / l. A new
+  // maximum m' makes t' = (t + l (m - m')) e^(m - m').
   template <bool kLog2Units, bool kEntropyToo, class V>
   static void apply_in(Tile<typename V::Element>& t, double slack) noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
@@ -235,7 +236,7 @@ struct OnlineSoftmax {
       V spread = V::set(0);
       weigh_all<kLog2Units, kEntropyToo>(t, x, column, spread);
       if constexpr (kEntropyToo) {
-        // A row without keys so far has a spread of 0. Bounded as above: the difference of two
+        // A row without keys so far has a spread of 0. Clamped as above: the difference of two
         // large scores may overflow.
         const V sum = V::load(t.state + t.queries + x);  // l e^(m - m')
         const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), column.shift)));
@@ -259,16 +260,16 @@ struct OnlineSoftmax {
     }
   }
 
-  // The lse, as what is subtracted from the scores. Without a key the weights are e^-inf = 0,
-  // whatever the scores.
+  // The lse as the number that is subtracted from the scores; +inf for a row without keys, so that
+  // its weights are e^-inf = 0 whatever the scores.
   template <bool kLog2Units, class V>
   static V shift_of_lse(V lse) noexcept {
     return select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()),
                   kLog2Units ? mul(lse, V::set(kLog2E)) : lse);
   }
 
-  // Scores in natural units -> weights, one vector after the other: visit(place in the tile, first
-  // query, weights).
+  // Turns scores in natural units into weights, and calls visit(index in the tile, first query,
+  // weights) for one vector after the other.
   template <class V, class Visit>
   static void for_each_weight(Tile<typename V::Element>& t, const typename V::Element* statistic,
                               const Visit& visit) noexcept {

@@ -1,12 +1,12 @@
 #pragma once
-// ReLU-based attention: weights that are exactly 0 where the score is not above 0.
+// ReLU-based attention: a weight is exactly 0 if its score is not above 0.
 //
 //   weight_j = max(0, s_j)^power / divisor
 //
-// The divisor is n for rows over n keys where it is not given (all keys of the sequence, masked
-// ones too); given, it is the same for any length, and a row does not depend on keys that it does
-// not see. Weights do not sum to 1. There is no statistic (0 stands in its place), and results over
-// parts of the keys are added. A tile of which every weight is 0 does not read its values.
+// The default divisor is n, the number of keys of the sequence, masked ones included. If a divisor
+// is given, it is the same for any length, and a row does not depend on keys that it does not
+// attend to. Weights do not sum to 1. There is no statistic (it is 0); results over disjoint keys
+// are added. If all weights of a tile are 0, its values are not read.
 //
 // Gradient: dS = power max(0, s)^(power - 1) / divisor dP, 0 at s = 0.
 //
@@ -34,7 +34,7 @@ struct Relu {
   template <class V>
   void begin(Tile<typename V::Element>&) const noexcept {}
 
-  // The divisor waits for the end.
+  // finish() applies the divisor.
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
     const V sum = power == 1 ? powers_in<1, V>(t, 1) : powers_in<2, V>(t, 1);
@@ -90,8 +90,8 @@ struct Relu {
     return divisor == divisor ? divisor : static_cast<double>(t.head->k_len);
   }
 
-  // Scores become factor max(0, s)^kPower, a NaN stays; returns a sum per lane that is 0 only if
-  // all of them are.
+  // Scores become factor max(0, s)^kPower; a NaN stays NaN. Returns a vector of sums that are all 0
+  // only if all weights are 0.
   template <int kPower, class V>
   static V powers_in(Tile<typename V::Element>& t, double factor) noexcept {
     const V zero = V::set(0), factor_v = V::set(factor);
@@ -108,8 +108,8 @@ struct Relu {
     return sum;
   }
 
-  // Scores -> weights; visit(place in the tile, first and second derivative of the weights). Where
-  // the statistic is -inf there is no query.
+  // Turns scores into weights, and calls visit(index in the tile, first derivative of the weights,
+  // second derivative). A lane whose statistic is -inf has no query.
   template <class V, class Visit>
   void for_each_weight(Tile<typename V::Element>& t, const typename V::Element* statistic,
                        const Visit& visit) const noexcept {

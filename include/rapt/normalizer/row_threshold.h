@@ -3,32 +3,34 @@
 //
 //   weight_j = [(alpha - 1) s_j - tau]_+^(1 / (alpha - 1))     with tau such that they sum to 1
 //
-// What differs is alpha, in (1, 2], one for all heads or each its own. The statistic is tau, -inf
-// for a row without keys.
+// They differ in alpha, which is in (1, 2], and is one number for all heads or one per head. The
+// statistic is tau, -inf for a row without keys.
 //
-// One look at the scores is enough. With m the largest score of a row, tau >= (alpha - 1) m - 1, so
-// scores at or below m - 1 / (alpha - 1) get no weight, whatever else the row has; and the tau of
-// the keys seen so far is a bound, too, because more keys only raise it. collect() keeps what is
-// above the bound; when there is much of it, it finds the tau of what it has and drops what is
-// below. At the end tau comes from the few scores that are left. Scores are counted from m, so that
-// large ones lose no digits.
+// One pass over the scores suffices, because two lower bounds of tau are known early. With m the
+// largest score of a row, tau >= (alpha - 1) m - 1, so scores at or below m - 1 / (alpha - 1) get
+// no weight, whatever the other scores are. And the tau of the keys so far is a lower bound,
+// because more keys only raise it. collect() keeps the scores above the bound. When a list has
+// grown long, collect() computes the tau of its scores and drops scores below it. At the end tau is
+// computed from the few scores that are left. Scores are stored relative to m, so that large scores
+// lose no digits.
 //
 // tau is the root of h(t) = (sum_j [x_j - t]_+^q)^(1/q) - 1, q = 1 / (alpha - 1), x = (alpha - 1)
-// (s - m): a norm, so convex and falling, and Newton's steps from below never pass the root; equal
-// scores take one step. It is the tau of the definition by sorting.
+// (s - m). h is a norm, so it is convex and falling, and Newton steps from below never pass the
+// root. Equal scores need one step. The result is the tau of the definition by sorting.
 //
-// Gradients: dS = u (dP - delta) with u_j = [x_j - t]_+^(q - 1) and delta = sum_j u_j dP_j /
-// sum_j u_j; and d tau / d s_j = (alpha - 1) u_j / sum u. A pair of weight 0 has no part in
-// anything, even where its value is not finite.
+// Gradients: dS = u (dP - delta) with u_j = [x_j - t]_+^(q - 1) and delta = sum_j u_j dP_j / sum_j
+// u_j; and d tau / d s_j = (alpha - 1) u_j / sum u. A pair of weight 0 contributes nothing, even if
+// its value is not finite.
 //
 // The gradient of alpha (Correia et al. 2019, proposition 1), with d_j = x_j - t:
 //
 //   d_alpha = sum_j c_j (dP_j - delta) + d_tau (tau + 1) / (alpha - 1)
 //   c_j = u_j (d_j - 1 - d_j ln d_j) / (alpha - 1)^2
 //
-// Their (p - u / sum u) / (alpha - 1)^2 and -p ln p / (alpha - 1) nearly cancel where alpha is near
-// 1. As sum u (dP - delta) = -(alpha - 1) d_tau whatever p is, any multiple of u may be taken off
-// each, and c is what is left when u is: near d = 1 it is u (ln p)^2 / 2, and as exact as ln d.
+// The two terms of the paper, (p - u / sum u) / (alpha - 1)^2 and -p ln p / (alpha - 1), nearly
+// cancel if alpha is near 1. But sum u (dP - delta) = -(alpha - 1) d_tau for any p, so any multiple
+// of u may be subtracted from them. c is their sum with u in place of u / sum u: near d = 1 it is u
+// (ln p)^2 / 2, and as exact as ln d.
 //
 // Source: Martins & Astudillo 2016, arXiv:1602.02068; Peters, Niculae & Martins 2019,
 // arXiv:1905.05702; gradients as in Goncalves et al. 2025 (AdaSplash), arXiv:2502.12082; that of
@@ -38,12 +40,13 @@
 
 namespace rapt {
 
-// What alpha makes of x - tau = d >= 0, with q = 1 / (alpha - 1): weight d^q and slope d^(q - 1), 0
-// at 0; and Newton's step from the sums f and s of both over the row, (f - f^(1 - 1/q)) / s.
+// The functions of d = x - tau >= 0 for one alpha, with q = 1 / (alpha - 1): weight d^q, and slope
+// d^(q - 1), 0 at d = 0. step() is Newton's step (f - f^(1 - 1/q)) / s for the sums f of the
+// weights and s of the slopes of the row.
 template <class V>
 struct LinearWeights {  // alpha = 2
   static V weight(V d) noexcept { return d; }
-  static V slope(V d) noexcept {  // a NaN stays one
+  static V slope(V d) noexcept {  // a NaN stays NaN
     return select(not_at_most(d, V::set(0)), select(equal(d, d), V::set(1), d), V::set(0));
   }
   static double step(double f, double s) noexcept { return (f - 1) / s; }
@@ -74,19 +77,19 @@ struct PowerWeights {  // any other alpha = 1 + 1 / q
   double step(double f, double s) const noexcept { return (f - __builtin_pow(f, 1 - 1 / q)) / s; }
 };
 
-// N has alpha_of<V>(head), and power<V>(head, visit), which calls visit with one of the above.
+// N has alpha_of<V>(head), and power<V>(head, visit), which calls visit(one of the above structs).
 template <class N>
 struct RowThreshold : CandidateRows, WeightedPairs {
   static constexpr Statistic kStatistic = Statistic::threshold;
-  static constexpr bool kMergeable = false;  // a threshold over parts says nothing of the whole
+  static constexpr bool kMergeable = false;  // tau of the whole does not follow from tau of parts
   static constexpr bool kWholeRow = false;
   static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = false;
   static constexpr bool kEntropy = false;
   static constexpr Cost kCost = Cost::pass;
   static constexpr int kCandidates = 0;
-  // Per query: m; the score at or below which there is no weight; tau - (alpha - 1) m; what makes
-  // the weights sum to 1.
+  // Per query: m; the score at or below which there is no weight; tau - (alpha - 1) m; the factor
+  // that makes the weights sum to 1.
   enum State { kMax, kBound, kThreshold, kInverse, kStateRows };
 
   template <class V>
@@ -106,7 +109,7 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     using E = typename V::Element;
     const V width = V::set(1 / steepness<V>(t)), guard = V::set(kGuard<E>);
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
-      // A NaN among the maxima is forgotten; the score itself will be kept.
+      // max() may drop a NaN among the maxima, but append() keeps the NaN score itself.
       const V largest = max(V::load(t.block_max + x), V::load(row<V>(t, kMax) + x));
       store(row<V>(t, kMax) + x, largest);
       const V bound = sub(sub(largest, width), mul(abs(largest), guard));
@@ -115,8 +118,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     int32_t before[kMostQueries];
     for (int64_t i = 0; i < t.queries; ++i) before[i] = t.kept.counts[i];
     append<V>(t, row<V>(t, kBound));
-    // Only where a row got something of this block: whether another row of the tile sees the block
-    // must not show in the order of its sums.
+    // Prune only rows to which this block appended scores. Whether the tile computes the block for
+    // the sake of other rows must not change the order of a row's sums.
     for (uint64_t left = t.kept.open; left; left &= left - 1)
       if (const int64_t i = __builtin_ctzll(left);
           t.kept.counts[i] != before[i] && is_full<V>(t, i))
@@ -133,7 +136,7 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     E& threshold = row<V>(t, kThreshold)[i];
     E& inverse = row<V>(t, kInverse)[i];
     threshold = inverse = static_cast<E>(__builtin_nan(""));
-    if (!(largest - largest == 0)) return 0;  // no score, or none that a number can be made of
+    if (!(largest - largest == 0)) return 0;  // no score, or an infinite or NaN maximum
     int64_t left = 0;
     self<V>().template power<V>(*t.head, [&](const auto& power) {
       threshold = root<V>(t, i, power, kMostSteps);
@@ -214,7 +217,7 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     });
   }
 
-  // With d_tau the gradient of the statistic, sum u (delta' - delta) = -(alpha - 1) d_tau.
+  // The sum of u (dP - delta) must be -(alpha - 1) d_tau, with d_tau the gradient of the statistic.
   template <class V>
   void delta(const Tile<typename V::Element>& t, const typename V::Element* sums,
              const typename V::Element* statistic, const typename V::Element* d_statistic,
@@ -276,16 +279,17 @@ struct RowThreshold : CandidateRows, WeightedPairs {
   }
 
  private:
-  // Newton's steps: any number of them gives a bound; ten are many for tau itself.
+  // Newton steps. Any number of them gives a lower bound; tau itself rarely needs more than ten.
   static constexpr int kStepsOfBound = 2, kMostSteps = 100;
-  // A bound is lowered by some roundings of the score itself: what is dropped is below tau.
+  // A bound is lowered by a few roundings of the score, so that no dropped score is above tau.
   template <class E>
   static constexpr double kGuard = sizeof(E) == 4 ? 0x1p-21 : 0x1p-50;
-  // Steps that move tau by less than its rounding end the search.
+  // The search ends when a step moves tau by less than its rounding.
   template <class E>
   static constexpr double kSettled = sizeof(E) == 4 ? 0x1p-22 : 0x1p-51;
 
-  // Templates over V: any other function that is not inlined would be one for all instruction sets.
+  // All functions are templates over V: any other function would be one weak symbol for all
+  // instruction sets.
   template <class V>
   const N& self() const noexcept {
     return static_cast<const N&>(*this);
@@ -299,23 +303,24 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     return t.state + which * t.queries;
   }
 
-  // [x - tau]_+ of scores; a NaN stays one.
+  // [x - tau]_+ of scores; a NaN stays NaN.
   template <class V>
   static V above(V score, V top, V steep, V tau) noexcept {
     return max(V::set(0), sub(mul(sub(score, top), steep), tau));
   }
-  // 0 where the slope is 0, be the other NaN.
+  // slope * other, but 0 where the slope is 0, even if `other` is NaN.
   template <class V>
   static V product(V slope, V other) noexcept {
     return select(equal(slope, V::set(0)), V::set(0), mul(slope, other));
   }
-  // tau as what is subtracted: without a key there is no weight, whatever the score.
+  // tau as the number that is subtracted; +inf for a row without keys, so that it has no weight
+  // whatever the scores.
   template <class V>
   static V shift_of(V statistic) noexcept {
     return select(equal(statistic, V::set(-__builtin_inf())), V::set(__builtin_inf()), statistic);
   }
 
-  // c of the header, of slope and distance from the threshold.
+  // c of the formulas above, from the slope u and the distance d from the threshold.
   template <class V>
   static V by_alpha(V slope, V d, V inverse_square) noexcept {
     const V rest = sub(sub(d, V::set(1)), mul(d, log(d)));
@@ -327,8 +332,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     return V::set(1 / (steep * steep));
   }
 
-  // The tau of the candidates of a row, from m on, or a bound of it; what they are padded with has
-  // no weight.
+  // tau of the candidates of a row, relative to (alpha - 1) m, or after `most` Newton steps a lower
+  // bound of it. The padding of the list has no weight.
   template <class V, class P, class E = typename V::Element>
   E root(Tile<E>& t, int64_t i, const P& power, int most) const noexcept {
     const E* const scores = t.kept.scores + i * t.kept.stride;
@@ -357,8 +362,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     return tau;
   }
 
-  // Makes room for the next block: raises the bound of a row and drops what is below it; closes the
-  // row if tau itself leaves most of a list that cannot hold all keys.
+  // Makes room for the next block: raises the bound of a row and drops candidates below it. Closes
+  // the row if even tau leaves most of a list that cannot hold all keys.
   template <class V>
   void tighten(Tile<typename V::Element>& t, int64_t i) const noexcept {
     const int64_t capacity = t.kept.capacity;
@@ -370,8 +375,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     t.kept.enough[i] = static_cast<int32_t>(left < kEnough / 2 ? kEnough : 2 * left);
   }
 
-  // Drops the candidates below the tau of all of them, or a bound of it; returns how many are left.
-  // A NaN is kept.
+  // Computes tau of the candidates of query i, or after `steps` Newton steps a lower bound of it.
+  // Drops the candidates that then have no weight; returns how many are left. A NaN is kept.
   template <class V>
   int64_t drop_below(Tile<typename V::Element>& t, int64_t i, int steps) const noexcept {
     using E = typename V::Element;
@@ -387,8 +392,8 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     return keep_above<V>(t, i, bound);
   }
 
-  // Scores -> visit(place in the tile, first query, distance from the threshold, weight, slope),
-  // one vector after the other.
+  // Calls visit(index in the tile, first query, distance from the threshold, weight, slope) for one
+  // vector of scores after the other.
   template <class V, class Visit>
   void for_each_slope(const Tile<typename V::Element>& t, const typename V::Element* statistic,
                       const Visit& visit) const noexcept {

@@ -1,14 +1,14 @@
 #pragma once
-// Sigmoid attention: every weight by its own score, none by its neighbours.
+// Sigmoid attention: every weight is a function of its own score only.
 //
 //   weight_j = 1 / (1 + e^-(s_j + b))
 //
-// b is -ln n for rows over n keys where it is not given (all keys of the sequence, masked ones
-// too), so that a row of scores near 0 has weights that sum to about 1, as softmax's do; given, b
-// is the same for any length, and a row does not depend on keys that it does not see.
+// The default of b is -ln n, n the number of keys of the sequence, masked ones included. A row of
+// scores near 0 then has weights that sum to about 1, as with softmax. If b is given, it is the
+// same for any length, and a row does not depend on keys that it does not attend to.
 //
-// Nothing is shared by the keys of a row: there is no statistic (0 stands in its place), and
-// results over parts of the keys are added. Gradient: dS = p (1 - p) dP.
+// The keys of a row share nothing: there is no statistic (it is 0), and results over disjoint keys
+// are added. Gradient: dS = p (1 - p) dP.
 //
 // Source: Ramapuram et al. 2024, arXiv:2409.04431, equation 3 and section 3.
 #include "rapt/normalizer/normalizer.h"
@@ -96,9 +96,9 @@ struct Sigmoid {
     return bias == bias ? bias : -__builtin_log(static_cast<double>(t.head->k_len));
   }
 
-  // w = e^x of x = s + b, as far as it is a number; `slope` and `shift` make -x log2(e). A weight
-  // is w / (1 + w), and not 1 / (1 + e^-x), which with a bounded power would not be 0 for the score
-  // -inf of an excluded pair.
+  // w = e^x for x = s + b, clamped to the largest power of 2 in range; `slope` and `shift` make -x
+  // log2(e). A weight is w / (1 + w). The form 1 / (1 + e^-x) with a clamped power would not be 0
+  // for the score -inf of a masked-out pair.
   template <class V>
   static V power_of(V score, V slope, V shift) noexcept {
     constexpr double kLargestExponent = sizeof(typename V::Element) == 4 ? 127 : 1023;
@@ -106,8 +106,9 @@ struct Sigmoid {
     return exp2(sub(V::set(0), below));
   }
 
-  // Scores -> weights; visit(place in the tile, weights, p (1 - p)). 1 - p is 1 / (1 + w), all
-  // digits of it, where a weight is near 1. Where the statistic is -inf there is no query.
+  // Turns scores into weights, and calls visit(index in the tile, weights, p (1 - p)). 1 - p is
+  // computed as 1 / (1 + w), which keeps all digits where a weight is near 1. A lane whose
+  // statistic is -inf has no query.
   template <class V, class Visit>
   void for_each_weight(Tile<typename V::Element>& t, const typename V::Element* statistic,
                        const Visit& visit) const noexcept {

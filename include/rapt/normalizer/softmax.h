@@ -1,6 +1,6 @@
 #pragma once
-// Softmax: weight_j = e^(s_j - lse), lse = ln sum_j e^s_j; a row begins with nothing, m = -inf and
-// l = 0 (online_softmax.h).
+// Softmax: weight_j = e^(s_j - lse), lse = ln sum_j e^s_j. A row begins without a key: m = -inf, l
+// = 0 (online_softmax.h).
 // Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1.
 #include "rapt/normalizer/online_softmax.h"
 
@@ -11,8 +11,9 @@ struct Softmax : OnlineSoftmax {
   static constexpr bool kMergeable = true;
   static constexpr bool kEntropy = true;
 
-  // Weights reach at most 2^8, far from any overflow. Where they are rounded to 16 bits the largest
-  // of a row had better be 1, which is not rounded: else the largest errors are some 30 % larger.
+  // Weights reach at most 2^8, far from overflow. Where weights are rounded to 16 bits, the largest
+  // weight of a row should be 1, which needs no rounding: otherwise the largest errors are about 30
+  // % larger.
   template <class V>
   static constexpr double kSlack = requires {
     V::kWeightsOf16Bits;

@@ -3,7 +3,7 @@
 //
 //   weight_j = [s_j - tau]_+        with tau such that they sum to 1
 //
-// so that all but a few keys have a weight of exactly 0 (row_threshold.h, alpha = 2).
+// All but a few keys have a weight of exactly 0 (row_threshold.h, alpha = 2).
 // Source: Martins & Astudillo 2016, arXiv:1602.02068, equation 3.
 #include "rapt/normalizer/row_threshold.h"
 

@@ -3,19 +3,20 @@
 //
 //   weight_j = e^(s_j - lse) where s_j >= s_(k), else 0        lse = ln sum of e^s_j there
 //
-// s_(k) is the k-th largest score of the keys that a query sees, equal ones counted each. Keys of
-// just that score all have a weight, be they more than k: so the order of the keys decides nothing,
-// and two that are equal are treated alike. A row of at most k keys is softmax.
+// s_(k) is the k-th largest score of the keys that the query attends to; equal scores count
+// separately. All keys whose score equals s_(k) have a weight, even if more than k keys then do. So
+// the result does not depend on the order of the keys. A row of at most k keys is softmax.
 //
-// One look at the scores is enough: what is not above the *cut*, the largest number that at least k
-// of the scores so far exceed, gets no weight whatever else comes. So a list of what is above it
-// (candidate_rows.h) is cut down whenever it has doubled, and at the end has the row's support.
-// The cut is found by halving the interval of floating-point numbers that it is in, by their bits:
-// any numbers, in as many steps as they have bits at most; nothing is sorted.
+// One pass over the scores suffices. The *cut* is the largest number that at least k of the scores
+// so far exceed. A score at or below the cut gets no weight, whatever scores follow. The scores
+// above the cut are kept in a list (candidate_rows.h), which is pruned whenever it has doubled. At
+// the end it holds the row's support. The cut is found by bisection over the bit patterns of
+// floating-point numbers: it takes at most as many steps as a number has bits, for any scores, and
+// nothing is sorted.
 //
-// Gradients: those of softmax over the keys that have a weight; which these are does not change.
-// The statistic is the lse, which says nothing of the cut: the backward pass finds it again, in a
-// walk over the scores before the others.
+// Gradients are those of softmax over the keys that have a weight; this set of keys counts as
+// constant. The statistic is the lse, from which the cut does not follow: the backward pass finds
+// the cut again, in an additional walk over the scores.
 //
 // Source: Gupta et al. 2021, arXiv:2106.06899, section 3; Zhao et al. 2019, arXiv:1912.11637,
 // equations 5 and 6.
@@ -29,7 +30,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
 
   static const Declaration kDeclaration;
   static constexpr Statistic kStatistic = Statistic::lse;
-  static constexpr bool kMergeable = false;  // the k largest of two parts are up to 2 k
+  static constexpr bool kMergeable = false;  // two parts have up to 2 k weights
   static constexpr bool kWholeRow = false;
   static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = false;
@@ -55,7 +56,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     empty_lists<V>(t, static_cast<int32_t>(k < kEnough / 2 ? kEnough : k < kMost ? 2 * k : kMost));
   }
 
-  // A list that cannot hold all keys is closed where equal scores fill it, or k itself.
+  // A list that cannot hold all keys is closed if more than 3/4 of it stays after it is pruned.
   template <class V>
   void collect(Tile<typename V::Element>& t) const noexcept {
     const int64_t capacity = t.kept.capacity;
@@ -69,7 +70,8 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     append<V>(t, row<V>(t, kCut));
   }
 
-  // Weights of the candidates of row i, those below the k-th dropped; returns how many are left.
+  // Turns the candidates of row i into weights, and drops those below the k-th largest score;
+  // returns how many are left.
   template <class V>
   int64_t settle(Tile<typename V::Element>& t, int64_t i) const noexcept {
     using E = typename V::Element;
@@ -93,7 +95,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     });
     row<V>(t, kMax)[i] = largest;
     row<V>(t, kSum)[i] = total(sum);
-    // Without a score, or with -inf alone: nothing of it has a weight that is a number.
+    // Without a score, or if all scores are -inf, no weight is a number.
     if (left == 0) row<V>(t, kCut)[i] = static_cast<E>(__builtin_nan(""));
     return left;
   }
@@ -103,7 +105,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
       const V sum = V::load(row<V>(t, kSum) + x);
       store(out.inverse + x, div(V::set(1), sum));
-      // Without keys it follows from what a row begins with: -inf.
+      // A row without keys still has its initial state, which gives -inf.
       if (out.statistic) store(out.statistic + x, add(V::load(row<V>(t, kMax) + x), log(sum)));
     }
   }
@@ -120,16 +122,16 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     }
   }
 
-  // Numbers per query that find_cut() keeps while blocks of `block` keys go by; 0: a row of at most
-  // k keys has no cut.
+  // Numbers per query that find_cut() keeps, with blocks of `block` keys; 0: a row of at most k
+  // keys has no cut.
   template <class V>
   int64_t cut_capacity(int64_t k_len, int64_t block) const noexcept {
     if (k >= k_len) return 0;
     return 2 * k + block < k_len ? 2 * k + block : k_len;
   }
 
-  // The cuts [queries], -inf at first, of the keys so far; lists begin empty. Of scores that equal
-  // the k-th largest, as many are kept as k takes.
+  // Updates the cuts [queries] of the keys so far, which are -inf at first; lists are empty at
+  // first. Of scores that equal the k-th largest, only as many are kept as make k.
   template <class V>
   void find_cut(Tile<typename V::Element>& t, typename V::Element* cut) const noexcept {
     using E = typename V::Element;
@@ -139,11 +141,11 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
       const E equal = next_above(cut[i]);
       E* const scores = t.kept.scores + i * t.kept.stride;
       for (int64_t c = keep_above<V>(t, i, equal); c < k; ++c) scores[c] = equal;
-      t.kept.counts[i] = static_cast<int32_t>(k);  // fewer than there are, where many are NaN
+      t.kept.counts[i] = static_cast<int32_t>(k);  // drops some if more than k scores are NaN
     }
     append<V>(t, cut);
   }
-  // After the last block.
+  // Computes the final cuts after the last block.
   template <class V>
   void settle_cut(Tile<typename V::Element>& t, typename V::Element* cut) const noexcept {
     for (uint64_t left = t.kept.open; left; left &= left - 1) {
@@ -152,7 +154,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     }
   }
 
-  // dS = P (dP - delta), where there is a weight.
+  // dS = P (dP - delta) for pairs with a weight, else 0.
   template <class V>
   void backward(Tile<typename V::Element>& t, typename V::Element* d_weights,
                 const typename V::Element* statistic,
@@ -192,7 +194,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
                 SparsePair<typename V::Element>* pairs) const noexcept {
     using E = typename V::Element;
     const E* const cuts = delta + t.queries;
-    // Listed with their weights: one that underflows is none.
+    // Pairs are listed with their weights; a pair whose weight underflows is not listed.
     const int64_t count = list_pairs<V>(t, bits, most, pairs, [&](V score, int64_t x) {
       const V lse = shift_of(V::load(statistic + x));
       return weight_above(score, cut_of(V::load(cuts + x), lse), lse);
@@ -209,7 +211,7 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
     return t.state + which * t.queries;
   }
 
-  // e^(s - shift). The difference is taken first, as in online_softmax.h.
+  // e^(s - shift). The difference is computed before the product, as in online_softmax.h.
   template <class V>
   static V exponential(V score, V shift) noexcept {
     return exp2(mul(sub(score, shift), V::set(kLog2E)));
@@ -218,20 +220,21 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
   static V weight_above(V score, V cut, V shift) noexcept {
     return select(not_at_most(score, cut), exponential(score, shift), V::set(0));
   }
-  // The lse as what is subtracted: without a key there is no weight, whatever the score.
+  // The lse as the number that is subtracted; +inf for a row without keys, so that it has no weight
+  // whatever the scores.
   template <class V>
   static V shift_of(V lse) noexcept {
     return select(equal(lse, V::set(-__builtin_inf())), V::set(__builtin_inf()), lse);
   }
 
-  // The cut of a row; of one that is NaN, NaN: everything is above it, also -inf.
+  // The cut of a row; NaN if the lse is NaN. Every score, even -inf, counts as above NaN.
   template <class V>
   static V cut_of(V cut, V lse) noexcept {
     return select(equal(lse, lse), cut, lse);
   }
 
-  // Raises the cut of query i to that of its list, if that has more than k, and drops what is not
-  // above it; returns how many are left. A NaN is above everything.
+  // Raises the cut of query i to that of its list, if the list has more than k scores, and drops
+  // scores that are not above it; returns how many are left. A NaN is above everything.
   template <class V, class E = typename V::Element>
   int64_t cut_down(Tile<E>& t, int64_t i, E& cut) const noexcept {
     const E* const scores = t.kept.scores + i * t.kept.stride;

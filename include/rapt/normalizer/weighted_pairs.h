@@ -1,16 +1,17 @@
 #pragma once
 // The pairs of a tile that have a weight, for the pairs() of sparse normalisers (normalizer.h).
 //
-// Templates over V: any other function that is not inlined would be one for all instruction sets.
+// All functions are templates over V: any other function would be one weak symbol for all
+// instruction sets.
 #include "rapt/normalizer/normalizer.h"
 
 namespace rapt {
 
 struct WeightedPairs {
  protected:
-  // Lists the allowed pairs for which distance(scores, x) of the queries from x on is above 0, or
-  // NaN, key by key, with that distance as their weight; -1 if there are more than `most`, and then
-  // a vector of them more may be listed.
+  // Lists, key by key, the allowed pairs for which distance(scores, x) is above 0 or NaN; x is the
+  // first query of the vector. SparsePair::weight is that distance. Returns -1 if there are more
+  // than `most` pairs; then up to one vector of pairs more than `most` may be written.
   template <class V, class Distance>
   static int64_t list_pairs(const Tile<typename V::Element>& t, const uint64_t* bits, int64_t most,
                             SparsePair<typename V::Element>* pairs,
@@ -39,7 +40,7 @@ struct WeightedPairs {
     return count;
   }
 
-  // The distances that list_pairs() has found become weight, slope and number: visit(distances,
+  // Turns the distances from list_pairs() into weight, slope and number: calls visit(distances,
   // weights, slopes, numbers) for one vector after the other.
   template <class V, class Visit>
   static void weigh_pairs(SparsePair<typename V::Element>* pairs, int64_t count,

@@ -3,14 +3,15 @@
 // with i counted by the anchor (anchor.h).
 //
 //   distance = absolute   s' = s - m |i - j|      flash-attention (which anchors bottom-right)
-//   distance = signed     s' = s + m (j - i)      FlashInfer; cuDNN (which wants a causal mask too)
+//   distance = signed     s' = s + m (j - i)      FlashInfer; cuDNN (which requires a causal mask)
 //
 // Both are the same under a causal mask. The slopes m, one per head:
 //
-//   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned; absent: those of the paper
-//           for `heads` heads, of which a call may have the first ones, or, if that is 0, for as
-//           many as its last leading dimension has; m_h = 2^(-8 (h + 1) / heads) for a power of
-//           two, else those of the next lower power, then every second one of the next higher
+//   slopes  [..., heads], f32 or f64 (head_numbers.h): given or learned. If absent, the paper's
+//           slopes for `heads` heads, of which a call may use the first ones. heads = 0 means the
+//           last leading dimension of the call. m_h = 2^(-8 (h + 1) / heads) if `heads` is a power
+//           of two; else the slopes of the next lower power of two, followed by every second slope
+//           of the next higher one
 //
 // Source: Press, Smith & Lewis 2021, arXiv:2108.12409, section 3 and its code (other numbers of
 // heads).
@@ -34,8 +35,10 @@ inline constexpr const char* kAlibiDistanceNames[] = {"absolute", "signed"};
 }
 
 struct Alibi {
-  TensorView slopes;  // absent: the paper's
-  int64_t heads = 0;  // of the paper's slopes, no less than there are; 0: as many
+  TensorView slopes;  // absent: the paper's slopes
+  // The paper's slopes for this many heads are used: at least those of the call; 0: those of the
+  // call.
+  int64_t heads = 0;
   AlibiDistance distance = AlibiDistance::absolute;
   Anchor anchor = Anchor::top_left;
 

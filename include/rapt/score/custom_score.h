@@ -1,6 +1,7 @@
 #pragma once
-// A score of your own: of the project that calls rapt, without a line in the catalogue. It stands
-// wherever one of the catalogue does, alone and among others, in every verb.
+// A score of your own: a score function of the program that calls rapt, which is not in the
+// catalogue. It can be used wherever a score of the catalogue can, alone or with others, in forward
+// and backward calls.
 //
 //   const rapt::CustomScore graph(
 //       "graph_distance",
@@ -8,25 +9,28 @@
 //       [](auto, const auto&) { return 1.0; });                                  // ds'/ds
 //   options.scores = {softcap, graph};
 //
-// A score of -inf gives the weight 0, but hides nothing: the value is read and shows if it is NaN,
-// and a row of only -inf is NaN. To exclude, use a mask (rapt/mask/mask.h).
+// A score of -inf gives weight 0 but masks nothing out: the value is read, a NaN in it propagates,
+// and the output of a row whose scores are all -inf is NaN. To mask pairs out, use a mask
+// (rapt/mask/mask.h).
 //
-// What has parameters, with ranges, gradients, numbers per head, is a struct as those of score.h,
-// with the element type E in place of the vector type V, for a tile at a time:
+// A score whose parameters have ranges, gradients or a value per head is a struct with the members
+// of score.h. Its hooks get a tile at a time, and the element type E takes the place of the vector
+// type V:
 //
-//   static const Declaration kDeclaration;    or, where each object has its own,
+//   static const Declaration kDeclaration;    or, if each object has its own,
 //                             const Declaration& declaration() const noexcept
 //   template <class E> void apply(Tile<E>& tile) const noexcept;
 //   template <class E> void backward(const E* before, const E* after, Tile<E>& tile,
 //                                    E* sums) const noexcept;
-//   static constexpr bool kUsesBefore, kUsesAfter;    true where they are missing
+//   static constexpr bool kUsesBefore, kUsesAfter;    default: true
 //
-// and, as there, check() of either form, tangent() and backward_tangent(). Without backward() a
-// call that asks for gradients is refused by name, without the last two one for tangents. Hooks
-// need not be templates: with those for Tile<float> alone, f64 is refused. They are const, because
-// several threads call those of one object at once, and what one throws ends the program. Lanes
-// from tile.query_positions.count on have no query: nobody reads what is made of them, but their
-// positions lie behind the end of whatever you have per query.
+// check() of either form, tangent() and backward_tangent() of score.h are optional. A call that
+// needs a missing hook is rejected with an error that names the score: without backward(), a call
+// for gradients; without the last two, a call for tangents. Hooks need not be templates: if they
+// exist for Tile<float> only, f64 is rejected. Hooks are const, because several threads call them
+// on one object at the same time. An exception from a hook terminates the program. Lanes from
+// tile.query_positions.count on have no query. What a hook writes there is ignored. Their positions
+// may be beyond the end of an array with an element per query, so do not read it there.
 //
 // Source: score_mod of FlexAttention (Dong et al. 2024, arXiv:2412.05496), with its derivative.
 #include "rapt/pair_functions.h"
@@ -34,7 +38,7 @@
 
 namespace rapt {
 
-// Has hooks over the element type.
+// A type with hooks over the element type float or double.
 template <class S>
 concept CustomScoreType = requires(const S& score, Tile<float>& tile) {
   score.apply(tile);
@@ -73,7 +77,7 @@ constexpr ScoreKernels<E> custom_score_kernels() {
 template <class S, class E>
 inline constexpr ScoreKernels<E> kCustomScore = custom_score_kernels<S, E>();
 
-// The hooks of S over E; null: there are none.
+// The hooks of S over E; null: S has none.
 template <class S, class E>
 constexpr const ScoreKernels<E>* custom_score() {
   if constexpr (requires(const S& s, Tile<E>& t) { s.apply(t); })
@@ -83,9 +87,9 @@ constexpr const ScoreKernels<E>* custom_score() {
 }
 }  // namespace detail
 
-// A score from functions of one pair: value(s, place) is what becomes of the score s, and
-// slope(s, place) its derivative by s, of the same s. Without a slope it has no gradients. `place`
-// is a PairPlace; what the functions refer to must outlive the calls.
+// A score from functions of one pair: value(s, place) replaces the score s, and slope(s, place) is
+// its derivative with respect to s, at the same s. `place` is a PairPlace. Without a slope there
+// are no gradients. What the functions refer to must outlive the calls.
 template <class Value, class Slope = NoFunction>
 class CustomScore {
   static_assert(PairFunction<Value, float, PairPlace> || PairFunction<Value, double, PairPlace>,
@@ -99,7 +103,7 @@ class CustomScore {
  public:
   static constexpr bool kUsesBefore = true, kUsesAfter = false;
 
-  // The name is for messages, and must outlive the calls: a literal.
+  // The name is used in messages and must outlive the calls, as a literal does.
   explicit CustomScore(const char* name, Value value, Slope slope = {})
       : declaration_{name, "a score of the caller's own", "the calling program", {}},
         value_(static_cast<Value&&>(value)),
@@ -116,7 +120,7 @@ class CustomScore {
     });
   }
 
-  // d = d' slope(s). A gradient of 0 stays 0: of an excluded pair the slope may be anything.
+  // d = d' slope(s). A gradient of 0 stays 0, because a masked-out pair may have any slope.
   template <class E>
   requires PairFunction<Slope, E, PairPlace>
   void backward(const E* before, const E*, Tile<E>& t, E*) const noexcept {
@@ -126,7 +130,7 @@ class CustomScore {
   }
 
  private:
-  // visit(element of tile.scores, its place among them, where its pair stands)
+  // Calls visit(element of tile.scores, its index, place of the pair).
   template <class E, class Visit>
   static void for_each_pair(Tile<E>& t, const Visit& visit) noexcept {
     const Positions queries = t.query_positions, keys = t.key_positions;

@@ -1,13 +1,13 @@
 #pragma once
-// The distances of the pairs of a tile, for scores that are a formula of them: i - j of query i and
-// key j, with i counted by the anchor (anchor.h), or |i - j|; and what is a formula of them alone.
+// The distances of the pairs of a tile, for scores that are computed from them: i - j or |i - j| of
+// query i and key j, with i counted by the anchor (anchor.h).
 #include "rapt/anchor.h"
 #include "rapt/tile.h"
 
 namespace rapt {
 
-// Calls visit(at, distances) for the vectors of the tile, tile.scores + at; begin() before and
-// end(x) behind those of the queries from x on.
+// Visits V::kLanes queries after the other. For the queries from x on, calls begin(), then
+// visit(at, distances) for each key, then end(x). The scores of the vector are at tile.scores + at.
 template <class V, class Begin, class Visit, class End>
 [[gnu::always_inline]] inline void for_each_distance(const Tile<typename V::Element>& t,
                                                      Anchor anchor, bool absolute,
@@ -22,13 +22,13 @@ template <class V, class Begin, class Visit, class End>
     E first[V::kLanes];
     for (int64_t lane = 0; lane < V::kLanes; ++lane)
       first[lane] = static_cast<E>(queries[x + lane] + o);
-    // Whole numbers, which f32 holds up to 2^24.
+    // Distances are whole numbers, which are exact in f32 up to 2^24.
     V behind = V::load(first);
     begin();
     const auto visit_next = [&](int64_t at, V d) __attribute__((always_inline)) {
       visit(at, absolute ? max(d, sub(zero, d)) : d);
     };
-    // Four keys at a time: one subtraction would wait for the other.
+    // Four keys at a time, because a chain of subtractions would be bound by latency.
     int64_t at = x, left = count;
     for (; left >= 4; left -= 4, at += 4 * width) {
       visit_next(at, behind);
@@ -45,22 +45,22 @@ template <class V, class Begin, class Visit, class End>
   }
 }
 
-// What `of(distance)` gives for a vector of distances: kCount numbers of each.
+// The result of of(distances) for a vector of distances: kCount numbers per distance.
 template <class V, int kCount>
 struct OfDistances {
-  V of[kCount];  // each for all lanes
+  V of[kCount];  // [n] holds the nth number of all lanes
 };
 
-// Calls visit(at, of(|distances|)) likewise. Pairs of a tile share their distances: where these
-// rise by 1, `of` is computed once for each of them. begin() and end(x) come once for some of the
-// keys.
+// Calls visit(at, of(|distances|)) for each vector of the tile. Pairs of a tile share distances: if
+// positions rise by 1, `of` is computed once per distance, for up to 64 keys at a time. begin() and
+// end(x) are called once per such group of keys and vector of queries.
 template <int kCount, class V, class Of, class Begin, class Visit, class End>
 [[gnu::always_inline]] inline void for_each_of_distance(const Tile<typename V::Element>& t,
                                                         Anchor anchor, const Of& of,
                                                         const Begin& begin, const Visit& visit,
                                                         const End& end) noexcept {
   using E = typename V::Element;
-  constexpr int64_t kKeys = 64;     // that share a table
+  constexpr int64_t kKeys = 64;     // keys that share a table
   constexpr int64_t kQueries = 64;  // the widest tile
   static_assert(V::kMaxVectors * V::kLanes <= kQueries);
   const Positions queries = t.query_positions, keys = t.key_positions;
@@ -70,7 +70,7 @@ template <int kCount, class V, class Of, class Begin, class Visit, class End>
         t, anchor, true, begin, [&](int64_t at, V d) { visit(at, of(d)); }, end);
     return;
   }
-  E numbers[kCount][kKeys + kQueries + V::kLanes];  // [n][x]: of distance least + x
+  E numbers[kCount][kKeys + kQueries + V::kLanes];  // [n][x]: of the distance `least` + x
   const V lanes = V::set(V::kLanes), zero = V::set(0);
   for (int64_t first = 0; first < t.keys; first += kKeys) {
     const int64_t last = (t.keys < first + kKeys ? t.keys : first + kKeys) - 1;

@@ -1,6 +1,6 @@
 #pragma once
-// A learned scale per head: s' = c s, with c > 0 what others call an inverse temperature. Beside
-// rotary embeddings it is the learned temperature of cosine attention.
+// A learned scale per head: s' = c s. If c > 0, it is also called an inverse temperature. With
+// options.cosine (cosine.h) it is the learned inverse temperature of cosine attention.
 //
 //   scales  [..., heads], f32 or f64 (head_numbers.h)
 //

@@ -1,14 +1,14 @@
 #pragma once
-// KERPLE's logarithmic bias: a penalty that grows with the logarithm of the distance, so that keys
-// far away still count; both numbers are learned, a pair per head.
+// KERPLE's logarithmic bias: a penalty that grows with the logarithm of the distance, so that
+// distant keys still count. Both parameters, a and b, are learned per head.
 //
 //   s' = s - a ln(1 + b |i - j|)       i counted by the anchor (anchor.h)
 //
-//   amplitudes  [..., heads], f32 or f64 (head_numbers.h): a; the paper asks for a > 0
-//   rates       the same: b, at least 0
+//   amplitudes  [..., heads], f32 or f64 (head_numbers.h): a; the paper requires a > 0
+//   rates       [..., heads], f32 or f64: b, at least 0
 //
-// b -> 0 with a b = m gives ALiBi's m |i - j|, also where 1 + b d rounds to 1: what that loses is
-// added to the logarithm.
+// b -> 0 with a b = m gives ALiBi's m |i - j|. This holds even if 1 + b d rounds to 1, because the
+// rounding error is added to the logarithm.
 //
 // Source: Chi et al. 2022, "KERPLE: Kernelized Relative Positional Embedding for Length
 // Extrapolation", arXiv:2205.09921, equation 4 (logarithmic variant, r1 = a, r2 = b).
@@ -82,7 +82,7 @@ struct KerpleLog {
         [](int64_t) {});
   }
 
-  // dq/db = -q^2; da and db are the direction.
+  // dq/db = -q^2; da and db are the tangents of a and b.
   template <class V>
   void backward_tangent(const typename V::Element*, const typename V::Element*,
                         Tile<typename V::Element>& t, typename V::Element* d_tangents,
@@ -107,7 +107,8 @@ struct KerpleLog {
   }
 
  private:
-  // ln(1 + b d) and 1 / (1 + b d). With u = 1 + b d rounded, ln u + (1 + b d - u) / u.
+  // ln(1 + b d) and 1 / (1 + b d). With u = 1 + b d rounded, the logarithm is ln u + (1 + b d - u)
+  // / u.
   template <class V>
   struct Grown {
     V logarithm, inverse;

@@ -1,13 +1,14 @@
 #pragma once
-// Log-n scaling: s' = s ln n / ln length, which keeps the weights from growing flat with the number
-// n of keys, so that a model serves longer sequences than it was trained on.
+// Log-n scaling: s' = s ln n / ln length. It keeps weights from becoming flat as the number n of
+// keys grows, so that a model can process longer sequences than it was trained on.
 //
 //   count = keys      n = k_len
-//   count = position  n = the keys up to the query's own position, the last query seeing all of
-//                     them (bottom-right): what a causal query sees; at least 1
-//   length            that of training, where the factor is 1; 0: the factor is ln n
+//   count = position  n = the number of keys up to the query's own position, at least 1, where the
+//                     last query has the position of the last key. A bottom-right causal mask
+//                     leaves the query this many keys
+//   length            the training length, at which the factor is 1; 0: the factor is ln n
 //
-// Nothing here is learned: a learned factor per head is head_scale.
+// Nothing here is learned; for a learned factor per head use head_scale.
 // Source: Chiang & Cholak 2022, arXiv:2202.12172, section 5.3 (keys); Nakanishi 2025,
 // arXiv:2501.19399, equation 3 (position).
 #include "rapt/score/score.h"
@@ -49,7 +50,7 @@ struct LogN {
   }
 
  private:
-  // Everything is this factor times the same of the score.
+  // Multiplies scores, gradients or tangents by the factor.
   template <class V>
   void multiply(const Tile<typename V::Element>& t, typename V::Element* of) const noexcept {
     using E = typename V::Element;

@@ -1,7 +1,7 @@
 #pragma once
-// Soft cap: s' = cap tanh(s / cap), which leaves small scores alone and keeps all within +-cap.
-// Before bias and masks, as in flash-attention, Hugging Face and ONNX since 1.22; on request after
-// the bias (BiasOrder), as in x-transformers.
+// Soft cap: s' = cap tanh(s / cap). It leaves small scores nearly unchanged and keeps all scores
+// within +-cap. It is applied before bias and masks, as in flash-attention, Hugging Face and ONNX
+// since 1.22; on request after the bias (BiasOrder), as in x-transformers.
 // Source: Gemma Team 2024 (Gemma 2), arXiv:2408.00118, section 2; Bello et al. 2017,
 // arXiv:1611.09940, appendix ("clipping").
 #include "rapt/score/score.h"
@@ -20,8 +20,8 @@ struct Softcap {
 
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
-    // The division by the cap as a multiplication: its rounding, and that of cap itself, move the
-    // score by one part in 10^7 at most.
+    // Multiplies by 1 / cap instead of dividing. The roundings of 1 / cap and of cap itself change
+    // the score by at most one part in 10^7.
     const V cap_v = V::set(cap), inverse = V::set(1 / cap);
     typename V::Element* const scores = t.scores;
     const int64_t count = t.keys * t.queries;
@@ -50,7 +50,7 @@ struct Softcap {
     }
   }
 
-  // ds'/ds times the tangent of s, and ds'/dcap times that of the cap.
+  // ds'/ds times the tangent of s, plus ds'/dcap times the tangent of the cap.
   template <class V>
   void tangent(const typename V::Element* before, Tile<typename V::Element>& t,
                const double* parameters) const noexcept {
@@ -64,8 +64,9 @@ struct Softcap {
     }
   }
 
-  // With x' = (s' - x cap') / cap, the slope's tangent is -2 y slope x' and that of what the cap
-  // moves, tanh x - x slope, is 2 x y slope x'.
+  // With y = tanh x, slope = 1 - y^2 and dx = (ds - x dcap) / cap, where ds and dcap are the
+  // tangents of s and cap: the slope has the tangent -2 y slope dx, and ds'/dcap = y - x slope has
+  // 2 x y slope dx.
   template <class V>
   void backward_tangent(const typename V::Element* before,
                         const typename V::Element* before_tangents, Tile<typename V::Element>& t,

@@ -1,19 +1,20 @@
 #pragma once
 // T5's relative position bias: s' = s + table[bucket(j - i)] with i counted by the anchor
-// (anchor.h). Near distances have a bucket each, farther ones share buckets that grow by a factor,
-// up to max_distance. With n the buckets of one direction and e = n / 2, a distance d gets
+// (anchor.h). Near distances have a bucket each. Farther distances share buckets, whose widths grow
+// by a constant factor up to max_distance. With n the buckets of one direction and e = n / 2, a
+// distance d gets
 //
 //   d < e     d
 //   else      e + floor(ln(d / e) / ln(max_distance / e) (n - e)), at most n - 1
 //
-//   direction = both   keys before the query, and the query's own, take the first half of the
-//                      buckets, keys behind it the second: an encoder
-//   direction = past   keys behind the query share bucket 0 with its own: a decoder
+//   direction = both   keys at or before the query use the first half of the buckets, keys after
+//                      it the second half: an encoder
+//   direction = past   keys after the query share bucket 0 with the query's own position: a decoder
 //
 //   table  [..., heads, buckets], f32 or f64 (head_numbers.h): the weight of Hugging Face's
 //          relative_attention_bias, [buckets, heads], transposed (a view does it)
 //
-// T5 itself scales no scores: use it with scale = 1.
+// T5 does not scale its scores: use this bias with scale = 1.
 // Source: Raffel et al. 2019, arXiv:1910.10683, section 2.1 and its code.
 #include "rapt/anchor.h"
 #include "rapt/head_numbers.h"
@@ -38,7 +39,7 @@ struct T5Bias {
   T5Bias() = default;
   explicit T5Bias(const TensorView& numbers) : table(numbers) {}
 
-  // Of a key `ahead` positions behind the query.
+  // The bucket of a key `ahead` positions after the query (negative: before it).
   [[gnu::always_inline]] int64_t bucket(int64_t ahead) const noexcept {
     int64_t n = buckets(), first = 0;
     if (direction == T5Direction::both) {
@@ -50,7 +51,8 @@ struct T5Bias {
     const int64_t d = ahead < 0 ? -ahead : ahead, exact = n / 2;
     if (d < exact) return first + d;
     if (d >= max_distance) return first + n - 1;
-    // In double: the distances where a bucket begins are exact there, and beside them, too.
+    // Computed in double, so that the first distance of each bucket, and the ones next to it, get
+    // the right bucket.
     const double e = static_cast<double>(exact);
     const int64_t far =
         exact + static_cast<int64_t>(__builtin_log(static_cast<double>(d) / e) /
@@ -84,19 +86,19 @@ struct T5Bias {
   }
 
  private:
-  static constexpr int64_t kKeys = 64;     // that share a table of distances
+  static constexpr int64_t kKeys = 64;     // keys that share a table of distances
   static constexpr int64_t kQueries = 64;  // the widest tile
 
   [[gnu::always_inline]] int64_t buckets() const noexcept { return table.shape[table.rank - 1]; }
 
   // The distances j - i of some keys of a tile, and their buckets.
   struct Run {
-    int64_t begin, count;  // keys, counted in the tile
+    int64_t begin, count;  // its keys, counted within the tile
     int64_t first;         // j - i of the last query and the first key
     int64_t query_step, key_step;
     bool far;  // all are in bucket `only`
     int64_t only;
-    // [distances] of query i and key j of the run: at (last query - i) + j, for steps of 1
+    // [distances], for steps of 1. Query i and key j of the run are at (last query - i) + j.
     int16_t bucket_at[kKeys + kQueries];
   };
   template <class E, class Visit>
@@ -118,7 +120,7 @@ struct T5Bias {
       visit(run);
     }
   }
-  // Of query i and key j of the run, when the table of distances does not serve.
+  // The bucket of query i and key j of the run, without the table of distances.
   [[gnu::always_inline]] int64_t bucket_of(const Run& run, int64_t width, int64_t i,
                                            int64_t j) const noexcept {
     return run.far ? run.only
@@ -145,7 +147,7 @@ struct T5Bias {
             begin[j * width + i] += static_cast<E>(number(bucket_of(run, width, i, j)));
         return;
       }
-      // Queries rise along the lanes and distances fall: the table is turned round.
+      // Queries rise along the lanes, so distances fall: the table is reversed.
       E values[kKeys + kQueries];
       const int64_t distances = width + run.count - 1;
       for (int64_t x = 0; x < distances; ++x)

@@ -64,7 +64,7 @@ void run_one_pass(const BackwardCall<E>& call, const Context& context) {
     });
     return;
   }
-  // All workers run one head after the other.
+  // All workers share each head, one head after the other.
   const int64_t steps = plan.cells_per_head * (plan.most_parts * (1 + call.wanted.tables()) + 2);
   TaskRun run(context, plan.components * plan.component_heads * steps);
   const auto run_together = [&](const Item& item) {

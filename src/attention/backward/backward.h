@@ -1,11 +1,11 @@
 #pragma once
-// The conductor of a backward call: cells of segments and chunks over heads, run by the executor.
+// Runs a backward call: head by head, cells of a segment and a chunk, as tasks of the executor.
 //
 // This room, src/attention/backward, computes gradients. In: a ForwardCall for the scores, which
 // are recomputed; the forward state and the output gradient; the plan and the layout of this room.
 // Out: gradients of query, key and value, and on request of bias, scale, learned parameters and
 // relative positions. It may use call, plan, rows, relative, tiles, the kernel tables and src/base.
-// It does not know the forward pass.
+// It does not include src/attention/forward.
 #include "attention/backward/backward_layout.h"
 #include "attention/plan/forward_call.h"
 

@@ -23,13 +23,13 @@ struct BackwardLayout {
   size_t scale_sums;       // [heads][cells] double
   size_t score_sums;       // [heads][cells][parameters] double
   size_t normalizer_sums;  // [heads][cells][normaliser's parameters] double
-  size_t query_bias_sums;  // [heads][cells][2][head_dim] double: of d_query by keys and by key_rows
+  size_t query_bias_sums;  // [heads][cells][2][head_dim] double: d_query from keys, from key_rows
   size_t bias_sums;        // [heads][cells] double: of a bias with one number per head
   size_t slots;            // of components at work, slot_bytes each
   // Arrays of a component at work, in one pass. One matrix of sums per slot of the plan.
   size_t query_t;            // tiles [head_dim][queries] of the route's elements
   size_t transformed_query;  // [queries][head_dim] of the inputs' dtype, if rows are transformed
-  size_t position_t;         // as query_t, for products with key_rows, if these queries differ
+  size_t position_t;         // as query_t, for products with key_rows, if biases are added
   size_t position_query;     // as transformed_query, for position_t
   size_t prefilter_queries;  // tiles of rounded queries (prefilter.h)
   size_t d_output_t;         // tiles [value_dim][queries] of the route's elements
@@ -69,7 +69,7 @@ struct BackwardLayout {
                            // result's rows are not dense
   size_t dense_d_value;    // [chunk][value_dim] E, the same of d_value
   size_t query_rows;       // [unit queries][head_dim] of the route's elements, if packed
-  size_t position_rows;    // the same for products with key_rows, if these queries differ
+  size_t position_rows;    // the same for products with key_rows, if biases are added
   size_t d_output_rows;    // [unit queries][value_dim], the same of d_output
   size_t content_sums;     // [head_dim][unit queries] E: d_query of a walk, from keys alone
   size_t position_sums;    // the same, from key_rows
@@ -80,7 +80,7 @@ struct BackwardLayout {
   size_t d_scores_of_query;  // [block_keys][queries] of its weights: of a tile, for d_query
   GradientPipelineScratch pipeline;
 
-  // Of ScoreTiles. Its `workers` and `worker_bytes` hold for this layout, too.
+  // The scratch of ScoreTiles. Its `workers` and `worker_bytes` hold for this layout, too.
   ScratchLayout forward;
   size_t bytes = 0;  // of everything
 };

@@ -9,12 +9,12 @@
 namespace rapt {
 namespace {
 
-// The fewest queries and keys of a part: enough work (about 2 ms at head_dim 64 for a part of as
-// many queries) to pay for the synchronisation of workers after it.
+// The fewest queries and keys of a part. A cell of 512 queries and 512 keys takes about 2 ms at
+// head_dim 64, which pays for the synchronisation of workers after it.
 constexpr int64_t kPartLength = 512;
 
-// Chunks begin at multiples of this; it is even because some products take keys in pairs. At
-// whole blocks the last chunk would be so short that its worker waits for the others.
+// Chunks begin at multiples of this; it is even because some products take keys in pairs. If they
+// began at whole blocks, the last chunk could be so short that its worker waits for the others.
 constexpr int64_t kChunkStep = 8;
 
 // The most parts, and so the most workers, of one head.
@@ -38,8 +38,9 @@ constexpr int64_t kLeastL2 = 512 << 10;
 // The fewest operations of a task, as in tiling.cpp.
 constexpr double kWorkOfTask = 4e6;
 
-// From so many components per worker on, each component is given to one worker. With fewer, the
-// other workers would wait for the last component.
+// With at least this many items per worker, or a number of items that divides evenly among the
+// workers, each worker computes whole items. Otherwise all workers share one item at a time,
+// because most workers would wait for the last item.
 constexpr int64_t kItemsPerWorker = 4;
 
 int64_t l2_bytes() {

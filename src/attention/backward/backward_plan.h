@@ -57,7 +57,7 @@ struct BackwardPlan {
   int64_t component_heads = 1;
   Sharing sharing[kGradientOperands];
   int64_t slots[kGradientOperands];            // matrices of sums that a component needs at once
-  int64_t longest_query = 0, longest_key = 0;  // of the sequences, padded to vectors
+  int64_t longest_query = 0, longest_key = 0;  // of the sequences; queries padded to vectors
   int64_t longest_chunk = 0;
   int64_t window_rows = 0;               // table rows for a chunk and a segment, at most
   int64_t cells_per_head = 0;            // parts of all sequences together

@@ -269,11 +269,12 @@ class BackwardWorker {
     if (sides.keys) close_sums(keys, sums);
   }
 
-  // Table rows of the distances between a chunk and a segment, and the chunk's windows of sums for
-  // them.
+  // Whether the cell has no pair.
   bool empty(int64_t chunk, int64_t segment) const noexcept {
     return parts_.chunk(chunk).count == 0 || parts_.segment(segment).count == 0;
   }
+  // The table rows of the distances between a chunk and a segment, and the chunk's windows of sums
+  // for these rows.
   DistanceSpan span_of(int64_t chunk, int64_t segment) const noexcept {
     const Positions queries = parts_.segment(segment);
     return tiles_.span_of(parts_.chunk(chunk), queries, plan_.tiling.padded(queries.count));

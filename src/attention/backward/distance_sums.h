@@ -40,13 +40,13 @@ class DistanceSums {
         tiles_(tiles),
         d_key_t_(call.forward.layout.relative.key_t) {}
 
-  // Sums a tile [keys][queries] by the row of its distances.
+  // Sums the pairs of a tile [keys][queries] that share a table row, query by query.
   DistanceSpan sum_by_distance(const DistanceTile<E>& of, const E* tile) noexcept {
     return tiles_.relative().take(tile, of.vectors, of.queries, of.keys);
   }
 
-  // window += the sums by distance, times rows of the tile's queries, from the work unit's `offset`
-  // on.
+  // Adds the sums by distance, times rows of the tile's queries, to the window, from the work
+  // unit's `offset` on.
   void add_rows(const DistanceTile<E>& of, const DistanceSpan& span,
                 const DistanceWindow<E>& window, const Rows& rows, int64_t offset) noexcept {
     const int64_t width = of.vectors * kernels_.table.lanes;
@@ -56,9 +56,10 @@ class DistanceSums {
     });
   }
 
-  // Adds what a tile [keys][queries] of score gradients contributes to query_rows and, through
-  // them, to the keys: d_query_rows[c] = scale sum of dZ_ij key_j, d_key_j = scale sum of dZ_ij
-  // query_rows[c]. d_key: of the tile's first key; null: not wanted.
+  // Adds the contribution of a tile [keys][queries] of score gradients to the gradients of
+  // query_rows and, through query_rows, of the keys: d_query_rows[c] = scale sum of dZ_ij key_j,
+  // d_key_j = scale sum of dZ_ij query_rows[c]. `d_key`: the gradient of the tile's first key;
+  // null: not wanted.
   void add_query_rows(const DistanceTile<E>& of, const E* tile, const Rows& keys,
                       const DistanceWindow<E>& window, E* d_key, int64_t d_key_stride,
                       int64_t head_dim) noexcept {
@@ -102,7 +103,7 @@ class DistanceSums {
 
   const Kernels<E>& kernels_;
   ScoreTiles<E>& tiles_;
-  size_t d_key_t_;  // [head_dim][lanes]: the keys there are no longer read
+  size_t d_key_t_;  // [head_dim][lanes]; shares memory with keys that are no longer read
 };
 
 }  // namespace rapt

@@ -43,8 +43,8 @@ class GradientKeys {
     }
   }
 
-  // Calls visit(keys) for the blocks of the loaded keys within the range. The route takes `step`
-  // keys at a time from the start of the block; keys added by this are masked out.
+  // Calls visit(keys) for the blocks of the loaded keys within the range. The range is widened to
+  // whole steps of the route, counted from the first loaded key; the added keys are masked out.
   template <class Visit>
   void for_each_block(KeyRange range, const Visit& visit) const noexcept {
     const int64_t odd = route_.step - 1;

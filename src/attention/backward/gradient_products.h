@@ -1,7 +1,7 @@
 #pragma once
-// The products of the backward pass that add weights and d_scores of tiles, times rows, to d_query,
-// d_key and d_value. Formulas: rapt/backward.h. The code is in the header because it is a template
-// over E.
+// The products of the backward pass: weights and d_scores of tiles are multiplied by rows and added
+// to d_query, d_key and d_value. Formulas: rapt/backward.h. The code is in the header because it is
+// a template over E.
 #include "attention/backward/distance_sums.h"
 #include "attention/backward/gradient_keys.h"
 #include "attention/backward/gradient_rows.h"

@@ -39,8 +39,8 @@ class GradientTiles {
     weight_gradients_.begin_head(head);
   }
   const Sequence& sequence() const noexcept { return tiles_.sequence(); }
-  // The sum of window o query_rows over the table rows [begin, end). A row without a pair adds
-  // nothing.
+  // The sum of the elementwise product of the window and query_rows over the table rows [begin,
+  // end). A table row without a pair adds nothing.
   double dots_with_query_rows(const DistanceWindow<E>& window, int64_t begin,
                               int64_t end) noexcept {
     double sum = 0;
@@ -149,7 +149,7 @@ class GradientTiles {
     return unit;
   }
 
-  // Loads keys [begin, end), at most pass_keys of them, for a walk to these sides.
+  // Loads keys [begin, end), at most pass_keys of them, for a walk that adds to these sides.
   void load_keys(int64_t begin, int64_t end, Sides sides) noexcept {
     keys_.load(begin, end, sides.queries && wanted_.query_sums());
   }

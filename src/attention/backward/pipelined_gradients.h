@@ -1,13 +1,13 @@
 #pragma once
 // The software pipeline of the backward pass over the tiles of a work unit and the blocks of a
-// walk. A stage multiplies the next item, makes the weights and score gradients of the current one,
-// and sums up the previous one (GradientStage, kernel_table.h). An item is a tile with a block.
-// Sums over queries take all tiles of a block; they are spread over the stages in which the next
-// block is at work.
+// walk. An item is a tile with a block. A stage multiplies the next item, makes the weights and
+// score gradients of the current one, and sums up the previous one (GradientStage, kernel_table.h).
+// Sums over queries need all tiles of a block; they are spread over the stages in which the tiles
+// of the next block are current.
 //
-// Every block has the same bits as on its own (GradientTiles::walk_block). Blocks that cannot be
-// pipelined are therefore computed alone, after all earlier ones: rows that need ExactRows, and
-// masked-out pairs of rows that are not finite. The code is in the header because it is a template
+// Every block has the same bits as on its own (GradientTiles::walk_block). A block is computed
+// outside the pipeline, after all earlier blocks, if it has rows that need ExactRows, or masked-out
+// pairs together with rows that are not finite. The code is in the header because it is a template
 // over E.
 #include "attention/backward/gradient_products.h"
 
@@ -66,7 +66,7 @@ class PipelinedGradients {
     int64_t count = 0;
     QueryTile<E>* tiles[kMostUnitTiles];
     uint64_t* bits[kMostUnitTiles];  // [keys] each
-    bool partial = false;            // are pairs masked out?
+    bool partial = false;            // some pairs are masked out
   };
   // A block. Its sums over queries are made after all of its tiles have been at work.
   struct Block {
@@ -184,8 +184,8 @@ class PipelinedGradients {
     StageSums<E> sums = {};
     if (previous_.present) sums.d_query = previous_.d_query;
     const bool to_sum = previous_.present || complete_block_;
-    // At the last tile of a block the remaining panels of the block before it are due: its operands
-    // are overwritten next.
+    // At the last tile of a block, all remaining panels of the previous block are summed, because
+    // the operands of the previous block are overwritten next.
     if (complete_block_)
       take_panels(*complete_block_, !current_.present || current_.completes, sums);
     stage_(next_.present ? &next_.products : nullptr,
@@ -198,8 +198,8 @@ class PipelinedGradients {
     while (current_.present || previous_.present || complete_block_) stage();
   }
 
-  // Takes the next panels of the block's sums, at most its share unless `all`. With the last panel
-  // the block is done.
+  // Sums the next panels of the block: at most its share, or with `all` the rest. With the last
+  // panel the block is done.
   void take_panels(Block& block, bool all, StageSums<E>& sums) noexcept {
     const int64_t begin = block.done, of_value = block.d_value.end;
     const int64_t end = all ? block.panels : std::min(begin + block.share, block.panels);
@@ -218,7 +218,7 @@ class PipelinedGradients {
   T* scratch(const size_t (&places)[2], int64_t nth) const noexcept {
     return tiles_.template scratch<T>(places[nth & 1]);
   }
-  // The place of an operand of the nth tile of the block that is set up.
+  // The place of an operand of the nth tile, for the block that is being set up.
   void* operand(const size_t (&places)[2], int64_t nth, const QueryTile<E>& tile) const noexcept {
     return scratch<std::byte>(places, nth_block_) +
            nth * block_keys_ * tile.queries * route_.weight_size;

@@ -37,8 +37,8 @@ class QuerySums {
                                          tile[i].queries);
   }
 
-  // dots [queries] += d_query . query. A query without keys has a d_query of 0, whatever its
-  // elements.
+  // dots [queries] += d_query . query. A query whose d_query is 0, such as one without keys, adds 0
+  // even if its elements are not finite.
   void add_dots(const QueryTile<E>& tile, const RowsAt& rows, const E* d_query_t,
                 E* dots) noexcept {
     E* const query_t = scratch<E>(call_.layout.rows_t);

@@ -1,5 +1,5 @@
 #pragma once
-// A work unit of the backward pass: its arrays in memory, and what a walk over keys needs of it.
+// A work unit of the backward pass: its arrays in memory, and its state during a walk over keys.
 #include "attention/backward/sparse_pairs.h"
 
 namespace rapt {

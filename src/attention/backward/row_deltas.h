@@ -1,8 +1,7 @@
 #pragma once
-// Row values of the backward pass, which whole rows determine: delta, and what the rows contribute
-// to the gradients of the normaliser's parameters. Formulas: rapt/backward.h; of sparse
-// normalisers, rapt/normalizer/row_threshold.h. The code is in the header because it is a template
-// over E.
+// Values per query that depend on its whole row: delta, and the row's contribution to the gradients
+// of the normaliser's parameters. Formulas: rapt/backward.h; of sparse normalisers,
+// rapt/normalizer/row_threshold.h. The code is in the header because it is a template over E.
 #include "attention/backward/gradient_keys.h"
 #include "attention/backward/gradient_rows.h"
 #include "attention/backward/sparse_pairs.h"
@@ -95,7 +94,7 @@ class RowDeltas {
   }
 
  private:
-  // delta += rowsum(weights o d_weights), by a walk of its own over the keys.
+  // delta += rowsum(weights o d_weights), computed in a walk of its own over the keys.
   void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
     if (!weight_gradients_.any(tile.positions)) return;
     const auto keep = kernels_.table.dropout.keep;
@@ -118,8 +117,8 @@ class RowDeltas {
     });
   }
 
-  // Delta of sparse normalisers, the mean of d_weights under the slopes, by a walk of its own over
-  // the keys.
+  // Computes delta of a sparse normaliser, the mean of d_weights weighted by the slopes, in a walk
+  // of its own over the keys.
   void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
                    const KeptPairs<E>& kept) noexcept {
     const NormalizerKernels<E>& n = kernels_.normalizer;
@@ -164,7 +163,7 @@ class RowDeltas {
             wants_parameters ? scratch<E>(call_.layout.parameter_sums) : nullptr);
   }
 
-  // Finds the cut of sparse normalisers that have one, by a walk of its own over the keys.
+  // Finds the cut of a sparse normaliser that has one, in a walk of its own over the keys.
   void find_cut(QueryTile<E>& tile, E* cut) noexcept {
     std::fill_n(cut, tile.queries, -E(__builtin_inf()));
     if (call_.layout.cut_capacity == 0) return;

@@ -23,7 +23,8 @@ bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
 // keys have a weight on average.
 inline constexpr int64_t kKeptPairs = 64;
 
-// Where the pairs of a tile are kept; their keys count within the sequence. Null: not kept.
+// Where the pairs of a tile are kept. Their keys are counted from the first key of the sequence.
+// Null: not kept.
 template <class E>
 struct KeptPairs {
   SparsePair<E>* pairs = nullptr;
@@ -37,12 +38,13 @@ class SparsePairs {
   SparsePairs(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
       : call_(call), tiles_(tiles), possible_(is_possible(call)) {}
 
-  // Whether the call needs no whole tiles.
+  // Whether the call can work pair by pair: has_sparse_pairs(), and no gradient of returned
+  // weights.
   bool possible() const noexcept { return possible_; }
 
-  // Finds the pairs of a tile of scores. Returns false if there are too many to pay, or if the call
-  // needs whole tiles. `wants_parameters`: also finds what the gradients of the normaliser's
-  // parameters need.
+  // Finds the pairs of a tile of scores. Returns false if there are so many that whole tiles are
+  // faster, or if the call cannot work pair by pair. `wants_parameters`: also finds what the
+  // gradients of the normaliser's parameters need.
   bool find(const QueryTile<E>& tile, const E* statistic, const E* delta, const uint64_t* bits,
             bool wants_parameters = false) noexcept {
     if (!possible_) return false;
@@ -66,7 +68,7 @@ class SparsePairs {
     }
   }
   // Finds the pairs of the tile and these keys among the kept ones. Returns false if some are
-  // missing, or if there are too many to pay, as in find().
+  // missing, or if there are so many that whole tiles are faster.
   bool recall(const KeptPairs<E>& kept, const QueryTile<E>& tile, Positions keys) noexcept {
     if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return false;
     const auto begin_of = [&](int64_t key) {
@@ -98,7 +100,7 @@ class SparsePairs {
   }
 
  private:
-  // A single pair takes as long as so many pairs in whole tiles.
+  // One pair on its own takes as long as this many pairs of a whole tile.
   static constexpr int64_t kScoresPerPair = 8;
 
   static int64_t most(const QueryTile<E>& tile, int64_t keys) noexcept {

@@ -41,7 +41,7 @@ struct Captures {
   bool entropy = false, received = false;
 
   bool any() const noexcept { return second_pass() || top_k > 0 || entropy; }
-  // Is a second pass over the scores needed?
+  // Whether a second pass over the scores is needed.
   bool second_pass() const noexcept { return weights.wanted || map.wanted || received; }
 };
 

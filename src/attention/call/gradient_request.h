@@ -25,15 +25,16 @@ struct WantedGradients {
   bool content_bias = false, position_bias = false;
   bool query_rows_sums = false;  // d_scale is computed from the sums of query_rows
 
-  // Are gradients of the scores needed?
+  // Whether gradients of the scores are needed.
   bool d_scores() const noexcept {
     return query || key || bias || scale || score_parameters || key_rows || query_rows ||
            query_biases();
   }
-  // Are sums of d_query needed? d_scale and the gradients of query biases are computed from them.
+  // Whether sums of d_query are needed: d_scale and gradients of query biases are computed from
+  // them.
   bool query_sums() const noexcept { return query || scale || query_biases(); }
   bool query_biases() const noexcept { return content_bias || position_bias; }
-  // Are sums over pairs of equal distance needed?
+  // Whether sums over pairs of equal distance are needed.
   bool tables() const noexcept { return key_rows || query_rows_sums || value_rows; }
 };
 

@@ -13,7 +13,7 @@ bool has_numbers(const Parameter& parameter, const void* object) {
          (parameter.own_rank >= 0 && parameter.get(object).tensor.defined());
 }
 
-// Elements of the dimensions from `first` on.
+// The number of elements in the dimensions from `first` on.
 int64_t count_from(const TensorView& tensor, int first) {
   int64_t count = 1;
   for (int d = first; d < tensor.rank; ++d) count *= tensor.shape[d];

@@ -1,7 +1,7 @@
 #pragma once
 // The learned parameters of scores and normalisers: the real parameters that the caller sets, and
-// all elements of tensors with parameters per head (rapt/head_numbers.h). They stand in the order
-// of the declaration, tensors in row-major order.
+// all elements of tensors with parameters per head (rapt/head_numbers.h). Their order is that of
+// the declaration; tensors are row-major.
 #include "attention/call/problem.h"
 
 namespace rapt {

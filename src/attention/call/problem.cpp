@@ -19,7 +19,7 @@ std::string named(const char* name, const TensorView& view) {
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
-// A tensor of [..., rows, dims]: rank, dtype, and that no length is negative.
+// Checks a tensor [..., rows, dims]: rank, dtype, and that no length is negative.
 void check_matrix(const char* name, const TensorView& view, DType dtype) {
   if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
   check_rank(name, view);
@@ -81,7 +81,7 @@ void take_operand(const TensorView& view, const Problem& p, Operand& o) {
 
 namespace {
 
-// Six digits, small numbers too.
+// A number of bytes as text with six digits, also for small numbers.
 std::string memory(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", number);
@@ -181,7 +181,7 @@ void take_bias(const TensorView& bias, Problem& p) {
   p.has_bias = true;
 }
 
-// Is the variant from the catalogue, or the caller's own with hooks for the type of the call?
+// Whether the variant is of the catalogue, or the caller's own with hooks for the type of the call.
 template <class Ref>
 void check_hooks(const char* kind, const Ref& variant, const Problem& p, const char* header) {
   if (variant.index >= 0) return;

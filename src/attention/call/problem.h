@@ -1,7 +1,9 @@
 #pragma once
-// A call after validation. Into this room come the caller's tensors and options; out of it go a
+// A call after validation.
+//
+// This room, src/attention/call, checks calls. In: the caller's tensors and options. Out: a
 // Problem, Captures, WantedGradients and Operands, which later rooms trust. It may use the public
-// headers and the kernel table, and knows nothing of tiles or threads.
+// headers and the kernel table; it does not depend on tiles or threads.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,8 +14,8 @@
 
 namespace rapt {
 
-// A tensor as passes read it: where the matrix of a (batch, head) begins, and its two strides, in
-// elements.
+// A tensor in the form that passes read: where the matrix of each (batch, head) begins, and its two
+// strides, in elements.
 struct Operand {
   void* data = nullptr;  // null: no elements, or not requested; then no other member is set
   DType dtype;
@@ -22,7 +24,7 @@ struct Operand {
   int64_t row_stride;
   int64_t dim_stride;
 
-  // Elements from `data` to the matrix of the head at `index`.
+  // The offset, in elements, of the matrix of the head at `index`.
   int64_t offset_of(const int64_t* index, int rank) const noexcept {
     int64_t at = 0;
     for (int i = 0; i + 1 < rank; ++i) at += index[i] * lead_strides[i];
@@ -45,10 +47,10 @@ struct Sequence {
 // they are packed. Keys are transformed first of all, into a copy that replaces the problem's
 // `key`.
 struct RowTransform {
-  bool cosine = false;             // are rows divided by their lengths?
+  bool cosine = false;             // rows are divided by their lengths
   double epsilon = 0;              // the smallest divisor
   const Rotary* rotary = nullptr;  // null: no rotation
-  int64_t pairs = 0;               // pairs of dimensions that rotate
+  int64_t pairs = 0;               // pairs of dimensions that are rotated
   RowPositions query, key;
   bool turns_key = false;
   bool transforms_key = false;
@@ -56,7 +58,7 @@ struct RowTransform {
   int64_t copies[kMaxRank];  // [leading rank] lengths of the array of transformed matrices
   int64_t transformed_matrices = 0;
 
-  bool adds_biases = false;             // is a bias added to query rows?
+  bool adds_biases = false;             // a bias is added to query rows
   Operand content_bias, position_bias;  // dim = dimension; only if `adds_biases`; null: none
 
   bool any() const noexcept { return cosine || rotary != nullptr || adds_biases; }
@@ -69,7 +71,7 @@ struct RowTransform {
 struct Relative {
   const RelativePositions* given = nullptr;        // null: none; then no other member is set
   int64_t distances = 0;                           // rows of a table; 0: only query biases
-  bool key = false, query = false, value = false;  // which tables are given?
+  bool key = false, query = false, value = false;  // which tables are given
   Operand key_rows, query_rows, value_rows;        // row = distance; only the given ones are set
 
   bool any() const noexcept { return given != nullptr; }
@@ -88,7 +90,7 @@ struct Problem {
   double scale = 1;
   uint64_t dropout_seed = 0, drop_below = 0;  // drop_below = p 2^32; 0: no dropout
   bool has_bias = false;
-  bool bias_first = false;          // is the bias added before the score functions?
+  bool bias_first = false;          // the bias is added before the score functions
   Operand query, key, value, bias;  // bias: row = query, dim = key
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // the addresses that the views reach
   RowTransform rows;  // if it transforms keys, `key` is in the workspace: null until there is one

@@ -166,7 +166,7 @@ int64_t first_distance(const RelativePositions& r, int64_t distances, int64_t ro
   const int64_t steps = row - (r.center == kMiddleRow ? distances / 2 : r.center);
   const int64_t size = std::abs(steps);
   if (r.exact == 0 || size < r.exact || steps == r.exact) return steps;
-  // Starts from the inverse of the log scale and searches the exact answer.
+  // Starts from the inverse of the log scale and searches for the exact answer.
   const auto e = static_cast<double>(r.exact);
   const double step = std::log(static_cast<double>(r.max_distance - 1) / e) / (e - 1);
   constexpr int64_t kNever = int64_t{1} << 53;  // no sequence is as long

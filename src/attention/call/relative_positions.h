@@ -1,6 +1,6 @@
 #pragma once
-// Relative positions after validation (rapt/relative.h): their tensors as operands, and which
-// distance each table row begins at.
+// Relative positions after validation (rapt/relative.h): their tensors as operands, and the
+// distance at distance each table row begins at.
 #include <cstdint>
 
 #include "attention/call/problem.h"

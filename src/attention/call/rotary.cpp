@@ -74,7 +74,7 @@ double frequency_of(const Rotary& r, int64_t dims, int64_t i) noexcept {
     case RotaryScaling::linear:
       return frequency / r.factor;
     case RotaryScaling::yarn: {
-      // The pair that makes so many turns within the original length.
+      // The index of the pair that makes this many turns within the original length.
       const auto pair_of_turns = [&](double turns) {
         return d * std::log(r.original_length / (turns * 2 * std::numbers::pi)) /
                (2 * std::log(theta));

@@ -20,7 +20,7 @@ struct PerRow {
     for (int i = 0; i < rank; ++i) at += index[i] * lead_strides[i];
     return at;
   }
-  // Does it differ along a leading dimension?
+  // Whether it differs along a leading dimension.
   bool varies(int dim) const noexcept { return dim < rank && lead_strides[dim] != 0; }
 };
 
@@ -30,7 +30,7 @@ struct RowPositions {
   int64_t start = 0, step = 1;
   PerRow cos_cache, sin_cache;  // data null: none
 
-  // Do rotations differ along a leading dimension?
+  // Whether rotations differ along a leading dimension.
   bool vary(int dim) const noexcept {
     return values.varies(dim) || cos_cache.varies(dim) || sin_cache.varies(dim);
   }

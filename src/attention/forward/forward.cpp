@@ -1,6 +1,6 @@
 // The forward pass. A work unit is a few query tiles of one head. It walks once over the key blocks
-// that any of its tiles attends to (whole-row normalisers: twice). Each block serves all tiles
-// while it is in the cache. Sparse normalisers: sparse_rows.h.
+// that any of its tiles attends to (whole-row normalisers: at least twice). Each block serves all
+// tiles while it is in the cache. Sparse normalisers: sparse_rows.h.
 #include "attention/forward/forward.h"
 
 #include <algorithm>
@@ -27,11 +27,12 @@ class Forward {
         sparse_(call, tiles_),
         top_(call, tiles_) {}
 
-  // Work units go head by head, or through some heads in turn. Within a sequence, the units with
-  // the most causal keys come first.
+  // Computes a work unit. Units are numbered head by head. If t.heads_in_turn > 1, successive units
+  // belong in turn to the heads of a group of that size. Within a sequence, the units with the most
+  // causal keys come first.
   void run(int64_t unit) noexcept {
     const Tiling& t = call_.tiling;
-    const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads taken in turn
+    const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in one turn
     int64_t head = unit < units ? 0 : unit / units;
     int64_t within = unit - head * units, sequence = 0;
     if (t.heads_in_turn > 1) {
@@ -134,7 +135,7 @@ class Forward {
     if (n_.extra) add_values(tile, block, first, tile.hooks.second_weights, extra_t(tile));
   }
 
-  // Sets the weights of dropped pairs to 0. finish_tile() applies the factor of the others.
+  // Sets the weights of dropped pairs to 0. finish_tile() applies the factor of the kept pairs.
   void drop(QueryTile<E>& tile) noexcept {
     const uint64_t* kept = tiles_.kept(tile);
     const auto keep = call_.kernels.table.dropout.keep;

@@ -1,11 +1,11 @@
 #pragma once
-// The conductor of a forward call: work units over heads and queries, run by the executor. It is
+// Runs a forward call: work units of queries, head by head, as tasks of the executor. It is
 // compiled once; all arithmetic is behind the kernel table.
 //
 // This room, src/attention/forward, computes what a forward call returns. In: a ForwardCall, whose
 // workspace is laid out. Out: output, statistic, entropy and top keys (forward.cpp); returned
 // weights, pooled map and received attention, each by a second pass over the scores. It may use
-// call, plan, rows, relative, tiles and the kernel tables. It does not know the backward pass.
+// call, plan, rows, relative, tiles and the kernel tables. It does not include backward.
 #include "attention/plan/forward_call.h"
 
 namespace rapt {

@@ -2,7 +2,7 @@
 //
 // A task owns whole rows of cells, so no other task writes to them. Weights are pooled first over
 // the keys of a cell, where queries are lanes, then over its queries. Cells are summed in double:
-// in f32 a cell of 60,000 x 60,000 pairs was off by half a percent.
+// in f32 the sum of a cell of 60,000 x 60,000 pairs was wrong by half a percent.
 #include "attention/forward/forward.h"
 #include "attention/tiles/score_tiles.h"
 
@@ -10,7 +10,7 @@ namespace rapt {
 namespace {
 
 // Walks over the cells of `length` positions: cell c begins at c * length / cells, rounded down. It
-// needs no division per cell, which took a tenth of a call with cells of 4 x 4.
+// needs no division per cell: these divisions took a tenth of a call with cells of 4 x 4.
 class Cells {
  public:
   Cells(int64_t cell, int64_t length, int64_t cells)
@@ -40,10 +40,10 @@ int64_t cell_of(int64_t position, int64_t length, int64_t cells) {
   return static_cast<int64_t>((static_cast<__int128>(position + 1) * cells - 1) / length);
 }
 
-constexpr int kMostQueries = 64;  // of a tile: the bits of a mask word
+constexpr int kMostQueries = 64;  // of a tile: one bit each in the bits of a mask
 
-// Finds where the cells of `range` end within it, from the cell of its first position on. Returns
-// the number of cells.
+// Finds the cells that overlap `range`; `cell` is that of its first position. ends[n] is where the
+// nth of them ends, counted from range.start and at most range.count. Returns the number of cells.
 int cut(Cells cell, const Positions& range, int* ends) {
   int count = 0;
   for (; cell.begin() < range.start + range.count; cell.next())
@@ -118,8 +118,8 @@ class MapTask {
         E* out =
             reinterpret_cast<E*>(out_.at(head + a * out_.row_stride + first * out_.dim_stride));
         const int64_t stride = out_.dim_stride;
-        // A division, not a product with the reciprocal: the mean of equal weights is exactly their
-        // value.
+        // Divides instead of multiplying by the reciprocal, so that the mean of equal weights is
+        // exactly their value.
         if (mean)
           for (int64_t b = 0; b < columns; ++b)
             out[b * stride] = static_cast<E>(cells[b] / (queries * keys[b]));
@@ -141,7 +141,7 @@ class MapTask {
   int64_t begin_ = 0;          // the first row of cells of the task
   int64_t first_row_ = 0;      // the first row of cells of the tile
   int rows_ = 0;               // rows of cells that overlap the tile
-  int row_end_[kMostQueries];  // [rows_] where they end among its lanes
+  int row_end_[kMostQueries];  // [rows_] where these rows end among the lanes of the tile
   double* cells_ = nullptr;    // [rows of the task][columns]
 };
 

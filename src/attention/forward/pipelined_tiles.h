@@ -1,11 +1,12 @@
 #pragma once
-// The software pipeline of the forward pass over the tiles and blocks of a work unit. A stage
-// computes the scores of the next item, the weights of the current one, and the output of the
-// previous one (Stage, kernel_table.h). An item is a tile with a block.
+// The software pipeline of the forward pass over the tiles and blocks of a work unit. An item is a
+// tile with a block. A stage computes the scores of the next item, the weights of the current one,
+// and the output of the previous one (Stage, kernel_table.h).
 //
-// Every piece has the same bits as on its own (Forward::apply). Items that cannot be pipelined are
-// therefore computed alone: rows that need ExactRows, and masked-out pairs of values that are not
-// finite. The code is in the header because it is a template over E.
+// Every item has the same bits in the pipeline as outside it (Forward::apply). An item is computed
+// outside the pipeline, after all earlier items, if it has rows that need ExactRows, or values that
+// are not finite together with masked-out pairs or a bias (-inf in it masks pairs out). The code is
+// in the header because it is a template over E.
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
@@ -18,8 +19,9 @@ class PipelinedTiles {
 
   bool used() const noexcept { return call_.kernels.stage != nullptr; }
 
-  // Adds all blocks to the tiles' outputs. output_of(tile) is the output of a tile.
-  // apply_alone(tile, block, first) adds an item whose scores are computed, outside the pipeline.
+  // Adds weights times values of all key blocks to the outputs of the tiles. output_of(tile) is the
+  // output of a tile. apply_alone(tile, block, first) adds an item outside the pipeline. Its scores
+  // have been computed.
   template <class OutputOf, class ApplyAlone>
   void run(QueryTile<E>* tiles, int64_t count, const OutputOf& output_of,
            const ApplyAlone& apply_alone) noexcept {
@@ -86,8 +88,8 @@ class PipelinedTiles {
                    output};
   }
 
-  // Multiplies the next item, makes the weights of the current one, and adds the previous one to
-  // its output.
+  // Computes the scores of the next item and the weights of the current one, and adds weights times
+  // values of the previous one to the output of its tile.
   void stage(const Item* next) noexcept {
     StageWeights<E> weights{&current_.hooks, tiles_.factor(), current_.rounded};
     if (current_.tile) current_.hooks.zero = current_.hooks.rescale = false;

@@ -7,8 +7,8 @@
 namespace rapt {
 namespace {
 
-// Tiles whose weights are summed in E before they are added to a sum in double. With one sum in E
-// over a long sequence, the error would grow with its length.
+// The number of tiles whose weights are summed in E before they are added to a sum in double. With
+// one sum in E over a long sequence, the error would grow with its length.
 constexpr int64_t kTilesPerSum = 64;
 
 template <class E>

@@ -1,11 +1,11 @@
 #pragma once
 // The forward pass of sparse normalisers (rapt/normalizer/normalizer.h). One walk over the keys
-// collects, for each query, the scores that may get a weight. Then the normaliser settles each row,
-// and the output is a sum over the few values with a weight. Nothing is multiplied by 0.
+// collects, for each query, the scores that may get a weight. Then the normaliser turns each list
+// into weights (settle), and the output sums only the values of keys with a weight.
 //
 // A list holds kShortList scores. A row with more of them (nearly equal scores) is collected again,
-// one grain of queries at a time, with room for all keys: O(k_len) memory per worker. The code is
-// in the header because it is a template over E.
+// together with the other closed rows of its grain (Tiling::grain queries), with room for all keys:
+// O(k_len) memory per worker. The code is in the header because it is a template over E.
 #include "attention/tiles/score_tiles.h"
 
 namespace rapt {
@@ -65,7 +65,7 @@ class SparseRows {
     }
   }
 
-  // Settles the closed rows of the grain of queries that begins at the tile's query x.
+  // Settles the closed rows among the Tiling::grain queries that begin at the tile's query x.
   void settle_long(QueryTile<E>& tile, int64_t x, uint64_t closed, E* output_t) noexcept {
     const int64_t grain = call_.tiling.grain;
     QueryTile<E> part;
@@ -93,7 +93,8 @@ class SparseRows {
       }
   }
 
-  // Reads values in place, or converts a few rows at a time to E.
+  // Adds weights times values to the output of one query. Reads the values in place, or converts
+  // kPackedValues rows at a time to E.
   void add_values(const int32_t* keys, const E* weights, int64_t count, E* column,
                   int64_t step) noexcept {
     const KernelTable<E>& table = call_.kernels.table;

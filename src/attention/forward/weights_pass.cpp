@@ -1,8 +1,8 @@
-// Returned weights: a second pass over the scores of the requested rows, with the normaliser's
-// state from the first pass; or these scores themselves.
+// Returned weights or scores: a second pass over the scores of the requested rows. The normaliser's
+// state, which the first pass saved, turns scores into weights. On request the scores are returned.
 //
 // Requested rows come in any order. Score functions take positions as (start, step, count), so a
-// tile is a run of rows at equal steps: a whole range, or a run that the chosen rows contain.
+// tile holds successive requested rows with equal steps: part of a range or of the chosen rows.
 #include <limits>
 
 #include "attention/forward/forward.h"
@@ -11,7 +11,7 @@
 namespace rapt {
 namespace {
 
-// Rows per task: one tile at most.
+// Requested rows per task: at most as many as a query tile has.
 int64_t rows_per_task(const Tiling& t) { return t.long_vectors * t.lanes; }
 
 template <class E>

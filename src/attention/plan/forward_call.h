@@ -1,5 +1,5 @@
 #pragma once
-// A forward call with everything that is known before its first task: what the conductor and every
+// A forward call with everything that is known before its first task: what run_forward() and every
 // pass over tiles read. The backward pass and tangents hold one for the scores they recompute.
 #include "attention/call/captures.h"
 #include "attention/plan/scratch_layout.h"

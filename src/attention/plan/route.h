@@ -1,7 +1,7 @@
 #pragma once
 // Chooses the route of a call: fma, or, unless the call forbids it, an instruction that multiplies
 // bf16 (tile registers, or the dot product of bf16_dot_route()). The forward and the backward pass
-// choose here, so that their scores are equal, except where d_output is wider than query and key.
+// both choose here, so that their scores are equal, unless d_output is wider than query and key.
 #include "attention/call/problem.h"
 #include "attention/plan/variant_kernels.h"
 #include "rapt/instruction_sets.h"

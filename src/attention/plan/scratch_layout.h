@@ -91,7 +91,7 @@ struct TopScratch {
   size_t spare_keys = 0;  // the same, int32
 
   TopScratch() = default;
-  // `keys`: the most that a query can attend to.
+  // `keys`: the largest number of keys that a query can attend to.
   TopScratch(int64_t top_k, int64_t keys, int64_t queries, int lanes, size_t element,
              ScratchPlaces& places)
       : sorted(top_k <= kMostSorted), capacity(sorted ? 0 : std::min(2 * top_k, keys)) {
@@ -145,7 +145,8 @@ struct ScratchLayout {
   size_t prefilter_rows;     // [kPrefilterGroup][head_dim] E: keys of a group, if packed
   size_t prefilter_queries;  // tiles of rounded queries (prefilter.h)
   size_t row_transform;      // scratch of a RowTransformer, if there is a row transform
-  size_t transformed_query;  // [unit queries][head_dim] of the inputs' dtype, likewise
+  size_t
+      transformed_query;  // [unit queries][head_dim] of the inputs' dtype, if rows are transformed
   RelativeScratch relative;
   ExactScratch exact;
   PipelineScratch pipeline;

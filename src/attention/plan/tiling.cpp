@@ -8,30 +8,31 @@
 namespace rapt {
 namespace {
 
-// Queries that share a pass over the keys. With 192, the kernel reads less than a byte of K and V
-// per cycle, so that it is bound by arithmetic even with keys in DRAM.
+// Queries of a work unit. With 192, the kernel reads less than a byte of K and V per cycle, so that
+// it is bound by arithmetic even with keys in DRAM.
 constexpr int64_t kUnitQueries = 192;
 
-// More for tile registers, whose products are so fast that packing a key block takes a share of
-// time.
+// Queries of a work unit with tile registers. Their products are so fast that packing a key block
+// takes a noticeable share of the time; more queries share it.
 constexpr int64_t kTileUnitQueries = 512;
 
-// Fewer with candidate lists, so that the lists stay in the L2.
+// Queries of a work unit with candidate lists, few enough that the lists stay in the L2.
 constexpr int64_t kSparseUnitQueries = 96;
 
 // K and V of a block, and the queries and outputs of a unit, should stay in half a mebibyte of L2.
 constexpr int64_t kUnitBytes = 512 << 10;
 
-// Packed keys and values that all tiles of a unit pass before the next ones. More of them would be
-// read from memory for each tile.
+// The bytes of packed keys and values that all tiles of a unit process before the next ones. More
+// than this would be read from memory for each tile.
 constexpr int64_t kBytesAtWork = 512 << 10;
 
-// The least operations of a task: fetching the next task costs about 100 ns, and 20 us hide it.
+// The fewest operations of a task. Fetching the next task costs about 100 ns, which 20 us of work
+// hide.
 constexpr double kWorkOfTask = 4e6;
 
-// With fewer units per worker, the last unit keeps the other workers waiting; units become smaller
-// then. With 16, one head of 2,048 queries on two threads would have units of a single tile, which
-// reads K and V twice as often as it pays.
+// With fewer units per worker, units become smaller, because the last unit would keep the other
+// workers waiting. With 16, one head of 2,048 queries on two threads would have units of a single
+// tile, which would read K and V more often than pays.
 constexpr int64_t kUnitsPerWorker = 8;
 
 int64_t count_units(const Problem& p, int64_t unit_queries) {
@@ -51,7 +52,7 @@ int64_t heads_of_a_bias(const Problem& p) {
   return std::max<int64_t>(heads, 1);
 }
 
-// Do all packed keys and values fit 64-bit addresses? Broadcast rows can be more than that.
+// Whether all packed keys and values fit 64-bit addresses. Broadcast rows can exceed that.
 template <class E>
 bool packed_fit(const Problem& p, const RouteKernels<E>& route) {
   int64_t all = 0;

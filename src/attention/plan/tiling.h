@@ -1,7 +1,9 @@
 #pragma once
-// How a problem is cut into work units, query tiles and key blocks. Into this room come a checked
-// call and the kernel table; out of it go the route, the tiling, the number of threads and the
-// layout of the workspace. It may use src/attention/call, src/base and src/threads.
+// How a problem is cut into work units, query tiles and key blocks.
+//
+// This room, src/attention/plan, plans calls. In: a checked call and the kernel table. Out: the
+// route, the tiling, the number of threads and the layout of the workspace. It may use
+// src/attention/call, src/base and src/threads.
 //
 // The length of a key block depends on dtype, route and head sizes only, and blocks are anchored at
 // key 0 of their sequence, so that a row's bits depend neither on q_len nor on k_len. The widths of
@@ -31,8 +33,8 @@ inline int64_t list_stride(int64_t capacity, int lanes) {
   return (capacity + 2 * lanes - 1) & -int64_t{lanes};
 }
 
-// A list of at most so many largest scores stays sorted at all times: shifting it costs less than
-// cutting and sorting a longer one (bench_ratios, top-16 and top-64).
+// A list of at most this many largest scores stays sorted at all times: shifting its entries costs
+// less than cutting and sorting a longer list (bench_ratios, top-16 and top-64).
 inline constexpr int64_t kMostSorted = 32;
 
 struct Tiling {
@@ -48,14 +50,14 @@ struct Tiling {
   int64_t units_per_task = 1;  // short sequences share a task
   int64_t heads_in_turn = 1;   // neighbouring heads that share bias rows take turns, unit by unit
   int workers = 1;             // threads that pay for their wake-up, at most those of the executor
-  bool to_executor = false;    // is there enough work for a caller's executor?
-  bool packs_ahead = false;    // are keys and values packed once, before all tiles?
-  int64_t blocks_at_work = 1;  // packed blocks that a query tile passes before the next tile does
+  bool to_executor = false;    // there is enough work for a caller's executor
+  bool packs_ahead = false;    // keys and values are packed once, before all tiles
+  int64_t blocks_at_work = 1;  // packed blocks that a query tile processes before the next tile
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
   int vectors_of_grain() const { return static_cast<int>(grain) / lanes; }
-  // The number of grains, and of vectors, that hold so many queries.
+  // The number of grains, and of vectors, that hold this many queries.
   int64_t grains(int64_t rows) const {
     return (rows + grain - 1) >> __builtin_ctzll(static_cast<uint64_t>(grain));
   }
@@ -91,7 +93,7 @@ template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
                  const Workers& available, Memory memory);
 
-// Does the route pack its operands, at a cost that is worth saving?
+// Whether the route packs its operands at a cost that is worth saving.
 template <class E>
 bool packs_rows(const RouteKernels<E>& route) {
   return route.step > 2;
@@ -110,7 +112,7 @@ inline int64_t packed_begin(int64_t begin, int64_t sequence, int64_t step) {
   return (begin / step + sequence) * step;
 }
 
-// Do the products read these rows in the caller's memory, without packing?
+// Whether the products read these rows in the caller's memory, without packing.
 template <class E>
 bool rows_in_place(const Operand& rows, int64_t dims, const RouteKernels<E>& route) {
   return route.keys_in_place && rows.dim_stride == 1 && (dims & (route.step - 1)) == 0;

@@ -1,9 +1,10 @@
 #pragma once
-// Products with distance tables (rapt/relative.h). Into this room come query or key lanes
-// [dims][lanes] and a span of distances; out of it go a product per distance, or sums over the rows
-// of a span. Table rows are multiplied as if they were keys; distances that share a row are
-// multiplied once. The room may use call, plan, rows and the kernel table. Templates, hence in a
-// header.
+// Products with distance tables (rapt/relative.h).
+//
+// This room, src/attention/relative, has these products. In: query or key lanes [dims][lanes] and a
+// span of distances. Out: a product per distance, or sums over the rows of a span. Table rows are
+// multiplied as if they were keys; distances that share a row are multiplied once. It may use call,
+// plan, rows and the kernel table. The code is in the header because it is a template over E.
 #include "attention/plan/forward_call.h"
 #include "attention/relative/distance_rows.h"
 
@@ -71,7 +72,7 @@ class DistanceProducts {
                                                 table.dims, E(1), out + span.clamped * lanes,
                                                 scratch<E>(layout_.unused_max));
     if (span.one_row()) return;
-    // Backwards, because a distance's row never stands behind the distance.
+    // Backwards, because the row of a distance never comes after the distance.
     int64_t at = span.clamped + span.rows - 1, row = span.low + span.rows - 1;
     for (int64_t x = span.count - 1; x > span.clamped; --x) {
       while (row > span.low && span.first + x < rows_.start(row)) --row, --at;
@@ -88,10 +89,10 @@ class DistanceProducts {
     const auto add = [&](int64_t from, int64_t to) {
       for (int64_t i = 0; i < lanes; ++i) out[to * lanes + i] += out[from * lanes + i];
     };
-    // The sum goes in the order of the keys, like that of every other row, because the number of
-    // distances in a tile depends on its other queries.
+    // Sums in the order of the keys, as for every other row, because the number of distances in a
+    // tile depends on its other queries.
     for (int64_t x = 0; x < span.clamped; ++x) add(x, x + 1);
-    // Forwards, because a distance's row never stands behind the distance.
+    // Forwards, because the row of a distance never comes after the distance.
     int64_t at = span.clamped, row = span.low;
     for (int64_t x = span.clamped + 1; x < span.count; ++x) {
       if (row + 1 >= span.low + span.rows || span.first + x < rows_.start(row + 1)) {
@@ -139,7 +140,7 @@ class DistanceProducts {
   }
 
  private:
-  // Are all rows of a span finite? Successive tiles check each row once.
+  // Whether all rows of a span are finite. Successive tiles check each row once.
   bool all_finite(DistanceTable& table, const DistanceSpan& span) const noexcept {
     const int64_t begin = span.low, end = span.low + span.rows;
     const auto finite = [&](int64_t from, int64_t to) {

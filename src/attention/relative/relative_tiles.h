@@ -31,8 +31,9 @@ class RelativeTiles {
             (width - 1) * queries.step + keys.count};
   }
 
-  // scores [keys][queries] += the products of position_t [head_dim][queries], which has the scale,
-  // with key_rows, and of the keys, times `factor`, with query_rows; block_max: their maximum.
+  // Adds to scores [keys][queries] the products of position_t [head_dim][queries] (which includes
+  // the scale) with key_rows, and `factor` times the products of the keys with query_rows. Writes
+  // the maxima to block_max.
   void add_scores(const void* position_t, DenseRows<E> key, E factor, int vectors,
                   Positions queries, Positions keys, E* scores, E* block_max) noexcept {
     if (relative_.key) add_products(key_, position_t, vectors, queries, keys, scores, block_max);
@@ -52,8 +53,8 @@ class RelativeTiles {
                    products_.template scratch<E>(layout_.unused_max));
   }
 
-  // output_t [value_dim][queries] += weights [keys][queries] times value_rows. Of pairs whose bit
-  // is clear weights are 0; bits null: all pairs count.
+  // output_t [value_dim][queries] += weights [keys][queries] times value_rows. Pairs whose bit is
+  // clear must have weight 0; bits null: no pair is masked out.
   void add_output(const E* weights, int vectors, Positions queries, Positions keys,
                   const uint64_t* bits, E* output_t) noexcept {
     if (!relative_.value) return;
@@ -106,8 +107,8 @@ class RelativeTiles {
     return out;
   }
 
-  // Keys as lanes. A group of keys, one vector, and queries have distances in which the pair of key
-  // j and query i is at j + queries - 1 - i, too.
+  // Products with keys as lanes. A group is one vector of keys. Among the distances of a group and
+  // some queries, the pair of key j and query i is at j + queries - 1 - i, too.
   template <class Visit>
   void for_each_group(Positions keys, const Visit& visit) const noexcept {
     const int64_t lanes = kernels_.table.lanes;

@@ -26,7 +26,7 @@ double number_at(const PerRow& from, int64_t element) noexcept {
   }
 }
 
-// Of `count` rows, on one axis.
+// Reads the positions of `count` rows on one axis.
 void read_positions(const RowPositions& from, const int64_t* index, int64_t axis, int64_t first_row,
                     Positions at, int64_t* positions) noexcept {
   if (!from.values.data) {
@@ -54,8 +54,8 @@ struct RotaryAngles::Run {
         return k < count && positions[k] >> kLowBits == run.high;
       };
       if (near(i + 1)) run.step = positions[i + 1] - positions[i];
-      // From one to the next: positions that are near are less than 64 apart, and a difference of
-      // others might overflow.
+      // Checks neighbours only if they are less than 64 apart, because the difference of others
+      // might overflow.
       for (int64_t k = i + 1; near(k) && positions[k] - positions[k - 1] == run.step; ++k)
         ++run.count;
       i += run.count;

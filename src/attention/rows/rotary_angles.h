@@ -9,7 +9,7 @@
 
 namespace rapt {
 
-inline constexpr int64_t kMostTileRows = 64;  // of a tile: a mask word
+inline constexpr int64_t kMostTileRows = 64;  // of a tile: one bit each in the bits of a mask
 
 class RotaryAngles {
  public:
@@ -26,15 +26,15 @@ class RotaryAngles {
   int64_t pairs() const noexcept { return pairs_; }
   const DimPair* dims() const noexcept { return dims_; }
 
-  // Writes cos_t and sin_t [pairs][padded] for rows `first_row` + 0, 1, ... of the tensor, which
-  // stand at positions `at` of their sequence, of the head at `index`. Columns beyond the last row
-  // become 0. `inverse`: of the opposite angles.
+  // Writes cos_t and sin_t [pairs][padded] for the rows `first_row` + 0, 1, ... of the tensor, for
+  // the head at `index`. `at` are the positions of these rows in their sequence. Columns beyond the
+  // last row become 0. `inverse`: for the opposite angles.
   template <class E>
   void fill(const RowPositions& positions, const int64_t* index, int64_t first_row, Positions at,
             bool inverse, int64_t padded, E* cos_t, E* sin_t) const noexcept;
 
  private:
-  struct Run;  // of positions with one high part
+  struct Run;  // a run of positions with the same high part
 
   template <class E>
   void look_up(const RowPositions& positions, const int64_t* index, int64_t first_row, Positions at,

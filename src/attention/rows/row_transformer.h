@@ -1,7 +1,8 @@
 #pragma once
-// Applies a row transform (cosine, rotary embedding, query bias) to rows of queries or keys. Into
-// this room come rows and a RowTransform (call/problem.h); out of it go transformed rows and their
-// gradients. It may use call, plan and the kernel table.
+// Applies a row transform (cosine, rotary embedding, query bias) to rows of queries or keys.
+//
+// This room, src/attention/rows, transforms rows. In: rows and a RowTransform (call/problem.h).
+// Out: transformed rows and their gradients. It may use call, plan and the kernel table.
 //
 // Rows are read transposed, [dims][rows], so that the dimensions of a pair are whole vectors; they
 // are transformed there and written back as rows. The class is a template, hence in a header.
@@ -20,8 +21,8 @@ struct RowsAt {
   int64_t row_stride, dim_stride;
 };
 
-// Identifies rows: of the head at `index`, rows `first_row` + 0, 1, ... of the tensor, at positions
-// `at` of their sequence.
+// Identifies rows: the rows `first_row` + 0, 1, ... of the tensor, for the head at `index`, at the
+// positions `at` of their sequence.
 struct RowPlace {
   const int64_t* index;
   int rank;  // of `index`

@@ -1,4 +1,4 @@
-// The pass that transforms keys before all others.
+// The pass that transforms keys, before all other passes.
 #include "attention/rows/transform_keys.h"
 
 #include <algorithm>

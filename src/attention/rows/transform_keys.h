@@ -1,5 +1,5 @@
 #pragma once
-// The row transform of a call's keys, a pass before all others.
+// The row transform of a call's keys, a pass before all other passes.
 #include "attention/plan/forward_call.h"
 #include "attention/rows/row_transformer.h"
 

@@ -34,7 +34,7 @@ struct TangentInputs {
   const double* head_parameters_of(int64_t head) const noexcept {
     return score_parameters.data() + head * head_parameter_count;
   }
-  Operand d_output, d_statistic;  // tangents of these
+  Operand d_output, d_statistic;  // tangents of d_output and d_statistic
 
   // Whether scale' Q + scale Q' can differ from 0.
   bool has_query_tangents() const noexcept { return query.data || scale != 0; }

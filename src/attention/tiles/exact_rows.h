@@ -1,11 +1,11 @@
 #pragma once
-// Handles rows with elements that a route cannot multiply, by FMA. Tile registers take f32 as a sum
-// of bf16 parts. Parts cannot hold an element that is not finite, or one so large or small that a
-// part over- or underflows. The route packs such elements as 0, and this class supplies what is
+// Handles rows with elements that a route cannot multiply, by FMA. Tile registers multiply f32 as a
+// sum of bf16 parts. Parts cannot hold an element that is not finite, or one so large or small that
+// a part over- or underflows. The route packs such elements as 0, and this class computes what is
 // missing:
 //
 //   scores    of pairs with such an element in either row replace those of the route
-//   sums      get what such elements contribute, in addition
+//   sums      get the contribution of such elements, in addition
 //
 // Each pair and each row is handled on its own, so its bits depend on no other row. The cost is one
 // FMA product where such elements exist, and a scan of all rows where none do. The code is in the

@@ -9,8 +9,8 @@
 namespace rapt {
 namespace {
 
-// Key blocks per task, chosen as in transform_keys.cpp; a packed row is less work than a
-// transformed one.
+// Key blocks per task, chosen as in transform_keys.cpp: packing a row is less work than
+// transforming it.
 constexpr int64_t kTaskBlocks = 32;
 
 using Pack = void (*)(const void*, int64_t, int64_t, int64_t, int64_t, void*) noexcept;

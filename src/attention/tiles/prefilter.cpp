@@ -7,8 +7,8 @@
 namespace rapt {
 namespace {
 
-// The fewest queries per key matrix. By count of instructions, rounding a key costs about ten
-// products with it.
+// The fewest queries per key matrix. By instruction count, rounding a key costs about as much as
+// ten products with it.
 constexpr int64_t kLeastQueries = 64;
 // The fewest keys. With fewer, little is left beside the first block, which is always computed.
 constexpr int64_t kLeastKeys = 128;

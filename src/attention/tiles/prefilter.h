@@ -4,8 +4,9 @@
 // -inf. Only scores at or below a bound where no pair gets a weight are skipped, so the prefilter
 // changes no result.
 //
-// Used with sparse normalisers, where scores are products alone and enough queries share a key to
-// pay for its rounding. Prefilter is in the header because it is a template over E.
+// It is used with sparse normalisers on the f32 fma route, if scores are plain products (no score
+// function, bias or relative positions) and enough queries share a key to pay for its rounding.
+// Prefilter is in the header because it is a template over E.
 #include <algorithm>
 
 #include "attention/plan/forward_call.h"
@@ -40,7 +41,7 @@ void round_keys(const ForwardCall<E>& call, const Context& context);
 struct PrefilterTile {
   std::byte* rounded =
       nullptr;    // [queries] of prefilter_query_bytes(); null: no prefilter for this tile
-  int pause = 0;  // blocks to compute whole before the next try
+  int pause = 0;  // blocks to compute without the prefilter before the next try
   int last_pause = 0;
 };
 
@@ -109,10 +110,10 @@ class Prefilter {
   }
 
  private:
-  // The share of score vectors that take as long one by one as all of them together.
+  // If this share of the vectors of scores is computed one by one, it takes as long as all of them.
   static constexpr double kMostShare = 0.6;
-  // In blocks. A prefilter that never pays then costs 2 %, and one that starts to pay is found
-  // soon.
+  // In blocks. With it, a prefilter that never pays costs 2 %, and one that begins to pay is soon
+  // used again.
   static constexpr int kLongestPause = 15;
 
   PrefilterQueries queries_at(std::byte* at, int64_t queries) const noexcept {

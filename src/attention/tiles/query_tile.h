@@ -5,12 +5,12 @@
 
 namespace rapt {
 
-// Up to 64 queries of one head, padded to whole vectors, that go through the keys together.
+// Up to 64 queries of one head, padded to whole vectors, whose scores are computed together.
 template <class E>
 struct QueryTile {
   int vectors = 1;
   int64_t queries = 0;            // padded to whole vectors
-  int64_t offset = 0;             // of its first query in the work unit's scratch
+  int64_t offset = 0;             // the place of its first query in the work unit's scratch
   Positions positions;            // of the real queries, within their sequence
   KeyRange range = {0, 0};        // holds all keys that its queries may attend to
   uint64_t attended = 0;          // bit i: query i has attended to a key
@@ -26,10 +26,10 @@ struct QueryTile {
 // Scratch rows [tile queries] with one number per query, each used by one step at a time.
 enum TileRow : int {
   kBlockMax,         // the largest score of a block
-  kFactor,           // of online softmax: rescales the sums so far
+  kFactor,           // the factor with which online softmax rescales the sums so far
   kMultiplier,       // applied to rows when they are stored
   kExtraMultiplier,  // the same for the extra output
-  kStatistic,        // of the rows, or its gradient
+  kStatistic,        // the statistic of the rows, or its gradient
   kEntropy,
   kTileRows,
   // The backward pass stores no extra output and no entropy.
@@ -45,7 +45,7 @@ struct KeyBlock {
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;
-  Finite finite = Finite::unknown;       // are all values finite?
+  Finite finite = Finite::unknown;       // whether all values are finite
   BlockBits key_outside, value_outside;  // rows that need ExactRows
 };
 

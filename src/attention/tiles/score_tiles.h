@@ -1,13 +1,13 @@
 #pragma once
-// Masked scores of the tiles of one head, with which every pass over the keys begins. The forward
-// pass turns them into weights and outputs. Second passes (map_pass.cpp, received_pass.cpp,
+// Masked scores of the tiles of one head. Every pass over the keys begins with them: the forward
+// pass turns them into weights and outputs; second passes (map_pass.cpp, received_pass.cpp,
 // weights_pass.cpp), the backward pass and tangents compute them again.
 //
 // This room, src/attention/tiles, turns query tiles and key blocks into score tiles. In: a
 // ForwardCall (plan/forward_call.h) and a worker's scratch. Out: scores [keys][queries] with their
 // masks as bits, for one tile at a time; the scratch layout, packed keys and rounded keys of a
-// call. It may use call, plan, rows, relative and the kernel tables. It does not know the forward
-// or the backward pass. The code is in the header because it is a template over E.
+// call. It may use call, plan, rows, relative and the kernel tables. It includes neither forward
+// nor backward. The code is in the header because it is a template over E.
 #include <algorithm>
 #include <cstring>
 
@@ -66,8 +66,8 @@ class ScoreTiles {
     prefilter_.begin_head(index_, sequence_.key_begin);
   }
 
-  // Sets up a tile for the queries at `positions` and packs them. `offset`: of its first query in
-  // the work unit's scratch.
+  // Sets up a tile for the queries at `positions` and packs them. `offset`: its first query's place
+  // in the work unit's scratch.
   void begin_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
     place_tile(tile, positions, vectors, offset);
     tile.query_t = scratch_ + call_.layout.query_t +
@@ -168,10 +168,10 @@ class ScoreTiles {
     };
     for_each_tile_and_block(tiles, count, values, visit, [] {});
   }
-  // Calls visit(tile, block) for all tiles and blocks, for each tile in the order of its keys, and
-  // release() before the rows of a block are overwritten. Keys that are packed per call are never
-  // overwritten. Then a tile visits many blocks in a row, so that its queries and outputs stay in
-  // the L1.
+  // Calls visit(tile, block) for all tiles and blocks, for each tile in the order of its keys.
+  // Calls release() before the rows of a block are overwritten. Keys that are packed per call are
+  // never overwritten; then a tile visits many blocks in a row, so that its queries and outputs
+  // stay in the L1.
   template <class Visit, class Release>
   void for_each_tile_and_block(QueryTile<E>* tiles, int64_t count, Values values,
                                const Visit& visit, const Release& release) noexcept {

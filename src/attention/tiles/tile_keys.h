@@ -10,21 +10,20 @@ namespace rapt {
 
 struct TileKeys {
   Positions keys{0, 1, 0};   // none: the tile attends to no key of the block
-  bool partial = false;      // are some pairs masked out?
+  bool partial = false;      // some pairs are masked out
   uint64_t* bits = nullptr;  // [keys]: which queries may attend, if partial
 };
 
-// From the first to the last key of the block that some query of the tile attends to. Products take
-// keys in steps from the start of the block, so that either end can hold masked-out keys. `bits`
-// has room for [block_keys].
+// The keys from the first to the last key of the block that some query of the tile attends to. The
+// range is widened to whole steps of the route, counted from the start of the block; the added keys
+// are masked out. `bits` has room for [block_keys].
 template <class E>
 TileKeys keys_of(const BoundMasks& masks, const QueryTile<E>& tile, const KeyBlock& block,
                  int64_t step, uint64_t* bits) noexcept {
   int64_t begin = std::max(block.begin, tile.range.begin);
   int64_t end = std::min(block.end, tile.range.end);
   if (begin >= end) return {};
-  // Round both ends outwards to steps from the start of the block; keys added by this are masked
-  // out.
+  // Round both ends outwards to whole steps; the added keys are masked out.
   begin -= (begin - block.begin) & (step - 1);
   end = std::min(block.end, end + (-(end - block.begin) & (step - 1)));
   const Cover cover = masks.cover(tile.positions, {begin, 1, end - begin}, bits);

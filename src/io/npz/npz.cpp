@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kEnding = ".npy";
 
-// As a message names a member: its file stands for a path.
+// The name of a member in messages, with its file.
 std::string where(const InputFile& file, std::string_view member) {
   return file.name() + ": " + in_quotes(member);
 }
@@ -36,7 +36,7 @@ void refuse_checkpoints(const InputFile& file, const std::vector<ZipMember>& mem
 
 StoredTensor tensor_of(const std::shared_ptr<const InputFile>& file, const ZipMember& member,
                        NpyV2 v2) {
-  // As much as the header needs is read, and inflated.
+  // Reads and inflates only as many bytes as the header needs.
   ZipMemberReader reader(*file, member);
   std::vector<std::byte> prefix(static_cast<size_t>(std::min(member.bytes, kNpyHeaderLengthBytes)));
   reader.read(prefix.data(), std::ssize(prefix));
@@ -81,7 +81,7 @@ void check_distinct(const InputFile& file, const std::vector<StoredTensor>& tens
                     "archive again with distinct names");
 }
 
-// What the local header has room for, less the ending.
+// The longest name that the local header has room for, without the ending.
 constexpr size_t kMaxName = 65535 - kEnding.size();
 
 void check_to_write(std::span<const NamedTensor> tensors, NpyV2 v2) {
@@ -98,7 +98,8 @@ void check_to_write(std::span<const NamedTensor> tensors, NpyV2 v2) {
       fail("expected a name in UTF-8 without a zero byte, got another");
     names.push_back(tensor.name);
     check_elements(".npz: " + in_quotes(tensor.name), tensor.view);
-    npy_header_for(tensor.view.dtype, tensor.view.dims(), v2);  // throws for what has no type
+    npy_header_for(tensor.view.dtype, tensor.view.dims(),
+                   v2);  // throws for a dtype that .npy lacks
   }
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());

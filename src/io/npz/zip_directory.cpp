@@ -1,4 +1,4 @@
-// The central directory of a ZIP archive and the local headers, which must say the same.
+// The central directory of a ZIP archive and the local headers, which must agree with it.
 #include "io/npz/zip_directory.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
-// A member as the directory has it.
+// A member according to the directory.
 struct Entry {
   ZipMember member;
   int64_t header = 0;  // of the local header, in the file
@@ -71,8 +71,8 @@ class DirectoryReader {
     fail(in_quotes(name) + ": " + what);
   }
 
-  // A window after the other, and room for entries when they come: both numbers of the directory
-  // can be as large as the file, and a file with holes is large for nothing.
+  // Reads one window after the other, and allocates entries as they come. Both numbers of the
+  // directory can be as large as the file, and a sparse file can be large without using disk space.
   void read_entries() {
     constexpr int64_t kWindow = int64_t{1} << 20;
     constexpr size_t kMostOfEntry = kCentralBytes + 3 * 65535;
@@ -137,7 +137,8 @@ class DirectoryReader {
     entry.member.crc = u32_at(record, 16);
     check_readable(entry);
 
-    // Exactly the values whose fields have no room are in the ZIP64 field, in this order.
+    // The ZIP64 field holds exactly the values that do not fit into their own fields, in this
+    // order.
     std::span<const std::byte> zip64 = zip64_of(name, extra);
     const auto value = [&](uint32_t field) -> uint64_t {
       if (field != kIn64From32) return field;
@@ -177,7 +178,7 @@ class DirectoryReader {
                      "with numpy.savez");
   }
 
-  // Nothing is kept that a file of this length cannot hold.
+  // Rejects sizes that a file of this length cannot hold.
   void check_sizes(Entry& entry, uint64_t bytes, uint64_t stored_bytes, uint64_t header) const {
     ZipMember& member = entry.member;
     const auto before_directory = static_cast<uint64_t>(place_.offset);
@@ -210,8 +211,8 @@ class DirectoryReader {
       fail(*twice, "two members have this name; write the archive again with distinct names");
   }
 
-  // In the order of the file: each begins where the one before ends, the first at byte 0, and the
-  // directory behind the last.
+  // Checks the local headers in the order of the file. The first begins at byte 0, each other one
+  // where the previous member ends, and the directory after the last.
   void check_local_headers() {
     std::vector<Entry*> in_order;
     in_order.reserve(entries_.size());
@@ -285,8 +286,9 @@ class DirectoryReader {
          std::string("directory and header of the member say different ") + what + kDamaged);
   }
 
-  // What follows a member that was streamed: with or without a signature, sizes of 4 or 8 bytes.
-  // The longest form that says what the directory says, since a shorter one may be part of it.
+  // The length of the data descriptor after a streamed member: with or without a signature, with
+  // sizes of 4 or 8 bytes. Returns the longest form that agrees with the directory, because a
+  // shorter one may be part of it.
   int64_t descriptor_bytes(const Entry& entry, int64_t at) const {
     const ZipMember& member = entry.member;
     std::byte bytes[24];

@@ -1,9 +1,10 @@
 #pragma once
-// What a ZIP archive says of its members, checked before any of them is read.
+// The members of a ZIP archive according to its records, checked before any member is read.
 //
-// Stricter than the format: members and records follow each other without a gap or an overlap, from
-// the first byte of the file to the last, so that no two readers can see different archives in it.
-// What is checked costs memory in proportion to the directory, never to a size that it claims.
+// The checks are stricter than the format: members and records follow each other without a gap or
+// an overlap, from the first byte of the file to the last, so that no two readers can see different
+// archives in it. The memory of the checks is proportional to the directory, never to a size that
+// it claims.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,8 +13,9 @@
 
 namespace rapt {
 
-// A bit of deflate's output stands for at most 129 bytes: 258 are copied by a length and a distance
-// of one bit each. Source: zlib's technical details, "maximum compression factor".
+// The largest compression factor of deflate. One bit stands for at most 129 bytes, because a length
+// and a distance of one bit each copy 258 bytes. Source: zlib's technical details, "maximum
+// compression factor".
 inline constexpr int64_t kMaxDeflateRatio = 1032;
 
 struct ZipMember {
@@ -25,7 +27,7 @@ struct ZipMember {
   int64_t offset = 0;        // of the stored bytes, in the file
 };
 
-// In the order of the directory; names are distinct. Throws Error(format, io).
+// Returns the members in the order of the directory; names are distinct. Throws Error(format, io).
 std::vector<ZipMember> read_zip_directory(const InputFile& file);
 
 }  // namespace rapt

@@ -15,14 +15,14 @@ namespace {
   throw Error(ErrorCode::format, path_text(file.name()) + ": " + what);
 }
 
-// As the record says it, neither checked nor extended by ZIP64.
+// The contents of the record, neither checked nor extended by ZIP64.
 struct End {
   int64_t at = 0;  // of the record, in the file
   uint16_t disk = 0, directory_disk = 0, entries_here = 0, entries = 0;
   uint32_t bytes = 0, offset = 0;
 };
 
-// The last record whose comment ends where the file ends: of a comment that holds such a record
+// Finds the last record whose comment ends where the file ends. If a comment holds such a record,
 // the inner one counts, as for every reader that searches from the end.
 End find_end(const InputFile& file) {
   constexpr int64_t kMaxComment = 65535;
@@ -46,7 +46,7 @@ End find_end(const InputFile& file) {
        "cut short or something follows the archive, copy or write it again");
 }
 
-// Does a field agree with its value in the ZIP64 record, or leave it to that?
+// Whether a field agrees with its value in the ZIP64 record, or refers to that record.
 template <class Field>
 bool agrees(Field field, uint64_t value) {
   return field == static_cast<Field>(-1) || field == value;
@@ -94,7 +94,8 @@ ZipDirectoryPlace place_of_zip64(const InputFile& file, const End& end) {
 ZipDirectoryPlace find_zip_directory(const InputFile& file) {
   const End end = find_end(file);
   // Writers add the ZIP64 records also where the plain fields could hold the values (Python does
-  // from 2 GiB on), and leave a count of exactly 65,535 in the plain field: what fits decides.
+  // from 2 GiB on), and leave a count of exactly 65,535 in the plain field. The plain fields are
+  // used only if the directory that they describe ends where this record begins.
   if (int64_t{end.offset} + end.bytes != end.at) return place_of_zip64(file, end);
   if (end.disk != 0 || end.directory_disk != 0 || end.entries_here != end.entries)
     fail(file, "an archive in several parts is not read; join them to one (zip -s 0)");

@@ -1,5 +1,5 @@
 #pragma once
-// Where the directory of a ZIP archive is, as the records at the end of the file say.
+// The place of the directory of a ZIP archive, from the records at the end of the file.
 #include <cstdint>
 
 #include "rapt/io/input_file.h"

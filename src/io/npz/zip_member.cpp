@@ -10,9 +10,9 @@
 namespace rapt {
 namespace {
 
-// A system call per chunk costs nothing beside inflating it.
+// With this size the time of a system call per chunk is negligible beside inflating it.
 constexpr int64_t kPackedChunkBytes = int64_t{1} << 16;
-// zlib counts what is left of its output in 32 bits.
+// zlib counts the free bytes of its output in 32 bits.
 constexpr int64_t kMostOutput = int64_t{1} << 30;
 
 [[noreturn]] void fail_member(const InputFile& file, const ZipMember& member,
@@ -49,7 +49,7 @@ ZipMemberReader::~ZipMemberReader() {
 
 void ZipMemberReader::fail(const std::string& what) const { fail_member(file_, member_, what); }
 
-// As many bytes as come, up to `count`; fewer only at the end of the deflated data.
+// Inflates up to `count` bytes; returns fewer only at the end of the deflated data.
 int64_t ZipMemberReader::inflate_to(std::byte* to, int64_t count) {
   int64_t done = 0;
   while (done < count && !ended_) {
@@ -78,7 +78,7 @@ int64_t ZipMemberReader::inflate_to(std::byte* to, int64_t count) {
 }
 
 void ZipMemberReader::read(std::byte* to, int64_t count) {
-  if (count == 0) return;  // zlib takes a null pointer as a call for a new CRC
+  if (count == 0) return;  // zlib treats a null pointer as a request for a new CRC
   if (member_.deflated) {
     const int64_t got = inflate_to(to, count);
     if (got < count)

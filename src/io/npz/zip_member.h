@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of one member of a ZIP archive, from its first to its last, inflated if need be and
-// compared with its CRC-32. Never more of them than the directory says.
+// Reads the bytes of one member of a ZIP archive, from the first to the last, inflates them if
+// necessary, and compares their CRC-32. Never returns more bytes than the directory states.
 #include <zlib.h>
 
 #include <string>
@@ -18,11 +18,12 @@ class ZipMemberReader {
   ZipMemberReader(const ZipMemberReader&) = delete;
   ZipMemberReader& operator=(const ZipMemberReader&) = delete;
 
-  // The next `count` bytes; all reads together are at most member.bytes. Throws Error(format, io).
+  // Reads the next `count` bytes; all reads together are at most member.bytes. Throws Error(format,
+  // io).
   void read(std::byte* to, int64_t count);
 
-  // After the last byte: is nothing left, and is the CRC-32 the one of the directory? Throws
-  // Error(format, io).
+  // Checks, after the last byte, that nothing is left and that the CRC-32 is that of the directory.
+  // Throws Error(format, io).
   void finish();
 
  private:
@@ -35,10 +36,10 @@ class ZipMemberReader {
   uint32_t crc_ = 0;
   z_stream inflate_ = {};
   std::vector<std::byte> chunk_;  // of the stored bytes, being inflated
-  bool ended_ = false;            // the deflated data said so
+  bool ended_ = false;            // the end of the deflated data was reached
 };
 
-// Throws Error(format) where the CRC-32 of all bytes of a member is not the one of the directory.
+// Throws Error(format) if the CRC-32 of all bytes of a member is not that of the directory.
 void check_crc(const InputFile& file, const ZipMember& member, uint32_t crc);
 
 }  // namespace rapt

@@ -24,7 +24,7 @@ inline constexpr int64_t kEndBytes = 22;
 // What to do about records that contradict each other.
 inline constexpr const char* kDamaged = "; the archive is damaged, copy or write it again";
 
-// A field of this value has its true one in a ZIP64 record.
+// If a field has this value, its true value is in a ZIP64 record.
 inline constexpr uint16_t kIn64From16 = 0xFFFF;
 inline constexpr uint32_t kIn64From32 = 0xFFFFFFFF;
 inline constexpr uint16_t kZip64Extra = 0x0001;
@@ -34,8 +34,8 @@ inline constexpr uint16_t kMethodDeflated = 8;
 
 // General purpose flags.
 inline constexpr uint16_t kFlagEncrypted = 1 << 0;
-inline constexpr uint16_t kFlagsOfDeflate = 3 << 1;  // how hard it tried: of no interest
-inline constexpr uint16_t kFlagDescriptor = 1 << 3;  // CRC and sizes come behind the data
+inline constexpr uint16_t kFlagsOfDeflate = 3 << 1;  // the compression level; ignored
+inline constexpr uint16_t kFlagDescriptor = 1 << 3;  // CRC and sizes follow the data
 inline constexpr uint16_t kFlagUtf8 = 1 << 11;
 
 inline uint64_t number_at(std::span<const std::byte> bytes, size_t at, size_t count) {

@@ -15,7 +15,7 @@ constexpr uint16_t kVersion20 = 20;  // deflate
 constexpr uint16_t kVersion45 = 45;  // ZIP64
 constexpr uint16_t kUnix = 3 << 8;
 constexpr uint32_t kReadableByOwner = 0600u << 16;
-constexpr uint16_t kDate1980 = 1 << 5 | 1;  // January 1st, the first day that the format knows
+constexpr uint16_t kDate1980 = 1 << 5 | 1;  // January 1st, the first day that the format has
 
 constexpr int64_t kAlignment = 64;  // a cache line; .npy headers are multiples of it, too
 constexpr uint16_t kAlignmentExtra = 0xD935;
@@ -27,12 +27,12 @@ uint32_t in_32_bits(int64_t value) {
 bool needs_zip64(int64_t value) { return in_32_bits(value) == kIn64From32; }
 
 uint32_t add_to_crc(uint32_t crc, const void* data, int64_t bytes) {
-  if (bytes == 0) return crc;  // zlib takes a null pointer as a call for a new CRC
+  if (bytes == 0) return crc;  // zlib treats a null pointer as a request for a new CRC
   return static_cast<uint32_t>(
       crc32_z(crc, static_cast<const Bytef*>(data), static_cast<z_size_t>(bytes)));
 }
 
-// deflate() with its output written as it comes.
+// deflate(), whose output is written as it is produced.
 class Deflater {
  public:
   explicit Deflater(const WriteBytes& write) : write_(write), out_(size_t{1} << 16) {
@@ -58,7 +58,7 @@ class Deflater {
   void run(const Bytef* data, int64_t bytes, int flush) {
     stream_.next_in = const_cast<Bytef*>(data);  // zlib only reads it
     stream_.avail_in = static_cast<uInt>(bytes);
-    do {  // what fills the buffer may not be all
+    do {  // more output may follow a full buffer
       stream_.next_out = out_.data();
       stream_.avail_out = static_cast<uInt>(out_.size());
       deflate(&stream_, flush);  // cannot fail: its state is right, and there is room
@@ -71,7 +71,8 @@ class Deflater {
   z_stream stream_ = {};
 };
 
-// More than deflate ever makes of `bytes` bytes, which is stored blocks of at most 32 KiB.
+// An upper bound of deflate's output for `bytes` bytes. Its worst case is stored blocks of at most
+// 32 KiB.
 int64_t most_deflated(int64_t bytes) { return bytes + bytes / 1000 + 64; }
 
 }  // namespace

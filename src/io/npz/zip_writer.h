@@ -1,11 +1,11 @@
 #pragma once
-// A ZIP archive written from its first byte to its last: nothing is gone back to, so it can go
+// Writes a ZIP archive from its first byte to its last, without seeking back, so that it can go
 // through a pipe.
 //
-// As numpy.savez writes it: the date is 1980-01-01, so that the same members give the same bytes;
-// ZIP64 where a size or an offset needs it. A member that is stored begins at a multiple of 64
-// bytes: its header is filled up by an extra field (0xD935, as Android's archives have it). One
-// that is deflated is followed by its CRC-32 and sizes, which are known only then.
+// The format is that of numpy.savez. The date is 1980-01-01, so that the same members give the same
+// bytes; ZIP64 is used where a size or an offset needs it. An uncompressed member begins at a
+// multiple of 64 bytes: an extra field fills up its header (0xD935, as in Android's archives). A
+// deflated member is followed by its CRC-32 and sizes, which are known only then.
 #include <cstdint>
 #include <functional>
 #include <string>

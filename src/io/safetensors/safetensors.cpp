@@ -14,7 +14,7 @@
 namespace rapt {
 namespace {
 
-// rapt::quoted by its whole name below: std::quoted comes with the JSON library.
+// rapt::quoted has its full name below, because the JSON library includes std::quoted.
 
 constexpr int64_t kLengthBytes = 8;  // of the header's length
 
@@ -27,14 +27,14 @@ uint64_t header_length(const InputFile& file) {
   return length;
 }
 
-// Where in kSafetensorsTypes; the writer sorts by it.
+// The index in kSafetensorsTypes, by which the writer sorts.
 size_t type_of(DType dtype) {
   const auto* type = std::find_if(kSafetensorsTypes.begin(), kSafetensorsTypes.end(),
                                   [&](const SafetensorsType& t) { return t.dtype == dtype; });
   return static_cast<size_t>(type - kSafetensorsTypes.begin());
 }
 
-// As the reference writes it: only what JSON must have escaped is.
+// Escapes only what JSON requires, as the reference implementation does.
 std::string json_text(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
@@ -66,7 +66,8 @@ void check_names(std::span<const NamedTensor> tensors,
   if (name != nullptr) fail("expected each text once, got " + rapt::in_quotes(*name) + " twice");
 }
 
-// The length, the header, and blanks so that the elements begin at a multiple of 64: a vector.
+// The length, the header, and blanks, so that the elements begin at a multiple of 64, the size of a
+// vector.
 std::string prefix_for(const std::vector<const NamedTensor*>& tensors,
                        std::span<const std::pair<std::string, std::string>> metadata) {
   std::string json = "{";

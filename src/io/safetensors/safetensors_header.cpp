@@ -1,4 +1,5 @@
-// Rules of the header: every value in its place, names once, elements without a gap to the end.
+// The rules of the header: every value in its place, names unique, elements without gaps to the
+// end.
 #include "io/safetensors/safetensors_header.h"
 
 #include <algorithm>
@@ -113,7 +114,7 @@ class HeaderReader final : public JsonEvents {
   }
 
  private:
-  // Where in the header the parser is, by what may come next.
+  // The state of the parser: what may come next.
   enum class Place {
     file,            // the object of the file
     names,           // the name of a tensor, or the end
@@ -159,7 +160,7 @@ class HeaderReader final : public JsonEvents {
       case Place::fields:
       case Place::metadata_names:
       case Place::end:
-        break;  // keys and ends, of which the parser sees to
+        break;  // keys and ends, which the parser itself checks
     }
     return "expected a name";
   }
@@ -299,7 +300,7 @@ class HeaderReader final : public JsonEvents {
   SafetensorsHeader header_;
   Place place_ = Place::file;
   bool seen_metadata_ = false;
-  unsigned seen_ = 0;  // of the tensor that is being read: its fields, ...
+  unsigned seen_ = 0;  // for the tensor that is being read: the fields so far, ...
   int bits_ = 0;       // ... the bits of an element ...
   int64_t end_ = 0;    // ... and the second of its data_offsets
 };

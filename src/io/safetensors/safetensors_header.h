@@ -16,8 +16,8 @@ struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// The tensors cover the `data_bytes` bytes behind the header exactly. `file` is for messages.
-// Throws Error as rapt/io/tensor_file.h says.
+// Parses the header. Its tensors must cover the `data_bytes` bytes after it exactly. `file` is for
+// messages. Throws Error as rapt/io/tensor_file.h says.
 SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t data_bytes,
                                            const std::string& file);
 

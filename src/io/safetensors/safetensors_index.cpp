@@ -73,7 +73,7 @@ class IndexReader final : public JsonEvents {
   }
 
  private:
-  // Where in the index the parser is, by what may come next.
+  // The state of the parser: what may come next.
   enum class Place {
     file,      // the object of the file
     parts,     // "metadata", "weight_map", or the end
@@ -102,7 +102,7 @@ class IndexReader final : public JsonEvents {
     fail(ErrorCode::format, "expected each name once, got " + what + " twice");
   }
 
-  // Sizes and notes of whoever wrote the index, which say nothing that the shards do not say.
+  // The metadata, which contain nothing that the shards do not contain.
   bool skipped() const { return place_ == Place::metadata && depth_in_metadata_ > 0; }
 
   void part(const std::string& text) {

@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// False: not a number, or beyond the range of a double.
+// Returns false if the text is no number, or beyond the range of a double.
 bool add_number(std::string_view text, NumberList& numbers) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const char* const end = text.data() + text.size();

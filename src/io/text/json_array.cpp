@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The rank is that of the first number, or of the first empty array; everything else must agree.
+// The first number, or the first empty array, determines the rank; everything else must agree with
+// it.
 class ArrayEvents final : public nlohmann::json_sax<Json> {
  public:
   explicit ArrayEvents(const std::string& name) : name_(name) {}
@@ -123,7 +124,7 @@ class ArrayEvents final : public nlohmann::json_sax<Json> {
 TensorFile open_json_array(const std::shared_ptr<const InputFile>& file) {
   const std::string text = text_of(*file);
   ArrayEvents events(file->name());
-  // The parser takes a zero byte for the end, whatever follows it.
+  // The parser treats a zero byte as the end, whatever follows it.
   if (const size_t zero = text.find('\0'); zero != std::string::npos)
     events.refuse(zero + 1, ": a zero byte; write the file again as text");
   Json::sax_parse(text, &events);

@@ -11,19 +11,19 @@
 namespace rapt {
 namespace {
 
-// rapt::quoted by its whole name below: std::quoted comes with the JSON library.
+// rapt::quoted has its full name below, because the JSON library includes std::quoted.
 
 using Json = nlohmann::json;
 
 class Sax final : public nlohmann::json_sax<Json> {
  public:
-  // `fail` is that of the events, which only they may call.
+  // `fail`: the protected function of the events.
   using Fail = std::function<void(ErrorCode, const std::string&)>;
   Sax(JsonEvents& events, Fail fail) : events_(events), fail_(std::move(fail)) {}
 
   bool null() override { return other("null"); }
   bool boolean(bool value) override { return other(value ? "true" : "false"); }
-  // Those with a sign; "-0" is one.
+  // Integers with a sign, "-0" included.
   bool number_integer(number_integer_t value) override {
     return other(value == 0 ? "-0" : std::to_string(value));
   }
@@ -98,7 +98,7 @@ class Sax final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 void JsonEvents::read(std::string_view json) {
-  // The parser takes a zero byte for the end, whatever follows it.
+  // The parser treats a zero byte as the end, whatever follows it.
   const size_t zero = json.find('\0');
   if (zero != std::string_view::npos)
     fail(ErrorCode::format, "expected JSON, got a zero byte at its byte " + std::to_string(zero));

@@ -1,6 +1,6 @@
 #pragma once
-// JSON as a stream of events, for formats of a few fixed shapes: what a format has no place for is
-// refused where it stands, so that nothing is kept of it.
+// JSON as a stream of events, for formats with a few fixed shapes. An event that the format has no
+// place for is rejected at once, so that nothing of it is kept.
 //
 // One pass without recursion: no nesting can exhaust the stack. RFC 8259 in UTF-8, no extensions.
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rapt {
 
 class JsonEvents {
  public:
-  // The formats that are read so need 3; what they may skip gets one more.
+  // The formats need 3 levels; a value that they skip may have one more.
   static constexpr int kMaxDepth = 4;
 
   // `file` and `part` are for messages: "model.safetensors", "header".
@@ -22,11 +22,11 @@ class JsonEvents {
   JsonEvents(const JsonEvents&) = delete;
   JsonEvents& operator=(const JsonEvents&) = delete;
 
-  // One JSON value, blanks around it allowed. Throws Error(format, overflow), and what events
-  // throw.
+  // Reads one JSON value, with optional blanks around it. Throws Error(format, overflow), and what
+  // events throw.
   void read(std::string_view json);
 
-  // What came. A derived class takes what fits, and leaves the rest to these, which refuse it.
+  // The events. A derived class overrides those that fit its format; the others reject them.
   virtual void open_object();
   virtual void close_object() = 0;
   virtual void open_array();
@@ -37,9 +37,9 @@ class JsonEvents {
   virtual void other(const std::string& text);  // null, booleans, negative numbers, fractions
 
  protected:
-  // What may come now, for messages: "tensor 'x': expected an object".
+  // What is expected now, for messages: "tensor 'x': expected an object".
   virtual std::string expectation() const = 0;
-  // The above, and what came.
+  // Throws an error with the expectation and what came.
   [[noreturn]] void refuse(const std::string& got) const;
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that are read one after the other and have one element type in the end.
+// A list of numbers that grows as they are read, with one element type for all.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -14,7 +14,7 @@ namespace rapt {
 // The text of a file. Throws Error(format) beyond kMaxNumberText, Error(io).
 std::string text_of(const InputFile& file);
 
-// i64 as long as all numbers are whole, f64 from the first other one on.
+// The type is i64 as long as all numbers are whole, and f64 from the first other number on.
 class NumberList {
  public:
   void add(int64_t value) {
@@ -31,7 +31,7 @@ class NumberList {
   bool has_booleans() const { return !booleans_.empty(); }
   int64_t size() const { return std::ssize(booleans_) + std::ssize(numbers_) / kBytes; }
 
-  // As the one tensor of a file that holds them; f64 where there is no element.
+  // Returns the numbers as the one tensor of a file; f64 if there is no element.
   TensorFile as_file(const char* format, const std::string& name, std::vector<int64_t> shape) &&;
 
  private:

@@ -1,4 +1,4 @@
-// What CSV and JSON have in common: the files, the list of numbers, and how a number is written.
+// The common parts of CSV and JSON: the files, the list of numbers, and the text of a number.
 #include "rapt/io/number_text.h"
 
 #include <charconv>
@@ -21,7 +21,7 @@ std::string real_text(double value, std::string_view digits) {
   return text;
 }
 
-// The fewest digits that give the same number of this type.
+// The shortest text that reads back as the same number of this type.
 template <class T>
 std::string shortest(T value) {
   char digits[64];
@@ -53,7 +53,7 @@ std::string element_text(const TensorView& view, int64_t offset) {
   throw Error(ErrorCode::dtype, "an element type without a name");
 }
 
-// Collects what is written, so that a number is no call.
+// Buffers the output, so that a number needs no system call.
 class TextWriter {
  public:
   explicit TextWriter(const WriteBytes& write) : write_(write) {}
@@ -88,7 +88,7 @@ void write_nested(TextWriter& out, const TensorView& view, int dim, int64_t offs
   out("]");
 }
 
-// Rows that hold nothing are lines all the same: an array of few bytes could fill a disk.
+// Limits the number of lines. Empty rows are lines, too, so a small array could fill a disk.
 void check_lines(const char* format, const TensorView& view) {
   if (view.count() > 0) return;
   int64_t lines = 1;
@@ -115,7 +115,8 @@ TextKind text_kind_of(const InputFile& file) {
   return first != std::string_view::npos && text[first] == '[' ? TextKind::json : TextKind::none;
 }
 
-// The text itself; a number of 8 bytes has at least a digit and a separator, and lists double.
+// The memory of the text itself and of the numbers: a number of 8 bytes has at least a digit and a
+// separator, and lists grow by doubling.
 int64_t memory_of_text(const InputFile& file) noexcept {
   return 9 * std::min(file.bytes(), kMaxNumberText);
 }

@@ -13,7 +13,7 @@ enum class Kind : uint8_t {
   letter,  // joins with its neighbours to a word
   digit,
   single,  // a token by itself
-  extend,  // belongs to what stands before it
+  extend,  // belongs to the character before it
 };
 
 struct Block {
@@ -66,7 +66,7 @@ constexpr Block kBlocks[] = {
     {0xFF1A, 0xFF20, Kind::single},    //
     {0xFF3B, 0xFF40, Kind::single},    //
     {0xFF5B, 0xFF65, Kind::single},    //
-    {0xFFFD, 0xFFFD, Kind::single},    // what stands for invalid bytes
+    {0xFFFD, 0xFFFD, Kind::single},    // the replacement for invalid bytes
     {0x1F000, 0x1F3FA, Kind::single},  // pictographs
     {0x1F3FB, 0x1F3FF, Kind::extend},  // skin tones
     {0x1F400, 0x1FAFF, Kind::single},  // pictographs
@@ -103,7 +103,7 @@ std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words;
   Kind previous = Kind::blank;  // of the last character that was not an extension
   bool joined = false;          // the last character glues the next one on: emoji families
-  bool half_flag = false;       // it is the first of the two letters of a flag
+  bool half_flag = false;       // the last character is the first of the two letters of a flag
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = decode_utf8(text.substr(at));
     const std::string_view bytes =

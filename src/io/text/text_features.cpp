@@ -19,7 +19,7 @@ uint64_t hash(std::string_view bytes) {
   return h ^ h >> 33;
 }
 
-// row [dim] += the word's n-grams. Sums of small integers: exact, so their order is free.
+// row [dim] += the word's n-grams. Sums of small integers are exact in any order.
 void add_grams(std::string_view word, std::span<double> row) {
   std::string marked(1, kBegin);
   for (const char c : word) marked += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -41,9 +41,9 @@ void add_grams(std::string_view word, std::span<double> row) {
   }
 }
 
-// The C library's pow, sin and cos differ in their last bit between machines. These use only
-// operations that IEEE 754 rounds exactly, and are within 1e-15 of the true value for what is
-// asked of them here (exponents in [-14, 0], angles up to 1e6).
+// pow, sin and cos of the C library differ in their last bit between machines. The functions below
+// use only operations that IEEE 754 rounds exactly. They are within 1e-15 of the true value for the
+// arguments used here (exponents in [-14, 0], angles up to 1e6).
 
 // 2^x for x <= 0: 2^floor(x) * e^(fraction * ln 2) by its Taylor series.
 double exp2_of(double x) {
@@ -59,8 +59,8 @@ struct SineCosine {
   double sine, cosine;
 };
 
-// Reduced to |r| <= pi / 4 by a pi / 2 in two parts, of which the first has 33 bits, so that its
-// product with the quarter turns is exact; then both Taylor series.
+// Reduces the angle to |r| <= pi / 4. pi / 2 is a sum of two numbers, the first of which has 33
+// bits, so that its product with the number of quarter turns is exact. Then both Taylor series.
 SineCosine sine_cosine(double angle) {
   constexpr double kTwoOverPi = 0.63661977236758134308;
   constexpr double kHalfPiHigh = 1.57079632673412561417;

@@ -9,11 +9,11 @@ inline constexpr char32_t kReplacement = 0xFFFD;
 
 struct CodePoint {
   char32_t value;  // kReplacement when the bytes are not valid UTF-8
-  size_t bytes;    // how many were read, at least 1
+  size_t bytes;    // the number of bytes that were read, at least 1
 };
 
-// Reads one code point from text that is not empty. Of an invalid sequence it takes the longest
-// part that could still have become a code point (Unicode 15, section 3.9, table 3-7).
+// Reads one code point from text that is not empty. If the bytes are invalid, reads the longest
+// part that could have begun a code point (Unicode 15, section 3.9, table 3-7).
 inline CodePoint decode_utf8(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
@@ -31,13 +31,13 @@ inline CodePoint decode_utf8(std::string_view text) {
   return {value, length};
 }
 
-// Not what decode_utf8() makes of bytes that are no UTF-8? A replacement character that the text
-// really holds has three bytes.
+// False if decode_utf8() read invalid bytes. (A replacement character in the text itself has three
+// bytes.)
 inline bool is_valid(const CodePoint& c, std::string_view bytes) {
   return c.value != kReplacement || bytes == "\xEF\xBF\xBD";
 }
 
-// Valid, and without the zero byte at which C's strings end.
+// Whether the text is valid UTF-8 without a zero byte.
 inline bool is_utf8_without_zero(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = decode_utf8(text.substr(at));

@@ -14,7 +14,7 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-// Registers: C 0 to 3, of A's tile i and B's tile k C 2 i + k; A 4 and 5; B 6 and 7.
+// Tile registers: 0 to 3 hold C (2 i + k: A's tile i times B's tile k), 4 and 5 A, 6 and 7 B.
 RAPT_INLINE void clear_sums() {
   tile_zero<0>();
   tile_zero<1>();
@@ -252,7 +252,7 @@ RAPT_NOINLINE void tile_output(const void* weights, const void* value, int64_t v
                              nothing);
 }
 
-// Rows and columns [32][32] of a gradient += sums, as far as they exist.
+// Adds sums [32][32] to those rows and columns of a gradient that exist.
 template <class S>
 RAPT_INLINE void add_to_rows(const float* sums, int64_t rows, int64_t columns, float* gradient,
                              int64_t stride) {

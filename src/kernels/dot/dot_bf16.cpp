@@ -11,7 +11,7 @@
 // without fusing: results differ from the FMA route in the last bits of f32. Compiled for AVX-512
 // with AVX512_BF16; src/kernels/dot/choose_bf16_dot.cpp decides whether it is used.
 #define RAPT_ISA isa_avx512_bf16
-#define RAPT_WEIGHTS_OF_16_BITS  // 2^x need not be better than they are
+#define RAPT_WEIGHTS_OF_16_BITS  // 2^x need not be more exact than rounded weights
 #include "kernels/simd/avx512.h"
 // The order matters: the vocabulary first.
 #include "kernels/dot/dot_bf16.h"

@@ -13,7 +13,8 @@
 namespace rapt::RAPT_ISA {
 namespace {
 
-// The gradients of `Rows` keys in `Vectors` vectors of dimensions, of which the last has `last`.
+// The gradients of `Rows` keys in `Vectors` vectors of dimensions; the last one has `last` lanes in
+// use.
 template <int Rows, int Vectors, bool kNarrow>
 RAPT_INLINE void add_pair_rows(const GradientSpan<float>* spans, int64_t span_count, int64_t key,
                                int64_t dim, int64_t last, float* gradient, int64_t stride) {
@@ -93,7 +94,7 @@ RAPT_NOINLINE void dot_add_to_keys_of_bits(const GradientSpan<float>* spans, int
         const auto* rows = static_cast<const Pair*>(span.rows) + d;
         const uint64_t seen = span.bits ? span.bits[j] : ~uint64_t{0};
         for (int64_t i = 0; i < span.count; i += 2) {
-          // The half of an excluded query becomes 0, as if its row were finite.
+          // The half of a masked query becomes 0, as if its row were finite.
           const uint64_t both = seen >> i & 3;
           const uint32_t halves = (both & 1 ? 0xFFFFu : 0) | (both & 2 ? 0xFFFF0000u : 0);
           const __m512i part =

@@ -1,4 +1,4 @@
-// Does this machine have a prefilter?
+// Chooses the prefilter of this machine, if it has one.
 #include "kernels/prefilter/prefilter.h"
 
 #include <cstring>

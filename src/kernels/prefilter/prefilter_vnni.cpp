@@ -1,6 +1,6 @@
 // The prefilter by VPDPBUSD, which adds four products of 8 bits to a 32-bit lane at once: lanes are
-// queries, and four dims of a key are one broadcast, as in products.simd.h. The instruction takes
-// one factor without a sign: keys, which are moved by 128.
+// queries, and four dims of a key are one broadcast, as in products.simd.h. The instruction
+// multiplies unsigned by signed 8-bit integers; the keys are the unsigned factor, offset by 128.
 // Compiled for AVX-512 with AVX512_VNNI; src/kernels/prefilter/prefilter.cpp decides whether it is
 // used.
 #define RAPT_ISA isa_avx512_vnni
@@ -17,16 +17,17 @@ constexpr int64_t kLanes = 16;
 constexpr float kMostNumber = 127;
 constexpr int kMiddle = 128;
 
-// Largest numbers of rows that are rounded. Between these, a bound that overflows in units is above
-// every score, or below every score, and no unit is so small that what denormal scores lose is one.
+// Only rows whose largest number is between these limits are rounded. Then a bound that overflows
+// in units is above or below every score, and no unit is so small that the error of denormal scores
+// reaches one unit.
 constexpr float kLeast = 0x1p-40f, kMost = 0x1p40f;
 
-// Norms are sums of at most 2^12 squares in f32: at most 2^-13 too small. Numbers in units have an
-// error of 2^-24 times 127 each: here twice that.
+// Norms are sums of at most 2^12 squares in f32, at most 2^-13 too small. Numbers in units have an
+// error of 2^-24 times 127 each. Both are doubled here.
 static_assert(kMostPrefilterDims <= 1 << 12);
 constexpr float kNormFactor = 1 + 0x1p-11f, kErrorOfNumber = 0x1p-16f;
 
-// A score is a chain of `dims` roundings, of 2^-24: here twice that.
+// A score is a chain of `dims` roundings of 2^-24 each. Doubled here.
 constexpr float kErrorOfStep = 0x1p-23f;
 
 RAPT_INLINE __m512 infinity() { return _mm512_set1_ps(__builtin_inff()); }
@@ -36,12 +37,14 @@ RAPT_INLINE __m512i larger(__m512i most, __m512 x) {
   return _mm512_max_epu32(most, _mm512_castps_si512(_mm512_abs_ps(x)));
 }
 
-// A vector of numbers in units: n; sums of n, of squares of the numbers and of the rests.
+// For a vector of numbers in units: n, and the sums of n, of the squares of the numbers, and of the
+// squares of the rests.
 struct Sums {
   __m512 squares = _mm512_setzero_ps(), rests = _mm512_setzero_ps();
 
   RAPT_INLINE __m512i add(__m512 x) {
-    // In any mode of the processor: 127 and a little more must not become 128.
+    // Rounds to nearest in any mode of the processor, because 127 plus an error must not become
+    // 128.
     const __m512i n = _mm512_cvt_roundps_epi32(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const __m512 rest = _mm512_sub_ps(x, _mm512_cvtepi32_ps(n));
     squares = _mm512_fmadd_ps(x, x, squares);
@@ -133,8 +136,8 @@ RAPT_NOINLINE void round_queries(const float* query_t, int64_t dims, int64_t que
   }
 }
 
-// The largest sums n_q . n_k of a group for which the score is not above the bound. NaN, which
-// decides nothing, becomes the smallest integer.
+// The largest sums n_q . n_k of a group for which the score is not above the bound. NaN, from which
+// nothing follows, becomes the smallest integer.
 RAPT_INLINE __m512i most_of(__m512 bound, __m512 norm, __m512 rest, const KeyGroup& group) {
   constexpr float kLarge = 0x1p30f;  // above all sums
   __m512 most = _mm512_mul_ps(bound, _mm512_set1_ps(group.per_unit));
@@ -144,14 +147,14 @@ RAPT_INLINE __m512i most_of(__m512 bound, __m512 norm, __m512 rest, const KeyGro
   return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(kLarge), most));
 }
 
-// sums += products of the numbers of keys, without a sign, and those of queries. Of the intrinsic,
-// g++ 12 makes two copies of registers beside every one in the inner loop.
+// sums += products of the unsigned numbers of keys and the signed numbers of queries. With the
+// intrinsic, g++ 12 makes two register copies for each one in the inner loop.
 RAPT_INLINE void add_products(__m512i& sums, __m512i keys, __m512i queries) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(keys), "v"(queries));
 }
 
-// `Rows` keys of a group, from key `row` on (counted from the first that is asked for), which may
-// be none of them.
+// Handles `Rows` keys of a group, from key `row` on, counted from the first requested key; some may
+// not exist.
 template <int Rows, int Vectors>
 RAPT_INLINE void find_rows(const PrefilterQueries& q, int64_t steps, const uint8_t* keys,
                            const __m512i* most, int64_t row, int64_t count, int32_t* found,
@@ -200,7 +203,8 @@ RAPT_NOINLINE int64_t find_of(const PrefilterQueries& q, const float* bounds, in
   for (int x = 0; x < Vectors; ++x) {
     const __m512 bound = _mm512_mul_ps(_mm512_loadu_ps(bounds + x * kLanes),
                                        _mm512_loadu_ps(q.per_unit + x * kLanes));
-    // A little less: roundings here and in most_of(). Infinity, above which is nothing, stays.
+    // Slightly less, for the roundings here and in most_of(). Infinity, which no score exceeds,
+    // stays infinite.
     const __m512 less = _mm512_fnmadd_ps(_mm512_abs_ps(bound), _mm512_set1_ps(0x1p-20f), bound);
     const __mmask16 endless = _mm512_cmpeq_ps_mask(bound, infinity());
     _mm512_storeu_ps(in_units + x * kLanes, _mm512_mask_blend_ps(endless, less, bound));

@@ -200,4 +200,5 @@ inline __attribute__((always_inline)) void transpose(F (&r)[8]) {
 
 #include "kernels/simd/avx2_f64.h"
 #include "kernels/simd/log.h"
+#include "kernels/simd/normal_cdf.h"
 #include "kernels/simd/tanh.h"

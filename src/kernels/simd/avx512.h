@@ -169,6 +169,7 @@ inline __attribute__((always_inline)) void transpose(F (&r)[16]) {
 
 #include "kernels/simd/avx512_f64.h"
 #include "kernels/simd/log.h"
+#include "kernels/simd/normal_cdf.h"
 #include "kernels/simd/tanh.h"
 #if defined(RAPT_WEIGHTS_OF_16_BITS)
 #include "kernels/simd/short_exp2.h"

@@ -1,21 +1,21 @@
 #pragma once
 // The distribution function and the density of the standard normal distribution in terms of the
 // other words, on every instruction set. Special values and errors: simd/scalar.h. Coefficients are
-// minimax, relative to the result.
+// minimax, by Remez exchange (for polynomials: dev/minimax.py).
 #include "kernels/simd/polynomials.h"
 
 namespace rapt::RAPT_ISA {
 
 // e^(-m^2 / 2) for -14.5 <= m <= 0 (float) or -39 <= m <= 0 (double).
 //
-// A rounded m^2 would cost up to 50 ulp (float) or 350 ulp (double), because its error is relative
-// to an exponent of up to 150 or 1100. So m = h + l, where h is m rounded to a multiple of 2^-5 or
-// 2^-13, and with k = log2(e) / 2 = k_high + k_low:
+// A rounded m^2 costs up to 50 ulp (float) or 350 ulp (double), because its error is relative to an
+// exponent of up to 150 or 1100. So m = h + l, where h is m rounded to a multiple of 2^-5 or 2^-13.
+// With k = log2(e) / 2 = k_high + k_low:
 //
 //   -k m^2 = -k_high h^2 - (k_low h^2 + k l (m + h)) = high + low
 //
-// h, l and `high` are exact, because h and k_high have few bits. No step relies on an fma that
-// rounds once. `rest` is what the rounding of high + low lost.
+// h, l and `high` are exact, because h and k_high have few bits. No step needs an fma that rounds
+// once. `rest` is what the rounding of high + low loses.
 template <class V>
 inline __attribute__((always_inline)) V exp_of_half_square(V m) {
   constexpr bool kSingle = sizeof(typename V::Element) == sizeof(float);
@@ -31,64 +31,58 @@ inline __attribute__((always_inline)) V exp_of_half_square(V m) {
   return fma(e, mul(rest, V::set(6.9314718055994531e-01)), e);
 }
 
-// c[0] + c[1] x + ..., with z = x^2. Even and odd powers are two sums, each with half as many
-// roundings as one sum of both; for large |x| every one of them shows.
-template <class V, int kTerms>
-inline __attribute__((always_inline)) V polynomial_by_parity(const double (&c)[kTerms], V x, V z) {
-  constexpr int kEven = (kTerms - 1) / 2 * 2, kOdd = kTerms / 2 * 2 - 1;  // the highest powers
-  V even = V::set(c[kEven]), odd = V::set(c[kOdd]);
-  _Pragma("GCC unroll 16") for (int i = kEven - 2; i >= 0; i -= 2) even =
-      fma(even, z, V::set(c[i]));
-  _Pragma("GCC unroll 16") for (int i = kOdd - 2; i >= 1; i -= 2) odd = fma(odd, z, V::set(c[i]));
-  return fma(odd, x, even);
-}
-
 // Phi(x) = (1 + erf(x / sqrt 2)) / 2, and its derivative, density = e^(-x^2 / 2) / sqrt(2 pi).
 //
-// |x| <= 1.125: 1/2 + x (c + r + x^2 P(x^2)), c + r = 1 / sqrt(2 pi). Where x < 0, these terms
-// cancel; c and r are separate so that the rounding of their sum does not show.
-// Beyond: Phi(-|x|) = e^(-x^2 / 2) N(m) / D(m), and Phi(|x|) = 1 - Phi(-|x|), with m = -|x|. m has
-// a lower bound at which e^(-x^2 / 2) is 0, so that -inf gives no NaN.
+// |x| <= 1: (1 + x) / 2 + x P(x^2), where both terms are positive for x < 0. The sum of 1/2 and a
+// single polynomial would cancel there.
+//
+// |x| > 1: with m = -|x| and w = |x| sqrt(2 pi),
+//
+//   Phi(m) = e^(-m^2 / 2) N(m) / (w N(m) + R(m)),  Phi(-m) = 1 - Phi(m)
+//
+// The roundings of N cancel in part, and w N is most of the denominator, so those of R hardly show.
+// m has a lower bound at which e^(-m^2 / 2) is 0, so -inf gives no NaN.
+//
+// Always inlined: a call that returns `density` through memory takes 1.4 times as long (AVX2,
+// double, AMD Zen 3).
 template <class V>
 inline __attribute__((always_inline)) V normal_cdf(V x, V& density) {
   constexpr bool kSingle = sizeof(typename V::Element) == sizeof(float);
   const V one = V::set(1), half = V::set(0.5);
   const V m = max(V::set(kSingle ? -14.5 : -39), copy_sign(x, V::set(-1)));  // a NaN stays NaN
   const V z = mul(m, m);
-  V p, n, d;
-  if constexpr (kSingle) {  // relative errors 2.5e-9 near 0, 2.6e-8 beyond
-    constexpr double kTerms[] = {7.06510488e-09,  -6.64901677e-02, 9.97235189e-03,
-                                 -1.18428451e-03, 1.11579492e-04,  -7.00247657e-06};
-    constexpr double kAbove[] = {5.70900500e-01, -4.61937636e-01, 1.67377830e-01, -2.91036200e-02};
-    constexpr double kBelow[] = {1.14247060e+00, -1.83227551e+00, 1.23244894e+00, -4.19477016e-01,
-                                 7.29535222e-02};
-    p = polynomial(kTerms, z), n = polynomial_by_parity(kAbove, m, z),
-    d = polynomial_by_parity(kBelow, m, z);
-  } else {  // 2.5e-18, 5.6e-17
-    constexpr double kTerms[] = {
-        8.6370391390727762e-18,  -6.6490380066904109e-02, 9.9735570100108976e-03,
-        -1.1873282152612566e-03, 1.1543468652882708e-04,  -9.4446529262675024e-06,
-        6.6596272554066796e-07,  -4.1217959899171646e-08, 2.2659792941710223e-09,
-        -1.0884133465975949e-10, 3.7586014839479194e-12};
-    constexpr double kAbove[] = {
-        6.0535738456556887e-01,  -9.2372594807543429e-01, 6.9229263151363252e-01,
-        -3.2657449859720600e-01, 1.0532337381733867e-01,  -2.3781686086293444e-02,
-        3.6956727242270344e-03,  -3.6680915093643257e-04, 1.8526815452905618e-05};
-    constexpr double kBelow[] = {1.2107147601315564e+00, -2.8134625840627128e+00,
-                                 3.0240459561903377e+00, -1.9812615315479729e+00,
-                                 8.7637392585523732e-01, -2.7317734058121107e-01,
-                                 6.0531301065312147e-02, -9.3101175817362127e-03,
-                                 9.1945418915271541e-04, -4.6439839453016743e-05};
-    p = polynomial(kTerms, z), n = polynomial_by_parity(kAbove, m, z),
-    d = polynomial_by_parity(kBelow, m, z);
+  V p, n, r;
+  if constexpr (kSingle) {  // relative errors 5.1e-10 for |x| <= 1, 3.2e-9 beyond
+    constexpr double kP[] = {-1.01057723e-01, -6.64903149e-02, 9.97307803e-03,
+                             -1.18578493e-03, 1.12952170e-04,  -7.46289425e-06};
+    constexpr double kN[] = {1.03845823e+00, -1.06626928e+00, 5.12391806e-01, -1.33381546e-01,
+                             1.78890843e-02};
+    constexpr double kR[] = {2.07664537e+00, -1.18791080e+00, 3.34694535e-01, -4.48333509e-02};
+    p = polynomial(kP, z), n = polynomial(kN, m), r = polynomial(kR, m);
+  } else {  // 1.5e-17, 5.4e-18
+    constexpr double kP[] = {-1.0105771959856746e-01, -6.6490380066896379e-02,
+                             9.9735570098561897e-03,  -1.1873282138145989e-03,
+                             1.1543467900401678e-04,  -9.4446292028556329e-06,
+                             6.6591556288313293e-07,  -4.1158486212821892e-08,
+                             2.2198344775777867e-09,  -8.8747109637544399e-11};
+    constexpr double kN[] = {1.5110462543109366e+00, -2.5207374705671852e+00,
+                             2.0687651981426005e+00, -1.0796573059909409e+00,
+                             3.9224174980118504e-01, -1.0272748043457958e-01,
+                             1.9451139641281225e-02, -2.5877809419050921e-03,
+                             2.2280420172641365e-04, -9.8005773853164560e-06};
+    constexpr double kR[] = {
+        3.0220925109948156e+00,  -3.6651246100736556e+00, 2.2543712659997324e+00,
+        -8.9127436432873064e-01, 2.4477211022838741e-01,  -4.7639800552994868e-02,
+        6.4374720967442147e-03,  -5.5848731142408908e-04, 2.4566404383482932e-05};
+    p = polynomial(kP, z), n = polynomial(kN, m), r = polynomial(kR, m);
   }
-  const V c = V::set(kSingle ? 3.98942262e-01 : 3.9894228040143265e-01);
-  const V near = fma(x, p, fma(x, c, half));
+  const V near = fma(x, p, fma(x, half, half));
+  const V w = mul(m, V::set(kSingle ? -2.50662827e+00 : -2.5066282746310007e+00));
   const V e = exp_of_half_square(m);
-  const V lower = mul(e, div(n, d));
+  const V lower = mul(e, div(n, fma(w, n, r)));
   const V far = select(not_at_most(x, V::set(0)), sub(one, lower), lower);
   density = mul(e, V::set(3.9894228040143268e-01));
-  return select(not_at_most(V::set(-1.125), m), far, near);
+  return select(not_at_most(V::set(-1), m), far, near);
 }
 
 }  // namespace rapt::RAPT_ISA

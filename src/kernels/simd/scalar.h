@@ -11,8 +11,13 @@
 //                  allowed
 //   log            natural; within 1 ulp, also of denormal numbers; log(1) = 0 exactly, log(0) =
 //                  log(-0) = -inf, log(inf) = inf, NaN below 0
-//   tanh           within 1.5 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at most
-//   1 store_*16      of F; round to nearest, ties to even, as rapt/float16.h
+//   tanh           within 1.5 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at
+//                  most 1
+//   normal_cdf     within 2 ulp for x >= -1 and 6 ulp below; at most 1; normal_cdf(0) = 0.5,
+//                  normal_cdf(-inf) = 0 and normal_cdf(inf) = 1 exactly; its density within 3.5
+//                  ulp, 0 for inf and -inf; both: below the smallest normal number gradual
+//                  underflow or 0
+//   store_*16      of F; round to nearest, ties to even, as rapt/float16.h
 #include <cstdint>
 
 #include "rapt/float16.h"
@@ -249,5 +254,6 @@ inline __attribute__((always_inline)) void transpose(Lanes<E> (&r)[Lanes<E>::kLa
 
 }  // namespace rapt::isa_scalar
 
-// The C library's tanh is off by more than 2 ulp.
+// The C library's tanh is off by more than 2 ulp. It has no normal distribution.
+#include "kernels/simd/normal_cdf.h"
 #include "kernels/simd/tanh.h"

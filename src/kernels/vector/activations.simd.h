@@ -1,7 +1,6 @@
 #pragma once
 // Activations (rapt/activation.h) and their derivatives, lane by lane.
 #include "kernels/inlining.h"
-#include "kernels/simd/normal_cdf.h"
 #include "rapt/activation.h"
 
 namespace rapt::RAPT_ISA {

@@ -18,8 +18,8 @@ struct KeyBits<float> {
 };
 
 // Inserts x, which has no NaN, into the sorted lists of all lanes, from the last place up. Place r
-// gets the entry above it if x belongs higher, x if x belongs here, and stays otherwise. Few lists
-// change high up, so the walk mostly ends early.
+// gets the entry of the place above if x belongs higher, gets x if x belongs here, and stays
+// otherwise. Few insertions reach the upper places, so the loop usually ends early.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
                           E* best_keys) noexcept {
@@ -39,7 +39,7 @@ RAPT_NOINLINE void insert(V x, V key, int64_t queries, int64_t top_k, E* best,
   store(best_keys, select(goes_here, key, here_key));
 }
 
-// In the lists a NaN counts as infinity: the weights of its row are NaN in any order.
+// In the lists a NaN counts as infinity; all weights of its row are NaN in any order.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void keep_top(const E* scores, int64_t keys, int64_t queries, int64_t first_key,
                             int64_t top_k, E* best, E* best_keys) noexcept {
@@ -86,7 +86,7 @@ struct Sum {
   }
   static double take(double sum, double x) { return sum + x; }
 };
-// Keeps a NaN, which the hardware's maximum would drop at the next number.
+// Keeps a NaN, which the hardware's maximum would replace by the next number.
 struct Maximum {
   template <class V>
   static V take(V largest, V x) {
@@ -97,7 +97,7 @@ struct Maximum {
   }
 };
 
-// Pools `count` rows, four at a time, because one would wait for the latency of its additions.
+// Pools `count` rows in four chains, because one chain of additions would be bound by latency.
 template <class How, class V, class E = typename V::Element>
 RAPT_INLINE V pool_rows(const E* rows, int64_t stride, int64_t count) {
   V pooled = V::load(rows);

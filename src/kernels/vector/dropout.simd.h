@@ -10,10 +10,10 @@
 // with upper and lower the halves of a product of 64 bits. Source: Salmon et al. 2011, "Parallel
 // random numbers: as easy as 1, 2, 3", section 4.3 and table 2.
 //
-// A counter serves one query and four keys. Queries fill the lanes of 64 bits, which hold a whole
-// product. Bits above the lower half of a factor are never cleared, because the product ignores
-// them. The first three rounds need little work: c0 and c2 of the first round are equal for all
-// queries, and after the second round c0 depends on the key alone.
+// A counter serves one query and four keys. Queries fill the lanes of 64 bits, each of which holds
+// a whole product. Bits above the lower half of a factor are never cleared, because the product
+// ignores them. The first three rounds need little work: c0 and c2 of the first round are equal for
+// all queries, and after the second round c0 depends on the key alone.
 #include "kernels/vector/rows.simd.h"
 
 namespace rapt::RAPT_ISA {
@@ -25,7 +25,7 @@ struct Philox {
   static constexpr uint32_t kW0 = 0x9E3779B9, kW1 = 0xBB67AE85;  // golden ratio, sqrt(3) - 1
   static constexpr uint64_t kLower = 0xFFFFFFFF;
 
-  // The key of each round, for one and for a vector.
+  // The key of each round, as a scalar and as a vector.
   uint64_t k0[kRounds], k1[kRounds];
   U all_k0[kRounds], all_k1[kRounds];
 
@@ -68,9 +68,9 @@ RAPT_INLINE OfKeys of_keys(const Philox& p, uint64_t head, uint64_t four, uint64
           third ^ p.k1[3]};
 }
 
-// The four numbers of each of two vectors of queries with four keys, in the lower halves. Both go
-// through a round together: one would wait for the latency of its products, and four do not fit 16
-// registers.
+// The four numbers of each of two vectors of queries with four keys, in the lower halves. Two
+// vectors go through a round together: one would be bound by the latency of its products, and four
+// do not fit into 16 registers.
 RAPT_INLINE void philox(const Philox& p, const OfQueries (&q)[2], const OfKeys& k,
                         U (&number)[4][2]) {
   const U m0 = U::splat(Philox::kM0), m1 = U::splat(Philox::kM1);
@@ -97,7 +97,7 @@ RAPT_INLINE void philox(const Philox& p, const OfQueries (&q)[2], const OfKeys& 
     }
 }
 
-// For queries whose numbers have the same upper half.
+// Draws the numbers of queries whose indices have the same upper 32 bits.
 RAPT_NOINLINE void draw_of_half(const Philox& p, uint32_t threshold, uint64_t head,
                                 uint64_t first_query, uint64_t first_key, int64_t keys,
                                 int64_t queries, int64_t shift, uint64_t* bits) {

@@ -86,11 +86,12 @@ struct LongLists : CandidateRows {
       store(scores + c, select(equal(score, score), score, infinity));
     }
     if (count <= top_k) return;
-    // At least top_k scores are above `lower`: those that the last cut has left.
+    // At least top_k scores are above `lower`: the scores that the last cut has left.
     const E lower = bound == -E(__builtin_inf()) ? bound : next_below(bound);
     bound = next_above(cut_of_list<V>(scores, count, top_k, lower));
     const V least = V::splat(bound);
-    int64_t room = top_k - count_above<V>(scores, count, bound), left = 0;  // for equal ones
+    // `room`: how many scores that equal the bound stay.
+    int64_t room = top_k - count_above<V>(scores, count, bound), left = 0;
     for (int64_t c = 0; c < count; c += V::kLanes) {  // the padding is below the bound
       const V score = V::load(scores + c);
       uint64_t same = bits_of(equal(score, least));

@@ -45,7 +45,7 @@ constexpr void add_sparse_hooks(NormalizerKernels<typename V::Element>& k) {
   }
 }
 
-// The hooks of gradients and tangents, those that the normaliser has.
+// The hooks of gradients and tangents that the normaliser has.
 template <class V, class N>
 constexpr void add_gradient_hooks(NormalizerKernels<typename V::Element>& k) {
   using E = typename V::Element;

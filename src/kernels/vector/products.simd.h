@@ -2,12 +2,12 @@
 // The two matrix products of attention, S^T = K Q^T and O^T += V^T P^T, for one tile of queries.
 //
 // Queries fill the lanes. So K and V are read in place, one broadcast per element, and both
-// products are the same outer-product loop. Register tiles: Rows x Vectors accumulators, Vectors
-// registers of queries, one broadcast. FMA latency 4 x 2 pipes needs 8 accumulators or more; every
-// broadcast feeds Vectors FMAs, so that loads are never the limit.
+// products are the same outer-product loop. A register tile has Rows x Vectors accumulators,
+// Vectors registers of queries and one broadcast. An FMA latency of 4 cycles on 2 pipes needs 8 or
+// more accumulators. Every broadcast feeds Vectors FMAs, so that loads are never the limit.
 //
-// Each loop is a function of its own that is not inlined: inlined into a caller, g++ 12 spills an
-// accumulator in the inner loop, which costs a fifth of the speed.
+// Each loop is a function of its own that is not inlined: if it is inlined into a caller, g++ 12
+// spills an accumulator in the inner loop, which costs a fifth of the speed.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
 
@@ -21,7 +21,7 @@ constexpr int rows_of_tile() {
   return Vectors == 1 ? 8 : 6;
 }
 
-// The number of keys by which rows of V are prefetched; 6 to 48 measured equal.
+// How many keys ahead rows of V are prefetched; with 6 to 48 the speed was the same.
 constexpr int64_t kValuesAhead = 12;
 
 template <class V, int Rows, int Vectors>
@@ -30,8 +30,8 @@ RAPT_INLINE void clear(V (&acc)[Rows][Vectors]) {
     UNROLL_FOR (int x = 0; x < Vectors; ++x) acc[r][x] = V::splat(0);
 }
 
-// Scores of `Rows` keys, and their maximum, which stays in memory: in registers it would cost the
-// inner loop one of its query vectors.
+// Scores of `Rows` keys, and their maximum. The maximum stays in memory, because in registers it
+// would displace one of the query vectors of the inner loop.
 template <class V, int Rows, int Vectors>
 RAPT_INLINE void score_rows(const typename V::Element* query_t, const typename V::Element* key,
                             int64_t key_stride, int64_t head_dim, typename V::Element* scores,

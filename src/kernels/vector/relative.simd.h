@@ -1,19 +1,19 @@
 #pragma once
-// Converts between tiles by key and tiles by distance. The pair of key j and query i of a tile
-// stands in row
+// Converts between tiles by key and tiles by distance. The pair of key j and query i of a tile is
+// in row
 //
 //   x = j + queries - 1 - i,   0 <= x < keys + queries - 1
 //
-// of the tile by distance, in the same lane. Each lane therefore moves by as many rows as its own
-// number. log2(lanes) steps on rows in registers do that: lanes with bit s of their number read
-// from s rows away. A gather would be a load per lane.
+// of the tile by distance, in the same lane. So lane l moves by l rows. log2(lanes) steps on rows
+// in registers do this: in the step for bit s, lanes whose number has the bit s read from s rows
+// away. A gather would need a load per lane.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
 
-// Rows that are produced at once; kLanes - 1 more must fit into the registers.
+// Rows that are computed at once; kLanes - 1 more must fit into the registers.
 template <class V>
 constexpr int kShearedRows = V::kLanes >= 8 ? V::kLanes / 2 : V::kLanes;
 
@@ -26,7 +26,7 @@ constexpr uint64_t lanes_with(int64_t bit) {
   return lanes;
 }
 
-// Lane l of r[kLanes - 1 + y] becomes that of r[kLanes - 1 + y - l].
+// Lane l of r[kLanes - 1 + y] becomes lane l of r[kLanes - 1 + y - l].
 template <class V, int Bit = V::kLanes / 2, size_t Rows>
 RAPT_INLINE void take_from_before(V (&r)[Rows]) {
   if constexpr (Bit > 0) {
@@ -36,7 +36,7 @@ RAPT_INLINE void take_from_before(V (&r)[Rows]) {
     take_from_before<V, Bit / 2>(r);
   }
 }
-// Lane l of r[y] becomes that of r[y + l].
+// Lane l of r[y] becomes lane l of r[y + l].
 template <class V, int Bit = V::kLanes / 2, size_t Rows>
 RAPT_INLINE void take_from_behind(V (&r)[Rows]) {
   if constexpr (Bit > 0) {
@@ -96,7 +96,7 @@ RAPT_NOINLINE void take_by_distance(const E* tile, int64_t keys, int64_t queries
   }
 }
 
-// scores += row, for every key; block_max, their maximum, too.
+// Adds row [queries] to the scores of every key, and to their maxima block_max.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void add_row(const E* row, int64_t keys, int64_t queries, E* scores,
                            E* block_max) noexcept {

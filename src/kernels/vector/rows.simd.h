@@ -71,8 +71,8 @@ RAPT_INLINE void pack_few_queries(const typename V::Element* query, int64_t row_
   }
 }
 
-// Packs a vector of queries. Not inlined, because its many registers would be saved for few rows,
-// too.
+// Packs a vector of queries. Not inlined, because then its many registers would be saved even for
+// few rows.
 template <class V, class S>
 RAPT_NOINLINE void pack_vector_of_queries(const typename S::Stored* query, int64_t row_stride,
                                           int64_t dim_stride, int64_t rows, int64_t head_dim,
@@ -142,7 +142,7 @@ RAPT_NOINLINE bool all_finite(const void* from, int64_t row_stride, int64_t coun
                               int64_t dims) noexcept {
   const auto* rows = static_cast<const E*>(from);
   // x - x is 0 for a finite x and NaN for any other; sums of zeros stay 0. Four sums, because one
-  // would wait for the latency of its additions.
+  // chain of additions would be bound by latency.
   V sum[4];
   UNROLL_FOR (int k = 0; k < 4; ++k) sum[k] = V::splat(0);
   for (int64_t i = 0; i < count; ++i) {
@@ -162,8 +162,8 @@ RAPT_NOINLINE bool all_finite(const void* from, int64_t row_stride, int64_t coun
   return !any(not_at_most(total, V::splat(0)));
 }
 
-// Adding +0 turns -0 into +0. A product that underflows to -0 keeps its sign, or loses it to the
-// exact zeros of masked keys; a row's bits must not depend on that.
+// Adding +0 turns -0 into +0. A product that underflows to -0 keeps its sign unless exact zeros of
+// masked keys are added to it; a row's bits must not depend on that.
 template <class E>
 RAPT_INLINE void store_few_rows(const E* tile_t, int64_t dims, int64_t queries, const E* factor,
                                 uint64_t present, int64_t rows, E* out, int64_t row_stride,

@@ -25,7 +25,7 @@ RAPT_NOINLINE void exclude(E* scores, const uint64_t* rows, int64_t keys, int64_
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE void find_max(const E* scores, int64_t keys, int64_t queries, E* block_max) noexcept {
   for (int64_t x = 0; x < queries; x += V::kLanes) {
-    // Two chains: a maximum takes four cycles.
+    // Two chains, because a maximum has a latency of four cycles.
     V even = V::set(-__builtin_inf()), odd = even;
     int64_t j = 0;
     for (; j + 1 < keys; j += 2) {
@@ -44,7 +44,7 @@ RAPT_NOINLINE bool add_bias(E* scores, const void* from, int64_t row_stride, int
   const auto* bias = static_cast<const typename S::Stored*>(from);
   const V minus_inf = V::set(-__builtin_inf());
   bool excluded = false;
-  // Along the rows first, so that loads walk over neighbouring lines, which the hardware
+  // Walks along the rows first, so that loads read neighbouring lines, which the hardware
   // prefetches.
   for (int64_t x = 0; x < rows; x += V::kLanes) {
     V max_v = minus_inf;
@@ -95,7 +95,7 @@ RAPT_NOINLINE void output_of_bits(const void* tile, const uint64_t* bits, const 
     }
 }
 
-// 24 independent chains of multiply-adds: more than latency times pipes.
+// Independent chains of multiply-adds, more than latency times pipes.
 template <class V, class E = typename V::Element>
 RAPT_NOINLINE E fma_loop(int64_t iterations) noexcept {
   constexpr int kChains = V::kRegisters >= 32 ? 24 : 12;

@@ -1,5 +1,5 @@
 #pragma once
-// Products for sparse weights, pair by pair. Dimensions fill the lanes here, because a pair is a
+// Products for sparse weights, pair by pair. Here dimensions fill the lanes, because a pair is a
 // row of one key and a row of one query at any addresses.
 #include "kernels/inlining.h"
 #include "kernels/kernel_table.h"
@@ -8,7 +8,7 @@ namespace rapt::RAPT_ISA {
 namespace {
 
 constexpr int64_t kSummedRows = 128;  // the length of one partial sum, like a key block
-constexpr int64_t kRowsAhead = 6;     // rows that are prefetched ahead
+constexpr int64_t kRowsAhead = 6;     // how many rows ahead are prefetched
 
 // `Vectors` vectors of the sum of weighted rows; the last has `last` elements.
 template <class V, int Vectors, class E = typename V::Element>

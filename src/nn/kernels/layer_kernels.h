@@ -12,9 +12,21 @@
 #include "nn/kernels/loss_kernels.h"
 #include "nn/kernels/norm_kernels.h"
 #include "nn/kernels/row_kernels.h"
+#include "nn/kernels/sequence_kernels.h"
 #include "rapt/activation.h"
 
 namespace rapt::nn {
+
+// One update of Adam: constants that its options, the learning rate and the number of updates so
+// far decide (rapt/nn/adam.h).
+struct AdamStep {
+  double keep;   // 1 - rate weight_decay where weight decay is decoupled, else 1
+  double decay;  // of the gradient; 0: none
+  double beta1, beta2;
+  double root_factor;  // 1 / sqrt(1 - beta2^t)
+  double eps;
+  double step_size;  // rate / (1 - beta1^t)
+};
 
 template <class E>
 struct LayerKernels {
@@ -23,9 +35,21 @@ struct LayerKernels {
                                   void* y) noexcept;
   void (*activation_gradient[kStorageTypes])(Activation activation, const void* z, const void* d_y,
                                              int64_t count, void* d_z) noexcept;
+
+  // An update of `value` and of the averages of its gradient and of the squares. `master` is the
+  // copy of a value in 16 bits.
+  void (*adam[kStorageTypes])(const AdamStep& step, const E* gradient, int64_t count, void* value,
+                              E* master, E* first, E* second) noexcept;
+  // The sum of x^2 in f64, and x = factor x.
+  double (*sum_of_squares)(const E* x, int64_t count) noexcept;
+  void (*scale)(E* x, int64_t count, double factor) noexcept;
+  // to = sums, or to + sums.
+  void (*store_sums[kStorageTypes])(const E* sums, int64_t count, bool add, void* to) noexcept;
   NormKernels<E> norms;
   RowKernels<E> rows;
   LossKernels<E> losses;
+
+  SequenceKernels<E> sequences;
 };
 
 struct LayerTables {

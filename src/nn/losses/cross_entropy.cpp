@@ -5,7 +5,7 @@
 #include "nn/leading.h"
 #include "nn/losses/targets.h"
 #include "nn/row_tasks.h"
-#include "nn/token_rows.h"
+#include "nn/rowwise/token_rows.h"
 
 namespace rapt::nn {
 namespace {

@@ -6,7 +6,7 @@
 #include "nn/kernels/layer_kernels.h"
 #include "nn/leading.h"
 #include "nn/row_tasks.h"
-#include "nn/token_rows.h"
+#include "nn/rowwise/token_rows.h"
 
 namespace rapt::nn {
 namespace {

@@ -11,7 +11,7 @@
 namespace rapt::viz {
 namespace {
 
-constexpr int kMaxWidth = 2000;  // no real terminal; keeps a wrong COLUMNS from asking for more
+constexpr int kMaxWidth = 2000;  // beyond any real terminal; limits a wrong COLUMNS
 
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);

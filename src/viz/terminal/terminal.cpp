@@ -67,7 +67,7 @@ class Screen {
     out_.put(kept_to_itself(cut(text, style_.width)));
     out_.end_line();
   }
-  // Puts a text into a field; the blanks are shared out by where it is to stand.
+  // Puts a text into a field; its position decides on which side blanks are added.
   enum class Stand { left, middle, right };
   void field(std::u32string_view text, int width, Stand stand, CellStyle style = {}) {
     const std::u32string shown = kept_to_itself(cut(text, width));
@@ -139,7 +139,7 @@ class Screen {
       if (y_apart) line(y_title);
       field(y_apart ? U"" : y_title, label_width_, Stand::right);
       out_.blanks(1);
-      // A title wider than the map stands where the map begins.
+      // A title wider than the map begins where the map begins.
       const bool wide = display_width(x_title) > map_width_;
       field(x_title, wide ? room() : map_width_, wide ? Stand::left : Stand::middle);
       out_.end_line();
@@ -159,7 +159,7 @@ class Screen {
     }
   }
 
-  // "Key 0", "Key 1", ...: written downwards, the numbers are all that anybody needs.
+  // Whether the labels are "Key 0", "Key 1", ...: written downwards, only the numbers are shown.
   bool columns_are_numbered() const {
     const std::string& first = map_.column_labels.front();
     if (!first.ends_with(" 0")) return false;
@@ -188,7 +188,7 @@ class Screen {
     out_.end_line();
   }
 
-  // One character per line, the last ones just above the map.
+  // Draws labels with one character per line, the last ones just above the map.
   void draw_column_labels_downwards() {
     std::vector<std::vector<std::u32string>> stacks;
     size_t tallest = 0;
@@ -225,7 +225,7 @@ class Screen {
       const std::u32string label = clean(map_.row_labels[static_cast<size_t>(first)]);
       if (end == first + 1) return label;
       const std::u32string last = clean(map_.row_labels[static_cast<size_t>(end - 1)]);
-      // Both where there is room; else the first one, which the dots say is not alone.
+      // Shows both words if there is room; else the first one, followed by dots for the others.
       const std::u32string both = label + (ascii_ ? U" ~ " : U" \u2026 ") + last;
       if (display_width(both) <= label_width_) return both;
       const bool room_for_dots = display_width(label) + 2 <= label_width_;
@@ -235,7 +235,7 @@ class Screen {
     const double each = map_.positions_per_row;
     const double lines_apart = static_cast<double>(kTickLines * per_line) * each;
     if (form_ == Form::pixels) step = round_step(lines_apart);
-    // The first tick that is in this line.
+    // The first tick in this line.
     const auto tick = static_cast<int64_t>(std::ceil(static_cast<double>(first) * each /
                                                      static_cast<double>(step))) *
                       step;

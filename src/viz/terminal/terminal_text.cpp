@@ -9,7 +9,7 @@
 namespace rapt::viz {
 namespace {
 
-// A colour in OKLab (Ottosson 2020), where distances are about what the eye sees.
+// A colour in OKLab (Ottosson 2020), where distances approximate perceived differences.
 struct Lab {
   double lightness = 0, a = 0, b = 0;
 };
@@ -28,8 +28,8 @@ Lab lab(Color c) {
           0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s};
 }
 
-// Hues count four times as much as lightness: a dark blue is to stay blue, in a palette that has
-// few dark colours.
+// Hue counts four times as much as lightness, so that a dark blue stays blue in a palette with few
+// dark colours.
 double distance(const Lab& x, const Lab& y) {
   const double lightness = x.lightness - y.lightness, a = x.a - y.a, b = x.b - y.b;
   return lightness * lightness + 4 * (a * a + b * b);
@@ -37,8 +37,8 @@ double distance(const Lab& x, const Lab& y) {
 
 constexpr int kFirstOfCube = 16, kFirstGrey = 232, kPaletteEnd = 256;
 
-// The colours from index 16: the 6x6x6 cube, and 24 greys: 8, 18, ... 238. Those before it are the
-// terminal's own.
+// The colours from index 16 on: the 6x6x6 cube, and 24 greys: 8, 18, ... 238. The terminal defines
+// the first 16 colours.
 const std::array<Lab, kPaletteEnd - kFirstOfCube>& palette() {
   static const std::array<Lab, kPaletteEnd - kFirstOfCube> all = [] {
     constexpr uint8_t kLevels[] = {0, 95, 135, 175, 215, 255};
@@ -77,7 +77,7 @@ void TerminalText::set(CellStyle style) {
   const auto add = [&codes](const std::string& code) {
     codes += (codes.empty() ? "" : ";") + code;
   };
-  // A colour can be changed but not taken back: start from nothing where one goes away.
+  // A colour can be changed but not removed: if one is removed, all attributes are reset first.
   const bool reset = (current_.ink && !style.ink) || (current_.paper && !style.paper);
   if (reset) {
     add("0");

@@ -21,7 +21,7 @@ class TerminalText {
   void put(std::string_view utf8, CellStyle style = {});
   void put(std::u32string_view text, CellStyle style = {});
   void blanks(int count) { put(std::string(count > 0 ? static_cast<size_t>(count) : 0, ' ')); }
-  void end_line();  // without blanks at its end
+  void end_line();  // removes blanks at its end
 
   std::string finish() { return std::move(out_); }
 
@@ -33,7 +33,7 @@ class TerminalText {
   std::string out_;
 };
 
-// The index in xterm's 256 colours that looks nearest: the 6x6x6 cube or the grey ramp.
+// The index of the nearest of xterm's 256 colours, in the 6x6x6 cube or the grey ramp.
 int nearest_palette_index(Color color);
 
 }  // namespace rapt::viz

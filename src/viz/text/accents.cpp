@@ -63,13 +63,13 @@ bool is_accent(char32_t mark) { return find_mark(mark) != nullptr; }
 
 void add_accent(Glyph& letter, char32_t character) {
   const Mark& mark = *find_mark(character);
-  // The dot of i and j gives way.
+  // The dot of i and j is removed if there is an accent.
   constexpr double kDot = 0.6;
   if (mark.place == Place::above)
     std::erase_if(letter.segments, [](const Segment& s) {
       return s.x1 == s.x2 && s.y1 == s.y2 && s.y1 > kDot && s.y1 < 0.75;
     });
-  // Narrow letters make room, so that marks side by side stay apart.
+  // Narrow letters are widened, so that marks side by side stay apart.
   constexpr double kNarrowest = 0.34;
   const double missing = std::max(0.0, kNarrowest - letter.advance);
   letter.advance += missing;

@@ -1,5 +1,5 @@
 #pragma once
-// Letters with accents for the stroke font: what they are made of, and how accents are drawn.
+// Letters with accents for the stroke font: their parts, and how accents are drawn.
 #include <array>
 
 #include "viz/text/stroke_font.h"
@@ -11,11 +11,11 @@ struct Accents {
   std::array<char32_t, 2> accents = {0, 0};  // combining marks, 0: none
 };
 
-// What a letter of one code point is made of: U+00E9 of e and U+0301. Letters that look like one of
-// another alphabet are made of that one alone.
+// The parts of a letter of one code point: U+00E9 is e and U+0301. A letter that looks like one of
+// another alphabet consists of that letter alone.
 Accents without_accents(char32_t character);
 
-// Whether add_accent knows the combining mark.
+// Whether add_accent can draw the combining mark.
 bool is_accent(char32_t mark);
 
 // Draws the mark over, under or through the letter.

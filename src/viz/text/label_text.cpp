@@ -37,7 +37,7 @@ bool contains(const CodeRange (&ranges)[n], char32_t c) {
   return contains(ranges, ranges + n, c);
 }
 
-// Decodes one character at `at` and moves behind it; one byte where it is not valid UTF-8.
+// Decodes one character at `at` and moves past it; one byte if it is not valid UTF-8.
 char32_t decode(std::string_view s, size_t& at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
   const uint8_t lead = byte(at);
@@ -63,7 +63,7 @@ bool is_space(char32_t c) {
   return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x2028 || c == 0x2029;
 }
 
-// Blocks of scripts that are written from right to left, and of others' letters.
+// Whether a character is in a block of scripts that are written from right to left.
 bool is_right_to_left(char32_t c) {
   return (c >= 0x590 && c < 0x900) || (c >= 0xfb1d && c < 0xfe00) || (c >= 0xfe70 && c < 0xff00) ||
          (c >= 0x10800 && c < 0x11000) || (c >= 0x1e800 && c < 0x1f000);
@@ -118,7 +118,7 @@ std::u32string closed(std::u32string_view text) {
 
 std::u32string with_plain_emoji(std::u32string_view text) {
   std::u32string out;
-  bool emoji = false;  // the last character that takes room
+  bool emoji = false;  // whether the last character with a width is an emoji
   for (const char32_t c : text) {
     const bool selector = c == 0xfe0e || c == 0xfe0f;
     if (!selector && !(c == kJoiner && emoji)) out += c;

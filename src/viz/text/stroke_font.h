@@ -13,18 +13,18 @@ namespace rapt::viz {
 struct Glyph {  // font size 1
   double advance;
   std::vector<Segment> segments;
-  bool is_code = false;  // a box with a code point: fine print, for a fine pen
+  bool is_code = false;  // a box with a code point: small digits, drawn with a fine pen
 };
 
-// A glyph per letter, its accents included; for characters the font lacks a box with the
+// One glyph per letter with its accents. Characters that the font lacks become a box with the
 // hexadecimal code point.
 std::vector<Glyph> glyphs_of(std::u32string_view text);
 
-// How many of them are such boxes.
+// The number of such boxes in a text.
 int64_t count_boxes(std::u32string_view text);
 
-// Who draws the characters that the font lacks: the viewer of the picture, with a font of its own,
-// or this font as a box.
+// What draws the characters that the font lacks: the viewer of the picture with its own fonts, or
+// this font as a box.
 enum class Foreign { by_viewer, as_box };
 
 // Width of a text at font size 1. It is also a fair upper bound for common sans-serif fonts.

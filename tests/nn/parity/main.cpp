@@ -52,8 +52,9 @@ DType Given::dtype() const { return tensors_.at("x").dtype(); }
 void Given::load_one(const std::string& name, rapt::nn::Parameter& p) const {
   const Tensor from = tensor("p." + name);
   if (from.count() != p.value.count() || from.dtype() != p.value.dtype())
-    throw rapt::Error(rapt::ErrorCode::shape, "p." + name + " is " + to_string(from.dims()) +
-                                                  "; the layer has " + to_string(p.value.dims()));
+    throw rapt::Error(rapt::ErrorCode::shape, "p." + name + " is " + rapt::to_string(from.dims()) +
+                                                  "; the layer has " +
+                                                  rapt::to_string(p.value.dims()));
   std::memcpy(p.value.data(), from.data(),
               static_cast<size_t>(from.count() * rapt::size_of(from.dtype())));
 }
@@ -80,14 +81,23 @@ void Given::compare(const std::string& name, const TensorView& found) {
 
 int main(int count, char** words) {
   const std::map<std::string, parity::Case> cases = {
-      {"linear", parity::linear},
-      {"layer_norm", parity::layer_norm},
-      {"rms_norm", parity::rms_norm},
-      {"embedding", parity::embedding},
-      {"gated", parity::gated},
+      {"adam", parity::adam},
+      {"conv1d", parity::conv1d},
       {"cross_entropy", parity::cross_entropy},
+      {"decoder_layer", parity::decoder_layer},
+      {"embedding", parity::embedding},
+      {"encoder_layer", parity::encoder_layer},
+      {"gated", parity::gated},
+      {"glu", parity::glu},
+      {"gru", parity::gru},
+      {"layer_norm", parity::layer_norm},
+      {"linear", parity::linear},
       {"linear_cross_entropy", parity::linear_cross_entropy},
-      {"mean_squared_error", parity::mean_squared_error}};
+      {"mean_squared_error", parity::mean_squared_error},
+      {"multi_head_attention", parity::multi_head_attention},
+      {"patches", parity::patches},
+      {"rms_norm", parity::rms_norm},
+  };
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
   if (found == cases.end()) {
     std::fputs("usage: nn_parity KIND FILE.safetensors\n", stderr);

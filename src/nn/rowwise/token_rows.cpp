@@ -1,4 +1,4 @@
-#include "nn/token_rows.h"
+#include "nn/rowwise/token_rows.h"
 
 #include <algorithm>
 

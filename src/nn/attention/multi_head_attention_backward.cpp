@@ -1,0 +1,194 @@
+#include <algorithm>
+
+#include "nn/attention/learned_tensors.h"
+#include "nn/attention/multi_head_parts.h"
+#include "nn/attention/store_sums.h"
+
+namespace rapt::nn {
+namespace {
+
+DType computed_type(const MultiHeadAttention& layer) noexcept {
+  return layer.dtype() == DType::f64 ? DType::f64 : DType::f32;
+}
+
+// One of query, key and value: its part of the projections, the input that it is made of, and the
+// gradients.
+struct ProjectedPart {
+  ProjectionPart part;
+  const TensorView* input;
+  const TensorView* d_input;  // undefined: not computed
+  Parameter* appended;        // bias_k, bias_v; null: none
+  int64_t appended_rows;      // at the end of each sequence of the projection
+  TensorView gradient = {};   // of the projection, in the computed type; undefined: not needed
+};
+
+class MultiHeadBackward {
+ public:
+  MultiHeadBackward(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
+                    const MultiHeadAttention::State& state, const TensorView& d_x, const Run& run,
+                    bool add, const MultiHeadCall& call, const MultiHeadGradients& gradients)
+      : layer_(layer),
+        d_y_(d_y),
+        state_(state),
+        d_x_(d_x),
+        run_(run),
+        add_(add),
+        options_(layer, call, run, false),
+        products_{run} {
+    const bool cross = call.key_value.defined();
+    const TensorView& keys = cross ? call.key_value : x;
+    const TensorView& d_keys = cross ? gradients.key_value : d_x;
+    const bool apart = call.value.defined();
+    parts_[0] = {query_part(layer), &x, &d_x, nullptr, 0};
+    parts_[1] = {key_part(layer), &keys, &d_keys, &layer.bias_k, layer.appended_keys()};
+    parts_[2] = {value_part(layer), apart ? &call.value : &keys, apart ? &gradients.value : &d_keys,
+                 &layer.bias_v, layer.appended_keys()};
+    request_.query = needs(parts_[0]);
+    request_.key = needs(parts_[1]);
+    request_.value = needs(parts_[2]);
+    request_.dtype = computed_type(layer);
+    request_learned_gradients(layer.learned, *options_, gradients.bias, computed_type(layer),
+                              run.scratch, request_, outputs_);
+    if (run.context.memory == Memory::low && !request_.relative)
+      request_.passes = BackwardPasses::two;
+  }
+
+  void operator()() {
+    attention_gradients();
+    // Gradients of parameters are added from here on: attention has accepted the options.
+    if (!run_.counts()) add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
+    backward(layer_.out_proj, state_.attention, d_y_, {}, run_);
+    for (const ProjectedPart& part : parts_)
+      if (part.gradient.defined()) weight_gradients(part);
+    for (int i = 0; i < 3; ++i) {
+      bool first = true;  // that writes into this tensor
+      for (int j = 0; j < i; ++j) first &= parts_[j].d_input != parts_[i].d_input;
+      if (first && parts_[i].d_input->defined()) input_gradients(*parts_[i].d_input);
+    }
+  }
+
+ private:
+  bool needs(const ProjectedPart& part) const {
+    return part.d_input->defined() || weight_of(layer_, part.part).learns() ||
+           layer_.in_proj_bias.learns() || (part.appended && part.appended->learns());
+  }
+
+  // The gradients of the projections and of learned tensors.
+  void attention_gradients() {
+    const HeadViews heads(layer_, state_);
+    const bool wanted = request_.query || request_.key || request_.value || request_.bias ||
+                        request_.score_parameters || request_.normalizer_parameters ||
+                        request_.relative;
+    if (!wanted) return;
+    const auto take = [&](bool needed, int part, const TensorView& like, int64_t num_heads,
+                          TensorView& target) {
+      if (!needed) return;
+      const int64_t columns = num_heads * layer_.head_dim;
+      TensorView& gradient = parts_[part].gradient;
+      gradient = take_like(like, columns);
+      target = split_heads(gradient, num_heads);
+    };
+    const TensorView& keys = state_.key_value.defined() ? state_.key_value : state_.projections;
+    take(request_.query, 0, state_.projections, layer_.num_heads, outputs_.d_query);
+    take(request_.key, 1, keys, layer_.num_kv_heads, outputs_.d_key);
+    take(request_.value, 2, keys, layer_.num_kv_heads, outputs_.d_value);
+
+    const Arena::Frame frame(run_.scratch);
+    const TensorView d_attention = memory_of_d_attention();
+    products_.input_gradient(as_matrix(d_y_), layer_.out_proj.weight.value.view(),
+                             as_matrix(d_attention), false);
+    const BackwardInputs inputs{.state = {heads.output, state_.statistic},
+                                .d_output = split_heads(d_attention, layer_.num_heads)};
+    if (run_.counts())
+      return run_.scratch.need(backward_workspace_bytes(heads.query, heads.key, heads.value,
+                                                        *options_, request_, run_.context));
+    scaled_dot_product_attention_backward(heads.query, heads.key, heads.value, *options_, inputs,
+                                          request_, outputs_, run_.scratch.rest(), run_.context);
+  }
+
+  // [..., length, columns] of the computed type, with the leading dimensions and length of `like`.
+  TensorView take_like(const TensorView& like, int64_t columns) const {
+    int64_t lengths[kMaxRank];
+    std::copy_n(like.shape, like.rank, lengths);
+    lengths[like.rank - 1] = columns;
+    return run_.scratch.take(computed_type(layer_), Shape(lengths, static_cast<size_t>(like.rank)));
+  }
+
+  // The memory of d_x serves where it fits: it is written when d_attention is no longer needed.
+  TensorView memory_of_d_attention() const {
+    if (d_x_.defined() && !add_ && layer_.inner() == layer_.embed_dim && d_x_.contiguous())
+      return d_x_;
+    return run_.scratch.take(layer_.dtype(), state_.attention.dims());
+  }
+
+  void weight_gradients(const ProjectedPart& p) {
+    Parameter& weight = weight_of(layer_, p.part);
+    TensorView d_weight, d_bias;
+    if (weight.learns()) d_weight = weight_rows(layer_, weight.gradient.view(), p.part);
+    if (layer_.in_proj_bias.learns())
+      d_bias = layer_.in_proj_bias.gradient.view().slice(0, p.part.begin, p.part.end);
+    if (d_weight.defined() || d_bias.defined())
+      for_each_matrix(p, [&](const KeyMatrices& m, int64_t i) {
+        products_.weight_gradient(m.of_keys(p.gradient, i), m.of_input(*p.input, i), d_weight,
+                                  d_bias);
+      });
+    if (!p.appended || !p.appended->learns()) return;
+    const TensorView rows = KeyMatrices(p.gradient, p.appended_rows).appended(p.gradient);
+    TensorView sums = p.appended->gradient.view();  // [1, 1, kv]
+    sums.rank = 1, sums.shape[0] = layer_.kv(), sums.strides[0] = 1;
+    products_.weight_gradient(rows, rows, {}, sums);
+  }
+
+  template <class Visit>
+  void for_each_matrix(const ProjectedPart& p, const Visit& visit) const {
+    const KeyMatrices matrices(p.gradient, p.appended_rows);
+    for (int64_t i = 0; i < matrices.count; ++i) {
+      visit(matrices, i);
+      if (run_.counts()) return;  // all are of one size
+    }
+  }
+
+  // Writes or adds the gradients of all parts that are made of this input. A sum of several in 16
+  // bits is rounded once.
+  void input_gradients(const TensorView& target) {
+    int terms = 0;
+    for (const ProjectedPart& p : parts_) terms += p.d_input == &target;
+    const Arena::Frame frame(run_.scratch);
+    const bool rounds = terms > 1 && target.dtype != computed_type(layer_);
+    const TensorView to = rounds ? run_.scratch.take(computed_type(layer_), target.dims()) : target;
+    bool adds = add_ && !rounds;
+    for (const ProjectedPart& p : parts_) {
+      if (p.d_input != &target) continue;
+      const TensorView weight = weight_rows(layer_, weight_of(layer_, p.part).value.view(), p.part);
+      for_each_matrix(p, [&](const KeyMatrices& m, int64_t i) {
+        products_.input_gradient(m.of_keys(p.gradient, i), weight, m.of_input(to, i), adds);
+      });
+      adds = true;
+    }
+    if (rounds && !run_.counts()) store_sums(to, target, add_, run_.context);
+  }
+
+  MultiHeadAttention& layer_;
+  const TensorView& d_y_;
+  const MultiHeadAttention::State& state_;
+  const TensorView& d_x_;
+  const Run& run_;
+  bool add_;
+  MultiHeadOptions options_;
+  Products products_;
+  BackwardRequest request_;
+  GradientOutputs outputs_;
+  ProjectedPart parts_[3];
+};
+
+}  // namespace
+
+void backward(MultiHeadAttention& layer, const TensorView& x, const TensorView& d_y,
+              const MultiHeadAttention::State& state, const TensorView& d_x, const Run& run,
+              bool add, const MultiHeadCall& call, const MultiHeadGradients& gradients) {
+  if (!run.counts()) check_backward(layer, x, d_y, state, d_x, call, gradients);
+  const Arena::Frame frame(run.scratch);
+  MultiHeadBackward(layer, x, d_y, state, d_x, run, add, call, gradients)();
+}
+
+}  // namespace rapt::nn
