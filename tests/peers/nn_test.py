@@ -63,6 +63,74 @@ def linear(dtype):
                     {"x": x}, {"y": form(module(x))}, module, {"activation": activation})
 
 
+def norms(dtype):
+    for shape in ((3, 5), (2, 70, 130), (1, 3), (4, 1000)):
+        for affine, bias in ((True, True), (True, False), (False, False)):
+            module = torch.nn.LayerNorm(shape[-1], eps=1e-4, elementwise_affine=affine, bias=bias,
+                                        dtype=dtype)
+            x = leaf(*shape, dtype=dtype)
+            if affine:
+                torch.nn.init.normal_(module.weight)
+            if bias:
+                torch.nn.init.normal_(module.bias)
+            compare("layer_norm", f"layer_norm {shape}, affine {affine}, bias {bias}, {dtype}",
+                    {"x": x}, {"y": module(x)}, module, {"epsilon": 1e-4})
+        for affine in (True, False):
+            module = torch.nn.RMSNorm(shape[-1], eps=1e-6, elementwise_affine=affine, dtype=dtype)
+            x = leaf(*shape, dtype=dtype)
+            if affine:
+                torch.nn.init.normal_(module.weight)
+            compare("rms_norm", f"rms_norm {shape}, affine {affine}, {dtype}", {"x": x},
+                    {"y": module(x)}, module, {"epsilon": 1e-6})
+
+
+def embedding(dtype):
+    for count, features, shape in ((7, 5, (2, 9)), (1, 1, (1,)), (50, 33, (700,))):
+        module = torch.nn.Embedding(count, features, dtype=dtype)
+        tokens = torch.randint(count, shape)
+        compare("embedding", f"embedding {count} by {features}, {dtype}", {"tokens": tokens},
+                {"y": module(tokens)}, module)
+
+
+def gated(dtype):
+    functions = torch.nn.functional
+    forms = [lambda z: z, torch.relu, functions.gelu,
+             lambda z: functions.gelu(z, approximate="tanh"), functions.silu]
+    for activation, form in enumerate(forms):
+        for rows, n in ((3, 5), (64, 37)):
+            x = leaf(2, rows, 2 * n, dtype=dtype)
+            gate, up = x.chunk(2, dim=-1)
+            compare("gated", f"gated activation {activation}, {n}, {dtype}", {"x": x},
+                    {"y": form(gate) * up}, None, {"activation": activation})
+
+
+def losses(dtype):
+    functions = torch.nn.functional
+    for classes in (1, 2, 33, 5000):
+        for ignore, smoothing, reduction in ((-100, 0, "mean"), (0, 0.1, "mean"), (1, 0.3, "sum")):
+            options = {"ignore_index": ignore, "label_smoothing": smoothing, "reduction": reduction}
+            numbers = {"ignore_index": ignore, "label_smoothing": smoothing,
+                       "sum": reduction == "sum"}
+            targets = torch.randint(classes, (2, 20))
+            targets[0, 0], targets[1, 1] = ignore, classes - 1
+            if ignore == classes - 1:  # a mean of no rows
+                continue
+            name = f"of {classes} classes, {options}, {dtype}"
+            x = leaf(2, 20, classes, dtype=dtype)
+            loss = functions.cross_entropy(x.flatten(0, 1), targets.flatten(), **options)
+            compare("cross_entropy", "cross_entropy " + name, {"x": x, "targets": targets},
+                    {"loss": loss}, None, numbers)
+            x = leaf(2, 20, 24, dtype=dtype)
+            module = torch.nn.Linear(24, classes, bias=False, dtype=dtype)
+            loss = functions.cross_entropy(module(x).flatten(0, 1), targets.flatten(), **options)
+            compare("linear_cross_entropy", "linear_cross_entropy " + name,
+                    {"x": x, "targets": targets}, {"loss": loss}, module, numbers)
+    for shape in ((1,), (3, 7), (2, 20000)):
+        x, target = leaf(*shape, dtype=dtype), torch.randn(*shape, dtype=dtype)
+        compare("mean_squared_error", f"mse_loss {shape}, {dtype}", {"x": x, "target": target},
+                {"loss": functions.mse_loss(x, target)}, None)
+
+
 def adam(dtype):
     """20 steps with clipped gradients, a group each for weight and bias, rates that change."""
     forms = [(torch.optim.Adam, {}), (torch.optim.AdamW, {}),
@@ -240,6 +308,10 @@ if not PROGRAM.exists():
 for dtype in (torch.float32, torch.float64):
     torch.manual_seed(1)
     linear(dtype)
+    norms(dtype)
+    embedding(dtype)
+    gated(dtype)
+    losses(dtype)
     adam(dtype)
     multi_head_attention(dtype)
     grouped_attention(dtype)

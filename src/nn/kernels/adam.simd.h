@@ -3,20 +3,10 @@
 #include "kernels/inlining.h"
 #include "kernels/vector/storage.simd.h"
 #include "nn/kernels/layer_kernels.h"
+#include "nn/kernels/roots.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
-
-// Correctly rounded. Compilers make one instruction of it (-fno-math-errno).
-RAPT_INLINE float root_of(float x) { return __builtin_sqrtf(x); }
-RAPT_INLINE double root_of(double x) { return __builtin_sqrt(x); }
-template <class V>
-RAPT_INLINE V root_of_lanes(V x) {
-  typename V::Element lanes[V::kLanes];
-  store(lanes, x);
-  UNROLL_FOR (int64_t i = 0; i < V::kLanes; ++i) lanes[i] = root_of(lanes[i]);
-  return V::load(lanes);
-}
 
 template <class V>
 struct AdamFactors {
@@ -38,7 +28,7 @@ RAPT_INLINE void adam_update(const AdamFactors<V>& f, V gradient, V& first, V& s
   const V g = kDecaysGradient ? fma(f.decay, value, gradient) : gradient;
   first = fma(f.rest1, sub(g, first), first);
   second = fma(f.beta2, second, mul(mul(f.rest2, g), g));
-  const V divisor = fma(root_of_lanes(second), f.root_factor, f.eps);
+  const V divisor = fma(square_root(second), f.root_factor, f.eps);
   value = fma(f.keep, value, div(mul(f.step, first), divisor));
 }
 

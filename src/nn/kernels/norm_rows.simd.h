@@ -1,18 +1,11 @@
 #pragma once
 // LayerNorm and RmsNorm. The passes over a row find it in the L1.
 #include "nn/kernels/norm_kernels.h"
+#include "nn/kernels/roots.simd.h"
 #include "nn/kernels/row_sums.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
-
-template <class E>
-RAPT_INLINE E square_root(E x) {
-  if constexpr (sizeof(E) == sizeof(float))
-    return __builtin_sqrtf(x);
-  else
-    return __builtin_sqrt(x);
-}
 
 template <class V, class S, class E = typename V::Element>
 RAPT_INLINE E mean_of(const typename S::Stored* x, int64_t features) {
@@ -49,7 +42,7 @@ RAPT_NOINLINE void norm_as(const nn::NormRows<E>& of) noexcept {
   for (int64_t r = 0; r < rows; ++r, x += features, y += features) {
     E mean = 0;
     if constexpr (Centred) means[r] = mean = mean_of<V, S>(x, features);
-    const E rstd = 1 / square_root(mean_square<V, S, Centred>(x, features, mean) + epsilon);
+    const E rstd = 1 / root_of(mean_square<V, S, Centred>(x, features, mean) + epsilon);
     rstds[r] = rstd;
     const V m = V::splat(mean), factor = V::splat(rstd);
     for_vectors<V, S>(0, features, [&](int64_t i, const auto& vector) {

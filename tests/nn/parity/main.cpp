@@ -83,13 +83,20 @@ int main(int count, char** words) {
   const std::map<std::string, parity::Case> cases = {
       {"adam", parity::adam},
       {"conv1d", parity::conv1d},
+      {"cross_entropy", parity::cross_entropy},
       {"decoder_layer", parity::decoder_layer},
+      {"embedding", parity::embedding},
       {"encoder_layer", parity::encoder_layer},
+      {"gated", parity::gated},
       {"glu", parity::glu},
       {"gru", parity::gru},
+      {"layer_norm", parity::layer_norm},
       {"linear", parity::linear},
+      {"linear_cross_entropy", parity::linear_cross_entropy},
+      {"mean_squared_error", parity::mean_squared_error},
       {"multi_head_attention", parity::multi_head_attention},
       {"patches", parity::patches},
+      {"rms_norm", parity::rms_norm},
   };
   const auto found = count == 3 ? cases.find(words[1]) : cases.end();
   if (found == cases.end()) {

@@ -54,13 +54,20 @@ using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void adam(Given& given);
 void conv1d(Given& given);
+void cross_entropy(Given& given);
 void decoder_layer(Given& given);
+void embedding(Given& given);
 void encoder_layer(Given& given);
+void gated(Given& given);
 void glu(Given& given);
 void gru(Given& given);
+void layer_norm(Given& given);
 void linear(Given& given);
+void linear_cross_entropy(Given& given);
+void mean_squared_error(Given& given);
 void multi_head_attention(Given& given);
 void patches(Given& given);
+void rms_norm(Given& given);
 
 // Memory for states and scratch of one forward and backward call: calls f(states, run) once to
 // count and once to compute.
