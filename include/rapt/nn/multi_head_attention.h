@@ -122,7 +122,8 @@ struct MultiHeadAttentionSpec {
   // `shared` one [1, ...], for all heads: "head_scale(learned)", "t5_bias(learned[32])" with 32
   // buckets, "softmax_with_sink(learned)". Their names are "scores.0.scales", "normalizer.sinks",
   // "relative.key_rows". They begin where the variant does least: factors of 1, tables and sinks of
-  // 0, ALiBi's own slopes, alphas of 1.5, KERPLE's amplitudes and rates of 1.
+  // 0, ALiBi's own slopes, alphas of 1.5, KERPLE's amplitudes and rates of 1. initialize() (init.h)
+  // keeps numbers of heads and draws tensors of relative positions.
   std::string mask = "";
   std::vector<std::string> scores = {};
   std::string normalizer = "";

@@ -11,6 +11,7 @@
 #include "rapt/mask/causal.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
+#include "rapt/nn/init.h"
 #include "support/expect_error.h"
 
 namespace {
@@ -79,6 +80,28 @@ TEST(MultiHeadAttention, LearnedTensorsHaveNamesAndFirstValues) {
   EXPECT_EQ(layer.learned[2].parameter.value.values<float>()[1], 1.0f);
   EXPECT_EQ(layer.learned[3].parameter.value.values<float>()[0], 1.5f);
   EXPECT_EQ(layer.learned[4].parameter.value.dtype(), DType::bf16);
+}
+
+// PyTorch's first values: Xavier's bounds for the projections, biases of 0.
+TEST(MultiHeadAttention, IsInitializedAsPyTorchDoes) {
+  nn::MultiHeadAttention layer = nn::make_multi_head_attention(
+      64, 4, {.add_bias_kv = true, .scores = {"head_scale(learned)"}}, DType::f64);
+  nn::initialize(layer, 1);
+  const auto largest = [](const Tensor& t) {
+    double most = 0;
+    for (const double v : t.values<double>()) most = std::max(most, std::abs(v));
+    return most;
+  };
+  const double bound = std::sqrt(6.0 / (64 + 192));
+  EXPECT_LE(largest(layer.in_proj_weight.value), bound);
+  EXPECT_GT(largest(layer.in_proj_weight.value), 0.99 * bound);
+  EXPECT_LE(largest(layer.out_proj.weight.value), 0.125);
+  EXPECT_GT(largest(layer.out_proj.weight.value), 0.99 * 0.125);
+  EXPECT_EQ(largest(layer.in_proj_bias.value), 0);
+  EXPECT_EQ(largest(layer.out_proj.bias.value), 0);
+  EXPECT_GT(largest(layer.bias_k.value), 0.125);
+  EXPECT_LT(largest(layer.bias_k.value), 0.6);
+  EXPECT_EQ(layer.learned[0].parameter.value.values<double>()[3], 1);
 }
 
 // A learned scale per head, made of objects.
