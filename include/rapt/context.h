@@ -57,7 +57,7 @@ struct Context {
   int threads = 0;
   const CancelToken* cancel = nullptr;  // null: cannot be stopped
   Progress progress = {};
-  Memory memory = Memory::automatic;
+  Memory memory = Memory::automatic;  // how much memory a call may use for speed
   int64_t memory_limit = -1;  // bytes that a call may allocate, its results included; -1: no limit.
                               // The call with the caller's memory allocates nothing.
 };

@@ -109,13 +109,13 @@ struct DialectArguments {
   bool causal = false;               // no key after the query's own position
   // Bounds of a window, at most 2^53; absent: none on that side, which others write as -1 or None.
   std::optional<int64_t> window_left = {};
-  std::optional<int64_t> window_right = {};
-  TensorView mask = {};                // boolean, broadcast to [..., q_len, k_len]
-  TensorView bias = {};                // numbers, broadcast to [..., q_len, k_len]
-  TensorView lengths = {};             // [B] i64: keys of each sequence
-  std::optional<double> softcap = {};  // scores stay within +-softcap
-  int64_t past = 0;                    // keys before the first query, for DialectAnchor::past
-  std::optional<Anchor> anchor = {};   // for DialectAnchor::named; absent: top_left
+  std::optional<int64_t> window_right = {};  // likewise, on the right
+  TensorView mask = {};                      // boolean, broadcast to [..., q_len, k_len]
+  TensorView bias = {};                      // numbers, broadcast to [..., q_len, k_len]
+  TensorView lengths = {};                   // [B] i64: keys of each sequence
+  std::optional<double> softcap = {};        // scores stay within +-softcap
+  int64_t past = 0;                          // keys before the first query, for DialectAnchor::past
+  std::optional<Anchor> anchor = {};         // for DialectAnchor::named; absent: top_left
 };
 
 // The options of rapt that mean the same as the arguments, with the masks that they point to.

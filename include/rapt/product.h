@@ -32,6 +32,7 @@
 
 namespace rapt {
 
+// What the store of y does beside storing.
 struct ProductOptions {
   TensorView bias = {};  // [out_features]; absent: none
   Activation activation = Activation::none;
@@ -67,6 +68,7 @@ void add_weight_gradient(const TensorView& d_y, const TensorView& x, const Tenso
 // recurrence have few rows each, and would spend half their time on packing the weight.
 enum class PackedFor : uint8_t { multiply, multiply_gradient };
 
+// A packed weight. It refers to memory that pack_weight() was given.
 struct PackedWeight {
   const void* panels = nullptr;  // f64, or f32 for f32, bf16 and f16
   int64_t out_features = 0, in_features = 0;

@@ -10,7 +10,9 @@
 
 namespace rapt::nn {
 
+// y = activation(z).
 void activate(Activation activation, const TensorView& z, const TensorView& y, const Run& run);
+// d_z = d_y activation'(z).
 void activation_gradient(Activation activation, const TensorView& z, const TensorView& d_y,
                          const TensorView& d_z, const Run& run);
 

@@ -30,6 +30,7 @@ class Arena {
   // An uninitialised tensor, 64-byte aligned. Throws Error(argument) if the memory does not
   // suffice, Error(shape, overflow) for its shape.
   TensorView take(DType dtype, Shape shape);
+  // The same.
   TensorView take(DType dtype, std::initializer_list<int64_t> shape) {
     return take(dtype, Shape(shape.begin(), shape.size()));
   }
@@ -45,6 +46,7 @@ class Arena {
   // What is taken while a Frame lives is given back at its end.
   class Frame {
    public:
+    // `arena` must outlive the frame.
     explicit Frame(Arena& arena) noexcept : arena_(arena), used_(arena.used_) {}
     ~Frame() { arena_.used_ = used_; }
     Frame(const Frame&) = delete;

@@ -44,6 +44,7 @@ enum class ConvPadding : uint8_t {
   causal,  // all on the left: y[t] reads no later position than t stride
 };
 
+// What differs from the default.
 struct Conv1dOptions {
   ConvPadding padding = ConvPadding::valid;
   int64_t groups = 1, stride = 1, dilation = 1;
@@ -55,7 +56,9 @@ struct Conv1dOptions {
 Conv1d make_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel,
                    const Conv1dOptions& options = {}, DType dtype = DType::f32);
 
+// Writes y and the state.
 void forward(const Conv1d& layer, const TensorView& x, const TensorView& y, const Run& run);
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(Conv1d& layer, const TensorView& x, const TensorView& d_y, const TensorView& d_x,
               const Run& run, bool add = false);
 

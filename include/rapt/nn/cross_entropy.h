@@ -17,8 +17,10 @@
 
 namespace rapt::nn {
 
+// How losses of rows become one number.
 enum class Reduction : uint8_t { mean, sum };
 
+// What differs from the default.
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   double label_smoothing = 0;  // s, in [0, 1]

@@ -38,15 +38,20 @@ struct DecoderLayer {
     f("norm3", layer.norm3);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
-    MultiHeadAttention::State self_attention, cross_attention;
-    FeedForward::State network;
-    LayerNorm::State norm1, norm2, norm3;
+    MultiHeadAttention::State self_attention;   // of self_attn
+    MultiHeadAttention::State cross_attention;  // of multihead_attn
+    FeedForward::State network;                 // of the network
+    LayerNorm::State norm1;                     // of norm1
+    LayerNorm::State norm2;                     // of norm2
+    LayerNorm::State norm3;                     // of norm3
     TensorView input1, input2, input3;  // of the branches; input1 is absent unless norm_first
     TensorView sum1, sum2, sum3;        // behind the branches; sum3 is absent if norm_first
   };
 };
 
+// Sizes, and what differs from the default.
 struct DecoderLayerSpec {
   int64_t hidden_features = 0;  // 0: four times the features
   Activation activation = Activation::relu;
@@ -54,7 +59,8 @@ struct DecoderLayerSpec {
   double dropout = 0;           // of weights, of hidden and of the branches, in [0, 1)
   uint64_t dropout_stream = 0;  // the layer draws from this stream and the five behind it
   double norm_epsilon = 1e-5;
-  MultiHeadAttentionSpec self_attention = {}, cross_attention = {};  // dropout: of this struct
+  MultiHeadAttentionSpec self_attention = {};   // its dropout is that of this struct
+  MultiHeadAttentionSpec cross_attention = {};  // likewise
 };
 
 // Throws as make_multi_head_attention() and make_layer_norm().
@@ -66,9 +72,11 @@ DecoderLayer::State make_state(const DecoderLayer& layer, Shape x, Shape memory,
 
 // Masks, captures, ... of a call, for each attention. `key_value` and `add` must not be set.
 struct DecoderCalls {
-  MultiHeadCall self_attention = {}, cross_attention = {};
+  MultiHeadCall self_attention = {};   // of self_attn
+  MultiHeadCall cross_attention = {};  // of multihead_attn
 };
 
+// Writes y and the state.
 void forward(const DecoderLayer& layer, const TensorView& x, const TensorView& memory,
              const TensorView& y, const DecoderLayer::State& state, const Run& run,
              const DecoderCalls& calls = {});

@@ -31,6 +31,7 @@ uint64_t stream_seed(uint64_t run_seed, uint64_t stream) noexcept;
 void forward(const Dropout& layer, const TensorView& x, const TensorView& y, const Run& run,
              bool add = false);
 
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(const Dropout& layer, const TensorView& d_y, const TensorView& d_x, const Run& run,
               bool add = false);
 

@@ -24,6 +24,7 @@ struct Embedding {
   }
 };
 
+// Makes the layer.
 Embedding make_embedding(int64_t count, int64_t features, DType dtype = DType::f32);
 
 // `add`: adds the rows to what y holds, as positions are added to tokens.

@@ -33,17 +33,20 @@ struct EncoderLayer {
     f("norm2", layer.norm2);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
-    MultiHeadAttention::State attention;
-    FeedForward::State network;
-    LayerNorm::State norm1, norm2;
-    TensorView normed1;   // norm_first: norm1(x)
-    TensorView residual;  // norm_first: h; else x + dropout1(attention(x))
-    TensorView normed2;   // norm_first: norm2(h); else h
-    TensorView sum;       // else: h + dropout2(network(h))
+    MultiHeadAttention::State attention;  // of self_attn
+    FeedForward::State network;           // of the network
+    LayerNorm::State norm1;               // of norm1
+    LayerNorm::State norm2;               // of norm2
+    TensorView normed1;                   // norm_first: norm1(x)
+    TensorView residual;                  // norm_first: h; else x + dropout1(attention(x))
+    TensorView normed2;                   // norm_first: norm2(h); else h
+    TensorView sum;                       // else: h + dropout2(network(h))
   };
 };
 
+// Sizes, and what differs from the default.
 struct EncoderLayerSpec {
   int64_t hidden_features = 0;  // 0: four times the features
   Activation activation = Activation::relu;

@@ -20,12 +20,14 @@ struct FeedForward {
     f("linear2", layer.linear2);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
     TensorView before;  // [..., hidden_features]: before the activation
     TensorView hidden;  // [..., hidden_features]
   };
 };
 
+// Makes the layer.
 FeedForward make_feed_forward(int64_t features, int64_t hidden_features,
                               Activation activation = Activation::relu, DType dtype = DType::f32);
 
@@ -36,6 +38,7 @@ FeedForward::State make_state(const FeedForward& layer, Shape x, Arena& arena);
 void forward(const FeedForward& layer, const TensorView& x, const TensorView& y,
              const FeedForward::State& state, const Run& run, bool add = false);
 
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(FeedForward& layer, const TensorView& x, const TensorView& d_y,
               const FeedForward::State& state, const TensorView& d_x, const Run& run,
               bool add = false);

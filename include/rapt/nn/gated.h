@@ -20,9 +20,11 @@
 
 namespace rapt::nn {
 
+// y = activation(gate) up.
 void gated_activation(Activation activation, const TensorView& gate, const TensorView& up,
                       const TensorView& y, const Run& run);
 
+// The gradients of gate and up.
 void gated_activation_gradient(Activation activation, const TensorView& gate, const TensorView& up,
                                const TensorView& d_y, const TensorView& d_gate,
                                const TensorView& d_up, const Run& run);

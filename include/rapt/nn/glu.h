@@ -10,7 +10,9 @@
 
 namespace rapt::nn {
 
+// Writes y.
 void glu(const TensorView& x, const TensorView& y, const Run& run);
+// Writes d_x.
 void glu_gradient(const TensorView& x, const TensorView& d_y, const TensorView& d_x,
                   const Run& run);
 

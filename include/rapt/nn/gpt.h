@@ -15,6 +15,7 @@
 
 namespace rapt::nn {
 
+// Sizes, and what differs from the default.
 struct GptSpec {
   int64_t vocabulary = 0, context = 0;  // tokens, and positions
   int64_t layers = 4, heads = 4, features = 128;
@@ -44,12 +45,13 @@ struct Gpt {
     f("ln_f", model.ln_f);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
-    std::vector<EncoderLayer::State> blocks;
+    std::vector<EncoderLayer::State> blocks;  // of each block
     std::vector<TensorView> x;  // [blocks + 1] x [batch, length, features]: before each, after all
     TensorView normed;          // [batch, length, features]
-    LayerNorm::State ln_f;
-    TensorView positions;  // [length] i64
+    LayerNorm::State ln_f;      // of ln_f
+    TensorView positions;       // [length] i64
   };
 };
 
@@ -66,6 +68,7 @@ Gpt::State make_state(const Gpt& model, int64_t batch, int64_t length, Arena& ar
 // `call`: masks, captures, ... of the attention of every block.
 void forward(const Gpt& model, const TensorView& tokens, const TensorView& logits,
              const Gpt::State& state, const Run& run, const MultiHeadCall& call = {});
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(Gpt& model, const TensorView& tokens, const TensorView& d_logits,
               const Gpt::State& state, const Run& run, const MultiHeadCall& call = {});
 

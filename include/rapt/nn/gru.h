@@ -58,6 +58,7 @@ struct Gru {
     }
   }
 
+  // What a backward call needs of its forward call.
   struct State {
     // [layers * directions, batch, length, 5 hidden], f64 for f64, else f32: r, z, n, W_hn h + b_hn
     // and h before the step.
@@ -66,6 +67,7 @@ struct Gru {
   };
 };
 
+// What differs from the default.
 struct GruOptions {
   int64_t layers = 1;
   bool bidirectional = false;
@@ -76,19 +78,24 @@ struct GruOptions {
 Gru make_gru(int64_t in_features, int64_t hidden, const GruOptions& options = {},
              DType dtype = DType::f32);
 
+// Takes the state from an arena.
 Gru::State make_state(const Gru& layer, int64_t batch, int64_t length, Arena& arena);
 
+// Hidden states before the first and after the last step.
 struct GruHidden {
   TensorView h0 = {};   // an input
   TensorView h_n = {};  // an output; absent: not stored
 };
+// Writes y and the state.
 void forward(const Gru& layer, const TensorView& x, const TensorView& y, const Gru::State& state,
              const Run& run, const GruHidden& hidden = {});
 
+// Gradients of the hidden states; absent ones are not computed, or 0.
 struct GruHiddenGradients {
   TensorView d_h_n = {};  // an input; absent: 0
   TensorView d_h0 = {};   // an output; absent: not computed
 };
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(Gru& layer, const TensorView& x, const TensorView& d_y, const Gru::State& state,
               const TensorView& d_x, const Run& run, bool add = false,
               const GruHiddenGradients& hidden = {});

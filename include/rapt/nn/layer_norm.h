@@ -27,11 +27,13 @@ struct LayerNorm {
     f("bias", layer.bias);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
     TensorView mean, rstd;  // [...], f64 for f64, else f32
   };
 };
 
+// What differs from the default.
 struct LayerNormOptions {
   bool weight = true, bias = true;  // both false: PyTorch's elementwise_affine = False
   double epsilon = 1e-5;
@@ -45,9 +47,11 @@ LayerNorm make_layer_norm(int64_t features, const LayerNormOptions& options = {}
 // `x`: the shape of x. `dtype`: that of x.
 LayerNorm::State make_state(const LayerNorm& layer, Shape x, DType dtype, Arena& arena);
 
+// Writes y and the state.
 void forward(const LayerNorm& layer, const TensorView& x, const TensorView& y,
              const LayerNorm::State& state, const Run& run);
 
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(LayerNorm& layer, const TensorView& x, const TensorView& d_y,
               const LayerNorm::State& state, const TensorView& d_x, const Run& run,
               bool add = false);

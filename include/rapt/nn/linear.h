@@ -28,12 +28,14 @@ struct Linear {
 Linear make_linear(int64_t in_features, int64_t out_features, bool bias = true,
                    DType dtype = DType::f32);
 
+// What differs from the default.
 struct LinearOptions {
   Activation activation = Activation::none;
   TensorView before_activation = {};  // like y, an output: x weight^T + bias; absent: not stored
   bool add = false;                   // adds to what y holds
 };
 
+// Writes y and the state.
 void forward(const Linear& layer, const TensorView& x, const TensorView& y, const Run& run,
              const LinearOptions& options = {});
 

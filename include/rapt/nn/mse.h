@@ -13,6 +13,7 @@ namespace rapt::nn {
 // Returns the loss; 0 if the call only counts.
 double mean_squared_error(const TensorView& x, const TensorView& target, const Run& run);
 
+// Writes d_x.
 void mean_squared_error_gradient(const TensorView& x, const TensorView& target,
                                  const TensorView& d_x, const Run& run, double d_loss = 1);
 

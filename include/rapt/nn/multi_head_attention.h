@@ -93,6 +93,7 @@ struct MultiHeadAttention {
     for (auto& tensor : layer.learned) f(tensor.name.c_str(), tensor.parameter);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
     // Of self-attention: query, key and value side by side [..., length, inner + 2 kv]. Else, and
     // with bias_k, the query [..., length, inner].

@@ -64,10 +64,11 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
+// Calls a function with the path of each parameter below a prefix.
 template <class Function>
 struct Visitor {
-  const Function& function;
-  const std::string& prefix;
+  const Function& function;   // (path, parameter)
+  const std::string& prefix;  // before the names of members
 
   template <class Member>
   void operator()(const char* name, Member& member) const {

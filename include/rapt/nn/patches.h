@@ -18,6 +18,7 @@
 
 namespace rapt::nn {
 
+// Height and width of a patch, in pixels.
 struct PatchSize {
   int64_t height = 16, width = 16;  // pixels
 };
@@ -27,8 +28,10 @@ struct PatchSize {
 // one column of patches, or patches of one column of pixels or one pixel. Throws Error(shape).
 TensorView patches_in_place(const TensorView& pictures, PatchSize size);
 
+// Copies pictures to rows of patches.
 void to_patches(const TensorView& pictures, PatchSize size, const TensorView& patches,
                 const Run& run);
+// Copies rows of patches back to pictures; the gradient of to_patches().
 void from_patches(const TensorView& patches, PatchSize size, const TensorView& pictures,
                   const Run& run);
 

@@ -24,11 +24,13 @@ struct RmsNorm {
     f("weight", layer.weight);
   }
 
+  // What a backward call needs of its forward call.
   struct State {
     TensorView rstd;  // [...], f64 for f64, else f32
   };
 };
 
+// What differs from the default.
 struct RmsNormOptions {
   bool weight = true;
   // PyTorch's default is the machine epsilon of the dtype of x: 2^-23 for f32, 2^-52 for f64.
@@ -43,9 +45,11 @@ RmsNorm make_rms_norm(int64_t features, const RmsNormOptions& options = {},
 // `x`: the shape of x. `dtype`: that of x.
 RmsNorm::State make_state(const RmsNorm& layer, Shape x, DType dtype, Arena& arena);
 
+// Writes y and the state.
 void forward(const RmsNorm& layer, const TensorView& x, const TensorView& y,
              const RmsNorm::State& state, const Run& run);
 
+// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(RmsNorm& layer, const TensorView& x, const TensorView& d_y,
               const RmsNorm::State& state, const TensorView& d_x, const Run& run, bool add = false);
 

@@ -100,6 +100,7 @@ struct CandidateRows {
   [[gnu::always_inline]] static E next_above(E cut) noexcept {
     return from_order<E>(order_of(cut) + 1);
   }
+  // The next floating-point number below one.
   template <class E>
   [[gnu::always_inline]] static E next_below(E number) noexcept {
     return from_order<E>(order_of(number) - 1);
