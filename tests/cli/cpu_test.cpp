@@ -61,8 +61,9 @@ TEST_F(CpuTest, MeasuresTileRegistersWhereTheSetHasSome) {
   };
   EXPECT_TRUE(tiles("scalar").is_null());
   for (const InstructionSet& set : instruction_sets())
-    if (set.available && std::string(set.name).starts_with("amx"))
+    if (set.available && std::string(set.name).starts_with("amx")) {
       EXPECT_GT(tiles(set.name).get<double>(), 0) << set.name;
+    }
 }
 
 TEST_F(CpuTest, AnUnknownSetInTheEnvironmentIsAnError) {
