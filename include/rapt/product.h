@@ -32,7 +32,7 @@
 
 namespace rapt {
 
-// What the store of y does beside storing.
+// Bias, activation and sum that are applied as y is stored.
 struct ProductOptions {
   TensorView bias = {};  // [out_features]; absent: none
   Activation activation = Activation::none;

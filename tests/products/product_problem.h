@@ -71,7 +71,7 @@ struct DrawnProduct {
   std::vector<const Placed*> outputs() const;
 };
 
-// What call() should leave in the outputs, in their order. Made before it is called.
+// The outputs that call() should write, in their order. Make them before the call.
 std::vector<check::Expectation> expectations_of(const DrawnProduct& product);
 
 // A size with a chance for each of the borders of tiles, panels, blocks and chunks.

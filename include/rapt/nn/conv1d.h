@@ -56,7 +56,7 @@ struct Conv1dOptions {
 Conv1d make_conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel,
                    const Conv1dOptions& options = {}, DType dtype = DType::f32);
 
-// Writes y and the state.
+// Writes y. There is no state: the backward call reads x.
 void forward(const Conv1d& layer, const TensorView& x, const TensorView& y, const Run& run);
 // Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
 void backward(Conv1d& layer, const TensorView& x, const TensorView& d_y, const TensorView& d_x,

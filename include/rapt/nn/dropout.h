@@ -31,7 +31,7 @@ uint64_t stream_seed(uint64_t run_seed, uint64_t stream) noexcept;
 void forward(const Dropout& layer, const TensorView& x, const TensorView& y, const Run& run,
              bool add = false);
 
-// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
+// Writes d_x, or adds to it if `add`. `run` must be that of the forward call.
 void backward(const Dropout& layer, const TensorView& d_y, const TensorView& d_x, const Run& run,
               bool add = false);
 

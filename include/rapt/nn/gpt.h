@@ -68,7 +68,7 @@ Gpt::State make_state(const Gpt& model, int64_t batch, int64_t length, Arena& ar
 // `call`: masks, captures, ... of the attention of every block.
 void forward(const Gpt& model, const TensorView& tokens, const TensorView& logits,
              const Gpt::State& state, const Run& run, const MultiHeadCall& call = {});
-// Writes d_x, or adds to it if `add`; adds to the gradients of the parameters.
+// Adds to the gradients of the parameters; tokens have none.
 void backward(Gpt& model, const TensorView& tokens, const TensorView& d_logits,
               const Gpt::State& state, const Run& run, const MultiHeadCall& call = {});
 

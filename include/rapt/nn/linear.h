@@ -35,7 +35,7 @@ struct LinearOptions {
   bool add = false;                   // adds to what y holds
 };
 
-// Writes y and the state.
+// Writes y. There is no state: the backward call reads x.
 void forward(const Linear& layer, const TensorView& x, const TensorView& y, const Run& run,
              const LinearOptions& options = {});
 

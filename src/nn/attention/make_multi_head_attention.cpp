@@ -89,7 +89,8 @@ void set_number(const TensorView& view, int64_t i, double number) {
     static_cast<float*>(view.data)[i] = static_cast<float>(number);
 }
 
-// Of distance tables and of biases of queries: small beside the products of projected rows.
+// The first values of distance tables and query biases are small beside the scores of projected
+// rows.
 const Init kTableInit = {.rule = Init::Rule::normal, .scale = 0.02};
 
 class LayerTexts {

@@ -1,5 +1,5 @@
 #pragma once
-// What the kinds of convolution share: which rows of its source a convolution reads.
+// The checked call of a convolution: the rows of its source that each output reads.
 #include "rapt/nn/conv1d.h"
 
 namespace rapt::nn {

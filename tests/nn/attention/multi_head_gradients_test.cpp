@@ -133,7 +133,7 @@ MultiHeadSizes drawn_sizes(Random& random) {
   return sizes;
 }
 
-// What is set in objects, not texts.
+// Options that are set as objects, not as texts.
 void draw_options(MultiHeadProblem& problem, const MultiHeadSizes& sizes, TensorMasks& masks,
                   Tensor& bias, Tensor& d_bias, Random& random) {
   AttentionOptions& options = problem.call.options;

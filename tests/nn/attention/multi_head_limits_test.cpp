@@ -79,7 +79,7 @@ struct Bytes {
   size_t state, forward, backward;
 };
 
-// What a layer of width `embed_dim` takes for one sequence, by counting alone.
+// The bytes that a layer of width `embed_dim` needs for one sequence, from a counting call.
 Bytes bytes_at(int64_t length, int64_t embed_dim, int64_t heads, Memory memory) {
   nn::MultiHeadAttention layer =
       nn::make_multi_head_attention(embed_dim, heads, {.mask = "causal"});
