@@ -17,6 +17,23 @@ function(rapt_compile_for name source)
   set_property(GLOBAL APPEND PROPERTY RAPT_ISA_UNITS ${name})
 endfunction()
 
+# rapt_compiles(RESULT FLAGS...): is a set that needs these flags of /proc/cpuinfo compiled? All sets
+# are, but a sanitizer build is for the machine that it runs on, and instrumented kernels take longest
+# to compile: it leaves out what the machine cannot run.
+function(rapt_compiles result)
+  set(${result} TRUE PARENT_SCOPE)
+  if(NOT RAPT_SANITIZE OR NOT EXISTS /proc/cpuinfo)
+    return()
+  endif()
+  file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  foreach(flag ${ARGN})
+    if(NOT flag IN_LIST flags)
+      set(${result} FALSE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
 # rapt_add_isa(NAME FLAGS...): compiles src/kernels/isa_tu.cpp once for an instruction set, with the
 # vocabulary src/kernels/simd/NAME.h. Call it worst first, best last.
 function(rapt_add_isa isa)
