@@ -1,8 +1,10 @@
 // An output file appears whole or not at all; after any error no partial file is left.
 #include "rapt/io/output_file.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -30,6 +32,22 @@ TEST(OutputFile, AppearsOnlyOnCommit) {
   }
   EXPECT_EQ(file_bytes(path), "abc");
   EXPECT_EQ(folder.entries(), 1);
+}
+
+// commit() frees the number of its descriptor, and the next file that is opened gets it.
+TEST(OutputFile, ClosesNoOtherFileAfterCommit) {
+  const ScratchFolder folder;
+  int other = -1;
+  {
+    OutputFile file(folder / "out", Overwrite::no);
+    file.write("abc", 3);
+    file.commit();
+    other = open((folder / "out").c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(other, 0);
+  }
+  char text[3];
+  EXPECT_EQ(read(other, text, 3), 3);
+  EXPECT_EQ(close(other), 0);
 }
 
 TEST(OutputFile, LeavesNothingWithoutCommit) {
