@@ -120,8 +120,8 @@ const char* const kProblems[] = {
     "h2q80k259d17v8:f16:layout=negative:seed=15",
     "h2q80k259d17v8:bf16:layout=strided:precision=fma:seed=16",
     "b2h4/2q90k300d32v8:rows=rotary(query=3+1i):seed=17",
-    "b2h4/"
-    "2q90k300d32v8:f16:mask=causal:rows=rotary(interleaved,dims=8,query=5+2i,key=1+2i):seed=18",
+    ("b2h4/"
+     "2q90k300d32v8:f16:mask=causal:rows=rotary(interleaved,dims=8,query=5+2i,key=1+2i):seed=18"),
     "q90k300d32v8:bf16:precision=fma:rows=rotary(query-only):seed=19",
     "h2q90k300d32v8:layout=transposed:rows=rotary:seed=20",
     "h2q90k300d24v8:rows=cosine:seed=21",
