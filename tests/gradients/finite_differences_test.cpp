@@ -184,8 +184,8 @@ const char* const kProblems[] = {
     "h2q4k5d2v3:f64:relative=keys+values(3):seed=22",
     "b2h4/2q3k5d2:f64:mask=causal(1):relative=keys[1]+queries[]+values[2,1](4):seed=23",
     "h2q4k4d2:f64:relative=keys+content+position[](4,center=3,bottom-right):seed=24",
-    "b2h2q3k2d2:f64:relative=keys[2,2]+queries+values+content[]+position[2,1](5):score=softcap(2):"
-    "seed=25",
+    ("b2h2q3k2d2:f64:relative=keys[2,2]+queries+values+content[]+position[2,1](5):score=softcap(2):"
+     "seed=25"),
     "h2q9k11d2:f64:mask=causal(bottom-right):packed=3:relative=keys+values(4,bottom-right):seed=26",
     "q9k12d2:f64:relative=keys+queries(9,log=2..12):seed=27",
     "h2q4k5d2:f64:relative=content:bias:seed=28",

@@ -173,7 +173,7 @@ TEST(MultiHeadLimits, CallsThatDoNotFit) {
   MultiHeadProblem self({.leading = {2}, .length = 3, .embed_dim = 4}, {}, DType::f32, 1);
   MultiHeadProblem cross({.leading = {2}, .length = 3, .k_len = 5, .embed_dim = 4}, {}, DType::f32,
                          1);
-  nn::Arena states, counter;
+  nn::Arena states;
   self.state(states), cross.state(states), self.state(states);
   std::vector<std::byte> memory(states.bytes()), scratch_memory(size_t{1} << 22);
   nn::Arena kept(memory), scratch(scratch_memory);
