@@ -302,6 +302,135 @@ def blocks(dtype):
                     {"y": module(x, memory, tgt_mask=masked)}, module, numbers)
 
 
+def sinusoids(length, features, dtype):
+    """Vaswani et al. 2017, section 3.5."""
+    even = torch.arange(0, features, 2, dtype=torch.float64)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * 10000.0 ** (-even / features)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)
+
+
+class Translator(torch.nn.Module):
+    """nn.Transformer between tables of tokens and a head."""
+
+    def __init__(self, layers, learned, shared, tied, scaled, dtype, **arguments):
+        super().__init__()
+        width = 24
+        transformer = torch.nn.Transformer(width, 3, *layers, 40, dropout=0.0, batch_first=True,
+                                           dtype=dtype, **arguments)
+        self.encoder, self.decoder = transformer.encoder, transformer.decoder
+        self.transformer = [transformer]  # in a list: its parameters have one name each
+        table = lambda count: torch.nn.Embedding(count, width, dtype=dtype)
+        self.target_embedding = table(13)
+        self.source_embedding = self.target_embedding if shared else table(17)
+        self.source_positions = table(64) if learned else None
+        self.target_positions = table(64) if learned else None
+        self.head = None if tied else torch.nn.Linear(width, 13, dtype=dtype)
+        self.scale = width ** 0.5 if scaled else 1
+        for name, p in self.named_parameters():
+            if p.dim() == 1:  # biases, and norms, whose weights stay near 1
+                p.data += 0.2 * torch.randn_like(p)
+            elif "coder" not in name:  # the tables; matrices of nn.Transformer stay as they are
+                torch.nn.init.normal_(p, std=0.4)
+
+    def rows(self, table, positions, tokens):
+        x = self.scale * table(tokens)
+        if positions is None:
+            return x + sinusoids(tokens.shape[1], x.shape[2], x.dtype)
+        return x + positions(torch.arange(tokens.shape[1]))
+
+    def forward(self, source, target, lengths):
+        length = target.shape[1]
+        padding = torch.arange(source.shape[1]) >= lengths[:, None]
+        y = self.transformer[0](
+            self.rows(self.source_embedding, self.source_positions, source),
+            self.rows(self.target_embedding, self.target_positions, target),
+            tgt_mask=torch.triu(torch.ones(length, length, dtype=torch.bool), 1),
+            src_key_padding_mask=padding, memory_key_padding_mask=padding)
+        if self.head is None:
+            return torch.nn.functional.linear(y, self.target_embedding.weight)
+        return self.head(y)
+
+
+def encoder_decoder(dtype):
+    for layers in ((1, 1), (2, 3)):
+        for norm_first in (False, True):
+            for learned, shared, tied, scaled in ((False, False, True, True), (True, True, True, False),
+                                                  (True, False, False, True)):
+                activation = "gelu" if learned else "relu"
+                module = Translator(layers, learned, shared, tied, scaled, dtype,
+                                    activation=activation, norm_first=norm_first)
+                inputs = {"source": torch.randint(13, (2, 19)), "target": torch.randint(13, (2, 11)),
+                          "lengths": torch.tensor([19, 12])}
+                numbers = {"encoder_layers": layers[0], "decoder_layers": layers[1], "heads": 3,
+                           "norm_first": norm_first, "gelu": learned, "learned": learned,
+                           "shared": shared, "tied": tied, "scaled": scaled}
+                compare("encoder_decoder", f"encoder and decoder, {numbers}, {dtype}", inputs,
+                        {"logits": module(**inputs)}, module, numbers)
+
+
+class ConvolutionModule(torch.nn.Module):
+    """Gulati et al. 2020, figure 2, with a LayerNorm over channels instead of batch normalisation."""
+
+    def __init__(self, channels, kernel, causal, dtype):
+        super().__init__()
+        reach = kernel - 1
+        self.zeros = (reach, 0) if causal else (reach // 2, reach // 2)
+        self.layer_norm = torch.nn.LayerNorm(channels, dtype=dtype)
+        self.pointwise_conv1 = torch.nn.Conv1d(channels, 2 * channels, 1, dtype=dtype)
+        self.depthwise_conv = torch.nn.Conv1d(channels, channels, kernel, groups=channels, dtype=dtype)
+        self.norm = torch.nn.LayerNorm(channels, dtype=dtype)
+        self.pointwise_conv2 = torch.nn.Conv1d(channels, channels, 1, dtype=dtype)
+
+    def forward(self, x):
+        rows = self.pointwise_conv1(self.layer_norm(x).transpose(1, 2))  # [batch, 2 channels, length]
+        gated = torch.nn.GLU(dim=1)(rows)
+        mixed = self.depthwise_conv(torch.nn.functional.pad(gated, self.zeros))
+        hidden = torch.nn.SiLU()(self.norm(mixed.transpose(1, 2)))
+        return self.pointwise_conv2(hidden.transpose(1, 2)).transpose(1, 2)
+
+
+class ConformerBlock(torch.nn.Module):
+    """Gulati et al. 2020, section 2.4, without dropout."""
+
+    def __init__(self, width, heads, hidden, kernel, causal, dtype):
+        super().__init__()
+        norm = lambda: torch.nn.LayerNorm(width, dtype=dtype)
+        network = lambda: torch.nn.ModuleDict({
+            "linear1": torch.nn.Linear(width, hidden, dtype=dtype),
+            "linear2": torch.nn.Linear(hidden, width, dtype=dtype)})
+        self.ffn1_layer_norm, self.ffn1 = norm(), network()
+        self.self_attn_layer_norm = norm()
+        self.self_attn = torch.nn.MultiheadAttention(width, heads, batch_first=True, dtype=dtype)
+        self.conv_module = ConvolutionModule(width, kernel, causal, dtype)
+        self.ffn2_layer_norm, self.ffn2 = norm(), network()
+        self.final_layer_norm = norm()
+        for p in self.parameters():
+            torch.nn.init.normal_(p, std=0.4)
+
+    def forward(self, x, masked, padding):
+        run = lambda network, z: network["linear2"](
+            torch.nn.functional.silu(network["linear1"](z)))
+        a = x + 0.5 * run(self.ffn1, self.ffn1_layer_norm(x))
+        z = self.self_attn_layer_norm(a)
+        b = a + self.self_attn(z, z, z, attn_mask=masked, key_padding_mask=padding,
+                               need_weights=False)[0]
+        c = b + self.conv_module(b)
+        return self.final_layer_norm(c + 0.5 * run(self.ffn2, self.ffn2_layer_norm(c)))
+
+
+def conformer(dtype):
+    for kernel, causal in ((3, False), (7, False), (31, False), (1, True), (4, True), (31, True)):
+        for lengths in ((21, 21), (21, 13)):
+            module = ConformerBlock(24, 3, 40, kernel, causal, dtype)
+            x = leaf(2, 21, 24, dtype=dtype)
+            masked = torch.triu(torch.ones(21, 21, dtype=torch.bool), 1) if causal else None
+            padding = torch.arange(21) >= torch.tensor(lengths)[:, None]
+            compare("conformer_layer",
+                    f"Conformer, kernel {kernel}, causal {causal}, lengths {lengths}, {dtype}",
+                    {"x": x, "lengths": torch.tensor(lengths)}, {"y": module(x, masked, padding)},
+                    module, {"heads": 3, "causal": causal})
+
+
 if not PROGRAM.exists():
     print(f"{PROGRAM} is not there: build the tests first")
     sys.exit(77)
@@ -320,5 +449,7 @@ for dtype in (torch.float32, torch.float64):
     glu(dtype)
     patches(dtype)
     blocks(dtype)
+    conformer(dtype)
+    encoder_decoder(dtype)
 print(f"{compared - len(failed)} of {compared} cases agree with PyTorch {torch.__version__}")
 sys.exit(bool(failed))

@@ -82,10 +82,12 @@ void Given::compare(const std::string& name, const TensorView& found) {
 int main(int count, char** words) {
   const std::map<std::string, parity::Case> cases = {
       {"adam", parity::adam},
+      {"conformer_layer", parity::conformer_layer},
       {"conv1d", parity::conv1d},
       {"cross_entropy", parity::cross_entropy},
       {"decoder_layer", parity::decoder_layer},
       {"embedding", parity::embedding},
+      {"encoder_decoder", parity::encoder_decoder},
       {"encoder_layer", parity::encoder_layer},
       {"gated", parity::gated},
       {"glu", parity::glu},

@@ -53,10 +53,12 @@ class Given {
 using Case = void (*)(Given& given);
 // The cases, each in a file of its own.
 void adam(Given& given);
+void conformer_layer(Given& given);
 void conv1d(Given& given);
 void cross_entropy(Given& given);
 void decoder_layer(Given& given);
 void embedding(Given& given);
+void encoder_decoder(Given& given);
 void encoder_layer(Given& given);
 void gated(Given& given);
 void glu(Given& given);
