@@ -15,8 +15,8 @@ namespace rapt::cli {
 namespace {
 
 // Reserved commands that do not exist yet.
-constexpr std::string_view kUnbuiltCommands[] = {"compare", "view",  "plot",    "tokenize",
-                                                 "model",   "train", "generate"};
+constexpr std::string_view kUnbuiltCommands[] = {"compare",  "view",  "plot",
+                                                 "tokenize", "model", "generate"};
 
 constexpr const char* kEnvironment =
     "Environment:\n"
@@ -30,6 +30,9 @@ constexpr const char* kEnvironment =
   for (const std::string_view unbuilt : kUnbuiltCommands) {
     if (name == unbuilt) throw not_built("'rapt " + name + "'");
   }
+  if (name == "train")  // else it is among the commands
+    throw usage_error("'rapt train' needs layers, which this build lacks",
+                      "build rapt with RAPT_BUILD_NN=ON");
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -64,8 +67,11 @@ CommandLine::CommandLine()
             "rapt") {
   root_.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   root_.footer(kEnvironment);
-  for (const auto add : {add_attend, add_explain, add_mask, add_check, add_bench, add_info,
-                         add_convert, add_cpu, add_list, add_man, add_completions}) {
+  for (const auto add : {add_attend, add_explain, add_mask, add_check, add_bench,
+#ifdef RAPT_WITH_LAYERS
+                         add_train,
+#endif
+                         add_info, add_convert, add_cpu, add_list, add_man, add_completions}) {
     commands_.push_back(add(root_));
   }
   add_json_usage(root_);

@@ -8,20 +8,9 @@
 #include "cli/output/narrate.h"
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
-#include "rapt/thread_pool.h"
 
 namespace rapt::cli {
 namespace {
-
-int threads_from(const std::string& text) {
-  if (text.empty()) return 0;
-  const int64_t threads = parse_integer("--threads", text);
-  if (threads < 1 || threads > ThreadPool::kMostThreads) {
-    throw usage_error("--threads: expected 1 to " + std::to_string(ThreadPool::kMostThreads) +
-                      ", got " + text);
-  }
-  return static_cast<int>(threads);
-}
 
 void read_bias(const AttendArguments& a, TensorInput& files, Problem& problem) {
   MaskInput& masks = problem.masks;
@@ -120,7 +109,7 @@ void check_option(const Problem& problem, const AttentionOptions& options,
 }
 
 void check_problem_options(const AttendArguments& a) {
-  threads_from(a.threads);
+  parse_threads(a.threads);
   dtype_named("--output-dtype", a.output_dtype);
   if (!a.scale.empty()) parse_real("--scale", a.scale);
   dropout_from(a);
@@ -135,7 +124,7 @@ void check_problem_options(const AttendArguments& a) {
 
 Problem read_problem(const AttendArguments& a, TensorInput& files) {
   Problem problem;
-  problem.context.threads = threads_from(a.threads);
+  problem.context.threads = parse_threads(a.threads);
   problem.context.memory = a.memory == "low" ? Memory::low : Memory::automatic;
   problem.context.cancel = &interruption();
   AttentionOptions& options = problem.options;

@@ -8,6 +8,7 @@
 
 #include "cli/process/failure.h"
 #include "rapt/catalogue.h"
+#include "rapt/thread_pool.h"
 
 namespace rapt::cli {
 namespace {
@@ -134,6 +135,16 @@ int64_t parse_bytes(const std::string& option, const std::string& text) {
 
 int64_t parse_memory_limit(const std::string& text) {
   return text.empty() ? -1 : parse_bytes("--memory-limit", text);
+}
+
+int parse_threads(const std::string& text) {
+  if (text.empty()) return 0;
+  const int64_t threads = parse_integer("--threads", text);
+  if (threads < 1 || threads > ThreadPool::kMostThreads) {
+    throw usage_error("--threads: expected 1 to " + std::to_string(ThreadPool::kMostThreads) +
+                      ", got " + text);
+  }
+  return static_cast<int>(threads);
 }
 
 }  // namespace rapt::cli

@@ -37,5 +37,6 @@ std::vector<int64_t> parse_integers(const std::string& option, std::string_view 
 std::pair<int64_t, int64_t> parse_range(const std::string& option, std::string_view text);  // "a:b"
 int64_t parse_bytes(const std::string& option, const std::string& text);  // "512M", "8GiB", "1e9"
 int64_t parse_memory_limit(const std::string& text);  // of --memory-limit; -1 where it is not given
+int parse_threads(const std::string& text);           // of --threads; 0 where it is not given
 
 }  // namespace rapt::cli

@@ -29,11 +29,12 @@ ProgressLine::ProgressLine(double flops, ProgressStyle style)
   if (style == ProgressStyle::terminal && isatty(STDERR_FILENO) != 1) style_ = ProgressStyle::none;
 }
 
-ProgressLine::~ProgressLine() {
-  if (shown_ > 0) {
-    rewrite("");
-    std::fputc('\r', stderr);
-  }
+ProgressLine::~ProgressLine() { erase(); }
+
+void ProgressLine::erase() noexcept {
+  if (shown_ == 0) return;
+  rewrite("");
+  std::fputc('\r', stderr);
 }
 
 Progress ProgressLine::hook() {

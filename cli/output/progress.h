@@ -28,6 +28,9 @@ class ProgressLine {
 
   Progress hook();
   void report(double fraction) noexcept;
+  // Removes the line from the terminal, before something else is printed there. The next report()
+  // shows it again.
+  void erase() noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -24,7 +24,7 @@ struct ExitMeaning {
 };
 inline constexpr ExitMeaning kExitMeanings[] = {
     {Exit::ok, "success"},
-    {Exit::differs, "a comparison failed"},
+    {Exit::differs, "a comparison failed, or training missed its goal"},
     {Exit::usage, "the command line cannot be meant as it is"},
     {Exit::data, "bad data: shapes, dtypes, a file that is not what it says it is"},
     {Exit::io, "input or output failed, or a file would be overwritten"},

@@ -118,6 +118,12 @@ TEST_F(JsonDocumentsTest, Bench) {
                     {{"bench", "q4k4d4", "-r", "1", "--json"},
                      {"bench", "--compare", "old.json", "--tolerance", "1e9", "--json"}});
 }
+#ifdef RAPT_WITH_LAYERS
+TEST_F(JsonDocumentsTest, Train) {
+  expect_documented("rapt.train/1", {{"train", "--example", "tiny", "--json"},
+                                     {"train", "--example", "copy", "--json"}});
+}
+#endif
 
 }  // namespace
 }  // namespace rapt::cli_test

@@ -47,12 +47,20 @@ TEST_F(MainTest, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
-  for (const std::string command : {"train", "view", "compare"}) {
+  for (const std::string command : {"generate", "view", "compare"}) {
     const Ran ran = rapt({command});
     EXPECT_EQ(ran.exit, 2);
     EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' is not built yet")) << ran.err;
   }
 }
+
+#ifndef RAPT_WITH_LAYERS
+TEST_F(MainTest, SaysThatABuildWithoutLayersCannotTrain) {
+  const Ran ran = rapt({"train", "--example", "tiny"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_TRUE(contains(ran.err, "'rapt train' needs layers, which this build lacks")) << ran.err;
+}
+#endif
 
 TEST_F(MainTest, OnlyTheFirstWordIsACommand) {
   const Ran page = rapt({"man", "cpu"});

@@ -1,0 +1,38 @@
+#pragma once
+// What `rapt train` prints about its runs, as text and for programs.
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/train/tiny.h"
+
+namespace rapt::cli {
+
+// The three runs of --example tiny, in the order of TinyEmbedding.
+struct TinyReport {
+  TinyRun frozen, trained, redrawn;
+
+  // Attention must have learned in both runs in which it can.
+  static constexpr double kWantedFall = 500;
+  bool ok() const { return frozen.falls() >= kWantedFall && trained.falls() >= kWantedFall; }
+};
+
+std::string tiny_text(const TinyReport& report);
+
+// The run of --example copy.
+struct CopyReport {
+  std::vector<double> losses;  // of each update
+  int64_t copied = 0;          // of kCopySequences
+
+  bool ok() const;
+};
+
+// "  20   2.716483\n": after so many updates, the loss before the last of them.
+std::string copy_line(int64_t step, double loss);
+std::string copy_text(const CopyReport& report);  // the last line
+
+// The documents; schema: docs/json.md.
+nlohmann::ordered_json train_document(const TinyReport& report, uint64_t seed, double seconds);
+nlohmann::ordered_json train_document(const CopyReport& report, uint64_t seed, double seconds);
+
+}  // namespace rapt::cli
