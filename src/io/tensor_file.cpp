@@ -92,7 +92,7 @@ TensorFile open_tensor_file(const std::string& path, NpyV2 v2) {
 }
 
 TensorFile open_tensor_file(std::shared_ptr<const InputFile> file, NpyV2 v2) {
-  std::array<char, kTellingBytes> bytes;
+  std::array<char, kTellingBytes> bytes{};
   const std::string_view start(
       bytes.data(), static_cast<size_t>(std::min<int64_t>(file->bytes(), std::ssize(bytes))));
   file->read(0, reinterpret_cast<std::byte*>(bytes.data()), std::ssize(start));
