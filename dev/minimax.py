@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""Minimax polynomials by Remez exchange: where the coefficients of exp2(), log() and tanh() in
-src/kernels/simd/ come from. Prints the largest error, relative to the function, and the
+"""Minimax polynomials by Remez exchange: where the coefficients of exp2(), log(), tanh() and, for
+float, normal_cdf() in src/kernels/simd/ come from. Prints the largest error, relative to the function, and the
 coefficients, lowest first, for float64 and, in brackets, rounded to float32.
 
   exp2  2^x                                  = c0 + c1 x + ...      |x| <= 1/2
   exp2_part  2^x - 1, relative to 2^x        = c1 x + c2 x^2 ...    |x| <= 1/64
   log   log((1 + s) / (1 - s)) / s - 2       = c1 s^2 + c2 s^4 ...  |s| <= 0.1716, see below
   tanh  tanh(x) / x - 1                      = c1 x^2 + c2 x^4 ...  |x| <= 1
+  cdf   (2 Phi(-x))^(-1/8) - 1               = c1 x + c2 x^2 ...    0 <= x <= 6, see below
+  cdf_by_density  e^(x^2 / 2) Phi(-x) - 1/2  = c1 x + c2 x^2 ...    0 <= x <= 5, see below
 
 log: a mantissa between sqrt(1/2) and sqrt(2) is (1 + s) / (1 - s) with |s| <= (sqrt 2 - 1)^2.
 exp2: the constant is 1 once it is rounded, so that exp2(0) = 1 exactly.
+cdf: Phi is the normal distribution function. Errors are those of Phi(-x) itself, or 1e5 times less
+than relative errors where it is below 1e-5.
+cdf_by_density: likewise errors of Phi(-x), where e^(-x^2 / 2) counts as 1e-4 if it is less.
 
-usage: minimax.py exp2|exp2_part|log|tanh TERMS
-  in use: exp2 7 and 12, exp2_part 2, log 3 and 7, tanh 7 and 14 (float32 and float64)
+usage: minimax.py exp2|exp2_part|log|tanh|cdf|cdf_by_density TERMS
+  in use: exp2 7 and 12, exp2_part 2, log 3 and 7, tanh 7 and 14 (float32 and float64), cdf 10,
+  cdf_by_density 12
 """
 import decimal
 import math
@@ -21,6 +27,7 @@ import sys
 
 decimal.getcontext().prec = 60
 D = decimal.Decimal
+PI = D("3.14159265358979323846264338327950288419716939937510582097494")
 GRID = 800  # points on which the error is searched for extrema
 
 
@@ -38,6 +45,35 @@ def tanh_of_square(z):
     return (e - 1) / (e + 1) / z.sqrt() - 1
 
 
+def lower_tail(x):
+    """Phi(-x) = (1 - erf(x / sqrt 2)) / 2 by the series of erf."""
+    t = x / D(2).sqrt()
+    power, total, n = t, D(0), 0
+    while abs(power) > D("1e-45"):
+        total += power / (2 * n + 1)
+        n += 1
+        power *= -t * t / n
+    return D("0.5") - total / PI.sqrt()
+
+
+def root_of_tail(x):
+    return (2 * lower_tail(x)) ** (D(-1) / 8) - 1
+
+
+def root_scale(x):
+    """The change of the root that changes Phi(-x) by 1, or by the share of 1 in the doc."""
+    tail = lower_tail(x)
+    return (1 + root_of_tail(x)) / 8 / max(tail, D("1e-5"))
+
+
+def tail_by_density(x):
+    return (x * x / 2).exp() * lower_tail(x) - D("0.5")
+
+
+def density_scale(x):
+    return 1 / max((-x * x / 2).exp(), D("1e-4"))
+
+
 class Task:
     """Polynomials sum_k c_k x^(first + k) on [low, high]; errors are divided by scale(x)."""
 
@@ -49,6 +85,8 @@ TASKS = {
     "exp2": Task(exp2, exp2, 0, D("-0.5"), D("0.5")),
     "exp2_part": Task(lambda x: exp2(x) - 1, exp2, 1, D(-1) / 64, D(1) / 64),
     "log": Task(log_of_square, lambda z: D(2), 1, D(0), (D(2).sqrt() - 1) ** 4),
+    "cdf": Task(root_of_tail, root_scale, 1, D(0), D(6)),
+    "cdf_by_density": Task(tail_by_density, density_scale, 1, D(0), D(5)),
     "tanh": Task(tanh_of_square, lambda z: 1 + tanh_of_square(z), 1, D(0), D(1)),
 }
 

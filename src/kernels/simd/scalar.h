@@ -13,9 +13,10 @@
 //                  log(-0) = -inf, log(inf) = inf, NaN below 0
 //   tanh           within 1.5 ulp, also near 0; odd: tanh(-x) = -tanh(x) and tanh(-0) = -0; at
 //                  most 1
-//   normal_cdf     within 2 ulp for x >= -1 and 6 ulp below; at most 1; normal_cdf(0) = 0.5,
-//                  normal_cdf(-inf) = 0 and normal_cdf(inf) = 1 exactly; its density within 3.5
-//                  ulp, 0 for inf and -inf; both: below the smallest normal number gradual
+//   normal_cdf     float: within 1e-7; double: within 2 ulp for x >= -1 and 6 ulp below; both: at
+//                  most 1, never negative; normal_cdf(0) = 0.5, normal_cdf(-inf) = 0 and
+//                  normal_cdf(inf) = 1 exactly; its density within 5e-8 (float) or 3.5 ulp
+//                  (double), 0 for inf and -inf; below the smallest normal number gradual
 //                  underflow or 0
 //   store_*16      of F; round to nearest, ties to even, as rapt/float16.h
 #include <cstdint>

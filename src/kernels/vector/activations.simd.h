@@ -31,10 +31,9 @@ RAPT_INLINE V activate(V z) {
     return mul(z, sigmoid_of(z));
   else if constexpr (A == Activation::gelu_tanh)
     return mul(z, sigmoid_of(tanh_argument(z, mul(z, z))));
-  else if constexpr (A == Activation::gelu) {
-    V density;
-    return mul(z, normal_cdf(z, density));
-  } else
+  else if constexpr (A == Activation::gelu)
+    return mul(z, normal_cdf(z));
+  else
     return z;
 }
 

@@ -2,6 +2,7 @@
 // Activations and their gradients over an array (kernels/vector/activations.simd.h).
 #include "kernels/vector/activations.simd.h"
 #include "kernels/vector/storage.simd.h"
+#include "kernels/vector/two_vectors.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {
@@ -10,8 +11,14 @@ template <class V, class S, Activation A>
 RAPT_NOINLINE void activate_as(const void* z, int64_t count, void* y) noexcept {
   const auto* from = static_cast<const typename S::Stored*>(z);
   auto* to = static_cast<typename S::Stored*>(y);
+  constexpr int64_t kLanes = V::kLanes;
   int64_t i = 0;
-  for (; i + V::kLanes <= count; i += V::kLanes) S::save(to + i, activate<A>(S::load(from + i)));
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    const auto two = activate<A>(Two<V>{S::load(from + i), S::load(from + i + kLanes)});
+    S::save(to + i, two.first);
+    S::save(to + i + kLanes, two.second);
+  }
+  for (; i + kLanes <= count; i += kLanes) S::save(to + i, activate<A>(S::load(from + i)));
   if (i < count) S::save_first(to + i, activate<A>(S::load_first(from + i, count - i)), count - i);
 }
 
@@ -21,8 +28,15 @@ RAPT_NOINLINE void activation_gradient_as(const void* z, const void* d_y, int64_
   const auto* at = static_cast<const typename S::Stored*>(z);
   const auto* from = static_cast<const typename S::Stored*>(d_y);
   auto* to = static_cast<typename S::Stored*>(d_z);
+  constexpr int64_t kLanes = V::kLanes;
   int64_t i = 0;
-  for (; i + V::kLanes <= count; i += V::kLanes)
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    const Two<V> d{S::load(from + i), S::load(from + i + kLanes)};
+    const auto two = mul(d, slope<A>(Two<V>{S::load(at + i), S::load(at + i + kLanes)}));
+    S::save(to + i, two.first);
+    S::save(to + i + kLanes, two.second);
+  }
+  for (; i + kLanes <= count; i += kLanes)
     S::save(to + i, mul(S::load(from + i), slope<A>(S::load(at + i))));
   if (i < count) {
     const int64_t n = count - i;
