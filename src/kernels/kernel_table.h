@@ -358,11 +358,45 @@ struct ProductStore {
   int64_t row_stride = 0, column_stride = 1;
 };
 
-// What the matrix products of layers need beside those of a route
-// (kernels/vector/matrix_products.simd.h).
+// Where a block of terms of a matrix product goes: out = sums + the block + bias, or out + that.
+template <class E>
+struct TileStore {
+  const E* sums = nullptr;  // of the blocks before; null: 0. It may be `out`
+  int64_t sums_stride = 0;
+  const E* bias = nullptr;  // [columns]; null: none
+  bool add = false;         // add to what `out` holds?
+  E* out = nullptr;
+  int64_t stride = 0;
+};
+
+// Tiles of the left side, tile_stride apart. Packed: [terms][tile_rows], and row_stride is 1. In
+// place: rows with terms side by side, row_stride apart, which may not be 1.
+template <class E>
+struct LeftTiles {
+  const E* data;
+  int64_t row_stride, tile_stride;
+};
+
+// The matrix products of layers: with both sides packed (kernels/vector/packed_products.simd.h),
+// and what stands around them (kernels/vector/matrix_products.simd.h).
 template <class E>
 struct MatrixKernels {
-  int gradient_vectors;  // the width at which KeyGradientKernels::add is fastest, in vectors
+  int tile_rows;      // rows of a tile of the left side
+  int panel_vectors;  // the width of a panel of the right side
+  // Packs the left side [rows, terms] in tiles [terms][tile_rows]; the last may lack rows. Writes
+  // whole vectors: up to a vector behind the last tile. By the DType of the left side.
+  void (*pack_left[kStorageTypes])(const void* left, int64_t row_stride, int64_t term_stride,
+                                   int64_t rows, int64_t terms, E* packed) noexcept;
+  // Packs the right side [terms, columns] in panels [terms][panel_vectors * lanes]; the last has as
+  // many whole vectors as it needs. By the DType of the right side.
+  void (*pack_right[kStorageTypes])(const void* right, int64_t column_stride, int64_t term_stride,
+                                    int64_t columns, int64_t terms, E* packed) noexcept;
+  // Multiplies `rows` rows by a panel [terms][columns] of whole vectors. The block is summed first.
+  // In place: whole tiles only.
+  void (*multiply_panel)(const LeftTiles<E>& left, const E* right, int64_t terms, int64_t rows,
+                         int64_t columns, const TileStore<E>& to) noexcept;
+  // sums [rows] += the sums of packed rows over their terms.
+  void (*add_left_sums)(const E* packed, int64_t terms, int64_t rows, E* sums) noexcept;
   // out [rows, columns] = x [rows, dims] weight [columns, dims]^T for few rows, in sums of `block`
   // terms. Dense rows. By the DType of the weight.
   void (*few_rows[kStorageTypes])(const E* x, int64_t x_stride, int64_t rows, const void* weight,

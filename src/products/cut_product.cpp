@@ -28,16 +28,19 @@ void cut_rows(ProductCut& c, int64_t rows, int64_t sum, double work, const Worke
   if (!available.can_be_fewer) c.workers = c.to_executor ? available.most : 1;
 }
 
-void place_scratch(ProductCut& c, RightSide right, int64_t rows, int64_t sum, size_t element) {
-  const int64_t block_rows = std::min(c.piece, kRowBlock), terms = std::min(sum, kSumBlock);
+void place_scratch(ProductCut& c, RightSide right, int64_t rows, int64_t sum, int64_t lanes,
+                   int64_t tile_rows, size_t element) {
+  const int64_t terms = std::min(sum, kSumBlock);
   const bool few_rows = right == RightSide::in_place;
   ScratchPlaces places;
+  const int64_t block_rows = std::min(c.piece, kRowBlock);
   c.sums =
       places.place(true, {sum > kSumChunk || few_rows ? c.piece : block_rows, c.group}, element);
   c.panels =
       places.place(right == RightSide::per_task, {std::min(sum, kSumChunk), c.group}, element);
-  c.left = few_rows ? places.place(true, {rows, sum}, element)
-                    : places.place(true, {terms, block_rows}, element);
+  c.left = few_rows
+               ? places.place(true, {rows, sum}, element)
+               : places.place(true, {terms * round_up(block_rows, tile_rows) + lanes}, element);
   c.row = places.place(true, {std::max(c.group, c.piece)}, element);
   c.worker_bytes = places.bytes();
   places.repeat(c.workers, 0);
@@ -53,19 +56,17 @@ ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t 
       2.0 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(sum);
   const Workers available = workers_of(work, context);  // checks the context
   const KernelTable<E>& table = kernels<E>();
-  const RouteKernels<E>& route =
-      *table.fma[static_cast<int>(sizeof(E) == 4 ? DType::f32 : DType::f64)];
   ProductCut c;
   c.bytes = 63;
   const bool column_sums = form == ProductForm::weight_gradient;  // even if there are no columns
   if (rows == 0 || (columns == 0 && !column_sums)) return c;
-  const int vectors = column_sums ? route.long_vectors : table.matrices.gradient_vectors;
-  c.width = int64_t{vectors} * table.lanes;
-  const int64_t group = round_up(column_sums ? kWeightGroupColumns : kGroupColumns, c.width);
+  c.width = int64_t{table.matrices.panel_vectors} * table.lanes;
+  const bool few_rows = right == RightSide::in_place;
+  const int64_t group = round_up(few_rows ? kFewRowsGroupColumns : kGroupColumns, c.width);
   c.group = columns < group ? round_up(columns, c.width) : group;
   c.groups = columns > 0 ? ceil_div(columns, c.group) : 1;
   cut_rows(c, rows, sum, work, available);
-  place_scratch(c, right, rows, sum, sizeof(E));
+  place_scratch(c, right, rows, sum, table.lanes, table.matrices.tile_rows, sizeof(E));
   return c;
 }
 

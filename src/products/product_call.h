@@ -10,7 +10,8 @@
 //
 // A task computes a piece of the output: some rows by the columns of a group. It packs the right
 // side in panels [k][width], then goes through its rows, kRowBlock at a time, which stay in the L2:
-// for each block of kSumBlock terms, in which a panel is half an L1, through all panels.
+// for each block of kSumBlock terms it packs the left side in tiles, then goes through all panels.
+// The last block of terms is stored straight to the output where nothing but bias and sum is left.
 #include <algorithm>
 
 #include "kernels/kernel_table.h"
@@ -27,21 +28,25 @@ enum class ProductForm { forward, input_gradient, weight_gradient };
 inline constexpr int64_t kSumBlock = 256;
 
 // Rows of the left side that pass the panels of a group together: 96 KiB of f32 in the L2. A
-// multiple of the rows of every register tile (6, 8 and 12).
+// multiple of the rows of every register tile (6 and 12).
 inline constexpr int64_t kRowBlock = 96;
 
-// Columns of a group. Each element of the left side is read from memory once for so many products.
-inline constexpr int64_t kGroupColumns = 128;
+// Columns of a group. The left side is packed once per group, which costs as much as 11 of its
+// columns (AVX2, AMD Zen 3).
+inline constexpr int64_t kGroupColumns = 384;
 
-// More for the weight gradient, whose left side is packed once per group (128 columns: 77 to 88 %
-// of the FMA peak on a Zen 3 core, 384: 83 to 89 %).
-inline constexpr int64_t kWeightGroupColumns = 384;
+// With so few columns in a group the left side is read in place where it can be: packing it costs
+// as much as 11 columns, reading it in place one in 30.
+inline constexpr int64_t kColumnsInPlace = 128;
 
-// The most terms that are packed at once: a mebibyte of f32. Longer sums are made in chunks,
+// Fewer where the weight is read in place: groups are all that can be shared among threads.
+inline constexpr int64_t kFewRowsGroupColumns = 128;
+
+// The most terms that are packed at once: 3 MiB of f32. Longer sums are made in chunks,
 // between which the sums of a piece are kept.
 inline constexpr int64_t kSumChunk = 2048;
 
-// The most rows of a piece of a longer sum: half a mebibyte of f32. Each piece packs the right side
+// The most rows of a piece of a longer sum: 1.4 MiB of f32. Each piece packs the right side
 // once more, which costs 1 to 2 % of the products at this length.
 inline constexpr int64_t kPieceRows = 960;
 

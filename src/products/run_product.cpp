@@ -55,11 +55,9 @@ class PieceOfProduct {
     int64_t first, count;
   };
 
-  // Rows of the left side in the computed type, dense along k (forward, input_gradient) or along
-  // the rows of the output (weight_gradient).
-  struct Left {
-    const E* data;
-    int64_t stride;
+  // Terms of the sums.
+  struct Terms {
+    int64_t first, count;
   };
 
   void multiply() noexcept {
@@ -75,85 +73,109 @@ class PieceOfProduct {
       for (int64_t row = 0; row < rows_; row += kRowBlock) {
         const Rows rows{row, std::min(kRowBlock, rows_ - row)};
         E* const sums = scratch(cut_.sums) + (call_.sum > kSumChunk ? row * cut_.group : 0);
-        if (begin == 0) std::fill_n(sums, rows.count * cut_.group, E(0));
+        if (call_.sum == 0) std::fill_n(sums, rows.count * cut_.group, E(0));
         for (int64_t k = begin; k < end; k += kSumBlock)
-          multiply(rows, k, std::min(kSumBlock, end - k), begin, sums);
+          multiply(rows, {k, std::min(kSumBlock, end - k)}, begin, sums);
         if (end == call_.sum) store(rows, sums);
       }
       begin = end;
     } while (begin < call_.sum);
   }
 
-  // Where the panel [terms][padded columns] of the block of terms from `at` on stands among packed
-  // ones, of which the first block is from 0 on.
-  int64_t place(const Panel& p, int64_t at, int64_t terms) const noexcept {
-    return at * cut_.group + p.first * terms;
-  }
-
-  // Packs a block of terms by the kernel that packs queries: columns are what queries are there.
+  // Packs a block of terms of the right side, panel after panel, each [terms][padded columns]. The
+  // block of terms from `at` on follows those before, of which the first is from 0 on.
   void pack(int64_t k, int64_t terms, E* panels, int64_t at) const noexcept {
     const Matrix& right = call_.right;
     const bool transposed = call_.form == ProductForm::forward;  // its rows are columns here
-    for (int64_t first = 0; first < columns_; first += cut_.width) {
-      const Panel p = panel(first);
-      const int64_t column = first_column_ + first;
-      fma(right.dtype)
-          .pack_queries(transposed ? right.at(column, k) : right.at(k, column),
-                        transposed ? right.row_stride : right.column_stride,
-                        transposed ? right.column_stride : right.row_stride, p.columns, terms, E(1),
-                        p.padded, panels + place(p, at, terms));
-    }
+    table_.matrices.pack_right[static_cast<int>(right.dtype)](
+        transposed ? right.at(first_column_, k) : right.at(k, first_column_),
+        transposed ? right.row_stride : right.column_stride,
+        transposed ? right.column_stride : right.row_stride, columns_, terms,
+        panels + at * cut_.group);
   }
 
-  Left left_block(int64_t row, int64_t rows, int64_t k, int64_t terms) const noexcept {
+  // Is the left side read in place, but for rows that fill no tile? Rows one element apart would
+  // look packed to the kernel.
+  bool left_in_place() const noexcept {
+    const Matrix& left = call_.left;
+    return cut_.group <= kColumnsInPlace && call_.form != ProductForm::weight_gradient &&
+           left.dtype == dtype_of<E>() && left.column_stride == 1 && left.row_stride != 1;
+  }
+
+  // Packs rows of the left side for a block of terms.
+  LeftTiles<E> packed_left(const Rows& rows, const Terms& terms) const noexcept {
     const Matrix& left = call_.left;
     const bool transposed = call_.form == ProductForm::weight_gradient;
-    const int64_t r = transposed ? k : first_row_ + row, c = transposed ? first_row_ + row : k;
-    const int64_t dims = transposed ? rows : terms;
-    // The output kernel reads a few elements of each of 256 rows in turn: packed, these lie in an
-    // L1 whatever the caller's distance between rows is.
-    if (!transposed && left.dtype == dtype_of<E>() && (left.column_stride == 1 || dims == 1))
-      return {reinterpret_cast<const E*>(left.at(r, c)), left.row_stride};
-    E* const dense = scratch(cut_.left);
-    fma(left.dtype)
-        .pack_rows(left.at(r, c), left.row_stride, left.column_stride, transposed ? terms : rows,
-                   dims, dense);
-    return {dense, dims};
+    const int64_t row = first_row_ + rows.first;
+    E* const tiles = scratch(cut_.left);
+    table_.matrices.pack_left[static_cast<int>(left.dtype)](
+        transposed ? left.at(terms.first, row) : left.at(row, terms.first),
+        transposed ? left.column_stride : left.row_stride,
+        transposed ? left.row_stride : left.column_stride, rows.count, terms.count, tiles);
+    return {tiles, 1, terms.count * table_.matrices.tile_rows};
   }
 
-  // sums += a block of terms; panel after panel, each [rows][padded columns].
-  void multiply(const Rows& rows, int64_t k, int64_t terms, int64_t chunk_begin,
-                E* sums) const noexcept {
-    const Left left = left_block(rows.first, rows.count, k, terms);
-    if (call_.column_sums.data && first_column_ == 0)
-      table_.matrices.add_column_sums(left.data, left.stride, terms, rows.count,
-                                      scratch(cut_.row) + rows.first);
-    const RouteKernels<E>& route = fma(dtype_of<E>());
-    const E* const panels =
-        call_.packed ? call_.packed + first_column_ * call_.sum : scratch(cut_.panels);
+  // Does the last block of terms go straight to the output?
+  bool stores_directly(const Panel& p) const noexcept {
+    return p.columns == p.padded && call_.store.activation == Activation::none &&
+           !call_.before.data && call_.out.dtype == dtype_of<E>() && call_.out.column_stride == 1 &&
+           call_.sum > 0;
+  }
+
+  // Where a block of terms of a panel goes: the sums [rows][padded columns], or the output.
+  TileStore<E> store_of(const Rows& rows, const Terms& terms, const Panel& p,
+                        E* sums) const noexcept {
+    TileStore<E> to;
+    to.sums = terms.first > 0 ? sums : nullptr;
+    to.sums_stride = p.padded;
+    to.out = sums, to.stride = p.padded;
+    if (terms.first + terms.count < call_.sum || !stores_directly(p)) return to;
+    if (call_.bias.data) to.bias = scratch(cut_.row) + p.first;
+    to.add = call_.store.add;
+    to.out = reinterpret_cast<E*>(call_.out.at(first_row_ + rows.first, first_column_ + p.first));
+    to.stride = call_.out.row_stride;
+    return to;
+  }
+
+  // Rows of a row block by a block of terms of all panels. `block`: the rows whose sums lie
+  // together, panel after panel, each [rows][padded columns].
+  void multiply_panels(const LeftTiles<E>& left, const Rows& block, const Rows& rows,
+                       const Terms& terms, const E* panels, E* sums) const noexcept {
     for (int64_t first = 0; first < columns_; first += cut_.width) {
       const Panel p = panel(first);
-      const E* const right = panels + place(p, call_.packed ? k : k - chunk_begin, terms);
-      E* const out = sums + first * rows.count;
-      if (call_.form == ProductForm::weight_gradient) {
-        route.products[p.padded / table_.lanes - 1].output(right, left.data, left.stride, terms,
-                                                           rows.count, nullptr, out);
-      } else {
-        const GradientSpan<E> span{.weights = left.data,
-                                   .queries = left.stride,
-                                   .rows = right,
-                                   .row_stride = p.padded,
-                                   .count = terms,
-                                   .bits = nullptr};
-        route.key_gradients.add(&span, 1, rows.count, p.padded, out, p.padded);
-      }
+      E* const to = sums + first * block.count + (rows.first - block.first) * p.padded;
+      table_.matrices.multiply_panel(left, panels + first * terms.count, terms.count, rows.count,
+                                     p.padded, store_of(rows, terms, p, to));
     }
+  }
+
+  // sums += a block of terms.
+  void multiply(const Rows& rows, const Terms& terms, int64_t chunk_begin, E* sums) const noexcept {
+    const E* const panels =
+        call_.packed ? call_.packed + first_column_ * call_.sum + terms.first * cut_.group
+                     : scratch(cut_.panels) + (terms.first - chunk_begin) * cut_.group;
+    Rows to_pack = rows;
+    if (left_in_place()) {
+      const Matrix& left = call_.left;
+      const int64_t tile = table_.matrices.tile_rows;
+      const Rows whole{rows.first, rows.count / tile * tile};
+      const auto* data = reinterpret_cast<const E*>(left.at(first_row_ + rows.first, terms.first));
+      multiply_panels({data, left.row_stride, tile * left.row_stride}, rows, whole, terms, panels,
+                      sums);
+      to_pack = {rows.first + whole.count, rows.count - whole.count};
+    }
+    if (to_pack.count == 0) return;
+    const LeftTiles<E> left = packed_left(to_pack, terms);
+    if (call_.column_sums.data && first_column_ == 0)
+      table_.matrices.add_left_sums(left.data, terms.count, rows.count,
+                                    scratch(cut_.row) + rows.first);
+    multiply_panels(left, rows, to_pack, terms, panels, sums);
   }
 
   void store(const Rows& rows, const E* sums) const noexcept {
     for (int64_t first = 0; first < columns_; first += cut_.width) {
       const Panel p = panel(first);
-      store(rows, sums + first * rows.count, p.padded, first, p.columns);
+      if (!stores_directly(p)) store(rows, sums + first * rows.count, p.padded, first, p.columns);
     }
   }
 
@@ -167,6 +189,12 @@ class PieceOfProduct {
     load_bias();
     store({0, rows_}, sums, cut_.group, 0, columns_);
   }
+
+  // The left side in the computed type, its rows dense.
+  struct Left {
+    const E* data;
+    int64_t stride;
+  };
   Left all_of_left() const noexcept {
     const Matrix& left = call_.left;
     if (left.dtype == dtype_of<E>() && (left.column_stride == 1 || left.columns == 1))

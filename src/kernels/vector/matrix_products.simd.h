@@ -13,7 +13,7 @@ constexpr int64_t kWeightsAhead = 64;
 
 // Sums of `Rows` rows of x with kLanes rows of the weight, which lie in the lanes: blocks of
 // kLanes x kLanes elements are transposed in registers. Each sum is one chain of FMAs per block of
-// `block` terms, as in add_rows(), so that a row has the same bits here and there.
+// `block` terms, as in multiply_tiles(), so that a row has the same bits here and there.
 template <class V, class S, int Rows>
 RAPT_INLINE void weight_lanes(const typename V::Element* x, int64_t x_stride,
                               const typename S::Stored* weight, int64_t row_stride, int64_t columns,

@@ -10,6 +10,7 @@
 #include "kernels/vector/long_lists.simd.h"
 #include "kernels/vector/matrix_products.simd.h"
 #include "kernels/vector/normalizers.simd.h"
+#include "kernels/vector/packed_products.simd.h"
 #include "kernels/vector/products.simd.h"
 #include "kernels/vector/relative.simd.h"
 #include "kernels/vector/row_transforms.simd.h"
@@ -94,8 +95,14 @@ struct Storages<V, float> {
     t.gradients.store_key_rows[0] = store_key_rows<V, AsElement<V>>;
     t.gradients.store_key_rows[2] = store_key_rows<V, AsBFloat16<V>>;
     t.gradients.store_key_rows[3] = store_key_rows<V, AsFloat16<V>>;
+    t.matrices.pack_left[0] = pack_left<V, AsElement<V>>;
+    t.matrices.pack_right[0] = pack_right<V, AsElement<V>>;
     t.matrices.few_rows[0] = few_rows<V, AsElement<V>>;
+    t.matrices.pack_left[2] = pack_left<V, AsBFloat16<V>>;
+    t.matrices.pack_right[2] = pack_right<V, AsBFloat16<V>>;
     t.matrices.few_rows[2] = few_rows<V, AsBFloat16<V>>;
+    t.matrices.pack_left[3] = pack_left<V, AsFloat16<V>>;
+    t.matrices.pack_right[3] = pack_right<V, AsFloat16<V>>;
     t.matrices.few_rows[3] = few_rows<V, AsFloat16<V>>;
     t.matrices.store[0] = store_product<V, AsElement<V>>;
     t.matrices.store[2] = store_product<V, AsBFloat16<V>>;
@@ -112,6 +119,8 @@ struct Storages<V, double> {
   static constexpr void fill(KernelTable<double>& t) {
     t.fma = kRoutes;
     t.gradients.store_key_rows[1] = store_key_rows<V, AsElement<V>>;
+    t.matrices.pack_left[1] = pack_left<V, AsElement<V>>;
+    t.matrices.pack_right[1] = pack_right<V, AsElement<V>>;
     t.matrices.few_rows[1] = few_rows<V, AsElement<V>>;
     t.matrices.store[1] = store_product<V, AsElement<V>>;
     t.add_bias[1] = add_bias<V, AsElement<V>>, t.store_rows[1] = store_rows<V, AsElement<V>>;
@@ -144,7 +153,9 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.row_transforms = {rotate<V>, combine<V>};
     t.sparse = {add_rows<V>, add_pair_slopes<V>, add_pair_gradients<V>};
     t.relative = {add_by_distance<V>, take_by_distance<V>, add_row<V>};
-    t.matrices.gradient_vectors = kDimVectors<V>;
+    t.matrices.tile_rows = kTileRows<V>, t.matrices.panel_vectors = kPanelVectors;
+    t.matrices.multiply_panel = multiply_panel_of<V>;
+    t.matrices.add_left_sums = add_left_sums<V>;
     t.matrices.add_column_sums = add_column_sums<V>;
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
