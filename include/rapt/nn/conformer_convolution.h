@@ -43,12 +43,12 @@ struct ConformerConvolution {
   struct State {
     LayerNorm::State layer_norm;  // of layer_norm
     LayerNorm::State norm;        // of norm
-    TensorView input;             // [batch, length, channels]: layer_norm(x)
+    TensorView input;             // layer_norm(x) [batch, length, channels]
     TensorView both;              // [batch, length, 2 channels]: before the gate
     TensorView gated;             // [batch, length, channels]: before the depthwise convolution
     TensorView mixed;             // [batch, length, channels]: behind it
-    TensorView normed;            // [batch, length, channels]: norm(mixed)
-    TensorView hidden;            // [batch, length, channels]: silu(normed)
+    TensorView normed;            // norm(mixed) [batch, length, channels]
+    TensorView hidden;            // silu(normed) [batch, length, channels]
   };
 };
 
