@@ -47,7 +47,7 @@ std::string hint_for(const Error& error, const std::string& command) {
 
 // CLI11 says "--output: 1 required F missing" and "--query: At Most 1 required but received 2".
 std::string message_of(const CLI::ArgumentMismatch& error) {
-  const std::string message = error.what();
+  std::string message = error.what();
   const std::string option = message.substr(0, message.find(':'));
   if (message.find(" missing") != std::string::npos)
     return option + ": expected a value behind it, got none";
