@@ -143,7 +143,7 @@ struct Model {
   }
 };
 
-// What the rows of a sequence have in common: pooled [count, features] is their mean.
+// Writes the mean of the rows of each sequence: pooled [count, features].
 void mean_over_positions(const TensorView& rows, const TensorView& pooled, const nn::Run& run) {
   if (run.counts()) return;
   const float* row = static_cast<const float*>(rows.data);

@@ -222,7 +222,7 @@ Batch make_batch(const std::vector<Pair>& pairs, const Vocabulary& english,
   return batch;
 }
 
-// What a forward call computes.
+// The tensors that a forward call writes.
 struct Activations {
   TensorView words, memory;            // [count, kSource, ..]
   TensorView before, states, context;  // [count, kTarget, ..]

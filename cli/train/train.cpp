@@ -30,7 +30,7 @@ struct TrainArguments {
   bool json = false;
 };
 
-// What the arguments mean.
+// The arguments as numbers, checked.
 struct TrainSettings {
   uint64_t seed = kTrainSeed;
   int64_t steps = kCopySteps;

@@ -17,7 +17,7 @@
 // all positions: the loss compares row t with the token t + 1.
 //
 // Sources of different lengths are padded to one length; EncoderDecoderCalls::source_lengths says
-// how many tokens each has. What the padding holds then changes no bit of logits and gradients.
+// how many tokens each has. Logits and gradients then have the same bits for any padding tokens.
 //
 // To write a target, call encode() once, then decode() on its memory with one more token each time.
 #include <vector>
@@ -106,9 +106,9 @@ struct EncoderDecoder {
     f("head", model.head);
   }
 
-  // What backward() needs of encode().
+  // Written by encode(), read by backward().
   using EncoderState = TransformerStack<EncoderLayer>::State;
-  // What backward() needs of decode().
+  // Written by decode(), read by backward().
   struct DecoderState {
     TransformerStack<DecoderLayer>::State stack;  // of the blocks and the norm
     TensorView normed;          // [batch, target_length, features]: the output of decoder.norm

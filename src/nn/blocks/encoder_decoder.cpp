@@ -16,7 +16,8 @@ namespace {
 
 using Model = EncoderDecoder;
 
-// What one side does to its tokens. `Rows`: Embedding, or const in a forward call.
+// The embedding of the tokens of one side, and its gradient. `Rows`: Embedding, or const in a
+// forward call.
 template <class Rows>
 struct TokenSide {
   Rows& table;
@@ -229,7 +230,7 @@ void check_context(const char* name, int64_t length, int64_t context) {
                                       std::to_string(context) + " positions for them");
 }
 
-// What the states of both stacks have.
+// Takes the members that the states of encoder and decoder both have.
 template <class Stack>
 void take_stack(const Stack& stack, Shape x, DType dtype, Arena& arena,
                 typename Stack::State& state) {
