@@ -74,7 +74,7 @@ class JsonDocumentsTest : public RaptTest {
     Names printed;
     for (const std::vector<std::string>& arguments : commands) {
       const Ran ran = rapt(arguments);
-      ASSERT_EQ(ran.exit, 0) << ran.err;
+      ASSERT_LE(ran.exit, 1) << ran.err;  // 1: a goal is missed, which the document shows
       const OrderedJson document = OrderedJson::parse(ran.out);
       EXPECT_EQ(document.at("schema"), schema);
       EXPECT_FALSE(document.at("build").get<std::string>().empty());
@@ -121,7 +121,7 @@ TEST_F(JsonDocumentsTest, Bench) {
 #ifdef RAPT_WITH_LAYERS
 TEST_F(JsonDocumentsTest, Train) {
   expect_documented("rapt.train/1", {{"train", "--example", "tiny", "--json"},
-                                     {"train", "--example", "copy", "--json"}});
+                                     {"train", "--example", "copy", "--steps", "3", "--json"}});
 }
 #endif
 

@@ -32,6 +32,15 @@ int in_child(const char* value, const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+// Sanitizer builds leave out sets that the machine lacks.
+bool is_built(const std::string& name) {
+  return in_child(nullptr, [&] {
+    for (const auto& set : rapt::instruction_sets())
+      if (set.name == name) return 1;
+    return 0;
+  });
+}
+
 int chosen_index() {
   int chosen = -1;
   const auto sets = rapt::instruction_sets();
@@ -98,6 +107,7 @@ TEST(InstructionSets, SetsThatCannotRunHereAreRefused) {
   if (!__builtin_cpu_supports("avx512f")) missing.push_back("avx512");
   if (!rapt::cpu_has("amx")) missing.push_back("amx");
 #endif
+  std::erase_if(missing, [](const std::string& name) { return !is_built(name); });
   if (missing.empty()) GTEST_SKIP() << "this machine runs every set of this build";
   for (const std::string& name : missing)
     EXPECT_EQ(in_child(name.c_str(),
