@@ -40,7 +40,7 @@ class Problem {
 
   void call() {
     rapt::AttentionOutputs outputs;
-    outputs.state = {output_, statistic_, {}};
+    outputs.state = {output_, statistic_};
     rapt::scaled_dot_product_attention(query_, key_, value_, options_, outputs,
                                        std::as_writable_bytes(workspace_.values<uint8_t>()),
                                        context_);

@@ -158,9 +158,9 @@ class MaskList {
   size_t size_ = 0;
 };
 
-// A score function of the catalogue, or your own. (A normaliser has kCost, too, but is no score.)
+// A score function of the catalogue, or your own.
 template <class S>
-concept ScoreType = !NormalizerType<S> && (requires { S::kCost; } || CustomScoreType<S>);
+concept ScoreType = !NormalizerType<S> && (index_in<S>(Scores{}) >= 0 || CustomScoreType<S>);
 
 // A score by reference; it must outlive the call. Scores are in include/rapt/score/.
 struct ScoreRef {
@@ -369,7 +369,6 @@ struct AttentionOutputs {
 struct AttentionResult {
   Tensor output;       // [..., q_len, value_dim], the query's dtype or options.output_dtype
   Tensor statistic;    // [..., q_len]: the natural-log lse for softmax
-  Tensor extra;        // [..., q_len, value_dim]: for normalisers that declare one
   Tensor weights;      // if wanted: [..., rows, k_len], or [heads, rows, k_len] for chosen heads
   Tensor map;          // if wanted: [..., rows, columns], or [heads, rows, columns]
   Tensor top_keys;     // if wanted: [..., q_len, top_k] i64
@@ -377,7 +376,7 @@ struct AttentionResult {
   Tensor entropy;      // if wanted: [..., q_len]
   Tensor received;     // if wanted: [..., k_len]
 
-  // Views of output, statistic and extra, for merge(). They must not outlive the result.
+  // Views of output and statistic, for merge(). They must not outlive the result.
   AttentionState state() &;
   AttentionState state() && = delete;
 };

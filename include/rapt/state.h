@@ -19,7 +19,6 @@ enum class Statistic : uint8_t {
 struct AttentionState {
   TensorView output = {};     // [..., q_len, value_dim], the query's dtype or options.output_dtype
   TensorView statistic = {};  // [..., q_len], f32 (f64 for f64); its meaning: Plan::statistic
-  TensorView extra = {};      // [..., q_len, value_dim]: only for normalisers that declare one
 };
 
 struct NormalizerRef;
@@ -33,9 +32,9 @@ struct NormalizerRef;
 // (no key there), the result has the bits of the other side. Both states need output [..., n,
 // value_dim] and statistic [..., n] of equal shapes and of one dtype, f32 or f64: for 16-bit inputs
 // request an f32 output. Strides are free, but `into` must overlap neither `from` nor itself.
-// Throws Error(unsupported) for a normaliser whose results cannot be merged or a state with an
-// extra output, Error(shape, dtype, argument, overlap, overflow). Source: Milakov & Gimelshein
-// 2018, arXiv:1805.02867; Dao et al. 2023 (Flash-Decoding).
+// Throws Error(unsupported) for a normaliser whose results cannot be merged, Error(shape, dtype,
+// argument, overlap, overflow). Source: Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al.
+// 2023 (Flash-Decoding).
 void merge(const AttentionState& into, const AttentionState& from, const NormalizerRef& normalizer);
 
 }  // namespace rapt

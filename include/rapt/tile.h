@@ -14,10 +14,6 @@
 
 namespace rapt {
 
-// The cost class of a hook: `pipeline` hooks are cheap enough to overlap with matrix products;
-// `pass` hooks are a separate pass over finished scores.
-enum class Cost : uint8_t { pipeline, pass };
-
 // The candidates of a sparse normaliser: per row, the scores that may still get a weight, in the
 // order of their keys. A list has room for one more vector than its capacity.
 template <class E>
@@ -51,10 +47,6 @@ struct Tile {
       nullptr;  // the head of the tile, for parameters per head, and the whole lengths
 
   Candidates<E> kept;  // sparse normalisers only
-
-  // Whole-row normalisers only.
-  E* candidates = nullptr;      // [N::kCandidates][queries] from collect() for solve()
-  E* second_weights = nullptr;  // [keys][queries] out: weights of the extra output
 };
 
 }  // namespace rapt

@@ -153,7 +153,6 @@ void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOpti
                             .masks = options.masks,
                             .captures = prepared.captures,
                             .outputs = outputs,
-                            .extra = nullptr,
                             .tiling = prepared.tiling,
                             .layout = prepared.layout,
                             .workspace = scratch};
@@ -163,9 +162,7 @@ void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOpti
 }  // namespace
 
 AttentionState AttentionResult::state() & {
-  AttentionState state{output, statistic};
-  if (extra.defined()) state.extra = extra;
-  return state;
+  return {output, statistic};
 }
 
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,

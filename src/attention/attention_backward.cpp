@@ -143,7 +143,6 @@ void backward(Problem& p, const PreparedBackward<E>& prepared,
                                .masks = options.masks,
                                .captures = no_captures,
                                .outputs = no_outputs,
-                               .extra = nullptr,
                                .tiling = prepared.plan.tiling,
                                .layout = prepared.layout.forward,
                                .workspace = scratch};

@@ -146,7 +146,6 @@ class PreparedTangents {
         .masks = options.masks,
         .captures = no_captures,
         .outputs = no_outputs,
-        .extra = nullptr,
         .tiling = plan.tiling,
         .layout = layout.score_tiles,
         .workspace =

@@ -93,8 +93,6 @@ void merge(const AttentionState& into, const AttentionState& from,
     throw Error(ErrorCode::unsupported,
                 std::string("merge: results of ") + normalizer.declaration->name +
                     " over parts of the keys cannot be merged; compute it over all keys at once");
-  if (into.extra.defined() || from.extra.defined())
-    throw Error(ErrorCode::unsupported, "merge: a state with an extra output cannot be merged");
   check_pair("output", into.output, from.output);
   check_pair("statistic", into.statistic, from.statistic);
   const Shape rows = into.output.dims().first(static_cast<size_t>(into.output.rank) - 1);

@@ -335,19 +335,12 @@ TEST(CustomScore, ParametersHaveRangesAndGradients) {
   expect_error(ErrorCode::argument, {"gate", "gates is missing"}, [&] { in.attend(options); });
 }
 
-// Hooks for floats alone, and hooks of the catalogue's kind.
+// Hooks for floats alone.
 struct ScoresFloatsOnly {
   static const rapt::Declaration kDeclaration;
   void apply(rapt::Tile<float>&) const noexcept {}
 };
 const rapt::Declaration ScoresFloatsOnly::kDeclaration = {"floats_only", "", "", {}};
-struct OfVectors {
-  static const rapt::Declaration kDeclaration;
-  static constexpr rapt::Cost kCost = rapt::Cost::pass;
-  template <class V>
-  void apply(rapt::Tile<typename V::Element>&) const noexcept {}
-};
-const rapt::Declaration OfVectors::kDeclaration = {"of_vectors", "", "", {}};
 
 TEST(CustomScore, WhatIsMissingIsRefusedByName) {
   Random random(base_seed());
@@ -358,10 +351,6 @@ TEST(CustomScore, WhatIsMissingIsRefusedByName) {
   EXPECT_NO_THROW(f32.attend(options));
   expect_error(ErrorCode::unsupported, {"score floats_only", "no hooks for double"},
                [&] { f64.attend(options); });
-  const OfVectors vectors;
-  options.scores = {vectors};
-  expect_error(ErrorCode::unsupported, {"score of_vectors", "catalogue", "custom_score.h"},
-               [&] { f32.attend(options); });
   const CustomScore narrow("narrow", [](float s, const auto&) { return s; });
   options.scores = {narrow};
   EXPECT_NO_THROW(f32.attend(options));

@@ -89,8 +89,6 @@ TEST(BadGradientInput, WhatIsMissing) {
                  [](Call& c) { c.inputs.state.statistic = {}; });
   expect_refused("d_output", argument, {"d_output", "missing"},
                  [](Call& c) { c.inputs.d_output = {}; });
-  expect_refused("extra", argument, {"extra"},
-                 [](Call& c) { c.inputs.state.extra = c.inputs.d_output; });
   expect_refused("d_weights of no weights", argument, {"d_weights", "options.weights"},
                  [](Call& c) { c.options.weights.reset(); });
   expect_refused("gradient of no bias", argument, {"bias"}, [](Call& c) { c.options.bias = {}; });

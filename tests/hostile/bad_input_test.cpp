@@ -242,7 +242,6 @@ TEST(BadInput, Outputs) {
           [&](Call& c) { c.state.statistic = wide_lse; });
   refused("lse read-only", ErrorCode::argument, {"statistic", "read-only"},
           [](Call& c) { c.state.statistic.read_only = true; });
-  refused("extra", ErrorCode::argument, {"extra"}, [&](Call& c) { c.state.extra = small; });
   refused("workspace", ErrorCode::argument, {"workspace", "0"}, [](Call& c) { c.workspace = {}; });
 }
 

@@ -14,7 +14,7 @@
 //                             const Declaration& declaration() const noexcept
 //   static constexpr Statistic kStatistic;                   default: none
 //   static constexpr bool kMergeable, kEntropy, kWholeRow;   default: false
-//   static constexpr int kStateRows, kCandidates;            default: 0
+//   static constexpr int kStateRows;                         default: 0
 //   template <class E> void begin(Tile<E>& tile) const noexcept;
 //   template <class E> void apply(Tile<E>& tile) const noexcept;
 //   template <class E> void finish(Tile<E>& tile, Finish<E> result) const noexcept;
@@ -22,8 +22,12 @@
 //   template <class E> void backward(Tile<E>& tile, E* d_weights, const E* statistic,
 //                                    const E* delta) const noexcept;
 //
-// The hooks backward_rows(), tangent() and backward_tangent() of normalizer.h are optional; with
-// kWholeRow, collect() and solve() are required. Scores are in natural units.
+// The hooks backward_rows(), tangent() and backward_tangent() of normalizer.h are optional. Scores
+// are in natural units.
+//
+// kWholeRow: the normaliser needs the whole row before the first weight. It gets the blocks more
+// than once: collect(tile) for all blocks, then bool solve(tile). Both are repeated while solve()
+// of some tile returns true. Then apply(tile) gets all blocks.
 //
 // A call that needs a missing hook is rejected with an error that names the normaliser: without
 // backward(), a call for gradients. Hooks need not be templates: if they exist for Tile<float>
@@ -78,8 +82,6 @@ constexpr NormalizerKernels<E> custom_normalizer_kernels() {
   if constexpr (requires { N::kEntropy; }) k.entropy = N::kEntropy;
   if constexpr (requires { N::kTakesLog2; })
     static_assert(!N::kTakesLog2, "scores come in natural units");
-  if constexpr (requires { N::kExtra; })
-    static_assert(!N::kExtra, "there is no extra output for normalisers of your own");
   k.begin = [](const void* n, Tile<E>& t) noexcept { static_cast<const N*>(n)->begin(t); };
   k.apply = [](const void* n, Tile<E>& t) noexcept { static_cast<const N*>(n)->apply(t); };
   k.finish = [](const void* n, Tile<E>& t, const Finish<E>& result) noexcept {
@@ -89,7 +91,6 @@ constexpr NormalizerKernels<E> custom_normalizer_kernels() {
   if constexpr (requires { N::kWholeRow; }) {
     k.whole_row = N::kWholeRow;
     if constexpr (N::kWholeRow) {
-      if constexpr (requires { N::kCandidates; }) k.candidates = N::kCandidates;
       k.collect = [](const void* n, Tile<E>& t) noexcept { static_cast<const N*>(n)->collect(t); };
       k.solve = [](const void* n, Tile<E>& t) noexcept -> bool {
         return static_cast<const N*>(n)->solve(t);

@@ -6,15 +6,11 @@
 //   static const Declaration kDeclaration;
 //   static constexpr Statistic kStatistic;   what the number per row means
 //   static constexpr bool kMergeable;        states over disjoint keys can be merged by their lse
-//   static constexpr bool kWholeRow;         needs the whole row before the first weight
-//   static constexpr bool kExtra;            needs the extra [q_len, value_dim] output
 //   static constexpr bool kTakesLog2;        accepts scores in log2 units (tile.h)
 //   static constexpr bool kEntropy;          computes the entropy of a row in the main pass:
 //                                            begin() and apply() keep sums in tile.entropy unless
 //                                            it is null, and finish() writes the entropy
-//   static constexpr Cost kCost;
 //   static constexpr int kStateRows;         numbers per query that are kept between blocks
-//   static constexpr int kCandidates;        whole-row only: scores per query kept for solve()
 //
 // and these hooks, const, noexcept, templates over the vector type V:
 //
@@ -46,11 +42,6 @@
 //                       without the term that all keys of a row share (softmax: P o S'). Their sum
 //                       over the keys of a row is the tangent of the statistic
 //   backward_tangent<V>(tile, second)   the derivative of backward(): see SecondTile
-//
-// A whole-row normaliser gets the blocks more than once: collect<V>(tile) for all blocks, then
-// bool solve<V>(tile). Both are repeated while solve() of some tile returns true. Then
-// apply<V>(tile) gets all blocks. Candidates are kept per query as [kCandidates][queries]; a row
-// with more of them is solved by further passes instead (DESIGN.md, "The tile").
 //
 // A sparse normaliser, most of whose weights are exactly 0, has other hooks (row_threshold.h,
 // top_k_softmax.h). collect<V>(tile) gets all blocks; it appends the scores that may get a weight
@@ -103,8 +94,7 @@ namespace rapt {
 // What finish() writes, each [queries]. Null: not wanted.
 template <class E>
 struct Finish {
-  E* inverse = nullptr;        // multiplies the output; never null
-  E* extra_inverse = nullptr;  // multiplies the extra output
+  E* inverse = nullptr;  // multiplies the output; never null
   E* statistic = nullptr;
   E* entropy = nullptr;
 };
@@ -136,10 +126,11 @@ struct NormalizerKernels {
   using Hook = void (*)(const void* normalizer, Tile<E>& tile) noexcept;  // one without arguments
 
   Statistic statistic;
-  bool whole_row, extra, takes_log2, entropy;  // kWholeRow, kExtra, kTakesLog2, kEntropy
-  bool custom;                 // of your own: the call sets weights of masked-out pairs to 0
-  int state_rows, candidates;  // kStateRows, kCandidates
-  Hook begin, collect, apply, weights;  // collect and solve: whole-row normalisers only
+  bool takes_log2, entropy;  // kTakesLog2, kEntropy
+  bool custom;     // of your own: the call sets weights of masked-out pairs to 0
+  bool whole_row;  // of your own only: needs collect() and solve()
+  int state_rows;  // kStateRows
+  Hook begin, collect, apply, weights;
   // Whole-row normalisers only, else null.
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
   // Null for a normaliser without a backward pass.

@@ -19,12 +19,8 @@ namespace rapt {
 
 struct OnlineSoftmax {
   static constexpr Statistic kStatistic = Statistic::lse;
-  static constexpr bool kWholeRow = false;
-  static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = true;
-  static constexpr Cost kCost = Cost::pipeline;
   static constexpr int kStateRows = 2;  // m, in the units of the scores; l
-  static constexpr int kCandidates = 0;
 
   static constexpr double kLog2E = 1.4426950408889634074;
   static constexpr double kLn2 = 0.69314718055994530942;

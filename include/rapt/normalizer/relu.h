@@ -23,13 +23,9 @@ struct Relu {
   static const Declaration kDeclaration;
   static constexpr Statistic kStatistic = Statistic::none;
   static constexpr bool kMergeable = false;
-  static constexpr bool kWholeRow = false;
-  static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = false;
   static constexpr bool kEntropy = false;  // the weights are no distribution
-  static constexpr Cost kCost = Cost::pipeline;
   static constexpr int kStateRows = 0;
-  static constexpr int kCandidates = 0;
 
   template <class V>
   void begin(Tile<typename V::Element>&) const noexcept {}

@@ -82,12 +82,8 @@ template <class N>
 struct RowThreshold : CandidateRows, WeightedPairs {
   static constexpr Statistic kStatistic = Statistic::threshold;
   static constexpr bool kMergeable = false;  // tau of the whole does not follow from tau of parts
-  static constexpr bool kWholeRow = false;
-  static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = false;
   static constexpr bool kEntropy = false;
-  static constexpr Cost kCost = Cost::pass;
-  static constexpr int kCandidates = 0;
   // Per query: m; the score at or below which there is no weight; tau - (alpha - 1) m; the factor
   // that makes the weights sum to 1.
   enum State { kMax, kBound, kThreshold, kInverse, kStateRows };

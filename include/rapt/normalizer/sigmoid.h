@@ -21,13 +21,9 @@ struct Sigmoid {
   static const Declaration kDeclaration;
   static constexpr Statistic kStatistic = Statistic::none;
   static constexpr bool kMergeable = false;
-  static constexpr bool kWholeRow = false;
-  static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = true;
   static constexpr bool kEntropy = false;  // the weights are no distribution
-  static constexpr Cost kCost = Cost::pipeline;
   static constexpr int kStateRows = 0;
-  static constexpr int kCandidates = 0;
 
   template <class V>
   void begin(Tile<typename V::Element>&) const noexcept {}

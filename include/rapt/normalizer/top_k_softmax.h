@@ -31,12 +31,8 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
   static const Declaration kDeclaration;
   static constexpr Statistic kStatistic = Statistic::lse;
   static constexpr bool kMergeable = false;  // two parts have up to 2 k weights
-  static constexpr bool kWholeRow = false;
-  static constexpr bool kExtra = false;
   static constexpr bool kTakesLog2 = false;
   static constexpr bool kEntropy = false;
-  static constexpr Cost kCost = Cost::pass;
-  static constexpr int kCandidates = 0;
   static constexpr int kDeltaRows = 2;  // delta; the cut
   // Per query: the largest score m, the sum of e^(s - m) over the support, the cut.
   enum State { kMax, kSum, kCut, kStateRows };

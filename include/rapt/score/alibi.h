@@ -43,7 +43,6 @@ struct Alibi {
   Anchor anchor = Anchor::top_left;
 
   static const Declaration kDeclaration;
-  static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check(Shape leading) const;
 

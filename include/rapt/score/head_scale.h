@@ -15,7 +15,6 @@ struct HeadScale {
   TensorView scales;  // must be given
 
   static const Declaration kDeclaration;
-  static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = true, kUsesAfter = false;
 
   HeadScale() = default;

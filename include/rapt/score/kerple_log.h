@@ -25,7 +25,6 @@ struct KerpleLog {
   Anchor anchor = Anchor::top_left;
 
   static const Declaration kDeclaration;
-  static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
 
   KerpleLog() = default;

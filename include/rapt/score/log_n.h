@@ -23,7 +23,6 @@ struct LogN {
   int64_t length = 0;  // 0, or at least 2
 
   static const Declaration kDeclaration;
-  static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check() const;
 

@@ -5,7 +5,6 @@
 // A score S is a struct whose members are its parameters, with
 //
 //   static const Declaration kDeclaration;
-//   static constexpr Cost kCost;
 //   template <class V> void apply(Tile<typename V::Element>& tile) const noexcept;
 //                             scores in natural units, in place
 //

@@ -12,7 +12,6 @@ struct Softcap {
   double cap = 0;  // above 0; must be given
 
   static const Declaration kDeclaration;
-  static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = true, kUsesAfter = true;
 
   Softcap() = default;

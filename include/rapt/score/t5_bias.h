@@ -32,7 +32,6 @@ struct T5Bias {
   Anchor anchor = Anchor::top_left;
 
   static const Declaration kDeclaration;
-  static constexpr Cost kCost = Cost::pass;
   static constexpr bool kUsesBefore = false, kUsesAfter = false;
   void check() const;
 

@@ -202,8 +202,6 @@ void require_statistic(const char* name, const NormalizerRef& normalizer) {
 void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
   require("state.output", state.output, "the forward pass's output");
   require("state.statistic", state.statistic, "the forward pass's statistic (lse)");
-  if (state.extra.defined())
-    fail(ErrorCode::argument, "state.extra is given, but this normaliser has no extra output");
   take_rows("state.output", state.output, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
             in.output);
   take_rows("state.statistic", state.statistic, {p, {p.q_len}}, p.result_dtype, false,

@@ -39,9 +39,6 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
                       const AttentionOutputs& given, std::span<const std::byte> workspace) {
   const AttentionState& state = given.state;
   if (!state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
-  if (state.extra.defined())
-    throw Error(ErrorCode::argument,
-                "state.extra is given, but this normaliser has no extra output");
   int64_t shape[kMaxRank + 2];
   std::copy_n(p.leading, p.leading_rank, shape);
   shape[p.leading_rank] = p.q_len;

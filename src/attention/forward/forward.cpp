@@ -104,13 +104,9 @@ class Forward {
   E* output_t(const QueryTile<E>& tile) const noexcept {
     return tiles_.template scratch<E>(call_.layout.output_t) + tile.offset * p_.value_dim;
   }
-  E* extra_t(const QueryTile<E>& tile) const noexcept {
-    return tiles_.template scratch<E>(call_.layout.extra_t) + tile.offset * p_.value_dim;
-  }
 
   void begin_tile(QueryTile<E>& tile) noexcept {
     std::fill_n(output_t(tile), p_.value_dim * tile.queries, E(0));
-    if (n_.extra) std::fill_n(extra_t(tile), p_.value_dim * tile.queries, E(0));
     if (call_.captures.entropy)
       tile.hooks.entropy = tiles_.template scratch<E>(call_.layout.entropy) + tile.offset;
     top_.begin(tile);
@@ -132,15 +128,12 @@ class Forward {
     tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions,
                                  tile.hooks.key_positions,
                                  tiles_.partial() ? tiles_.bits() : nullptr, output_t(tile));
-    if (n_.extra) add_values(tile, block, first, tile.hooks.second_weights, extra_t(tile));
   }
 
   // Sets the weights of dropped pairs to 0. finish_tile() applies the factor of the kept pairs.
   void drop(QueryTile<E>& tile) noexcept {
-    const uint64_t* kept = tiles_.kept(tile);
-    const auto keep = call_.kernels.table.dropout.keep;
-    keep(tile.hooks.scores, kept, tile.hooks.keys, tile.queries, E(1));
-    if (n_.extra) keep(tile.hooks.second_weights, kept, tile.hooks.keys, tile.queries, E(1));
+    call_.kernels.table.dropout.keep(tile.hooks.scores, tiles_.kept(tile), tile.hooks.keys,
+                                     tile.queries, E(1));
   }
 
   void add_values(QueryTile<E>& tile, KeyBlock& block, int64_t first, const void* weights,
@@ -170,7 +163,6 @@ class Forward {
   void finish_tile(QueryTile<E>& tile) noexcept {
     const Outputs& o = call_.outputs;
     const Finish<E> result{.inverse = tiles_.row(kMultiplier),
-                           .extra_inverse = tiles_.row(kExtraMultiplier),
                            .statistic = o.statistic.data ? tiles_.row(kStatistic) : nullptr,
                            .entropy = o.entropy.data ? tiles_.row(kEntropy) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
@@ -183,11 +175,8 @@ class Forward {
     if (p_.drop_below > 0) {
       const auto factor = static_cast<E>(p_.kept_factor());
       for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;
-      for (int64_t i = 0; n_.extra && i < tile.queries; ++i) result.extra_inverse[i] *= factor;
     }
     store_rows(tile, o.output, output_t(tile), p_.value_dim, result.inverse);
-    if (n_.extra && call_.extra)
-      store_rows(tile, *call_.extra, extra_t(tile), p_.value_dim, result.extra_inverse);
     const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unattended) {
       std::byte* out = row_of(target, tile);
       for (int64_t i = 0; i < tile.positions.count;

@@ -6,7 +6,6 @@
 
 namespace rapt {
 
-// No normaliser of the catalogue uses `extra` or candidates yet; tests/contracts does.
 template <class E>
 struct ForwardCall {
   const Problem& problem;
@@ -16,7 +15,6 @@ struct ForwardCall {
   std::span<const Mask* const> masks;
   const Captures& captures;
   const Outputs& outputs;
-  const Operand* extra;  // as the output; null: none
   const Tiling& tiling;
   const ScratchLayout& layout;
   std::byte* workspace;  // 64-byte aligned, layout.bytes_for(tiling.workers)

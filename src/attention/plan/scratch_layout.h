@@ -129,12 +129,9 @@ struct ScratchLayout {
   size_t query_t;            // [tiles][head_dim][queries] of the route's elements
   size_t position_t;         // the same for products with key_rows, where query biases differ
   size_t output_t;           // [tiles][value_dim][queries] E
-  size_t extra_t;            // the same, for a normaliser with an extra output
   size_t scores;             // [block_keys][tile queries] E, and a vector to read beyond
-  size_t second;             // the same: weights of the extra output
   size_t rounded;            // [block_keys][tile queries] of the route's weights, if it rounds
   size_t state;              // [tiles][state_rows][queries] E
-  size_t candidates;         // [tiles][candidates][queries] E
   size_t entropy;            // [tiles][queries] E
   size_t rows;               // [kTileRows][max_vectors * lanes] E: TileRow
   size_t bits;               // [block_keys] uint64

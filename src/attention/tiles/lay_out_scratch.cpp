@@ -109,14 +109,10 @@ class ScratchPlanner {
 
   // Scores and weights of a tile, and the normaliser's state of a work unit's rows.
   void place_scores(int64_t mask_slots) {
-    const int64_t tile_scores = t_.block_keys * tile_ + t_.lanes;
-    layout_.scores = place(tile_scores, sizeof(E));
-    layout_.extra_t = place_if(n_.extra, p_.value_dim * unit_, sizeof(E));
-    layout_.second = place_if(n_.extra, tile_scores, sizeof(E));
+    layout_.scores = place(t_.block_keys * tile_ + t_.lanes, sizeof(E));
     layout_.rounded = place_if(route_.round_weights, t_.block_keys * tile_,
                                static_cast<size_t>(route_.weight_size));
     layout_.state = place(n_.state_rows * unit_, sizeof(E));
-    layout_.candidates = place_if(n_.candidates > 0, n_.candidates * unit_, sizeof(E));
     layout_.entropy = place_if(c_.entropy, unit_, sizeof(E));
     layout_.rows = place(kTileRows * t_.max_vectors * t_.lanes, sizeof(E));
     layout_.bits = place(t_.block_keys, sizeof(uint64_t));

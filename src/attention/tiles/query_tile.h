@@ -28,13 +28,12 @@ enum TileRow : int {
   kBlockMax,         // the largest score of a block
   kFactor,           // the factor with which online softmax rescales the sums so far
   kMultiplier,       // applied to rows when they are stored
-  kExtraMultiplier,  // the same for the extra output
   kStatistic,        // the statistic of the rows, or its gradient
   kEntropy,
   kTileRows,
-  // The backward pass stores no extra output and no entropy.
-  kDots = kExtraMultiplier,  // d_query . query
-  kPartialDots = kEntropy    // the same for one part of d_query
+  // The backward pass only.
+  kDots = kFactor,         // d_query . query
+  kPartialDots = kEntropy  // the same for one part of d_query
 };
 
 enum class Finite : uint8_t { unknown, yes, no };

@@ -92,7 +92,6 @@ class ScoreTiles {
     tile.attended = 0;
     Tile<E>& hooks = tile.hooks;
     hooks.state = scratch<E>(call_.layout.state) + offset * n_.state_rows;
-    hooks.candidates = scratch<E>(call_.layout.candidates) + offset * n_.candidates;
     hooks.entropy = nullptr;
     hooks.block_max = row(kBlockMax);
     hooks.factor = row(kFactor);
@@ -212,7 +211,6 @@ class ScoreTiles {
     const TileKeys tile_keys = keys_of(tile, block);
     tile.hooks.keys = 0;
     if (tile_keys.keys.count == 0) return 0;
-    tile.hooks.second_weights = scratch<E>(call_.layout.second);
     partial_ = tile_keys.partial, bits_ = tile_keys.bits;
     E bounds[kMaxTileQueries];
     compute_scores(tile, block, tile_keys.keys, scratch<E>(call_.layout.scores), nullptr,

@@ -9,6 +9,9 @@ namespace {
 template <class V, class N>
 constexpr void add_sparse_hooks(NormalizerKernels<typename V::Element>& k) {
   using E = typename V::Element;
+  k.collect = [](const void* n, Tile<E>& t) noexcept {
+    static_cast<const N*>(n)->template collect<V>(t);
+  };
   k.settle = [](const void* n, Tile<E>& t, int64_t query) noexcept {
     return static_cast<const N*>(n)->template settle<V>(t, query);
   };
@@ -78,31 +81,18 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   using E = typename V::Element;
   NormalizerKernels<E> k = {};
   k.statistic = N::kStatistic;
-  k.whole_row = N::kWholeRow;
-  k.extra = N::kExtra;
   k.takes_log2 = N::kTakesLog2;
   k.entropy = N::kEntropy;
   k.state_rows = N::kStateRows;
-  k.candidates = N::kCandidates;
   k.delta_rows = 1;
   k.begin = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template begin<V>(t);
   };
-  constexpr bool kSparse = requires(const N& n, Tile<E>& t) { n.template settle<V>(t, 0); };
-  if constexpr (N::kWholeRow || kSparse)
-    k.collect = [](const void* n, Tile<E>& t) noexcept {
-      static_cast<const N*>(n)->template collect<V>(t);
-    };
-  if constexpr (kSparse) {
+  if constexpr (requires(const N& n, Tile<E>& t) { n.template settle<V>(t, 0); }) {
     add_sparse_hooks<V, N>(k);
   } else {
     k.apply = [](const void* n, Tile<E>& t) noexcept {
       static_cast<const N*>(n)->template apply<V>(t);
-    };
-  }
-  if constexpr (N::kWholeRow) {
-    k.solve = [](const void* n, Tile<E>& t) noexcept {
-      return static_cast<const N*>(n)->template solve<V>(t);
     };
   }
   add_gradient_hooks<V, N>(k);
