@@ -1,5 +1,6 @@
 // What an option costs: the time of a call with it over that of the plain call, f32, no mask,
-// d = 64, 2 heads, one thread. Forward pass and backward pass, each alone.
+// d = 64, 2 heads, one thread; and what a gap in a mask costs. Forward pass and backward pass, each
+// alone.
 //
 //   bench_ratios [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
@@ -150,6 +151,22 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
   return cases;
 }
 
+// Masks with a gap among the keys of a query, over the same without: keys in the gap should cost
+// nothing.
+std::vector<RatioCase> gap_cases(int64_t n) {
+  std::vector<RatioCase> cases;
+  const std::string length = std::to_string(n), problem = "q" + length + "k" + length + "d64";
+  for (const char* const dtype : {"", ":bf16"})
+    for (const char* const mask : {"window(255,0)", "documents(16)"}) {
+      const std::string plain = problem + dtype + ":mask=" + mask, gap = plain + "|prefix(16)";
+      const std::string name = std::string(mask) + "|prefix(16)" + dtype + " n=" + length;
+      const double goal = bench::on_this_core({1.15, 1.15});
+      cases.push_back({name, forward(plain), forward(gap), goal});
+      cases.push_back({"backward, " + name, backward(plain), backward(gap), goal});
+    }
+  return cases;
+}
+
 struct Measured {
   double milliseconds, plain_milliseconds, ratio;
 };
@@ -178,6 +195,7 @@ bool measure_all(const bench::Arguments& arguments) {
                 "ratio", "goal");
   bool any = false;
   auto cases = arguments.quick ? ratio_cases({512}) : ratio_cases({2048, 4096, 8192});
+  for (RatioCase& c : gap_cases(arguments.quick ? 1024 : 16384)) cases.push_back(std::move(c));
   for (RatioCase& c :
        arguments.quick ? bench::sparse_cases({512}) : bench::sparse_cases({4096, 16384}))
     cases.push_back(std::move(c));

@@ -48,13 +48,16 @@ Shares allowed_shares(const Mask& mask, const Head& head, Grid cell) {
     const int64_t first = row * cell.queries, end = std::min(first + cell.queries, head.q_len);
     for (int64_t begin = first; begin < end; begin += kQueries) {
       const Positions queries{.start = begin, .count = std::min(kQueries, end - begin)};
-      const KeyRange range = mask.key_range(slots[0], queries);
-      for (int64_t j = range.begin; j < range.end;) {
+      KeyRange run = mask.next_run(slots[0], queries, 0);
+      for (int64_t j = run.begin; j < run.end;) {
         const int64_t column = j / cell.keys;
-        const int64_t next = std::min((column + 1) * cell.keys, range.end);
+        const int64_t next = std::min((column + 1) * cell.keys, run.end);
         counts[static_cast<size_t>(column)] +=
             allowed_of(mask, slots[0], queries, {.start = j, .count = next - j}, words);
         j = next;
+        if (j < run.end) continue;
+        run = mask.next_run(slots[0], queries, j);
+        j = run.begin;
       }
     }
     for (int64_t column = 0; column < shares.columns; ++column) {

@@ -12,7 +12,7 @@
 #include "attention/forward/forward.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
-#include "attention/tiles/bound_masks.h"
+#include "attention/tiles/key_walk.h"
 #include "attention/tiles/lay_out_scratch.h"
 #include "attention/tiles/prefilter.h"
 #include "base/call_memory.h"
@@ -81,15 +81,9 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
   std::unique_ptr<uint64_t[]> bits(new uint64_t[static_cast<size_t>(t.block_keys)]);
   int64_t index[kMaxRank];
   const auto each_tile = [&](int64_t q_len, const auto& visit) {
-    for (int64_t first = 0; first < q_len; first += t.unit_queries) {
-      const int64_t queries = std::min(t.unit_queries, q_len - first);
-      const Tiling::Cut cut = t.cut(queries);
-      for (int64_t i = 0, offset = 0; i < cut.tiles; ++i) {
-        const int64_t rows = std::min<int64_t>(cut.vectors_of(i) * t.lanes, queries - offset);
-        visit(Positions{first + offset, 1, rows});
-        offset += rows;
-      }
-    }
+    for (int64_t first = 0; first < q_len; first += t.unit_queries)
+      t.for_each_tile({first, 1, std::min(t.unit_queries, q_len - first)},
+                      [&](int64_t, Positions queries, int, int64_t) { visit(queries); });
   };
   // Without masks all heads are alike.
   const int64_t heads = options.masks.empty() ? std::min<int64_t>(p.heads, 1) : p.heads;
@@ -112,10 +106,10 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
       each_tile(sequence.q_len, [&](Positions queries) {
         const KeyRange range = bound_masks.key_range(queries);
         int64_t computed = 0;
-        for (int64_t b = range.begin / t.block_keys; b * t.block_keys < range.end; ++b) {
-          const int64_t begin = std::max(range.begin, b * t.block_keys);
-          const int64_t end = std::min(range.end, (b + 1) * t.block_keys);
-          if (begin >= end) continue;  // a tile that attends to no key, between documents
+        for (KeyWalk walk(bound_masks, queries, range, t.block_keys); walk.next();) {
+          const int64_t block_end = std::min(sequence.k_len, walk.begin() + t.block_keys);
+          const int64_t begin = std::max(range.begin, walk.begin());
+          const int64_t end = std::min(range.end, block_end);
           const Cover cover = bound_masks.cover(queries, {begin, 1, end - begin}, bits.get());
           int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
           if (cover == Cover::some)
@@ -124,7 +118,7 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
           if (allowed == 0) continue;
           ++computed;
           plan.allowed_scores += allowed;
-          const int64_t whole = std::min(sequence.k_len, (b + 1) * t.block_keys) - b * t.block_keys;
+          const int64_t whole = block_end - walk.begin();
           ++(allowed == queries.count * whole ? plan.tiles_computed : plan.tiles_partial);
         }
         plan.tiles_skipped += blocks - computed;
@@ -161,9 +155,7 @@ void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOpti
 
 }  // namespace
 
-AttentionState AttentionResult::state() & {
-  return {output, statistic};
-}
+AttentionState AttentionResult::state() & { return {output, statistic}; }
 
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options, const Context& context) {

@@ -25,6 +25,12 @@ KeyRange And::key_range(const BoundMask& bound, Positions queries) const noexcep
   return {range.begin, std::max(range.begin, range.end)};
 }
 
+KeyRange And::next_run(const BoundMask& bound, Positions queries, int64_t from) const noexcept {
+  return common_run(parts_.size(), from, bound.k_len, [&](size_t i, int64_t at) {
+    return parts_[i].next_run(parts_.slot(bound, i), queries, at);
+  });
+}
+
 Cover And::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
   Cover least = Cover::all;
   for (size_t i = 0; i < parts_.size() && least != Cover::none; ++i)

@@ -108,6 +108,21 @@ KeyRange Documents::key_range(const BoundMask& bound, Positions queries) const n
   return {first_position(ids, wanted.least, false), first_position(ids, wanted.most, true)};
 }
 
+KeyRange Documents::next_run(const BoundMask& bound, Positions queries,
+                             int64_t from) const noexcept {
+  if (bound.values[2]) return Mask::next_run(bound, queries, from);
+  const Extremes wanted = extremes_of(query_ids_of(*this, bound), queries);
+  const Ids ids = key_ids_of(*this, bound);
+  const auto may_attend = [&](int64_t key) {
+    return wanted.least <= ids[key] && ids[key] <= wanted.most;
+  };
+  int64_t begin = from;
+  while (begin < bound.k_len && !may_attend(begin)) ++begin;
+  int64_t end = begin;
+  while (end < bound.k_len && may_attend(end)) ++end;
+  return {begin, end};
+}
+
 Cover Documents::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
   const Extremes q = extremes_of(query_ids_of(*this, bound), queries);
   const Ids ids = key_ids_of(*this, bound);

@@ -27,6 +27,16 @@ KeyRange Or::key_range(const BoundMask& bound, Positions queries) const noexcept
   return hull;
 }
 
+KeyRange Or::next_run(const BoundMask& bound, Positions queries, int64_t from) const noexcept {
+  KeyRange nearest{bound.k_len, bound.k_len};
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const KeyRange r = parts_[i].next_run(parts_.slot(bound, i), queries, from);
+    if (r.begin >= r.end) continue;
+    if (r.begin < nearest.begin || (r.begin == nearest.begin && r.end > nearest.end)) nearest = r;
+  }
+  return nearest;
+}
+
 Cover Or::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
   Cover most = Cover::none;
   for (size_t i = 0; i < parts_.size() && most != Cover::all; ++i)

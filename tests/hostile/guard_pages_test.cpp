@@ -10,6 +10,8 @@
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/documents.h"
 #include "rapt/mask/lengths.h"
+#include "rapt/mask/or.h"
+#include "rapt/mask/prefix.h"
 #include "rapt/mask/window.h"
 #include "support/call.h"
 #include "support/executors.h"
@@ -152,19 +154,24 @@ TEST(GuardPages, WhatNobodySeesIsNotRead) {
     SCOPED_TRACE(rapt::name_of(dtype));
     const Tensor query = random_normal(random, dtype, {2, 4, 200, 32});
     const Tensor caches = random_normal(random, dtype, {2, 2, 1024, 32});  // rows 0 to 4095
+    AttentionOptions options;
+    const rapt::Window window(100, 0, rapt::Anchor::bottom_right);
+    const rapt::Prefix prefix(16);
+    const rapt::Or both{&window, &prefix};
+    options.masks = {&both};
+    expect_unread(
+        query, caches, options,
+        std::to_array<rapt::KeyRange>({{128, 640}, {1152, 1664}, {2176, 2688}, {3200, 3712}}));
     const Tensor lengths = listed({300, 700});
     const rapt::Lengths used(lengths);
-    AttentionOptions options;
     options.masks = {&used};
     expect_unread(
         query, caches, options,
         std::to_array<rapt::KeyRange>({{384, 1024}, {1408, 2048}, {2816, 3072}, {3840, 4096}}));
-    const rapt::Window window(100, 0, rapt::Anchor::bottom_right);
     options.masks = {&window};
     expect_unread(
         query, caches, options,
         std::to_array<rapt::KeyRange>({{0, 256}, {1024, 1280}, {2048, 2304}, {3072, 3328}}));
-
     const Tensor queries = random_normal(random, dtype, {4, 300, 32});
     const Tensor sequences = random_normal(random, dtype, {2, 1024, 32});
     const Tensor starts = listed({0, 280, 300, 300}), key_starts = listed({0, 512, 896, 1024});

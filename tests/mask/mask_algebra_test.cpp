@@ -105,6 +105,29 @@ void expect_agreement(const MaskNode& node, Random& random, int64_t q_len, int64
       }
 }
 
+// Runs go up and hold all keys that some of the queries may attend to.
+void expect_runs(const MaskNode& node, Random& random, int64_t q_len, int64_t k_len) {
+  const rapt::Mask& mask = *node.mask;
+  const Dims leading{random.between(0, 1), random.between(0, 2)};
+  const Bound bound(mask, leading, q_len, k_len);
+  const Positions queries = random_positions(random, q_len, random.chance(0.5) ? 64 : q_len);
+  const auto expect_none = [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j)
+      for (int64_t i = 0; i < queries.count; ++i)
+        ASSERT_FALSE(node.allowed(leading, queries[i], j))
+            << "query " << queries[i] << " key " << j;
+  };
+  int64_t from = random.chance(0.5) ? 0 : random.between(0, k_len);
+  for (KeyRange run{}; !testing::Test::HasFatalFailure(); from = run.end) {
+    run = mask.next_run(bound, queries, from);
+    if (run.begin >= run.end) break;
+    ASSERT_GE(run.begin, from);
+    ASSERT_LE(run.end, k_len);
+    expect_none(from, run.begin);
+  }
+  expect_none(from, k_len);
+}
+
 void expect_agreement_of_trees(Leaves leaves, int depth, int trees, Tally& tally) {
   Random random(base_seed() + static_cast<uint64_t>(depth));
   for (int n = 0; n < problem_count(trees) && !testing::Test::HasFailure(); ++n) {
@@ -114,8 +137,10 @@ void expect_agreement_of_trees(Leaves leaves, int depth, int trees, Tally& tally
     SCOPED_TRACE(to_string(*node.mask) + " of " + std::to_string(q_len) + " queries, " +
                  std::to_string(k_len) + " keys");
     node.mask->check(MaskForest::kLeading, q_len, k_len);
-    for (int tile = 0; tile < 12 && !testing::Test::HasFailure(); ++tile)
+    for (int tile = 0; tile < 12 && !testing::Test::HasFailure(); ++tile) {
       expect_agreement(node, random, q_len, k_len, tally);
+      expect_runs(node, random, q_len, k_len);
+    }
   }
 }
 

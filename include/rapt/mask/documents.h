@@ -8,7 +8,7 @@
 //
 // Cost, for a tile of q queries and k keys, r runs of equal key ids: bind O(k_len) once per task;
 // key_range and cover O(q + log k_len) if the key ids never decrease. Otherwise key_range is all
-// keys and cover O(q + k). exclude O(k + q r).
+// keys, cover O(q + k), and next_run O(q + keys passed). exclude O(k + q r).
 #include "rapt/mask/mask.h"
 
 namespace rapt {
@@ -33,6 +33,8 @@ class Documents final : public Mask {
   void check(Shape leading, int64_t q_len, int64_t k_len) const override;
   void bind(const Head& head, BoundMask* bound) const noexcept override;
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
+  KeyRange next_run(const BoundMask& bound, Positions queries,
+                    int64_t from) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
                uint64_t* bits) const noexcept override;

@@ -59,6 +59,17 @@ class Mask {  // the base of all masks; one object serves any number of calls at
   // unknown.
   virtual KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept = 0;
 
+  // The next run of keys from `from` on that some of these queries may attend to: none of them
+  // attends to a key in [from, begin). An empty run: none attends to any key from `from` on. By
+  // default the rest of key_range(). A mask with gaps among its keys should find them: keys in a
+  // gap are neither loaded nor packed. A run may hold keys to which no query attends, and the next
+  // one may follow without a gap.
+  virtual KeyRange next_run(const BoundMask& bound, Positions queries,
+                            int64_t from) const noexcept {
+    const KeyRange range = key_range(bound, queries);
+    return {from > range.begin ? from : range.begin, from > range.end ? from : range.end};
+  }
+
   // How many of the pairs queries x keys are allowed. `some` is always a correct answer.
   virtual Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept = 0;
 

@@ -26,6 +26,8 @@ class Or : public Mask {
   int bound_slots() const noexcept override { return parts_.slots(); }
   void bind(const Head& head, BoundMask* bound) const noexcept override;
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
+  KeyRange next_run(const BoundMask& bound, Positions queries,
+                    int64_t from) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
                uint64_t* bits) const noexcept override;

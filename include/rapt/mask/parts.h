@@ -4,6 +4,7 @@
 //
 // Slots: the mask's own slot is bound[0]; it is followed by the slots of part 0, then of part 1,
 // ...
+#include <algorithm>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -58,6 +59,23 @@ class MaskParts {  // pointers to the parts of a mask, and where their slots are
   int slots_ = 1;
   size_t size_ = 0;
 };
+
+// The next run of keys from `from` on that `count` masks have in common: the keys at which their
+// runs overlap. next(i, from) is Mask::next_run() of the ith mask.
+template <class Next>
+KeyRange common_run(size_t count, int64_t from, int64_t k_len, const Next& next) noexcept {
+  for (;;) {
+    KeyRange run{from, k_len};
+    for (size_t i = 0; i < count; ++i) {
+      const KeyRange r = next(i, run.begin);
+      if (r.begin >= r.end || r.end <= run.begin) return {from, from};
+      run = {std::max(run.begin, r.begin), std::min(run.end, r.end)};
+    }
+    // A later mask may begin where the run of an earlier one has ended.
+    if (run.begin < run.end || run.begin == from) return run;
+    from = run.begin;
+  }
+}
 
 // Any contiguous range of pointers to masks, for the constructors of And and Or.
 template <class Range>

@@ -127,9 +127,9 @@ struct NormalizerKernels {
 
   Statistic statistic;
   bool takes_log2, entropy;  // kTakesLog2, kEntropy
-  bool custom;     // of your own: the call sets weights of masked-out pairs to 0
-  bool whole_row;  // of your own only: needs collect() and solve()
-  int state_rows;  // kStateRows
+  bool custom;               // of your own: the call sets weights of masked-out pairs to 0
+  bool whole_row;            // of your own only: needs collect() and solve()
+  int state_rows;            // kStateRows
   Hook begin, collect, apply, weights;
   // Whole-row normalisers only, else null.
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;

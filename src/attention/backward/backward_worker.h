@@ -114,7 +114,7 @@ class BackwardWorker {
     pack_unit_arrays(unit, nullptr, false);
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s) {
       const int64_t nth = (segment - s + parts_.count) % parts_.count;
-      for_each_walk(parts_.chunk(nth), kQueries, [&] {
+      for_each_walk(parts_.chunk(nth), unit, kQueries, [&] {
         QueryUnit<E> query_unit = begin_packed_unit(unit, sums, kQueries);
         query_unit.query_dots = query_dots(unit);
         query_unit.d_query_pairs = query_pairs(unit);
@@ -238,13 +238,14 @@ class BackwardWorker {
     return tiles_.begin_unit(unit, unit_arrays(0), sums, sides);
   }
 
-  // Loads the keys of a chunk, as many at a time as share a walk over the queries, and calls
-  // visit() for each load.
+  // Loads the keys of a chunk that some of the queries attend to, as many at a time as share a walk
+  // over the queries, and calls visit() for each load.
   template <class Visit>
-  void for_each_walk(Positions chunk, Sides sides, const Visit& visit) noexcept {
+  void for_each_walk(Positions chunk, Positions queries, Sides sides, const Visit& visit) noexcept {
+    if (queries.count == 0) return;
     for (int64_t at = 0; at < chunk.count && !stopped(); at += plan_.pass_keys) {
-      tiles_.load_keys(chunk[at], chunk[std::min(at + plan_.pass_keys, chunk.count)], sides);
-      visit();
+      const int64_t end = std::min(at + plan_.pass_keys, chunk.count);
+      if (tiles_.load_keys(chunk[at], chunk[end], queries, sides)) visit();
     }
   }
 
@@ -260,7 +261,7 @@ class BackwardWorker {
            {sums.windows.key, sums.windows.query, sums.windows.value})
         if (window.data) std::fill_n(window.data, span.rows * window.dims, E(0));
     }
-    for_each_walk(keys, sides, [&] {
+    for_each_walk(keys, parts_.segment(segment), sides, [&] {
       for_each_unit(segment, [&](Positions positions) {
         QueryUnit<E> unit = begin_unit(positions);
         tiles_.walk(unit, sums, sides);

@@ -22,38 +22,35 @@ class GradientKeys {
         route_(call.forward.kernels.route),
         tiles_(tiles) {}
 
-  // Loads keys [begin, end), at most pass_keys of them. Blocks are counted from `begin`, which is
-  // even. `for_query`: also as operands of d_query sums.
-  void load(int64_t begin, int64_t end, bool for_query) noexcept {
-    begin_ = begin, end_ = end;
-    key_ = multiplied_rows(p_.key, p_.head_dim, layout_.key);
-    value_ = multiplied_rows(p_.value, p_.value_dim, layout_.value);
+  // Loads those blocks of the keys [begin, end), at most pass_keys, that some of the queries attend
+  // to; false: there is none. Blocks are counted from `begin`, which is even. `for_query`: also as
+  // operands of d_query sums.
+  bool load(int64_t begin, int64_t end, Positions queries, bool for_query) noexcept {
+    begin_ = begin, end_ = end, loaded_ = 0;
+    key_ = place_of(p_.key, p_.head_dim, layout_.key);
+    value_ = place_of(p_.value, p_.value_dim, layout_.value);
     summed_key_ = key_;  // a route that does not round packs both kinds of rows alike
-    if (route_.rounds() && for_query) {
-      auto* const packed = tiles_.template scratch<std::byte>(layout_.summed_key);
-      route_.pack_values(tiles_.key_row(p_.key, begin), p_.key.row_stride, p_.key.dim_stride,
-                         end - begin, p_.head_dim, packed);
-      summed_key_ = {packed, packed_stride(p_.head_dim, route_.step)};
-    }
-    std::fill(std::begin(finite_), std::end(finite_), Finite::unknown);
-    for (int64_t at = begin; at < end && tiles_.exact().used(); at += block_keys_) {
-      const int64_t count = std::min(block_keys_, end - at), nth = (at - begin) / block_keys_;
-      key_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.key, at), count, p_.head_dim);
-      value_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.value, at), count, p_.value_dim);
-    }
+    if (route_.rounds() && for_query)
+      summed_key_ = {tiles_.template scratch<std::byte>(layout_.summed_key),
+                     packed_stride(p_.head_dim, route_.step)};
+    for (KeyWalk walk = tiles_.walk_keys(queries, {begin, end}, begin); walk.next();)
+      load_block(walk.begin(), std::min(block_keys_, end - walk.begin()));
+    return loaded_ != 0;
   }
 
-  // Calls visit(keys) for the blocks of the loaded keys within the range. The range is widened to
-  // whole steps of the route, counted from the first loaded key; the added keys are masked out.
+  // Calls visit(keys) for the keys of each loaded block within the range that some of the queries
+  // attend to. They are widened to whole steps of the route, counted from the first key; the added
+  // keys are masked out.
   template <class Visit>
-  void for_each_block(KeyRange range, const Visit& visit) const noexcept {
+  void for_each_block(Positions queries, KeyRange range, const Visit& visit) const noexcept {
     const int64_t odd = route_.step - 1;
-    range.begin -= (range.begin - begin_) & odd;
-    range.end += -(range.end - begin_) & odd;
-    for (int64_t at = begin_; at < end_; at += block_keys_) {
-      const int64_t first = std::max(at, range.begin);
-      const int64_t last = std::min({at + block_keys_, end_, range.end});
-      if (first < last) visit(Positions{first, 1, last - first});
+    range = {std::max(begin_, range.begin), std::min(end_, range.end)};
+    for (KeyWalk walk = tiles_.walk_keys(queries, range, begin_); walk.next();) {
+      if (!(loaded_ >> nth_block(walk.begin()) & 1)) continue;
+      KeyRange keys = walk.attended();
+      keys.begin -= (keys.begin - begin_) & odd;
+      keys.end = std::min(end_, keys.end + (-(keys.end - begin_) & odd));
+      visit(Positions{keys.begin, 1, keys.end - keys.begin});
     }
   }
 
@@ -76,7 +73,7 @@ class GradientKeys {
 
   // Whether all keys of the block that holds these keys are finite.
   bool finite(Positions keys) noexcept {
-    const int64_t block = (keys.start - begin_) / block_keys_;
+    const int64_t block = nth_block(keys.start);
     Finite& known = finite_[block];
     if (known == Finite::unknown) {
       const int64_t first = begin_ + block * block_keys_;
@@ -92,18 +89,38 @@ class GradientKeys {
  private:
   static constexpr int kMostBlocks = 16;  // blocks of a walk
 
+  int64_t nth_block(int64_t key) const noexcept { return (key - begin_) / block_keys_; }
+
+  void load_block(int64_t begin, int64_t count) noexcept {
+    const int64_t nth = nth_block(begin);
+    loaded_ |= 1u << nth;
+    finite_[nth] = Finite::unknown;
+    if (!rows_in_place(p_.key, p_.head_dim, route_))
+      pack(p_.key, p_.head_dim, begin, count, route_.pack_keys, key_);
+    if (!rows_in_place(p_.value, p_.value_dim, route_))
+      pack(p_.value, p_.value_dim, begin, count, route_.pack_keys, value_);
+    if (summed_key_.data != key_.data)
+      pack(p_.key, p_.head_dim, begin, count, route_.pack_values, summed_key_);
+    if (!tiles_.exact().used()) return;
+    key_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.key, begin), count, p_.head_dim);
+    value_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.value, begin), count, p_.value_dim);
+  }
+
   BlockBits outside(const BlockBits* blocks, Positions keys) const noexcept {
-    const int64_t nth = (keys.start - begin_) / block_keys_;
+    const int64_t nth = nth_block(keys.start);
     return blocks[nth].part(keys.start - begin_ - nth * block_keys_, keys.count);
   }
 
-  // Rows in the caller's memory, or packed.
-  Rows multiplied_rows(const Operand& o, int64_t dims, size_t place) const noexcept {
-    const std::byte* rows = tiles_.key_row(o, begin_);
-    if (rows_in_place(o, dims, route_)) return {rows, o.row_stride};
-    auto* const packed = tiles_.template scratch<std::byte>(place);
-    route_.pack_keys(rows, o.row_stride, o.dim_stride, end_ - begin_, dims, packed);
-    return {packed, packed_stride(dims, route_.step)};
+  // Where the rows lie from the first key on: in the caller's memory, or packed.
+  Rows place_of(const Operand& o, int64_t dims, size_t packed) const noexcept {
+    if (rows_in_place(o, dims, route_)) return {tiles_.key_row(o, begin_), o.row_stride};
+    return {tiles_.template scratch<std::byte>(packed), packed_stride(dims, route_.step)};
+  }
+  template <class Pack>
+  void pack(const Operand& o, int64_t dims, int64_t begin, int64_t count, Pack pack_rows,
+            const Rows& to) const noexcept {
+    pack_rows(tiles_.key_row(o, begin), o.row_stride, o.dim_stride, count, dims,
+              const_cast<std::byte*>(from(to, begin).data));
   }
   Rows from(const Rows& rows, int64_t position) const noexcept {
     return {rows.data + (position - begin_) * rows.stride * route_.element_size, rows.stride};
@@ -115,6 +132,7 @@ class GradientKeys {
   const RouteKernels<E>& route_;
   const ScoreTiles<E>& tiles_;
   int64_t begin_ = 0, end_ = 0;
+  uint32_t loaded_ = 0;  // bit n: the nth block is loaded
   Rows key_, value_, summed_key_;
   Finite finite_[kMostBlocks];
   BlockBits key_outside_[kMostBlocks], value_outside_[kMostBlocks];

@@ -71,16 +71,12 @@ class GradientTiles {
   // Calls visit(tile, offset) for the tiles of a work unit.
   template <class Visit>
   void for_each_tile(Positions unit, const Visit& visit) noexcept {
-    const Tiling::Cut cut = plan_.tiling.cut(unit.count);
     auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
-    for (int64_t i = 0, offset = 0; i < cut.tiles; ++i) {
-      new (&tile[i]) QueryTile<E>;
-      const int vectors = cut.vectors_of(i);
-      const int64_t rows = std::min<int64_t>(vectors * plan_.tiling.lanes, unit.count - offset);
-      tiles_.place_tile(tile[i], unit.part(offset, offset + rows), vectors, offset);
-      visit(tile[i], offset);
-      offset += tile[i].queries;
-    }
+    plan_.tiling.for_each_tile(
+        unit, [&](int64_t n, Positions positions, int vectors, int64_t offset) {
+          tiles_.place_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);
+          visit(tile[n], offset);
+        });
   }
 
   // Bytes per query of packed queries, packed d_output and transformed queries.
@@ -149,9 +145,10 @@ class GradientTiles {
     return unit;
   }
 
-  // Loads keys [begin, end), at most pass_keys of them, for a walk that adds to these sides.
-  void load_keys(int64_t begin, int64_t end, Sides sides) noexcept {
-    keys_.load(begin, end, sides.queries && wanted_.query_sums());
+  // Loads the keys of [begin, end), at most pass_keys, that some of the queries attend to, for a
+  // walk that adds to these sides; false: there is none.
+  bool load_keys(int64_t begin, int64_t end, Positions queries, Sides sides) noexcept {
+    return keys_.load(begin, end, queries, sides.queries && wanted_.query_sums());
   }
 
   using KeySums = rapt::KeySums<E>;
@@ -173,7 +170,7 @@ class GradientTiles {
     if (pipelined_.handles(unit, sides))
       pipelined_.walk(unit, sums, sides, walk_alone);
     else
-      keys_.for_each_block(unit.range, walk_alone);
+      keys_.for_each_block(unit.positions, unit.range, walk_alone);
     if (!separate_sums) return;
     if (unit.query_bias_sums) sums_.add_query_bias_gradients(unit);
     if (unit.query_dots) sums_.add_dots(unit);

@@ -38,7 +38,7 @@ class PipelinedGradients {
   void walk(QueryUnit<E>& unit, const KeySums<E>& sums, Sides sides,
             const WalkAlone& walk_alone) noexcept {
     next_ = current_ = previous_ = {};
-    keys_.for_each_block(unit.range, [&](Positions keys) {
+    keys_.for_each_block(unit.positions, unit.range, [&](Positions keys) {
       AttendedTiles attended;
       find_cover(unit, keys, attended);
       if (attended.count == 0) return;

@@ -199,8 +199,10 @@ class RowDeltas {
     const int64_t length = plan_.tiling.block_keys;
     for (int64_t begin = tile.range.begin / length * length; begin < tile.range.end;
          begin += plan_.pass_keys) {
-      keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len), false);
-      keys_.for_each_block(tile.range, [&](Positions keys) {
+      if (!keys_.load(begin, std::min(begin + plan_.pass_keys, tiles_.sequence().k_len),
+                      tile.positions, false))
+        continue;
+      keys_.for_each_block(tile.positions, tile.range, [&](Positions keys) {
         if (!tiles_.stopped() && tiles_.find_cover(tile, keys, bits) != Cover::none) visit(keys);
       });
     }

@@ -53,40 +53,34 @@ class Forward {
 
  private:
   void run(int64_t first_query, int64_t queries) noexcept {
-    const Tiling::Cut cut = call_.tiling.cut(queries);
     auto* const tile = tiles_.template scratch<QueryTile<E>>(call_.layout.tiles);
-    int64_t offset = 0;
-    for (int64_t i = 0; i < cut.tiles; ++i) {
-      new (&tile[i]) QueryTile<E>;
-      const int vectors = cut.vectors_of(i);
-      const int64_t rows = std::min<int64_t>(vectors * call_.tiling.lanes, queries - offset);
-      tiles_.begin_tile(tile[i], {first_query + offset, 1, rows}, vectors, offset);
-      begin_tile(tile[i]);
-      offset += tile[i].queries;
-    }
+    const int64_t count = call_.tiling.for_each_tile(
+        {first_query, 1, queries},
+        [&](int64_t n, Positions positions, int vectors, int64_t offset) {
+          tiles_.begin_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);
+          begin_tile(tile[n]);
+        });
     if (n_.settle) {
-      run_sparse(tile, cut.tiles);
+      run_sparse(tile, count);
       return;
     }
     for (bool more = n_.whole_row; more && !tiles_.stopped();) {
-      tiles_.for_each_block(tile, cut.tiles, Values::skip,
-                            [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-                              n_.collect(call_.normalizer_object, one.hooks);
-                            });
+      tiles_.for_each_block(tile, count, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
+        n_.collect(call_.normalizer_object, one.hooks);
+      });
       more = false;
-      for (int64_t i = 0; i < cut.tiles; ++i)
-        more |= n_.solve(call_.normalizer_object, tile[i].hooks);
+      for (int64_t i = 0; i < count; ++i) more |= n_.solve(call_.normalizer_object, tile[i].hooks);
     }
     const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, int64_t first) {
       apply(one, block, first);
     };
     if (pipelined_.used())
       pipelined_.run(
-          tile, cut.tiles, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
+          tile, count, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
     else
-      tiles_.for_each_block(tile, cut.tiles, Values::load, apply_one);
+      tiles_.for_each_block(tile, count, Values::load, apply_one);
     if (tiles_.stopped()) return;
-    for (int64_t i = 0; i < cut.tiles; ++i) finish_tile(tile[i]);
+    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
   }
 
   void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {

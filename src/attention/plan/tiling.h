@@ -80,6 +80,21 @@ struct Tiling {
     const int tiles = (count + widest - 1) / widest;
     return {tiles, count / tiles * more, count % tiles, more};
   }
+
+  // Calls visit(n, queries, vectors, offset) for the tiles of a work unit: the nth tile, its
+  // queries, its width, and the place of its first query in the work unit's scratch. Returns the
+  // number of tiles.
+  template <class Visit>
+  int64_t for_each_tile(Positions unit, const Visit& visit) const {
+    const Cut c = cut(unit.count);
+    for (int64_t i = 0, offset = 0; i < c.tiles; ++i) {
+      const int vectors = c.vectors_of(i);
+      const int64_t end = std::min<int64_t>(offset + vectors * lanes, unit.count);
+      visit(i, unit.part(offset, end), vectors, offset);
+      offset = end;
+    }
+    return c.tiles;
+  }
 };
 
 // Multiplications and additions of a call; masks are not counted.

@@ -19,22 +19,31 @@ class TangentKeys {
         kernels_(call.forward.kernels),
         tiles_(tiles) {}
 
-  // Loads keys: at most a part, from a multiple of the block length on.
-  void load(Positions keys) noexcept {
+  // Loads those blocks of the keys that some of the queries attend to; false: there is none. The
+  // keys are at most a part, from a multiple of the block length on.
+  bool load(Positions keys, Positions queries) noexcept {
     positions_ = keys;
-    pack_pairs(p_.key, in_.key, p_.head_dim, scratch(layout_.keys));
-    pack_pairs(p_.value, in_.value, p_.value_dim, scratch(layout_.values));
+    std::fill(std::begin(loaded_), std::end(loaded_), false);
     for (auto& blocks : finite_) std::fill(std::begin(blocks), std::end(blocks), Finite::unknown);
+    bool any = false;
+    for (KeyWalk walk = tiles_.walk_keys(queries, range_of(keys)); walk.next(); any = true) {
+      const int64_t begin = walk.begin(), count = std::min(block_keys_, end() - begin);
+      pack_pairs(p_.key, in_.key, p_.head_dim, {begin, 1, count}, scratch(layout_.keys));
+      pack_pairs(p_.value, in_.value, p_.value_dim, {begin, 1, count}, scratch(layout_.values));
+      loaded_[nth_block(begin)] = true;
+    }
+    return any;
   }
 
-  // Calls visit(keys) for the blocks of the loaded keys within the range.
+  // Calls visit(keys) for the keys of each loaded block within the range that some of the queries
+  // attend to.
   template <class Visit>
-  void for_each_block(KeyRange range, const Visit& visit) const noexcept {
-    const int64_t end = positions_.start + positions_.count;
-    for (int64_t at = positions_.start; at < end; at += block_keys_) {
-      const int64_t first = std::max(at, range.begin);
-      const int64_t last = std::min({at + block_keys_, end, range.end});
-      if (first < last) visit(Positions{first, 1, last - first});
+  void for_each_block(Positions queries, KeyRange range, const Visit& visit) const noexcept {
+    range = {std::max(range.begin, positions_.start), std::min(range.end, end())};
+    for (KeyWalk walk = tiles_.walk_keys(queries, range); walk.next();) {
+      if (!loaded_[nth_block(walk.begin())]) continue;
+      const KeyRange keys = walk.attended();
+      visit(Positions{keys.begin, 1, keys.end - keys.begin});
     }
   }
 
@@ -58,7 +67,7 @@ class TangentKeys {
   }
   // Whether all rows of the block that holds these keys are finite.
   bool finite(Rows which, Positions keys) noexcept {
-    const int64_t block = (keys.start - positions_.start) / block_keys_;
+    const int64_t block = nth_block(keys.start);
     Finite& known = finite_[which][block];
     if (known == Finite::unknown) {
       const int64_t begin = block * block_keys_;
@@ -74,11 +83,20 @@ class TangentKeys {
  private:
   E* scratch(size_t offset) const noexcept { return tiles_.template scratch<E>(offset); }
 
-  void pack_pairs(const Operand& primal, const Operand& tangent, int64_t dims, E* to) noexcept {
-    for (int64_t j = 0; j < positions_.count; ++j, to += 2 * dims) {
+  int64_t end() const noexcept { return positions_.start + positions_.count; }
+  static KeyRange range_of(Positions keys) noexcept {
+    return {keys.start, keys.start + keys.count};
+  }
+  int64_t nth_block(int64_t key) const noexcept { return (key - positions_.start) / block_keys_; }
+
+  // Packs these rows to their places in `to`, which holds all loaded keys.
+  void pack_pairs(const Operand& primal, const Operand& tangent, int64_t dims, Positions keys,
+                  E* to) noexcept {
+    to += 2 * (keys.start - positions_.start) * dims;
+    for (int64_t j = 0; j < keys.count; ++j, to += 2 * dims) {
       const auto pack = [&](const Operand& o, E* row) {
         kernels_.table.fma[static_cast<int>(o.dtype)]->pack_keys(
-            tiles_.key_row(o, positions_[j]), o.row_stride, o.dim_stride, 1, dims, row);
+            tiles_.key_row(o, keys[j]), o.row_stride, o.dim_stride, 1, dims, row);
       };
       pack(primal, to);
       if (tangent.data) pack(tangent, to + dims);
@@ -92,6 +110,7 @@ class TangentKeys {
   const Kernels<E>& kernels_;
   const ScoreTiles<E>& tiles_;
   Positions positions_ = {0, 1, 0};
+  bool loaded_[kBlocksOfPart];
   Finite finite_[kRows][kBlocksOfPart];
 };
 

@@ -125,13 +125,14 @@ class TangentTiles {
   }
 
   // Loads keys for add_to_keys(): at most a part, from a multiple of the block length on.
-  void load_keys(Positions keys) noexcept { keys_.load(keys); }
+  // `queries`: all that add to their sums.
+  void load_keys(Positions keys, Positions queries) noexcept { keys_.load(keys, queries); }
 
   // Second derivatives, keys' side: adds the work unit to the sums of the loaded keys. The query
   // rows contain the scale; dropout's factor is applied at the end.
   void add_to_keys(const TangentKeySums<E>& sums) noexcept {
     Finite queries_finite = Finite::unknown, d_output_finite = Finite::unknown;
-    keys_.for_each_block(unit_.range(), [&](Positions keys) {
+    keys_.for_each_block(unit_.positions(), unit_.range(), [&](Positions keys) {
       Spans values, scores;
       bool partial = false;
       for (int64_t i = 0; i < unit_.tile_count(); ++i) {
@@ -188,8 +189,8 @@ class TangentTiles {
     const KeyRange range = unit_.range();
     const int64_t part = key_part(call_.plan);
     for (int64_t at = range.begin / part * part; at < range.end && !stopped(); at += part) {
-      load_keys({at, 1, std::min(part, sequence().k_len - at)});
-      keys_.for_each_block(range, [&](Positions keys) {
+      if (!keys_.load({at, 1, std::min(part, sequence().k_len - at)}, unit_.positions())) continue;
+      keys_.for_each_block(unit_.positions(), range, [&](Positions keys) {
         for (int64_t i = 0; i < unit_.tile_count(); ++i)
           if (const Arrays a = pairs_.arrays_of(i); pairs_.make_scores(unit_.tile(i), keys, a))
             visit(unit_.tile(i), keys, a);

@@ -33,18 +33,14 @@ class TangentUnit {
   void begin(Positions positions) noexcept {
     positions_ = positions;
     range_ = {tiles_.sequence().k_len, 0};
-    const Tiling::Cut cut = tiling_.cut(positions.count);
-    tile_count_ = cut.tiles;
-    for (int64_t i = 0, offset = 0; i < cut.tiles; ++i) {
-      QueryTile<E>& one = *new (&tile(i)) QueryTile<E>;
-      const int vectors = cut.vectors_of(i);
-      const int64_t rows = std::min<int64_t>(vectors * tiling_.lanes, positions.count - offset);
-      tiles_.place_tile(one, positions.part(offset, offset + rows), vectors, offset);
-      one.query_t = query_pair_t(one) + p_.head_dim * one.queries;
-      offset += one.queries;
-      if (one.range.begin < one.range.end)
-        range_ = {std::min(range_.begin, one.range.begin), std::max(range_.end, one.range.end)};
-    }
+    tile_count_ = tiling_.for_each_tile(
+        positions, [&](int64_t n, Positions queries, int vectors, int64_t offset) {
+          QueryTile<E>& one = *new (&tile(n)) QueryTile<E>;
+          tiles_.place_tile(one, queries, vectors, offset);
+          one.query_t = query_pair_t(one) + p_.head_dim * one.queries;
+          if (one.range.begin < one.range.end)
+            range_ = {std::min(range_.begin, one.range.begin), std::max(range_.end, one.range.end)};
+        });
   }
 
   Positions positions() const noexcept { return positions_; }

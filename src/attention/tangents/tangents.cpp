@@ -131,7 +131,8 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
     if (tiles.stopped()) return;
     const int64_t head = first_head(p, call.plan, component) + entry.head;
     tiles.begin_head(head, part.sequence);
-    tiles.load_keys(part.positions);
+    const int64_t q_len = tiles.sequence().q_len, unit_length = call.plan.tiling.unit_queries;
+    if (q_len > 0) tiles.load_keys(part.positions, {0, 1, q_len});
     for (const KeySide<E>& side : sides)
       if (side.wanted && entry.first[side.operand])
         std::fill_n(side.slot(entry, length), part.positions.count * side.dims, E(0));
@@ -140,7 +141,6 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
         sides[0].slot(entry, length), sides[1].slot(entry, length),
         call.bias_sums.empty() ? nullptr : &call.bias_sums[static_cast<size_t>(cell)],
         call.score_sums.data() + cell * wanted.head_parameter_count};
-    const int64_t q_len = tiles.sequence().q_len, unit_length = call.plan.tiling.unit_queries;
     for (int64_t at = 0; at < q_len && !tiles.stopped(); at += unit_length) {
       const Positions unit{at, 1, std::min(unit_length, q_len - at)};
       const int64_t place = place_of(call, tiles, head, unit);

@@ -1,30 +1,41 @@
-// Computes the smallest range that holds the key ranges of all heads that read a key matrix.
+// Asks the masks of all heads that read a key matrix.
 #include "attention/tiles/attended_rows.h"
 
 #include <algorithm>
 
-#include "attention/tiles/bound_masks.h"
+#include "attention/tiles/key_walk.h"
 
 namespace rapt {
+namespace {
 
-template <class E>
-KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
-                       int64_t s, std::byte* scratch) noexcept {
+// Calls visit(masks) with the masks of each head that reads the matrix, bound to a sequence.
+template <class E, class Visit>
+void for_each_head(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
+                   const Sequence& sequence, std::byte* scratch, const Visit& visit) noexcept {
   const Problem& p = call.problem;
-  const Sequence sequence = p.sequence(s);
-  if (sequence.q_len == 0) return {0, 0};
-  if (call.masks.empty()) return {0, sequence.k_len};
-  KeyRange attended{sequence.k_len, 0};
   int64_t index[kMaxRank];
   matrices.first_head(p, matrix, index);
   do {
     const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len, p.leading};
-    const BoundMasks bound_masks(call.masks, place,
-                                 reinterpret_cast<BoundMask*>(scratch + call.layout.masks));
-    const KeyRange range = bound_masks.key_range({0, 1, sequence.q_len});
-    if (range.begin >= range.end) continue;
-    attended = {std::min(attended.begin, range.begin), std::max(attended.end, range.end)};
-  } while (matrices.next_head(p, index));
+    visit(BoundMasks(call.masks, place, reinterpret_cast<BoundMask*>(scratch + call.layout.masks)));
+  } while (!call.masks.empty() && matrices.next_head(p, index));
+}
+
+}  // namespace
+
+template <class E>
+uint64_t attended_blocks(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
+                         int64_t s, int64_t first, std::byte* scratch) noexcept {
+  constexpr int64_t kBlocks = 64;
+  const Sequence sequence = call.problem.sequence(s);
+  if (sequence.q_len == 0) return 0;
+  const int64_t length = call.tiling.block_keys;
+  const KeyRange keys{first * length, std::min((first + kBlocks) * length, sequence.k_len)};
+  uint64_t attended = 0;
+  for_each_head(call, matrices, matrix, sequence, scratch, [&](const BoundMasks& masks) {
+    for (KeyWalk walk(masks, {0, 1, sequence.q_len}, keys, length, keys.begin); walk.next();)
+      attended |= uint64_t{1} << ((walk.begin() - keys.begin) / length);
+  });
   return attended;
 }
 
@@ -34,19 +45,22 @@ KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, 
   const Problem& p = call.problem;
   KeyRange attended{p.k_len, 0};
   for (int64_t s = 0; s < p.sequences; ++s) {
-    const KeyRange range = attended_rows(call, matrices, matrix, s, scratch);
-    if (range.begin >= range.end) continue;
-    const int64_t first = p.sequence(s).key_begin;
-    attended = {std::min(attended.begin, first + range.begin),
-                std::max(attended.end, first + range.end)};
+    const Sequence sequence = p.sequence(s);
+    if (sequence.q_len == 0) continue;
+    for_each_head(call, matrices, matrix, sequence, scratch, [&](const BoundMasks& masks) {
+      const KeyRange range = masks.key_range({0, 1, sequence.q_len});
+      if (range.begin < range.end)
+        attended = {std::min(attended.begin, sequence.key_begin + range.begin),
+                    std::max(attended.end, sequence.key_begin + range.end)};
+    });
   }
   return attended;
 }
 
-template KeyRange attended_rows(const ForwardCall<float>&, const KeyMatrices&, int64_t, int64_t,
-                                std::byte*) noexcept;
-template KeyRange attended_rows(const ForwardCall<double>&, const KeyMatrices&, int64_t, int64_t,
-                                std::byte*) noexcept;
+template uint64_t attended_blocks(const ForwardCall<float>&, const KeyMatrices&, int64_t, int64_t,
+                                  int64_t, std::byte*) noexcept;
+template uint64_t attended_blocks(const ForwardCall<double>&, const KeyMatrices&, int64_t, int64_t,
+                                  int64_t, std::byte*) noexcept;
 template KeyRange attended_rows(const ForwardCall<float>&, const KeyMatrices&, int64_t,
                                 std::byte*) noexcept;
 template KeyRange attended_rows(const ForwardCall<double>&, const KeyMatrices&, int64_t,

@@ -6,13 +6,14 @@
 
 namespace rapt {
 
-// The smallest row range, in one sequence of a key matrix, that holds every key that some query may
-// attend to. Rows count from the start of the sequence. `scratch` belongs to the calling worker.
+// The key blocks, in one sequence of a key matrix, that some query may attend to: bit n stands for
+// the block `first` + n, for up to 64 blocks. `scratch` belongs to the calling worker.
 template <class E>
-KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
-                       int64_t sequence, std::byte* scratch) noexcept;
+uint64_t attended_blocks(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
+                         int64_t sequence, int64_t first, std::byte* scratch) noexcept;
 
-// The same over all sequences; rows count from the start of the whole tensor.
+// The smallest row range of a key matrix that holds every key that some query may attend to. Rows
+// count from the start of the whole tensor.
 template <class E>
 KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
                        std::byte* scratch) noexcept;

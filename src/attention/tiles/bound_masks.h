@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rapt/mask/mask.h"
+#include "rapt/mask/parts.h"
 
 namespace rapt {
 
@@ -39,6 +39,16 @@ class BoundMasks {
       range = {std::max(range.begin, r.begin), std::min(range.end, r.end)};
     }
     return {range.begin, std::max(range.begin, range.end)};
+  }
+
+  // The next run of keys from `from` on that some of the queries may attend to; see
+  // Mask::next_run().
+  KeyRange next_run(Positions queries, int64_t from) const noexcept {
+    return common_run(masks_.size(), from, k_len_, [&](size_t i, int64_t at) {
+      const BoundMask* bound = bound_;
+      for (size_t before = 0; before < i; ++before) bound += masks_[before]->bound_slots();
+      return masks_[i]->next_run(*bound, queries, at);
+    });
   }
 
   // The cover of a tile. For Cover::some, bits [keys.count] say which queries may attend to each

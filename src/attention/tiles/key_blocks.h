@@ -38,6 +38,7 @@ class KeyBlocks {
     const int64_t count = end - begin;
     KeyBlock block;
     block.begin = begin, block.end = end;
+    block.attended = {begin, end};
     if (packed_per_call()) {
       block.key = packed_keys_.at(begin);
       block.key_stride = packed_stride(p_.head_dim, route_.step);

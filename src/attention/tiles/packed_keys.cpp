@@ -33,16 +33,15 @@ void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, 
   const Problem& p = call.problem;
   const Sequence sequence = p.sequence(piece.sequence);
   const int64_t length = call.tiling.block_keys;
-  const KeyRange attended =
-      attended_rows(call, to.matrices(), piece.matrix, piece.sequence, scratch);
+  const uint64_t attended =
+      attended_blocks(call, to.matrices(), piece.matrix, piece.sequence, piece.block, scratch);
   int64_t index[kMaxRank];
   to.matrices().first_head(p, piece.matrix, index);
   const int64_t first = rows.offset_of(index, p.leading_rank);
   const ExactRows<E> exact(call.kernels, call.layout.exact, scratch);
-  const int64_t begin = std::max(piece.block, attended.begin / length);
-  const int64_t end = std::min(piece.block + kTaskBlocks, call.tiling.blocks(attended.end));
-  for (int64_t block = begin; block < end; ++block) {
-    const int64_t key = block * length, count = std::min(length, sequence.k_len - key);
+  for (int64_t n = 0; n < kTaskBlocks; ++n) {
+    if (!(attended >> n & 1)) continue;
+    const int64_t key = (piece.block + n) * length, count = std::min(length, sequence.k_len - key);
     const int64_t row = sequence.key_begin + key;
     const RowsAt from{rows.at(first + row * rows.row_stride), rows.dtype, rows.row_stride,
                       rows.dim_stride};

@@ -25,10 +25,10 @@ struct QueryTile {
 
 // Scratch rows [tile queries] with one number per query, each used by one step at a time.
 enum TileRow : int {
-  kBlockMax,         // the largest score of a block
-  kFactor,           // the factor with which online softmax rescales the sums so far
-  kMultiplier,       // applied to rows when they are stored
-  kStatistic,        // the statistic of the rows, or its gradient
+  kBlockMax,    // the largest score of a block
+  kFactor,      // the factor with which online softmax rescales the sums so far
+  kMultiplier,  // applied to rows when they are stored
+  kStatistic,   // the statistic of the rows, or its gradient
   kEntropy,
   kTileRows,
   // The backward pass only.
@@ -41,6 +41,7 @@ enum class Finite : uint8_t { unknown, yes, no };
 // Keys and values of one block in the form that the products read.
 struct KeyBlock {
   int64_t begin = 0, end = 0;
+  KeyRange attended = {0, 0};        // holds the keys that some query of the walk may attend to
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;

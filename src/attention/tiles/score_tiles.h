@@ -16,6 +16,7 @@
 #include "attention/rows/transform_keys.h"
 #include "attention/tiles/bias_rows.h"
 #include "attention/tiles/key_blocks.h"
+#include "attention/tiles/key_walk.h"
 #include "attention/tiles/query_tile.h"
 #include "attention/tiles/route_thread.h"
 #include "attention/tiles/tile_keys.h"
@@ -180,18 +181,24 @@ class ScoreTiles {
       range = {std::min(range.begin, tiles[i].range.begin),
                std::max(range.end, tiles[i].range.end)};
     }
-    const int64_t length = call_.tiling.block_keys;
-    range.begin &= -length;
+    Positions queries = tiles[0].positions;
+    if (count > 1) queries.count = tiles[count - 1].positions.last() + 1 - queries.start;
+    KeyWalk walk = walk_keys(queries, range);
     if (blocks_.packed_per_call()) {
-      visit_packed_blocks(tiles, count, range, values, visit);
+      visit_packed_blocks(tiles, count, walk, values, visit);
       return;
     }
-    for (int64_t begin = range.begin; begin < range.end; begin += length) {
+    while (walk.next()) {
       if (stopped()) return;
-      KeyBlock block = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      KeyBlock block = load_block(walk, values);
       for (int64_t i = 0; i < count; ++i) visit(tiles[i], block);
       release();
     }
+  }
+
+  // A walk over the blocks of keys within `range` that some of the queries attend to.
+  KeyWalk walk_keys(Positions queries, KeyRange range, int64_t origin = 0) const noexcept {
+    return {bound_masks_, queries, range, call_.tiling.block_keys, origin};
   }
 
   // Loads the rows of a block, and packs them if the products cannot read the caller's memory.
@@ -358,8 +365,8 @@ class ScoreTiles {
 
   // Whether some of the queries may attend to a key in [begin, end).
   bool may_attend(Positions queries, int64_t begin, int64_t end) const noexcept {
-    const KeyRange range = bound_masks_.key_range(queries);
-    return range.begin < end && begin < range.end;
+    const KeyRange run = bound_masks_.next_run(queries, begin);
+    return run.begin < std::min(run.end, end);
   }
 
   // Rows of keys, or of values, from `position` on.
@@ -399,20 +406,26 @@ class ScoreTiles {
 
  private:
   template <class Visit>
-  void visit_packed_blocks(QueryTile<E>* tiles, int64_t count, KeyRange range, Values values,
+  void visit_packed_blocks(QueryTile<E>* tiles, int64_t count, KeyWalk& walk, Values values,
                            const Visit& visit) noexcept {
-    const int64_t length = call_.tiling.block_keys, many = call_.tiling.blocks_at_work;
+    const int64_t many = call_.tiling.blocks_at_work;
     KeyBlock blocks[kMostBlocksAtWork];
-    for (int64_t begin = range.begin; begin < range.end;) {
+    for (bool more = true; more;) {
       int64_t loaded = 0;
-      for (; loaded < many && begin < range.end; begin += length)
-        blocks[loaded++] = load_block(begin, std::min(begin + length, sequence_.k_len), values);
+      while (loaded < many && (more = walk.next())) blocks[loaded++] = load_block(walk, values);
       for (int64_t i = 0; i < count; ++i)
         for (int64_t b = 0; b < loaded; ++b) {
           if (stopped()) return;
           visit(tiles[i], blocks[b]);
         }
     }
+  }
+
+  KeyBlock load_block(KeyWalk& walk, Values values) noexcept {
+    const int64_t end = std::min(walk.begin() + call_.tiling.block_keys, sequence_.k_len);
+    KeyBlock block = load_block(walk.begin(), end, values);
+    block.attended = walk.attended();
+    return block;
   }
 
   std::byte* row_of(const Operand& o, int64_t row) const noexcept {

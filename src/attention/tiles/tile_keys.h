@@ -20,8 +20,8 @@ struct TileKeys {
 template <class E>
 TileKeys keys_of(const BoundMasks& masks, const QueryTile<E>& tile, const KeyBlock& block,
                  int64_t step, uint64_t* bits) noexcept {
-  int64_t begin = std::max(block.begin, tile.range.begin);
-  int64_t end = std::min(block.end, tile.range.end);
+  int64_t begin = std::max(block.attended.begin, tile.range.begin);
+  int64_t end = std::min(block.attended.end, tile.range.end);
   if (begin >= end) return {};
   // Round both ends outwards to whole steps; the added keys are masked out.
   begin -= (begin - block.begin) & (step - 1);

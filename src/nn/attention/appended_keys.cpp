@@ -39,6 +39,16 @@ KeyRange AppendedKey::key_range(const BoundMask& bound, Positions queries) const
   return {range.begin < range.end ? range.begin : last, last + 1};
 }
 
+KeyRange AppendedKey::next_run(const BoundMask& bound, Positions queries,
+                               int64_t from) const noexcept {
+  const int64_t last = bound.k_len - 1;
+  if (from > last) return {from, from};
+  const KeyRange run = common_run(parts_.size(), from, last, [&](size_t i, int64_t at) {
+    return parts_[i].next_run(parts_.slot(bound, i), queries, at);
+  });
+  return run.begin < run.end ? run : KeyRange{last, last + 1};
+}
+
 Cover AppendedKey::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
   const int64_t known = keys_before_last(bound, keys);
   if (known == 0) return Cover::all;
