@@ -7,6 +7,7 @@
 #include <new>
 
 #include "attention/forward/pipelined_tiles.h"
+#include "attention/forward/saved_state.h"
 #include "attention/forward/sparse_rows.h"
 #include "attention/forward/top_scores.h"
 #include "attention/tiles/packed_keys.h"
@@ -183,7 +184,7 @@ class Forward {
     if (call_.captures.second_pass())
       for (int r = 0; r < n_.state_rows; ++r)
         std::copy_n(tile.hooks.state + r * tile.queries, tile.positions.count,
-                    tiles_.saved_state(r) + tile.positions.start);
+                    saved_state(call_, tiles_, r) + tile.positions.start);
     finish_top(tile);
   }
 

@@ -4,7 +4,7 @@
 // the keys of a cell, where queries are lanes, then over its queries. Cells are summed in double:
 // in f32 the sum of a cell of 60,000 x 60,000 pairs was wrong by half a percent.
 #include "attention/forward/forward.h"
-#include "attention/tiles/score_tiles.h"
+#include "attention/forward/saved_state.h"
 
 namespace rapt {
 namespace {
@@ -74,7 +74,7 @@ class MapTask {
       QueryTile<E> tile;
       const Positions queries{q, 1, std::min(widest, last - q)};
       tiles_.begin_tile(tile, queries, call_.tiling.vectors(queries.count), 0);
-      tiles_.restore_state(tile);
+      restore_state(call_, tiles_, tile);
       cut_rows(queries);
       tiles_.for_each_block(&tile, 1, Values::skip,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });

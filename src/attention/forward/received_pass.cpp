@@ -2,7 +2,7 @@
 // scores, with keys in the outer loop. A task owns a key block of one head and walks over all query
 // tiles in order. So the sums do not depend on the number of threads.
 #include "attention/forward/forward.h"
-#include "attention/tiles/score_tiles.h"
+#include "attention/forward/saved_state.h"
 
 namespace rapt {
 namespace {
@@ -52,7 +52,7 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
     if (!tiles.may_attend(queries, begin, end)) continue;
     QueryTile<E> tile;
     tiles.begin_tile(tile, queries, t.vectors(queries.count), 0);
-    tiles.restore_state(tile);
+    restore_state(call, tiles, tile);
     const int64_t first = tiles.scores_of(tile, block);
     if (tile.hooks.keys == 0) continue;
     tiles.final_weights(tile);

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "attention/forward/forward.h"
-#include "attention/tiles/score_tiles.h"
+#include "attention/forward/saved_state.h"
 
 namespace rapt {
 namespace {
@@ -54,7 +54,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
       factor =
           std::fill_n(tiles.row(kMultiplier), tile.queries, static_cast<E>(kLn2)) - tile.queries;
     }
-    if (!scores) tiles.restore_state(tile);
+    if (!scores) restore_state(call, tiles, tile);
     tiles.for_each_block(&tile, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       if (!scores) tiles.final_weights(one);
       const uint64_t stored = scores ? low_bits(rows.count) : one.attended;

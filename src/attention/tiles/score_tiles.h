@@ -348,21 +348,6 @@ class ScoreTiles {
     return bit != 0;
   }
 
-  // Where the normaliser's state of this head's queries is saved for a second pass.
-  E* saved_state(int64_t state_row) const noexcept {
-    return reinterpret_cast<E*>(call_.workspace + call_.layout.saved_state) +
-           (head_ * n_.state_rows + state_row) * p_.q_len + sequence_.query_begin;
-  }
-  void restore_state(QueryTile<E>& tile) noexcept {
-    const Positions& at = tile.positions;
-    for (int r = 0; r < n_.state_rows; ++r) {
-      const E* saved = saved_state(r);
-      E* state = tile.hooks.state + r * tile.queries;
-      for (int64_t i = 0; i < tile.queries; ++i)  // lanes beyond the last query repeat it
-        state[i] = saved[at[std::min(i, at.count - 1)]];
-    }
-  }
-
   // Whether some of the queries may attend to a key in [begin, end).
   bool may_attend(Positions queries, int64_t begin, int64_t end) const noexcept {
     const KeyRange run = bound_masks_.next_run(queries, begin);
