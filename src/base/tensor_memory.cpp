@@ -1,6 +1,7 @@
 #include "base/tensor_memory.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 namespace rapt {
@@ -93,6 +94,41 @@ bool overlaps_itself(const TensorView& view) {
   for (int i = 0; i < rank; ++i) {
     if (stride(order[i]) <= reach) return true;
     reach += (view.shape[order[i]] - 1) * stride(order[i]);
+  }
+  return false;
+}
+
+namespace {
+
+// The bytes that a view reaches within every `period` bytes of memory: `length` of them from
+// address `begin` on, the address counted modulo the period. Strides that are multiples of the
+// period stay at the same place.
+struct PlaceInPeriod {
+  int64_t begin, length;
+};
+PlaceInPeriod place_in_period(const TensorView& view, int64_t period) {
+  const int64_t size = size_of(view.dtype);
+  int64_t low = 0, high = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    const int64_t span = (view.shape[i] - 1) * view.strides[i] * size;
+    if (view.shape[i] == 1 || view.strides[i] * size % period == 0) continue;
+    (span < 0 ? low : high) += span;
+  }
+  const auto at =
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(period));
+  return {((at + low) % period + period) % period, high - low + size};
+}
+
+}  // namespace
+
+bool take_turns(const TensorView& a, const TensorView& b) {
+  for (int i = 0; i < a.rank; ++i) {
+    const int64_t period = std::abs(a.strides[i] * size_of(a.dtype));
+    if (a.shape[i] == 1 || period == 0) continue;
+    const PlaceInPeriod of_a = place_in_period(a, period), of_b = place_in_period(b, period);
+    const int64_t to_b = (of_b.begin - of_a.begin + period) % period;
+    const int64_t to_a = (of_a.begin - of_b.begin + period) % period;
+    if (to_b >= of_a.length && to_a >= of_b.length) return true;
   }
   return false;
 }

@@ -24,6 +24,11 @@ Bytes extent_of(const char* name, const TensorView& view);
 bool overlaps_itself(const TensorView& view);
 bool overlap(const TensorView& a, const TensorView& b);
 
+// Do two views take turns in memory, so that they share no byte though their address ranges meet?
+// True for columns of one matrix, such as the gradients of query, key and value in one tensor
+// [length, query | key | value]; false if it is not clear.
+bool take_turns(const TensorView& a, const TensorView& b);
+
 // Checks that the data pointer is aligned for the element type. Throws Error(argument).
 void check_alignment(const char* name, const TensorView& view);
 

@@ -244,6 +244,40 @@ TEST(BadGradientInput, GradientsThatAliasWhatIsRead) {
           [](Call& c) { c.outputs.d_bias.data = c.inputs.d_weights.data; });
 }
 
+// Gradients of query, key and value may be columns of one matrix, as long as none shares a column.
+TEST(BadGradientInput, GradientsOfOneMatrix) {
+  const int64_t heads = 2, n = 7, d = 3;
+  Random random(base_seed());
+  const auto draw = [&] { return random_normal(random, DType::f32, {heads, n, d}); };
+  const Tensor query = draw(), key = draw(), value = draw(), d_output = draw();
+  rapt::AttentionResult forward = rapt::scaled_dot_product_attention(query, key, value);
+  const rapt::BackwardInputs inputs{.state = forward.state(), .d_output = d_output};
+  const rapt::Gradients expected =
+      rapt::scaled_dot_product_attention_backward(query, key, value, {}, inputs);
+  const size_t bytes = rapt::backward_workspace_bytes(query, key, value, {}, {});
+  std::vector<std::byte> workspace(bytes);
+  const auto gradients = [&](int64_t key_column) {
+    Tensor all(DType::f32, {n, 3 * heads * d});  // a row: query, key, value, head by head
+    const auto columns = [&](int64_t first) {
+      TensorView view = all.view().slice(1, first, first + heads * d);
+      view.rank = 3;
+      view.shape[0] = heads, view.shape[1] = n, view.shape[2] = d;
+      view.strides[0] = d, view.strides[1] = 3 * heads * d, view.strides[2] = 1;
+      return view;
+    };
+    const rapt::GradientOutputs outputs{
+        .d_query = columns(0), .d_key = columns(key_column), .d_value = columns(2 * heads * d)};
+    rapt::scaled_dot_product_attention_backward(query, key, value, {}, inputs, {}, outputs,
+                                                workspace, {});
+    EXPECT_TRUE(same_bits(outputs.d_query, expected.d_query));
+    EXPECT_TRUE(same_bits(outputs.d_key, expected.d_key));
+    EXPECT_TRUE(same_bits(outputs.d_value, expected.d_value));
+  };
+  gradients(heads * d);
+  expect_error(ErrorCode::overlap, {"d_key", "d_query"}, [&] { gradients(heads * d - 1); });
+  expect_error(ErrorCode::overlap, {"d_value", "d_key"}, [&] { gradients(heads * d + 1); });
+}
+
 TEST(BadGradientInput, GradientsThatAliasEachOther) {
   const auto refused = [](const char* what, const std::vector<std::string>& fragments,
                           const std::function<void(Call&)>& spoil) {

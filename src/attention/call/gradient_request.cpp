@@ -252,7 +252,7 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
                                     : std::string("memory given for ") + spec.name +
                                           " but the request does not ask for it");
     if (spec.wanted)
-      memory.add(spec.name, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
+      memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
   }
   memory.add_workspace(workspace);
   memory.check_apart_from_inputs(p, options);

@@ -31,7 +31,8 @@ void take_output_operand(const TensorView& view, bool matrix, Operand& o) {
 
 void OutputMemory::add_workspace(std::span<const std::byte> workspace) {
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
-  add("workspace", {scratch, scratch + workspace.size()});
+  if (!workspace.empty())
+    tenants_[count_++] = {"workspace", nullptr, {scratch, scratch + workspace.size()}};
 }
 
 void OutputMemory::check_apart(const char* name, Bytes read) const {
@@ -75,8 +76,9 @@ void OutputMemory::check_apart_from_rotary(const Rotary& rotary,
 void OutputMemory::check_apart_from_each_other() const {
   for (int i = 0; i < count_; ++i)
     for (int j = 0; j < i; ++j)
-      if (tenants_[i].bytes.meets(tenants_[j].bytes))
-        fail_overlap(tenants_[i].name, tenants_[j].name);
+      if (const Tenant& a = tenants_[i], &b = tenants_[j];
+          a.bytes.meets(b.bytes) && !(a.view && b.view && take_turns(*a.view, *b.view)))
+        fail_overlap(a.name, b.name);
 }
 
 }  // namespace rapt

@@ -11,13 +11,15 @@ namespace rapt {
 // Sets `operand` to a view of shape [lead, rows, dims] or, for a vector per head, [lead, rows].
 void take_output_operand(const TensorView& view, bool matrix, Operand& operand);
 
-// The address ranges of all outputs, checked for overlap with each other and with the inputs.
+// The memory of all outputs, checked for overlap with each other and with the inputs. Outputs may
+// be columns of one matrix.
 class OutputMemory {
   static constexpr int kMostTensors = 12;  // tensors of a call: kOutputs, kGradients
 
  public:
-  void add(const char* name, Bytes bytes) {
-    if (bytes.begin != bytes.end) tenants_[count_++] = {name, bytes};
+  // `view` must outlive the checks.
+  void add(const char* name, const TensorView& view, Bytes bytes) {
+    if (bytes.begin != bytes.end) tenants_[count_++] = {name, &view, bytes};
   }
   void add_workspace(std::span<const std::byte> workspace);
 
@@ -30,6 +32,7 @@ class OutputMemory {
  private:
   struct Tenant {  // of memory
     const char* name;
+    const TensorView* view;  // null: the workspace
     Bytes bytes;
   };
   Tenant tenants_[kMostTensors + 1];  // and the workspace

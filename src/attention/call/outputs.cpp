@@ -25,7 +25,7 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
                                 : std::string("memory given for ") + spec.name +
                                       " but the options do not ask for it");
     if (!spec.wanted()) continue;
-    memory.add(spec.name, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
+    memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
     const bool vector =
         spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
     take_output_operand(view, !vector, *operands[i]);
@@ -47,12 +47,14 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
 
   Outputs outputs;
   OutputMemory memory;
-  memory.add("output", check_output_tensor("output", state.output, prefix(p.leading_rank + 2),
-                                           p.output_dtype));
+  memory.add(
+      "output", state.output,
+      check_output_tensor("output", state.output, prefix(p.leading_rank + 2), p.output_dtype));
   take_output_operand(state.output, true, outputs.output);
   if (state.statistic.defined()) {
-    memory.add("statistic", check_output_tensor("statistic", state.statistic,
-                                                prefix(p.leading_rank + 1), p.result_dtype));
+    memory.add("statistic", state.statistic,
+               check_output_tensor("statistic", state.statistic, prefix(p.leading_rank + 1),
+                                   p.result_dtype));
     take_output_operand(state.statistic, false, outputs.statistic);
   }
   if (captures.any() || given.weights.defined() || given.map.defined() ||

@@ -89,7 +89,8 @@ void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
                  change.query);
   if (!output.defined()) throw Error(ErrorCode::argument, std::string(output_name) + " is missing");
   OutputMemory memory;
-  memory.add(output_name, check_output_tensor(output_name, output, rows.dims(), rows.dtype));
+  memory.add(output_name, output,
+             check_output_tensor(output_name, output, rows.dims(), rows.dtype));
   if (!same_memory(rows, output)) memory.check_apart(name, extent_of(name, rows));
   memory.check_apart_from_rotary(rotary, given);
   if (rows.empty()) return;

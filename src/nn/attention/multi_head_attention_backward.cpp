@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "nn/attention/learned_tensors.h"
 #include "nn/attention/multi_head_parts.h"
@@ -11,8 +12,8 @@ DType computed_type(const MultiHeadAttention& layer) noexcept {
   return layer.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
 
-// One of query, key and value: its part of the projections, the input that it is made of, and the
-// gradients.
+// One of query, key and value, or all three of self-attention: its part of the projections, the
+// input that it is made of, and the gradients.
 struct ProjectedPart {
   ProjectionPart part;
   const TensorView* input;
@@ -46,6 +47,10 @@ class MultiHeadBackward {
     request_.query = needs(parts_[0]);
     request_.key = needs(parts_[1]);
     request_.value = needs(parts_[2]);
+    if (!state.key_value.defined() && layer.in_proj_weight.defined()) {
+      parts_[0].part = {0, layer.inner() + 2 * layer.kv()};
+      part_count_ = 1;
+    }
     request_.dtype = computed_type(layer);
     request_learned_gradients(layer.learned, *options_, gradients.bias, computed_type(layer),
                               run.scratch, request_, outputs_);
@@ -58,9 +63,9 @@ class MultiHeadBackward {
     // Gradients of parameters are added from here on: attention has accepted the options.
     if (!run_.counts()) add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
     backward(layer_.out_proj, state_.attention, d_y_, {}, run_);
-    for (const ProjectedPart& part : parts_)
+    for (const ProjectedPart& part : parts())
       if (part.gradient.defined()) weight_gradients(part);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < part_count_; ++i) {
       bool first = true;  // that writes into this tensor
       for (int j = 0; j < i; ++j) first &= parts_[j].d_input != parts_[i].d_input;
       if (first && parts_[i].d_input->defined()) input_gradients(*parts_[i].d_input);
@@ -68,6 +73,9 @@ class MultiHeadBackward {
   }
 
  private:
+  std::span<const ProjectedPart> parts() const {
+    return {parts_, static_cast<size_t>(part_count_)};
+  }
   bool needs(const ProjectedPart& part) const {
     return part.d_input->defined() || weight_of(layer_, part.part).learns() ||
            layer_.in_proj_bias.learns() || (part.appended && part.appended->learns());
@@ -80,19 +88,10 @@ class MultiHeadBackward {
                         request_.score_parameters || request_.normalizer_parameters ||
                         request_.relative;
     if (!wanted) return;
-    const auto take = [&](bool needed, int part, const TensorView& like, int64_t num_heads,
-                          TensorView& target) {
-      if (!needed) return;
-      const int64_t columns = num_heads * layer_.head_dim;
-      TensorView& gradient = parts_[part].gradient;
-      gradient = take_like(like, columns);
-      target = split_heads(gradient, num_heads);
-    };
-    const TensorView& keys = state_.key_value.defined() ? state_.key_value : state_.projections;
-    take(request_.query, 0, state_.projections, layer_.num_heads, outputs_.d_query);
-    take(request_.key, 1, keys, layer_.num_kv_heads, outputs_.d_key);
-    take(request_.value, 2, keys, layer_.num_kv_heads, outputs_.d_value);
-
+    if (part_count_ == 1)
+      take_joint_gradient();
+    else
+      take_gradients();
     const Arena::Frame frame(run_.scratch);
     const TensorView d_attention = memory_of_d_attention();
     products_.input_gradient(as_matrix(d_y_), layer_.out_proj.weight.value.view(),
@@ -104,6 +103,29 @@ class MultiHeadBackward {
                                                         *options_, request_, run_.context));
     scaled_dot_product_attention_backward(heads.query, heads.key, heads.value, *options_, inputs,
                                           request_, outputs_, run_.scratch.rest(), run_.context);
+  }
+
+  // Query, key and value are columns of one tensor, so that one product makes what three would.
+  void take_joint_gradient() {
+    if (!request_.query) return;  // then no part is needed
+    const int64_t inner = layer_.inner(), kv = layer_.kv();
+    const TensorView& all = parts_[0].gradient = take_like(state_.projections, inner + 2 * kv);
+    outputs_.d_query = split_heads(all.slice(-1, 0, inner), layer_.num_heads);
+    outputs_.d_key = split_heads(all.slice(-1, inner, inner + kv), layer_.num_kv_heads);
+    outputs_.d_value = split_heads(all.slice(-1, inner + kv, inner + 2 * kv), layer_.num_kv_heads);
+  }
+  void take_gradients() {
+    const auto take = [&](bool needed, int part, const TensorView& like, int64_t num_heads,
+                          TensorView& target) {
+      if (!needed) return;
+      TensorView& gradient = parts_[part].gradient;
+      gradient = take_like(like, num_heads * layer_.head_dim);
+      target = split_heads(gradient, num_heads);
+    };
+    const TensorView& keys = state_.key_value.defined() ? state_.key_value : state_.projections;
+    take(request_.query, 0, state_.projections, layer_.num_heads, outputs_.d_query);
+    take(request_.key, 1, keys, layer_.num_kv_heads, outputs_.d_key);
+    take(request_.value, 2, keys, layer_.num_kv_heads, outputs_.d_value);
   }
 
   // [..., length, columns] of the computed type, with the leading dimensions and length of `like`.
@@ -152,12 +174,12 @@ class MultiHeadBackward {
   // bits is rounded once.
   void input_gradients(const TensorView& target) {
     int terms = 0;
-    for (const ProjectedPart& p : parts_) terms += p.d_input == &target;
+    for (const ProjectedPart& p : parts()) terms += p.d_input == &target;
     const Arena::Frame frame(run_.scratch);
     const bool rounds = terms > 1 && target.dtype != computed_type(layer_);
     const TensorView to = rounds ? run_.scratch.take(computed_type(layer_), target.dims()) : target;
     bool adds = add_ && !rounds;
-    for (const ProjectedPart& p : parts_) {
+    for (const ProjectedPart& p : parts()) {
       if (p.d_input != &target) continue;
       const TensorView weight = weight_rows(layer_, weight_of(layer_, p.part).value.view(), p.part);
       for_each_matrix(p, [&](const KeyMatrices& m, int64_t i) {
@@ -179,6 +201,7 @@ class MultiHeadBackward {
   BackwardRequest request_;
   GradientOutputs outputs_;
   ProjectedPart parts_[3];
+  int part_count_ = 3;  // 1: the first holds all three
 };
 
 }  // namespace
