@@ -39,13 +39,18 @@
 namespace rapt::cli {
 namespace {
 
+// The largest difference between the library's weights and output and the plain ones, and what
+// rounding explains.
+struct Difference {
+  double found = 0, allowed = 0;
+};
+
 struct Explanation {
   std::vector<Step> steps;
   std::vector<std::string> masks, scores;
   std::string normalizer;
   double scale = 0;
-  double difference =
-      0;  // the largest, between the library's weights and output and the plain ones
+  Difference difference;
   Plan plan;
   viz::Heatmap map;
 };
@@ -243,11 +248,11 @@ void show_result(const AttentionResult& result, const std::string& normalizer,
                    "One row per query: the mixture of the values.", f64_copy(result.output)});
 }
 
-// The largest difference between the library's result and the plain computation. Throws Failure if
-// rounding does not explain it.
-double checked_difference(const AttentionResult& result, const ExplainedCall& call,
-                          const Products& products, double scale,
-                          const std::vector<uint8_t>& allowed) {
+// Compares the library's result with the plain computation. Throws Failure if rounding does not
+// explain the difference.
+Difference checked_difference(const AttentionResult& result, const ExplainedCall& call,
+                              const Products& products, double scale,
+                              const std::vector<uint8_t>& allowed) {
   const double eps = call.dtype == DType::f32 ? 0x1p-23 : 0x1p-52;
   const Tensor& scores = products.scores;
   const Off off{eps * score_error(products.rows, products.relative, scale, scores,
@@ -265,7 +270,7 @@ double checked_difference(const AttentionResult& result, const ExplainedCall& ca
                               difference, plain.tolerance),
                   "please report it, with these inputs");
   }
-  return difference;
+  return {difference, plain.tolerance};
 }
 
 viz::Heatmap map_of(const ExplainArguments& a, const Tensor& weights,
@@ -319,7 +324,7 @@ void print_text(const Explanation& e) {
   }
   fmt::print(
       "Weights and output are rapt's ({}); the plain computation differs by at most {:.1e}.\n",
-      e.plan.isa, e.difference);
+      e.plan.isa, e.difference.found);
 }
 
 void print_document(const Explanation& e) {
@@ -332,7 +337,8 @@ void print_document(const Explanation& e) {
   document["masks"] = e.masks;
   document["scores"] = e.scores;
   document["normalizer"] = e.normalizer;
-  document["difference"] = e.difference;
+  document["difference"] = e.difference.found;
+  document["allowed_difference"] = e.difference.allowed;
   document["steps"] = Json::array();
   for (const Step& step : e.steps) {
     Json entry;

@@ -241,6 +241,26 @@ TEST_F(ExplainTest, ShowsWhatRowsOfDistancesAdd) {
   }
 }
 
+// The bound of rounding errors, by hand, for one query, one key and one value of 1: 34 units for
+// the score, at least 2 for the weight and 3 for the sum over the keys. It grows with the value.
+TEST_F(ExplainTest, WhatRoundingExplainsIsNeitherTooLittleNorTooMuch) {
+  for (const auto& [dtype, unit] : {std::pair("f32", 0x1p-23), {"f64", 0x1p-52}}) {
+    const auto allowed = [&](const std::string& query, const std::string& value) {
+      const Ran ran = rapt({"explain", "--json", "--dtype", dtype, "--query", query, "--key", "1",
+                            "--value", value, "--scale", "1"});
+      const Json document = Json::parse(ran.out);
+      const double bound = document.at("allowed_difference").get<double>();
+      EXPECT_LE(document.at("difference").get<double>(), bound);
+      return bound / unit;
+    };
+    const double one = allowed("1", "1");
+    EXPECT_GE(one, 39) << dtype;
+    EXPECT_LE(one, 50) << dtype;
+    EXPECT_NEAR(allowed("1", "8"), 8 * one, 0.01 * one) << dtype;
+    EXPECT_NEAR(allowed("11", "1") - one, 10 * 24, 1) << "20 units per product, 4 per score";
+  }
+}
+
 TEST_F(ExplainTest, JsonHasWhatTheDocumentationLists) {
   const Ran ran = rapt({"explain", "--json", "--mask", "causal"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
