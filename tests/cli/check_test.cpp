@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/support/run_rapt.h"
+#include "support/sanitizers.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -74,6 +75,7 @@ TEST_F(CheckTest, ComparesGradients) {
 }
 
 TEST_F(CheckTest, LargeProblemsAreComparedInPart) {
+  if (RAPT_SANITIZED) GTEST_SKIP() << "takes minutes under sanitizers";
   const Ran ran = rapt({"check", "--json", "h2q3000k3000d64:seed=2"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const Json problem = Json::parse(ran.out)["problems"][0];

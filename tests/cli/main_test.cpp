@@ -5,6 +5,7 @@
 
 #include "cli/support/run_rapt.h"
 #include "rapt/version.h"
+#include "support/sanitizers.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -97,6 +98,10 @@ TEST_F(MainTest, MessagesStayOnOneLineAndCannotDriveATerminal) {
   EXPECT_FALSE(contains(ran.err, "\x1b"));
 }
 
+// A set on which a long run takes long enough to be interrupted. Sanitizer builds are slow enough
+// on the best set, and take a minute for a task of the scalar one.
+constexpr const char* kSlowIsa = RAPT_SANITIZED ? "" : "scalar";
+
 // The call takes minutes with the scalar kernels, long enough to be interrupted on any machine.
 class InterruptTest : public RaptTest {
  protected:
@@ -112,7 +117,7 @@ class InterruptTest : public RaptTest {
 
 TEST_F(InterruptTest, StopsLeavesNothingAndSays130) {
   const Ran ran = rapt(
-      long_run(), {.env = {{"RAPT_ISA", "scalar"}}, .watch = [this](int child, const std::string&) {
+      long_run(), {.env = {{"RAPT_ISA", kSlowIsa}}, .watch = [this](int child, const std::string&) {
                      // The program creates its temporary file after it has set the signal handler.
                      if (files().size() < 2) return false;
                      kill(child, SIGINT);
@@ -126,7 +131,7 @@ TEST_F(InterruptTest, StopsLeavesNothingAndSays130) {
 
 TEST_F(InterruptTest, ShowsProgressOnATerminalAndErasesIt) {
   if (!has_terminals()) GTEST_SKIP() << kNoTerminal;
-  const Ran ran = rapt(long_run(), {.env = {{"RAPT_ISA", "scalar"}},
+  const Ran ran = rapt(long_run(), {.env = {{"RAPT_ISA", kSlowIsa}},
                                     .err = Stderr::terminal,
                                     .watch = [](int child, const std::string& err) {
                                       if (!contains(err, "to go")) return false;
@@ -146,7 +151,7 @@ TEST_F(InterruptTest, TellsTheTimeBeforeAndProgressAsJson) {
   std::vector<std::string> arguments = long_run();
   arguments.insert(arguments.end(), {"--progress", "json"});
   const Ran ran = rapt(
-      arguments, {.env = {{"RAPT_ISA", "scalar"}}, .watch = [](int child, const std::string& err) {
+      arguments, {.env = {{"RAPT_ISA", kSlowIsa}}, .watch = [](int child, const std::string& err) {
                     if (!contains(err, "seconds_to_go")) return false;
                     kill(child, SIGTERM);
                     return true;

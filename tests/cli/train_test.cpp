@@ -12,6 +12,9 @@ namespace {
 using TrainTest = RaptTest;
 using Json = nlohmann::json;
 
+// AMissedGoalIsExitCode1 runs the same code.
+[[maybe_unused]] constexpr const char* kTakesLong = "copying takes minutes under sanitizers";
+
 // The run of a name in a document of rapt.train/1.
 Json run_named(const Json& document, const std::string& name) {
   for (const Json& run : document.at("runs"))
@@ -58,7 +61,7 @@ TEST_F(TrainTest, TinyPrintsATable) {
 }
 
 TEST_F(TrainTest, CopyCopiesAllUnseenSequences) {
-  if (RAPT_SANITIZED) GTEST_SKIP() << "trains for minutes; a few steps run all of its code";
+  if (RAPT_SANITIZED) GTEST_SKIP() << kTakesLong;
   const Ran ran = rapt({"train", "--example", "copy", "--seed", "2"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.err, "") << "no progress line without a terminal";
@@ -75,6 +78,7 @@ TEST_F(TrainTest, AMissedGoalIsExitCode1) {
 }
 
 TEST_F(TrainTest, LossesHaveTheSameBitsForAnyNumberOfThreads) {
+  if (RAPT_SANITIZED) GTEST_SKIP() << kTakesLong;
   for (const std::vector<std::string>& example :
        {std::vector<std::string>{"tiny"}, {"copy", "--steps", "3"}}) {
     Json losses[2];
@@ -91,6 +95,7 @@ TEST_F(TrainTest, LossesHaveTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST_F(TrainTest, ASeedDecidesTheLosses) {
+  if (RAPT_SANITIZED) GTEST_SKIP() << kTakesLong;
   const auto first_loss = [&](const std::string& seed) {
     const Ran ran = rapt({"train", "--example", "copy", "--steps", "1", "--seed", seed, "--json"});
     return run_named(Json::parse(ran.out), "copy").at("losses").at(0).get<double>();
