@@ -39,10 +39,11 @@
 // (flash-attention, JAX) pass query.transposed(1, 2) and so on, also for the output; no copy is
 // made.
 //
-// Inputs may have any strides. Outputs must not overlap an input, each other or themselves. Several
-// outputs may be columns of one matrix. With inputs, address ranges are compared, so an output that
-// interleaves with an input in one buffer is rejected. Bits do not depend on the executor, and a
-// row's bits do not depend on other rows or on masked keys (DESIGN.md).
+// Inputs may have any strides. Outputs must not overlap an input, each other or themselves. Outputs
+// may be columns of one matrix, such as d_query, d_key and d_value. With inputs, address ranges are
+// compared, so an output that interleaves with an input in one buffer is rejected. Bits do not
+// depend on the executor, and a row's bits do not depend on other rows or on masked keys
+// (DESIGN.md).
 //
 // Every function may be called from any number of threads at once. Calls may share inputs, masks,
 // scores, options and an executor that allows it, because a call changes none of them. Each call

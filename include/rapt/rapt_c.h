@@ -214,9 +214,9 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int64_t rotary_key_step;          // the same for keys
 } rapt_options;
 
-// The memory for results. Outputs must not overlap an input, each other or themselves. All except
-// output and top_keys are f32, or f64 for f64. Members after `statistic` must be given exactly if
-// the options request them.
+// The memory for results. Outputs must not overlap an input, each other or themselves; they may be
+// columns of one matrix. All except output and top_keys are f32, or f64 for f64. Members after
+// `statistic` must be given exactly if the options request them.
 typedef struct rapt_results {
   size_t size;                   // sizeof(rapt_results)
   const rapt_tensor* output;     // [..., q_len, value_dim], the query's dtype or the output_dtype
@@ -252,7 +252,8 @@ typedef struct rapt_backward_inputs {
 } rapt_backward_inputs;
 
 // Which gradients are requested, their memory, and how they are computed. NULL: not requested. They
-// must not overlap an input, each other or themselves. Every element is overwritten, not added to.
+// must not overlap an input, each other or themselves; they may be columns of one matrix. Every
+// element is overwritten, not added to.
 typedef struct rapt_gradients {
   size_t size;                 // sizeof(rapt_gradients)
   const rapt_tensor* d_query;  // the shape of query, its dtype or f32

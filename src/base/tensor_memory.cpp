@@ -101,8 +101,8 @@ bool overlaps_itself(const TensorView& view) {
 namespace {
 
 // The bytes that a view reaches within every `period` bytes of memory: `length` of them from
-// address `begin` on, the address counted modulo the period. Strides that are multiples of the
-// period stay at the same place.
+// address `begin` on, the address counted modulo the period. A step by a multiple of the period
+// does not change the place.
 struct PlaceInPeriod {
   int64_t begin, length;
 };
@@ -123,8 +123,9 @@ PlaceInPeriod place_in_period(const TensorView& view, int64_t period) {
 
 bool take_turns(const TensorView& a, const TensorView& b) {
   for (int i = 0; i < a.rank; ++i) {
+    if (a.shape[i] == 1 || a.strides[i] == 0) continue;
     const int64_t period = std::abs(a.strides[i] * size_of(a.dtype));
-    if (a.shape[i] == 1 || period == 0) continue;
+    if (period > INT64_MAX / 4) continue;  // sums below would overflow
     const PlaceInPeriod of_a = place_in_period(a, period), of_b = place_in_period(b, period);
     const int64_t to_b = (of_b.begin - of_a.begin + period) % period;
     const int64_t to_a = (of_a.begin - of_b.begin + period) % period;

@@ -24,9 +24,9 @@ Bytes extent_of(const char* name, const TensorView& view);
 bool overlaps_itself(const TensorView& view);
 bool overlap(const TensorView& a, const TensorView& b);
 
-// Do two views take turns in memory, so that they share no byte though their address ranges meet?
-// True for columns of one matrix, such as the gradients of query, key and value in one tensor
-// [length, query | key | value]; false if it is not clear.
+// Whether two views surely share no byte although their address ranges meet, because they are
+// different columns of one matrix, such as the gradients of query, key and value in one tensor
+// [length, query | key | value]. False: not known.
 bool take_turns(const TensorView& a, const TensorView& b);
 
 // Checks that the data pointer is aligned for the element type. Throws Error(argument).

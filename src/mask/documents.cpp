@@ -116,11 +116,16 @@ KeyRange Documents::next_run(const BoundMask& bound, Positions queries,
   const auto may_attend = [&](int64_t key) {
     return wanted.least <= ids[key] && ids[key] <= wanted.most;
   };
+  // A walk goes block by block. Shorter gaps are not worth another question, and a search that ends
+  // nowhere answers with a key that nobody may attend to.
+  constexpr int64_t kShortGap = 64, kMostPassed = 4096;
+  const int64_t last = std::min(bound.k_len, from + kMostPassed);
   int64_t begin = from;
-  while (begin < bound.k_len && !may_attend(begin)) ++begin;
+  while (begin < last && !may_attend(begin)) ++begin;
   int64_t end = begin;
-  while (end < bound.k_len && may_attend(end)) ++end;
-  return {begin, end};
+  for (int64_t key = begin; key < bound.k_len && key - end <= kShortGap; ++key)
+    if (may_attend(key)) end = key + 1;
+  return {begin, begin < bound.k_len ? std::max(end, begin + 1) : end};
 }
 
 Cover Documents::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {

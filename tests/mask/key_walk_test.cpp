@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -92,6 +93,54 @@ TEST(KeyRuns, DocumentsOutOfOrderHaveGaps) {
   EXPECT_EQ(HeadMasks({&documents}).runs({512, 1, 64}),
             (Runs{{512, 1024}, {1536, 2048}, {2560, 3072}, {3584, 4096}}));
   EXPECT_EQ(HeadMasks({&documents}).runs({500, 1, 64}), (Runs{{0, 4096}}));
+}
+
+// Gaps of a few keys are not worth another question, and no question searches all keys.
+TEST(KeyRuns, DocumentsOutOfOrderAnswerSoon) {
+  rapt::Tensor ids(rapt::DType::i64, {kLength});
+  int64_t i = 0;
+  for (int64_t& id : ids.values<int64_t>()) id = -(i++ % 2);
+  const rapt::Documents alternating(ids);
+  EXPECT_EQ(HeadMasks({&alternating}).runs({0, 2, 64}), (Runs{{0, kLength - 1}}));
+
+  constexpr int64_t kKeys = 20000;
+  rapt::Tensor query_id(rapt::DType::i64, {1}), key_ids(rapt::DType::i64, {kKeys});
+  query_id.values<int64_t>()[0] = 1;
+  std::ranges::fill(key_ids.values<int64_t>(), 0);
+  key_ids.values<int64_t>()[0] = key_ids.values<int64_t>()[kKeys - 1] = 1;
+  key_ids.values<int64_t>()[1] = 2;  // not sorted
+  const rapt::Documents far(query_id, key_ids);
+  BoundMask slot{&far, nullptr, {}, 1, kKeys};
+  far.bind({nullptr, 0, 1, kKeys}, &slot);
+  int64_t from = 0, runs = 0;
+  for (KeyRange run = far.next_run(slot, {0, 1, 1}, 0); run.begin < run.end; ++runs) {
+    EXPECT_LE(run.begin - from, 4096);
+    from = run.end;
+    run = far.next_run(slot, {0, 1, 1}, from);
+  }
+  EXPECT_EQ(from, kKeys);
+  EXPECT_LE(runs, 6);
+}
+
+// An answer that ignores where the walk is costs time, not keys.
+TEST(KeyRuns, AWrongAnswerLosesNoKeys) {
+  struct Stuck final : rapt::Mask {
+    const rapt::Declaration& declaration() const noexcept override { return kDeclaration; }
+    void check(rapt::Shape, int64_t, int64_t) const override {}
+    void bind(const rapt::Head&, BoundMask*) const noexcept override {}
+    KeyRange key_range(const BoundMask& bound, Positions) const noexcept override {
+      return {0, bound.k_len};
+    }
+    KeyRange next_run(const BoundMask&, Positions, int64_t) const noexcept override {
+      return {0, 16};
+    }
+    rapt::Cover cover(const BoundMask&, Positions, Positions) const noexcept override {
+      return rapt::Cover::all;
+    }
+    void exclude(const BoundMask&, Positions, Positions, uint64_t*) const noexcept override {}
+    const rapt::Declaration kDeclaration = {"stuck", "", "", {}};
+  } const stuck;
+  EXPECT_EQ(HeadMasks({&stuck}).runs({0, 1, 1}), (Runs{{0, 16}, {16, kLength}}));
 }
 
 TEST(KeyRuns, WithoutMasksAllKeysAreOne) {

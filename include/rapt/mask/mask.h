@@ -59,11 +59,13 @@ class Mask {  // the base of all masks; one object serves any number of calls at
   // unknown.
   virtual KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept = 0;
 
-  // The next run of keys from `from` on that some of these queries may attend to: none of them
-  // attends to a key in [from, begin). An empty run: none attends to any key from `from` on. By
-  // default the rest of key_range(). A mask with gaps among its keys should find them: keys in a
-  // gap are neither loaded nor packed. A run may hold keys to which no query attends, and the next
-  // one may follow without a gap.
+  // The first run of keys [begin, end) with end > from that some of these queries may attend to.
+  // None of them attends to a key of [from, begin). Empty: none attends to any key from `from` on.
+  // 0 <= from <= k_len. Default: what is left of key_range() from `from` on. A mask with gaps among
+  // its keys should find them: whole blocks of keys (96 or 128) in a gap are neither loaded nor
+  // packed. A run may hold keys to which no query attends, and the next one may follow without a
+  // gap, so a mask need not search far. A class derived from such a mask that overrides key_range()
+  // overrides next_run(), too.
   virtual KeyRange next_run(const BoundMask& bound, Positions queries,
                             int64_t from) const noexcept {
     const KeyRange range = key_range(bound, queries);

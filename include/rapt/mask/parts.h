@@ -61,14 +61,16 @@ class MaskParts {  // pointers to the parts of a mask, and where their slots are
 };
 
 // The next run of keys from `from` on that `count` masks have in common: the keys at which their
-// runs overlap. next(i, from) is Mask::next_run() of the ith mask.
+// runs overlap. next(i, from) is Mask::next_run() of the ith mask; an answer before `from` counts
+// as all keys from there on.
 template <class Next>
 KeyRange common_run(size_t count, int64_t from, int64_t k_len, const Next& next) noexcept {
   for (;;) {
     KeyRange run{from, k_len};
     for (size_t i = 0; i < count; ++i) {
-      const KeyRange r = next(i, run.begin);
-      if (r.begin >= r.end || r.end <= run.begin) return {from, from};
+      KeyRange r = next(i, run.begin);
+      if (r.begin >= r.end) return {from, from};
+      if (r.end <= run.begin) r = {run.begin, k_len};  // no answer: all keys are left
       run = {std::max(run.begin, r.begin), std::min(run.end, r.end)};
     }
     // A later mask may begin where the run of an earlier one has ended.

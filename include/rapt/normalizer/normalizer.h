@@ -130,7 +130,7 @@ struct NormalizerKernels {
   bool custom;               // of your own: the call sets weights of masked-out pairs to 0
   bool whole_row;            // of your own only: needs collect() and solve()
   int state_rows;            // kStateRows
-  Hook begin, collect, apply, weights;  // collect: of whole rows and of lists, else null
+  Hook begin, collect, apply, weights;  // collect: for whole rows and lists; apply: not for lists
   // Whole-row normalisers only, else null.
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
   // Null for a normaliser without a backward pass.

@@ -25,12 +25,12 @@ void for_each_head(const ForwardCall<E>& call, const KeyMatrices& matrices, int6
 
 template <class E>
 uint64_t attended_blocks(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
-                         int64_t s, int64_t first, std::byte* scratch) noexcept {
-  constexpr int64_t kBlocks = 64;
-  const Sequence sequence = call.problem.sequence(s);
+                         const BlockSpan& blocks, std::byte* scratch) noexcept {
+  const Sequence sequence = call.problem.sequence(blocks.sequence);
   if (sequence.q_len == 0) return 0;
   const int64_t length = call.tiling.block_keys;
-  const KeyRange keys{first * length, std::min((first + kBlocks) * length, sequence.k_len)};
+  const KeyRange keys{blocks.first * length,
+                      std::min((blocks.first + blocks.count) * length, sequence.k_len)};
   uint64_t attended = 0;
   for_each_head(call, matrices, matrix, sequence, scratch, [&](const BoundMasks& masks) {
     for (KeyWalk walk(masks, {0, 1, sequence.q_len}, keys, length, keys.begin); walk.next();)
@@ -57,10 +57,10 @@ KeyRange attended_rows(const ForwardCall<E>& call, const KeyMatrices& matrices, 
   return attended;
 }
 
-template uint64_t attended_blocks(const ForwardCall<float>&, const KeyMatrices&, int64_t, int64_t,
-                                  int64_t, std::byte*) noexcept;
-template uint64_t attended_blocks(const ForwardCall<double>&, const KeyMatrices&, int64_t, int64_t,
-                                  int64_t, std::byte*) noexcept;
+template uint64_t attended_blocks(const ForwardCall<float>&, const KeyMatrices&, int64_t,
+                                  const BlockSpan&, std::byte*) noexcept;
+template uint64_t attended_blocks(const ForwardCall<double>&, const KeyMatrices&, int64_t,
+                                  const BlockSpan&, std::byte*) noexcept;
 template KeyRange attended_rows(const ForwardCall<float>&, const KeyMatrices&, int64_t,
                                 std::byte*) noexcept;
 template KeyRange attended_rows(const ForwardCall<double>&, const KeyMatrices&, int64_t,

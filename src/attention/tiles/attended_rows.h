@@ -6,11 +6,16 @@
 
 namespace rapt {
 
-// The key blocks, in one sequence of a key matrix, that some query may attend to: bit n stands for
-// the block `first` + n, for up to 64 blocks. `scratch` belongs to the calling worker.
+// Some key blocks of one sequence of a key matrix.
+struct BlockSpan {
+  int64_t sequence, first, count;  // at most 64
+};
+
+// The blocks of a span that some query may attend to: bit n stands for the block `first` + n.
+// `scratch` belongs to the calling worker.
 template <class E>
 uint64_t attended_blocks(const ForwardCall<E>& call, const KeyMatrices& matrices, int64_t matrix,
-                         int64_t sequence, int64_t first, std::byte* scratch) noexcept;
+                         const BlockSpan& blocks, std::byte* scratch) noexcept;
 
 // The smallest row range of a key matrix that holds every key that some query may attend to. Rows
 // count from the start of the whole tensor.

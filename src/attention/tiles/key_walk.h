@@ -1,8 +1,8 @@
 #pragma once
-// A walk over the blocks of keys that some queries of a head may attend to. All passes find their
-// keys by it. It asks the masks for runs of keys, so that a block in a gap between two runs is
-// neither loaded nor packed. The code is in the header because it is inlined into the loop over
-// blocks.
+// A walk over the blocks of keys that some queries of a head may attend to. It asks the masks for
+// runs of keys, so that a block in a gap between two runs is neither loaded nor packed. All passes
+// over query tiles find their keys by it. The code is in the header because it is inlined into the
+// loop over blocks.
 #include <algorithm>
 
 #include "attention/tiles/bound_masks.h"
@@ -37,7 +37,7 @@ class KeyWalk {
   int64_t begin() const noexcept { return begin_; }
 
   // The smallest range that holds the keys of the block that some query may attend to. To be called
-  // once per block.
+  // at most once per block, before next().
   KeyRange attended() noexcept {
     KeyRange range{std::max(begin_, run_.begin), std::min(next_, run_.end)};
     while (run_.end < std::min(next_, end_) && ask(run_.end) && run_.begin < next_)

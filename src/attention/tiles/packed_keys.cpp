@@ -33,8 +33,8 @@ void pack_blocks(const ForwardCall<E>& call, const Operand& rows, int64_t dims, 
   const Problem& p = call.problem;
   const Sequence sequence = p.sequence(piece.sequence);
   const int64_t length = call.tiling.block_keys;
-  const uint64_t attended =
-      attended_blocks(call, to.matrices(), piece.matrix, piece.sequence, piece.block, scratch);
+  const uint64_t attended = attended_blocks(call, to.matrices(), piece.matrix,
+                                            {piece.sequence, piece.block, kTaskBlocks}, scratch);
   int64_t index[kMaxRank];
   to.matrices().first_head(p, piece.matrix, index);
   const int64_t first = rows.offset_of(index, p.leading_rank);

@@ -41,7 +41,7 @@ enum class Finite : uint8_t { unknown, yes, no };
 // Keys and values of one block in the form that the products read.
 struct KeyBlock {
   int64_t begin = 0, end = 0;
-  KeyRange attended = {0, 0};        // holds the keys that some query of the walk may attend to
+  KeyRange attended = {0, 0};        // no query of the walk attends to others of the block
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;

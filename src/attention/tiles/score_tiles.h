@@ -168,6 +168,7 @@ class ScoreTiles {
     };
     for_each_tile_and_block(tiles, count, values, visit, [] {});
   }
+  // Tiles follow each other without a gap; one alone may have any step.
   // Calls visit(tile, block) for all tiles and blocks, for each tile in the order of its keys.
   // Calls release() before the rows of a block are overwritten. Keys that are packed per call are
   // never overwritten; then a tile visits many blocks in a row, so that its queries and outputs
@@ -350,8 +351,8 @@ class ScoreTiles {
 
   // Whether some of the queries may attend to a key in [begin, end).
   bool may_attend(Positions queries, int64_t begin, int64_t end) const noexcept {
-    const KeyRange run = bound_masks_.next_run(queries, begin);
-    return run.begin < std::min(run.end, end);
+    const KeyRange range = bound_masks_.key_range(queries);
+    return range.begin < end && begin < range.end;
   }
 
   // Rows of keys, or of values, from `position` on.
