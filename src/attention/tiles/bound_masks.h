@@ -29,6 +29,8 @@ class BoundMasks {
     }
   }
 
+  bool empty() const noexcept { return masks_.empty(); }
+
   // A range that holds every key that some query of the tile may attend to.
   KeyRange key_range(Positions queries) const noexcept {
     KeyRange range{0, k_len_};

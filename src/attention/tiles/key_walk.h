@@ -20,7 +20,7 @@ class KeyWalk {
         end_(within.end),
         length_(length),
         origin_(origin),
-        run_{within.begin, within.begin},
+        run_{within.begin, masks.empty() ? within.end : within.begin},
         next_(block_of(within.begin)) {}
 
   // Moves to the next block; false: there is none.
