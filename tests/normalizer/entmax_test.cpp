@@ -33,7 +33,7 @@ TEST(Entmax, LongRows) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const Member& member : kMembers)
       for (const double spread : {0.0, 0.01, 0.1}) {
-        if (RAPT_SANITIZED && spread == 0.01) continue;
+        if (RAPT_SANITIZED && (spread == 0.01 || dtype == DType::f64)) continue;
         SCOPED_TRACE(testing::Message() << member.text << " spread " << spread);
         Problem p(random, dtype, 37, 1500, 1, 1, 4, 3);
         for (int64_t i = 0; i < p.q_len; ++i)
