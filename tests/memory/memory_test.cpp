@@ -59,9 +59,9 @@ AttentionResult attend_in(const Case& c, const Context& context, const Attention
   const auto empty = [](const Tensor& t) {
     return t.defined() ? Tensor(t.dtype(), t.dims()) : Tensor();
   };
-  AttentionResult r{empty(like.output),      empty(like.statistic), {},
-                    empty(like.weights),     empty(like.map),       empty(like.top_keys),
-                    empty(like.top_weights), empty(like.entropy),   empty(like.received)};
+  AttentionResult r{empty(like.output),  empty(like.statistic), empty(like.weights),
+                    empty(like.map),     empty(like.top_keys),  empty(like.top_weights),
+                    empty(like.entropy), empty(like.received)};
   const Case::Inputs in = c.laid_out();
   std::vector<std::byte> workspace(bytes_of(c, context));
   if (!workspace.empty()) std::memset(workspace.data(), before, workspace.size());
