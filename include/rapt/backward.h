@@ -126,8 +126,8 @@ struct Gradients {
 //                        normaliser parameters or of relative positions that the call does not have
 //   Error(shape, dtype)  for a state or gradients of another problem
 //   Error(overlap)       for gradients that overlap an input, the workspace, each other or
-//   themselves Error(unsupported)   for a normaliser or score without a backward pass; for
-//   parameters of a
+//                        themselves
+//   Error(unsupported)   for a normaliser or score without a backward pass; for parameters of a
 //                        normaliser that have no gradients; for d_weights of returned scores; for
 //                        d_query or d_key of rows that heads share if rotary embedding rotates
 //                        these rows by different positions; in two passes for request.relative and,
