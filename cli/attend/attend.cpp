@@ -163,7 +163,7 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
                        const AttentionOptions& options) {
   const Inputs& inputs = problem.inputs;
   AttendReport report;
-  report.plan = plan(inputs.query, inputs.key, inputs.value, options, problem.context);
+  report.plan = plan_of(a, problem, options);
   report.query = inputs.query;
   report.key = inputs.key;
   report.value = inputs.value;

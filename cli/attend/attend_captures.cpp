@@ -102,7 +102,6 @@ void choose_weights(const AttendArguments& a, const Problem& problem, CapturePla
   WeightsRequest& request = plan.options.weights.emplace();
   if (!a.weights_rows.empty()) choose_rows(a.weights_rows, problem.q_len, plan, request);
   request.heads = plan.weights_heads;
-  check_option(problem, plan.options, "--weights");
 }
 
 // Requests the map for --weights-pool, or the one that a picture shows.
@@ -141,7 +140,6 @@ void choose_map(const AttendArguments& a, const Problem& problem, CapturePlan& p
     map = {cells_of_picture(problem.q_len), cells_of_picture(problem.k_len), Pool::max};
   }
   map.heads = plan.map_heads;
-  check_option(problem, plan.options, a.weights_pool.empty() ? "--heatmap" : "--weights-pool");
 }
 
 int64_t parse_top_k(const std::string& text) {
@@ -173,7 +171,6 @@ void choose_top_keys(const AttendArguments& a, const Problem& problem, CapturePl
   if (top_k > problem.k_len) {
     throw Failure(Exit::data, fmt::format("--top-k {}: there are {} keys", a.top_k, problem.k_len));
   }
-  check_option(problem, plan.options, "--top-k");
 }
 
 }  // namespace

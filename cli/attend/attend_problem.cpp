@@ -1,5 +1,5 @@
-// Reads the problem and checks it with the library option by option, so that each error names its
-// option.
+// Reads the problem and checks it with the library, whose errors name the argument: here they name
+// its option.
 #include "cli/attend/attend_problem.h"
 
 #include "cli/files/conversion.h"
@@ -95,17 +95,39 @@ LoadedTensor read_starts(const std::string& option, const std::string& file, Ten
   return starts;
 }
 
-}  // namespace
+// The option that sets an argument of the library. "" for tensors, masks, scores and normalisers,
+// whose messages begin with their names.
+std::string option_of(const AttendArguments& a, std::string_view argument) {
+  if (argument == "output_dtype") return "--output-dtype";
+  if (argument == "rotary") return "--rotary";
+  if (argument == "cosine") return "--cosine";
+  if (argument == "relative") return "--relative";
+  if (argument == "packed") return a.packed_keys.empty() ? "--packed" : "--packed-keys";
+  if (argument == "weights") return "--weights";
+  if (argument == "map") return a.weights_pool.empty() ? "--heatmap" : "--weights-pool";
+  if (argument == "top_k") return "--top-k";
+  if (argument == "entropy") return a.entropy.empty() ? "--stats" : "--entropy";
+  return "";
+}
 
-void check_option(const Problem& problem, const AttentionOptions& options,
-                  const std::string& option) {
+// Asks the library: ask(query, key, value, options, context).
+template <class Ask>
+auto asked(const AttendArguments& a, const Problem& problem, const AttentionOptions& options,
+           const Ask& ask) {
   const Inputs& in = problem.inputs;
   try {
-    (void)workspace_bytes(in.query, in.key, in.value, options, problem.context);
+    return ask(in.query, in.key, in.value, options, problem.context);
   } catch (const Error& error) {
+    const std::string option = option_of(a, error.argument());
     if (option.empty()) throw;
     throw Failure(exit_of(error.code()), option + ": " + error.what());
   }
+}
+
+}  // namespace
+
+Plan plan_of(const AttendArguments& a, const Problem& problem, const AttentionOptions& options) {
+  return asked(a, problem, options, [](const auto&... call) { return plan(call...); });
 }
 
 void check_problem_options(const AttendArguments& a) {
@@ -145,24 +167,15 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
     problem.key_starts = read_starts("--packed-keys", a.packed_keys, files);
   }
 
-  AttentionOptions plain = options;
-  plain.output_dtype.reset();
-  plain.rotary = {};
-  check_option(problem, plain, "");  // shapes
+  read_row_transforms(a, problem);
+  read_relative(a, &files, problem);
+  options.packed = {problem.query_starts.view(), problem.key_starts.view()};
+  options.masks = problem.masks.pointers;
+  options.bias = problem.bias.view();
+  asked(a, problem, options, [](const auto&... call) { return workspace_bytes(call...); });
   problem.leading = leading_dimensions(inputs);
   problem.q_len = inputs.query.shape[inputs.query.rank - 2];
   problem.k_len = inputs.key.shape[inputs.key.rank - 2];
-  plain.output_dtype = options.output_dtype;
-  check_option(problem, plain, "--output-dtype");
-  read_row_transforms(a, problem);
-  check_option(problem, options, "--rotary");
-  read_relative(a, &files, problem);
-  check_option(problem, options, "--relative");
-  options.packed = {problem.query_starts.view(), problem.key_starts.view()};
-  check_option(problem, options, a.packed_keys.empty() ? "--packed" : "--packed-keys");
-  options.masks = problem.masks.pointers;
-  options.bias = problem.bias.view();
-  check_option(problem, options, "");
   return problem;
 }
 

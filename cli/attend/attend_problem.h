@@ -35,12 +35,11 @@ struct Problem {
 // Throws usage errors that follow from the options alone: numbers, names, texts of masks.
 void check_problem_options(const AttendArguments& arguments);
 
-// Reads the files and checks that everything fits. A library error that one option causes names
-// that option.
+// Reads the files and checks that everything fits, captures aside.
 Problem read_problem(const AttendArguments& arguments, TensorInput& files);
 
-// Checks the problem with these options; an error names `option`.
-void check_option(const Problem& problem, const AttentionOptions& options,
-                  const std::string& option);
+// What the library would do, with captures too. An error that one option causes names that option.
+Plan plan_of(const AttendArguments& arguments, const Problem& problem,
+             const AttentionOptions& options);
 
 }  // namespace rapt::cli

@@ -6,6 +6,7 @@
 // output is written. The core never prints, aborts or exits; kernels check nothing.
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace rapt {
 
@@ -25,11 +26,21 @@ enum class ErrorCode {  // the kind of error; determines exit codes and the stat
 
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message, std::string_view argument = {})
+      : std::runtime_error(message), code_(code) {
+    argument.copy(argument_, sizeof argument_ - 1);
+  }
   ErrorCode code() const noexcept { return code_; }
+
+  // The argument that was refused, so that a program can point to its own name of it: a tensor or
+  // a member of the options or of the request, as it is called in C++ ("key", "rotary", "top_k",
+  // "d_output"). "" for errors of no single argument. Of tensors that belong to an option, such as
+  // those of masks, the option. Valid as long as the error; names are cut after 31 bytes.
+  const char* argument() const noexcept { return argument_; }
 
  private:
   ErrorCode code_;
+  char argument_[32] = "";  // an array, because copying an exception must not throw
 };
 
 }  // namespace rapt

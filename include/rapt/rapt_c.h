@@ -356,6 +356,11 @@ const char* rapt_status_name(rapt_status status);
 // fails; cut after 1,023 bytes.
 const char* rapt_last_error(void);
 
+// The argument that the last failed call of this thread refused: a tensor, or a member of the
+// options or of the request, by its name in rapt/attention.h and rapt/backward.h ("key", "rotary",
+// "d_output"). "" if it was no single argument. Valid until the next call fails.
+const char* rapt_last_error_argument(void);
+
 // Says what rapt_attention_forward would do. Data pointers of query, key, value and bias may be
 // NULL. All other tensors need data: a plan reads tensors of masks, starts, positions that index
 // rotary caches, and numbers per head that have a range. `options` and `context` may be NULL.

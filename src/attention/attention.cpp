@@ -27,9 +27,10 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (options.entropy && !normalizer.entropy)
-    throw Error(ErrorCode::unsupported, std::string("normalizer ") +
-                                            options.normalizer.declaration->name +
-                                            " does not find the entropy of its weights");
+    throw Error(ErrorCode::unsupported,
+                std::string("normalizer ") + options.normalizer.declaration->name +
+                    " does not find the entropy of its weights",
+                "entropy");
   check_list(options.normalizer, normalizer, p.k_len);
   Kernels<E> kernels{table, route, normalizer};
   // A list of the top scores can hold scores without a weight, which a prefilter would skip.

@@ -27,22 +27,26 @@ Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
   const NormalizerKernels<E>& normalizer =
       hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
   if (!normalizer.backward)
-    throw Error(ErrorCode::unsupported, std::string("normalizer ") +
-                                            options.normalizer.declaration->name +
-                                            " has no backward pass");
+    throw Error(
+        ErrorCode::unsupported,
+        std::string("normalizer ") + options.normalizer.declaration->name + " has no backward pass",
+        "normalizer");
   check_list(options.normalizer, normalizer, p.k_len);
   if (wants_normalizer && !normalizer.learned)
-    throw Error(ErrorCode::unsupported, std::string("the parameters of normalizer ") +
-                                            options.normalizer.declaration->name +
-                                            " have no gradients");
+    throw Error(ErrorCode::unsupported,
+                std::string("the parameters of normalizer ") +
+                    options.normalizer.declaration->name + " have no gradients",
+                "normalizer_parameters");
   if (wants_normalizer && count_parameters_of(options.normalizer) == 0)
-    throw Error(ErrorCode::argument, std::string("gradients of the parameters of normalizer ") +
-                                         options.normalizer.declaration->name +
-                                         ", of which none is given");
+    throw Error(ErrorCode::argument,
+                std::string("gradients of the parameters of normalizer ") +
+                    options.normalizer.declaration->name + ", of which none is given",
+                "normalizer_parameters");
   for (const ScoreRef& score : options.scores)
     if (!hooks_of(score, table).backward)
       throw Error(ErrorCode::unsupported,
-                  std::string("score ") + score.declaration->name + " has no backward pass");
+                  std::string("score ") + score.declaration->name + " has no backward pass",
+                  "scores");
   Kernels<E> kernels{table, route, normalizer};
   kernels.prefilter = prefilter_of(p, options, kernels);
   // Custom normalisers, score functions, bias, dropout and returned weights need a finished tile,
@@ -63,7 +67,8 @@ void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
                     std::string(name) + " of rows that are shared along leading dimension " +
                         std::to_string(i) +
                         ", where their positions differ; expected the same positions, or a copy "
-                        "of the rows for each");
+                        "of the rows for each",
+                    name);
   };
   if (p.rows.query_turns()) check("d_query", kOfQuery, p.rows.query);
   if (p.rows.key_turns()) check("d_key", kOfKey, p.rows.key);

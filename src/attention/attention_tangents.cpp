@@ -19,7 +19,9 @@ namespace {
 // three walks of second derivatives have at most 6, 10 and 9.
 constexpr double kForwardMode = 2.5, kSecondDerivatives = 12.5;
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
+  throw Error(code, message, argument);
+}
 
 // Expands the tangents of the score functions' parameters to all heads, head by head; an empty span
 // means 0.
@@ -55,19 +57,21 @@ TangentInputs check_tangents(const Problem& p, const TensorView& query, const Te
   read_tangent("tangents.key", tangents.key, key, in.key);
   read_tangent("tangents.value", tangents.value, value, in.value);
   if (tangents.bias.defined()) {
-    if (!p.has_bias) fail(ErrorCode::argument, "tangents.bias, but the options have no bias");
+    if (!p.has_bias)
+      fail(ErrorCode::argument, "tangents.bias", "tangents.bias, but the options have no bias");
     check_read("tangents.bias", tangents.bias, options.bias.dims(), options.bias.dtype);
     if (!tangents.bias.empty()) take_bias_operand(tangents.bias, p, in.bias);
   }
   if (!std::isfinite(tangents.scale))
-    fail(ErrorCode::argument, "tangents.scale is not finite; expected any finite number");
+    fail(ErrorCode::argument, "tangents.scale",
+         "tangents.scale is not finite; expected any finite number");
   in.scale = tangents.scale;
   if (!tangents.score_parameters.empty() &&
       static_cast<int64_t>(tangents.score_parameters.size()) != wanted.score_parameter_count)
-    fail(ErrorCode::argument, "tangents.score_parameters has " +
-                                  std::to_string(tangents.score_parameters.size()) +
-                                  " numbers; the real parameters of the scores are " +
-                                  std::to_string(wanted.score_parameter_count));
+    fail(ErrorCode::argument, "tangents.score_parameters",
+         "tangents.score_parameters has " + std::to_string(tangents.score_parameters.size()) +
+             " numbers; the real parameters of the scores are " +
+             std::to_string(wanted.score_parameter_count));
   expand_parameter_tangents(p, options.scores, tangents.score_parameters, wanted, in);
   return in;
 }
@@ -89,17 +93,17 @@ struct NaturalKernels {
       : normalizer(hooks_of(options.normalizer, rapt::kernels<E>().normalizers)),
         kernels{rapt::kernels<E>(), *rapt::kernels<E>().fma[static_cast<int>(p.dtype)],
                 normalizer} {
-    if (p.relative.any()) fail(ErrorCode::unsupported, "tangents of options.relative");
+    if (p.relative.any()) fail(ErrorCode::unsupported, "relative", "tangents of options.relative");
     if (p.rows.any())
-      fail(ErrorCode::unsupported,
+      fail(ErrorCode::unsupported, p.rows.rotary ? "rotary" : "cosine",
            "tangents of options.rotary and options.cosine; rotate query, key and their tangents by "
            "rotary_embedding() before");
     if (!normalizer.tangent)
-      fail(ErrorCode::unsupported,
+      fail(ErrorCode::unsupported, "normalizer",
            std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");
     for (const ScoreRef& score : options.scores)
       if (!hooks_of(score, kernels.table).tangent)
-        fail(ErrorCode::unsupported,
+        fail(ErrorCode::unsupported, "scores",
              std::string("score ") + score.declaration->name + " has no tangents");
     normalizer.takes_log2 = false;
   }
@@ -214,7 +218,7 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
                        const Context& context) {
   const WantedGradients wanted = wanted_gradients(p, options, request);
   if (wanted.normalizer_parameters)
-    fail(ErrorCode::unsupported,
+    fail(ErrorCode::unsupported, "normalizer_parameters",
          "tangents of the gradients of the normaliser's parameters: they stand still here");
   TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
   in.primal = check_gradient_inputs(p, options, inputs);
@@ -264,7 +268,8 @@ Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
                                  const OutputTangents& output_tangents,
                                  const BackwardRequest& request, const Context& context) {
   if (inputs.d_weights.defined())
-    fail(ErrorCode::unsupported, "second derivatives of returned weights; expected no d_weights");
+    fail(ErrorCode::unsupported, "d_weights",
+         "second derivatives of returned weights; expected no d_weights");
   const Problem p = make_problem(query, key, value, options);
   require_data(query, key, value, options);
   return (p.result_dtype == DType::f64 ? backward_jvp<double>

@@ -27,9 +27,10 @@ void check_memory_limit(size_t needed, const Context& context, const char* hint)
 
 std::byte* checked_workspace(std::span<std::byte> workspace, size_t needed) {
   if (workspace.size() < needed)
-    throw Error(ErrorCode::argument, "workspace of " + std::to_string(workspace.size()) +
-                                         " bytes; workspace_bytes() asks for " +
-                                         std::to_string(needed));
+    throw Error(ErrorCode::argument,
+                "workspace of " + std::to_string(workspace.size()) +
+                    " bytes; workspace_bytes() asks for " + std::to_string(needed),
+                "workspace");
   const auto address = reinterpret_cast<uintptr_t>(workspace.data());
   return workspace.data() + (64 - address % 64) % 64;
 }

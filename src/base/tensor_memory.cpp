@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/check_argument.h"
+
 namespace rapt {
 namespace {
 
@@ -13,8 +15,10 @@ std::string described(const char* name, const TensorView& view) {
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] void fail_rank(const char* name, int rank) {
-  throw Error(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(rank) +
-                                    "; the largest rank is " + std::to_string(kMaxRank));
+  throw Error(ErrorCode::shape,
+              std::string(name) + " has rank " + std::to_string(rank) + "; the largest rank is " +
+                  std::to_string(kMaxRank),
+              name);
 }
 
 }  // namespace
@@ -41,9 +45,9 @@ Bytes extent_of(const char* name, const TensorView& view) {
               __builtin_mul_overflow(high, size, &high) ||
               __builtin_sub_overflow(high, low, &bytes);
   if (overflow) {
-    element_count(view.dims());  // throws if the lengths alone are too large
+    check_argument(name, [&] { element_count(view.dims()); });  // throws for the lengths alone
     throw Error(ErrorCode::overflow,
-                described(name, view) + ": its strides reach beyond 64-bit addresses");
+                described(name, view) + ": its strides reach beyond 64-bit addresses", name);
   }
   if (!view.data) return {};
   const auto at = reinterpret_cast<uintptr_t>(view.data);
@@ -54,9 +58,10 @@ void check_alignment(const char* name, const TensorView& view) {
   if ((reinterpret_cast<uintptr_t>(view.data) & static_cast<uintptr_t>(size_of(view.dtype) - 1)) !=
           0 &&
       !view.empty())
-    throw Error(ErrorCode::argument, described(name, view) + " is not aligned to its elements of " +
-                                         std::to_string(size_of(view.dtype)) +
-                                         " bytes; copy it to memory that is");
+    throw Error(ErrorCode::argument,
+                described(name, view) + " is not aligned to its elements of " +
+                    std::to_string(size_of(view.dtype)) + " bytes; copy it to memory that is",
+                name);
 }
 
 Bytes check_output_tensor(const char* name, const TensorView& view, Shape expected, DType dtype) {
@@ -64,19 +69,23 @@ Bytes check_output_tensor(const char* name, const TensorView& view, Shape expect
   for (int i = 0; fits && i < view.rank; ++i)
     fits = view.shape[i] == expected[static_cast<size_t>(i)];
   if (!fits)
-    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected),
+                name);
   if (view.dtype != dtype)
-    throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
-                                      "; expected " + name_of(dtype));
-  if (view.read_only) throw Error(ErrorCode::argument, described(name, view) + " is read-only");
+    throw Error(
+        ErrorCode::dtype,
+        described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype),
+        name);
+  if (view.read_only)
+    throw Error(ErrorCode::argument, described(name, view) + " is read-only", name);
   if (!view.empty() && !view.data)
     throw Error(ErrorCode::argument,
-                described(name, view) + " has elements but a null data pointer");
+                described(name, view) + " has elements but a null data pointer", name);
   const Bytes bytes = extent_of(name, view);
   check_alignment(name, view);
   if (!view.contiguous() && overlaps_itself(view))
     throw Error(ErrorCode::overlap,
-                described(name, view) + ": two of its elements may share memory (strides)");
+                described(name, view) + ": two of its elements may share memory (strides)", name);
   return bytes;
 }
 

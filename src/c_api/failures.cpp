@@ -1,4 +1,4 @@
-// Statuses, their names, and the message of the last failure.
+// Statuses, their names, and the message and the argument of the last failure.
 #include "c_api/failures.h"
 
 #include <cstdio>
@@ -7,11 +7,13 @@
 namespace rapt::c_api {
 namespace {
 
-// A plain array, so that a message can be kept even if there is no memory.
+// Plain arrays, so that a message can be kept even if there is no memory.
 thread_local char last_error[1024] = "";
+thread_local char last_argument[32] = "";
 
-void keep_message(const char* message) noexcept {
+void keep_message(const char* message, const char* argument = "") noexcept {
   std::snprintf(last_error, sizeof last_error, "%s", message);
+  std::snprintf(last_argument, sizeof last_argument, "%s", argument);
 }
 
 // The numbers of the C interface are part of its ABI; those of the C++ interface may change.
@@ -55,7 +57,7 @@ rapt_status keep_failure() noexcept {
   try {
     throw;
   } catch (const Error& error) {
-    keep_message(error.what());
+    keep_message(error.what(), error.argument());
     return status_of(error.code());
   } catch (const ExecutorFailed& error) {
     keep_message(error.what());
@@ -77,6 +79,7 @@ rapt_status keep_failure() noexcept {
 extern "C" {
 
 const char* rapt_last_error(void) { return rapt::c_api::last_error; }
+const char* rapt_last_error_argument(void) { return rapt::c_api::last_argument; }
 
 const char* rapt_status_name(rapt_status status) {
   switch (status) {

@@ -310,6 +310,17 @@ TEST(CApi, OutOfMemory) {
   EXPECT_TRUE(c.refused(status, RAPT_ERROR_OUT_OF_MEMORY, "out of memory"));
 }
 
+TEST(CApi, TheRefusedArgument) {
+  Call c;
+  c.key_shape[3] = 7;
+  EXPECT_EQ(c.forward(), RAPT_ERROR_SHAPE);
+  EXPECT_STREQ(rapt_last_error_argument(), "key");
+  Call limited;
+  limited.context.memory_limit = -1;  // no argument of the attention itself
+  EXPECT_EQ(limited.forward(), RAPT_ERROR_ARGUMENT);
+  EXPECT_STREQ(rapt_last_error_argument(), "");
+}
+
 TEST(CApi, MessagesBelongToTheirThread) {
   Call c;
   c.mask.spec = "casual";

@@ -4,16 +4,21 @@
 #include <algorithm>
 #include <string>
 
+#include "base/check_argument.h"
+
 namespace rapt {
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
+  throw Error(code, message, argument);
+}
 
 ChosenHeads chosen_heads(const char* name, std::span<const int64_t> heads, const Problem& p) {
   for (const int64_t head : heads)
     if (head < 0 || head >= p.heads)
-      fail(ErrorCode::argument, std::string(name) + ": head " + std::to_string(head) +
-                                    " does not exist; the problem has " + std::to_string(p.heads));
+      fail(ErrorCode::argument, name,
+           std::string(name) + ": head " + std::to_string(head) +
+               " does not exist; the problem has " + std::to_string(p.heads));
   return {heads, heads.empty() ? p.heads : static_cast<int64_t>(heads.size())};
 }
 
@@ -21,17 +26,18 @@ RequestedWeights requested_weights(const Problem& p, const WeightsRequest& reque
   RequestedWeights w;
   w.wanted = true;
   if (request.stage != WeightsStage::weights && request.stage != WeightsStage::scores)
-    fail(ErrorCode::argument, "weights: unknown stage; expected weights or scores");
+    fail(ErrorCode::argument, "weights", "weights: unknown stage; expected weights or scores");
   w.stage = request.stage;
   w.heads = chosen_heads("weights", request.heads, p);
   if (!request.rows.empty()) {
     if (request.row_begin != 0 || request.row_end != kToEnd)
-      fail(ErrorCode::argument, "weights: both chosen rows and a range of rows; expected one");
+      fail(ErrorCode::argument, "weights",
+           "weights: both chosen rows and a range of rows; expected one");
     for (const int64_t row : request.rows)
       if (row < 0 || row >= p.q_len)
-        fail(ErrorCode::argument, "weights: row " + std::to_string(row) +
-                                      " does not exist; there are " + std::to_string(p.q_len) +
-                                      " queries");
+        fail(ErrorCode::argument, "weights",
+             "weights: row " + std::to_string(row) + " does not exist; there are " +
+                 std::to_string(p.q_len) + " queries");
     w.chosen_rows = request.rows;
     w.row_begin = 0;
     w.rows = static_cast<int64_t>(request.rows.size());
@@ -39,9 +45,9 @@ RequestedWeights requested_weights(const Problem& p, const WeightsRequest& reque
   }
   const int64_t end = request.row_end == kToEnd ? p.q_len : request.row_end;
   if (request.row_begin < 0 || end < request.row_begin || end > p.q_len)
-    fail(ErrorCode::argument, "weights: rows [" + std::to_string(request.row_begin) + ", " +
-                                  std::to_string(end) + ") are not within the " +
-                                  std::to_string(p.q_len) + " queries");
+    fail(ErrorCode::argument, "weights",
+         "weights: rows [" + std::to_string(request.row_begin) + ", " + std::to_string(end) +
+             ") are not within the " + std::to_string(p.q_len) + " queries");
   w.row_begin = request.row_begin;
   w.rows = end - request.row_begin;
   return w;
@@ -50,14 +56,14 @@ RequestedWeights requested_weights(const Problem& p, const WeightsRequest& reque
 RequestedMap requested_map(const Problem& p, const MapRequest& request) {
   if (request.rows < 1 || request.rows > p.q_len || request.columns < 1 ||
       request.columns > p.k_len)
-    fail(ErrorCode::argument, "map of " + std::to_string(request.rows) + " x " +
-                                  std::to_string(request.columns) + " cells; expected 1 to " +
-                                  std::to_string(p.q_len) + " rows (queries) and 1 to " +
-                                  std::to_string(p.k_len) + " columns (keys)");
+    fail(ErrorCode::argument, "map",
+         "map of " + std::to_string(request.rows) + " x " + std::to_string(request.columns) +
+             " cells; expected 1 to " + std::to_string(p.q_len) + " rows (queries) and 1 to " +
+             std::to_string(p.k_len) + " columns (keys)");
   if (request.pool != Pool::mean && request.pool != Pool::max && request.pool != Pool::sum)
-    fail(ErrorCode::argument, "map: unknown pool; expected mean, max or sum");
+    fail(ErrorCode::argument, "map", "map: unknown pool; expected mean, max or sum");
   const int64_t cells[] = {request.rows, request.columns};
-  element_count(cells);  // throws if there are too many
+  check_argument("map", [&] { element_count(cells); });  // throws if there are too many
   return {true, chosen_heads("map", request.heads, p), request.rows, request.columns, request.pool};
 }
 
@@ -69,22 +75,24 @@ Captures requested_captures(const Problem& p, const AttentionOptions& options) {
       !options.received)
     return captures;
   if (p.query_starts && (options.weights || options.map))
-    fail(ErrorCode::unsupported,
+    fail(ErrorCode::unsupported, options.weights ? "weights" : "map",
          "weights and maps of packed sequences: their rows have keys of different sequences; ask "
          "for top_k, entropy or received, or call each sequence by itself");
   if (options.weights) captures.weights = requested_weights(p, *options.weights);
   if (options.map) captures.map = requested_map(p, *options.map);
   if (options.top_k < 0 || options.top_k > p.k_len)
-    fail(ErrorCode::argument, "top_k is " + std::to_string(options.top_k) + "; expected 0 to " +
-                                  std::to_string(p.k_len) + ", the number of keys");
+    fail(ErrorCode::argument, "top_k",
+         "top_k is " + std::to_string(options.top_k) + "; expected 0 to " +
+             std::to_string(p.k_len) + ", the number of keys");
   constexpr int64_t kMostKeys = int64_t{1} << 31;  // keys are counted in 32 bits beside f32 scores
   if (options.top_k > 0 && p.k_len > kMostKeys)
-    fail(ErrorCode::unsupported, "top_k: at most 2^31 keys");
+    fail(ErrorCode::unsupported, "top_k", "top_k: at most 2^31 keys");
   captures.top_k = options.top_k;
   captures.entropy = options.entropy;
   captures.received = options.received;
   const int64_t keys[] = {p.heads, p.k_len};
-  if (options.received) element_count(keys);  // throws if there are too many
+  if (options.received)
+    check_argument("received", [&] { element_count(keys); });  // throws if there are too many
   return captures;
 }
 

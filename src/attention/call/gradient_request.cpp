@@ -12,7 +12,9 @@
 namespace rapt {
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
+  throw Error(code, message, argument);
+}
 
 std::string described(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
@@ -20,7 +22,7 @@ std::string described(const char* name, const TensorView& view) {
 
 void require(const char* name, const TensorView& view, const char* what) {
   if (!view.defined())
-    fail(ErrorCode::argument, std::string(name) + " is missing; the call needs " + what);
+    fail(ErrorCode::argument, name, std::string(name) + " is missing; the call needs " + what);
 }
 
 // Checks that outputs do not overlap the tensors of check_gradient_inputs().
@@ -44,12 +46,13 @@ RowShape::RowShape(const Problem& p, std::initializer_list<int64_t> last) : rank
 
 void check_read(const char* name, const TensorView& view, Shape expected, DType dtype) {
   if (!std::ranges::equal(view.dims(), expected))
-    fail(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
+    fail(ErrorCode::shape, name, described(name, view) + "; expected " + to_string(expected));
   if (view.dtype != dtype)
-    fail(ErrorCode::dtype,
+    fail(ErrorCode::dtype, name,
          described(name, view) + " is " + name_of(view.dtype) + "; expected " + name_of(dtype));
   if (!view.data && !view.empty())
-    fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
+    fail(ErrorCode::argument, name,
+         described(name, view) + " has elements but a null data pointer");
   extent_of(name, view);
   check_alignment(name, view);
 }
@@ -65,11 +68,11 @@ namespace {
 
 void want_relative(const RelativePositions& relative, bool two_passes, WantedGradients& w) {
   if (!relative.any())
-    fail(ErrorCode::argument,
+    fail(ErrorCode::argument, "relative",
          "gradients of relative positions, but options.relative has no tensor");
   if (two_passes)
     fail(
-        ErrorCode::unsupported,
+        ErrorCode::unsupported, "relative",
         "gradients of relative positions in two passes: their sums over pairs of the same distance "
         "take workspace; expected one pass");
   w.key_rows = relative.key_rows.defined();
@@ -96,19 +99,20 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
   w.bias = request.bias, w.scale = request.scale, w.score_parameters = request.score_parameters;
   w.dtype = request.dtype.value_or(p.dtype);
   if (w.dtype != p.dtype && w.dtype != p.result_dtype)
-    fail(ErrorCode::dtype, std::string("gradients in ") + name_of(w.dtype) + " of " +
-                               name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
-                               (p.dtype == p.result_dtype ? "" : " or f32"));
+    fail(ErrorCode::dtype, "dtype",
+         std::string("gradients in ") + name_of(w.dtype) + " of " + name_of(p.dtype) +
+             " inputs; expected " + name_of(p.dtype) +
+             (p.dtype == p.result_dtype ? "" : " or f32"));
   if (request.passes != BackwardPasses::one && request.passes != BackwardPasses::two)
-    fail(ErrorCode::argument, "unknown passes; expected one or two");
+    fail(ErrorCode::argument, "passes", "unknown passes; expected one or two");
   w.two_passes = request.passes == BackwardPasses::two;
   if (w.bias && !p.has_bias)
-    fail(ErrorCode::argument, "the gradient of a bias, but the options have none");
+    fail(ErrorCode::argument, "bias", "the gradient of a bias, but the options have none");
   count_parameters(options.scores, w);
   if (request.relative) want_relative(options.relative, w.two_passes, w);
   w.query_rows_sums = w.query_rows || (w.scale && p.relative.query);
   if (w.query_rows_sums && w.two_passes)
-    fail(ErrorCode::unsupported,
+    fail(ErrorCode::unsupported, "scale",
          "the gradient of the scale with relative.query_rows in two passes; expected one pass");
   w.normalizer_parameters = request.normalizer_parameters;
   if (w.normalizer_parameters) {
@@ -116,7 +120,7 @@ WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& optio
     w.normalizer_head_parameter_count = head_parameters_of(options.normalizer);
   }
   if (w.score_parameters && w.score_parameter_count == 0)
-    fail(ErrorCode::argument,
+    fail(ErrorCode::argument, "score_parameters",
          "gradients of the parameters of scores, but the options have no score with real ones");
   return w;
 }
@@ -194,9 +198,9 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
 
 void require_statistic(const char* name, const NormalizerRef& normalizer) {
   if (normalizer.statistic == Statistic::none)
-    fail(ErrorCode::unsupported, std::string(name) + " is given, but normalizer " +
-                                     normalizer.declaration->name +
-                                     " has no statistic; leave it out");
+    fail(ErrorCode::unsupported, name,
+         std::string(name) + " is given, but normalizer " + normalizer.declaration->name +
+             " has no statistic; leave it out");
 }
 
 void check_state(const Problem& p, const AttentionState& state, GradientInputs& in) {
@@ -221,10 +225,10 @@ GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& o
               in.d_statistic);
   if (!given.d_weights.defined()) return in;
   if (!options.weights)
-    fail(ErrorCode::argument,
+    fail(ErrorCode::argument, "d_weights",
          "d_weights, but options.weights do not say which weights were returned");
   if (options.weights->stage != WeightsStage::weights)
-    fail(ErrorCode::unsupported,
+    fail(ErrorCode::unsupported, "d_weights",
          "d_weights of returned scores; expected options.weights with the stage `weights`");
   AttentionOptions weights_alone;
   weights_alone.weights = options.weights;
@@ -247,10 +251,10 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
   for (const GradientSpec& spec : specs) {
     const TensorView& view = given.*spec.view;
     if (view.defined() != spec.wanted)
-      fail(ErrorCode::argument, spec.wanted
-                                    ? std::string(spec.name) + " wanted but no memory given for it"
-                                    : std::string("memory given for ") + spec.name +
-                                          " but the request does not ask for it");
+      fail(ErrorCode::argument, spec.name,
+           spec.wanted ? std::string(spec.name) + " wanted but no memory given for it"
+                       : std::string("memory given for ") + spec.name +
+                             " but the request does not ask for it");
     if (spec.wanted)
       memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
   }

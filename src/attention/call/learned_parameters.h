@@ -27,16 +27,19 @@ int64_t head_parameters_of(const Variant& variant);
 int64_t place_of_parameter(const Variant& variant, const Problem& problem, const int64_t* index,
                            int64_t nth);
 
-// Calls visit(name, tensor) for every tensor among the parameters of scores and normaliser.
+// Calls visit(name, tensor) for every tensor among the parameters of a variant.
+template <class Visit>
+void for_each_tensor_of(const Variant& variant, const Visit& visit) {
+  for (const Parameter& parameter : variant.declaration->parameters)
+    if (parameter.type == ParameterType::tensor)
+      visit(parameter.name, parameter.get(variant.object).tensor);
+}
+
+// The same for all scores and the normaliser.
 template <class Visit>
 void for_each_variant_tensor(const AttentionOptions& options, const Visit& visit) {
-  const auto look_at = [&](const Variant& variant) {
-    for (const Parameter& parameter : variant.declaration->parameters)
-      if (parameter.type == ParameterType::tensor)
-        visit(parameter.name, parameter.get(variant.object).tensor);
-  };
-  for (const ScoreRef& score : options.scores) look_at(score);
-  look_at(options.normalizer);
+  for (const ScoreRef& score : options.scores) for_each_tensor_of(score, visit);
+  for_each_tensor_of(options.normalizer, visit);
 }
 
 // Checks that the tensors fit the heads and that their elements are in range. Throws

@@ -11,7 +11,8 @@ namespace {
 
 [[noreturn]] void fail_overlap(const char* memory, const char* other) {
   throw Error(ErrorCode::overlap,
-              std::string(memory) + " overlaps " + other + " in memory; give it memory of its own");
+              std::string(memory) + " overlaps " + other + " in memory; give it memory of its own",
+              memory);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
       throw Error(ErrorCode::argument,
                   spec.wanted() ? std::string(spec.name) + " wanted but no memory given for it"
                                 : std::string("memory given for ") + spec.name +
-                                      " but the options do not ask for it");
+                                      " but the options do not ask for it",
+                  spec.name);
     if (!spec.wanted()) continue;
     memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
     const bool vector =
@@ -38,7 +39,8 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
 Outputs check_outputs(const Problem& p, const Captures& captures, const AttentionOptions& options,
                       const AttentionOutputs& given, std::span<const std::byte> workspace) {
   const AttentionState& state = given.state;
-  if (!state.output.defined()) throw Error(ErrorCode::argument, "state.output is missing");
+  if (!state.output.defined())
+    throw Error(ErrorCode::argument, "state.output is missing", "output");
   int64_t shape[kMaxRank + 2];
   std::copy_n(p.leading, p.leading_rank, shape);
   shape[p.leading_rank] = p.q_len;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "attention/call/learned_parameters.h"
+#include "base/check_argument.h"
 
 namespace rapt {
 namespace {
@@ -17,20 +18,24 @@ std::string named(const char* name, const TensorView& view) {
   return std::string(name) + " " + to_string(view.dims());
 }
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
+[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
+  throw Error(code, message, argument);
+}
 
 // Checks a tensor [..., rows, dims]: rank, dtype, and that no length is negative.
 void check_matrix(const char* name, const TensorView& view, DType dtype) {
-  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
+  if (!view.defined()) fail(ErrorCode::argument, name, std::string(name) + " is missing");
   check_rank(name, view);
   if (view.rank < 2)
-    fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
-                               "; expected at least 2: [..., length, dim]");
+    fail(ErrorCode::shape, name,
+         named(name, view) + " has rank " + std::to_string(view.rank) +
+             "; expected at least 2: [..., length, dim]");
   if (view.dtype != dtype)
-    fail(ErrorCode::dtype, std::string(name) + " is " + name_of(view.dtype) + " but query is " +
-                               name_of(dtype) + "; convert one of them");
+    fail(ErrorCode::dtype, name,
+         std::string(name) + " is " + name_of(view.dtype) + " but query is " + name_of(dtype) +
+             "; convert one of them");
   for (int i = 0; i < view.rank; ++i)
-    if (view.shape[i] < 0) element_count(view.dims());  // throws
+    if (view.shape[i] < 0) check_argument(name, [&] { element_count(view.dims()); });  // throws
 }
 
 // Broadcasts the leading dimensions of `view` into problem.leading.
@@ -47,10 +52,11 @@ void merge_leading(const char* name, const TensorView& view, bool grouped, Probl
       continue;
     }
     if (grouped && head_axis && n > 0 && have % n == 0) continue;
-    fail(ErrorCode::shape, named(name, view) + ": leading dimension " + std::to_string(i) + " is " +
-                               std::to_string(n) + " but the others have " + std::to_string(have) +
-                               (head_axis ? "; expected equal, 1, or a divisor of the query's heads"
-                                          : "; expected equal or 1"));
+    fail(ErrorCode::shape, name,
+         named(name, view) + ": leading dimension " + std::to_string(i) + " is " +
+             std::to_string(n) + " but the others have " + std::to_string(have) +
+             (head_axis ? "; expected equal, 1, or a divisor of the query's heads"
+                        : "; expected equal or 1"));
   }
 }
 
@@ -117,16 +123,18 @@ void check_parameters(const Declaration& declaration, const void* variant) {
 
 MaskList::MaskList(Pointers masks) : size_(masks.size()) {
   if (size_ > kMost)
-    throw Error(ErrorCode::argument, std::to_string(size_) + " masks; a call takes at most " +
-                                         std::to_string(kMost) +
-                                         ", combine them in a mask of your own");
+    throw Error(ErrorCode::argument,
+                std::to_string(size_) + " masks; a call takes at most " + std::to_string(kMost) +
+                    ", combine them in a mask of your own",
+                "masks");
   std::copy(masks.begin(), masks.end(), masks_);
 }
 
 ScoreList::ScoreList(References scores) : size_(scores.size()) {
   if (size_ > kMost)
     throw Error(ErrorCode::argument,
-                std::to_string(size_) + " scores; a call takes at most " + std::to_string(kMost));
+                std::to_string(size_) + " scores; a call takes at most " + std::to_string(kMost),
+                "scores");
   std::copy(scores.begin(), scores.end(), scores_);
 }
 
@@ -169,14 +177,14 @@ namespace {
 
 void take_bias(const TensorView& bias, Problem& p) {
   if (bias.dtype != p.dtype && bias.dtype != p.result_dtype)
-    fail(ErrorCode::dtype,
+    fail(ErrorCode::dtype, "bias",
          std::string("bias is ") + name_of(bias.dtype) + "; expected " + name_of(p.dtype) +
              " as the query" + (p.dtype == p.result_dtype ? "" : ", or f32") +
              (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
   if (!take_bias_operand(bias, p, p.bias))
-    fail(ErrorCode::shape, named("bias", bias) + " does not broadcast to " +
-                               to_string(p.leading_dims()) + " + [" + std::to_string(p.q_len) +
-                               ", " + std::to_string(p.k_len) + "]");
+    fail(ErrorCode::shape, "bias",
+         named("bias", bias) + " does not broadcast to " + to_string(p.leading_dims()) + " + [" +
+             std::to_string(p.q_len) + ", " + std::to_string(p.k_len) + "]");
   p.bias_bytes = extent_of("bias", bias);
   p.has_bias = true;
 }
@@ -190,43 +198,50 @@ void check_hooks(const char* kind, const Ref& variant, const Problem& p, const c
   const bool f64 = p.result_dtype == DType::f64;
   if (f64 ? variant.custom.f64 != nullptr : variant.custom.f32 != nullptr) return;
   if (variant.custom.f32 || variant.custom.f64)
-    fail(ErrorCode::unsupported,
-         named_variant + " has no hooks for " +
-             (f64 ? "double, in which f64" : "float, in which f32, bf16 and f16") +
-             " is computed; write them for any element type (" + header + ")");
-  fail(ErrorCode::unsupported, named_variant +
-                                   " is not in this build's catalogue (rapt/variants.h), and has "
-                                   "not the hooks of one of your own (" +
-                                   header + ")");
+    throw Error(ErrorCode::unsupported,
+                named_variant + " has no hooks for " +
+                    (f64 ? "double, in which f64" : "float, in which f32, bf16 and f16") +
+                    " is computed; write them for any element type (" + header + ")");
+  throw Error(ErrorCode::unsupported,
+              named_variant +
+                  " is not in this build's catalogue (rapt/variants.h), and has "
+                  "not the hooks of one of your own (" +
+                  header + ")");
 }
 
-void check_variants(const AttentionOptions& options, const Problem& p) {
-  check_hooks("normalizer", options.normalizer, p, "rapt/normalizer/custom_normalizer.h");
-  check_parameters(*options.normalizer.declaration, options.normalizer.object);
-  check_variant_tensors(options.normalizer, p);
-  if (options.normalizer.check) options.normalizer.check(options.normalizer.object);
-  for (const ScoreRef& score : options.scores) {
-    check_hooks("score", score, p, "rapt/score/custom_score.h");
-    check_parameters(*score.declaration, score.object);
-    check_variant_tensors(score, p);
-    if (score.check) score.check(score.object, p.leading_dims());
-  }
-  for (const Mask* mask : options.masks)
-    if (!mask) fail(ErrorCode::argument, "a null pointer among the masks");
-  for_each_mask_tensor(options.masks, check_mask_tensor);  // before a mask reads them
-  for (const Mask* mask : options.masks) mask->check(p.leading_dims(), p.q_len, p.k_len);
+void check_normalizer(const NormalizerRef& normalizer, const Problem& p) {
+  check_hooks("normalizer", normalizer, p, "rapt/normalizer/custom_normalizer.h");
+  check_parameters(*normalizer.declaration, normalizer.object);
+  check_variant_tensors(normalizer, p);
+  if (normalizer.check) normalizer.check(normalizer.object);
+}
+
+void check_score(const ScoreRef& score, const Problem& p) {
+  check_hooks("score", score, p, "rapt/score/custom_score.h");
+  check_parameters(*score.declaration, score.object);
+  check_variant_tensors(score, p);
+  if (score.check) score.check(score.object, p.leading_dims());
+}
+
+void check_masks(const MaskList& masks, const Problem& p) {
+  for (const Mask* mask : masks)
+    if (!mask) throw Error(ErrorCode::argument, "a null pointer among the masks");
+  for_each_mask_tensor(masks, check_mask_tensor);  // before a mask reads them
+  for (const Mask* mask : masks) mask->check(p.leading_dims(), p.q_len, p.k_len);
 }
 
 // Checks one of the two lists of starts: [sequences + 1] i64, non-decreasing from 0 to `length`.
 const int64_t* check_starts(const char* name, const TensorView& starts, int64_t length) {
   if (starts.dtype != DType::i64 || starts.rank != 1)
-    fail(ErrorCode::dtype, std::string("packed.") + name + " is " + name_of(starts.dtype) + " " +
-                               to_string(starts.dims()) + "; expected i64 [sequences + 1]");
+    throw Error(ErrorCode::dtype, std::string("packed.") + name + " is " + name_of(starts.dtype) +
+                                      " " + to_string(starts.dims()) +
+                                      "; expected i64 [sequences + 1]");
   if (starts.shape[0] < 2)
-    fail(ErrorCode::argument, std::string("packed.") + name + " has " +
-                                  std::to_string(starts.shape[0]) +
-                                  " entries, so there is no sequence; expected at least 2");
-  if (!starts.data) fail(ErrorCode::argument, std::string("packed.") + name + ": null pointer");
+    throw Error(ErrorCode::argument, std::string("packed.") + name + " has " +
+                                         std::to_string(starts.shape[0]) +
+                                         " entries, so there is no sequence; expected at least 2");
+  if (!starts.data)
+    throw Error(ErrorCode::argument, std::string("packed.") + name + ": null pointer");
   extent_of(name, starts);
   check_alignment(name, starts);
   const auto* at = static_cast<const int64_t*>(starts.data);
@@ -234,15 +249,16 @@ const int64_t* check_starts(const char* name, const TensorView& starts, int64_t 
   for (int64_t i = 0; i < starts.shape[0]; ++i) {
     const int64_t start = at[i * starts.strides[0]];
     if (start < before || (i == 0 && start != 0))
-      fail(ErrorCode::argument,
-           std::string("packed.") + name + "[" + std::to_string(i) + "] is " +
-               std::to_string(start) +
-               (i == 0 ? "; expected 0" : "; expected at least " + std::to_string(before)));
+      throw Error(ErrorCode::argument,
+                  std::string("packed.") + name + "[" + std::to_string(i) + "] is " +
+                      std::to_string(start) +
+                      (i == 0 ? "; expected 0" : "; expected at least " + std::to_string(before)));
     before = start;
   }
   if (before != length)
-    fail(ErrorCode::argument, std::string("packed.") + name + " ends at " + std::to_string(before) +
-                                  "; expected the length of the tensor, " + std::to_string(length));
+    throw Error(ErrorCode::argument,
+                std::string("packed.") + name + " ends at " + std::to_string(before) +
+                    "; expected the length of the tensor, " + std::to_string(length));
   return at;
 }
 
@@ -252,20 +268,22 @@ void take_packed(const AttentionOptions& options, Problem& p) {
   p.query_starts = check_starts("query_starts", query, p.q_len);
   p.key_starts = check_starts("key_starts", key, p.k_len);
   if (query.shape[0] != key.shape[0])
-    fail(ErrorCode::shape, "packed: query_starts has " + std::to_string(query.shape[0]) +
-                               " entries and key_starts " + std::to_string(key.shape[0]) +
-                               "; expected the same number of sequences");
+    throw Error(ErrorCode::shape, "packed: query_starts has " + std::to_string(query.shape[0]) +
+                                      " entries and key_starts " + std::to_string(key.shape[0]) +
+                                      "; expected the same number of sequences");
   p.sequences = query.shape[0] - 1;
   p.query_starts_stride = query.strides[0];
   p.key_starts_stride = key.strides[0];
   if (p.has_bias)
-    fail(ErrorCode::unsupported,
-         "a bias of packed sequences: its positions would count from no sequence's own start");
+    throw Error(
+        ErrorCode::unsupported,
+        "a bias of packed sequences: its positions would count from no sequence's own start");
   for_each_mask_tensor(options.masks, [](const char* name, const TensorView& tensor) {
     if (tensor.defined())
-      fail(ErrorCode::unsupported,
-           std::string("masks with tensors (") + name +
-               ") for packed sequences: masks count positions from each sequence's own start");
+      throw Error(
+          ErrorCode::unsupported,
+          std::string("masks with tensors (") + name +
+              ") for packed sequences: masks count positions from each sequence's own start");
   });
 }
 
@@ -275,19 +293,22 @@ void take_dtypes(const TensorView& query, const TensorView& key, const TensorVie
   p.dtype = query.dtype;
   check_matrix("query", query, p.dtype);
   if (static_cast<int>(p.dtype) > static_cast<int>(DType::f16))
-    fail(ErrorCode::dtype, std::string("query is ") + name_of(p.dtype) +
-                               "; expected f32, f64, bf16 or f16 (convert it first)");
+    fail(ErrorCode::dtype, "query",
+         std::string("query is ") + name_of(p.dtype) +
+             "; expected f32, f64, bf16 or f16 (convert it first)");
   p.result_dtype = p.dtype == DType::f64 ? DType::f64 : DType::f32;
   p.output_dtype = options.output_dtype.value_or(p.dtype);
   if (p.output_dtype != p.dtype && p.output_dtype != p.result_dtype)
-    fail(ErrorCode::dtype, std::string("output_dtype ") + name_of(p.output_dtype) + " for " +
-                               name_of(p.dtype) + " inputs; expected " + name_of(p.dtype) +
-                               (p.dtype == p.result_dtype ? "" : " or f32"));
+    fail(ErrorCode::dtype, "output_dtype",
+         std::string("output_dtype ") + name_of(p.output_dtype) + " for " + name_of(p.dtype) +
+             " inputs; expected " + name_of(p.dtype) +
+             (p.dtype == p.result_dtype ? "" : " or f32"));
   if (options.precision > Precision::fast)
-    fail(ErrorCode::argument, "unknown precision; expected automatic, fma or fast");
+    fail(ErrorCode::argument, "precision", "unknown precision; expected automatic, fma or fast");
   if (options.bias_order != BiasOrder::after_scores &&
       options.bias_order != BiasOrder::before_scores)
-    fail(ErrorCode::argument, "unknown bias_order; expected after_scores or before_scores");
+    fail(ErrorCode::argument, "bias_order",
+         "unknown bias_order; expected after_scores or before_scores");
   check_matrix("key", key, p.dtype);
   check_matrix("value", value, p.dtype);
 }
@@ -300,21 +321,22 @@ void take_lengths(const TensorView& query, const TensorView& key, const TensorVi
   p.k_len = key.shape[key.rank - 2];
   p.value_dim = value.shape[value.rank - 1];
   if (key.shape[key.rank - 1] != p.head_dim)
-    fail(ErrorCode::shape,
+    fail(ErrorCode::shape, "key",
          named("key", key) + " has head_dim " + std::to_string(key.shape[key.rank - 1]) + " but " +
              named("query", query) + " has " + std::to_string(p.head_dim) + "; they must be equal");
   if (value.shape[value.rank - 2] != p.k_len)
-    fail(ErrorCode::shape, named("value", value) + " has " +
-                               std::to_string(value.shape[value.rank - 2]) + " rows but " +
-                               named("key", key) + " has " + std::to_string(p.k_len) +
-                               "; every key needs one value");
+    fail(ErrorCode::shape, "value",
+         named("value", value) + " has " + std::to_string(value.shape[value.rank - 2]) +
+             " rows but " + named("key", key) + " has " + std::to_string(p.k_len) +
+             "; every key needs one value");
   if (p.head_dim < 1)
-    fail(ErrorCode::shape, named("query", query) + " has head_dim 0; expected at least 1");
+    fail(ErrorCode::shape, "query", named("query", query) + " has head_dim 0; expected at least 1");
 
   // With this bound no product of a tile's extents overflows later; no machine holds such a row.
   if (p.head_dim > kLargestDim || p.value_dim > kLargestDim)
-    fail(ErrorCode::overflow, named("query", query) + " and " + named("value", value) +
-                                  ": head_dim and value_dim may be at most 2^32");
+    fail(ErrorCode::overflow, "query",
+         named("query", query) + " and " + named("value", value) +
+             ": head_dim and value_dim may be at most 2^32");
 }
 
 // The leading dimensions, to which all inputs broadcast.
@@ -337,11 +359,12 @@ void take_leading(const TensorView& query, const TensorView& key, const TensorVi
 void take_scale(const AttentionOptions& options, Problem& p) {
   p.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(p.head_dim)));
   if (!std::isfinite(p.scale))
-    fail(ErrorCode::argument, "scale is " + std::to_string(p.scale) + "; expected a finite number");
+    fail(ErrorCode::argument, "scale",
+         "scale is " + std::to_string(p.scale) + "; expected a finite number");
 
   constexpr double kMostInF32 = 3.4028234663852886e38 / 1.4426950408889634;
   if (p.result_dtype == DType::f32 && std::fabs(p.scale) > kMostInF32)
-    fail(ErrorCode::argument,
+    fail(ErrorCode::argument, "scale",
          "scale is " + std::to_string(p.scale) + "; times log2(e) it must fit f32");
 }
 
@@ -366,20 +389,24 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
 
   take_scale(options, p);
   if (options.dropout.probability != 0) {
-    p.drop_below = threshold_of(options.dropout);
+    p.drop_below = check_argument("dropout", [&] { return threshold_of(options.dropout); });
     p.dropout_seed = options.dropout.seed;
   }
   if (options.bias.defined()) take_bias(options.bias, p);
   p.bias_first =
       p.has_bias && !options.scores.empty() && options.bias_order == BiasOrder::before_scores;
-  check_variants(options, p);
+  check_argument("normalizer", [&] { check_normalizer(options.normalizer, p); });
+  check_argument("scores", [&] {
+    for (const ScoreRef& score : options.scores) check_score(score, p);
+  });
+  check_argument("masks", [&] { check_masks(options.masks, p); });
   if (options.packed.defined())
-    take_packed(options, p);
+    check_argument("packed", [&] { take_packed(options, p); });
   else if (options.packed.key_starts.defined())
-    fail(ErrorCode::argument,
+    fail(ErrorCode::argument, "packed",
          "packed.key_starts without packed.query_starts; expected both, or query_starts");
   take_row_transform(options, p);
-  take_relative(options, p);
+  check_argument("relative", [&] { take_relative(options, p); });
   return p;
 }
 
@@ -387,15 +414,18 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
                   const AttentionOptions& options) {
   const auto require = [](const char* name, const TensorView& view) {
     if (!view.data && !view.empty())
-      fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
+      fail(ErrorCode::argument, name, named(name, view) + " has elements but a null data pointer");
     check_alignment(name, view);
   };
   require("query", query);
   require("key", key);
   require("value", value);
   if (options.bias.defined()) require("bias", options.bias);
-  for_each_variant_tensor(options, require);
-  for_each_relative_tensor(options.relative, require);
+  check_argument("scores", [&] {
+    for (const ScoreRef& score : options.scores) for_each_tensor_of(score, require);
+  });
+  check_argument("normalizer", [&] { for_each_tensor_of(options.normalizer, require); });
+  check_argument("relative", [&] { for_each_relative_tensor(options.relative, require); });
 }
 
 }  // namespace rapt

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "attention/call/rotary.h"
+#include "base/check_argument.h"
 
 namespace rapt {
 namespace {
@@ -15,11 +16,13 @@ void check_use(const FusedRotary& fused) {
   if (!fused.embedding && (any(fused.query) || any(fused.key) || !fused.rotate_key))
     throw Error(ErrorCode::argument,
                 "rotary: positions or rotated keys without an embedding; expected one in "
-                "options.rotary");
+                "options.rotary",
+                "rotary");
   if (!fused.rotate_key && any(fused.key))
     throw Error(ErrorCode::argument,
                 "rotary of keys: positions of keys that come rotated; expected none, nobody looks "
-                "at them");
+                "at them",
+                "rotary");
 }
 
 void take_rotary(const FusedRotary& fused, Problem& p) {
@@ -68,16 +71,16 @@ void take_copy(Problem& p) {
 void take_row_transform(const AttentionOptions& options, Problem& p) {
   RowTransform& c = p.rows;
   if (options.cosine) {
-    check_parameters(Cosine::kDeclaration, &*options.cosine);
+    check_argument("cosine", [&] { check_parameters(Cosine::kDeclaration, &*options.cosine); });
     c.cosine = c.transforms_key = true;
     c.epsilon = options.cosine->epsilon;
   }
   check_use(options.rotary);
-  if (options.rotary.embedding) take_rotary(options.rotary, p);
+  if (options.rotary.embedding) check_argument("rotary", [&] { take_rotary(options.rotary, p); });
   if (!c.transforms_key) return;
   take_copy(p);
   const int64_t copy[] = {c.transformed_matrices, p.k_len, p.head_dim};
-  element_count(copy);  // throws
+  check_argument("key", [&] { element_count(copy); });  // throws
 }
 
 }  // namespace rapt

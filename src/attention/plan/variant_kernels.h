@@ -40,9 +40,10 @@ template <class E>
 void check_list(const NormalizerRef& normalizer, const NormalizerKernels<E>& hooks, int64_t k_len) {
   constexpr int64_t kMostKeys = (int64_t{1} << 31) - 1;  // in 32 bits
   if (hooks.settle && k_len > kMostKeys)
-    throw Error(ErrorCode::unsupported, std::string("normalizer ") + normalizer.declaration->name +
-                                            " with " + std::to_string(k_len) +
-                                            " keys; at most 2^31 - 1");
+    throw Error(ErrorCode::unsupported,
+                std::string("normalizer ") + normalizer.declaration->name + " with " +
+                    std::to_string(k_len) + " keys; at most 2^31 - 1",
+                "normalizer");
 }
 
 }  // namespace rapt
