@@ -21,7 +21,9 @@ namespace rapt {
 namespace {
 
 template <class E>
-Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
+Kernels<E> kernels_of(const CheckedCall& call) {
+  const Problem& p = call.problem;
+  const AttentionOptions& options = call.options;
   const KernelTable<E>& table = kernels<E>();
   const RouteKernels<E>& route = route_of(p, table, options);
   const NormalizerKernels<E>& normalizer =
@@ -45,9 +47,10 @@ Kernels<E> kernels_of(const Problem& p, const AttentionOptions& options) {
 }
 
 template <class E>
-Tiling tiling_for(const Problem& p, const Kernels<E>& kernels, const Context& context) {
-  const double work = work_of(p);
-  return tiling_of(p, kernels, work, workers_of(work, context), context.memory);
+Tiling tiling_for(const CheckedCall& call, const Kernels<E>& kernels) {
+  const double work = work_of(call.problem);
+  return tiling_of(call.problem, kernels, work, workers_of(work, call.context),
+                   call.context.memory);
 }
 
 // Everything about a call that is known before its memory. Constructed in place: for a tiny problem
@@ -59,20 +62,20 @@ struct PreparedForward {
   Tiling tiling;
   ScratchLayout layout;
 
-  PreparedForward(const Problem& p, const AttentionOptions& options, const Context& context)
-      : kernels(kernels_of<E>(p, options)),
-        captures(requested_captures(p, options)),
-        tiling(tiling_for(p, kernels, context)),
-        layout(layout_of(p, captures, tiling, kernels, BoundMasks::slots(options.masks))) {}
+  explicit PreparedForward(const CheckedCall& call)
+      : kernels(kernels_of<E>(call)),
+        captures(requested_captures(call.problem, call.options)),
+        tiling(tiling_for(call, kernels)),
+        layout(layout_of(call.problem, captures, tiling, kernels,
+                         BoundMasks::slots(call.options.masks))) {}
   size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
 };
 
 // Calls visit(prepared call) with the element type in which the problem is computed.
 template <class Visit>
-auto with_prepared(const Problem& p, const AttentionOptions& options, const Context& context,
-                   const Visit& visit) {
-  return p.result_dtype == DType::f64 ? visit(PreparedForward<double>(p, options, context))
-                                      : visit(PreparedForward<float>(p, options, context));
+auto with_prepared(const CheckedCall& call, const Visit& visit) {
+  return call.problem.result_dtype == DType::f64 ? visit(PreparedForward<double>(call))
+                                                 : visit(PreparedForward<float>(call));
 }
 
 // Counts the tiles and the unmasked pairs that the call will compute.
@@ -137,21 +140,13 @@ size_t result_bytes(const Problem& p, const Captures& captures) {
 }
 
 template <class E>
-void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOptions& options,
-             const Outputs& outputs, std::span<std::byte> workspace, const Context& context) {
+void forward(const CheckedCall& call, const PreparedForward<E>& prepared,
+             const AttentionOutputs& given, std::span<std::byte> workspace) {
+  const Outputs outputs = check_outputs(call, prepared.captures, given, workspace);
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
-  if (p.rows.transforms_key) p.key.data = scratch + prepared.layout.transformed_key;
-  const ForwardCall<E> call{.problem = p,
-                            .kernels = prepared.kernels,
-                            .normalizer_object = options.normalizer.object,
-                            .score_functions = options.scores,
-                            .masks = options.masks,
-                            .captures = prepared.captures,
-                            .outputs = outputs,
-                            .tiling = prepared.tiling,
-                            .layout = prepared.layout,
-                            .workspace = scratch};
-  run_forward(call, context);
+  run_forward(ForwardCall<E>(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
+                             prepared.layout, scratch),
+              call.context);
 }
 
 }  // namespace
@@ -160,19 +155,20 @@ AttentionState AttentionResult::state() & { return {output, statistic}; }
 
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options, const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
-  return with_prepared(p, options, context, [&](const auto& call) {
+  const CheckedCall call(query, key, value, options, context, Elements::not_read);
+  return with_prepared(call, [&](const auto& prepared) {
+    const Problem& p = call.problem;
+    const Tiling& t = prepared.tiling;
     Plan plan;
-    plan.isa = call.kernels.table.isa;
-    plan.kernel = call.kernels.route.kernel;
-    plan.statistic = call.kernels.normalizer.statistic;
-    plan.tile_queries = call.tiling.cut(std::min(p.q_len, call.tiling.unit_queries)).vectors_of(0) *
-                        call.tiling.lanes;
-    plan.block_keys = call.tiling.block_keys;
-    plan.threads = call.tiling.workers;
-    count_tiles(p, call.tiling, options, plan);
-    plan.workspace_bytes = call.workspace_bytes();
-    plan.result_bytes = result_bytes(p, call.captures);
+    plan.isa = prepared.kernels.table.isa;
+    plan.kernel = prepared.kernels.route.kernel;
+    plan.statistic = prepared.kernels.normalizer.statistic;
+    plan.tile_queries = t.cut(std::min(p.q_len, t.unit_queries)).vectors_of(0) * t.lanes;
+    plan.block_keys = t.block_keys;
+    plan.threads = t.workers;
+    count_tiles(p, t, options, plan);
+    plan.workspace_bytes = prepared.workspace_bytes();
+    plan.result_bytes = result_bytes(p, prepared.captures);
     const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
     plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
     return plan;
@@ -181,36 +177,30 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
 
 size_t workspace_bytes(const TensorView& query, const TensorView& key, const TensorView& value,
                        const AttentionOptions& options, const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
-  return with_prepared(p, options, context,
-                       [](const auto& call) { return call.workspace_bytes(); });
+  const CheckedCall call(query, key, value, options, context, Elements::not_read);
+  return with_prepared(call, [](const auto& prepared) { return prepared.workspace_bytes(); });
 }
 
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
-                                  const AttentionOutputs& caller_outputs,
-                                  std::span<std::byte> workspace, const Context& context) {
-  Problem p = make_problem(query, key, value, options);
-  require_data(query, key, value, options);
-  with_prepared(p, options, context, [&](const auto& call) {
-    const Outputs outputs = check_outputs(p, call.captures, options, caller_outputs, workspace);
-    forward(p, call, options, outputs, workspace, context);
-  });
+                                  const AttentionOutputs& outputs, std::span<std::byte> workspace,
+                                  const Context& context) {
+  const CheckedCall call(query, key, value, options, context, Elements::read);
+  with_prepared(call, [&](const auto& prepared) { forward(call, prepared, outputs, workspace); });
 }
 
 AttentionResult scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                              const TensorView& value,
                                              const AttentionOptions& options,
                                              const Context& context) {
-  Problem p = make_problem(query, key, value, options);
-  require_data(query, key, value, options);
-  return with_prepared(p, options, context, [&](const auto& call) {
-    const size_t scratch = call.workspace_bytes();
-    const size_t needed = add_or_max(scratch, result_bytes(p, call.captures));
+  const CheckedCall call(query, key, value, options, context, Elements::read);
+  return with_prepared(call, [&](const auto& prepared) {
+    const size_t scratch = prepared.workspace_bytes();
+    const size_t needed = add_or_max(scratch, result_bytes(call.problem, prepared.captures));
     check_memory_limit(needed, context,
                        options.weights ? "; ask for fewer rows or heads of weights" : "");
     OutputSpec specs[kOutputs];
-    describe_outputs(p, call.captures, true, specs);
+    describe_outputs(call.problem, prepared.captures, true, specs);
     AttentionResult result;
     AttentionOutputs outputs;
     for (const OutputSpec& spec : specs) {
@@ -220,9 +210,7 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
     }
     outputs.state = result.state();
     Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
-    const auto bytes = std::as_writable_bytes(workspace.values<uint8_t>());
-    forward(p, call, options, check_outputs(p, call.captures, options, outputs, bytes), bytes,
-            context);
+    forward(call, prepared, outputs, std::as_writable_bytes(workspace.values<uint8_t>()));
     return result;
   });
 }

@@ -19,8 +19,9 @@ namespace {
 constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
 
 template <class E>
-Kernels<E> backward_kernels(const Problem& p, const AttentionOptions& options,
-                            bool wants_normalizer) {
+Kernels<E> backward_kernels(const CheckedCall& call, bool wants_normalizer) {
+  const Problem& p = call.problem;
+  const AttentionOptions& options = call.options;
   const KernelTable<E>& table = kernels<E>();
   // A d_output of f32 is not rounded to 16 bits; its gradients are computed by FMA.
   const RouteKernels<E>& route = route_of(p, table, options, p.output_dtype == p.dtype);
@@ -82,35 +83,28 @@ struct PreparedBackward {
   BackwardPlan plan;
   BackwardLayout layout;
 
-  PreparedBackward(const Problem& p, const TensorView& query, const TensorView& key,
-                   const TensorView& value, const AttentionOptions& options,
-                   const BackwardRequest& request, const Context& context)
-      : wanted(wanted_gradients(p, options, request)),
-        kernels(backward_kernels<E>(p, options, wanted.normalizer_parameters)),
-        plan(make_plan(p, query, key, value, options, context)),
-        layout(
-            backward_layout(p, wanted, plan, options, kernels, BoundMasks::slots(options.masks))) {
-    check_shared_rows(p, plan);
+  PreparedBackward(const CheckedCall& call, const BackwardRequest& request)
+      : wanted(wanted_gradients(call, request)),
+        kernels(backward_kernels<E>(call, wanted.normalizer_parameters)),
+        plan(make_plan(call)),
+        layout(backward_layout(call.problem, wanted, plan, call.options, kernels,
+                               BoundMasks::slots(call.options.masks))) {
+    check_shared_rows(call.problem, plan);
   }
 
  private:
-  BackwardPlan make_plan(const Problem& p, const TensorView& query, const TensorView& key,
-                         const TensorView& value, const AttentionOptions& options,
-                         const Context& context) const {
-    const double work = work_of(p) * (wanted.two_passes ? kProductsOfTwoPasses : kProducts);
-    return backward_plan(p, wanted, kernels, query, key, value, options, work,
-                         workers_of(work, context));
+  BackwardPlan make_plan(const CheckedCall& call) const {
+    const double work =
+        work_of(call.problem) * (wanted.two_passes ? kProductsOfTwoPasses : kProducts);
+    return backward_plan(call, wanted, kernels, work, workers_of(work, call.context));
   }
 };
 
 // Calls visit(prepared call) with the element type in which the problem is computed.
 template <class Visit>
-auto with_prepared(const Problem& p, const TensorView& query, const TensorView& key,
-                   const TensorView& value, const AttentionOptions& options,
-                   const BackwardRequest& request, const Context& context, const Visit& visit) {
-  return p.result_dtype == DType::f64
-             ? visit(PreparedBackward<double>(p, query, key, value, options, request, context))
-             : visit(PreparedBackward<float>(p, query, key, value, options, request, context));
+auto with_prepared(const CheckedCall& call, const BackwardRequest& request, const Visit& visit) {
+  return call.problem.result_dtype == DType::f64 ? visit(PreparedBackward<double>(call, request))
+                                                 : visit(PreparedBackward<float>(call, request));
 }
 
 void clear_dim(const TensorView& view, int dim, std::byte* at) {
@@ -124,41 +118,31 @@ void clear_dim(const TensorView& view, int dim, std::byte* at) {
 }
 
 template <class E>
-void backward(Problem& p, const PreparedBackward<E>& prepared,
-              const GradientSpec (&specs)[kGradients], const AttentionOptions& options,
-              const BackwardInputs& inputs, const GradientOutputs& outputs,
-              std::span<std::byte> workspace, const Context& context) {
-  const GradientInputs in = check_gradient_inputs(p, options, inputs);
+void backward(const CheckedCall& checked, const PreparedBackward<E>& prepared,
+              const GradientSpec (&specs)[kGradients], const BackwardInputs& inputs,
+              const GradientOutputs& outputs, std::span<std::byte> workspace) {
+  const GradientInputs in = check_gradient_inputs(checked, inputs);
   const GradientTargets targets =
-      check_gradient_outputs(p, specs, options, inputs, outputs, workspace);
+      check_gradient_outputs(checked, specs, inputs, outputs, workspace);
   std::byte* const scratch = checked_workspace(workspace, prepared.layout.bytes);
-  if (p.heads == 0) {  // no head reads what is broadcast along an empty dimension
+  if (checked.problem.heads == 0) {  // no head reads what is broadcast along an empty dimension
     for (const GradientSpec& spec : specs)
       if (const TensorView& view = outputs.*spec.view; spec.wanted && !view.empty())
         clear_dim(view, 0, static_cast<std::byte*>(view.data));
     return;
   }
-  if (p.rows.transforms_key) p.key.data = scratch + prepared.layout.forward.transformed_key;
   const Captures no_captures = {};
   const Outputs no_outputs = {};
-  const ForwardCall<E> forward{.problem = p,
-                               .kernels = prepared.kernels,
-                               .normalizer_object = options.normalizer.object,
-                               .score_functions = options.scores,
-                               .masks = options.masks,
-                               .captures = no_captures,
-                               .outputs = no_outputs,
-                               .tiling = prepared.plan.tiling,
-                               .layout = prepared.layout.forward,
-                               .workspace = scratch};
+  const ForwardCall<E> forward(checked, prepared.kernels, no_captures, no_outputs,
+                               prepared.plan.tiling, prepared.layout.forward, scratch);
   const BackwardCall<E> call{.forward = forward,
-                             .options = options,
+                             .options = checked.options,
                              .wanted = prepared.wanted,
                              .plan = prepared.plan,
                              .layout = prepared.layout,
                              .inputs = in,
                              .targets = targets};
-  run_backward(call, context);
+  run_backward(call, checked.context);
 }
 
 }  // namespace
@@ -166,9 +150,8 @@ void backward(Problem& p, const PreparedBackward<E>& prepared,
 size_t backward_workspace_bytes(const TensorView& query, const TensorView& key,
                                 const TensorView& value, const AttentionOptions& options,
                                 const BackwardRequest& request, const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
-  return with_prepared(p, query, key, value, options, request, context,
-                       [](const auto& call) { return call.layout.bytes; });
+  const CheckedCall call(query, key, value, options, context, Elements::not_read);
+  return with_prepared(call, request, [](const auto& prepared) { return prepared.layout.bytes; });
 }
 
 void scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
@@ -177,12 +160,11 @@ void scaled_dot_product_attention_backward(const TensorView& query, const Tensor
                                            const BackwardRequest& request,
                                            const GradientOutputs& outputs,
                                            std::span<std::byte> workspace, const Context& context) {
-  Problem p = make_problem(query, key, value, options);
-  require_data(query, key, value, options);
-  with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
+  const CheckedCall call(query, key, value, options, context, Elements::read);
+  with_prepared(call, request, [&](const auto& prepared) {
     GradientSpec specs[kGradients];
-    describe_gradients(p, call.wanted, query, key, value, options, specs);
-    backward(p, call, specs, options, inputs, outputs, workspace, context);
+    describe_gradients(call, prepared.wanted, specs);
+    backward(call, prepared, specs, inputs, outputs, workspace);
   });
 }
 
@@ -192,17 +174,16 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
                                                 const BackwardInputs& inputs,
                                                 const BackwardRequest& request,
                                                 const Context& context) {
-  Problem p = make_problem(query, key, value, options);
-  require_data(query, key, value, options);
-  return with_prepared(p, query, key, value, options, request, context, [&](const auto& call) {
-    check_gradient_inputs(p, options, inputs);  // before memory is allocated
+  const CheckedCall call(query, key, value, options, context, Elements::read);
+  return with_prepared(call, request, [&](const auto& prepared) {
+    check_gradient_inputs(call, inputs);  // before memory is allocated
     GradientSpec specs[kGradients];
-    describe_gradients(p, call.wanted, query, key, value, options, specs);
-    size_t needed = call.layout.bytes;
+    describe_gradients(call, prepared.wanted, specs);
+    size_t needed = prepared.layout.bytes;
     for (const GradientSpec& spec : specs)
       if (spec.wanted) needed = add_or_max(needed, bytes_of(spec.dims(), spec.dtype));
     check_memory_limit(needed, context,
-                       call.wanted.two_passes ? "" : "; two passes take less workspace");
+                       prepared.wanted.two_passes ? "" : "; two passes take less workspace");
     Gradients result;
     GradientOutputs outputs;
     for (const GradientSpec& spec : specs) {
@@ -210,9 +191,9 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
       result.*spec.tensor = Tensor(spec.dtype, spec.dims());
       outputs.*spec.view = result.*spec.tensor;
     }
-    Tensor workspace(DType::u8, {static_cast<int64_t>(call.layout.bytes)});
-    backward(p, call, specs, options, inputs, outputs,
-             std::as_writable_bytes(workspace.values<uint8_t>()), context);
+    Tensor workspace(DType::u8, {static_cast<int64_t>(prepared.layout.bytes)});
+    backward(call, prepared, specs, inputs, outputs,
+             std::as_writable_bytes(workspace.values<uint8_t>()));
     return result;
   });
 }

@@ -43,9 +43,10 @@ void expand_parameter_tangents(const Problem& p, std::span<const ScoreRef> score
   }
 }
 
-TangentInputs check_tangents(const Problem& p, const TensorView& query, const TensorView& key,
-                             const TensorView& value, const AttentionOptions& options,
-                             const InputTangents& tangents, const WantedGradients& wanted) {
+TangentInputs check_tangents(const CheckedCall& call, const InputTangents& tangents,
+                             const WantedGradients& wanted) {
+  const Problem& p = call.problem;
+  const AttentionOptions& options = call.options;
   TangentInputs in;
   const auto read_tangent = [&](const char* name, const TensorView& view, const TensorView& primal,
                                 Operand& operand) {
@@ -53,9 +54,9 @@ TangentInputs check_tangents(const Problem& p, const TensorView& query, const Te
     check_read(name, view, primal.dims(), p.dtype);
     if (!view.empty()) take_operand(view, p, operand);
   };
-  read_tangent("tangents.query", tangents.query, query, in.query);
-  read_tangent("tangents.key", tangents.key, key, in.key);
-  read_tangent("tangents.value", tangents.value, value, in.value);
+  read_tangent("tangents.query", tangents.query, call.query, in.query);
+  read_tangent("tangents.key", tangents.key, call.key, in.key);
+  read_tangent("tangents.value", tangents.value, call.value, in.value);
   if (tangents.bias.defined()) {
     if (!p.has_bias)
       fail(ErrorCode::argument, "tangents.bias", "tangents.bias, but the options have no bias");
@@ -123,37 +124,27 @@ class PreparedTangents {
   Cuts query_cuts, key_cuts;
   TangentLayout layout;
 
-  PreparedTangents(const Problem& p, const WantedGradients& wanted, const TensorView& query,
-                   const TensorView& key, const TensorView& value, const AttentionOptions& options,
-                   const Context& context, bool second)
-      : natural(p, options),
-        plan(make_plan(p, wanted, query, key, value, options, context, second)),
-        query_cuts(p, false, plan.tiling.unit_queries),
-        key_cuts(p, true, key_part(plan)) {
-    limit_workers(p);
-    layout = tangent_layout<E>(p, wanted, plan, options, BoundMasks::slots(options.masks), second);
+  PreparedTangents(const CheckedCall& call, const WantedGradients& wanted, bool second)
+      : natural(call.problem, call.options),
+        plan(make_plan(call, wanted, second)),
+        query_cuts(call.problem, false, plan.tiling.unit_queries),
+        key_cuts(call.problem, true, key_part(plan)) {
+    limit_workers(call.problem);
+    layout = tangent_layout<E>(call.problem, wanted, plan, call.options,
+                               BoundMasks::slots(call.options.masks), second);
   }
 
   // Allocates the workspace and calls visit(call).
   template <class Visit>
-  void with_call(const Problem& p, const WantedGradients& wanted, const AttentionOptions& options,
+  void with_call(const CheckedCall& checked, const WantedGradients& wanted,
                  const TangentInputs& inputs, const StateTargets& state,
                  const GradientTargets& targets, const Visit& visit) const {
     Tensor workspace(DType::u8, {static_cast<int64_t>(layout.bytes)});
     const Captures no_captures = {};
     const Outputs no_outputs = {};
-    const ForwardCall<E> forward{
-        .problem = p,
-        .kernels = natural.kernels,
-        .normalizer_object = options.normalizer.object,
-        .score_functions = options.scores,
-        .masks = options.masks,
-        .captures = no_captures,
-        .outputs = no_outputs,
-        .tiling = plan.tiling,
-        .layout = layout.score_tiles,
-        .workspace =
-            checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes)};
+    const ForwardCall<E> forward(
+        checked, natural.kernels, no_captures, no_outputs, plan.tiling, layout.score_tiles,
+        checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes));
     TangentCall<E> call{.forward = forward,
                         .wanted = wanted,
                         .plan = plan,
@@ -167,13 +158,11 @@ class PreparedTangents {
   }
 
  private:
-  BackwardPlan make_plan(const Problem& p, const WantedGradients& wanted, const TensorView& query,
-                         const TensorView& key, const TensorView& value,
-                         const AttentionOptions& options, const Context& context, bool second) {
-    const double work = work_of(p) * (second ? kSecondDerivatives : kForwardMode);
-    available_ = workers_of(work, context);
+  BackwardPlan make_plan(const CheckedCall& call, const WantedGradients& wanted, bool second) {
+    const double work = work_of(call.problem) * (second ? kSecondDerivatives : kForwardMode);
+    available_ = workers_of(work, call.context);
     worth_ = worthwhile_workers(work);
-    return backward_plan(p, wanted, natural.kernels, query, key, value, options, work, available_);
+    return backward_plan(call, wanted, natural.kernels, work, available_);
   }
   // Limits the workers to the number of tasks, which are smaller than those of the backward pass.
   void limit_workers(const Problem& p) {
@@ -186,58 +175,56 @@ class PreparedTangents {
 };
 
 template <class E>
-StateTangents jvp(const Problem& p, const TensorView& query, const TensorView& key,
-                  const TensorView& value, const AttentionOptions& options,
-                  const AttentionState& state, const InputTangents& tangents,
-                  const Context& context) {
+StateTangents jvp(const CheckedCall& checked, const AttentionState& state,
+                  const InputTangents& tangents) {
+  const Problem& p = checked.problem;
   WantedGradients wanted;
-  count_parameters(options.scores, wanted);
-  TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
+  count_parameters(checked.options.scores, wanted);
+  TangentInputs in = check_tangents(checked, tangents, wanted);
   check_state(p, state, in.primal);
-  const PreparedTangents<E> prepared(p, wanted, query, key, value, options, context, false);
+  const PreparedTangents<E> prepared(checked, wanted, false);
   const RowShape rows(p, {p.q_len, p.value_dim}), numbers(p, {p.q_len});
   check_memory_limit(
       add_or_max(prepared.layout.bytes,
                  add_or_max(bytes_of(rows, p.output_dtype), bytes_of(numbers, p.result_dtype))),
-      context, "");
+      checked.context, "");
   StateTangents result{zeros(p.output_dtype, rows), zeros(p.result_dtype, numbers)};
   StateTargets targets;
   take_output_operand(result.output, true, targets.output);
   if (result.output.count() == 0) targets.output.data = nullptr;
   take_output_operand(result.statistic, false, targets.statistic);
-  prepared.with_call(p, wanted, options, in, targets, {},
-                     [&](const TangentCall<E>& call) { run_jvp(call, context); });
+  prepared.with_call(checked, wanted, in, targets, {},
+                     [&](const TangentCall<E>& call) { run_jvp(call, checked.context); });
   return result;
 }
 
 template <class E>
-Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorView& key,
-                       const TensorView& value, const AttentionOptions& options,
-                       const BackwardInputs& inputs, const InputTangents& tangents,
-                       const OutputTangents& output_tangents, const BackwardRequest& request,
-                       const Context& context) {
-  const WantedGradients wanted = wanted_gradients(p, options, request);
+Gradients backward_jvp(const CheckedCall& checked, const BackwardInputs& inputs,
+                       const InputTangents& tangents, const OutputTangents& output_tangents,
+                       const BackwardRequest& request) {
+  const Problem& p = checked.problem;
+  const WantedGradients wanted = wanted_gradients(checked, request);
   if (wanted.normalizer_parameters)
     fail(ErrorCode::unsupported, "normalizer_parameters",
          "tangents of the gradients of the normaliser's parameters: they stand still here");
-  TangentInputs in = check_tangents(p, query, key, value, options, tangents, wanted);
-  in.primal = check_gradient_inputs(p, options, inputs);
+  TangentInputs in = check_tangents(checked, tangents, wanted);
+  in.primal = check_gradient_inputs(checked, inputs);
   if (const TensorView& view = output_tangents.d_output; view.defined())
     take_rows("output_tangents.d_output", view, {p, {p.q_len, p.value_dim}}, p.output_dtype, true,
               in.d_output);
   if (const TensorView& view = output_tangents.d_statistic; view.defined()) {
-    require_statistic("output_tangents.d_statistic", options.normalizer);
+    require_statistic("output_tangents.d_statistic", checked.options.normalizer);
     take_rows("output_tangents.d_statistic", view, {p, {p.q_len}}, p.result_dtype, false,
               in.d_statistic);
   }
-  const PreparedTangents<E> prepared(p, wanted, query, key, value, options, context, true);
+  const PreparedTangents<E> prepared(checked, wanted, true);
   GradientSpec specs[kGradients];
-  describe_gradients(p, wanted, query, key, value, options, specs);
+  describe_gradients(checked, wanted, specs);
   const int64_t numbers[] = {3, p.heads, p.q_len};
   size_t needed = add_or_max(prepared.layout.bytes, bytes_of(numbers, p.result_dtype));
   for (const GradientSpec& spec : specs)
     if (spec.wanted) needed = add_or_max(needed, bytes_of(spec.dims(), spec.dtype));
-  check_memory_limit(needed, context, "");
+  check_memory_limit(needed, checked.context, "");
   Gradients result;
   GradientOutputs outputs;
   for (const GradientSpec& spec : specs) {
@@ -245,9 +232,9 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
     result.*spec.tensor = zeros(spec.dtype, spec.dims());
     outputs.*spec.view = result.*spec.tensor;
   }
-  const GradientTargets targets = check_gradient_outputs(p, specs, options, inputs, outputs, {});
-  prepared.with_call(p, wanted, options, in, {}, targets,
-                     [&](TangentCall<E>& call) { run_backward_jvp(call, context); });
+  const GradientTargets targets = check_gradient_outputs(checked, specs, inputs, outputs, {});
+  prepared.with_call(checked, wanted, in, {}, targets,
+                     [&](TangentCall<E>& call) { run_backward_jvp(call, checked.context); });
   return result;
 }
 
@@ -256,10 +243,9 @@ Gradients backward_jvp(const Problem& p, const TensorView& query, const TensorVi
 StateTangents attention_jvp(const TensorView& query, const TensorView& key, const TensorView& value,
                             const AttentionOptions& options, const AttentionState& state,
                             const InputTangents& tangents, const Context& context) {
-  const Problem p = make_problem(query, key, value, options);
-  require_data(query, key, value, options);
-  return (p.result_dtype == DType::f64 ? jvp<double> : jvp<float>)(p, query, key, value, options,
-                                                                   state, tangents, context);
+  const CheckedCall call(query, key, value, options, context, Elements::read);
+  return (call.problem.result_dtype == DType::f64 ? jvp<double> : jvp<float>)(call, state,
+                                                                              tangents);
 }
 
 Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
@@ -270,12 +256,10 @@ Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
   if (inputs.d_weights.defined())
     fail(ErrorCode::unsupported, "d_weights",
          "second derivatives of returned weights; expected no d_weights");
-  const Problem p = make_problem(query, key, value, options);
-  require_data(query, key, value, options);
-  return (p.result_dtype == DType::f64 ? backward_jvp<double>
-                                       : backward_jvp<float>)(p, query, key, value, options, inputs,
-                                                              tangents, output_tangents, request,
-                                                              context);
+  const CheckedCall call(query, key, value, options, context, Elements::read);
+  return (call.problem.result_dtype == DType::f64
+              ? backward_jvp<double>
+              : backward_jvp<float>)(call, inputs, tangents, output_tangents, request);
 }
 
 }  // namespace rapt

@@ -106,14 +106,14 @@ Parts parts_of(const Tiling& t, int64_t q_len, int64_t k_len) {
 namespace {
 
 // Finds the leading dimensions along which each input is shared, and from these the components.
-void plan_components(const Problem& p, const WantedGradients& wanted, const TensorView& query,
-                     const TensorView& key, const TensorView& value,
-                     const AttentionOptions& options, BackwardPlan& plan) {
+void plan_components(const CheckedCall& call, const WantedGradients& wanted, BackwardPlan& plan) {
+  const Problem& p = call.problem;
+  const TensorView& query = call.query;
   plan.sharing[kOfQuery] = sharing_of(p, query, wanted.query_sums());
-  plan.sharing[kOfKey] = sharing_of(p, key, wanted.key);
-  plan.sharing[kOfValue] = sharing_of(p, value, wanted.value);
-  plan.sharing[kOfBias] = sharing_of(p, wanted.bias ? options.bias : query, wanted.bias);
-  const RelativePositions& r = options.relative;
+  plan.sharing[kOfKey] = sharing_of(p, call.key, wanted.key);
+  plan.sharing[kOfValue] = sharing_of(p, call.value, wanted.value);
+  plan.sharing[kOfBias] = sharing_of(p, wanted.bias ? call.options.bias : query, wanted.bias);
+  const RelativePositions& r = call.options.relative;
   plan.sharing[kOfKeyRows] = sharing_of(p, wanted.key_rows ? r.key_rows : query, wanted.key_rows);
   plan.sharing[kOfQueryRows] =
       sharing_of(p, wanted.query_rows ? r.query_rows : query, wanted.query_rows);
@@ -178,12 +178,11 @@ void plan_workers(const Problem& p, const WantedGradients& wanted, double work,
 }  // namespace
 
 template <class E>
-BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
-                           const Kernels<E>& kernels, const TensorView& query,
-                           const TensorView& key, const TensorView& value,
-                           const AttentionOptions& options, double work, const Workers& available) {
+BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wanted,
+                           const Kernels<E>& kernels, double work, const Workers& available) {
+  const Problem& p = call.problem;
   BackwardPlan plan;
-  plan_components(p, wanted, query, key, value, options, plan);
+  plan_components(call, wanted, plan);
 
   Tiling& t = plan.tiling;
   t.lanes = kernels.table.lanes;
@@ -210,12 +209,10 @@ BackwardPlan backward_plan(const Problem& p, const WantedGradients& wanted,
   return plan;
 }
 
-template BackwardPlan backward_plan(const Problem&, const WantedGradients&, const Kernels<float>&,
-                                    const TensorView&, const TensorView&, const TensorView&,
-                                    const AttentionOptions&, double, const Workers&);
-template BackwardPlan backward_plan(const Problem&, const WantedGradients&, const Kernels<double>&,
-                                    const TensorView&, const TensorView&, const TensorView&,
-                                    const AttentionOptions&, double, const Workers&);
+template BackwardPlan backward_plan(const CheckedCall&, const WantedGradients&,
+                                    const Kernels<float>&, double, const Workers&);
+template BackwardPlan backward_plan(const CheckedCall&, const WantedGradients&,
+                                    const Kernels<double>&, double, const Workers&);
 
 int64_t first_head(const Problem& p, const BackwardPlan& plan, int64_t component) {
   int64_t head = 0, step = 1;

@@ -82,10 +82,8 @@ struct Parts {
 Parts parts_of(const Tiling& tiling, int64_t q_len, int64_t k_len);
 
 template <class E>
-BackwardPlan backward_plan(const Problem& problem, const WantedGradients& wanted,
-                           const Kernels<E>& kernels, const TensorView& query,
-                           const TensorView& key, const TensorView& value,
-                           const AttentionOptions& options, double work, const Workers& available);
+BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wanted,
+                           const Kernels<E>& kernels, double work, const Workers& available);
 
 // Writes the heads of a component in order; `scratch` [component_heads].
 void order_heads(const Problem& problem, const BackwardPlan& plan, ComponentHead* heads,

@@ -17,6 +17,7 @@ class GradientKeys {
  public:
   GradientKeys(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
       : p_(call.problem()),
+        key_rows_(call.forward.key),
         layout_(call.layout),
         block_keys_(call.plan.tiling.block_keys),
         route_(call.forward.kernels.route),
@@ -27,7 +28,7 @@ class GradientKeys {
   // operands of d_query sums.
   bool load(int64_t begin, int64_t end, Positions queries, bool for_query) noexcept {
     begin_ = begin, end_ = end, loaded_ = 0;
-    key_ = place_of(p_.key, p_.head_dim, layout_.key);
+    key_ = place_of(key_rows_, p_.head_dim, layout_.key);
     value_ = place_of(p_.value, p_.value_dim, layout_.value);
     summed_key_ = key_;  // a route that does not round packs both kinds of rows alike
     if (route_.rounds() && for_query)
@@ -95,14 +96,14 @@ class GradientKeys {
     const int64_t nth = nth_block(begin);
     loaded_ |= 1u << nth;
     finite_[nth] = Finite::unknown;
-    if (!rows_in_place(p_.key, p_.head_dim, route_))
-      pack(p_.key, p_.head_dim, begin, count, route_.pack_keys, key_);
+    if (!rows_in_place(key_rows_, p_.head_dim, route_))
+      pack(key_rows_, p_.head_dim, begin, count, route_.pack_keys, key_);
     if (!rows_in_place(p_.value, p_.value_dim, route_))
       pack(p_.value, p_.value_dim, begin, count, route_.pack_keys, value_);
     if (summed_key_.data != key_.data)
-      pack(p_.key, p_.head_dim, begin, count, route_.pack_values, summed_key_);
+      pack(key_rows_, p_.head_dim, begin, count, route_.pack_values, summed_key_);
     if (!tiles_.exact().used()) return;
-    key_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.key, begin), count, p_.head_dim);
+    key_outside_[nth] = tiles_.exact().find(tiles_.rows_at(key_rows_, begin), count, p_.head_dim);
     value_outside_[nth] = tiles_.exact().find(tiles_.rows_at(p_.value, begin), count, p_.value_dim);
   }
 
@@ -127,6 +128,7 @@ class GradientKeys {
   }
 
   const Problem& p_;
+  const Operand& key_rows_;
   const BackwardLayout& layout_;
   const int64_t block_keys_;
   const RouteKernels<E>& route_;

@@ -25,6 +25,7 @@ class GradientProducts {
   GradientProducts(const BackwardCall<E>& call, const ScoreTiles<E>& tiles, GradientKeys<E>& keys,
                    const GradientRows<E>& rows)
       : p_(call.problem()),
+        key_rows_(call.forward.key),
         wanted_(call.wanted),
         layout_(call.layout),
         route_(call.forward.kernels.route),
@@ -50,7 +51,7 @@ class GradientProducts {
       route_.products[tile.vectors - 1].output(d_scores, rows.data, rows.stride, keys.count,
                                                p_.head_dim, nullptr, sums);
     if (keys_.keys_outside(keys).any())
-      tiles_.exact().add_output(tiles_.rows_at(p_.key, keys.start), keys.count, p_.head_dim, d,
+      tiles_.exact().add_output(tiles_.rows_at(key_rows_, keys.start), keys.count, p_.head_dim, d,
                                 bits, tile.vectors, sums);
   }
 
@@ -123,6 +124,7 @@ class GradientProducts {
   }
 
   const Problem& p_;
+  const Operand& key_rows_;
   const WantedGradients& wanted_;
   const BackwardLayout& layout_;
   const RouteKernels<E>& route_;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "attention/call/problem.h"
+#include "attention/call/checked_call.h"
 
 namespace rapt {
 
@@ -79,8 +79,7 @@ struct Outputs {
 };
 
 // Checks the caller's output tensors. Throws Error(shape, dtype, argument, overlap).
-Outputs check_outputs(const Problem& problem, const Captures& captures,
-                      const AttentionOptions& options, const AttentionOutputs& outputs,
-                      std::span<const std::byte> workspace);
+Outputs check_outputs(const CheckedCall& call, const Captures& captures,
+                      const AttentionOutputs& outputs, std::span<const std::byte> workspace);
 
 }  // namespace rapt

@@ -92,8 +92,9 @@ void count_parameters(std::span<const ScoreRef> scores, WantedGradients& w) {
   }
 }
 
-WantedGradients wanted_gradients(const Problem& p, const AttentionOptions& options,
-                                 const BackwardRequest& request) {
+WantedGradients wanted_gradients(const CheckedCall& call, const BackwardRequest& request) {
+  const Problem& p = call.problem;
+  const AttentionOptions& options = call.options;
   WantedGradients w;
   w.query = request.query, w.key = request.key, w.value = request.value;
   w.bias = request.bias, w.scale = request.scale, w.score_parameters = request.score_parameters;
@@ -161,9 +162,9 @@ void add_normalizer_parameters(const Problem& p, const NormalizerRef& normalizer
   }
 }
 
-void describe_gradients(const Problem& p, const WantedGradients& w, const TensorView& query,
-                        const TensorView& key, const TensorView& value,
-                        const AttentionOptions& options, GradientSpec (&specs)[kGradients]) {
+void describe_gradients(const CheckedCall& call, const WantedGradients& w,
+                        GradientSpec (&specs)[kGradients]) {
+  const Problem& p = call.problem;
   const auto put = [&](int i, const char* name, TensorView GradientOutputs::*view,
                        Tensor Gradients::*tensor, bool wanted, DType dtype, Shape shape) {
     GradientSpec& s = specs[i];
@@ -171,11 +172,13 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
     s.rank = static_cast<int>(shape.size());
     std::copy_n(shape.data(), shape.size(), s.shape);
   };
-  put(0, "d_query", &GradientOutputs::d_query, &Gradients::d_query, w.query, w.dtype, query.dims());
-  put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, key.dims());
-  put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype, value.dims());
+  put(0, "d_query", &GradientOutputs::d_query, &Gradients::d_query, w.query, w.dtype,
+      call.query.dims());
+  put(1, "d_key", &GradientOutputs::d_key, &Gradients::d_key, w.key, w.dtype, call.key.dims());
+  put(2, "d_value", &GradientOutputs::d_value, &Gradients::d_value, w.value, w.dtype,
+      call.value.dims());
   put(3, "d_bias", &GradientOutputs::d_bias, &Gradients::d_bias, w.bias, p.result_dtype,
-      options.bias.dims());
+      call.options.bias.dims());
   put(4, "d_scale", &GradientOutputs::d_scale, &Gradients::d_scale, w.scale, DType::f64, {});
   const int64_t parameters[] = {w.score_parameter_count};
   put(5, "d_score_parameters", &GradientOutputs::d_score_parameters, &Gradients::d_score_parameters,
@@ -183,7 +186,7 @@ void describe_gradients(const Problem& p, const WantedGradients& w, const Tensor
   const int64_t of_normalizer[] = {w.normalizer_parameter_count};
   put(6, "d_normalizer_parameters", &GradientOutputs::d_normalizer_parameters,
       &Gradients::d_normalizer_parameters, w.normalizer_parameters, DType::f64, of_normalizer);
-  const RelativePositions& r = options.relative;
+  const RelativePositions& r = call.options.relative;
   put(7, "d_key_rows", &GradientOutputs::d_key_rows, &Gradients::d_key_rows, w.key_rows,
       p.result_dtype, r.key_rows.dims());
   put(8, "d_query_rows", &GradientOutputs::d_query_rows, &Gradients::d_query_rows, w.query_rows,
@@ -212,8 +215,9 @@ void check_state(const Problem& p, const AttentionState& state, GradientInputs& 
             in.statistic);
 }
 
-GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& options,
-                                     const BackwardInputs& given) {
+GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInputs& given) {
+  const Problem& p = call.problem;
+  const AttentionOptions& options = call.options;
   GradientInputs in;
   check_state(p, given.state, in);
   require("d_output", given.d_output, "the gradient of the output");
@@ -243,10 +247,11 @@ GradientInputs check_gradient_inputs(const Problem& p, const AttentionOptions& o
   return in;
 }
 
-GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&specs)[kGradients],
-                                       const AttentionOptions& options,
+GradientTargets check_gradient_outputs(const CheckedCall& call,
+                                       const GradientSpec (&specs)[kGradients],
                                        const BackwardInputs& inputs, const GradientOutputs& given,
                                        std::span<const std::byte> workspace) {
+  const Problem& p = call.problem;
   OutputMemory memory;
   for (const GradientSpec& spec : specs) {
     const TensorView& view = given.*spec.view;
@@ -259,7 +264,7 @@ GradientTargets check_gradient_outputs(const Problem& p, const GradientSpec (&sp
       memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
   }
   memory.add_workspace(workspace);
-  memory.check_apart_from_inputs(p, options);
+  memory.check_apart_from_inputs(call);
   check_apart_from_gradient_inputs(memory, inputs);
   memory.check_apart_from_each_other();
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "attention/call/captures.h"
-#include "attention/call/problem.h"
+#include "attention/call/checked_call.h"
 #include "rapt/backward.h"
 
 namespace rapt {
@@ -39,8 +39,7 @@ struct WantedGradients {
 };
 
 // Checks a request. Throws Error(argument, dtype, unsupported).
-WantedGradients wanted_gradients(const Problem& problem, const AttentionOptions& options,
-                                 const BackwardRequest& request);
+WantedGradients wanted_gradients(const CheckedCall& call, const BackwardRequest& request);
 
 // Counts the learned parameters of the scores.
 void count_parameters(std::span<const ScoreRef> scores, WantedGradients& wanted);
@@ -92,9 +91,8 @@ struct GradientSpec {
   Shape dims() const { return {shape, static_cast<size_t>(rank)}; }
 };
 inline constexpr int kGradients = 12;
-void describe_gradients(const Problem& problem, const WantedGradients& wanted,
-                        const TensorView& query, const TensorView& key, const TensorView& value,
-                        const AttentionOptions& options, GradientSpec (&specs)[kGradients]);
+void describe_gradients(const CheckedCall& call, const WantedGradients& wanted,
+                        GradientSpec (&specs)[kGradients]);
 
 // The shape of a tensor with one number per query, [..., q_len], or, with `last` {q_len, dims},
 // with one row per query.
@@ -119,11 +117,9 @@ void require_statistic(const char* name, const NormalizerRef& normalizer);
 void check_state(const Problem& problem, const AttentionState& state, GradientInputs& inputs);
 
 // Throws Error(argument, shape, dtype, overlap, overflow).
-GradientInputs check_gradient_inputs(const Problem& problem, const AttentionOptions& options,
-                                     const BackwardInputs& inputs);
-GradientTargets check_gradient_outputs(const Problem& problem,
+GradientInputs check_gradient_inputs(const CheckedCall& call, const BackwardInputs& inputs);
+GradientTargets check_gradient_outputs(const CheckedCall& call,
                                        const GradientSpec (&specs)[kGradients],
-                                       const AttentionOptions& options,
                                        const BackwardInputs& inputs, const GradientOutputs& outputs,
                                        std::span<const std::byte> workspace);
 

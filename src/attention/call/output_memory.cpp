@@ -41,8 +41,9 @@ void OutputMemory::check_apart(const char* name, Bytes read) const {
     if (tenants_[i].bytes.meets(read)) fail_overlap(tenants_[i].name, name);
 }
 
-void OutputMemory::check_apart_from_inputs(const Problem& p,
-                                           const AttentionOptions& options) const {
+void OutputMemory::check_apart_from_inputs(const CheckedCall& call) const {
+  const Problem& p = call.problem;
+  const AttentionOptions& options = call.options;
   check_apart("query", p.query_bytes);
   check_apart("key", p.key_bytes);
   check_apart("value", p.value_bytes);

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "attention/call/captures.h"
-#include "attention/call/problem.h"
+#include "attention/call/checked_call.h"
 
 namespace rapt {
 
@@ -25,7 +25,7 @@ class OutputMemory {
 
   // Throws Error(overlap).
   void check_apart(const char* name, Bytes read) const;
-  void check_apart_from_inputs(const Problem& problem, const AttentionOptions& options) const;
+  void check_apart_from_inputs(const CheckedCall& call) const;
   void check_apart_from_rotary(const Rotary& rotary, const RotaryPositions& positions) const;
   void check_apart_from_each_other() const;
 

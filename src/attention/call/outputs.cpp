@@ -36,8 +36,9 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
 
 }  // namespace
 
-Outputs check_outputs(const Problem& p, const Captures& captures, const AttentionOptions& options,
+Outputs check_outputs(const CheckedCall& call, const Captures& captures,
                       const AttentionOutputs& given, std::span<const std::byte> workspace) {
+  const Problem& p = call.problem;
   const AttentionState& state = given.state;
   if (!state.output.defined())
     throw Error(ErrorCode::argument, "state.output is missing", "output");
@@ -64,7 +65,7 @@ Outputs check_outputs(const Problem& p, const Captures& captures, const Attentio
       given.received.defined())
     check_captures(p, captures, given, outputs, memory);
   memory.add_workspace(workspace);
-  memory.check_apart_from_inputs(p, options);
+  memory.check_apart_from_inputs(call);
   memory.check_apart_from_each_other();
   return outputs;
 }

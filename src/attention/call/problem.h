@@ -93,7 +93,7 @@ struct Problem {
   bool bias_first = false;          // the bias is added before the score functions
   Operand query, key, value, bias;  // bias: row = query, dim = key
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // the addresses that the views reach
-  RowTransform rows;  // if it transforms keys, `key` is in the workspace: null until there is one
+  RowTransform rows;  // if it transforms keys, `key` has no data: it will lie in the workspace
   Relative relative;
 
   int64_t sequences = 1;                  // packed one after the other in the tensors

@@ -27,8 +27,9 @@ int64_t sequence_of(const Problem& p, int64_t key) noexcept {
 
 // Transforms the keys [begin, end) of one matrix.
 template <class E>
-void transform_rows(const Problem& p, const RowTransformer<E>& changer, int64_t matrix,
+void transform_rows(const ForwardCall<E>& call, const RowTransformer<E>& changer, int64_t matrix,
                     int64_t begin, int64_t end) noexcept {
+  const Problem& p = call.problem;
   const RowTransform& c = p.rows;
   int64_t index[kMaxRank];  // of the first head that has it
   int64_t rest = matrix;
@@ -40,7 +41,7 @@ void transform_rows(const Problem& p, const RowTransformer<E>& changer, int64_t 
   const Operand& from = c.original_key;
   const int64_t size = size_of(from.dtype);
   std::byte* const source = from.at(from.offset_of(index, p.leading_rank));
-  std::byte* const target = p.key.at(matrix * p.k_len * p.head_dim);
+  std::byte* const target = call.key.at(matrix * p.k_len * p.head_dim);
   Sequence s = p.sequence(sequence_of(p, begin));
   for (int64_t row = begin; row < end;) {
     while (row >= s.key_begin + s.k_len) s = p.sequence(sequence_of(p, row));
@@ -71,7 +72,7 @@ void transform_keys(const ForwardCall<E>& call, const Context& context) {
             std::byte* const scratch = call.workspace + call.layout.workers +
                                        static_cast<size_t>(worker) * call.layout.worker_bytes;
             const int64_t begin = task % per_matrix * kTaskRows;
-            transform_rows(p, row_transformer_of(call, scratch), task / per_matrix, begin,
+            transform_rows(call, row_transformer_of(call, scratch), task / per_matrix, begin,
                            std::min(begin + kTaskRows, p.k_len));
           });
 }

@@ -74,7 +74,7 @@ void pack_keys(const ForwardCall<E>& call, const Context& context) {
             const Piece piece = piece_of(p, is_key ? task : task - key_tasks, per_sequence);
             PackedRows<E> to = is_key ? keys : values;
             to.select(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
-            pack_blocks(call, is_key ? p.key : p.value, is_key ? p.head_dim : p.value_dim,
+            pack_blocks(call, is_key ? call.key : p.value, is_key ? p.head_dim : p.value_dim,
                         is_key ? route.pack_keys : route.pack_values, to, piece, scratch);
           });
 }

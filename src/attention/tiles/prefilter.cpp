@@ -27,17 +27,17 @@ void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int
   end = std::min(end, attended.end);
   int64_t index[kMaxRank];
   matrices.first_head(p, matrix, index);
-  const int64_t first = p.key.offset_of(index, p.leading_rank);
+  const int64_t first = call.key.offset_of(index, p.leading_rank);
   const int64_t rows = prefilter_rows(p.k_len), dims = prefilter_dims(p.head_dim);
   auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.prefilter_keys);
   auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.prefilter_groups);
   for (int64_t row = begin; row < end; row += kPrefilterGroup) {
     const int64_t count = std::min(kPrefilterGroup, end - row);
-    const std::byte* from = p.key.at(first + row * p.key.row_stride);
-    int64_t stride = p.key.row_stride;
+    const std::byte* from = call.key.at(first + row * call.key.row_stride);
+    int64_t stride = call.key.row_stride;
     if (!keys_in_place(p, route)) {
       std::byte* const packed = scratch + call.layout.prefilter_rows;
-      route.pack_keys(from, p.key.row_stride, p.key.dim_stride, count, p.head_dim, packed);
+      route.pack_keys(from, call.key.row_stride, call.key.dim_stride, count, p.head_dim, packed);
       from = packed, stride = p.head_dim;
     }
     const int64_t at = matrix * rows + row;

@@ -59,7 +59,8 @@ class ScoreTiles {
     query_ = begin_of(p_.query, sequence_.query_begin);
     blocks_.begin_head(
         index_, sequence_.key_begin, sequence,
-        {begin_of(p_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride, p_.key.dim_stride},
+        {begin_of(call_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride,
+         p_.key.dim_stride},
         {begin_of(p_.value, sequence_.key_begin), p_.value.dtype, p_.value.row_stride,
          p_.value.dim_stride});
     if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
@@ -308,7 +309,7 @@ class ScoreTiles {
     }
     if (tile.outside != 0 || block.key_outside.any())
       exact_.replace_scores(tile.rows, tile.positions.count, tile.outside,
-                            rows_at(p_.key, keys.start), keys.count,
+                            rows_at(call_.key, keys.start), keys.count,
                             block.key_outside.part(first, keys.count), p_.head_dim, factor_,
                             tile.vectors, scores, row(kBlockMax));
     if (p_.relative.tables())
