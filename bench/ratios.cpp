@@ -14,11 +14,13 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arguments.h"
 #include "check/tensors/random.h"
 #include "goals.h"
+#include "rapt/catalogue.h"
 #include "rapt/version.h"
 #include "sparse_cases.h"
 #include "timing/backward_problem.h"
@@ -57,8 +59,7 @@ constexpr Goal kRotaryGoal{1.05, 1.05};
 constexpr int64_t kLongestBackward = 4096;  // n, as the bias below
 
 struct Option {
-  const char* name;
-  std::string fields;
+  std::string name, fields;
   Goal goal;
   int64_t longest;  // n: drawing a matrix of 8,192 x 8,192 takes longer than measuring it
 };
@@ -78,54 +79,81 @@ std::string transformer_xl(int64_t n) {
   return ":relative=keys+content+position(" + std::to_string(2 * n - 1) + ")";
 }
 
+// A score or normaliser of the catalogue, with its usual arguments.
+struct Variant {
+  std::string name, fields;
+  int64_t longest;
+  Goal forward, backward;
+};
+
+// The goals that were set.
+constexpr struct {
+  std::string_view name;
+  Goal forward, backward;
+} kGoals[] = {{"softcap", {1.25, 1.25}, {1.15, 1.15}},
+              {"head_scale", {1.10, 1.10}, {1.15, 1.15}},
+              {"log_n", {1.10, 1.10}, {}},
+              {"alibi", {1.10, 1.10}, {1.15, 1.15}},
+              {"t5_bias", {1.10, 1.10}, {1.15, 1.15}},
+              {"softmax_with_sink", {1.10, 1.10}, {1.15, 1.15}},
+              {"sigmoid", {1.10, 1.10}, {}}};
+
+Variant variant_of(const rapt::Declaration& declaration, const char* field, int64_t longest) {
+  Variant variant{declaration.name, field + check::example_text(declaration), longest, {}, {}};
+  for (const auto& goal : kGoals)
+    if (goal.name == variant.name) variant.forward = goal.forward, variant.backward = goal.backward;
+  return variant;
+}
+
+// All but softmax, with which they are compared, and sparse normalisers (sparse_cases.h).
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const rapt::Declaration* score : rapt::score_declarations())
+    all.push_back(variant_of(*score, ":score=", 4096));
+  for (const rapt::Declaration* normalizer : rapt::normalizer_declarations()) {
+    const Variant variant = variant_of(*normalizer, ":norm=", 8192);
+    const auto made = check::parse_descriptor("q1k1d1" + variant.fields).normalizer;
+    if (made != check::Normalizer() && !check::is_sparse(made)) all.push_back(variant);
+  }
+  return all;
+}
+
 // The options of forward calls of n queries and keys.
 std::vector<Option> forward_options(int64_t n) {
-  return {{"entropy", ":entropy", {1.10, 1.10}, 8192},
-          {"top-16", ":top_k(16)", {1.35, 1.35}, 8192},
-          {"16 rows of weights", ":weights(" + random_rows(n, 16) + ")", {1.05, 1.05}, 8192},
-          {"attention received", ":received", {1.75, 1.75}, 8192},
-          {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
-          {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
-          {"additive bias", ":bias", {1.20, 1.20}, 4096},
-          {"softcap", ":score=softcap(30)", {1.25, 1.25}, 4096},
-          {"head_scale", ":score=head_scale", {1.10, 1.10}, 4096},
-          {"log_n", ":score=log_n", {1.10, 1.10}, 4096},
-          {"alibi", ":score=alibi", {1.10, 1.10}, 4096},
-          {"t5_bias", ":score=t5_bias(32,128)", {1.10, 1.10}, 4096},
-          {"kerple_log", ":score=kerple_log", {}, 4096},
-          {"softmax_with_sink", ":norm=softmax_with_sink(1)", {1.10, 1.10}, 4096},
-          {"sigmoid", ":norm=sigmoid", {1.10, 1.10}, 8192},
-          {"relu", ":norm=relu", {}, 8192},
-          {"Shaw, k = 64", kShaw, {2.2, 2.2}, 8192},
-          {"Transformer-XL", transformer_xl(n), {2.2, 2.2}, 8192},
-          {"DeBERTa", kDeberta, {}, 8192}};
+  std::vector<Option> options = {
+      {"entropy", ":entropy", {1.10, 1.10}, 8192},
+      {"top-16", ":top_k(16)", {1.35, 1.35}, 8192},
+      {"16 rows of weights", ":weights(" + random_rows(n, 16) + ")", {1.05, 1.05}, 8192},
+      {"attention received", ":received", {1.75, 1.75}, 8192},
+      {"map 512 x 512", ":map(512,512)", {1.75, 1.75}, 8192},
+      {"boolean mask, 7/8 true", ":mask=boolean(0.875)", {1.15, 1.15}, 4096},
+      {"additive bias", ":bias", {1.20, 1.20}, 4096},
+      {"Shaw, k = 64", kShaw, {2.2, 2.2}, 8192},
+      {"Transformer-XL", transformer_xl(n), {2.2, 2.2}, 8192},
+      {"DeBERTa", kDeberta, {}, 8192}};
+  for (const Variant& v : variants()) options.push_back({v.name, v.fields, v.forward, v.longest});
+  return options;
 }
 
 struct BackwardOption {
-  const char* name;
-  std::string fields;
+  std::string name, fields;
   rapt::BackwardPasses passes;
   Goal goal;
 };
 
 // The options of backward calls of n queries and keys.
 std::vector<BackwardOption> backward_options(int64_t n) {
-  return {
+  std::vector<BackwardOption> options = {
       {"dropout 0.1", ":dropout=0.1", rapt::BackwardPasses::one, {1.35, 1.35}},
       {"bias with its gradient", ":bias", rapt::BackwardPasses::one, {1.5, 1.5}},
-      {"softcap", ":score=softcap(30)", rapt::BackwardPasses::one, {1.15, 1.15}},
-      {"head_scale", ":score=head_scale", rapt::BackwardPasses::one, {1.15, 1.15}},
-      {"alibi", ":score=alibi", rapt::BackwardPasses::one, {1.15, 1.15}},
-      {"t5_bias", ":score=t5_bias(32,128)", rapt::BackwardPasses::one, {1.15, 1.15}},
-      {"kerple_log", ":score=kerple_log", rapt::BackwardPasses::one, {}},
       {"two passes", "", rapt::BackwardPasses::two, {}},
-      {"softmax_with_sink", ":norm=softmax_with_sink(1)", rapt::BackwardPasses::one, {1.15, 1.15}},
-      {"sigmoid", ":norm=sigmoid", rapt::BackwardPasses::one, {}},
-      {"relu", ":norm=relu", rapt::BackwardPasses::one, {}},
       {"Shaw, k = 64", kShaw, rapt::BackwardPasses::one, {}},
       {"Transformer-XL", transformer_xl(n), rapt::BackwardPasses::one, {}},
       {"DeBERTa", kDeberta, rapt::BackwardPasses::one, {}},
   };
+  for (const Variant& v : variants())
+    options.push_back({v.name, v.fields, rapt::BackwardPasses::one, v.backward});
+  return options;
 }
 
 std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
@@ -134,14 +162,14 @@ std::vector<RatioCase> ratio_cases(std::initializer_list<int64_t> lengths) {
     const std::string length = std::to_string(n), plain = "h2q" + length + "k" + length + "d64";
     for (const Option& option : forward_options(n)) {
       if (n > option.longest) continue;
-      cases.push_back({std::string(option.name) + " n=" + length, forward(plain),
-                       forward(plain + option.fields), bench::on_this_core(option.goal)});
+      cases.push_back({option.name + " n=" + length, forward(plain), forward(plain + option.fields),
+                       bench::on_this_core(option.goal)});
     }
     cases.push_back({"rotary n=" + length, forward(plain), forward(plain, &kRotary),
                      bench::on_this_core(kRotaryGoal)});
     if (n > kLongestBackward) continue;
     for (const BackwardOption& option : backward_options(n))
-      cases.push_back({std::string("backward, ") + option.name + " n=" + length, backward(plain),
+      cases.push_back({"backward, " + option.name + " n=" + length, backward(plain),
                        backward(plain + option.fields, option.passes),
                        bench::on_this_core(option.goal)});
     cases.push_back({"backward, rotary n=" + length, backward(plain),

@@ -182,11 +182,10 @@ TABLE = [
     # What judges it. The reference and its plain data share no code with the library but the tensor.
     ("check/tensors/**", ["include/rapt/%s.h" % name for name in ("float16", "tensor")] +
      ["check/tensors/*.h"], STD, "tensors of checks are drawn and compared without any call"),
-    ("check/spec/score_spec.h", ["include/rapt/anchor.h", "check/tensors/arrays.h",
-                                 "check/spec/*.h"], STD,
-     "the formulas of scores share no code with what they judge"),
     ("check/spec/**", PUBLIC_CORE + CHECK("tensors", "spec"), STD,
      "what a problem asks for is plain data"),
+    ("check/reference/scores/*.h", ["check/reference/score_formula.h"], STD,
+     "a formula is written in numbers and places, and shares no code with what it judges"),
     ("check/reference/**", ["include/rapt/tensor.h"] + CHECK("tensors", "spec", "reference"), STD,
      "the reference shares no code with what it judges"),
     ("check/tolerance/**", ["include/rapt/tensor.h"] +
@@ -220,7 +219,8 @@ TABLE = [
 ]
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
-GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
+GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "score_references.inc",
+             "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
 
 # Where a quoted name is looked up, after the folder of the file itself.
 INCLUDE_ROOTS = ["include", "src", "tests", "cli", "bench", ""]

@@ -44,17 +44,6 @@ TensorView with_stride_0(TensorView view, const Side& side) {
   return view;
 }
 
-// The library's normaliser. Where the library expects a tensor, a number in the text becomes a
-// tensor with one element.
-rapt::MadeNormalizer made(Normalizer normalizer, std::vector<Tensor>& numbers) {
-  if (has_gradient(normalizer))
-    normalizer = of_length(normalizer, 0);  // makes its default explicit
-  return rapt::make_normalizer(to_string(normalizer), [&](std::string_view text) {
-    numbers.push_back(filled(DType::f64, {}, std::stod(std::string(text))));
-    return numbers.back().view();
-  });
-}
-
 TensorView& table_of(rapt::RelativePositions& relative, size_t part) {
   TensorView* const tables[] = {&relative.key_rows, &relative.query_rows, &relative.value_rows,
                                 &relative.content_bias, &relative.position_bias};

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "check/problem/descriptor.h"
-#include "check/problem/library_scores.h"
+#include "check/problem/parse_scores.h"
 #include "check/reference/reference.h"
 #include "rapt/attention.h"
 #include "rapt/catalogue.h"

@@ -4,12 +4,10 @@
 
 namespace check {
 
-bool is(const AxisValue& v, size_t axis, size_t value) {
-  return v.axis == axis && v.value == kAxes[axis].values[value];
-}
-
 bool built(size_t axis, size_t value) {
-  return std::ranges::none_of(kNotBuilt, [&](const AxisValue& v) { return is(v, axis, value); });
+  return std::ranges::none_of(kNotBuilt, [&](const AxisValue& v) {
+    return v.axis == axis && v.value == kAxes[axis].values[value];
+  });
 }
 
 AxisTally::AxisTally() {

@@ -7,7 +7,6 @@
 
 namespace check {
 
-bool is(const AxisValue& v, size_t axis, size_t value);
 // Whether the library supports the value: it is not in kNotBuilt.
 bool built(size_t axis, size_t value);
 

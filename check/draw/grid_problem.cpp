@@ -2,11 +2,12 @@
 // so small that library and reference together take less than a millisecond.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "check/draw/law_grid.h"
 #include "check/draw/sizes.h"
 #include "check/problem/parse_normalizer.h"
+#include "check/problem/parse_scores.h"
+#include "rapt/catalogue.h"
 
 namespace check {
 namespace {
@@ -42,25 +43,18 @@ class GridProblem {
  private:
   std::string_view at(AxisIndex axis) const { return kAxes[axis].values[point_[axis]]; }
 
+  // A variant with one of its examples.
+  std::string drawn(std::span<const rapt::Declaration* const> declarations, std::string_view name) {
+    const auto found =
+        std::ranges::find_if(declarations, [&](const auto* one) { return one->name == name; });
+    const auto last = std::max<int64_t>(static_cast<int64_t>((*found)->examples.size()), 1) - 1;
+    return example_text(**found, static_cast<size_t>(random_.between(0, last)));
+  }
+
   void normalizer() {
-    Scanner in(at(kNormalizerAxis));
+    const std::string text = drawn(rapt::normalizer_declarations(), at(kNormalizerAxis));
+    Scanner in(text);
     d_.normalizer = parse_normalizer(in);
-    if (auto* sigmoid = std::get_if<SigmoidReference>(&d_.normalizer);
-        sigmoid && random_.chance(0.6))
-      sigmoid->bias = random_.pick({0.0, -1.5, -7.0, 3.0});
-    if (auto* with_sink = std::get_if<SoftmaxWithSinkReference>(&d_.normalizer))
-      with_sink->sink =
-          random_.pick({0.0, -3.0, 1.5, 20.0, -std::numeric_limits<double>::infinity()});
-    if (auto* entmax = std::get_if<EntmaxReference>(&d_.normalizer); entmax && random_.chance(0.9))
-      (random_.chance(0.5) ? entmax->alpha : entmax->alphas) =
-          random_.pick({1.05, 1.2, 1.25, 1.3, 0x1.5555555555555p0, 0x1.7ffffffffffffp0, 1.5,
-                        0x1.8000000000001p0, 1.7, 1.9, 0x1.fffffffffffffp0, 2.0});
-    if (auto* top = std::get_if<TopKSoftmaxReference>(&d_.normalizer))
-      top->k = static_cast<double>(random_.pick({1, 2, 3, 5, 16, 100}));
-    if (auto* relu = std::get_if<ReluReference>(&d_.normalizer)) {
-      if (random_.chance(0.5)) relu->power = 2;
-      if (random_.chance(0.5)) relu->divisor = random_.pick({1.0, 7.0, 0.25});
-    }
   }
 
   void dtype() {
@@ -357,34 +351,18 @@ class GridProblem {
     wanted.received = name == "received" || all;
   }
 
-  ScoreSpec score(std::string_view name) {
-    ScoreSpec spec;
-    if (name == "softcap") {
-      spec.cap = random_.pick({0.5, 5.0, 30.0});
-      return spec;
+  void score(std::string_view name) {
+    const std::string text = drawn(rapt::score_declarations(), name);
+    Scanner in(text);
+    ScoreSpec spec = parse_scores(in, d_).front();
+    const Dims dims = head_dims();
+    const int64_t entries = random_.pick({4, 8, 32});
+    for (LearnedParameter& parameter : spec.learned) {
+      if (parameter.own_rank < 0) continue;
+      parameter.dims = dims;
+      if (parameter.own_rank == 1) parameter.dims.push_back(entries);
     }
-    spec.dims = head_dims();
-    if (random_.chance(0.5)) spec.anchor = rapt::Anchor::bottom_right;
-    if (name == "head_scale") {
-      spec.kind = ScoreSpec::head_scale;
-      spec.anchor = {};
-    } else if (name == "log_n") {
-      spec = {};
-      spec.kind = ScoreSpec::log_n;
-      spec.by_position = random_.chance(0.5);
-      spec.length = random_.pick({0, 2, 16});
-    } else if (name == "alibi") {
-      spec.kind = ScoreSpec::alibi;
-      spec.is_signed = random_.chance(0.3);
-    } else if (name == "kerple_log") {
-      spec.kind = ScoreSpec::kerple_log;
-    } else {
-      spec.kind = ScoreSpec::t5_bias;
-      spec.past = random_.chance(0.5);
-      spec.buckets = random_.pick({4, 8, 32});
-      spec.max_distance = spec.buckets + random_.pick({0, 1, 20, 128});
-    }
-    return spec;
+    d_.scores.push_back(std::move(spec));
   }
 
   // Dims of a number per head: the last leading dimensions, some of them shared.
@@ -398,12 +376,13 @@ class GridProblem {
 
   void scores() {
     const std::string_view name = at(kScoreAxis);
-    if (name == "none") return;
-    const int64_t count = name == "two" ? 2 : 1;
-    for (int64_t s = 0; s < count; ++s)
-      d_.scores.push_back(score(name == "two" ? kAxes[kScoreAxis].values[static_cast<size_t>(
-                                                    random_.between(1, axis_values::kSingleScores))]
-                                              : name));
+    if (name == "two") {
+      const auto all = rapt::score_declarations();
+      score(random_.pick(all)->name);
+      score(random_.pick(all)->name);
+    } else if (name != "none") {
+      score(name);
+    }
   }
 
   void scale() {

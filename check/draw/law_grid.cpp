@@ -6,13 +6,6 @@
 namespace check {
 namespace {
 
-bool conflict(size_t axis_a, size_t value_a, size_t axis_b, size_t value_b) {
-  return std::ranges::any_of(kConflicts, [&](const Conflict& c) {
-    return (is(c.a, axis_a, value_a) && is(c.b, axis_b, value_b)) ||
-           (is(c.b, axis_a, value_a) && is(c.a, axis_b, value_b));
-  });
-}
-
 enum PairState : uint8_t { kMissing, kDrawn, kImpossible };
 
 }  // namespace

@@ -140,6 +140,11 @@ std::string to_string(const Descriptor& d) {
   return text;
 }
 
+std::string example_text(const rapt::Declaration& variant, size_t example) {
+  const std::string inside = variant.examples.empty() ? "" : variant.examples[example];
+  return variant.name + (inside.empty() ? "" : "(" + inside + ")");
+}
+
 int64_t Descriptor::heads() const {
   int64_t heads = 1;
   for (const int64_t length : leading) heads *= length;

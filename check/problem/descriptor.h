@@ -29,7 +29,8 @@
 //                                              N distances; items: where they start, and how
 //                                              they are counted
 //              | "norm=" name [ "(" argument { "," argument } ")" ]
-//                                              the normaliser; argument: [ parameter "=" ] X
+//                                              as rapt::make_normalizer() reads it, with a number
+//                                              in the place of a tensor
 //              | "precision=" ( "automatic" | "fma" | "fast" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
 //              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
@@ -41,12 +42,13 @@
 //                                              (16-bit inputs have gradients in f32), two (passes)
 //              | "magnitude=" X                of query, key and value (default 1)
 //              | "seed=" N                     of all values (default 0)
-//   score      = "softcap(" X ")" | "head_scale" [ "(" dims ")" ]
-//              | "log_n" [ "(" "position", N ")" ]            N: the length of training
-//              | "alibi" [ "(" "signed", anchor, dims ")" ]   arguments in any order
-//              | "t5_bias(" N "," N [ "," "past", anchor, dims ] ")"     buckets, max_distance
-//              | "kerple_log" [ "(" anchor, dims ")" ]
-//                                              dims: of a number per head; default: the heads
+//   score      = name [ "(" item { "," item } ")" ]
+//                                              as rapt::make_score() reads it, without tensors:
+//                                              softcap(30), alibi(signed,bottom-right). item: an
+//                                              argument, or dims, those of the tensors: the last
+//                                              leading dimensions, or 1 for each (default: the
+//                                              heads), and at last how many numbers belong to a
+//                                              head, if they are several: t5_bias(past,[8,32])
 //   change     = "cosine" [ "(" X ")" ]        X: the least length (default 1e-12)
 //              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
 //   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted
@@ -89,11 +91,11 @@
 #include <vector>
 
 #include "check/reference/reference_normalizer.h"
+#include "check/reference/score_spec.h"
 #include "check/spec/captures.h"
 #include "check/spec/mask_spec.h"
 #include "check/spec/relative_spec.h"
 #include "check/spec/row_spec.h"
-#include "check/spec/score_spec.h"
 #include "check/tensors/arrays.h"
 #include "rapt/attention.h"
 
@@ -147,6 +149,9 @@ struct Descriptor {
 
 // Throws Error(argument) with the column and what was expected there.
 Descriptor parse_descriptor(std::string_view text);
+
+// A score or normaliser with an example of its declaration (0: the usual one): "softcap(30)".
+std::string example_text(const rapt::Declaration& variant, size_t example = 0);
 
 std::string to_string(const Descriptor& descriptor);
 

@@ -1,72 +1,73 @@
 #include "check/problem/parse_normalizer.h"
 
+#include "check/problem/variant_text.h"
 #include "check/spec/mask_spec.h"
+#include "check/tensors/reference_matrix.h"
 
 namespace check {
 namespace {
 
-template <class N>
-double argument(Scanner& in, const NormalizerParameter<N>& parameter) {
-  const std::string what = std::string(parameter.whole ? "a whole number" : "a number") + " from " +
-                           number_text(parameter.least) + " to " + number_text(parameter.most) +
-                           " for " + std::string(parameter.name);
-  const size_t begin = in.position();
-  const double value = in.real(parameter.least, parameter.most, what);
-  if (parameter.whole && value != std::floor(value)) {
-    in.go_back_to(begin);
-    in.fail("expected " + what);
-  }
-  return value;
+// The library's normaliser, in whose text a number stands for a tensor.
+rapt::MadeNormalizer made_of_text(const std::string& text, std::vector<Tensor>& owner) {
+  const auto tensor = [&owner](std::string_view number) {
+    double value = 0;
+    const char* const end = number.data() + number.size();
+    const auto read = std::from_chars(number.data(), end, value);
+    if (read.ec != std::errc() || read.ptr != end || !(value < HUGE_VAL))
+      throw rapt::Error(rapt::ErrorCode::argument,
+                        "expected a number for the tensor, got \"" + std::string(number) + "\"");
+    owner.push_back(filled(DType::f64, {}, value));
+    return owner.back().view();
+  };
+  rapt::MadeNormalizer normalizer = rapt::make_normalizer(text, tensor);
+  if (normalizer.ref.check) normalizer.ref.check(normalizer.ref.object);
+  return normalizer;
 }
 
-// Reads "(a, b=1)", if it is there: arguments in order, or by name.
+double as_number(const rapt::Parameter& parameter, const rapt::Argument& argument) {
+  switch (parameter.type) {
+    case rapt::ParameterType::real:
+      return argument.real;
+    case rapt::ParameterType::tensor:
+      return argument.tensor.defined() ? element(argument.tensor, 0) : rapt::kNotGiven;
+    default:
+      return static_cast<double>(argument.integer);
+  }
+}
+
+// If N is the reference of this normaliser, stores it in `into` with the parameters that differ
+// from their defaults.
 template <class N>
-void parse_arguments(Scanner& in, N& normalizer) {
-  if (!in.take("(")) return;
-  do {
-    const size_t begin = in.position();
-    const std::string_view name = in.word();
-    const bool named = in.take("=");
-    if (!named) in.go_back_to(begin);
-    bool taken = false;
-    for (const NormalizerParameter<N>& parameter : N::kParameters) {
-      if (taken || normalizer.*parameter.value || (named && name != parameter.name)) continue;
-      normalizer.*parameter.value = argument(in, parameter);
-      taken = true;
+bool take(const rapt::NormalizerRef& normalizer, Normalizer& into) {
+  if (N::kName != normalizer.declaration->name) return false;
+  N reference;
+  for (const NormalizerParameter<N>& parameter : N::kParameters)
+    for (const rapt::Parameter& declared : normalizer.declaration->parameters) {
+      if (parameter.name != declared.name) continue;
+      const double number = as_number(declared, declared.get(normalizer.object));
+      const bool given = number != as_number(declared, declared.initial()) && !std::isnan(number);
+      if (given) reference.*parameter.value = number;
     }
-    if (taken) continue;
-    in.go_back_to(begin);
-    std::string known;
-    for (const NormalizerParameter<N>& parameter : N::kParameters)
-      known += (known.empty() ? "" : ", ") + std::string(parameter.name);
-    in.fail("expected " + (known.empty() ? "no parameters" : known + ", each once"));
-  } while (in.take(","));
-  in.expect(")");
+  into = reference;
+  return true;
 }
 
-template <size_t at = 0>
-Normalizer parse_named(Scanner& in, std::string_view name, size_t begin) {
-  if constexpr (at == std::variant_size_v<Normalizer>) {
-    in.go_back_to(begin);
-    std::string known;
-    const auto add = [&]<class... N>(const std::variant<N...>*) {
-      ((known += (known.empty() ? "" : " or ") + std::string(N::kName)), ...);
-    };
-    add(static_cast<const Normalizer*>(nullptr));
-    in.fail("expected " + known);
-  } else {
-    std::variant_alternative_t<at, Normalizer> normalizer;
-    if (name != normalizer.kName) return parse_named<at + 1>(in, name, begin);
-    parse_arguments(in, normalizer);
-    return normalizer;
-  }
+template <class... N>
+bool take_one(const rapt::NormalizerRef& normalizer, std::variant<N...>& into) {
+  return (take<N>(normalizer, into) || ...);
 }
 
 }  // namespace
 
 Normalizer parse_normalizer(Scanner& in) {
   const size_t begin = in.position();
-  return parse_named(in, in.word(), begin);
+  read_name(in, "a normaliser", rapt::normalizer_declarations());
+  const size_t column = in.position() + in.next_is('(');
+  if (in.take("(")) in.until("):"), in.expect(")");
+  std::vector<Tensor> numbers;
+  return made_at(in, column, [&] {
+    return reference_of(made_of_text(std::string(in.since(begin)), numbers).ref);
+  });
 }
 
 std::string to_string(const Normalizer& normalizer) {
@@ -84,6 +85,20 @@ std::string to_string(const Normalizer& normalizer) {
         return std::string(N::kName) + (arguments.empty() ? "" : "(" + arguments + ")");
       },
       normalizer);
+}
+
+rapt::MadeNormalizer made(Normalizer normalizer, std::vector<Tensor>& owner) {
+  if (has_gradient(normalizer))
+    normalizer = of_length(normalizer, 0);  // makes its default explicit
+  return made_of_text(to_string(normalizer), owner);
+}
+
+Normalizer reference_of(const rapt::NormalizerRef& normalizer) {
+  Normalizer reference;
+  if (take_one(normalizer, reference)) return reference;
+  throw rapt::Error(rapt::ErrorCode::unsupported, std::string("normalizer ") +
+                                                      normalizer.declaration->name +
+                                                      " has no plain computation to compare with");
 }
 
 }  // namespace check

@@ -1,5 +1,6 @@
 #pragma once
 // Reads a line from left to right; an error names the column and what was expected there.
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -35,6 +36,15 @@ class Scanner {
     while (!at_end() && is_word(text_[at_])) ++at_;
     return text_.substr(begin, at_ - begin);
   }
+
+  // Everything up to the next of these characters, or the end.
+  std::string_view until(std::string_view ends) {
+    const size_t begin = at_;
+    at_ = std::min(text_.find_first_of(ends, begin), text_.size());
+    return text_.substr(begin, at_ - begin);
+  }
+
+  std::string_view since(size_t begin) const { return text_.substr(begin, at_ - begin); }
 
   int64_t integer(int64_t least, int64_t most, const std::string& what) {
     int64_t value = 0;
@@ -76,25 +86,30 @@ class Scanner {
     return values;
   }
 
-  // The same for the last dimensions of `leading`; each may be 1 instead.
-  Dims last_of(const Dims& leading, size_t most, int64_t largest) {
+  // The same for the last dimensions of `leading`, each of which may be 1 instead, and `more` of
+  // any length.
+  Dims last_of(const Dims& leading, size_t most, int64_t largest, size_t more = 0) {
     const size_t begin = at_;
-    Dims dims = list(most, largest, "leading dimensions");
-    bool fits = dims.size() <= leading.size();
-    for (size_t d = 0; fits && d < dims.size(); ++d)
-      fits = dims[d] == 1 || dims[d] == leading[leading.size() - dims.size() + d];
+    Dims dims = list(most + more, largest, "dimensions");
+    bool fits = dims.size() >= more && dims.size() - more <= leading.size();
+    for (size_t d = 0; fits && d + more < dims.size(); ++d)
+      fits = dims[d] == 1 || dims[d] == leading[leading.size() + more - dims.size() + d];
     if (fits) return dims;
     go_back_to(begin);
-    fail("expected the last leading dimensions of " + to_string(leading) + ", or 1 for each");
+    fail("expected the last leading dimensions of " + to_string(leading) + ", or 1 for each" +
+         (more > 0 ? ", and a number of entries" : ""));
   }
 
   void go_back_to(size_t position) { at_ = position; }
 
   [[noreturn]] void fail(const std::string& expected) const {
-    std::string got(text_.substr(at_, 12));
+    const std::string got(text_.substr(at_, 12));
+    reject(expected + (at_end() ? ", got the end" : ", got '" + got + "'"));
+  }
+  // For a message that says what came.
+  [[noreturn]] void reject(const std::string& message) const {
     throw rapt::Error(rapt::ErrorCode::argument,
-                      "descriptor, column " + std::to_string(at_ + 1) + ": " + expected +
-                          (at_end() ? ", got the end" : ", got '" + got + "'"));
+                      "descriptor, column " + std::to_string(at_ + 1) + ": " + message);
   }
 
  private:

@@ -34,10 +34,10 @@
 
 #include "check/reference/reference_normalizer.h"
 #include "check/reference/relative_rows.h"
+#include "check/reference/score_spec.h"
 #include "check/reference/transformed_rows.h"
 #include "check/reference/two_parts.h"
 #include "check/spec/captures.h"
-#include "check/spec/score_spec.h"
 #include "rapt/tensor.h"
 
 namespace check {

@@ -274,8 +274,7 @@ struct EntmaxReference : EntmaxFamily<EntmaxReference> {
   static constexpr std::string_view kName = "entmax";
   std::optional<double> alpha = {}, alphas = {};  // of all heads, or of each: one of them
   static constexpr std::array<NormalizerParameter<EntmaxReference>, 2> kParameters = {
-      {{"alpha", &EntmaxReference::alpha, 1.01, 2, false},
-       {"alphas", &EntmaxReference::alphas, 1.01, 2, false}}};
+      {{"alpha", &EntmaxReference::alpha}, {"alphas", &EntmaxReference::alphas}}};
   bool operator==(const EntmaxReference&) const = default;
   double alpha_of() const { return alphas.value_or(alpha.value_or(1.5)); }
   EntmaxReference of_length(int64_t) const { return *this; }

@@ -4,7 +4,7 @@
 // all. Families share reference_pointwise.h (each weight is a function of its own score),
 // reference_softmax.h and reference_entmax.h. A normaliser has
 //
-//   kName, kParameters   as in the library; a parameter that was not given is nullopt
+//   kName, kParameters   as in the library; a parameter at its default is nullopt
 //   kHasStatistic        there is a number per row, which may have a gradient
 //   kSparse              most weights are exactly 0. The forward pass then sums only the values
 //                        with a weight, and rounds no weight to 16 bits; there are no tangents
@@ -81,13 +81,11 @@ struct Weighed {
   decltype(value_of(T())) cut = 0;     // the smallest score that has a weight, if needed
 };
 
-// A parameter of the normaliser N: a number in [least, most].
+// A parameter of the normaliser N.
 template <class N>
 struct NormalizerParameter {
   std::string_view name;
   std::optional<double> N::*value;
-  double least, most;
-  bool whole;
 };
 
 template <class Real>

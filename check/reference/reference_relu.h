@@ -18,8 +18,7 @@ struct ReluReference : PointwiseFamily<ReluReference> {
   static constexpr std::string_view kName = "relu";
   std::optional<double> power = {}, divisor = {};
   static constexpr NormalizerParameter<ReluReference> kParameters[] = {
-      {"power", &ReluReference::power, 1, 2, true},
-      {"divisor", &ReluReference::divisor, 1e-30, 1e30, false}};
+      {"power", &ReluReference::power}, {"divisor", &ReluReference::divisor}};
   bool operator==(const ReluReference&) const = default;
 
   ReluReference of_length(int64_t n) const {

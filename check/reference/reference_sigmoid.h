@@ -15,7 +15,7 @@ struct SigmoidReference : PointwiseFamily<SigmoidReference> {
   static constexpr std::string_view kName = "sigmoid";
   std::optional<double> bias = {};
   static constexpr NormalizerParameter<SigmoidReference> kParameters[] = {
-      {"bias", &SigmoidReference::bias, -1e30, 1e30, false}};
+      {"bias", &SigmoidReference::bias}};
   bool operator==(const SigmoidReference&) const = default;
 
   SigmoidReference of_length(int64_t n) const {

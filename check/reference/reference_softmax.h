@@ -106,8 +106,7 @@ struct SoftmaxWithSinkReference : SoftmaxFamily<SoftmaxWithSinkReference> {
   static constexpr std::string_view kName = "softmax_with_sink";
   std::optional<double> sink;
   static constexpr std::array<NormalizerParameter<SoftmaxWithSinkReference>, 1> kParameters = {
-      {{"sinks", &SoftmaxWithSinkReference::sink, -std::numeric_limits<double>::infinity(), 1e30,
-        false}}};
+      {{"sinks", &SoftmaxWithSinkReference::sink}}};
   bool operator==(const SoftmaxWithSinkReference&) const = default;
   double null_score() const { return sink.value_or(0); }
   SoftmaxWithSinkReference of_length(int64_t) const { return {{}, null_score()}; }

@@ -23,7 +23,7 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
   static constexpr bool kSparse = true;
   std::optional<double> k = {};
   static constexpr std::array<NormalizerParameter<TopKSoftmaxReference>, 1> kParameters = {
-      {{"k", &TopKSoftmaxReference::k, 1, 0x1p53, true}}};
+      {{"k", &TopKSoftmaxReference::k}}};
   bool operator==(const TopKSoftmaxReference&) const = default;
 
   template <class T>

@@ -136,11 +136,10 @@ Dual<Real> is_positive(const Dual<Real>& a) {
   return {a.value <= 0 ? Real(0) : Real(1), 0, may_change_sign(a) ? one : 0, 0};
 }
 
-// f(s) for an s without tangent. Its error is propagated by the derivative of f, which gives less
-// than a sum over all uses of s in f.
-template <class Real, class F>
-Dual<Real> still(const Dual<Real>& s, const F& f) {
-  const Dual<Real> y = f(Dual<Real>(s.value, 1));
+// y = f(s) for an s without tangent, from the f of an exact s with the tangent 1. The error of s is
+// propagated by the derivative of f, which gives less than a sum over all uses of s in f.
+template <class Real>
+Dual<Real> still(const Dual<Real>& y, const Dual<Real>& s) {
   return {y.value, 0, y.value_error + size(y.tangent) * s.value_error, 0};
 }
 

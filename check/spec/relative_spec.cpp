@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check/spec/score_spec.h"
-
 namespace check {
 
 bool RelativeSpec::any() const {
@@ -68,6 +66,10 @@ std::string to_string(const RelativeSpec& relative, const Dims& leading) {
     text += ",log=" + std::to_string(relative.exact) + ".." + std::to_string(relative.max_distance);
   if (relative.anchor == rapt::Anchor::bottom_right) text += ",bottom-right";
   return text + ")";
+}
+
+Dims default_head_dims(const Dims& leading) {
+  return leading.empty() ? Dims{} : Dims{leading.back()};
 }
 
 }  // namespace check

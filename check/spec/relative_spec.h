@@ -61,4 +61,7 @@ struct RelativeSpec {
 // The text in a descriptor; dimensions that follow from `leading` are left out.
 std::string to_string(const RelativeSpec& relative, const Dims& leading);
 
+// The leading dimensions of numbers per head where none are written: the heads.
+Dims default_head_dims(const Dims& leading);
+
 }  // namespace check

@@ -37,8 +37,12 @@ class Random {
     return choices.begin()[between(0, static_cast<int64_t>(choices.size()) - 1)];
   }
   template <class T>
-  const T& pick(const std::vector<T>& choices) {
+  const T& pick(std::span<const T> choices) {
     return choices[static_cast<size_t>(between(0, static_cast<int64_t>(choices.size()) - 1))];
+  }
+  template <class T>
+  const T& pick(const std::vector<T>& choices) {
+    return pick(std::span(choices));
   }
   // 0, 1, ..., n - 1 in random order.
   std::vector<int64_t> permutation(int64_t n) {

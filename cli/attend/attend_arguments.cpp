@@ -87,10 +87,10 @@ void add_score_options(CLI::App& app, AttendArguments& a) {
   attention.text(
       "--softcap", a.softcap, "X",
       "keep scores within +-X by X tanh(score / X), before masks and, by default, the bias");
-  offer(attention.many(
-            "--score", a.scores, "SPEC",
-            "what else happens to scores, in this order: softcap(30), alibi, head_scale:F.npy,\n"
-            "t5_bias:F.npy, kerple_log:F.npy,G.npy, log_n (repeatable)"),
+  offer(attention.many("--score", a.scores, "SPEC",
+                       fmt::format("what else happens to scores, in this order: {}; tensors are "
+                                   "files: head_scale:F.npy (repeatable)",
+                                   usual_texts(score_declarations()))),
         score_words());
   offer(attention.text(
             "--normalizer", a.normalizer, "NAME",

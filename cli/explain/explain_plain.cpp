@@ -5,43 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "check/problem/parse_normalizer.h"
 #include "cli/files/conversion.h"
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 
 namespace rapt::cli {
-namespace {
-
-// If N is the reference of this normaliser, stores it with its parameters in `into`.
-template <class N>
-bool take(const NormalizerRef& normalizer, check::Normalizer& into) {
-  if (N::kName != normalizer.declaration->name) return false;
-  N reference;
-  for (const check::NormalizerParameter<N>& parameter : N::kParameters) {
-    for (const Parameter& given : normalizer.declaration->parameters) {
-      if (parameter.name != given.name) continue;
-      const Argument argument = given.get(normalizer.object);
-      double number = static_cast<double>(argument.integer);
-      if (given.type == ParameterType::real) number = argument.real;
-      if (given.type == ParameterType::tensor) {
-        if (!argument.tensor.defined()) continue;
-        number = element(argument.tensor, 0);  // one head
-      }
-      if (!std::isnan(number)) reference.*parameter.value = number;  // kNotGiven
-    }
-  }
-  into = reference;
-  return true;
-}
-
-template <class... N>
-void take_one(const NormalizerRef& normalizer, std::variant<N...>& into) {
-  if (!(take<N>(normalizer, into) || ...))
-    throw Error(ErrorCode::unsupported, std::string("normalizer ") + normalizer.declaration->name +
-                                            " has no plain computation to compare with");
-}
-
-}  // namespace
 
 Tensor f64_copy(const TensorView& tensor) { return converted(tensor, DType::f64); }
 
@@ -93,9 +62,7 @@ double difference_of(const Tensor& a, const Tensor& b) {
 }
 
 check::Normalizer reference_of(const NormalizerRef& normalizer, int64_t k_len) {
-  check::Normalizer reference;
-  take_one(normalizer, reference);
-  return check::of_length(reference, k_len);
+  return check::of_length(check::reference_of(normalizer), k_len);
 }
 
 PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor& added,

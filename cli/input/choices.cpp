@@ -1,8 +1,8 @@
 #include "cli/input/choices.h"
 
-#include <span>
 #include <sstream>
 
+#include "check/problem/descriptor.h"
 #include "rapt/catalogue.h"
 
 namespace rapt::cli {
@@ -61,6 +61,13 @@ std::vector<std::string> mask_words() {
 
 std::vector<std::string> score_words() { return words_of(score_declarations()); }
 std::vector<std::string> normalizer_words() { return words_of(normalizer_declarations()); }
+
+std::string usual_texts(std::span<const Declaration* const> declarations) {
+  std::string texts;
+  for (const Declaration* declaration : declarations)
+    texts += (texts.empty() ? "" : ", ") + check::example_text(*declaration);
+  return texts;
+}
 
 std::vector<std::string> float_words() {
   std::vector<std::string> words;

@@ -5,8 +5,11 @@
 //
 // A word that ends in ':' must be continued: "window:".
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "rapt/declaration.h"
 
 namespace rapt::cli {
 
@@ -21,6 +24,8 @@ std::vector<std::string> offered(CLI::Option& option);
 std::vector<std::string> mask_words();
 std::vector<std::string> score_words();
 std::vector<std::string> normalizer_words();
+// All variants with their usual arguments, for help: "softcap(30), head_scale".
+std::string usual_texts(std::span<const Declaration* const> declarations);
 
 // The types that attention computes in: f32, bf16, f16, f64; and all types.
 std::vector<std::string> float_words();

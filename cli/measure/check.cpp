@@ -9,6 +9,7 @@
 #include "check/compare/gradient_comparison.h"
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
+#include "cli/input/choices.h"
 #include "cli/measure/check_report.h"
 #include "cli/measure/described_problem.h"
 #include "cli/output/tensor_output.h"
@@ -16,6 +17,7 @@
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
 #include "cli/process/memory.h"
+#include "rapt/catalogue.h"
 #include "rapt/instruction_sets.h"
 #include "timing/sampling.h"
 
@@ -147,7 +149,7 @@ Command add_check(CLI::App& root) {
   app->add_option("--memory-limit", a->memory_limit,
                   "refuse to take more, 512M or 8GiB (default: what is available)")
       ->type_name("SIZE");
-  app->footer(
+  app->footer(fmt::format(
       "A descriptor is SHAPE[:FIELD...]:\n"
       "  SHAPE   b2h8/2q1024k1024d64v32: batches, heads / key heads, queries, keys, head_dim,\n"
       "          value_dim; [2,1,3]h4/2q... with more leading dimensions\n"
@@ -155,17 +157,17 @@ Command add_check(CLI::App& root) {
       "          mask=causal(2)&!(window(4,0,bottom-right)|lengths), also prefix(5), "
       "boolean(0.5),\n"
       "          documents(3); bias[=[dims],PART_OF_INF,DTYPE,before]; scale=X; packed=N\n"
-      "          score=softcap(30),alibi, also head_scale, log_n(position), t5_bias(8,16),\n"
-      "          kerple_log\n"
+      "          score=S,S,... with S of {}\n"
       "          rows=cosine(1e-6)+rotary(interleaved,dims=32,theta=10000,query=512,key=0+2i)\n"
       "          relative=keys+queries+values+content+position(33,center=16,log=4..64)\n"
-      "          norm=softmax_plus_one, norm=sigmoid(-5), norm=relu(2,divisor=64)\n"
+      "          norm=N with N of {}\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
       "          precision=fma|fast; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "
       "seed=N\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
-      "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'");
+      "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'",
+      usual_texts(score_declarations()), usual_texts(normalizer_declarations())));
   return {app,
           [app, a] {
             refuse_unknown(*app);

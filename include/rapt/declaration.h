@@ -48,6 +48,8 @@ struct Parameter {  // of a variant; made by parameter()
   // For a tensor with numbers per head (head_numbers.h), how many of its last dimensions belong to
   // one head; -1 for all others.
   int own_rank = -1;
+  // For the same tensors, the number with which the variant changes least: where learning begins.
+  double neutral = 0;
 };
 
 struct Declaration {  // of a variant
@@ -55,6 +57,10 @@ struct Declaration {  // of a variant
   const char* doc;     // one sentence
   const char* source;  // paper or convention it follows
   std::span<const Parameter> parameters;
+  // Arguments as in a text, the usual ones first: "30", "position,length=16"; none: the name alone.
+  // Tensors are left out, and a number in the place of a tensor means that all its elements are
+  // this number. Help and benchmarks use the first, checks draw from all.
+  std::span<const char* const> examples = {};
 };
 
 // Checks that all integer and real parameters are in range. Throws Error(argument).
@@ -135,9 +141,11 @@ constexpr Parameter parameter(const char* name, const char* doc, Range range = k
 // Declares a tensor with numbers per head (head_numbers.h), each within the range.
 template <class Variant, auto Member>
 constexpr Parameter head_parameter(const char* name, const char* doc, int own_rank,
-                                   bool required = false, Range range = kAnyNumber) {
+                                   bool required = false, Range range = kAnyNumber,
+                                   double neutral = 0) {
   Parameter p = parameter<Variant, Member>(name, doc, range, {}, required);
   p.own_rank = own_rank;
+  p.neutral = neutral;
   return p;
 }
 

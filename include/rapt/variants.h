@@ -19,6 +19,7 @@
 #include "rapt/score/log_n.h"
 #include "rapt/score/softcap.h"
 #include "rapt/score/t5_bias.h"
+#include "rapt/score/tanh_clip.h"
 
 namespace rapt {
 
@@ -39,7 +40,7 @@ using Masks =
 
 // Functions that change scores before they are normalised: include/rapt/score/. The scaled dot
 // product itself and the additive bias are options of attention.h.
-using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias, KerpleLog>;
+using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias, KerpleLog, TanhClip>;
 
 // Normalisers, which turn a row of scores into weights: include/rapt/normalizer/.
 using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,

@@ -17,12 +17,13 @@ constexpr Parameter kParameters[] = {
     parameter<Alibi, &Alibi::anchor>("anchor", "which corner of the matrix i = j runs through",
                                      kAnyNumber, kAnchorNames),
 };
+constexpr const char* kExamples[] = {"", "bottom-right", "signed", "signed,bottom-right"};
 
 }  // namespace
 
-const Declaration Alibi::kDeclaration = {"alibi",
-                                         "a penalty per head for the distance of query and key",
-                                         "Press et al. 2021, arXiv:2108.12409", kParameters};
+const Declaration Alibi::kDeclaration = {
+    "alibi", "a penalty per head for the distance of query and key",
+    "Press et al. 2021, arXiv:2108.12409", kParameters, kExamples};
 
 void Alibi::check(Shape leading) const {
   if (slopes.defined() && heads != 0)

@@ -5,7 +5,7 @@ namespace rapt {
 namespace {
 
 constexpr Parameter kParameters[] = {head_parameter<HeadScale, &HeadScale::scales>(
-    "scales", "a factor per head [..., heads], f32 or f64", 0, true)};
+    "scales", "a factor per head [..., heads], f32 or f64", 0, true, kAnyNumber, 1)};
 
 }  // namespace
 

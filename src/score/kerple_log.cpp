@@ -9,18 +9,20 @@ constexpr Range kRates{0, 1e20};
 
 constexpr Parameter kParameters[] = {
     head_parameter<KerpleLog, &KerpleLog::amplitudes>(
-        "amplitudes", "what multiplies the logarithm, per head [..., heads], f32 or f64", 0, true),
+        "amplitudes", "what multiplies the logarithm, per head [..., heads], f32 or f64", 0, true,
+        kAnyNumber, 1),
     head_parameter<KerpleLog, &KerpleLog::rates>(
         "rates", "what multiplies the distance, per head [..., heads], f32 or f64, at least 0", 0,
-        true, kRates),
+        true, kRates, 1),
     parameter<KerpleLog, &KerpleLog::anchor>(
         "anchor", "which corner of the matrix i = j runs through", kAnyNumber, kAnchorNames),
 };
+constexpr const char* kExamples[] = {"", "bottom-right"};
 
 }  // namespace
 
 const Declaration KerpleLog::kDeclaration = {
     "kerple_log", "a penalty per head that grows with the logarithm of the distance",
-    "Chi et al. 2022, arXiv:2205.09921, equation 4", kParameters};
+    "Chi et al. 2022, arXiv:2205.09921, equation 4", kParameters, kExamples};
 
 }  // namespace rapt

@@ -14,12 +14,13 @@ constexpr Parameter kParameters[] = {
         "length", "the training length, at which the factor is 1 (0: the factor is ln n)",
         Range{0, 9007199254740992.0}),
 };
+constexpr const char* kExamples[] = {"", "position", "16", "position,16", "2", "position,2"};
 
 }  // namespace
 
 const Declaration LogN::kDeclaration = {"log_n", "scores times the logarithm of the number of keys",
                                         "Chiang & Cholak 2022, arXiv:2202.12172, section 5.3",
-                                        kParameters};
+                                        kParameters, kExamples};
 
 void LogN::check() const {
   if (length == 1)

@@ -19,14 +19,25 @@ constexpr Parameter kParameters[] = {
     parameter<T5Bias, &T5Bias::anchor>("anchor", "which corner of the matrix i = j runs through",
                                        kAnyNumber, kAnchorNames),
 };
+// 17 is the least max_distance of 32 buckets of the past.
+constexpr const char* kExamples[] = {
+    "",
+    "past,bottom-right",
+    "bottom-right",
+    "past",
+    "max_distance=17,past",
+    "max_distance=17,bottom-right",
+    "max_distance=33",
+    "max_distance=52,past,bottom-right",
+};
 
 constexpr int64_t kMostBuckets = 32768;  // 16 bits
 
 }  // namespace
 
-const Declaration T5Bias::kDeclaration = {"t5_bias",
-                                          "a learned number per head and bucket of distances",
-                                          "Raffel et al. 2019, arXiv:1910.10683", kParameters};
+const Declaration T5Bias::kDeclaration = {
+    "t5_bias", "a learned number per head and bucket of distances",
+    "Raffel et al. 2019, arXiv:1910.10683", kParameters, kExamples};
 
 void T5Bias::check() const {
   const int64_t buckets = table.rank > 0 ? table.shape[table.rank - 1] : 0;

@@ -58,9 +58,7 @@ TEST(Reference, TwoKeys) {
 }
 
 ScoreSpec softcap_of(const Tensor& cap) {
-  ScoreSpec spec;
-  spec.numbers = cap;
-  return spec;
+  return {SoftcapReference(), "", {{"cap", -1, 0, 0, 0, {}, cap}}};
 }
 
 TEST(Reference, Softcap) {

@@ -49,8 +49,9 @@ struct Loss {
         for (double& x : t->values<double>()) all.push_back(&x);
     all.push_back(&*problem.scale);
     for (const ScoreSpec& score : problem.scores)
-      for (int64_t n = 0; n < score.numbers.count(); ++n)
-        all.push_back(static_cast<double*>(score.numbers.data) + n);
+      for (const LearnedParameter& parameter : score.learned)
+        for (int64_t n = 0; n < parameter.numbers.count(); ++n)
+          all.push_back(static_cast<double*>(parameter.numbers.data) + n);
     for (Tensor& table : c.relative_tables)
       for (double& x : table.values<double>()) all.push_back(&x);
     return all;

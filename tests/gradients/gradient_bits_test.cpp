@@ -276,10 +276,13 @@ TEST(GradientBits, AloneOrInABatch) {
     std::vector<Tensor> numbers;
     std::vector<rapt::MadeScore> scores;
     for (ScoreSpec& spec : specs) {
-      const auto at = dim + static_cast<int>(spec.dims.size()) - static_cast<int>(d.leading.size());
-      if (at >= 0 && spec.dims[static_cast<size_t>(at)] != 1) {
-        numbers.push_back(taken(spec.numbers, spec.first_head_dim() + at, one));
-        spec.numbers = numbers.back();
+      for (check::LearnedParameter& parameter : spec.learned) {
+        if (parameter.own_rank < 0) continue;
+        const int at =
+            dim + parameter.numbers.rank - parameter.own_rank - static_cast<int>(d.leading.size());
+        if (at < 0 || parameter.dims[static_cast<size_t>(at)] == 1) continue;
+        numbers.push_back(taken(parameter.numbers, at, one));
+        parameter.numbers = numbers.back();
       }
       scores.push_back(made(spec));
     }
@@ -298,7 +301,7 @@ TEST(GradientBits, PowerOfTwoOnWhatComesFromBehind) {
   const auto far_from_limits = [](Descriptor& d) {
     // Denormal numbers, such as weights far below the largest, do not scale bit by bit.
     if (std::ranges::any_of(d.scores,
-                            [](const ScoreSpec& score) { return score.kind == ScoreSpec::alibi; }))
+                            [](const ScoreSpec& score) { return score.name() == "alibi"; }))
       return false;  // far from the diagonal all weights are
     return d.dtype != DType::f16 && d.magnitude <= 1 && std::abs(d.scale.value_or(1)) <= 1;
   };

@@ -24,12 +24,12 @@ struct Cell {
 };
 
 inline bool can_be(const GridPoint& point) {
-  const auto holds = [&](const AxisValue& v) {
-    return kAxes[v.axis].values[point[v.axis]] == v.value;
-  };
-  return std::ranges::none_of(kNotBuilt, holds) &&
-         std::ranges::none_of(kConflicts,
-                              [&](const Conflict& c) { return holds(c.a) && holds(c.b); });
+  for (size_t a = 0; a < kAxisCount; ++a) {
+    if (!built(a, point[a])) return false;
+    for (size_t b = a + 1; b < kAxisCount; ++b)
+      if (conflict(a, point[a], b, point[b])) return false;
+  }
+  return true;
 }
 
 // A point with the cell's values; of captures those that have gradients.

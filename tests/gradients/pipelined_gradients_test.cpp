@@ -21,7 +21,7 @@ Descriptor random_problem(Random& random) {
       random.pick({"", ":bf16", ":bf16", ":f16"}) +
       random.pick({"", ":mask=causal", ":mask=causal(bottom-right)", ":mask=window(50,70)",
                    ":mask=boolean(0.6)", ":mask=boolean(0.9)&causal"}) +
-      random.pick({"", "", ":norm=softmax_plus_one", ":norm=softmax_with_sink"}) +
+      random.pick({"", "", ":norm=softmax_plus_one", ":norm=softmax_with_sink(0)"}) +
       random.pick({":precision=automatic", ":precision=fast"}) +
       random.pick({"", "", ":rows=rotary", ":rows=cosine"}) + random.pick({"", ":backward=lse"}) +
       ":seed=" + std::to_string(random.between(1, 1 << 20));

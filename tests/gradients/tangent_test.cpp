@@ -115,8 +115,11 @@ struct Path {
     std::vector<rapt::MadeScore> scores;
     const double* step = motion.numbers.data();
     for (check::ScoreSpec& spec : specs) {
-      numbers.push_back(mapped(spec.numbers, [&](double v, auto) { return v + t * *step++; }));
-      spec.numbers = numbers.back();
+      for (check::LearnedParameter& parameter : spec.learned) {
+        numbers.push_back(
+            mapped(parameter.numbers, [&](double v, auto) { return v + t * *step++; }));
+        parameter.numbers = numbers.back();
+      }
       scores.push_back(check::made(spec));
     }
     options.scores = check::refs_of(scores);

@@ -1,5 +1,4 @@
 // Makes a MultiHeadAttention: sizes, parameters, and the objects of its texts.
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -67,20 +66,6 @@ class LearnedWords {
   float addresses_[kMost] = {};
   int count_ = 0;
 };
-
-// What a learned number of a variant is before it has learned: so that the variant changes least.
-double initial_number(std::string_view variant, std::string_view parameter, const Range& range) {
-  constexpr struct {
-    std::string_view variant, parameter;
-    double number;
-  } kInitial[] = {{"head_scale", "scales", 1},
-                  {"kerple_log", "amplitudes", 1},
-                  {"kerple_log", "rates", 1},
-                  {"entmax", "alphas", 1.5}};
-  for (const auto& one : kInitial)
-    if (one.variant == variant && one.parameter == parameter) return one.number;
-  return std::clamp(0.0, range.min, range.max);
-}
 
 void set_number(const TensorView& view, int64_t i, double number) {
   if (view.dtype == DType::f64)
@@ -192,12 +177,10 @@ class LayerTexts {
 
   static void fill(const Declaration& declaration, const rapt::Parameter& parameter,
                    const TensorView& view) {
-    const std::string_view variant = declaration.name, name = parameter.name;
-    const bool slopes = variant == "alibi" && name == "slopes";
+    const bool slopes = &declaration == &Alibi::kDeclaration;
     const int64_t count = view.count();
     for (int64_t i = 0; i < count; ++i)
-      set_number(view, i,
-                 slopes ? alibi_slope(i, count) : initial_number(variant, name, parameter.range));
+      set_number(view, i, slopes ? alibi_slope(i, count) : parameter.neutral);
   }
 
   // A view of the parameter's value, which stays valid when the list of parameters grows.

@@ -1,0 +1,127 @@
+#pragma once
+// A score as plain data: a function of a scaled product, as a formula for one pair.
+//
+// A formula (score_formula.h) uses up to one number per pair of each learned parameter: the cap,
+// the slope of the head. They are drawn from the case's seed and owned by the case. The formula is
+// a template over the type of its numbers (dual_numbers.h), so that derivatives, tangents and
+// errors follow from it. Shares no code with the library.
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "check/reference/score_formula.h"
+#include "check/tensors/arrays.h"
+#include "score_references.inc"  // ScoreReference: the variant of all formulas, written by the build
+
+namespace check {
+
+// A learned parameter of a score: a number, or a tensor with numbers per head.
+struct LearnedParameter {
+  std::string_view name;
+  int own_rank;  // of a tensor: how many of its last dimensions belong to one head; -1: a number
+  double value;  // of a number
+  double least, most;  // of the elements of a tensor
+  Dims dims;           // of a tensor
+  TensorView numbers;  // made by draw()
+};
+
+struct ScoreSpec {
+  // The numbers that a pair uses: their places among those of all learned parameters, one after the
+  // other.
+  using Which = std::array<int64_t, kMostPerPair>;  // -1: none
+
+  ScoreReference formula;
+  std::string arguments;                  // as the library reads them, without tensors
+  std::vector<LearnedParameter> learned;  // in the order of the declaration
+
+  std::string_view name() const;
+  const LearnedParameter* tensor() const;         // one of most dimensions; null: no tensors
+  int64_t count() const;                          // of the numbers of all learned parameters
+  bool operator==(const ScoreSpec& other) const;  // ignores drawn numbers
+
+  // Draws the numbers; they are appended to `owner`. `dtype`: that of the problem.
+  void draw(Random& random, DType dtype, std::vector<Tensor>& owner);
+
+  Which numbers_at(const PairPlace& place) const;
+  double number(int64_t at) const;
+
+  template <class N>
+  PairScore<N> of(const N& s, const PairNumbers<N>& own, const PairPlace& place) const {
+    return std::visit([&](const auto& f) { return f.of(s, own, place); }, formula);
+  }
+};
+
+// The formula of a score. Throws std::logic_error if there is none of this name.
+ScoreReference formula_of(std::string_view score, const ScoreArguments& arguments);
+
+// One pair's score after the scores of a problem, with its derivatives.
+template <class N>
+struct ScoreChain {
+  N score;                         // after all of them
+  N slope = N(1);                  // its derivative by the scaled product
+  std::vector<N> by_number;        // [scores, kMostPerPair] and by the numbers that each uses
+  std::vector<int64_t> number_at;  // [scores, kMostPerPair] which of all numbers; -1: none
+};
+
+// Applies the scores of a problem. number(spec, at) returns a number of a score as an N; at(s, f)
+// is f(s), computed as N needs it.
+template <class N, class Number, class At>
+ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, const PairPlace& place,
+                       const Number& number, const At& at) {
+  ScoreChain<N> chain;
+  chain.score = product;
+  std::vector<PairScore<N>> steps;
+  int64_t first = 0;
+  for (const ScoreSpec& spec : scores) {
+    PairNumbers<N> own;
+    const ScoreSpec::Which which = spec.numbers_at(place);
+    for (size_t n = 0; n < which.size(); ++n) {
+      own[n] = which[n] < 0 ? N(0) : number(spec, which[n]);
+      chain.number_at.push_back(which[n] < 0 ? -1 : first + which[n]);
+    }
+    steps.push_back(at(chain.score, [&](const N& s) { return spec.of(s, own, place); }));
+    chain.score = steps.back().value;
+    first += spec.count();
+  }
+  chain.by_number.resize(chain.number_at.size());
+  for (size_t s = scores.size(); s-- > 0;) {
+    for (size_t n = 0; n < kMostPerPair; ++n)
+      chain.by_number[s * kMostPerPair + n] = steps[s].by_number[n] * chain.slope;
+    chain.slope = steps[s].slope * chain.slope;
+  }
+  return chain;
+}
+
+// A number of a score as a kernel uses it.
+template <class Real>
+Dual<Real> number_of(const ScoreSpec& spec, int64_t at) {
+  return of_double<Dual<Real>>(spec.number(at));
+}
+
+// Applies the scores of a problem to a pair without tangents.
+template <class Real>
+ScoreChain<Dual<Real>> chain_of(std::span<const ScoreSpec> scores, const Dual<Real>& product,
+                                const PairPlace& place) {
+  return chain_of(scores, product, place, number_of<Real>, [](const Dual<Real>& s, const auto& f) {
+    PairScore<Dual<Real>> y = f(Dual<Real>(s.value, 1));
+    y.value = still(y.value, s), y.slope = still(y.slope, s);
+    for (Dual<Real>& by : y.by_number) by = still(by, s);
+    return y;
+  });
+}
+
+// The number of numbers of all scores together.
+int64_t count_parameters_of(std::span<const ScoreSpec> scores);
+
+// The text in a descriptor; dimensions that follow from `leading` are left out.
+std::string to_string(const ScoreSpec& score, const Dims& leading);
+
+// The dimensions of a tensor where none are written: the heads, and 32 entries if several numbers
+// belong to one head.
+Dims default_tensor_dims(const Dims& leading, int own_rank);
+
+}  // namespace check
