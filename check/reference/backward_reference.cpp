@@ -143,7 +143,7 @@ class RowOfGradients {
               RowToPassBack<Real>{g_.weights, g_.d_weights, d_lse, output.sum + given_sum - d_lse});
           for (size_t x = 0; x < g_.keys.size(); ++x)
             g_.d_scores.push_back(
-                n.d_score(g_.scores[x], g_.weights[x], g_.d_weights[x], g_.delta));
+                n.d_score(g_.scores[x], g_.weights[x], g_.d_weights[x], g_.delta, row.statistic));
         },
         row.normalizer);
     for (size_t x = 0; x < g_.keys.size(); ++x)

@@ -75,7 +75,7 @@ class Head {
     weighed_ = std::visit([&](const auto& n) { return n.weigh(std::span<const Real>(score_)); },
                           row.normalizer);
     row.statistic = weighed_.statistic;
-    row.slopes = weighed_.slopes, row.cut = weighed_.cut;
+    row.slopes = weighed_.slopes, row.cut = weighed_.cut, row.condition = weighed_.condition;
     if (!bound_masks_.empty()) weigh(row);
   }
 

@@ -98,6 +98,7 @@ struct Row {
   Real statistic = 0;         // of the normaliser: lse
   Real slopes = 0;            // of a sparse normaliser: sum_j u_j
   Real cut = 0;               // of a sparse normaliser: the smallest score that has a weight
+  Real condition = 0;         // of the row's sum: see Weighed
   Real entropy = 0;
   std::vector<Real> output_squares;  // [value_dim]: sqrt(sum_j (kept weight value)^2)
   double score_error = 0;  // max_j of the error bound of the score, in units of e (dual_numbers.h)

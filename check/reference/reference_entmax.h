@@ -96,7 +96,7 @@ struct EntmaxFamily {
     return value_of(slopes) == 0 ? T(0) : sum * inverse(slopes);
   }
   template <class T>
-  T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
+  T d_score(const T&, const T& weight, const T& d_weight, const T& delta, const T&) const {
     const T u = slope(weight);
     return value_of(u) == 0 ? T(0) : u * (d_weight - delta);
   }
@@ -144,10 +144,10 @@ struct EntmaxFamily {
         score, weight, statistic,
         steepness() * off.score + statistic_error(statistic, off) + again * off.epsilon, off);
   }
-  double d_score_error(double, double weight, double difference, const PairErrors& of,
-                       const Off& off) const {
-    const double most = slope(weight + of.weight);
-    return (slope_error(weight, of.weight, off) + 2 * off.epsilon * most) * std::abs(difference) +
+  double d_score_error(double, double weight, double d_weight, double delta, double,
+                       const PairErrors& of, const Off& off) const {
+    const double most = slope(weight + of.weight), difference = std::abs(d_weight - delta);
+    return (slope_error(weight, of.weight, off) + 2 * off.epsilon * most) * difference +
            most * (of.d_weight + of.delta);
   }
   double delta_error(const RowToPassBack<double>& row, double delta, const RowErrors& of,

@@ -13,7 +13,8 @@
 //   weigh(scores)        the row over the keys that a query attends to, maybe none: see Weighed
 //   weight(score, statistic, cut)   the weight of one key again, as in the backward pass
 //   delta(row)           the number that d_score() subtracts: see RowToPassBack
-//   d_score(score, weight, d_weight, delta)   the gradient of a score from that of its weight
+//   d_score(score, weight, d_weight, delta, statistic)   the gradient of a score from that of its
+//                        weight
 //
 //   d_number(row, statistic, delta)   the contribution of a row to the gradient of the parameter; 0
 //                        if there is none
@@ -26,7 +27,7 @@
 //   statistic_error(statistic, off)
 //   weight_error_again(score, weight, statistic, off)   of weight(): the statistic was stored
 //   delta_error(row, delta, errors of the row, off)
-//   d_score_error(score, weight, difference, of, off)   difference = d_weight - delta
+//   d_score_error(score, weight, d_weight, delta, statistic, of, off)
 //   d_number_error(row, errors of the row, statistic, delta, error of delta, off)
 //   doubt(scores, statistic, off)   if there is a cut: see Off
 #include <array>
@@ -42,11 +43,11 @@
 namespace check {
 
 // Inputs of the error bounds: the error bound of every score; the relative error of one operation
-// of the dtype; `slopes` and `cut` of the row, as weigh() returns them; `doubt`, the share of the
-// sum of the weights that may come or go as scores pass the cut; `sum`, the error of adding up the
-// scores' results, relative to the sum.
+// of the dtype; `slopes`, `cut` and `condition` of the row, as weigh() returns them; `doubt`, the
+// share of the sum of the weights that may come or go as scores pass the cut; `sum`, the error of
+// adding up the scores' results, relative to the sum.
 struct Off {
-  double score, epsilon, slopes = 0, cut = 0, doubt = 0, sum = 0;
+  double score, epsilon, slopes = 0, cut = 0, condition = 0, doubt = 0, sum = 0;
 };
 
 // The inputs of delta(): of the keys that a query attends to, and of the row.
@@ -79,6 +80,8 @@ struct Weighed {
   T divisor = T(1), statistic = T(0);
   decltype(value_of(T())) slopes = 0;  // of sparse normalisers: sum_j u_j
   decltype(value_of(T())) cut = 0;     // the smallest score that has a weight, if needed
+  // Of a sum of differences: the sizes of all that is added and subtracted, relative to the sum.
+  decltype(value_of(T())) condition = 0;
 };
 
 // A parameter of the normaliser N.
@@ -111,9 +114,10 @@ Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
 
 namespace check {
 
-using Normalizer = std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference,
-                                ReluReference, SoftmaxWithSinkReference, SparsemaxReference,
-                                Entmax15Reference, EntmaxReference, TopKSoftmaxReference>;
+using Normalizer =
+    std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference, ReluReference,
+                 SoftmaxWithSinkReference, SparsemaxReference, Entmax15Reference, EntmaxReference,
+                 TopKSoftmaxReference>;
 
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);

@@ -44,7 +44,7 @@ struct ReluReference : PointwiseFamily<ReluReference> {
     return (*power == 1 ? part : part * part) * inverse(number<T>(*divisor));
   }
   template <class T>
-  T d_score(const T& score, const T&, const T& d_weight, const T&) const {
+  T d_score(const T& score, const T&, const T& d_weight, const T&, const T&) const {
     const T slope = *power == 1 ? is_positive(score) : T(2) * positive_part(score);
     return slope * inverse(number<T>(*divisor)) * d_weight;
   }
@@ -53,7 +53,7 @@ struct ReluReference : PointwiseFamily<ReluReference> {
     const double most = std::pow(std::max(0.0, score + off.score), *power) / *divisor;
     return most - weight + 2 * off.epsilon * most;
   }
-  double d_score_error(double score, double, double d_weight, const PairErrors& of,
+  double d_score_error(double score, double, double d_weight, double, double, const PairErrors& of,
                        const Off& off) const {
     const double least = slope(score - off.score), most = slope(score + off.score);
     return (most - least + 3 * off.epsilon * most) * std::abs(d_weight) + most * of.d_weight;

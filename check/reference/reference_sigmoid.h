@@ -35,14 +35,14 @@ struct SigmoidReference : PointwiseFamily<SigmoidReference> {
     return sigmoid(argument(score));
   }
   template <class T>
-  T d_score(const T& score, const T& weight, const T& d_weight, const T&) const {
+  T d_score(const T& score, const T& weight, const T& d_weight, const T&, const T&) const {
     return weight * sigmoid(-argument(score)) * d_weight;
   }
 
   double weight_error(double score, double weight, double, const Off& off) const {
     return slope(score) * argument_error(score, off) + 2 * off.epsilon * weight;
   }
-  double d_score_error(double score, double, double d_weight, const PairErrors& of,
+  double d_score_error(double score, double, double d_weight, double, double, const PairErrors& of,
                        const Off& off) const {
     const double relative = argument_error(score, off) + 4 * off.epsilon;
     return slope(score) * (relative * std::abs(d_weight) + of.d_weight);

@@ -66,7 +66,7 @@ struct SoftmaxFamily {
     return row.of_output;
   }
   template <class T>
-  T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
+  T d_score(const T&, const T& weight, const T& d_weight, const T& delta, const T&) const {
     return weight * (d_weight - delta);
   }
 
@@ -82,9 +82,9 @@ struct SoftmaxFamily {
   double delta_error(const RowToPassBack<double>&, double, const RowErrors& of, const Off&) const {
     return of.of_output;
   }
-  double d_score_error(double, double weight, double difference, const PairErrors& of,
-                       const Off&) const {
-    return of.weight * std::abs(difference) + weight * (of.d_weight + of.delta);
+  double d_score_error(double, double weight, double d_weight, double delta, double,
+                       const PairErrors& of, const Off&) const {
+    return of.weight * std::abs(d_weight - delta) + weight * (of.d_weight + of.delta);
   }
 
  private:

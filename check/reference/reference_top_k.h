@@ -56,7 +56,7 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
     return value_of(score) < cut ? T(0) : exp(score - statistic);
   }
   template <class T>
-  T d_score(const T&, const T& weight, const T& d_weight, const T& delta) const {
+  T d_score(const T&, const T& weight, const T& d_weight, const T& delta, const T&) const {
     return value_of(weight) == 0 ? T(0) : weight * (d_weight - delta);
   }
 

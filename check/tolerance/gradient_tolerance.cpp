@@ -186,9 +186,9 @@ class GradientFloors {
     const Row<Wide>& forward = *row.forward;
     const auto statistic = static_cast<double>(forward.statistic);
     scores_.assign(row.scores.begin(), row.scores.end());
-    off_ =
-        off_of_row(forward.normalizer, scores_, statistic,
-                   {forward.score_error * kEpsilon, kEpsilon, 0, static_cast<double>(forward.cut)});
+    off_ = off_of_row(forward.normalizer, scores_, statistic,
+                      {forward.score_error * kEpsilon, kEpsilon, 0,
+                       static_cast<double>(forward.cut), static_cast<double>(forward.condition)});
     const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
     weight_errors_.clear();
     weights_.clear();
@@ -228,7 +228,8 @@ class GradientFloors {
       const double ds =
           std::visit(
               [&](const auto& n) {
-                return n.d_score_error(score_of(x), number(row.weights[x]), difference, of, off_);
+                return n.d_score_error(score_of(x), number(row.weights[x]), d_weights_[x],
+                                       static_cast<double>(row.delta), statistic, of, off_);
               },
               forward.normalizer) +
           kTiny * (1 + difference);

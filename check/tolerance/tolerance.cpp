@@ -140,7 +140,7 @@ class Floors {
       if (row.seen[j]) seen_scores_.push_back(static_cast<double>(row.scores[j]));
     const Off off = off_of_row(row.normalizer, seen_scores_, statistic,
                                {terms * kEpsilon, kEpsilon, static_cast<double>(row.slopes),
-                                static_cast<double>(row.cut)});
+                                static_cast<double>(row.cut), static_cast<double>(row.condition)});
     into_.lse.floor.push_back(std::visit(
         [&](const auto& n) {
           find_errors(n, row, off);

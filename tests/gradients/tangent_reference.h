@@ -221,7 +221,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
         const int64_t j = keys[at(x)];
         const N d_score = std::visit(
             [&](const auto& n) {
-              return n.d_score(scores[at(x)], weights[at(x)], d_weights[at(x)], delta);
+              return n.d_score(scores[at(x)], weights[at(x)], d_weights[at(x)], delta, lse);
             },
             normalizer);
         const auto add = [](N& to, const N& term) { to = to + term; };

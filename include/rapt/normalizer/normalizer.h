@@ -40,7 +40,9 @@
 //   tangent<V>(tile, tangents, statistic)   scores -> final weights P. tangents [keys][queries]: on
 //                       entry S', the tangents of the scores; on return those of the weights,
 //                       without the term that all keys of a row share (softmax: P o S'). Their sum
-//                       over the keys of a row is the tangent of the statistic
+//                       over the keys of a row is the tangent of the statistic. With
+//                       kSharesWithoutWeight, keys of weight 0 take part in that sum, and the call
+//                       then sets their tangents to 0
 //   backward_tangent<V>(tile, second)   the derivative of backward(): see SecondTile
 //
 // A sparse normaliser, most of whose weights are exactly 0, has other hooks (row_threshold.h,
@@ -144,7 +146,8 @@ struct NormalizerKernels {
   void (*backward_tangent)(const void* normalizer, Tile<E>& tile,
                            const SecondTile<E>& second) noexcept;
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
-  bool learned;    // the parameters have gradients
+  bool shares_without_weight;  // kSharesWithoutWeight
+  bool learned;                // the parameters have gradients
   int delta_rows;  // numbers per query in the delta of backward()
   // Sparse normalisers only, else null. These also have `collect`, and no `apply`.
   int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;

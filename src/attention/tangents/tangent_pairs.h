@@ -95,6 +95,9 @@ class TangentPairs {
     if (kernels_.normalizer.statistic == Statistic::none) return;
     gradients_.add_sums(a.tangents, keys.count, tile.queries,
                         unit_.row_value(Unit::kLseTangent) + tile.offset);
+    if (!kernels_.normalizer.shares_without_weight) return;
+    for (int64_t x = 0; x < keys.count * tile.queries; ++x)
+      if (a.scores[x] == 0) a.tangents[x] = 0;
   }
 
   // Applies dropout to P and P o S'.
