@@ -110,6 +110,7 @@ Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
 #include "check/reference/reference_relu.h"
 #include "check/reference/reference_sigmoid.h"
 #include "check/reference/reference_softmax.h"
+#include "check/reference/reference_softpick.h"
 #include "check/reference/reference_top_k.h"
 
 namespace check {
@@ -117,7 +118,7 @@ namespace check {
 using Normalizer =
     std::variant<SoftmaxReference, SoftmaxPlusOneReference, SigmoidReference, ReluReference,
                  SoftmaxWithSinkReference, SparsemaxReference, Entmax15Reference, EntmaxReference,
-                 TopKSoftmaxReference>;
+                 TopKSoftmaxReference, SoftpickReference>;
 
 inline Normalizer of_length(const Normalizer& normalizer, int64_t k_len) {
   return std::visit([&](const auto& n) { return Normalizer(n.of_length(k_len)); }, normalizer);

@@ -11,6 +11,7 @@
 #include "rapt/normalizer/softmax.h"
 #include "rapt/normalizer/softmax_plus_one.h"
 #include "rapt/normalizer/softmax_with_sink.h"
+#include "rapt/normalizer/softpick.h"
 #include "rapt/normalizer/sparsemax.h"
 #include "rapt/normalizer/top_k_softmax.h"
 #include "rapt/score/alibi.h"
@@ -44,6 +45,6 @@ using Scores = TypeList<Softcap, HeadScale, LogN, Alibi, T5Bias, KerpleLog, Tanh
 
 // Normalisers, which turn a row of scores into weights: include/rapt/normalizer/.
 using Normalizers = TypeList<Softmax, SoftmaxPlusOne, Sigmoid, Relu, SoftmaxWithSink, Sparsemax,
-                             Entmax15, Entmax, TopKSoftmax>;
+                             Entmax15, Entmax, TopKSoftmax, Softpick>;
 
 }  // namespace rapt
