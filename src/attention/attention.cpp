@@ -3,17 +3,17 @@
 //
 // The .cpp files directly in src/attention are above all its rooms. In: the caller's tensors,
 // options, context and workspace. Out: results in the caller's memory or in new tensors. They check
-// a call (room call), plan it and lay out its workspace (plan, tiles, backward, tangents), and run
+// a call (room call), plan it, lay out its workspace (plan, forward, backward, tangents), and run
 // its passes. They may use all rooms, the kernel tables and src/base.
 #include <algorithm>
 #include <memory>
 #include <string>
 
 #include "attention/forward/forward.h"
+#include "attention/forward/forward_layout.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
 #include "attention/tiles/key_walk.h"
-#include "attention/tiles/lay_out_scratch.h"
 #include "attention/tiles/prefilter.h"
 #include "base/call_memory.h"
 
@@ -57,14 +57,14 @@ struct PreparedForward {
   Kernels<E> kernels;
   Captures captures;
   Tiling tiling;
-  ScratchLayout layout;
+  ForwardLayout<E> layout;
 
   PreparedForward(const Problem& p, const AttentionOptions& options, const Context& context)
       : kernels(kernels_of<E>(p, options)),
         captures(requested_captures(p, options)),
         tiling(tiling_for(p, kernels, context)),
-        layout(layout_of(p, captures, tiling, kernels, BoundMasks::slots(options.masks))) {}
-  size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
+        layout(forward_layout(p, captures, tiling, kernels, BoundMasks::slots(options.masks))) {}
+  size_t workspace_bytes() const { return layout.bytes; }
 };
 
 // Calls visit(prepared call) with the element type in which the problem is computed.
@@ -140,7 +140,8 @@ template <class E>
 void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOptions& options,
              const Outputs& outputs, std::span<std::byte> workspace, const Context& context) {
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
-  if (p.rows.transforms_key) p.key.data = scratch + prepared.layout.transformed_key;
+  const TilePlaces<E>& places = prepared.layout.score_tiles;
+  if (p.rows.transforms_key) p.key.data = places.row_transform.transformed_key.in(scratch);
   const ForwardCall<E> call{.problem = p,
                             .kernels = prepared.kernels,
                             .normalizer_object = options.normalizer.object,
@@ -149,9 +150,9 @@ void forward(Problem& p, const PreparedForward<E>& prepared, const AttentionOpti
                             .captures = prepared.captures,
                             .outputs = outputs,
                             .tiling = prepared.tiling,
-                            .layout = prepared.layout,
+                            .layout = places,
                             .workspace = scratch};
-  run_forward(call, context);
+  run_forward(call, prepared.layout, context);
 }
 
 }  // namespace

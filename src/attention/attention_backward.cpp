@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "attention/backward/backward.h"
+#include "attention/backward/backward_layout.h"
 #include "attention/call/learned_parameters.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
@@ -80,7 +80,7 @@ struct PreparedBackward {
   WantedGradients wanted;
   Kernels<E> kernels;
   BackwardPlan plan;
-  BackwardLayout layout;
+  BackwardLayout<E> layout;
 
   PreparedBackward(const Problem& p, const TensorView& query, const TensorView& key,
                    const TensorView& value, const AttentionOptions& options,
@@ -138,7 +138,8 @@ void backward(Problem& p, const PreparedBackward<E>& prepared,
         clear_dim(view, 0, static_cast<std::byte*>(view.data));
     return;
   }
-  if (p.rows.transforms_key) p.key.data = scratch + prepared.layout.forward.transformed_key;
+  const TilePlaces<E>& places = prepared.layout.score_tiles;
+  if (p.rows.transforms_key) p.key.data = places.row_transform.transformed_key.in(scratch);
   const Captures no_captures = {};
   const Outputs no_outputs = {};
   const ForwardCall<E> forward{.problem = p,
@@ -149,7 +150,7 @@ void backward(Problem& p, const PreparedBackward<E>& prepared,
                                .captures = no_captures,
                                .outputs = no_outputs,
                                .tiling = prepared.plan.tiling,
-                               .layout = prepared.layout.forward,
+                               .layout = places,
                                .workspace = scratch};
   const BackwardCall<E> call{.forward = forward,
                              .options = options,

@@ -7,7 +7,7 @@
 
 #include "attention/call/learned_parameters.h"
 #include "attention/call/output_memory.h"
-#include "attention/tangents/tangents.h"
+#include "attention/tangents/tangent_layout.h"
 #include "attention/tiles/bound_masks.h"
 #include "attention/tiles/score_tiles.h"
 #include "base/call_memory.h"
@@ -121,7 +121,7 @@ class PreparedTangents {
   NaturalKernels<E> natural;
   BackwardPlan plan;
   Cuts query_cuts, key_cuts;
-  TangentLayout layout;
+  TangentLayout<E> layout;
 
   PreparedTangents(const Problem& p, const WantedGradients& wanted, const TensorView& query,
                    const TensorView& key, const TensorView& value, const AttentionOptions& options,
@@ -129,10 +129,9 @@ class PreparedTangents {
       : natural(p, options),
         plan(make_plan(p, wanted, query, key, value, options, context, second)),
         query_cuts(p, false, plan.tiling.unit_queries),
-        key_cuts(p, true, key_part(plan)) {
-    limit_workers(p);
-    layout = tangent_layout<E>(p, wanted, plan, options, BoundMasks::slots(options.masks), second);
-  }
+        key_cuts(p, true, key_part(plan)),
+        layout(tangent_layout(p, wanted, limit_workers(p), options, natural.kernels,
+                              BoundMasks::slots(options.masks), second)) {}
 
   // Allocates the workspace and calls visit(call).
   template <class Visit>
@@ -175,13 +174,15 @@ class PreparedTangents {
     worth_ = worthwhile_workers(work);
     return backward_plan(p, wanted, natural.kernels, query, key, value, options, work, available_);
   }
-  // Limits the workers to the number of tasks, which are smaller than those of the backward pass.
-  void limit_workers(const Problem& p) {
+  // Limits the plan's workers to the number of tasks, which are smaller than those of the backward
+  // pass.
+  const BackwardPlan& limit_workers(const Problem& p) {
     const int64_t tasks =
         std::max(p.heads * query_cuts.count(), plan.components * key_cuts.count());
     plan.workers = static_cast<int>(
         std::clamp<int64_t>(tasks, 1, std::min<int64_t>(available_.most, int64_t(worth_))));
     if (!available_.can_be_fewer) plan.workers = plan.tiling.to_executor ? available_.most : 1;
+    return plan;
   }
 };
 
