@@ -3,17 +3,17 @@
 //
 // The .cpp files directly in src/attention are above all its rooms. In: the caller's tensors,
 // options, context and workspace. Out: results in the caller's memory or in new tensors. They check
-// a call (room call), plan it and lay out its workspace (plan, tiles, backward, tangents), and run
+// a call (room call), plan it, lay out its workspace (plan, forward, backward, tangents), and run
 // its passes. They may use all rooms, the kernel tables and src/base.
 #include <algorithm>
 #include <memory>
 #include <string>
 
 #include "attention/forward/forward.h"
+#include "attention/forward/forward_layout.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
 #include "attention/tiles/key_walk.h"
-#include "attention/tiles/lay_out_scratch.h"
 #include "attention/tiles/prefilter.h"
 #include "base/call_memory.h"
 
@@ -60,15 +60,15 @@ struct PreparedForward {
   Kernels<E> kernels;
   Captures captures;
   Tiling tiling;
-  ScratchLayout layout;
+  ForwardLayout<E> layout;
 
   explicit PreparedForward(const CheckedCall& call)
       : kernels(kernels_of<E>(call)),
         captures(requested_captures(call.problem, call.options)),
         tiling(tiling_for(call, kernels)),
-        layout(layout_of(call.problem, captures, tiling, kernels,
-                         BoundMasks::slots(call.options.masks))) {}
-  size_t workspace_bytes() const { return layout.bytes_for(tiling.workers); }
+        layout(forward_layout(call.problem, captures, tiling, kernels,
+                              BoundMasks::slots(call.options.masks))) {}
+  size_t workspace_bytes() const { return layout.bytes; }
 };
 
 // Calls visit(prepared call) with the element type in which the problem is computed.
@@ -144,9 +144,9 @@ void forward(const CheckedCall& call, const PreparedForward<E>& prepared,
              const AttentionOutputs& given, std::span<std::byte> workspace) {
   const Outputs outputs = check_outputs(call, prepared.captures, given, workspace);
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
-  run_forward(ForwardCall<E>(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
-                             prepared.layout, scratch),
-              call.context);
+  const ForwardCall<E> to_run(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
+                              prepared.layout.score_tiles, scratch);
+  run_forward(to_run, prepared.layout, call.context);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "attention/backward/backward.h"
+#include "attention/backward/backward_layout.h"
 #include "attention/call/learned_parameters.h"
 #include "attention/plan/route.h"
 #include "attention/plan/variant_kernels.h"
@@ -81,7 +81,7 @@ struct PreparedBackward {
   WantedGradients wanted;
   Kernels<E> kernels;
   BackwardPlan plan;
-  BackwardLayout layout;
+  BackwardLayout<E> layout;
 
   PreparedBackward(const CheckedCall& call, const BackwardRequest& request)
       : wanted(wanted_gradients(call, request)),
@@ -134,7 +134,7 @@ void backward(const CheckedCall& checked, const PreparedBackward<E>& prepared,
   const Captures no_captures = {};
   const Outputs no_outputs = {};
   const ForwardCall<E> forward(checked, prepared.kernels, no_captures, no_outputs,
-                               prepared.plan.tiling, prepared.layout.forward, scratch);
+                               prepared.plan.tiling, prepared.layout.score_tiles, scratch);
   const BackwardCall<E> call{.forward = forward,
                              .options = checked.options,
                              .wanted = prepared.wanted,

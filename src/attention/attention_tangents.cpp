@@ -7,7 +7,7 @@
 
 #include "attention/call/learned_parameters.h"
 #include "attention/call/output_memory.h"
-#include "attention/tangents/tangents.h"
+#include "attention/tangents/tangent_layout.h"
 #include "attention/tiles/bound_masks.h"
 #include "attention/tiles/score_tiles.h"
 #include "base/call_memory.h"
@@ -122,17 +122,15 @@ class PreparedTangents {
   NaturalKernels<E> natural;
   BackwardPlan plan;
   Cuts query_cuts, key_cuts;
-  TangentLayout layout;
+  TangentLayout<E> layout;
 
   PreparedTangents(const CheckedCall& call, const WantedGradients& wanted, bool second)
       : natural(call.problem, call.options),
         plan(make_plan(call, wanted, second)),
         query_cuts(call.problem, false, plan.tiling.unit_queries),
-        key_cuts(call.problem, true, key_part(plan)) {
-    limit_workers(call.problem);
-    layout = tangent_layout<E>(call.problem, wanted, plan, call.options,
-                               BoundMasks::slots(call.options.masks), second);
-  }
+        key_cuts(call.problem, true, key_part(plan)),
+        layout(tangent_layout(call.problem, wanted, limit_workers(call.problem), call.options,
+                              natural.kernels, BoundMasks::slots(call.options.masks), second)) {}
 
   // Allocates the workspace and calls visit(call).
   template <class Visit>
@@ -164,13 +162,15 @@ class PreparedTangents {
     worth_ = worthwhile_workers(work);
     return backward_plan(call, wanted, natural.kernels, work, available_);
   }
-  // Limits the workers to the number of tasks, which are smaller than those of the backward pass.
-  void limit_workers(const Problem& p) {
+  // Limits the plan's workers to the number of tasks, which are smaller than those of the backward
+  // pass.
+  const BackwardPlan& limit_workers(const Problem& p) {
     const int64_t tasks =
         std::max(p.heads * query_cuts.count(), plan.components * key_cuts.count());
     plan.workers = static_cast<int>(
         std::clamp<int64_t>(tasks, 1, std::min<int64_t>(available_.most, int64_t(worth_))));
     if (!available_.can_be_fewer) plan.workers = plan.tiling.to_executor ? available_.most : 1;
+    return plan;
   }
 };
 

@@ -1,5 +1,4 @@
 // Sizes of panels, groups and pieces.
-#include "base/scratch_places.h"
 #include "products/product_call.h"
 
 namespace rapt {
@@ -28,36 +27,34 @@ void cut_rows(ProductCut& c, int64_t rows, int64_t sum, double work, const Worke
   if (!available.can_be_fewer) c.workers = c.to_executor ? available.most : 1;
 }
 
-void place_scratch(ProductCut& c, RightSide right, int64_t rows, int64_t sum, int64_t lanes,
-                   int64_t tile_rows, size_t element) {
-  const int64_t terms = std::min(sum, kSumBlock);
+template <class E>
+void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t sum, int64_t lanes,
+                   int64_t tile_rows) {
+  const int64_t terms = std::min(sum, kSumBlock), block_rows = std::min(c.piece, kRowBlock);
   const bool few_rows = right == RightSide::in_place;
-  ScratchPlaces places;
-  const int64_t block_rows = std::min(c.piece, kRowBlock);
-  c.sums =
-      places.place(true, {sum > kSumChunk || few_rows ? c.piece : block_rows, c.group}, element);
-  c.panels =
-      places.place(right == RightSide::per_task, {std::min(sum, kSumChunk), c.group}, element);
-  c.left = few_rows
-               ? places.place(true, {rows, sum}, element)
-               : places.place(true, {terms * round_up(block_rows, tile_rows) + lanes}, element);
-  c.row = places.place(true, {std::max(c.group, c.piece)}, element);
-  c.worker_bytes = places.bytes();
-  places.repeat(c.workers, 0);
-  c.bytes = places.total();  // throws if it does not fit
+  ScratchPlanner<Per::call> call;
+  ScratchPlanner<Per::worker> worker;
+  worker.place(c.sums, {sum > kSumChunk || few_rows ? c.piece : block_rows, c.group});
+  if (right == RightSide::per_task) worker.place(c.panels, {std::min(sum, kSumChunk), c.group});
+  if (few_rows)
+    worker.place(c.left, {rows, sum});
+  else
+    worker.place(c.left, {terms * round_up(block_rows, tile_rows) + lanes});
+  worker.place(c.row, {std::max(c.group, c.piece)});
+  c.workers_memory = call.repeat(worker, c.workers);
+  c.bytes = call.total();  // throws if it does not fit
 }
 
 }  // namespace
 
 template <class E>
-ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
-                       int64_t sum, const Context& context) {
+ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
+                             int64_t sum, const Context& context) {
   const double work =
       2.0 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(sum);
   const Workers available = workers_of(work, context);  // checks the context
   const KernelTable<E>& table = kernels<E>();
-  ProductCut c;
-  c.bytes = 63;
+  ProductLayout<E> c;
   const bool column_sums = form == ProductForm::weight_gradient;  // even if there are no columns
   if (rows == 0 || (columns == 0 && !column_sums)) return c;
   c.width = int64_t{table.matrices.panel_vectors} * table.lanes;
@@ -66,13 +63,13 @@ ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t 
   c.group = columns < group ? round_up(columns, c.width) : group;
   c.groups = columns > 0 ? ceil_div(columns, c.group) : 1;
   cut_rows(c, rows, sum, work, available);
-  place_scratch(c, right, rows, sum, table.lanes, table.matrices.tile_rows, sizeof(E));
+  place_scratch(c, right, rows, sum, table.lanes, table.matrices.tile_rows);
   return c;
 }
 
-template ProductCut cut_product<float>(ProductForm, RightSide, int64_t, int64_t, int64_t,
-                                       const Context&);
-template ProductCut cut_product<double>(ProductForm, RightSide, int64_t, int64_t, int64_t,
-                                        const Context&);
+template ProductLayout<float> cut_product(ProductForm, RightSide, int64_t, int64_t, int64_t,
+                                          const Context&);
+template ProductLayout<double> cut_product(ProductForm, RightSide, int64_t, int64_t, int64_t,
+                                           const Context&);
 
 }  // namespace rapt

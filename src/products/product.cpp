@@ -109,7 +109,7 @@ void run(ProductCall<E>& call, const Context& context, std::span<std::byte> work
   const RightSide right = call.packed       ? RightSide::packed
                           : call.few_rows() ? RightSide::in_place
                                             : RightSide::per_task;
-  const ProductCut cut =
+  const ProductLayout<E> cut =
       cut_product<E>(call.form, right, call.out.rows, call.out.columns, call.sum, context);
   const size_t needed = cut.bytes;
   if (!workspace.empty()) {
@@ -274,7 +274,7 @@ void multiply_gradient_by(const TensorView& d_y, const AnyWeight& any_weight, co
 
 // The product for which a weight of these sizes is packed, and how it is cut.
 template <class E>
-ProductCut packed_cut(int64_t out_features, int64_t in_features, PackedFor use) {
+ProductLayout<E> packed_cut(int64_t out_features, int64_t in_features, PackedFor use) {
   const bool forward = use == PackedFor::multiply;
   return cut_product<E>(forward ? ProductForm::forward : ProductForm::input_gradient,
                         RightSide::packed, 1, forward ? out_features : in_features,
@@ -354,10 +354,8 @@ size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_fe
     element_count(shape);  // throws if there are too many
   }
   const auto bytes = [&](ProductForm form, RightSide right, int64_t m, int64_t n, int64_t sum) {
-    const ProductCut cut = dtype == DType::f64
-                               ? cut_product<double>(form, right, m, n, sum, context)
-                               : cut_product<float>(form, right, m, n, sum, context);
-    return cut.bytes;
+    return dtype == DType::f64 ? cut_product<double>(form, right, m, n, sum, context).bytes
+                               : cut_product<float>(form, right, m, n, sum, context).bytes;
   };
   size_t most = 0;
   for (const RightSide right : {RightSide::per_task, RightSide::in_place})
@@ -375,8 +373,8 @@ size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_fe
 size_t packed_weight_bytes(int64_t out_features, int64_t in_features, DType dtype, PackedFor use) {
   check_not_negative({out_features, in_features});
   const bool in_double = dtype == DType::f64;
-  const ProductCut cut =
-      (in_double ? packed_cut<double> : packed_cut<float>)(out_features, in_features, use);
+  const ProductCut cut = in_double ? ProductCut(packed_cut<double>(out_features, in_features, use))
+                                   : packed_cut<float>(out_features, in_features, use);
   const int64_t shape[] = {cut.groups, cut.group,
                            use == PackedFor::multiply ? in_features : out_features};
   element_count(shape);  // throws if it does not fit

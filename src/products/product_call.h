@@ -14,6 +14,7 @@
 // The last block of terms is stored straight to the output where nothing but bias and sum is left.
 #include <algorithm>
 
+#include "base/scratch_planner.h"
 #include "kernels/kernel_table.h"
 #include "products/matrix.h"
 #include "rapt/context.h"
@@ -81,11 +82,17 @@ struct ProductCut {
   int64_t pieces = 0;
   int workers = 1;
   bool to_executor = false;
-  size_t bytes = 0;  // of all workers, with 63 to align the first
+  size_t bytes = kScratchAlignment - 1;  // of the workspace
+};
 
-  // Scratch of a worker, in elements of E, each padded to a cache line.
-  size_t sums = 0, panels = 0, left = 0, worker_bytes = 0;
-  size_t row = 0;  // the bias of a group, or the column sums of a piece
+// The same with the scratch of a worker.
+template <class E>
+struct ProductLayout : ProductCut {
+  Place<E> sums;    // [rows of a piece or of a block][group]
+  Place<E> panels;  // [terms][group], if a task packs its own
+  Place<E> left;    // rows of the left side, packed or dense
+  Place<E> row;     // the bias of a group, or the column sums of a piece
+  RepeatedMemory workers_memory;
 };
 
 // How a product reads its right side.
@@ -97,17 +104,17 @@ enum class RightSide {
 
 // The cut for these sizes. Throws Error(argument, overflow).
 template <class E>
-ProductCut cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
-                       int64_t sum, const Context& context);
+ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
+                             int64_t sum, const Context& context);
 
 // Computes a product with scratch of `bytes`. Throws Error(cancelled).
 template <class E>
-void run_product(const ProductCall<E>& call, const ProductCut& cut, const Context& context,
+void run_product(const ProductCall<E>& call, const ProductLayout<E>& cut, const Context& context,
                  std::byte* scratch);
 
 // Packs the whole right side: groups after each other, each [sum][group] in blocks of kSumBlock
 // terms, as a task packs its own. Of `cut` only the width and the groups count.
 template <class E>
-void pack_right(const ProductCall<E>& call, const ProductCut& cut, E* packed) noexcept;
+void pack_right(const ProductCall<E>& call, const ProductLayout<E>& cut, E* packed) noexcept;
 
 }  // namespace rapt

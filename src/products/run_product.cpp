@@ -8,7 +8,8 @@ namespace {
 template <class E>
 class PieceOfProduct {
  public:
-  PieceOfProduct(const ProductCall<E>& call, const ProductCut& cut, std::byte* scratch) noexcept
+  PieceOfProduct(const ProductCall<E>& call, const ProductLayout<E>& cut,
+                 std::byte* scratch) noexcept
       : call_(call), cut_(cut), table_(call.table), scratch_(scratch) {}
 
   // Packs the columns of a group for all terms.
@@ -33,10 +34,7 @@ class PieceOfProduct {
   }
 
  private:
-  template <class T = E>
-  T* scratch(size_t place) const noexcept {
-    return reinterpret_cast<T*>(scratch_ + place);
-  }
+  E* scratch(const Place<E>& place) const noexcept { return place.in(scratch_); }
   const RouteKernels<E>& fma(DType dtype) const noexcept {
     return *table_.fma[static_cast<int>(dtype)];
   }
@@ -239,7 +237,7 @@ class PieceOfProduct {
   }
 
   const ProductCall<E>& call_;
-  const ProductCut& cut_;
+  const ProductLayout<E>& cut_;
   const KernelTable<E>& table_;
   std::byte* scratch_;
   int64_t first_row_ = 0, rows_ = 0, first_column_ = 0, columns_ = 0;
@@ -248,26 +246,27 @@ class PieceOfProduct {
 }  // namespace
 
 template <class E>
-void run_product(const ProductCall<E>& call, const ProductCut& cut, const Context& context,
+void run_product(const ProductCall<E>& call, const ProductLayout<E>& cut, const Context& context,
                  std::byte* scratch) {
   const int64_t tasks = cut.groups * cut.pieces;
   TaskRun run(context, tasks);
   run.run(tasks, cut.workers, cut.to_executor, [&](int64_t task, int worker) {
-    PieceOfProduct<E>(call, cut, scratch + static_cast<size_t>(worker) * cut.worker_bytes)
-        .run(task);
+    PieceOfProduct<E>(call, cut, cut.workers_memory.nth(scratch, worker)).run(task);
   });
 }
 
 template <class E>
-void pack_right(const ProductCall<E>& call, const ProductCut& cut, E* packed) noexcept {
+void pack_right(const ProductCall<E>& call, const ProductLayout<E>& cut, E* packed) noexcept {
   PieceOfProduct<E> piece(call, cut, nullptr);
   for (int64_t group = 0; group < cut.groups; ++group) piece.pack_group(group, packed);
 }
 
-template void run_product(const ProductCall<float>&, const ProductCut&, const Context&, std::byte*);
-template void run_product(const ProductCall<double>&, const ProductCut&, const Context&,
+template void run_product(const ProductCall<float>&, const ProductLayout<float>&, const Context&,
                           std::byte*);
-template void pack_right(const ProductCall<float>&, const ProductCut&, float*) noexcept;
-template void pack_right(const ProductCall<double>&, const ProductCut&, double*) noexcept;
+template void run_product(const ProductCall<double>&, const ProductLayout<double>&, const Context&,
+                          std::byte*);
+template void pack_right(const ProductCall<float>&, const ProductLayout<float>&, float*) noexcept;
+template void pack_right(const ProductCall<double>&, const ProductLayout<double>&,
+                         double*) noexcept;
 
 }  // namespace rapt

@@ -244,13 +244,12 @@ struct RowThreshold : CandidateRows, WeightedPairs {
     const V steep = V::set(steepness<V>(t)), guard = V::set(kGuard<E>);
     const V endless = V::set(__builtin_inf());
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
-      V bound = V::load(row<V>(t, kBound) + x);
-      if (statistic) {
-        const V tau = shift_of(V::load(statistic + x));
-        const V score = div(tau, steep);
-        bound = select(equal(tau, endless), tau, sub(score, mul(abs(score), guard)));
+      if (!statistic) {
+        store(bounds + x, V::load(row<V>(t, kBound) + x));
+        continue;
       }
-      store(bounds + x, bound);
+      const V tau = shift_of(V::load(statistic + x)), score = div(tau, steep);
+      store(bounds + x, select(equal(tau, endless), tau, sub(score, mul(abs(score), guard))));
     }
   }
 

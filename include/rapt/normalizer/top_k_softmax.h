@@ -175,12 +175,13 @@ struct TopKSoftmax : CandidateRows, WeightedPairs {
               const typename V::Element* delta, typename V::Element* bounds) const noexcept {
     const V endless = V::set(__builtin_inf());
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
-      V bound = V::load(row<V>(t, kCut) + x);
-      if (statistic) {
-        const V lse = shift_of(V::load(statistic + x));
-        bound = select(equal(lse, endless), lse, cut_of(V::load(delta + t.queries + x), lse));
+      if (!statistic) {
+        store(bounds + x, V::load(row<V>(t, kCut) + x));
+        continue;
       }
-      store(bounds + x, bound);
+      const V lse = shift_of(V::load(statistic + x));
+      const V cut = cut_of(V::load(delta + t.queries + x), lse);
+      store(bounds + x, select(equal(lse, endless), lse, cut));
     }
   }
 

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "attention/backward/backward_worker.h"
+#include "attention/backward/backward_layout.h"
+#include "attention/rows/transform_keys.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -26,7 +27,7 @@ Item part_item_of(const BackwardCall<E>& call, int64_t item) {
   const int64_t per_head = call.plan.cells_per_head;
   const int64_t component = item / per_head, cell = item % per_head;
   if (!call.problem().query_starts) return {component, 0, cell};
-  const auto* starts = call.template at<const int64_t>(call.layout.cell_starts);
+  const int64_t* const starts = call.at(call.layout.cell_starts);
   const int64_t sequence =
       std::upper_bound(starts, starts + call.problem().sequences, cell) - starts - 1;
   return {component, sequence, cell - starts[sequence]};
@@ -168,8 +169,7 @@ void add_query_bias_gradients(const BackwardCall<E>& call) {
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
-    const double* sums =
-        call.template at<double>(call.layout.query_bias_sums) + head * cells * 2 * p.head_dim;
+    const double* const sums = call.at(call.layout.query_bias_sums, head * cells);
     const auto add = [&](int64_t which, const Operand& target) {
       for (int64_t d = 0; d < p.head_dim; ++d) {
         double sum = 0;
@@ -192,35 +192,32 @@ void add_cells(const BackwardCall<E>& call) {
   const BackwardPlan& plan = call.plan;
   const int64_t cells = p.heads * plan.cells_per_head;
   if (call.targets.scale) {
-    const double* sums = call.template at<double>(call.layout.scale_sums);
+    const double* const sums = call.at(call.layout.scale_sums);
     *call.targets.scale = 0;
     for (int64_t c = 0; c < cells; ++c) *call.targets.scale += sums[c];
   }
   if (call.targets.score_parameters) {
     clear_parameter_gradients(call.targets, call.wanted);
     for (int64_t head = 0; head < p.heads; ++head)
-      add_score_parameters_of_head(
-          p, call.options.scores, call.wanted, head, plan.cells_per_head,
-          call.template at<double>(call.layout.score_sums) +
-              head * plan.cells_per_head * call.wanted.head_parameter_count,
-          call.targets);
+      add_score_parameters_of_head(p, call.options.scores, call.wanted, head, plan.cells_per_head,
+                                   call.at(call.layout.score_sums, head * plan.cells_per_head),
+                                   call.targets);
   }
   if (call.targets.normalizer_parameters)
     add_normalizer_parameters(p, call.options.normalizer, call.wanted, plan.cells_per_head,
-                              call.template at<double>(call.layout.normalizer_sums), call.targets);
-  if (call.layout.query_bias_sums) add_query_bias_gradients(call);
+                              call.at(call.layout.normalizer_sums), call.targets);
+  if (call.wanted.query_biases()) add_query_bias_gradients(call);
   const Operand& bias = call.targets.bias;
-  if (!call.layout.bias_sums || !bias.data) return;
+  if (!call.layout.bias_sums.exists() || !bias.data) return;
   int64_t index[kMaxRank];
   for (int64_t component = 0; component < plan.components; ++component)
     for (int64_t nth = 0; nth < plan.component_heads; ++nth) {
-      const ComponentHead& entry = call.template at<ComponentHead>(call.layout.heads)[nth];
+      const ComponentHead& entry = *call.at(call.layout.heads, nth);
       const int64_t head = first_head(p, plan, component) + entry.head;
       p.index_of(head, index);
       E& number = *reinterpret_cast<E*>(bias.at(bias.offset_of(index, p.leading_rank)));
       if (entry.first[kOfBias]) number = 0;
-      const double* sums =
-          call.template at<double>(call.layout.bias_sums) + head * plan.cells_per_head;
+      const double* const sums = call.at(call.layout.bias_sums, head * plan.cells_per_head);
       double sum = 0;
       for (int64_t c = 0; c < plan.cells_per_head; ++c) sum += sums[c];
       number += static_cast<E>(sum);
@@ -233,29 +230,24 @@ template <class E>
 void run_backward(const BackwardCall<E>& call, const Context& context) {
   const Problem& p = call.problem();
   const BackwardPlan& plan = call.plan;
-  const BackwardLayout& layout = call.layout;
-  order_heads(p, plan, call.template at<ComponentHead>(layout.heads),
-              call.template at<int64_t>(layout.head_scratch));
+  const BackwardLayout<E>& layout = call.layout;
+  order_heads(p, plan, call.at(layout.heads), call.at(layout.head_scratch));
   if (p.query_starts) {
-    auto* starts = call.template at<int64_t>(layout.cell_starts);
+    int64_t* const starts = call.at(layout.cell_starts);
     starts[0] = 0;
     for (int64_t s = 0; s < p.sequences; ++s) {
       const Sequence sequence = p.sequence(s);
       starts[s + 1] = starts[s] + parts_of(plan.tiling, sequence.q_len, sequence.k_len).count;
     }
   }
-  const int64_t cells = p.heads * plan.cells_per_head;
-  const auto clear = [&](size_t sums, int64_t each) {
-    if (sums) std::fill_n(call.template at<double>(sums), cells * each, 0.0);
-  };
-  clear(layout.scale_sums, 1);
-  clear(layout.score_sums, call.wanted.head_parameter_count);
-  clear(layout.normalizer_sums, call.wanted.normalizer_head_parameter_count);
-  clear(layout.bias_sums, 1);
-  clear(layout.query_bias_sums, 2 * p.head_dim);
+  for (const CallPlace<double>* const sums :
+       {&layout.scale_sums, &layout.score_sums, &layout.normalizer_sums, &layout.bias_sums,
+        &layout.query_bias_sums})
+    if (sums->exists()) std::fill_n(call.at(*sums), sums->count(), 0.0);
   clear_relative(call);
-  write_relative(call.forward);
-  transform_keys(call.forward, context);
+  const TilePlaces<E>& places = call.forward.layout;
+  write_relative(call.forward, places.relative);
+  transform_keys(call.forward, places.row_transform, places.workers, context);
   round_keys(call.forward, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);

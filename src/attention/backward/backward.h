@@ -6,10 +6,13 @@
 // Out: gradients of query, key and value, and on request of bias, scale, learned parameters and
 // relative positions. It may use call, plan, rows, relative, tiles, the kernel tables and src/base.
 // It does not include src/attention/forward.
-#include "attention/backward/backward_layout.h"
+#include "attention/backward/backward_plan.h"
 #include "attention/plan/forward_call.h"
 
 namespace rapt {
+
+template <class E>
+struct BackwardLayout;  // backward_layout.h
 
 template <class E>
 struct BackwardCall {
@@ -17,18 +20,19 @@ struct BackwardCall {
   const AttentionOptions& options;
   const WantedGradients& wanted;
   const BackwardPlan& plan;
-  const BackwardLayout& layout;
+  const BackwardLayout<E>& layout;
   const GradientInputs& inputs;
   const GradientTargets& targets;
 
   const Problem& problem() const noexcept { return forward.problem; }
+  // An array of the call, from a row on.
   template <class T>
-  T* at(size_t offset) const noexcept {
-    return reinterpret_cast<T*>(forward.workspace + offset);
+  T* at(const CallPlace<T>& place, int64_t row = 0) const noexcept {
+    return place.in(forward.workspace, row);
   }
   // The first cell of a sequence, counted within a head.
   int64_t first_cell(int64_t sequence) const noexcept {
-    return problem().query_starts ? at<const int64_t>(layout.cell_starts)[sequence] : 0;
+    return problem().query_starts ? at(layout.cell_starts)[sequence] : 0;
   }
 };
 

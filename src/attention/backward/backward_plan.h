@@ -21,7 +21,7 @@
 // added to the table, in the order of the chunks. Heads that share a table form one component, and
 // its sequences then run one after the other, too. These gradients need one pass.
 #include "attention/call/gradient_request.h"
-#include "attention/plan/tiling.h"
+#include "attention/plan/scratch_plan.h"
 
 namespace rapt {
 
@@ -84,6 +84,24 @@ Parts parts_of(const Tiling& tiling, int64_t q_len, int64_t k_len);
 template <class E>
 BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wanted,
                            const Kernels<E>& kernels, double work, const Workers& available);
+
+// What the scratch of gradients depends on.
+template <class E>
+struct GradientScratch : ScratchPlan<E> {
+  const WantedGradients& wanted;
+  const BackwardPlan& plan;
+  const AttentionOptions& options;
+  ScratchPlanner<Per::component> component = {};
+
+  // Queries and keys of the arrays of a component: of its longest sequence; in two passes, of a
+  // work unit and a chunk.
+  int64_t queries() const noexcept { return wanted.two_passes ? this->unit : this->longest_query; }
+  int64_t keys() const noexcept {
+    return wanted.two_passes ? plan.longest_chunk : plan.longest_key;
+  }
+  // Scores of a tile and a block.
+  int64_t tile_scores() const noexcept { return this->tiling.block_keys * this->tile; }
+};
 
 // Writes the heads of a component in order; `scratch` [component_heads].
 void order_heads(const Problem& problem, const BackwardPlan& plan, ComponentHead* heads,

@@ -8,6 +8,49 @@
 
 namespace rapt {
 
+// Sums of a component at work, a matrix for each slot of the plan; in two passes, over the queries
+// of a work unit and the keys of a chunk.
+template <class E>
+struct SumPlaces {
+  int64_t queries = 0, keys = 0;    // of a slot
+  ComponentPlace<E> d_query_t;      // [slots] tiles [head_dim][queries]
+  ComponentPlace<E> d_query_pairs;  // [slots][queries][head_dim]: sums of sparse pairs
+  ComponentPlace<E> query_dots;     // [slots][queries]: d_query . query, with query biases
+  ComponentPlace<E> d_key;          // [slots][keys][head_dim], if the result is narrower
+  ComponentPlace<E> d_value;        // [slots][keys][value_dim], if the result is narrower
+  ComponentPlace<E> key_windows;    // [parts][window_rows][head_dim]
+  ComponentPlace<E> query_windows;  // the same
+  ComponentPlace<E> value_windows;  // [parts][window_rows][value_dim]
+  // Sums of a cell at work, if the result's rows are not dense:
+  Place<E> dense_d_key;    // [chunk][head_dim]
+  Place<E> dense_d_value;  // [chunk][value_dim]
+
+  void reserve(GradientScratch<E>& scratch) {
+    const Problem& p = scratch.problem;
+    const WantedGradients& wanted = scratch.wanted;
+    const BackwardPlan& plan = scratch.plan;
+    auto& memory = scratch.component;
+    queries = scratch.queries(), keys = scratch.keys();
+    const int64_t* const slots = plan.slots;
+    const bool query_sums = wanted.query_sums(), narrower = wanted.dtype != p.result_dtype;
+    const bool pairs = has_sparse_pairs(p, scratch.kernels, scratch.options);
+    memory.place_if(query_sums, d_query_t, {slots[kOfQuery], queries, p.head_dim});
+    memory.place_if(query_sums && pairs, d_query_pairs, {slots[kOfQuery], queries, p.head_dim});
+    memory.place_if(wanted.scale && p.rows.adds_biases, query_dots, {slots[kOfQuery], queries, 1});
+    const int64_t chunk = plan.longest_chunk;
+    if (wanted.key && narrower) memory.place(d_key, {slots[kOfKey], keys, p.head_dim});
+    if (wanted.key && !narrower) scratch.worker.place(dense_d_key, {chunk, p.head_dim});
+    if (wanted.value && narrower) memory.place(d_value, {slots[kOfValue], keys, p.value_dim});
+    if (wanted.value && !narrower) scratch.worker.place(dense_d_value, {chunk, p.value_dim});
+    const auto place_windows = [&](bool needed, ComponentPlace<E>& windows, int64_t dims) {
+      memory.place_if(needed, windows, {plan.most_parts, plan.window_rows, dims});
+    };
+    place_windows(wanted.key_rows, key_windows, p.head_dim);
+    place_windows(wanted.query_rows_sums, query_windows, p.head_dim);
+    place_windows(wanted.value_rows, value_windows, p.value_dim);
+  }
+};
+
 template <class E>
 class BackwardWorker {
  public:
@@ -17,20 +60,19 @@ class BackwardWorker {
         plan_(call.plan),
         wanted_(call.wanted),
         layout_(call.layout),
+        sums_(layout_.sums),
         tiles_(call, cancel, worker),
-        arrays_(wanted_.two_passes
-                    ? tiles_.template scratch<std::byte>(0)
-                    : call.template at<std::byte>(layout_.slots + static_cast<size_t>(slot) *
-                                                                      layout_.slot_bytes)) {}
+        memory_(layout_.components.nth(
+            wanted_.two_passes ? tiles_.tiles().scratch() : call.forward.workspace, slot)) {}
 
-  bool stopped() const noexcept { return tiles_.stopped(); }
+  bool stopped() const noexcept { return tiles_.tiles().stopped(); }
   const Parts& parts() const noexcept { return parts_; }
 
   void begin_head(int64_t component, int64_t sequence, int64_t nth) noexcept {
-    entry_ = call_.template at<ComponentHead>(layout_.heads)[nth];
+    entry_ = *call_.at(layout_.heads, nth);
     head_ = first_head(p_, plan_, component) + entry_.head;
     tiles_.begin_head(head_, sequence);
-    const Sequence& s = tiles_.sequence();
+    const Sequence& s = tiles_.tiles().sequence();
     parts_ = parts_of(plan_.tiling, s.q_len, s.k_len);
     first_cell_ = head_ * plan_.cells_per_head + call_.first_cell(sequence);
   }
@@ -40,22 +82,17 @@ class BackwardWorker {
     begin_chunk(part);
     clear_bias_rows(part);
     for_each_unit(part, [&](Positions unit) {
-      tiles_.pack_unit(unit, unit_arrays(unit.start), true, normalizer_sums(part));
-      if (has_query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
+      tiles_.pack_unit(unit, unit_arrays(unit), true, of_cell(layout_.normalizer_sums, part));
+      if (wanted_.query_sums() && entry_.first[kOfQuery]) clear_queries(unit, query_sums(unit));
     });
   }
 
   // One pass: computes a cell.
   void step(int64_t chunk, int64_t segment) noexcept {
-    const Sides sides{has_query_sums() || wanted_.bias, has_key_sums()};
+    const Sides sides{wanted_.query_sums() || wanted_.bias, has_key_sums()};
     walk_cell(chunk, segment, sides, [&](Positions unit) {
-      QueryUnit<E> query_unit = tiles_.begin_unit(
-          unit, unit_arrays(unit.start), has_query_sums() ? query_sums(unit) : nullptr, sides);
-      if (layout_.query_bias_sums)
-        query_unit.query_bias_sums = call_.template at<double>(layout_.query_bias_sums) +
-                                     (first_cell_ + segment) * 2 * p_.head_dim;
-      query_unit.query_dots = query_dots(unit);
-      query_unit.d_query_pairs = query_pairs(unit);
+      QueryUnit<E> query_unit = begin_unit(unit, sides);
+      query_unit.query_bias_sums = of_cell(layout_.query_bias_sums, segment);
       return query_unit;
     });
   }
@@ -74,7 +111,7 @@ class BackwardWorker {
       add_window(windows.key, first, last, static_cast<E>(p_.scale), call_.targets.key_rows);
       add_window(windows.query, first, last, static_cast<E>(p_.scale), call_.targets.query_rows);
       if (wanted_.scale && windows.query.data)
-        call_.template at<double>(layout_.scale_sums)[first_cell_ + slice] +=
+        *of_cell(layout_.scale_sums, slice) +=
             tiles_.dots_with_query_rows(windows.query, first, last);
       add_window(windows.value, first, last, static_cast<E>(p_.kept_factor()),
                  call_.targets.value_rows);
@@ -84,14 +121,15 @@ class BackwardWorker {
   // One pass, after the last step: stores the results of a part.
   void finish(int64_t part) noexcept {
     end_chunk(part);
-    if (has_query_sums() && entry_.last[kOfQuery])
+    if (wanted_.query_sums() && entry_.last[kOfQuery])
       for_each_unit(part, [&](Positions unit) { store_queries(part, unit, query_sums(unit)); });
   }
 
   // Two passes, first of all: computes delta of a segment.
   void make_deltas(int64_t segment) noexcept {
-    for_each_unit(segment,
-                  [&](Positions unit) { pack_unit_arrays(unit, normalizer_sums(segment), true); });
+    for_each_unit(segment, [&](Positions unit) {
+      pack_unit_arrays(unit, of_cell(layout_.normalizer_sums, segment), true);
+    });
   }
 
   // Two passes, keys' side: computes a chunk over all segments.
@@ -101,7 +139,7 @@ class BackwardWorker {
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s)
       walk_cell(chunk, (chunk + s) % parts_.count, kKeys, [&](Positions unit) {
         pack_unit_arrays(unit, nullptr, false);
-        return begin_packed_unit(unit, nullptr, kKeys);
+        return begin_unit(unit, kKeys);
       });
     end_chunk(chunk);
   }
@@ -109,15 +147,13 @@ class BackwardWorker {
   // Two passes, queries' side: computes a work unit of a segment over all chunks.
   void run_unit(int64_t segment, Positions unit) noexcept {
     constexpr Sides kQueries{true, false};
-    E* const sums = has_query_sums() ? query_sums(unit) : nullptr;
+    E* const sums = query_sums(unit);
     if (sums && entry_.first[kOfQuery]) clear_queries(unit, sums);
     pack_unit_arrays(unit, nullptr, false);
     for (int64_t s = 0; s < parts_.count && !stopped(); ++s) {
       const int64_t nth = (segment - s + parts_.count) % parts_.count;
       for_each_walk(parts_.chunk(nth), unit, kQueries, [&] {
-        QueryUnit<E> query_unit = begin_packed_unit(unit, sums, kQueries);
-        query_unit.query_dots = query_dots(unit);
-        query_unit.d_query_pairs = query_pairs(unit);
+        QueryUnit<E> query_unit = begin_unit(unit, kQueries);
         tiles_.walk(query_unit, {}, kQueries);
       });
     }
@@ -139,62 +175,35 @@ class BackwardWorker {
       return;
     for_each_unit(segment, [&](Positions unit) {
       for (int64_t i = 0; i < unit.count; ++i)
-        *reinterpret_cast<E*>(tiles_.query_row(bias, unit[i])) = 0;
+        *reinterpret_cast<E*>(tiles_.tiles().query_row(bias, unit[i])) = 0;
     });
   }
 
  private:
   using KeySums = rapt::KeySums<E>;
 
-  E* array(size_t offset) const noexcept { return reinterpret_cast<E*>(arrays_ + offset); }
-  // The arrays of the queries from position `at` on.
-  UnitArrays<E> unit_arrays(int64_t at) const noexcept {
-    const size_t positions = p_.rows.adds_biases ? layout_.position_t : layout_.query_t;
-    return {arrays_ + layout_.query_t + at * tiles_.query_bytes(),
-            transformed_query(at),
-            arrays_ + positions + at * tiles_.query_bytes(),
-            arrays_ + layout_.position_query + at * tiles_.transformed_bytes(),
-            kept_pairs(at),
-            arrays_ + layout_.prefilter_queries + at * prefilter_query_bytes(p_.head_dim),
-            arrays_ + layout_.d_output_t + at * tiles_.d_output_bytes(),
-            array(layout_.statistic) + at,
-            delta(at)};
+  // The sums of a cell, or null.
+  double* of_cell(const CallPlace<double>& sums, int64_t part) const noexcept {
+    return sums.in_or_null(call_.forward.workspace, first_cell_ + part);
   }
-  KeptPairs<E> kept_pairs(int64_t at) const noexcept {
-    if (!layout_.kept_pairs) return {};
-    return {reinterpret_cast<SparsePair<E>*>(arrays_ + layout_.kept_pairs) + at * kKeptPairs,
-            reinterpret_cast<int64_t*>(arrays_ + layout_.kept_counts) + at};
+  // The place of a work unit's first query in arrays of the component.
+  int64_t first_of(Positions unit) const noexcept { return wanted_.two_passes ? 0 : unit.start; }
+  UnitArrays<E> unit_arrays(Positions unit) const noexcept {
+    return {&layout_.queries, memory_, first_of(unit)};
   }
-  E* delta(int64_t at) const noexcept {
-    return array(layout_.delta) + at * call_.forward.kernels.normalizer.delta_rows;
-  }
-  std::byte* transformed_query(int64_t at) const noexcept {
-    return arrays_ + layout_.transformed_query + at * tiles_.transformed_bytes();
-  }
-  bool has_query_sums() const noexcept { return wanted_.query_sums(); }
   bool has_key_sums() const noexcept {
     return wanted_.key || wanted_.value || wanted_.bias || wanted_.score_parameters ||
            wanted_.tables();
   }
 
-  // Sums of d_query of a work unit. In one pass the array holds all work units, in two passes one.
-  E* query_sums(Positions unit) const noexcept {
-    const int64_t queries = wanted_.two_passes
-                                ? std::min(plan_.tiling.unit_queries, plan_.longest_query)
-                                : plan_.longest_query;
-    return array(layout_.d_query_t) +
-           (entry_.slot[kOfQuery] * queries + (wanted_.two_passes ? 0 : unit.start)) * p_.head_dim;
-  }
+  // Sums of d_query of a work unit; null: not needed.
+  E* query_sums(Positions unit) const noexcept { return of_queries(sums_.d_query_t, unit); }
   // Sums of d_query . query of a work unit, for d_scale; null: not needed.
-  E* query_dots(Positions unit) const noexcept {
-    if (!layout_.query_dots) return nullptr;
-    const int64_t sums = query_sums(unit) - array(layout_.d_query_t);
-    return array(layout_.query_dots) + sums / p_.head_dim;
-  }
+  E* query_dots(Positions unit) const noexcept { return of_queries(sums_.query_dots, unit); }
   // Sums of d_query of a work unit that are added pair by pair; null: none.
-  E* query_pairs(Positions unit) const noexcept {
-    if (!layout_.d_query_pairs) return nullptr;
-    return array(layout_.d_query_pairs) + (query_sums(unit) - array(layout_.d_query_t));
+  E* query_pairs(Positions unit) const noexcept { return of_queries(sums_.d_query_pairs, unit); }
+  E* of_queries(const ComponentPlace<E>& sums, Positions unit) const noexcept {
+    return sums.in_or_null(memory_, entry_.slot[kOfQuery] * sums_.queries + first_of(unit));
   }
   void clear_queries(Positions unit, E* sums) const noexcept {
     const int64_t padded = plan_.tiling.padded(unit.count);
@@ -203,30 +212,22 @@ class BackwardWorker {
     if (E* const dots = query_dots(unit)) std::fill_n(dots, padded, E(0));
   }
   void store_queries(int64_t segment, Positions unit, E* sums) noexcept {
-    std::byte* const transformed = transformed_query(wanted_.two_passes ? 0 : unit.start);
-    const double dots = tiles_.store_queries(unit, sums, query_pairs(unit), transformed,
+    const double dots = tiles_.store_queries(unit, unit_arrays(unit), sums, query_pairs(unit),
                                              wanted_.scale, query_dots(unit));
-    if (wanted_.scale) call_.template at<double>(layout_.scale_sums)[first_cell_ + segment] += dots;
-  }
-
-  double* normalizer_sums(int64_t part) const noexcept {
-    if (!layout_.normalizer_sums) return nullptr;
-    return call_.template at<double>(layout_.normalizer_sums) +
-           (first_cell_ + part) * wanted_.normalizer_head_parameter_count;
+    if (wanted_.scale) *of_cell(layout_.scale_sums, segment) += dots;
   }
 
   // Two passes: packs the arrays of one work unit; computes and saves its delta, or loads it.
   void pack_unit_arrays(Positions unit, double* of_normalizer, bool with_delta) noexcept {
-    E* const delta = array(layout_.delta);
-    tiles_.pack_unit(unit, unit_arrays(0), with_delta, of_normalizer);
+    const UnitArrays<E> arrays = unit_arrays(unit);
+    tiles_.pack_unit(unit, arrays, with_delta, of_normalizer);
     const int rows = call_.forward.kernels.normalizer.delta_rows;
-    E* const known = call_.template at<E>(layout_.deltas) + head_ * rows * p_.q_len +
-                     tiles_.sequence().query_begin + unit.start;
+    const int64_t first = tiles_.tiles().sequence().query_begin + unit.start;
     tiles_.for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
       const int64_t count = tile.positions.count;
       for (int r = 0; r < rows; ++r) {
-        E* const of_tile = delta + offset * rows + r * tile.queries;
-        E* const saved = known + r * p_.q_len + offset;
+        E* const of_tile = arrays.delta(offset) + r * tile.queries;
+        E* const saved = call_.at(layout_.deltas, head_ * rows + r) + first + offset;
         if (with_delta)
           std::copy_n(of_tile, count, saved);
         else
@@ -234,8 +235,12 @@ class BackwardWorker {
       }
     });
   }
-  QueryUnit<E> begin_packed_unit(Positions unit, E* sums, Sides sides) noexcept {
-    return tiles_.begin_unit(unit, unit_arrays(0), sums, sides);
+  // Starts a work unit whose arrays are packed, with its sums.
+  QueryUnit<E> begin_unit(Positions unit, Sides sides) noexcept {
+    QueryUnit<E> query_unit = tiles_.begin_unit(unit, unit_arrays(unit), query_sums(unit), sides);
+    query_unit.query_dots = query_dots(unit);
+    query_unit.d_query_pairs = query_pairs(unit);
+    return query_unit;
   }
 
   // Loads the keys of a chunk that some of the queries attend to, as many at a time as share a walk
@@ -278,16 +283,16 @@ class BackwardWorker {
   // for these rows.
   DistanceSpan span_of(int64_t chunk, int64_t segment) const noexcept {
     const Positions queries = parts_.segment(segment);
-    return tiles_.span_of(parts_.chunk(chunk), queries, plan_.tiling.padded(queries.count));
+    return tiles_.tiles().relative().span_of(parts_.chunk(chunk), queries,
+                                             plan_.tiling.padded(queries.count));
   }
   DistanceWindows<E> windows_of(int64_t chunk, const DistanceSpan& span) const noexcept {
-    const auto window = [&](bool wanted, size_t windows, int64_t dims) {
-      E* const data = wanted ? array(windows) + chunk * plan_.window_rows * dims : nullptr;
+    const auto window = [&](const ComponentPlace<E>& windows, int64_t dims) {
+      E* const data = windows.in_or_null(memory_, chunk * plan_.window_rows);
       return DistanceWindow<E>{data, span.low, dims};
     };
-    return {window(wanted_.key_rows, layout_.key_windows, p_.head_dim),
-            window(wanted_.query_rows_sums, layout_.query_windows, p_.head_dim),
-            window(wanted_.value_rows, layout_.value_windows, p_.value_dim)};
+    return {window(sums_.key_windows, p_.head_dim), window(sums_.query_windows, p_.head_dim),
+            window(sums_.value_windows, p_.value_dim)};
   }
   void add_window(const DistanceWindow<E>& window, int64_t begin, int64_t end, E factor,
                   const Operand& target) const noexcept {
@@ -302,95 +307,104 @@ class BackwardWorker {
     }
   }
 
-  // Where the sums of d_key or d_value are made: in the result; in scratch, if the result is
-  // narrower; in a dense copy while a cell is at work, if the result's rows are not dense.
-  enum class Place : uint8_t { nowhere, target, scratch, dense_copy };
-  Place place_of(bool wanted, const Operand& target) const noexcept {
-    if (!wanted || !target.data) return Place::nowhere;
-    if (target.dtype != p_.result_dtype) return Place::scratch;
-    return target.dim_stride == 1 ? Place::target : Place::dense_copy;
+  // The sums of d_key or of d_value over the queries.
+  struct KeySide {
+    GradientOf of;
+    const Operand& target;
+    int64_t dims;
+    const ComponentPlace<E>& sums;
+    const Place<E>& dense;
+    // Where they are made: in the result; in scratch, if the result is narrower; in a dense copy
+    // while a cell is at work, if the result's rows are not dense.
+    enum class In : uint8_t { nowhere, target, scratch, dense_copy } in;
+  };
+  KeySide key_side() const noexcept {
+    return side(kOfKey, wanted_.key, call_.targets.key, p_.head_dim, sums_.d_key,
+                sums_.dense_d_key);
+  }
+  KeySide value_side() const noexcept {
+    return side(kOfValue, wanted_.value, call_.targets.value, p_.value_dim, sums_.d_value,
+                sums_.dense_d_value);
+  }
+  KeySide side(GradientOf of, bool wanted, const Operand& target, int64_t dims,
+               const ComponentPlace<E>& sums, const Place<E>& dense) const noexcept {
+    using In = typename KeySide::In;
+    const In in = !wanted || !target.data           ? In::nowhere
+                  : target.dtype != p_.result_dtype ? In::scratch
+                  : target.dim_stride == 1          ? In::target
+                                                    : In::dense_copy;
+    return {of, target, dims, sums, dense, in};
   }
   struct SumRows {
-    E* data;
-    int64_t stride;
+    E* data = nullptr;
+    int64_t stride = 0;
   };
   // The sums of the keys of a chunk.
-  SumRows sums_of(GradientOf o, const Operand& target, int64_t dims, Positions keys, size_t sums,
-                  size_t dense_scratch) const noexcept {
-    switch (place_of(true, target)) {
-      case Place::target:
-        return {reinterpret_cast<E*>(tiles_.key_row(target, keys.start)), target.row_stride};
-      case Place::scratch: {
-        const int64_t most = wanted_.two_passes ? plan_.longest_chunk : plan_.longest_key;
-        const int64_t at = entry_.slot[o] * most + (wanted_.two_passes ? 0 : keys.start);
-        return {array(sums) + at * dims, dims};
+  SumRows rows_of(const KeySide& side, Positions keys) const noexcept {
+    switch (side.in) {
+      case KeySide::In::nowhere:
+        return {};
+      case KeySide::In::target:
+        return {reinterpret_cast<E*>(tiles_.tiles().key_row(side.target, keys.start)),
+                side.target.row_stride};
+      case KeySide::In::scratch: {
+        const int64_t first = wanted_.two_passes ? 0 : keys.start;
+        return {side.sums.in(memory_, entry_.slot[side.of] * sums_.keys + first), side.dims};
       }
       default:
-        return {tiles_.template scratch<E>(dense_scratch), dims};
+        return {tiles_.tiles().at(side.dense), side.dims};
     }
-  }
-  SumRows key_sums(Positions keys) const noexcept {
-    return sums_of(kOfKey, call_.targets.key, p_.head_dim, keys, layout_.d_key,
-                   layout_.dense_d_key);
-  }
-  SumRows value_sums(Positions keys) const noexcept {
-    return sums_of(kOfValue, call_.targets.value, p_.value_dim, keys, layout_.d_value,
-                   layout_.dense_d_value);
   }
 
   KeySums open_sums(int64_t chunk, Positions keys) noexcept {
     KeySums sums;
     sums.begin = keys.start;
-    const auto open = [&](bool wanted, const Operand& target, int64_t dims, SumRows rows, E*& data,
-                          int64_t& stride) {
-      const Place place = place_of(wanted, target);
-      if (place == Place::nowhere) return;
+    const auto open = [&](const KeySide& side, E*& data, int64_t& stride) {
+      const SumRows rows = rows_of(side, keys);
       data = rows.data, stride = rows.stride;
-      if (place == Place::dense_copy)
-        call_.forward.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
-            tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
-            dims, data);
+      if (side.in == KeySide::In::dense_copy) load_dense(side, keys);
     };
-    open(wanted_.key, call_.targets.key, p_.head_dim, key_sums(keys), sums.d_key,
-         sums.d_key_stride);
-    open(wanted_.value, call_.targets.value, p_.value_dim, value_sums(keys), sums.d_value,
-         sums.d_value_stride);
-    if (layout_.bias_sums)
-      sums.bias_sum = call_.template at<double>(layout_.bias_sums) + first_cell_ + chunk;
-    if (layout_.score_sums)
-      sums.score_sums = call_.template at<double>(layout_.score_sums) +
-                        (first_cell_ + chunk) * wanted_.head_parameter_count;
+    open(key_side(), sums.d_key, sums.d_key_stride);
+    open(value_side(), sums.d_value, sums.d_value_stride);
+    sums.bias_sum = of_cell(layout_.bias_sums, chunk);
+    sums.score_sums = of_cell(layout_.score_sums, chunk);
     return sums;
   }
   void close_sums(Positions keys, const KeySums& sums) noexcept {
-    if (place_of(wanted_.key, call_.targets.key) == Place::dense_copy)
-      store(call_.targets.key, keys, sums.d_key, p_.head_dim, p_.head_dim, E(1));
-    if (place_of(wanted_.value, call_.targets.value) == Place::dense_copy)
-      store(call_.targets.value, keys, sums.d_value, p_.value_dim, p_.value_dim, E(1));
+    if (const KeySide key = key_side(); key.in == KeySide::In::dense_copy)
+      store(key, keys, {sums.d_key, key.dims}, E(1));
+    if (const KeySide value = value_side(); value.in == KeySide::In::dense_copy)
+      store(value, keys, {sums.d_value, value.dims}, E(1));
   }
-  void store(const Operand& target, Positions keys, const E* from, int64_t stride, int64_t dims,
-             E factor) noexcept {
+  // Reads the target's rows to the dense copy.
+  void load_dense(const KeySide& side, Positions keys) const noexcept {
+    const Operand& from = side.target;
+    call_.forward.kernels.table.fma[static_cast<int>(from.dtype)]->pack_keys(
+        tiles_.tiles().key_row(from, keys.start), from.row_stride, from.dim_stride, keys.count,
+        side.dims, tiles_.tiles().at(side.dense));
+  }
+  void store(const KeySide& side, Positions keys, const SumRows& from, E factor) const noexcept {
+    const Operand& target = side.target;
     call_.forward.kernels.table.gradients.store_key_rows[static_cast<int>(target.dtype)](
-        from, stride, keys.count, dims, factor, tiles_.key_row(target, keys.start),
-        target.row_stride, target.dim_stride);
+        from.data, from.stride, keys.count, side.dims, factor,
+        tiles_.tiles().key_row(target, keys.start), target.row_stride, target.dim_stride);
   }
 
   // Clears the sums that begin with this head.
   void begin_chunk(int64_t chunk) noexcept {
     const Positions keys = parts_.chunk(chunk);
-    const auto clear = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
-                           int64_t dims) {
-      const Place place = place_of(wanted, target);
-      if (place == Place::nowhere || !entry_.first[o]) return;
-      for (int64_t j = 0; j < keys.count; ++j) std::fill_n(rows.data + j * rows.stride, dims, E(0));
-      if (place == Place::dense_copy) store(target, keys, rows.data, dims, dims, E(1));
-    };
-    clear(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim);
-    clear(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim);
+    for (const KeySide& side : {key_side(), value_side()}) {
+      if (side.in == KeySide::In::nowhere || !entry_.first[side.of]) continue;
+      const SumRows rows = rows_of(side, keys);
+      for (int64_t j = 0; j < keys.count; ++j)
+        std::fill_n(rows.data + j * rows.stride, side.dims, E(0));
+      if (side.in == KeySide::In::dense_copy) store(side, keys, rows, E(1));
+    }
     const Operand& bias = call_.targets.bias;
     if (!bias.data || bias.dim_stride == 0 || !entry_.first[kOfBias]) return;
     for (int64_t i = 0; i < (bias.row_stride == 0 ? 1 : p_.q_len); ++i) {
-      auto* row = reinterpret_cast<E*>(tiles_.query_row(bias, i)) + keys.start * bias.dim_stride;
+      auto* row =
+          reinterpret_cast<E*>(tiles_.tiles().query_row(bias, i)) + keys.start * bias.dim_stride;
       for (int64_t j = 0; j < keys.count; ++j) row[j * bias.dim_stride] = 0;
     }
   }
@@ -398,33 +412,25 @@ class BackwardWorker {
   void end_chunk(int64_t chunk) noexcept {
     if (!has_key_sums()) return;
     const Positions keys = parts_.chunk(chunk);
-    // Calls save(rows) for complete sums.
-    const auto finish = [&](bool wanted, GradientOf o, const Operand& target, SumRows rows,
-                            int64_t dims, size_t dense_scratch, const auto& save) {
-      const Place place = place_of(wanted, target);
-      if (place == Place::nowhere || !entry_.last[o]) return;
-      if (place == Place::dense_copy)
-        call_.forward.kernels.table.fma[static_cast<int>(target.dtype)]->pack_keys(
-            tiles_.key_row(target, keys.start), target.row_stride, target.dim_stride, keys.count,
-            dims, tiles_.template scratch<E>(dense_scratch));
-      save(rows);
-    };
-    finish(wanted_.key, kOfKey, call_.targets.key, key_sums(keys), p_.head_dim, layout_.dense_d_key,
-           [&](SumRows rows) { tiles_.store_keys(keys, rows.data, rows.stride); });
-    finish(wanted_.value, kOfValue, call_.targets.value, value_sums(keys), p_.value_dim,
-           layout_.dense_d_value, [&](SumRows rows) {
-             store(call_.targets.value, keys, rows.data, rows.stride, p_.value_dim,
-                   static_cast<E>(p_.kept_factor()));
-           });
+    for (const KeySide& side : {key_side(), value_side()}) {
+      if (side.in == KeySide::In::nowhere || !entry_.last[side.of]) continue;
+      if (side.in == KeySide::In::dense_copy) load_dense(side, keys);
+      const SumRows rows = rows_of(side, keys);
+      if (side.of == kOfKey)
+        tiles_.store_keys(keys, rows.data, rows.stride);
+      else
+        store(side, keys, rows, static_cast<E>(p_.kept_factor()));
+    }
   }
 
   const BackwardCall<E>& call_;
   const Problem& p_;
   const BackwardPlan& plan_;
   const WantedGradients& wanted_;
-  const BackwardLayout& layout_;
+  const BackwardLayout<E>& layout_;
+  const SumPlaces<E>& sums_;
   GradientTiles<E> tiles_;
-  std::byte* arrays_;  // of the component at work; in two passes, of the worker
+  std::byte* memory_;  // of the component at work
   ComponentHead entry_ = {};
   int64_t head_ = 0, first_cell_ = 0;
   Parts parts_ = {1, 0, 0, 1};

@@ -73,7 +73,7 @@ class DistanceSums {
             group.count, window,
             [&] { return relative.bits_of_keys(span, of.queries, group, allowed); });
       if (!d_key) return;
-      E* const d_key_t = tiles_.template scratch<E>(d_key_t_);
+      E* const d_key_t = tiles_.at(d_key_t_);
       std::fill_n(d_key_t, head_dim * lanes, E(0));
       relative.add_query_rows(span, of.queries, group, allowed, d_key_t);
       for (int64_t j = 0; j < group.count; ++j)
@@ -103,7 +103,7 @@ class DistanceSums {
 
   const Kernels<E>& kernels_;
   ScoreTiles<E>& tiles_;
-  size_t d_key_t_;  // [head_dim][lanes]; shares memory with keys that are no longer read
+  const Place<E>& d_key_t_;  // [head_dim][lanes]; shares memory with keys that are no longer read
 };
 
 }  // namespace rapt

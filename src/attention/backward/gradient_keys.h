@@ -12,13 +12,33 @@ struct Rows {
   int64_t stride = 0;  // in the route's elements
 };
 
+// Scratch of GradientKeys: rows of the route's elements that cannot be read in place.
+struct GradientKeyPlaces {
+  Place<std::byte> key;         // [pass_keys][head_dim]
+  Place<std::byte> value;       // [pass_keys][value_dim]
+  Place<std::byte> summed_key;  // [pass_keys][head_dim]: as d_query sums read them, if they differ
+
+  template <class E>
+  void reserve(GradientScratch<E>& scratch) {
+    const Problem& p = scratch.problem;
+    const RouteKernels<E>& route = scratch.kernels.route;
+    const int64_t keys = scratch.plan.pass_keys;
+    const int64_t key_bytes = scratch.packed_bytes(p.head_dim);
+    if (!keys_in_place(p, route)) scratch.worker.place(key, {keys, key_bytes});
+    if (!rows_in_place(p.value, p.value_dim, route))
+      scratch.worker.place(value, {keys, scratch.packed_bytes(p.value_dim)});
+    if (route.rounds() && scratch.wanted.query_sums())
+      scratch.worker.place(summed_key, {keys, key_bytes});
+  }
+};
+
 template <class E>
 class GradientKeys {
  public:
   GradientKeys(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
       : p_(call.problem()),
         key_rows_(call.forward.key),
-        layout_(call.layout),
+        places_(call.layout.keys),
         block_keys_(call.plan.tiling.block_keys),
         route_(call.forward.kernels.route),
         tiles_(tiles) {}
@@ -28,12 +48,11 @@ class GradientKeys {
   // operands of d_query sums.
   bool load(int64_t begin, int64_t end, Positions queries, bool for_query) noexcept {
     begin_ = begin, end_ = end, loaded_ = 0;
-    key_ = place_of(key_rows_, p_.head_dim, layout_.key);
-    value_ = place_of(p_.value, p_.value_dim, layout_.value);
+    key_ = place_of(key_rows_, p_.head_dim, places_.key);
+    value_ = place_of(p_.value, p_.value_dim, places_.value);
     summed_key_ = key_;  // a route that does not round packs both kinds of rows alike
     if (route_.rounds() && for_query)
-      summed_key_ = {tiles_.template scratch<std::byte>(layout_.summed_key),
-                     packed_stride(p_.head_dim, route_.step)};
+      summed_key_ = {tiles_.at(places_.summed_key), packed_stride(p_.head_dim, route_.step)};
     for (KeyWalk walk = tiles_.walk_keys(queries, {begin, end}, begin); walk.next();)
       load_block(walk.begin(), std::min(block_keys_, end - walk.begin()));
     return loaded_ != 0;
@@ -113,9 +132,9 @@ class GradientKeys {
   }
 
   // Where the rows lie from the first key on: in the caller's memory, or packed.
-  Rows place_of(const Operand& o, int64_t dims, size_t packed) const noexcept {
+  Rows place_of(const Operand& o, int64_t dims, const Place<std::byte>& packed) const noexcept {
     if (rows_in_place(o, dims, route_)) return {tiles_.key_row(o, begin_), o.row_stride};
-    return {tiles_.template scratch<std::byte>(packed), packed_stride(dims, route_.step)};
+    return {tiles_.at(packed), packed_stride(dims, route_.step)};
   }
   template <class Pack>
   void pack(const Operand& o, int64_t dims, int64_t begin, int64_t count, Pack pack_rows,
@@ -129,7 +148,7 @@ class GradientKeys {
 
   const Problem& p_;
   const Operand& key_rows_;
-  const BackwardLayout& layout_;
+  const GradientKeyPlaces& places_;
   const int64_t block_keys_;
   const RouteKernels<E>& route_;
   const ScoreTiles<E>& tiles_;

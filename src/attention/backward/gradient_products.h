@@ -27,7 +27,7 @@ class GradientProducts {
       : p_(call.problem()),
         key_rows_(call.forward.key),
         wanted_(call.wanted),
-        layout_(call.layout),
+        places_(call.layout.tiles),
         route_(call.forward.kernels.route),
         tiles_(tiles),
         keys_(keys),
@@ -39,7 +39,7 @@ class GradientProducts {
     E* const sums = unit.content_sums + tile.offset * p_.head_dim;
     const void* d_scores = d;
     if (route_.rounds()) {
-      auto* const rounded = tiles_.template scratch<std::byte>(layout_.d_scores_of_query);
+      std::byte* const rounded = tiles_.at(places_.d_scores_of_query);
       route_.round_weights(d, keys.count, tile.queries, rounded);
       d_scores = rounded;
     }
@@ -57,7 +57,7 @@ class GradientProducts {
 
   // Weights or d_scores of a tile, as an operand of the sums over queries, with the rows that they
   // multiply. `rows` begin at the work unit's first query. `rounded`: memory for a route that
-  // rounds.
+  // rounds; else null.
   GradientSpan<E> span_of(const QueryTile<E>& tile, Positions keys, const E* of, std::byte* rounded,
                           const Rows& rows, const uint64_t* bits) const noexcept {
     const void* multiplied = of;
@@ -126,7 +126,7 @@ class GradientProducts {
   const Problem& p_;
   const Operand& key_rows_;
   const WantedGradients& wanted_;
-  const BackwardLayout& layout_;
+  const GradientTilePlaces<E>& places_;
   const RouteKernels<E>& route_;
   const ScoreTiles<E>& tiles_;
   GradientKeys<E>& keys_;

@@ -6,18 +6,30 @@
 
 namespace rapt {
 
+// Rows of a work unit as the sums over queries read them, if they are packed.
+struct GradientRowPlaces {
+  Place<std::byte> query;     // [unit queries][head_dim] of the route's elements
+  Place<std::byte> position;  // the same for products with key_rows, if biases are added
+  Place<std::byte> d_output;  // [unit queries][value_dim], the same of d_output
+
+  template <class E>
+  void reserve(GradientScratch<E>& scratch) {
+    const WantedGradients& wanted = scratch.wanted;
+    const int64_t query_bytes = scratch.packed_bytes(scratch.problem.head_dim);
+    if (wanted.key || wanted.key_rows) scratch.worker.place(query, {scratch.unit, query_bytes});
+    if (wanted.key_rows && scratch.problem.rows.adds_biases)
+      scratch.worker.place(position, {scratch.unit, query_bytes});
+    if (wanted.value || wanted.value_rows || scratch.kernels.normalizer.settle)
+      scratch.worker.place(d_output,
+                           {scratch.unit, scratch.packed_bytes(scratch.problem.value_dim)});
+  }
+};
+
 template <class E>
 class GradientRows {
  public:
   GradientRows(const BackwardCall<E>& call, const ScoreTiles<E>& tiles)
       : call_(call), p_(call.problem()), kernels_(call.forward.kernels), tiles_(tiles) {}
-
-  int64_t packed_dims(int64_t dims) const noexcept {
-    return packed_stride(dims, kernels_.route.step);
-  }
-  int64_t bytes_of_packed(int64_t dims) const noexcept {
-    return packed_dims(dims) * kernels_.route.element_size;
-  }
 
   // The route that packs a tensor's rows for the products; d_output may be wider than the inputs.
   const RouteKernels<E>& route_of(const Operand& rows) const noexcept {
@@ -30,11 +42,11 @@ class GradientRows {
 
   // Rows of queries as the sums over queries read them: in the caller's memory, or packed.
   Rows summed_rows(const RouteKernels<E>& route, const RowsAt& rows, int64_t count, int64_t dims,
-                   size_t place) const noexcept {
+                   const Place<std::byte>& place) const noexcept {
     if (route.values_in_place && rows.dim_stride == 1) return {rows.data, rows.row_stride};
-    auto* packed = scratch<std::byte>(place);
+    std::byte* const packed = tiles_.at(place);
     route.pack_rows(rows.data, rows.row_stride, rows.dim_stride, count, dims, packed);
-    return {packed, packed_dims(dims)};
+    return {packed, packed_stride(dims, kernels_.route.step)};
   }
 
   // Rows of d_output in the caller's memory, and as the sums over queries read them.
@@ -45,7 +57,7 @@ class GradientRows {
   }
   Rows d_output_rows(Positions at) const noexcept {
     return summed_rows(route_of(call_.inputs.d_output), d_output_at(at), at.count, p_.value_dim,
-                       call_.layout.d_output_rows);
+                       call_.layout.rows.d_output);
   }
   // Finds the rows of a tile, of queries and of d_output, that need ExactRows.
   void find_outside_rows(QueryTile<E>& tile, std::byte* transformed) const noexcept {
@@ -57,11 +69,6 @@ class GradientRows {
   }
 
  private:
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
-
   const BackwardCall<E>& call_;
   const Problem& p_;
   const Kernels<E>& kernels_;

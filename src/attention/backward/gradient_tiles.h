@@ -20,6 +20,7 @@ class GradientTiles {
         p_(call.problem()),
         plan_(call.plan),
         wanted_(call.wanted),
+        arrays_(call.layout.tiles),
         kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(call.forward, cancel, worker),
@@ -27,7 +28,6 @@ class GradientTiles {
         weight_gradients_(p_, call.inputs),
         rows_(call, tiles_),
         sums_(call, tiles_, rows_),
-        block_tile_(call.plan.tiling.block_keys * widest_tile()),
         products_(call, tiles_, keys_, rows_),
         pipelined_(call, tiles_, keys_, products_),
         sparse_(call, tiles_),
@@ -38,7 +38,7 @@ class GradientTiles {
     tiles_.begin_head(head, sequence);
     weight_gradients_.begin_head(head);
   }
-  const Sequence& sequence() const noexcept { return tiles_.sequence(); }
+  const ScoreTiles<E>& tiles() const noexcept { return tiles_; }
   // The sum of the elementwise product of the window and query_rows over the table rows [begin,
   // end). A table row without a pair adds nothing.
   double dots_with_query_rows(const DistanceWindow<E>& window, int64_t begin,
@@ -52,26 +52,11 @@ class GradientTiles {
     }
     return sum;
   }
-  DistanceSpan span_of(Positions keys, Positions queries, int64_t width) const noexcept {
-    return tiles_.relative().span_of(keys, queries, width);
-  }
-  bool stopped() const noexcept { return tiles_.stopped(); }
-
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
-  std::byte* query_row(const Operand& o, int64_t position) const noexcept {
-    return tiles_.query_row(o, position);
-  }
-  std::byte* key_row(const Operand& o, int64_t position) const noexcept {
-    return tiles_.key_row(o, position);
-  }
 
   // Calls visit(tile, offset) for the tiles of a work unit.
   template <class Visit>
   void for_each_tile(Positions unit, const Visit& visit) noexcept {
-    auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    QueryTile<E>* const tile = tiles_.at(arrays_.tiles);
     plan_.tiling.for_each_tile(
         unit, [&](int64_t n, Positions positions, int vectors, int64_t offset) {
           tiles_.place_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);
@@ -79,33 +64,25 @@ class GradientTiles {
         });
   }
 
-  // Bytes per query of packed queries, packed d_output and transformed queries.
-  int64_t query_bytes() const noexcept { return rows_.bytes_of_packed(p_.head_dim); }
-  int64_t d_output_bytes() const noexcept { return rows_.bytes_of_packed(p_.value_dim); }
-  int64_t transformed_bytes() const noexcept { return sums_.transformed_bytes(); }
-
   // Packs the arrays of a work unit. With `with_delta` it also computes delta, and adds what its
   // rows contribute to the gradients of the normaliser's parameters to normalizer_sums
   // [normalizer_head_parameter_count].
   void pack_unit(Positions unit, const UnitArrays<E>& a, bool with_delta,
                  double* normalizer_sums) noexcept {
-    E *const statistic = a.statistic, *const delta = a.delta;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
-      tile.query_t = a.query_t + offset * query_bytes();
-      tile.position_t = a.position_t + offset * query_bytes();
-      tiles_.pack_queries(tile, a.transformed + offset * transformed_bytes(),
-                          a.position_query + offset * transformed_bytes());
-      if (tiles_.prefiltered()) tiles_.use_prefilter(tile, prefilter_queries(a, offset));
-      std::byte* const tile_t = a.d_output_t + offset * d_output_bytes();
+      tile.query_t = a.query_t(offset);
+      tile.position_t = a.position_t(offset);
+      tiles_.pack_queries(tile, a.transformed_query(offset), a.position_query(offset));
+      if (tiles_.prefiltered()) tiles_.use_prefilter(tile, a.rounded(offset));
       pack_rows_t(rows_.route_of(call_.inputs.d_output), tiles_, call_.inputs.d_output, tile,
-                  p_.value_dim, tile_t);
-      rows_.find_outside_rows(tile, a.transformed + offset * transformed_bytes());
-      read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic + offset);
+                  p_.value_dim, a.d_output_t(offset));
+      rows_.find_outside_rows(tile, a.transformed_query(offset));
+      E *const statistic = a.statistic(offset), *const delta = a.delta(offset);
+      read_column(tiles_, call_.inputs.statistic, tile, -E(__builtin_inf()), statistic);
       if (!with_delta) return;
-      E* const of_tile = delta + offset * kernels_.normalizer.delta_rows;
-      deltas_.compute(tile, tile_t, statistic + offset, of_tile, kept_of(a.kept, offset));
+      deltas_.compute(tile, a.d_output_t(offset), statistic, delta, a.kept(offset));
       if (wanted_.normalizer_parameters)
-        deltas_.add_normalizer(tile, statistic + offset, of_tile, normalizer_sums);
+        deltas_.add_normalizer(tile, statistic, delta, normalizer_sums);
     });
   }
 
@@ -113,33 +90,30 @@ class GradientTiles {
   QueryUnit<E> begin_unit(Positions positions, const UnitArrays<E>& a, E* d_query_t,
                           Sides sides) noexcept {
     QueryUnit<E> unit;
-    unit.positions = positions;
-    unit.range = {sequence().k_len, 0};
+    unit.positions = positions, unit.arrays = a;
+    unit.range = {tiles_.sequence().k_len, 0};
     for_each_tile(positions, [&](QueryTile<E>& tile, int64_t offset) {
-      tile.query_t = a.query_t + offset * query_bytes();
-      tile.position_t = a.position_t + offset * query_bytes();
-      if (tiles_.prefiltered()) tile.prefilter.rounded = prefilter_queries(a, offset);
-      rows_.find_outside_rows(tile, a.transformed + offset * transformed_bytes());
+      tile.query_t = a.query_t(offset);
+      tile.position_t = a.position_t(offset);
+      if (tiles_.prefiltered()) tile.prefilter.rounded = a.rounded(offset);
+      rows_.find_outside_rows(tile, a.transformed_query(offset));
       ++unit.tile_count;
       if (tile.range.begin < tile.range.end)
         unit.range = {std::min(unit.range.begin, tile.range.begin),
                       std::max(unit.range.end, tile.range.end)};
     });
-    unit.d_output_t = a.d_output_t;
-    unit.transformed = a.transformed, unit.position_query = a.position_query;
     unit.d_query_t = sides.queries ? d_query_t : nullptr;
-    unit.statistic = a.statistic, unit.delta = a.delta, unit.kept = a.kept;
     if (unit.range.begin >= unit.range.end) return unit;
-    const auto summed = [&](std::byte* transformed, size_t place) {
+    const GradientRowPlaces& rows = call_.layout.rows;
+    const auto summed = [&](std::byte* transformed, const Place<std::byte>& place) {
       return rows_.summed_rows(rows_.route_of(p_.query), sums_.query_rows(positions, transformed),
                                positions.count, p_.head_dim, place);
     };
     if ((wanted_.key || wanted_.key_rows) && sides.keys)
-      unit.query_rows = summed(a.transformed, call_.layout.query_rows);
+      unit.query_rows = summed(a.transformed_query(0), rows.query);
     if (wanted_.key_rows && sides.keys)
-      unit.position_rows = p_.rows.adds_biases
-                               ? summed(a.position_query, call_.layout.position_rows)
-                               : unit.query_rows;
+      unit.position_rows =
+          p_.rows.adds_biases ? summed(a.position_query(0), rows.position) : unit.query_rows;
     if (((wanted_.value || wanted_.value_rows) && sides.keys) || sparse_.possible())
       unit.d_output_rows = rows_.d_output_rows(positions);
     return unit;
@@ -159,8 +133,8 @@ class GradientTiles {
     const int64_t count = plan_.tiling.padded(unit.positions.count) * p_.head_dim;
     const bool separate_sums = d_query_t && p_.rows.adds_biases;
     if (separate_sums) {
-      unit.content_sums = scratch<E>(call_.layout.content_sums);
-      unit.position_sums = scratch<E>(call_.layout.position_sums);
+      unit.content_sums = tiles_.at(call_.layout.query_sums.content);
+      unit.position_sums = tiles_.at(call_.layout.query_sums.position);
       std::fill_n(unit.content_sums, count, E(0));
       std::fill_n(unit.position_sums, count, E(0));
     } else {
@@ -182,7 +156,7 @@ class GradientTiles {
   // it returns the sum of d_query o query, not yet scaled; `dots` [queries] has it per query, if
   // walks have computed it. `pairs` [queries][head_dim]: sums that were added pair by pair; null:
   // none.
-  double store_queries(Positions unit, E* d_query_t, const E* pairs, std::byte* transformed,
+  double store_queries(Positions unit, const UnitArrays<E>& arrays, E* d_query_t, const E* pairs,
                        bool with_dots, const E* dots) noexcept {
     double sum = 0;
     for_each_tile(unit, [&](QueryTile<E>& tile, int64_t offset) {
@@ -196,9 +170,8 @@ class GradientTiles {
           std::copy_n(dots + offset, tile.queries, found);
         } else {
           std::fill_n(found, tile.queries, E(0));
-          sums_.add_dots(
-              tile, sums_.query_rows(tile.positions, transformed + offset * transformed_bytes()),
-              sums, found);
+          sums_.add_dots(tile, sums_.query_rows(tile.positions, arrays.transformed_query(offset)),
+                         sums, found);
         }
         for (int64_t i = 0; i < tile.positions.count; ++i) sum += static_cast<double>(found[i]);
       }
@@ -211,7 +184,7 @@ class GradientTiles {
         std::fill_n(tiles_.row(kMultiplier), tile.queries, static_cast<E>(p_.scale));
         kernels_.table.store_rows[static_cast<int>(out.dtype)](
             sums, p_.head_dim, tile.queries, tiles_.row(kMultiplier), ~uint64_t{0},
-            tile.positions.count, query_row(out, tile.positions.start), out.row_stride,
+            tile.positions.count, tiles_.query_row(out, tile.positions.start), out.row_stride,
             out.dim_stride);
       }
     });
@@ -223,8 +196,8 @@ class GradientTiles {
     const Operand& out = call_.targets.key;
     if (!p_.rows.transforms_key) {
       kernels_.table.gradients.store_key_rows[static_cast<int>(out.dtype)](
-          sums, stride, keys.count, p_.head_dim, static_cast<E>(p_.scale), key_row(out, keys.start),
-          out.row_stride, out.dim_stride);
+          sums, stride, keys.count, p_.head_dim, static_cast<E>(p_.scale),
+          tiles_.key_row(out, keys.start), out.row_stride, out.dim_stride);
       return;
     }
     const RowTransformer<E> transformer = tiles_.row_transformer();
@@ -235,27 +208,11 @@ class GradientTiles {
       transformer.transform_back(
           {reinterpret_cast<std::byte*>(sums + at * stride), p_.result_dtype, stride, 1},
           tiles_.original_keys(some), p_.rows.key_turns(), tiles_.place_of_keys(some), factor,
-          {key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
+          {tiles_.key_row(out, some.start), out.dtype, out.row_stride, out.dim_stride});
     }
   }
 
  private:
-  static KeptPairs<E> kept_of(const KeptPairs<E>& unit, int64_t offset) noexcept {
-    if (!unit.count) return {};
-    return {unit.pairs + offset * kKeptPairs, unit.count + offset};
-  }
-  std::byte* prefilter_queries(const UnitArrays<E>& a, int64_t offset) const noexcept {
-    return a.prefilter_queries + offset * prefilter_query_bytes(p_.head_dim);
-  }
-  int64_t widest_tile() const noexcept {
-    return std::min<int64_t>(std::min(plan_.tiling.unit_queries, plan_.longest_query),
-                             plan_.tiling.max_vectors * plan_.tiling.lanes);
-  }
-
-  const E* delta_of(const QueryUnit<E>& unit, const QueryTile<E>& tile) const noexcept {
-    return unit.delta + tile.offset * kernels_.normalizer.delta_rows;
-  }
-
   // Adds the sparse pairs of a tile to all wanted gradients.
   void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                  const KeySums& sums, Sides sides) noexcept {
@@ -265,7 +222,7 @@ class GradientTiles {
     g.d_output = dense(unit.d_output_rows, tile.offset);
     g.key = dense(keys_.summed_keys(keys.start), 0);
     g.value = dense(keys_.values(keys.start), 0);
-    g.delta = delta_of(unit, tile);
+    g.delta = unit.arrays.delta(tile.offset);
     if (unit.d_query_t) g.d_query = unit.d_query_pairs + tile.offset * p_.head_dim;
     if (wanted_.key && sides.keys) {
       g.query = dense(unit.query_rows, tile.offset);
@@ -284,13 +241,10 @@ class GradientTiles {
     GradientSpan<E> weights[kMostUnitTiles], d_scores[kMostUnitTiles];
     int64_t spans = 0;
     bool partial = false;
-    const auto weight = static_cast<size_t>(kernels_.route.weight_size);
-    auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
     for (int64_t i = 0; i < unit.tile_count; ++i) {
-      QueryTile<E>& one = tile[i];
-      E* const w = scratch<E>(call_.layout.weights) + i * block_tile_;
-      E* const d = scratch<E>(call_.layout.d_weights) + i * block_tile_;
-      auto* const bits = scratch<uint64_t>(call_.layout.bits) + i * plan_.tiling.block_keys;
+      QueryTile<E>& one = *tiles_.at(arrays_.tiles, i);
+      E *const w = tiles_.at(arrays_.weights, i), *const d = tiles_.at(arrays_.d_weights, i);
+      uint64_t* const bits = tiles_.at(arrays_.bits, i);
       if (!make_tile(unit, one, block, keys, w, d, bits, sums, sides)) continue;
       const bool some = tiles_.partial();
       partial |= some;
@@ -299,13 +253,12 @@ class GradientTiles {
       if (unit.d_query_t) products_.add_to_queries(unit, one, keys, d, allowed);
       if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
       if (!sides.keys) continue;
-      const auto span_of = [&](const E* of, size_t rounded, const Rows& rows) {
-        const size_t place = rounded + static_cast<size_t>(i * block_tile_) * weight;
-        return products_.span_of(one, keys, of, scratch<std::byte>(place), rows, allowed);
+      const auto span_of = [&](const E* of, const Place<std::byte>& rounded, const Rows& rows) {
+        return products_.span_of(one, keys, of, rounded.in_or_null(tiles_.scratch(), i), rows,
+                                 allowed);
       };
-      if (wanted_.value)
-        weights[spans] = span_of(w, call_.layout.rounded_weights, unit.d_output_rows);
-      if (wanted_.key) d_scores[spans] = span_of(d, call_.layout.rounded_d_scores, unit.query_rows);
+      if (wanted_.value) weights[spans] = span_of(w, arrays_.rounded_weights, unit.d_output_rows);
+      if (wanted_.key) d_scores[spans] = span_of(d, arrays_.rounded_d_scores, unit.query_rows);
       ++spans;
     }
     if (spans == 0) return;
@@ -343,30 +296,29 @@ class GradientTiles {
                  Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
                  Sides sides) noexcept {
     if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
-    if (sparse_.recall(kept_of(unit.kept, tile.offset), tile, keys)) {
+    if (sparse_.recall(unit.arrays.kept(tile.offset), tile, keys)) {
       add_pairs(unit, tile, keys, sums, sides);
       return false;
     }
     if (tiles_.find_cover(tile, keys, bits) == Cover::none) return false;
     const auto keep = kernels_.table.dropout.keep;
-    E* const before =
-        call_.forward.score_functions.empty() ? nullptr : scratch<E>(call_.layout.before);
+    E* const before = arrays_.before.in_or_null(tiles_.scratch());
+    const E* const statistic = unit.arrays.statistic(tile.offset);
+    const E* const delta = unit.arrays.delta(tile.offset);
     using Keep = typename ScoreTiles<E>::Keep;
     E bounds[kMaxTileQueries];
-    tiles_.compute_scores(
-        tile, block, keys, w, before,
-        before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing,
-        tiles_.bounds_of(tile, unit.statistic + tile.offset, delta_of(unit, tile), bounds));
-    if (sparse_.find(tile, unit.statistic + tile.offset, delta_of(unit, tile), bits)) {
+    tiles_.compute_scores(tile, block, keys, w, before,
+                          before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing,
+                          tiles_.bounds_of(tile, statistic, delta, bounds));
+    if (sparse_.find(tile, statistic, delta, bits)) {
       add_pairs(unit, tile, keys, sums, sides);
       return false;
     }
     if (wanted_.d_scores())
-      deltas_.make_d_weights(tile, unit.d_output_t + tile.offset * d_output_bytes(), keys, d);
+      deltas_.make_d_weights(tile, unit.arrays.d_output_t(tile.offset), keys, d);
     else
       std::fill_n(d, keys.count * tile.queries, E(0));
-    kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, d,
-                                 unit.statistic + tile.offset, delta_of(unit, tile));
+    kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, d, statistic, delta);
     // Lanes beyond the last query hold queries of 0, but 0 times an infinite key is NaN, and sums
     // over queries may read all lanes.
     const bool lanes_left = tile.positions.count < tile.queries;
@@ -394,8 +346,8 @@ class GradientTiles {
     }
     // In two passes only the side that owns the number adds to it, in the same order.
     if (!(out.dim_stride == 0 ? sides.queries : sides.keys)) return;
-    auto* const bias =
-        reinterpret_cast<E*>(query_row(out, tile.positions.start)) + keys.start * out.dim_stride;
+    auto* const bias = reinterpret_cast<E*>(tiles_.query_row(out, tile.positions.start)) +
+                       keys.start * out.dim_stride;
     gradients_.add_bias_gradient(d, keys.count, tile.queries, tile.positions.count, bias,
                                  out.row_stride, out.dim_stride);
   }
@@ -408,7 +360,7 @@ class GradientTiles {
     int64_t number = wanted_.head_parameter_count;
     Tile<E> gradients = tile.hooks;
     gradients.scores = d;
-    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    E* const lanes = tiles_.at(arrays_.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
       const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       const int64_t count_of_score = wanted_.parameter_counts[s];
@@ -427,6 +379,7 @@ class GradientTiles {
   const Problem& p_;
   const BackwardPlan& plan_;
   const WantedGradients& wanted_;
+  const GradientTilePlaces<E>& arrays_;
   const Kernels<E>& kernels_;
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;
@@ -434,7 +387,6 @@ class GradientTiles {
   WeightGradients<E> weight_gradients_;
   GradientRows<E> rows_;
   QuerySums<E> sums_;
-  int64_t block_tile_;
   GradientProducts<E> products_;
   PipelinedGradients<E> pipelined_;
   SparsePairs<E> sparse_;

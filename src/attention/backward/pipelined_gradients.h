@@ -20,8 +20,7 @@ class PipelinedGradients {
                      GradientProducts<E>& products) noexcept
       : p_(call.problem()),
         wanted_(call.wanted),
-        layout_(call.layout),
-        block_keys_(call.plan.tiling.block_keys),
+        places_(call.layout.tiles),
         route_(call.forward.kernels.route),
         stage_(call.forward.kernels.gradient_stage),
         tiles_(tiles),
@@ -83,9 +82,9 @@ class PipelinedGradients {
   };
 
   void find_cover(const QueryUnit<E>& unit, Positions keys, AttendedTiles& attended) noexcept {
-    auto* const tile = tiles_.template scratch<QueryTile<E>>(layout_.tiles);
-    auto* bits = scratch<uint64_t>(layout_.pipeline.bits, nth_block_ + 1);
-    for (int64_t i = 0; i < unit.tile_count; ++i, bits += block_keys_) {
+    QueryTile<E>* const tile = tiles_.at(places_.tiles);
+    for (int64_t i = 0; i < unit.tile_count; ++i) {
+      uint64_t* const bits = of_tile(places_.bits, nth_block_ + 1, i);
       if (tile[i].range.begin >= keys.start + keys.count || tile[i].range.end <= keys.start)
         continue;
       if (tiles_.find_cover(tile[i], keys, bits) == Cover::none) continue;
@@ -113,13 +112,13 @@ class PipelinedGradients {
             const KeySums<E>& sums, Sides sides) noexcept {
     const int64_t at = keys.start - sums.begin;
     block.panels = block.done = 0;
-    const auto sum_of = [&](bool wanted, GradientSpan<E>* spans, const size_t(&place)[2],
+    const auto sum_of = [&](bool wanted, GradientSpan<E>* spans, const Place<std::byte>& place,
                             const Rows& rows, int64_t dims, E* gradient,
                             int64_t stride) -> StageKeySums<E> {
       if (!wanted) return {};
       for (int64_t i = 0; i < attended.count; ++i) {
         const QueryTile<E>& tile = *attended.tiles[i];
-        spans[i] = {operand(place, i, tile),
+        spans[i] = {of_tile(place, nth_block_, i),
                     tile.queries,
                     rows.data + tile.offset * rows.stride * route_.element_size,
                     rows.stride,
@@ -129,43 +128,37 @@ class PipelinedGradients {
       block.panels += ceil_div(keys.count, route_.step) * ceil_div(dims, route_.step);
       return {spans, attended.count, keys.count, dims, gradient + at * stride, stride, 0, 0};
     };
-    block.d_value =
-        sum_of(wanted_.value && sides.keys, block.weights, layout_.pipeline.weights_of_keys,
-               unit.d_output_rows, p_.value_dim, sums.d_value, sums.d_value_stride);
+    block.d_value = sum_of(wanted_.value && sides.keys, block.weights, places_.rounded_weights,
+                           unit.d_output_rows, p_.value_dim, sums.d_value, sums.d_value_stride);
     block.d_value.end = block.panels;
-    block.d_key =
-        sum_of(wanted_.key && sides.keys, block.d_scores, layout_.pipeline.d_scores_of_keys,
-               unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
+    block.d_key = sum_of(wanted_.key && sides.keys, block.d_scores, places_.rounded_d_scores,
+                         unit.query_rows, p_.head_dim, sums.d_key, sums.d_key_stride);
     block.share = ceil_div(block.panels, unit.tile_count);
   }
 
   // Sets up the nth tile that attends to the block as the next item.
   void begin(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
              const uint64_t* bits, int64_t nth, Sides sides) noexcept {
-    const GradientPipelineScratch& places = layout_.pipeline;
-    auto* const scores = tiles_.template scratch<E>(layout_.weights);
-    auto* const d_weights = tiles_.template scratch<E>(layout_.d_weights);
+    E *const scores = tiles_.at(places_.weights), *const d_weights = tiles_.at(places_.d_weights);
     void* const of_query =
-        unit.d_query_t ? scratch<std::byte>(places.d_scores_of_query, ++nth_item_) : nullptr;
+        unit.d_query_t ? tiles_.at(places_.d_scores_of_query, ++nth_item_ & 1) : nullptr;
     const KeyBlock block = keys_.block_of(keys);
     const Rows values = keys_.values(keys.start), summed = keys_.summed_keys(keys.start);
-    const std::byte* const d_output_t =
-        unit.d_output_t +
-        tile.offset * packed_stride(p_.value_dim, route_.step) * route_.element_size;
     next_.present = true;
-    next_.products = {{tile.query_t, block.key, block.key_stride, p_.head_dim, scores},
-                      {d_output_t, values.data, values.stride, p_.value_dim, d_weights},
-                      keys.count};
+    next_.products = {
+        {tile.query_t, block.key, block.key_stride, p_.head_dim, scores},
+        {unit.arrays.d_output_t(tile.offset), values.data, values.stride, p_.value_dim, d_weights},
+        keys.count};
     next_.gradients = {
         scores,
         d_weights,
         tiles_.factor(),
-        unit.statistic + tile.offset,
-        unit.delta + tile.offset,
+        unit.arrays.statistic(tile.offset),
+        unit.arrays.delta(tile.offset),
         bits,
         keys.count,
-        wanted_.value && sides.keys ? operand(places.weights_of_keys, nth, tile) : nullptr,
-        wanted_.key && sides.keys ? operand(places.d_scores_of_keys, nth, tile) : nullptr,
+        wanted_.value && sides.keys ? of_tile(places_.rounded_weights, nth_block_, nth) : nullptr,
+        wanted_.key && sides.keys ? of_tile(places_.rounded_d_scores, nth_block_, nth) : nullptr,
         of_query};
     next_.d_query = {};
     if (of_query)
@@ -214,20 +207,15 @@ class PipelinedGradients {
     if (end == block.panels) complete_block_ = nullptr;
   }
 
+  // The array of a tile in one of the two buffers, which blocks use in turn.
   template <class T>
-  T* scratch(const size_t (&places)[2], int64_t nth) const noexcept {
-    return tiles_.template scratch<T>(places[nth & 1]);
-  }
-  // The place of an operand of the nth tile, for the block that is being set up.
-  void* operand(const size_t (&places)[2], int64_t nth, const QueryTile<E>& tile) const noexcept {
-    return scratch<std::byte>(places, nth_block_) +
-           nth * block_keys_ * tile.queries * route_.weight_size;
+  T* of_tile(const Place<T>& buffers, int64_t block, int64_t tile) const noexcept {
+    return tiles_.at(buffers, (block & 1) * places_.tiles.count() + tile);
   }
 
   const Problem& p_;
   const WantedGradients& wanted_;
-  const BackwardLayout& layout_;
-  const int64_t block_keys_;
+  const GradientTilePlaces<E>& places_;
   const RouteKernels<E>& route_;
   const GradientStage<E> stage_;
   ScoreTiles<E>& tiles_;

@@ -7,6 +7,18 @@
 
 namespace rapt {
 
+// Where biases are added to queries: d_query sums of a walk, from keys and from key_rows.
+template <class E>
+struct QuerySumPlaces {
+  Place<E> content, position;  // tiles [head_dim][queries] each
+
+  void reserve(GradientScratch<E>& scratch) {
+    if (!scratch.wanted.query_sums() || !scratch.problem.rows.adds_biases) return;
+    scratch.worker.place(content, {scratch.unit, scratch.problem.head_dim});
+    scratch.worker.place(position, {scratch.unit, scratch.problem.head_dim});
+  }
+};
+
 template <class E>
 class QuerySums {
  public:
@@ -17,8 +29,6 @@ class QuerySums {
         tiles_(tiles),
         rows_(rows) {}
 
-  // Bytes of a transformed query.
-  int64_t transformed_bytes() const noexcept { return p_.head_dim * size_of(p_.dtype); }
   // Query rows before packing: in the caller's memory, or transformed.
   RowsAt query_rows(Positions at, std::byte* transformed) const noexcept {
     if (!p_.rows.any()) return tiles_.original_queries(at);
@@ -27,7 +37,7 @@ class QuerySums {
 
   // Adds the d_query sums of a walk, summed over the queries, to the gradients of the query biases.
   void add_query_bias_gradients(const QueryUnit<E>& unit) noexcept {
-    const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    const QueryTile<E>* const tile = tiles_.at(call_.layout.tiles.tiles);
     const E* const of_walk[] = {unit.content_sums, unit.position_sums};
     double* sum = unit.query_bias_sums;
     for (const E* sums : of_walk)
@@ -41,7 +51,7 @@ class QuerySums {
   // even if its elements are not finite.
   void add_dots(const QueryTile<E>& tile, const RowsAt& rows, const E* d_query_t,
                 E* dots) noexcept {
-    E* const query_t = scratch<E>(call_.layout.rows_t);
+    E* const query_t = tiles_.at(call_.layout.tiles.rows_t);
     E* const more = tiles_.row(kPartialDots);
     rows_.widening(p_.query).pack_queries(rows.data, rows.row_stride, rows.dim_stride,
                                           tile.positions.count, p_.head_dim, E(1), tile.queries,
@@ -57,24 +67,19 @@ class QuerySums {
   // The same for queries to which biases are added: heads with different biases may share d_query
   // sums.
   void add_dots(const QueryUnit<E>& unit) noexcept {
-    const auto* const tile = scratch<QueryTile<E>>(call_.layout.tiles);
+    const QueryTile<E>* const tile = tiles_.at(call_.layout.tiles.tiles);
     for (int64_t i = 0; i < unit.tile_count; ++i) {
       const int64_t at = tile[i].offset;
       const auto add = [&](std::byte* rows, const E* sums) {
-        add_dots(tile[i], query_rows(tile[i].positions, rows + at * transformed_bytes()),
-                 sums + at * p_.head_dim, unit.query_dots + at);
+        add_dots(tile[i], query_rows(tile[i].positions, rows), sums + at * p_.head_dim,
+                 unit.query_dots + at);
       };
-      add(unit.transformed, unit.content_sums);
-      add(unit.position_query, unit.position_sums);
+      add(unit.arrays.transformed_query(at), unit.content_sums);
+      add(unit.arrays.position_query(at), unit.position_sums);
     }
   }
 
  private:
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
-
   const BackwardCall<E>& call_;
   const Problem& p_;
   const GradientKernels<E>& gradients_;

@@ -4,10 +4,40 @@
 // rapt/normalizer/row_threshold.h. The code is in the header because it is a template over E.
 #include "attention/backward/gradient_keys.h"
 #include "attention/backward/gradient_rows.h"
-#include "attention/backward/sparse_pairs.h"
+#include "attention/backward/query_unit.h"
 #include "attention/backward/weight_gradients.h"
 
 namespace rapt {
+
+// Scratch of RowDeltas.
+template <class E>
+struct RowDeltaPlaces {
+  Place<E> d_output_t;     // [value_dim][queries]: a tile, if the route rounds
+  Place<E> other_weights;  // [block_keys][queries]: the caller's d_weights
+  Place<E> slope_sums;     // [2][4][queries]: sums for the delta of a sparse normaliser
+  // Lists of sparse normalisers with a cut:
+  int64_t capacity = 0;   // of a list; 0: there are none
+  Place<E> scores;        // [queries][list_stride]
+  Place<int32_t> keys;    // the same
+  Place<int32_t> counts;  // [2][queries]
+
+  void reserve(GradientScratch<E>& scratch) {
+    const NormalizerKernels<E>& normalizer = scratch.kernels.normalizer;
+    const Tiling& t = scratch.tiling;
+    auto& memory = scratch.worker;
+    const int64_t tile = scratch.tile;
+    if (scratch.kernels.route.rounds()) memory.place(d_output_t, {scratch.problem.value_dim, tile});
+    memory.place(other_weights, {scratch.tile_scores()});
+    if (normalizer.add_slopes) memory.place(slope_sums, {2, 4, tile});
+    if (normalizer.find_cut)
+      capacity = normalizer.cut_capacity(scratch.options.normalizer.object,
+                                         scratch.plan.longest_key, t.block_keys);
+    if (capacity == 0) return;
+    memory.place(scores, {tile, list_stride(capacity, t.lanes)});
+    memory.place(keys, {tile, list_stride(capacity, t.lanes)});
+    memory.place(counts, {2, tile});
+  }
+};
 
 template <class E>
 class RowDeltas {
@@ -18,6 +48,8 @@ class RowDeltas {
       : call_(call),
         p_(call.problem()),
         plan_(call.plan),
+        arrays_(call.layout.tiles),
+        places_(call.layout.row_deltas),
         kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(tiles),
@@ -38,11 +70,11 @@ class RowDeltas {
     }
     if (kernels_.normalizer.find_cut) find_cut(tile, delta + tile.queries);
     const Operand &output = call_.inputs.output, &d_output = call_.inputs.d_output;
-    E* const output_t = scratch<E>(call_.layout.rows_t);
+    E* const output_t = tiles_.at(arrays_.rows_t);
     pack_rows_t(rows_.widening(output), tiles_, output, tile, p_.value_dim, output_t);
     auto* d_output_of_tile = reinterpret_cast<const E*>(d_output_t);
     if (kernels_.route.rounds()) {
-      E* const packed = scratch<E>(call_.layout.d_output_rows_t);
+      E* const packed = tiles_.at(places_.d_output_t);
       pack_rows_t(rows_.widening(d_output), tiles_, d_output, tile, p_.value_dim, packed);
       d_output_of_tile = packed;
     }
@@ -59,7 +91,7 @@ class RowDeltas {
   // [parameters].
   void add_normalizer(QueryTile<E>& tile, const E* statistic, const E* delta,
                       double* sums) noexcept {
-    E* const lanes = scratch<E>(call_.layout.parameter_sums);
+    E* const lanes = tiles_.at(arrays_.parameter_sums);
     const int64_t count = call_.wanted.normalizer_head_parameter_count;
     if (kernels_.normalizer.backward_rows) {  // else make_sparse() has computed them
       std::fill_n(lanes, count * tile.queries, E(0));
@@ -88,7 +120,7 @@ class RowDeltas {
     if (p_.drop_below > 0)
       kernels_.table.dropout.keep(d, tiles_.kept(tile), keys.count, tile.queries, kept_factor_);
     if (!weight_gradients_.any(tile.positions)) return;
-    E* const other = scratch<E>(call_.layout.other_weights);
+    E* const other = tiles_.at(places_.other_weights);
     weight_gradients_.read(tile.positions, keys, tile.queries, other);
     for (int64_t x = 0; x < keys.count * tile.queries; ++x) d[x] += other[x];
   }
@@ -98,10 +130,9 @@ class RowDeltas {
   void add_weight_dots(QueryTile<E>& tile, const E* statistic, E* delta) noexcept {
     if (!weight_gradients_.any(tile.positions)) return;
     const auto keep = kernels_.table.dropout.keep;
-    E* const weights = scratch<E>(call_.layout.weights);
-    E* const unused = scratch<E>(call_.layout.d_weights);
-    E* const other = scratch<E>(call_.layout.other_weights);
-    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    E *const weights = tiles_.at(arrays_.weights), *const unused = tiles_.at(arrays_.d_weights);
+    E* const other = tiles_.at(places_.other_weights);
+    uint64_t* const bits = tiles_.at(arrays_.bits);
     for_each_block(tile, bits, [&](Positions keys) {
       tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
                             ScoreTiles<E>::Keep::nothing);
@@ -122,14 +153,13 @@ class RowDeltas {
   void make_sparse(QueryTile<E>& tile, const std::byte* d_output_t, const E* statistic, E* delta,
                    const KeptPairs<E>& kept) noexcept {
     const NormalizerKernels<E>& n = kernels_.normalizer;
-    E* const scores = scratch<E>(call_.layout.weights);
-    E* const d = scratch<E>(call_.layout.d_weights);
+    E *const scores = tiles_.at(arrays_.weights), *const d = tiles_.at(arrays_.d_weights);
     // Sums [4][queries], and those of one block: rounding errors grow with the number of blocks,
     // not of keys.
-    E* const sums = scratch<E>(call_.layout.slope_sums);
+    E* const sums = tiles_.at(places_.slope_sums);
     const int64_t count = 4 * tile.queries;
     E* const of_block = sums + count;
-    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    uint64_t* const bits = tiles_.at(arrays_.bits);
     const bool wants_parameters = call_.wanted.normalizer_parameters;
     std::fill_n(sums, count, E(0));
     if (kept.count && sparse_.possible()) *kept.count = 0;
@@ -160,23 +190,23 @@ class RowDeltas {
     E* const d_statistic = call_.inputs.d_statistic.data ? tiles_.row(kStatistic) : nullptr;
     if (d_statistic) read_column(tiles_, call_.inputs.d_statistic, tile, E(0), d_statistic);
     n.delta(call_.forward.normalizer_object, tile.hooks, sums, statistic, d_statistic, delta,
-            wants_parameters ? scratch<E>(call_.layout.parameter_sums) : nullptr);
+            wants_parameters ? tiles_.at(arrays_.parameter_sums) : nullptr);
   }
 
   // Finds the cut of a sparse normaliser that has one, in a walk of its own over the keys.
   void find_cut(QueryTile<E>& tile, E* cut) noexcept {
     std::fill_n(cut, tile.queries, -E(__builtin_inf()));
-    if (call_.layout.cut_capacity == 0) return;
+    if (places_.capacity == 0) return;
     const NormalizerKernels<E>& n = kernels_.normalizer;
-    E* const scores = scratch<E>(call_.layout.weights);
-    auto* const bits = scratch<uint64_t>(call_.layout.bits);
+    E* const scores = tiles_.at(arrays_.weights);
+    uint64_t* const bits = tiles_.at(arrays_.bits);
     Candidates<E>& kept = tile.hooks.kept;
-    kept.scores = scratch<E>(call_.layout.cut_scores);
-    kept.keys = scratch<int32_t>(call_.layout.cut_keys);
-    kept.counts = scratch<int32_t>(call_.layout.cut_counts);
+    kept.scores = tiles_.at(places_.scores);
+    kept.keys = tiles_.at(places_.keys);
+    kept.counts = tiles_.at(places_.counts);
     kept.enough = kept.counts + tile.queries;
-    kept.capacity = call_.layout.cut_capacity;
-    kept.stride = list_stride(kept.capacity, plan_.tiling.lanes);
+    kept.capacity = places_.capacity;
+    kept.stride = places_.scores.columns();
     kept.open = low_bits(tile.positions.count);
     std::fill_n(kept.counts, tile.queries, 0);
     E bounds[kMaxTileQueries];
@@ -208,14 +238,11 @@ class RowDeltas {
     }
   }
 
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
-
   const BackwardCall<E>& call_;
   const Problem& p_;
   const BackwardPlan& plan_;
+  const GradientTilePlaces<E>& arrays_;  // of the first tile; they are at work one after the other
+  const RowDeltaPlaces<E>& places_;
   const Kernels<E>& kernels_;
   const GradientKernels<E>& gradients_;
   ScoreTiles<E>& tiles_;

@@ -19,6 +19,17 @@ bool has_sparse_pairs(const Problem& p, const Kernels<E>& kernels,
          options.scores.empty() && !p.has_bias && !p.relative.any();
 }
 
+// Scratch of SparsePairs.
+template <class E>
+struct SparsePairPlaces {
+  Place<SparsePair<E>> pairs;  // [block_keys][tile queries]
+
+  void reserve(GradientScratch<E>& scratch) {
+    if (has_sparse_pairs(scratch.problem, scratch.kernels, scratch.options))
+      scratch.worker.place(pairs, {scratch.tile_scores()});
+  }
+};
+
 // Kept pairs per query of a tile. With entmax15 and scores of standard deviation 1, 24 of 4,096
 // keys have a weight on average.
 inline constexpr int64_t kKeptPairs = 64;
@@ -111,9 +122,7 @@ class SparsePairs {
            !call.inputs.d_weights.data;
   }
   const Kernels<E>& kernels() const noexcept { return call_.forward.kernels; }
-  SparsePair<E>* pairs() const noexcept {
-    return tiles_.template scratch<SparsePair<E>>(call_.layout.pairs);
-  }
+  SparsePair<E>* pairs() const noexcept { return tiles_.at(call_.layout.sparse.pairs); }
 
   const BackwardCall<E>& call_;
   const ScoreTiles<E>& tiles_;

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <new>
 
-#include "attention/forward/pipelined_tiles.h"
 #include "attention/forward/saved_state.h"
-#include "attention/forward/sparse_rows.h"
-#include "attention/forward/top_scores.h"
+#include "attention/rows/transform_keys.h"
 #include "attention/tiles/packed_keys.h"
 #include "threads/task_run.h"
 
@@ -19,14 +17,16 @@ namespace {
 template <class E>
 class Forward {
  public:
-  Forward(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
-      : call_(call),
-        p_(call.problem),
-        n_(call.kernels.normalizer),
-        tiles_(call, cancel, worker),
-        pipelined_(call, tiles_),
-        sparse_(call, tiles_),
-        top_(call, tiles_) {}
+  Forward(const PassInput<E>& in, int worker)
+      : in_(in),
+        call_(in.call),
+        layout_(in.layout),
+        p_(call_.problem),
+        n_(call_.kernels.normalizer),
+        tiles_(call_, in.cancel, worker),
+        pipelined_(call_, layout_.pipeline, tiles_),
+        sparse_(call_, layout_.sparse, tiles_),
+        top_(call_, layout_.top, tiles_) {}
 
   // Computes a work unit. Units are numbered head by head. If t.heads_in_turn > 1, successive units
   // belong in turn to the heads of a group of that size. Within a sequence, the units with the most
@@ -41,8 +41,7 @@ class Forward {
       within /= t.heads_in_turn;
     }
     if (p_.query_starts) {
-      const auto* starts =
-          reinterpret_cast<const int64_t*>(call_.workspace + call_.layout.unit_starts);
+      const int64_t* const starts = call_.at(layout_.unit_starts);
       sequence = std::upper_bound(starts, starts + p_.sequences, within) - starts - 1;
       within -= starts[sequence];
     }
@@ -54,7 +53,7 @@ class Forward {
 
  private:
   void run(int64_t first_query, int64_t queries) noexcept {
-    auto* const tile = tiles_.template scratch<QueryTile<E>>(call_.layout.tiles);
+    QueryTile<E>* const tile = tiles_.at(layout_.tiles);
     const int64_t count = call_.tiling.for_each_tile(
         {first_query, 1, queries},
         [&](int64_t n, Positions positions, int vectors, int64_t offset) {
@@ -97,13 +96,12 @@ class Forward {
   }
 
   E* output_t(const QueryTile<E>& tile) const noexcept {
-    return tiles_.template scratch<E>(call_.layout.output_t) + tile.offset * p_.value_dim;
+    return tiles_.at(layout_.output_t, tile.offset);
   }
 
   void begin_tile(QueryTile<E>& tile) noexcept {
     std::fill_n(output_t(tile), p_.value_dim * tile.queries, E(0));
-    if (call_.captures.entropy)
-      tile.hooks.entropy = tiles_.template scratch<E>(call_.layout.entropy) + tile.offset;
+    if (call_.captures.entropy) tile.hooks.entropy = tiles_.at(layout_.entropy, tile.offset);
     top_.begin(tile);
     if (n_.settle) sparse_.open(tile);
     n_.begin(call_.normalizer_object, tile.hooks);
@@ -138,7 +136,7 @@ class Forward {
     const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
     const void* const exact_weights = weights;
     if (route.round_weights) {
-      void* rounded = tiles_.template scratch<std::byte>(call_.layout.rounded);
+      void* rounded = tiles_.at(layout_.rounded);
       route.round_weights(static_cast<const E*>(weights), tile.hooks.keys, tile.queries, rounded);
       weights = rounded;
     }
@@ -184,7 +182,7 @@ class Forward {
     if (call_.captures.second_pass())
       for (int r = 0; r < n_.state_rows; ++r)
         std::copy_n(tile.hooks.state + r * tile.queries, tile.positions.count,
-                    saved_state(call_, tiles_, r) + tile.positions.start);
+                    saved_state(in_, tiles_, r) + tile.positions.start);
     finish_top(tile);
   }
 
@@ -226,7 +224,9 @@ class Forward {
         row_of(target, tile), target.row_stride, target.dim_stride);
   }
 
+  const PassInput<E>& in_;
   const ForwardCall<E>& call_;
+  const ForwardLayout<E>& layout_;
   const Problem& p_;
   const NormalizerKernels<E>& n_;
   ScoreTiles<E> tiles_;
@@ -243,26 +243,26 @@ int64_t units_of(const ForwardCall<E>& call) {
 template <class E>
 Pass<E> forward_pass(const ForwardCall<E>& call) {
   const int64_t per_task = call.tiling.units_per_task;
-  return {ceil_div(units_of(call), per_task), [](const ForwardCall<E>& c, const CancelToken* cancel,
-                                                 int64_t task, int worker) noexcept {
-            Forward<E> forward(c, cancel, worker);
-            const int64_t begin = task * c.tiling.units_per_task;
-            const int64_t end = std::min(begin + c.tiling.units_per_task, units_of(c));
+  return {ceil_div(units_of(call), per_task),
+          [](const PassInput<E>& in, int64_t task, int worker) noexcept {
+            Forward<E> forward(in, worker);
+            const int64_t units = in.call.tiling.units_per_task, begin = task * units;
+            const int64_t end = std::min(begin + units, units_of(in.call));
             for (int64_t unit = begin; unit < end; ++unit) forward.run(unit);
           }};
 }
 
 // Writes where the work units and key blocks of each sequence begin; tasks look them up.
 template <class E>
-void write_starts(const ForwardCall<E>& call) {
+void write_starts(const ForwardCall<E>& call, const ForwardLayout<E>& layout) {
   const Problem& p = call.problem;
   if (!p.query_starts) return;
-  auto* units = reinterpret_cast<int64_t*>(call.workspace + call.layout.unit_starts);
-  auto* blocks = reinterpret_cast<int64_t*>(call.workspace + call.layout.block_starts);
+  int64_t* const units = call.at(layout.unit_starts);
+  int64_t* const blocks = layout.block_starts.in_or_null(call.workspace);
   int64_t unit = 0, block = 0;
   for (int64_t s = 0; s <= p.sequences; ++s) {
     units[s] = unit;
-    if (call.captures.received) blocks[s] = block;
+    if (blocks) blocks[s] = block;
     if (s == p.sequences) return;
     unit += call.tiling.units(p.sequence(s).q_len);
     block += call.tiling.blocks(p.sequence(s).k_len);
@@ -272,24 +272,26 @@ void write_starts(const ForwardCall<E>& call) {
 }  // namespace
 
 template <class E>
-void run_forward(const ForwardCall<E>& call, const Context& context) {
-  write_starts(call);
-  write_relative(call);
-  transform_keys(call, context);
+void run_forward(const ForwardCall<E>& call, const ForwardLayout<E>& layout,
+                 const Context& context) {
+  write_starts(call, layout);
+  write_relative(call, call.layout.relative);
+  transform_keys(call, call.layout.row_transform, call.layout.workers, context);
   round_keys(call, context);
   pack_keys(call, context);
+  const PassInput<E> in{call, layout, context.cancel};
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())
-    passes[1] = weights_pass(call), passes[2] = map_pass(call), passes[3] = received_pass(call);
+    passes[1] = weights_pass(in), passes[2] = map_pass(in), passes[3] = received_pass(in);
   int64_t tasks = 0;
   for (const Pass<E>& pass : passes) tasks += pass.tasks;
   TaskRun run(context, tasks);
   for (const Pass<E>& pass : std::span(passes, call.captures.second_pass() ? 4 : 1))
     run.run(pass.tasks, call.tiling.workers, call.tiling.to_executor,
-            [&](int64_t task, int worker) { pass.run(call, context.cancel, task, worker); });
+            [&](int64_t task, int worker) { pass.run(in, task, worker); });
 }
 
-template void run_forward(const ForwardCall<float>&, const Context&);
-template void run_forward(const ForwardCall<double>&, const Context&);
+template void run_forward(const ForwardCall<float>&, const ForwardLayout<float>&, const Context&);
+template void run_forward(const ForwardCall<double>&, const ForwardLayout<double>&, const Context&);
 
 }  // namespace rapt

@@ -10,24 +10,35 @@
 
 namespace rapt {
 
+template <class E>
+struct ForwardLayout;  // forward_layout.h
+
 // Runs the forward pass, then the second passes over the scores. Throws Error(cancelled).
 template <class E>
-void run_forward(const ForwardCall<E>& call, const Context& context);
+void run_forward(const ForwardCall<E>& call, const ForwardLayout<E>& layout,
+                 const Context& context);
+
+// What the tasks of a pass read.
+template <class E>
+struct PassInput {
+  const ForwardCall<E>& call;
+  const ForwardLayout<E>& layout;
+  const CancelToken* cancel;
+};
 
 // A pass of `tasks` independent tasks.
 template <class E>
 struct Pass {
   int64_t tasks = 0;
-  void (*run)(const ForwardCall<E>& call, const CancelToken* cancel, int64_t task,
-              int worker) noexcept = nullptr;
+  void (*run)(const PassInput<E>& in, int64_t task, int worker) noexcept = nullptr;
 };
 
 // The second passes. A pass that the call does not ask for has 0 tasks.
 template <class E>
-Pass<E> weights_pass(const ForwardCall<E>& call);
+Pass<E> weights_pass(const PassInput<E>& in);
 template <class E>
-Pass<E> map_pass(const ForwardCall<E>& call);
+Pass<E> map_pass(const PassInput<E>& in);
 template <class E>
-Pass<E> received_pass(const ForwardCall<E>& call);
+Pass<E> received_pass(const PassInput<E>& in);
 
 }  // namespace rapt

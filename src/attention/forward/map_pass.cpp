@@ -3,7 +3,6 @@
 // A task owns whole rows of cells, so no other task writes to them. Weights are pooled first over
 // the keys of a cell, where queries are lanes, then over its queries. Cells are summed in double:
 // in f32 the sum of a cell of 60,000 x 60,000 pairs was wrong by half a percent.
-#include "attention/forward/forward.h"
 #include "attention/forward/saved_state.h"
 
 namespace rapt {
@@ -54,18 +53,19 @@ int cut(Cells cell, const Positions& range, int* ends) {
 template <class E>
 class MapTask {
  public:
-  MapTask(const ForwardCall<E>& call, const CancelToken* cancel, int worker)
-      : call_(call),
-        p_(call.problem),
-        map_(call.captures.map),
-        out_(call.outputs.map),
-        tiles_(call, cancel, worker) {}
+  MapTask(const PassInput<E>& in, int worker)
+      : in_(in),
+        call_(in.call),
+        p_(call_.problem),
+        map_(call_.captures.map),
+        out_(call_.outputs.map),
+        tiles_(call_, in.cancel, worker) {}
 
   // Computes the rows of cells [begin, end) of the nth requested head.
   void run(int64_t nth, int64_t begin, int64_t end) noexcept {
     tiles_.begin_head(map_.heads[nth], 0);
     begin_ = begin;
-    cells_ = tiles_.template scratch<double>(call_.layout.cells);
+    cells_ = tiles_.at(in_.layout.cells);
     std::fill_n(cells_, (end - begin) * map_.columns, 0.0);
 
     const int64_t lanes = call_.tiling.lanes, widest = call_.tiling.long_vectors * lanes;
@@ -74,7 +74,7 @@ class MapTask {
       QueryTile<E> tile;
       const Positions queries{q, 1, std::min(widest, last - q)};
       tiles_.begin_tile(tile, queries, call_.tiling.vectors(queries.count), 0);
-      restore_state(call_, tiles_, tile);
+      restore_state(in_, tiles_, tile);
       cut_rows(queries);
       tiles_.for_each_block(&tile, 1, Values::skip,
                             [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });
@@ -133,6 +133,7 @@ class MapTask {
     return cells_[(a - begin_) * map_.columns + b];
   }
 
+  const PassInput<E>& in_;
   const ForwardCall<E>& call_;
   const Problem& p_;
   const RequestedMap& map_;
@@ -148,22 +149,20 @@ class MapTask {
 }  // namespace
 
 template <class E>
-Pass<E> map_pass(const ForwardCall<E>& call) {
-  if (!call.outputs.map.data) return {};
-  const int64_t per_task = map_rows_per_task(call.problem, call.captures.map, call.tiling);
-  const int64_t per_head = (call.captures.map.rows + per_task - 1) / per_task;
-  return {
-      call.captures.map.heads.count * per_head,
-      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
-        const int64_t rows = map_rows_per_task(c.problem, c.captures.map, c.tiling);
-        const int64_t tasks = (c.captures.map.rows + rows - 1) / rows;
-        const int64_t begin = task % tasks * rows;
-        MapTask<E>(c, cancel, worker)
-            .run(task / tasks, begin, std::min(c.captures.map.rows, begin + rows));
-      }};
+Pass<E> map_pass(const PassInput<E>& input) {
+  if (!input.call.outputs.map.data) return {};
+  const RequestedMap& map = input.call.captures.map;
+  const int64_t rows = map_rows_per_task(input.call.problem, map, input.call.tiling);
+  return {map.heads.count * ceil_div(map.rows, rows),
+          [](const PassInput<E>& in, int64_t task, int worker) noexcept {
+            const RequestedMap& m = in.call.captures.map;
+            const int64_t per_task = map_rows_per_task(in.call.problem, m, in.call.tiling);
+            const int64_t tasks = ceil_div(m.rows, per_task), begin = task % tasks * per_task;
+            MapTask<E>(in, worker).run(task / tasks, begin, std::min(m.rows, begin + per_task));
+          }};
 }
 
-template Pass<float> map_pass(const ForwardCall<float>&);
-template Pass<double> map_pass(const ForwardCall<double>&);
+template Pass<float> map_pass(const PassInput<float>&);
+template Pass<double> map_pass(const PassInput<double>&);
 
 }  // namespace rapt

@@ -11,11 +11,29 @@
 
 namespace rapt {
 
+// Scratch of the pipeline; two buffers of what two successive items use at once.
+template <class E>
+struct PipelinePlaces {
+  Place<E> scores;             // [block_keys][tile queries]
+  Place<std::byte> rounded;    // [2][block_keys][tile queries] of the route's weights
+  Place<E> block_max, factor;  // [2][tile queries]
+
+  void reserve(ScratchPlan<E>& plan) {
+    if (!plan.kernels.stage) return;
+    const int64_t keys = plan.tiling.block_keys;
+    plan.worker.place(scores, {keys, plan.tile});
+    plan.worker.place(rounded, {2, keys * plan.tile * plan.weight_bytes()});
+    plan.worker.place(block_max, {2, plan.tile});
+    plan.worker.place(factor, {2, plan.tile});
+  }
+};
+
 template <class E>
 class PipelinedTiles {
  public:
-  PipelinedTiles(const ForwardCall<E>& call, ScoreTiles<E>& tiles) noexcept
-      : call_(call), p_(call.problem), route_(call.kernels.route), tiles_(tiles) {}
+  PipelinedTiles(const ForwardCall<E>& call, const PipelinePlaces<E>& places,
+                 ScoreTiles<E>& tiles) noexcept
+      : call_(call), p_(call.problem), route_(call.kernels.route), places_(places), tiles_(tiles) {}
 
   bool used() const noexcept { return call_.kernels.stage != nullptr; }
 
@@ -67,12 +85,11 @@ class PipelinedTiles {
   void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, const TileKeys& tile_keys,
              E* output) noexcept {
     buffer_ ^= 1;
-    const PipelineScratch& places = call_.layout.pipeline;
     item.tile = &tile;
-    item.scores = tiles_.template scratch<E>(places.scores);
-    item.rounded = tiles_.template scratch<std::byte>(places.rounded[buffer_]);
-    item.block_max = tiles_.template scratch<E>(places.block_max[buffer_]);
-    item.factor = tiles_.template scratch<E>(places.factor[buffer_]);
+    item.scores = tiles_.at(places_.scores);
+    item.rounded = tiles_.at(places_.rounded, buffer_);
+    item.block_max = tiles_.at(places_.block_max, buffer_);
+    item.factor = tiles_.at(places_.factor, buffer_);
     const int64_t first = tile_keys.keys.start - block.begin, element = route_.element_size;
     item.score_stage = {tile.query_t,          block.key + first * block.key_stride * element,
                         block.key_stride,      tile_keys.keys.count,
@@ -110,6 +127,7 @@ class PipelinedTiles {
   const ForwardCall<E>& call_;
   const Problem& p_;
   const RouteKernels<E>& route_;
+  const PipelinePlaces<E>& places_;
   ScoreTiles<E>& tiles_;
   Item next_, current_, previous_;  // empty between runs
   int buffer_ = 0;

@@ -1,7 +1,6 @@
 // The attention that each key receives, received[j] = sum_i weight(i, j): a second pass over the
 // scores, with keys in the outer loop. A task owns a key block of one head and walks over all query
 // tiles in order. So the sums do not depend on the number of threads.
-#include "attention/forward/forward.h"
 #include "attention/forward/saved_state.h"
 
 namespace rapt {
@@ -12,31 +11,30 @@ namespace {
 constexpr int64_t kTilesPerSum = 64;
 
 template <class E>
-int64_t blocks_per_head(const ForwardCall<E>& call) {
-  const Problem& p = call.problem;
-  if (!p.query_starts) return call.tiling.blocks(p.k_len);
-  return reinterpret_cast<const int64_t*>(call.workspace + call.layout.block_starts)[p.sequences];
+int64_t blocks_per_head(const PassInput<E>& in) {
+  const Problem& p = in.call.problem;
+  if (!p.query_starts) return in.call.tiling.blocks(p.k_len);
+  return in.call.at(in.layout.block_starts)[p.sequences];
 }
 
 template <class E>
-void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, int64_t head,
-            int64_t block_of_head) noexcept {
+void add_up(const PassInput<E>& in, int worker, int64_t head, int64_t block_of_head) noexcept {
+  const ForwardCall<E>& call = in.call;
   const Problem& p = call.problem;
   const Tiling& t = call.tiling;
   int64_t sequence = 0, nth = block_of_head;
   if (p.query_starts) {
-    const auto* starts =
-        reinterpret_cast<const int64_t*>(call.workspace + call.layout.block_starts);
+    const int64_t* const starts = call.at(in.layout.block_starts);
     sequence = std::upper_bound(starts, starts + p.sequences, nth) - starts - 1;
     nth -= starts[sequence];
   }
-  ScoreTiles<E> tiles(call, cancel, worker);
+  ScoreTiles<E> tiles(call, in.cancel, worker);
   tiles.begin_head(head, sequence);
   const Sequence& s = tiles.sequence();
   const int64_t begin = nth * t.block_keys, end = std::min(begin + t.block_keys, s.k_len);
   const KeyBlock block = tiles.load_block(begin, end, Values::skip);
-  E* const sums = tiles.template scratch<E>(call.layout.sums);              // [block_keys][lanes]
-  auto* const totals = tiles.template scratch<double>(call.layout.totals);  // [block_keys]
+  E* const sums = tiles.at(in.layout.sums);
+  double* const totals = tiles.at(in.layout.totals);
   std::fill_n(sums, (end - begin) * t.lanes, E(0));
   std::fill_n(totals, end - begin, 0.0);
   const auto add_to_totals = [&] {
@@ -52,7 +50,7 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
     if (!tiles.may_attend(queries, begin, end)) continue;
     QueryTile<E> tile;
     tiles.begin_tile(tile, queries, t.vectors(queries.count), 0);
-    restore_state(call, tiles, tile);
+    restore_state(in, tiles, tile);
     const int64_t first = tiles.scores_of(tile, block);
     if (tile.hooks.keys == 0) continue;
     tiles.final_weights(tile);
@@ -72,17 +70,16 @@ void add_up(const ForwardCall<E>& call, const CancelToken* cancel, int worker, i
 }  // namespace
 
 template <class E>
-Pass<E> received_pass(const ForwardCall<E>& call) {
-  if (!call.outputs.received.data) return {};
-  return {
-      call.problem.heads * blocks_per_head(call),
-      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
-        const int64_t blocks = blocks_per_head(c);
-        add_up(c, cancel, worker, task / blocks, task % blocks);
-      }};
+Pass<E> received_pass(const PassInput<E>& input) {
+  if (!input.call.outputs.received.data) return {};
+  return {input.call.problem.heads * blocks_per_head(input),
+          [](const PassInput<E>& in, int64_t task, int worker) noexcept {
+            const int64_t blocks = blocks_per_head(in);
+            add_up(in, worker, task / blocks, task % blocks);
+          }};
 }
 
-template Pass<float> received_pass(const ForwardCall<float>&);
-template Pass<double> received_pass(const ForwardCall<double>&);
+template Pass<float> received_pass(const PassInput<float>&);
+template Pass<double> received_pass(const PassInput<double>&);
 
 }  // namespace rapt

@@ -10,26 +10,65 @@
 
 namespace rapt {
 
+// Scratch of SparseRows: lists of the candidates of each query, and lists with room for all keys of
+// the queries of a grain.
+template <class E>
+struct SparsePlaces {
+  int64_t capacity = 0;              // of a list
+  Place<E> scores;                   // [unit queries][list_stride]
+  Place<int32_t> keys;               // the same
+  Place<int32_t> counts;             // tiles [2][queries]
+  Place<E> long_scores;              // [grain][list_stride of all keys]
+  Place<int32_t> long_keys;          // the same
+  Place<int32_t> long_counts;        // [2][grain]
+  Place<E> long_state;               // [state_rows][grain]
+  Place<E> values;                   // [kPackedValues][value_dim], where values are not in place
+  Place<std::byte> rounded_queries;  // of the prefilter, [unit queries][prefilter_query_bytes]
+
+  // `longest`: the most keys of a sequence.
+  void reserve(ScratchPlan<E>& plan, int64_t longest) {
+    const Problem& p = plan.problem;
+    const int64_t grain = plan.tiling.grain;
+    const int lanes = plan.tiling.lanes;
+    capacity = std::min(kShortList, longest);
+    plan.worker.place(scores, {plan.unit, list_stride(capacity, lanes)});
+    plan.worker.place(keys, {plan.unit, list_stride(capacity, lanes)});
+    plan.worker.place(counts, {plan.unit, 2});
+    if (longest > kShortList) {
+      plan.worker.place(long_scores, {grain, list_stride(longest, lanes)});
+      plan.worker.place(long_keys, {grain, list_stride(longest, lanes)});
+      plan.worker.place(long_counts, {2, grain});
+      plan.worker.place(long_state, {plan.kernels.normalizer.state_rows, grain});
+    }
+    if (!values_in_place(p, *plan.kernels.table.fma[static_cast<int>(p.value.dtype)]))
+      plan.worker.place(values, {kPackedValues, p.value_dim});
+    if (plan.kernels.prefilter)
+      plan.worker.place(rounded_queries, {plan.unit, prefilter_query_bytes(p.head_dim)});
+  }
+};
+
 template <class E>
 class SparseRows {
  public:
-  SparseRows(const ForwardCall<E>& call, ScoreTiles<E>& tiles)
-      : call_(call), p_(call.problem), n_(call.kernels.normalizer), tiles_(tiles) {}
+  SparseRows(const ForwardCall<E>& call, const SparsePlaces<E>& places, ScoreTiles<E>& tiles)
+      : call_(call),
+        p_(call.problem),
+        n_(call.kernels.normalizer),
+        places_(places),
+        tiles_(tiles) {}
 
   // Sets up the lists of a tile, before the normaliser's begin().
   void open(QueryTile<E>& tile) noexcept {
-    const int64_t stride = list_stride(call_.layout.short_list, call_.tiling.lanes);
     Candidates<E>& kept = tile.hooks.kept;
-    kept.scores = scratch<E>(call_.layout.lists) + tile.offset * stride;
-    kept.keys = scratch<int32_t>(call_.layout.list_keys) + tile.offset * stride;
-    kept.counts = scratch<int32_t>(call_.layout.list_counts) + 2 * tile.offset;
+    kept.scores = tiles_.at(places_.scores, tile.offset);
+    kept.keys = tiles_.at(places_.keys, tile.offset);
+    kept.counts = tiles_.at(places_.counts, tile.offset);
     kept.enough = kept.counts + tile.queries;
-    kept.capacity = call_.layout.short_list;
-    kept.stride = stride;
+    kept.capacity = places_.capacity;
+    kept.stride = places_.scores.columns();
     kept.open = low_bits(tile.positions.count);
     if (tiles_.prefiltered())
-      tiles_.use_prefilter(tile, scratch<std::byte>(call_.layout.prefilter_queries) +
-                                     tile.offset * prefilter_query_bytes(p_.head_dim));
+      tiles_.use_prefilter(tile, tiles_.at(places_.rounded_queries, tile.offset));
   }
 
   // Settles the rows of a tile, after the walk over the keys: output_t [value_dim][queries] +=
@@ -45,11 +84,6 @@ class SparseRows {
   }
 
  private:
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
-
   void settle_open(QueryTile<E>& tile, E* output_t, int64_t step) noexcept {
     for (uint64_t left = tile.hooks.kept.open; left; left &= left - 1) {
       const int64_t i = __builtin_ctzll(left);
@@ -71,11 +105,11 @@ class SparseRows {
     QueryTile<E> part;
     tiles_.begin_tile(part, tile.positions.part(x, std::min(x + grain, tile.positions.count)),
                       call_.tiling.vectors_of_grain(), tile.offset + x);
-    part.hooks.state = scratch<E>(call_.layout.long_state);
+    part.hooks.state = tiles_.at(places_.long_state);
     Candidates<E>& kept = part.hooks.kept;
-    kept.scores = scratch<E>(call_.layout.long_lists);
-    kept.keys = scratch<int32_t>(call_.layout.long_keys);
-    kept.counts = scratch<int32_t>(call_.layout.long_counts);
+    kept.scores = tiles_.at(places_.long_scores);
+    kept.keys = tiles_.at(places_.long_keys);
+    kept.counts = tiles_.at(places_.long_counts);
     kept.enough = kept.counts + grain;
     kept.capacity = tiles_.sequence().k_len;
     kept.stride = list_stride(kept.capacity, call_.tiling.lanes);
@@ -105,7 +139,7 @@ class SparseRows {
       table.sparse.add_rows(rows, keys, weights, count, p_.value_dim, column, step);
       return;
     }
-    E* const packed = scratch<E>(call_.layout.list_values);
+    E* const packed = tiles_.at(places_.values);
     int32_t places[kPackedValues];
     for (int32_t c = 0; c < kPackedValues; ++c) places[c] = c;
     for (int64_t begin = 0; begin < count; begin += kPackedValues) {
@@ -121,6 +155,7 @@ class SparseRows {
   const ForwardCall<E>& call_;
   const Problem& p_;
   const NormalizerKernels<E>& n_;
+  const SparsePlaces<E>& places_;
   ScoreTiles<E>& tiles_;
 };
 

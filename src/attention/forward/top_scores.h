@@ -9,13 +9,45 @@
 
 namespace rapt {
 
+// Scratch of TopScores: a list of the largest scores of each query.
+template <class E>
+struct TopPlaces {
+  Place<E> scores;       // sorted: tiles [top_k][queries]; long: [unit queries][list_stride]
+  Place<E> sorted_keys;  // the same shape, as the bits of an E
+  // Of long lists only.
+  int64_t capacity = 0;       // of a list
+  Place<int32_t> keys;        // [unit queries][list_stride]
+  Place<int32_t> counts;      // [unit queries]
+  Place<E> bounds;            // [unit queries]
+  Place<E> spare;             // [top_k], where one list is sorted
+  Place<int32_t> spare_keys;  // the same
+
+  // `longest`: the most keys of a sequence.
+  void reserve(ScratchPlan<E>& plan, int64_t top_k, int64_t longest) {
+    if (top_k <= kMostSorted) {
+      plan.worker.place(scores, {plan.unit, top_k});
+      plan.worker.place(sorted_keys, {plan.unit, top_k});
+      return;
+    }
+    capacity = std::min(2 * top_k, longest);
+    const int64_t stride = list_stride(capacity, plan.tiling.lanes);
+    plan.worker.place(scores, {plan.unit, stride});
+    plan.worker.place(keys, {plan.unit, stride});
+    plan.worker.place(counts, {plan.unit});
+    plan.worker.place(bounds, {plan.unit});
+    plan.worker.place(spare, {std::min(top_k, longest)});
+    plan.worker.place(spare_keys, {std::min(top_k, longest)});
+  }
+};
+
 template <class E>
 class TopScores {
  public:
-  TopScores(const ForwardCall<E>& call, ScoreTiles<E>& tiles)
+  TopScores(const ForwardCall<E>& call, const TopPlaces<E>& places, ScoreTiles<E>& tiles)
       : top_k_(call.captures.top_k),
+        sorted_(top_k_ <= kMostSorted),
         call_(call),
-        layout_(call.layout.top),
+        places_(places),
         kernels_(call.kernels.table.captures),
         tiles_(tiles) {}
 
@@ -24,25 +56,25 @@ class TopScores {
   // Empties the lists of a tile, before its first block.
   void begin(const QueryTile<E>& tile) noexcept {
     if (!wanted()) return;
-    if (!layout_.sorted) {
-      std::fill_n(counts(tile), tile.queries, 0);
-      std::fill_n(bounds(tile), tile.queries, -E(__builtin_inf()));
+    if (!sorted_) {
+      std::fill_n(of(tile, places_.counts), tile.queries, 0);
+      std::fill_n(of(tile, places_.bounds), tile.queries, -E(__builtin_inf()));
       return;
     }
-    std::fill_n(sorted(tile, layout_.scores), top_k_ * tile.queries, -E(__builtin_inf()));
-    std::memset(sorted(tile, layout_.keys), 0xFF,  // key -1
+    std::fill_n(of(tile, places_.scores), top_k_ * tile.queries, -E(__builtin_inf()));
+    std::memset(of(tile, places_.sorted_keys), 0xFF,  // key -1
                 static_cast<size_t>(top_k_ * tile.queries) * sizeof(E));
   }
 
   // Adds the masked scores of a tile to its lists; masked-out pairs have a score of -inf.
   void add(const QueryTile<E>& tile) noexcept {
     if (!wanted()) return;
-    if (layout_.sorted)
+    if (sorted_)
       kernels_.keep_top(tile.hooks.scores, tile.hooks.keys, tile.queries,
-                        tile.hooks.key_positions.start, top_k_, sorted(tile, layout_.scores),
-                        sorted(tile, layout_.keys));
+                        tile.hooks.key_positions.start, top_k_, of(tile, places_.scores),
+                        of(tile, places_.sorted_keys));
     else
-      kernels_.append_to_long(long_lists(tile), top_k_, bounds(tile));
+      kernels_.append_to_long(long_lists(tile), top_k_, of(tile, places_.bounds));
   }
 
   // After the last block, calls visit(first, places, scores [places][queries], key_at) for one part
@@ -51,18 +83,18 @@ class TopScores {
   template <class Visit>
   void for_each_part(const QueryTile<E>& tile, const Visit& visit) noexcept {
     if (!wanted()) return;
-    if (layout_.sorted) {
-      const E* const keys = sorted(tile, layout_.keys);
-      visit(int64_t{0}, top_k_, sorted(tile, layout_.scores),
+    if (sorted_) {
+      const E* const keys = of(tile, places_.sorted_keys);
+      visit(int64_t{0}, top_k_, of(tile, places_.scores),
             [&](int64_t place, int64_t i) { return key_of(keys + place * tile.queries + i); });
       return;
     }
     const Tile<E> lists = long_lists(tile);
     for (int64_t i = 0; i < tile.positions.count; ++i)
-      kernels_.settle_long(lists, i, top_k_, bounds(tile), scratch<E>(layout_.spare),
-                           scratch<int32_t>(layout_.spare_keys));
+      kernels_.settle_long(lists, i, top_k_, of(tile, places_.bounds), tiles_.at(places_.spare),
+                           tiles_.at(places_.spare_keys));
     const Candidates<E>& kept = lists.kept;
-    E* const part = scratch<E>(call_.layout.scores);
+    E* const part = tiles_.at(call_.layout.scores);
     for (int64_t first = 0; first < top_k_; first += call_.tiling.block_keys) {
       const int64_t places = std::min(call_.tiling.block_keys, top_k_ - first);
       for (int64_t i = 0; i < tile.queries; ++i)
@@ -79,11 +111,8 @@ class TopScores {
 
  private:
   template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
-  E* sorted(const QueryTile<E>& tile, size_t list) const noexcept {
-    return scratch<E>(list) + tile.offset * top_k_;
+  T* of(const QueryTile<E>& tile, const Place<T>& place) const noexcept {
+    return tiles_.at(place, tile.offset);
   }
   // The key of an entry, stored as the bits of an E; -1: none.
   static int64_t key_of(const E* bits) noexcept {
@@ -92,27 +121,22 @@ class TopScores {
     return key;
   }
 
-  E* bounds(const QueryTile<E>& tile) const noexcept {
-    return scratch<E>(layout_.bounds) + tile.offset;
-  }
-  int32_t* counts(const QueryTile<E>& tile) const noexcept {
-    return scratch<int32_t>(layout_.counts) + tile.offset;
-  }
   // The tile, with its long lists as Tile::kept instead of those of a sparse normaliser.
   Tile<E> long_lists(const QueryTile<E>& tile) const noexcept {
     Tile<E> t = tile.hooks;
-    t.kept.stride = list_stride(layout_.capacity, call_.tiling.lanes);
-    t.kept.capacity = layout_.capacity;
-    t.kept.scores = scratch<E>(layout_.scores) + tile.offset * t.kept.stride;
-    t.kept.keys = scratch<int32_t>(layout_.keys) + tile.offset * t.kept.stride;
-    t.kept.counts = counts(tile);
+    t.kept.stride = places_.scores.columns();
+    t.kept.capacity = places_.capacity;
+    t.kept.scores = of(tile, places_.scores);
+    t.kept.keys = of(tile, places_.keys);
+    t.kept.counts = of(tile, places_.counts);
     t.kept.open = low_bits(tile.positions.count);
     return t;
   }
 
   const int64_t top_k_;
+  const bool sorted_;  // lists that stay sorted; else long lists, which are sorted at the end
   const ForwardCall<E>& call_;
-  const TopScratch& layout_;
+  const TopPlaces<E>& places_;
   const CaptureKernels<E>& kernels_;
   ScoreTiles<E>& tiles_;
 };

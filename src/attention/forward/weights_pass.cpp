@@ -5,7 +5,6 @@
 // tile holds successive requested rows with equal steps: part of a range or of the chosen rows.
 #include <limits>
 
-#include "attention/forward/forward.h"
 #include "attention/forward/saved_state.h"
 
 namespace rapt {
@@ -21,14 +20,15 @@ void fill_row(std::byte* row, int64_t k_len, int64_t stride, E value) noexcept {
 
 // Writes the requested rows [begin, end) of the nth requested head.
 template <class E>
-void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int worker, int64_t nth,
-                   int64_t begin, int64_t end) noexcept {
+void write_weights(const PassInput<E>& in, int worker, int64_t nth, int64_t begin,
+                   int64_t end) noexcept {
+  const ForwardCall<E>& call = in.call;
   const Problem& p = call.problem;
   const RequestedWeights& w = call.captures.weights;
   const Operand& out = call.outputs.weights;
   const bool scores = w.stage == WeightsStage::scores;
   const E excluded = scores ? -std::numeric_limits<E>::infinity() : E{0};
-  ScoreTiles<E> tiles(call, cancel, worker);
+  ScoreTiles<E> tiles(call, in.cancel, worker);
   tiles.begin_head(w.heads[nth], 0);
   const int64_t to_head = w.heads.chosen.empty() ? tiles.offset_of(out) : nth * out.lead_strides[0];
 
@@ -54,7 +54,7 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
       factor =
           std::fill_n(tiles.row(kMultiplier), tile.queries, static_cast<E>(kLn2)) - tile.queries;
     }
-    if (!scores) restore_state(call, tiles, tile);
+    if (!scores) restore_state(in, tiles, tile);
     tiles.for_each_block(&tile, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
       if (!scores) tiles.final_weights(one);
       const uint64_t stored = scores ? low_bits(rows.count) : one.attended;
@@ -69,23 +69,19 @@ void write_weights(const ForwardCall<E>& call, const CancelToken* cancel, int wo
 }  // namespace
 
 template <class E>
-Pass<E> weights_pass(const ForwardCall<E>& call) {
-  if (!call.outputs.weights.data) return {};
-  const auto per_head = [](const ForwardCall<E>& c) {
-    const int64_t per_task = rows_per_task(c.tiling);
-    return (c.captures.weights.rows + per_task - 1) / per_task;
-  };
-  return {
-      call.captures.weights.heads.count * per_head(call),
-      [](const ForwardCall<E>& c, const CancelToken* cancel, int64_t task, int worker) noexcept {
-        const int64_t per_task = rows_per_task(c.tiling), rows = c.captures.weights.rows;
-        const int64_t tasks = (rows + per_task - 1) / per_task;
-        const int64_t begin = task % tasks * per_task;
-        write_weights(c, cancel, worker, task / tasks, begin, std::min(rows, begin + per_task));
-      }};
+Pass<E> weights_pass(const PassInput<E>& input) {
+  if (!input.call.outputs.weights.data) return {};
+  const RequestedWeights& weights = input.call.captures.weights;
+  return {weights.heads.count * ceil_div(weights.rows, rows_per_task(input.call.tiling)),
+          [](const PassInput<E>& in, int64_t task, int worker) noexcept {
+            const int64_t per_task = rows_per_task(in.call.tiling);
+            const int64_t rows = in.call.captures.weights.rows, tasks = ceil_div(rows, per_task);
+            const int64_t begin = task % tasks * per_task;
+            write_weights(in, worker, task / tasks, begin, std::min(rows, begin + per_task));
+          }};
 }
 
-template Pass<float> weights_pass(const ForwardCall<float>&);
-template Pass<double> weights_pass(const ForwardCall<double>&);
+template Pass<float> weights_pass(const PassInput<float>&);
+template Pass<double> weights_pass(const PassInput<double>&);
 
 }  // namespace rapt

@@ -3,9 +3,12 @@
 // pass over tiles read. The backward pass and tangents hold one for the scores they recompute.
 #include "attention/call/captures.h"
 #include "attention/call/checked_call.h"
-#include "attention/plan/scratch_layout.h"
+#include "attention/plan/scratch_plan.h"
 
 namespace rapt {
+
+template <class E>
+struct TilePlaces;  // of ScoreTiles (tiles/tile_places.h)
 
 template <class E>
 class ForwardCall {
@@ -20,13 +23,13 @@ class ForwardCall {
   const Captures& captures;
   const Outputs& outputs;
   const Tiling& tiling;
-  const ScratchLayout& layout;
-  std::byte* workspace;  // 64-byte aligned, layout.bytes_for(tiling.workers)
+  const TilePlaces<E>& layout;
+  std::byte* workspace;  // 64-byte aligned
   const Operand& key;    // the keys to multiply: the caller's, or transformed in the workspace
 
   ForwardCall(const CheckedCall& call, const Kernels<E>& kernels_of_call,
               const Captures& captures_of_call, const Outputs& outputs_of_call,
-              const Tiling& tiling_of_call, const ScratchLayout& layout_of_call,
+              const Tiling& tiling_of_call, const TilePlaces<E>& layout_of_call,
               std::byte* aligned_workspace) noexcept
       : problem(call.problem),
         kernels(kernels_of_call),
@@ -41,10 +44,16 @@ class ForwardCall {
         key(problem.rows.transforms_key ? transformed_key_ : problem.key) {
     if (!problem.rows.transforms_key) return;
     transformed_key_ = problem.key;
-    transformed_key_.data = workspace + layout.transformed_key;
+    transformed_key_.data = layout.row_transform.transformed_key.in(workspace);
   }
   ForwardCall(const ForwardCall&) = delete;  // `key` may refer to a member
   ForwardCall& operator=(const ForwardCall&) = delete;
+
+  // An array of the call, from a row on.
+  template <class T>
+  T* at(const CallPlace<T>& place, int64_t row = 0) const noexcept {
+    return place.in(workspace, row);
+  }
 };
 
 }  // namespace rapt

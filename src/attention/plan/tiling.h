@@ -2,7 +2,7 @@
 // How a problem is cut into work units, query tiles and key blocks.
 //
 // This room, src/attention/plan, plans calls. In: a checked call and the kernel table. Out: the
-// route, the tiling, the number of threads and the layout of the workspace. It may use
+// route, the tiling, the number of threads and what sizes of scratch depend on. It may use
 // src/attention/call, src/base and src/threads.
 //
 // The length of a key block depends on dtype, route and head sizes only, and blocks are anchored at

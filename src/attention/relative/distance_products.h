@@ -10,12 +10,39 @@
 
 namespace rapt {
 
+// Scratch of products with distance tables.
+template <class E>
+struct RelativePlaces {
+  CallPlace<int64_t> starts;  // [distances]: the first distance of each row of a log scale
+  Place<E> by_distance;       // [distances of a tile + lanes][tile queries]
+  Place<E> rows;              // [distances of a tile][largest dims], of tables not read in place
+  Place<uint64_t> bits;       // [distances of a tile]
+  Place<E> unused_max;        // [tile queries]
+  // For keys as lanes, where there are query_rows:
+  Place<E> by_query;  // [2 tile queries + 2 lanes][lanes]
+  Place<E> key_t;     // [head_dim][lanes]
+
+  void reserve(ScratchPlan<E>& plan) {
+    const Problem& p = plan.problem;
+    if (!p.relative.tables()) return;
+    const int64_t lanes = plan.tiling.lanes, distances = plan.tiling.block_keys + plan.tile;
+    plan.call.place_if(p.relative.log_scale(), starts, {p.relative.distances});
+    plan.worker.place(by_distance, {distances + lanes, plan.tile});
+    plan.worker.place(rows, {distances, std::max(p.head_dim, p.value_dim)});
+    plan.worker.place(bits, {distances});
+    plan.worker.place(unused_max, {plan.tile});
+    if (!p.relative.query) return;
+    plan.worker.place(by_query, {2 * (plan.tile + lanes), lanes});
+    plan.worker.place(key_t, {p.head_dim, lanes});
+  }
+};
+
 // Writes the first distance of each row of a log scale, once per call.
 template <class E>
-void write_relative(const ForwardCall<E>& call) noexcept {
+void write_relative(const ForwardCall<E>& call, const RelativePlaces<E>& places) noexcept {
   const Relative& r = call.problem.relative;
   if (!r.log_scale()) return;
-  auto* const starts = reinterpret_cast<int64_t*>(call.workspace + call.layout.relative_starts);
+  int64_t* const starts = call.at(places.starts);
   for (int64_t row = 0; row < r.distances; ++row)
     starts[row] = first_distance(*r.given, r.distances, row);
 }
@@ -31,16 +58,13 @@ struct DistanceTable {
 template <class E>
 class DistanceProducts {
  public:
-  DistanceProducts(const ForwardCall<E>& call, std::byte* worker_scratch) noexcept
-      : p_(call.problem),
-        kernels_(call.kernels),
-        layout_(call.layout.relative),
-        scratch_(worker_scratch) {
+  DistanceProducts(const ForwardCall<E>& call, const RelativePlaces<E>& places,
+                   std::byte* scratch) noexcept
+      : p_(call.problem), kernels_(call.kernels), places_(places), scratch_(scratch) {
     const Relative& relative = call.problem.relative;
     if (relative.tables())
-      rows_ = DistanceRows(
-          *relative.given, relative.distances,
-          reinterpret_cast<const int64_t*>(call.workspace + call.layout.relative_starts));
+      rows_ = DistanceRows(*relative.given, relative.distances,
+                           places.starts.in_or_null(call.workspace));
   }
 
   // The table of a head; without data if `there` is false.
@@ -51,12 +75,12 @@ class DistanceProducts {
   const DistanceRows& rows() const noexcept { return rows_; }
   int64_t width_of(int vectors) const noexcept { return vectors * kernels_.table.lanes; }
   template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return reinterpret_cast<T*>(scratch_ + offset);
+  T* at(const Place<T>& place) const noexcept {
+    return place.in(scratch_);
   }
 
   // [distances][lanes] E, for the distances of the span.
-  E* by_distance() const noexcept { return scratch<E>(layout_.by_distance); }
+  E* by_distance() const noexcept { return at(places_.by_distance); }
   // [span.rows][lanes] of by_distance(), after gather().
   const E* by_row(const DistanceSpan& span, int64_t lanes) const noexcept {
     return by_distance() + span.clamped * lanes;
@@ -70,7 +94,7 @@ class DistanceProducts {
     const DenseRows<E> rows = rows_at(table, span.low, span.rows);
     kernels_.route.products[vectors - 1].scores(tile_t, rows.data, rows.stride, span.rows,
                                                 table.dims, E(1), out + span.clamped * lanes,
-                                                scratch<E>(layout_.unused_max));
+                                                at(places_.unused_max));
     if (span.one_row()) return;
     // Backwards, because the row of a distance never comes after the distance.
     int64_t at = span.clamped + span.rows - 1, row = span.low + span.rows - 1;
@@ -127,14 +151,14 @@ class DistanceProducts {
     std::byte* const first = table.begin + low * o.row_stride * size_of(o.dtype);
     const RouteKernels<E>& route = *kernels_.table.fma[static_cast<int>(o.dtype)];
     if (rows_in_place(o, table.dims, route)) return {reinterpret_cast<E*>(first), o.row_stride};
-    E* const packed = scratch<E>(layout_.rows);
+    E* const packed = at(places_.rows);
     route.pack_keys(first, o.row_stride, o.dim_stride, count, table.dims, packed);
     return {packed, table.dims};
   }
 
   // Scratch for bits() of a tile.
   uint64_t* cleared_bits(const DistanceSpan& span) const noexcept {
-    auto* const bits = scratch<uint64_t>(layout_.bits);
+    uint64_t* const bits = at(places_.bits);
     std::fill_n(bits, span.rows, uint64_t{0});
     return bits;
   }
@@ -160,7 +184,7 @@ class DistanceProducts {
 
   const Problem& p_;
   const Kernels<E>& kernels_;
-  const RelativeScratch& layout_;
+  const RelativePlaces<E>& places_;
   std::byte* scratch_;
   DistanceRows rows_;
 };

@@ -10,12 +10,13 @@ namespace rapt {
 template <class E>
 class RelativeTiles {
  public:
-  RelativeTiles(const ForwardCall<E>& call, std::byte* worker_scratch) noexcept
+  RelativeTiles(const ForwardCall<E>& call, const RelativePlaces<E>& places,
+                std::byte* scratch) noexcept
       : p_(call.problem),
         relative_(call.problem.relative),
         kernels_(call.kernels),
-        layout_(call.layout.relative),
-        products_(call, worker_scratch) {}
+        places_(places),
+        products_(call, places, scratch) {}
 
   void begin_head(const int64_t* index, const Head& place) noexcept {
     if (!relative_.tables()) return;
@@ -50,7 +51,7 @@ class RelativeTiles {
                      E* d_weights) noexcept {
     if (relative_.value)
       add_products(value_, d_output_t, vectors, queries, keys, d_weights,
-                   products_.template scratch<E>(layout_.unused_max));
+                   products_.at(places_.unused_max));
   }
 
   // output_t [value_dim][queries] += weights [keys][queries] times value_rows. Pairs whose bit is
@@ -120,8 +121,8 @@ class RelativeTiles {
                             Positions group) noexcept {
     const int64_t lanes = kernels_.table.lanes;
     const DistanceSpan span = span_of_keys(group, queries);
-    E* const rows = products_.template scratch<E>(layout_.by_query);  // [queries][lanes]
-    E* const turned = rows + queries.count * lanes;                   // the greatest first
+    E* const rows = products_.at(places_.by_query);  // [queries][lanes]
+    E* const turned = rows + queries.count * lanes;  // the greatest first
     E* const out = products_.by_distance();
     std::fill_n(rows, queries.count * lanes, E(0));
     kernels_.table.store_rows[static_cast<int>(p_.result_dtype)](
@@ -192,7 +193,7 @@ class RelativeTiles {
   void add_products_of_keys(DenseRows<E> key, E factor, Positions queries, Positions group,
                             int64_t width, E* scores) noexcept {
     const int64_t lanes = kernels_.table.lanes;
-    E* const key_t = products_.template scratch<E>(layout_.key_t);
+    E* const key_t = products_.at(places_.key_t);
     kernels_.table.fma[static_cast<int>(p_.result_dtype)]->pack_queries(
         key.data, key.stride, 1, group.count, p_.head_dim, factor, lanes, key_t);
     if (queries.step != 1) {
@@ -204,8 +205,7 @@ class RelativeTiles {
     // As a bias: rows of queries, the last first.
     kernels_.table.add_bias[static_cast<int>(p_.result_dtype)](
         scores, rows + (queries.count - 1) * lanes, -lanes, 1, group.count, queries.count, width,
-        products_.template scratch<uint64_t>(layout_.bits),
-        products_.template scratch<E>(layout_.unused_max));
+        products_.at(places_.bits), products_.at(places_.unused_max));
   }
   void add_products_of_query(const E* key_t, Positions query, Positions group, int64_t width,
                              E* scores) noexcept {
@@ -220,7 +220,7 @@ class RelativeTiles {
     E* const out = products_.by_distance();
     if (span.one_row())
       for (int64_t x = 1; x < span.count; ++x) std::copy_n(out, lanes, out + x * lanes);
-    E* const rows = products_.template scratch<E>(layout_.by_query);
+    E* const rows = products_.at(places_.by_query);
     kernels_.table.relative.take_by_distance(out, span.count, lanes, rows);
     return rows + (lanes - 1) * lanes;
   }
@@ -237,7 +237,7 @@ class RelativeTiles {
   const Problem& p_;
   const Relative& relative_;
   const Kernels<E>& kernels_;
-  const RelativeScratch& layout_;
+  const RelativePlaces<E>& places_;
   DistanceProducts<E> products_;
   DistanceTable key_, query_, value_;
   int64_t offset_ = 0;  // number of keys before the position of query 0

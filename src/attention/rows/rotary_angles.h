@@ -5,7 +5,6 @@
 // e^(i 64 high f) is computed when `high` changes. So an angle costs one complex product, and 64
 // successive positions cost one sine and one cosine per pair.
 #include "attention/call/rotary.h"
-#include "base/scratch_places.h"
 
 namespace rapt {
 

@@ -41,7 +41,7 @@ template <class E>
 void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse,
                 const TensorView& output) {
   const KernelTable<E>& table = kernels<E>();
-  Problem p;  // only its leading dimensions are set
+  Problem p;  // only its leading dimensions and its row transform are set
   p.leading_rank = rows.rank - 2;
   std::copy_n(rows.shape, p.leading_rank, p.leading);
   p.heads = element_count(p.leading_dims());
@@ -50,12 +50,16 @@ void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse
   take_operand(output, p, to);
   const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
 
-  const size_t tables = (row_transform_bytes(change) + 63) & ~size_t{63};
-  const size_t scratch = RowTransformer<E>::bytes_for(table, change, head_dim);
-  Tensor memory(DType::u8, {static_cast<int64_t>(tables + scratch)});
+  p.rows = change, p.head_dim = head_dim;
+  RowTransformPlaces<E> places;
+  ScratchPlanner<Per::call> of_call;
+  ScratchPlanner<Per::worker> of_worker;
+  places.reserve(p, table, of_call, of_worker);
+  const RepeatedMemory worker = of_call.repeat(of_worker, 1);
+  Tensor memory(DType::u8, {static_cast<int64_t>(of_call.total())});
   auto* const bytes = static_cast<std::byte*>(memory.data());
-  write_row_transform(change, head_dim, bytes);
-  const RowTransformer<E> changer(table, change, head_dim, bytes, bytes + tables);
+  write_row_transform(change, head_dim, places.angles.in(bytes));
+  const RowTransformer<E> changer(table, change, head_dim, places, bytes, worker.nth(bytes, 0));
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);

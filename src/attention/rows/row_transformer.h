@@ -11,6 +11,7 @@
 
 #include "attention/call/problem.h"
 #include "attention/rows/rotary_angles.h"
+#include "base/scratch_planner.h"
 
 namespace rapt {
 
@@ -30,78 +31,81 @@ struct RowPlace {
   Positions at;
 };
 
-// The bytes of the angle tables of a call, and the function that fills them in.
-inline size_t row_transform_bytes(const RowTransform& change) {
-  return RotaryAngles::bytes_for(change.pairs);
-}
+// Fills in the angle tables of a call.
 inline void write_row_transform(const RowTransform& change, int64_t head_dim, std::byte* tables) {
   if (change.rotary) RotaryAngles(*change.rotary, head_dim, change.pairs, tables);
 }
 
+// Scratch of row transforms.
+template <class E>
+struct RowTransformPlaces {
+  CallPlace<std::byte> angles;           // tables of RotaryAngles
+  CallPlace<std::byte> transformed_key;  // [matrices][k_len][head_dim] of the inputs' dtype
+  Place<E> cos_t, sin_t;                 // [pairs][width]
+  Place<E> rows_t;                       // [head_dim][width]
+  Place<E> given_t;                      // the same, of original rows, for gradients of cosine
+  Place<E> inverse;                      // [width]: 1 / length
+  Place<E> along;                        // [width]: the factor of the row that a gradient subtracts
+  Place<E> longer;                       // [width]: 1; 0 for a row that is divided by epsilon
+  Place<E> query_bias;                   // [head_dim]: the bias of the head's query rows
+
+  void reserve(const Problem& p, const KernelTable<E>& table, ScratchPlanner<Per::call>& call,
+               ScratchPlanner<Per::worker>& worker) {
+    const RowTransform& change = p.rows;
+    if (!change.any()) return;
+    const int64_t width = int64_t{table.max_vectors} * table.lanes;
+    call.place(angles, {static_cast<int64_t>(RotaryAngles::bytes_for(change.pairs))});
+    if (change.transforms_key)
+      call.place(transformed_key,
+                 {change.transformed_matrices, p.k_len, p.head_dim * size_of(p.dtype)});
+    if (change.rotary) {
+      worker.place(cos_t, {change.pairs, width});
+      worker.place(sin_t, {change.pairs, width});
+    }
+    worker.place(rows_t, {p.head_dim, width});
+    if (change.cosine) {
+      worker.place(given_t, {p.head_dim, width});
+      for (Place<E>* const numbers : {&inverse, &along, &longer}) worker.place(*numbers, {width});
+    }
+    if (change.adds_biases) worker.place(query_bias, {p.head_dim});
+  }
+};
+
 template <class E>
 class RowTransformer {
-  // Scratch of a worker.
-  struct Layout {
-    size_t cos_t, sin_t;  // [pairs][width]
-    size_t rows_t;        // [head_dim][width]
-    size_t given_t;       // the same, of original rows, for gradients of cosine
-    size_t inverse,
-        along;          // [width]: 1 / length, and the factor of the row that a gradient subtracts
-    size_t longer;      // [width]: 1; 0 for a row that is divided by epsilon
-    size_t query_bias;  // [head_dim]: the bias of the head's query rows
-    size_t bytes;
-
-    Layout(int64_t head_dim, const RowTransform& change, int64_t width) {
-      ScratchPlaces places;
-      cos_t = places.place(change.pairs > 0, {change.pairs, width}, sizeof(E));
-      sin_t = places.place(change.pairs > 0, {change.pairs, width}, sizeof(E));
-      rows_t = places.place(true, {head_dim, width}, sizeof(E));
-      given_t = places.place(change.cosine, {head_dim, width}, sizeof(E));
-      inverse = places.place(change.cosine, {width}, sizeof(E));
-      along = places.place(change.cosine, {width}, sizeof(E));
-      longer = places.place(change.cosine, {width}, sizeof(E));
-      query_bias = places.place(change.adds_biases, {head_dim}, sizeof(E));
-      bytes = places.bytes();
-    }
-  };
-
  public:
+  // `workspace`: of the call; `scratch`: of the worker.
   RowTransformer(const KernelTable<E>& table, const RowTransform& change, int64_t head_dim,
-                 std::byte* tables, std::byte* scratch) noexcept
+                 const RowTransformPlaces<E>& places, std::byte* workspace,
+                 std::byte* scratch) noexcept
       : table_(table),
         change_(change),
-        angles_(change.pairs, tables),
+        angles_(change.pairs, places.angles.in(workspace)),
         head_dim_(head_dim),
-        layout_(head_dim, change, width()),
+        places_(places),
         scratch_(scratch) {}
 
-  // Bytes of scratch.
-  static size_t bytes_for(const KernelTable<E>& table, const RowTransform& change,
-                          int64_t head_dim) {
-    return Layout(head_dim, change, int64_t{table.max_vectors} * table.lanes).bytes;
-  }
-
   // The most rows that change() accepts.
-  int64_t width() const noexcept { return int64_t{table_.max_vectors} * table_.lanes; }
+  int64_t width() const noexcept { return places_.rows_t.columns(); }
 
   // Transforms rows. `turns`: the positions of the rotation; null: no rotation. `query_bias` is
   // added if it has data. `from` and `to` may be the same.
   void change(const RowsAt& from, const RowPositions* turns, const Operand& query_bias,
               const RowPlace& place, const RowsAt& to) const noexcept {
-    E* const rows_t = part(layout_.rows_t);
+    E* const rows_t = part(places_.rows_t);
     const int64_t padded = padded_lanes(place);
     load(from, place, padded, rows_t);
     if (change_.cosine) find_lengths(rows_t, nullptr, padded);
     rotate(rows_t, turns, place, false, padded);
     if (query_bias.data) add_query_bias(rows_t, query_bias, place, padded);
-    save(place, padded, change_.cosine ? part(layout_.inverse) : nullptr, to);
+    save(place, padded, change_.cosine ? part(places_.inverse) : nullptr, to);
   }
 
   // Turns the gradient of transformed rows into that of the original rows, times a factor for each
   // lane (null: 1). `given`: the original rows, read only for cosine.
   void transform_back(const RowsAt& from, const RowsAt& given, const RowPositions* turns,
                       const RowPlace& place, const E* factor, const RowsAt& to) const noexcept {
-    E* const rows_t = part(layout_.rows_t);
+    E* const rows_t = part(places_.rows_t);
     const int64_t padded = padded_lanes(place);
     load(from, place, padded, rows_t);
     transform_back(rows_t, given, turns, place, padded);
@@ -115,7 +119,7 @@ class RowTransformer {
   }
 
  private:
-  E* part(size_t offset) const noexcept { return reinterpret_cast<E*>(scratch_ + offset); }
+  E* part(const Place<E>& place) const noexcept { return place.in(scratch_); }
 
   int64_t padded_lanes(const RowPlace& place) const noexcept {
     return (place.at.count + table_.lanes - 1) / table_.lanes * table_.lanes;
@@ -128,21 +132,21 @@ class RowTransformer {
   }
   void save(const RowPlace& place, int64_t padded, const E* factor,
             const RowsAt& to) const noexcept {
-    table_.store_rows[static_cast<int>(to.dtype)](part(layout_.rows_t), head_dim_, padded, factor,
+    table_.store_rows[static_cast<int>(to.dtype)](part(places_.rows_t), head_dim_, padded, factor,
                                                   ~uint64_t{0}, place.at.count, to.data,
                                                   to.row_stride, to.dim_stride);
   }
   void rotate(E* rows_t, const RowPositions* turns, const RowPlace& place, bool inverse,
               int64_t padded) const noexcept {
     if (!turns) return;
-    E *const cos_t = part(layout_.cos_t), *const sin_t = part(layout_.sin_t);
+    E *const cos_t = part(places_.cos_t), *const sin_t = part(places_.sin_t);
     angles_.fill(*turns, place.index, place.first_row, place.at, inverse, padded, cos_t, sin_t);
     table_.row_transforms.rotate(rows_t, angles_.dims(), angles_.pairs(), cos_t, sin_t, padded);
   }
 
   void add_query_bias(E* rows_t, const Operand& query_bias, const RowPlace& place,
                       int64_t padded) const noexcept {
-    E* const numbers = part(layout_.query_bias);
+    E* const numbers = part(places_.query_bias);
     const int rank = place.rank;
     table_.fma[static_cast<int>(query_bias.dtype)]->pack_keys(
         query_bias.at(query_bias.offset_of(place.index, rank)), 0, query_bias.dim_stride, 1,
@@ -157,7 +161,7 @@ class RowTransformer {
   // unchanged.
   void find_lengths(E* rows_t, E* gradient_t, int64_t padded) const noexcept {
     constexpr auto kMost = static_cast<E>(0x1p40), kLeast = 1 / kMost;
-    E *const inverse = part(layout_.inverse), *const longer = part(layout_.longer);
+    E *const inverse = part(places_.inverse), *const longer = part(places_.longer);
     const auto epsilon = static_cast<E>(change_.epsilon);
     std::fill_n(inverse, padded, E(0));
     table_.gradients.add_dots(rows_t, rows_t, head_dim_, padded, inverse);
@@ -198,9 +202,9 @@ class RowTransformer {
   // dx = dy / |x| - x (x . dy) / |x|^3, or dy / epsilon.
   void transform_back_lengths(E* gradient_t, const RowsAt& given, const RowPlace& place,
                               int64_t padded) const noexcept {
-    E* const given_t = part(layout_.given_t);
-    E *const inverse = part(layout_.inverse), *const along = part(layout_.along);
-    const E* const longer = part(layout_.longer);
+    E* const given_t = part(places_.given_t);
+    E *const inverse = part(places_.inverse), *const along = part(places_.along);
+    const E* const longer = part(places_.longer);
     load(given, place, padded, given_t);
     find_lengths(given_t, gradient_t, padded);
     std::fill_n(along, padded, E(0));
@@ -225,7 +229,7 @@ class RowTransformer {
   const RowTransform& change_;
   RotaryAngles angles_;
   int64_t head_dim_;
-  Layout layout_;
+  const RowTransformPlaces<E>& places_;
   std::byte* scratch_;
 };
 

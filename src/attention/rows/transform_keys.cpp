@@ -57,11 +57,12 @@ void transform_rows(const ForwardCall<E>& call, const RowTransformer<E>& changer
 }  // namespace
 
 template <class E>
-void transform_keys(const ForwardCall<E>& call, const Context& context) {
+void transform_keys(const ForwardCall<E>& call, const RowTransformPlaces<E>& places,
+                    const RepeatedMemory& workers, const Context& context) {
   const Problem& p = call.problem;
   if (!p.rows.any()) return;
   // The angle tables serve the queries, too.
-  write_row_transform(p.rows, p.head_dim, call.workspace + call.layout.angles);
+  write_row_transform(p.rows, p.head_dim, call.at(places.angles));
   if (!p.rows.transforms_key || p.k_len == 0) return;
   const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
   Context quiet = context;
@@ -69,15 +70,18 @@ void transform_keys(const ForwardCall<E>& call, const Context& context) {
   TaskRun run(quiet, 0);
   run.run(p.rows.transformed_matrices * per_matrix, call.tiling.workers, call.tiling.to_executor,
           [&](int64_t task, int worker) noexcept {
-            std::byte* const scratch = call.workspace + call.layout.workers +
-                                       static_cast<size_t>(worker) * call.layout.worker_bytes;
+            std::byte* const scratch = workers.nth(call.workspace, worker);
             const int64_t begin = task % per_matrix * kTaskRows;
-            transform_rows(call, row_transformer_of(call, scratch), task / per_matrix, begin,
+            const RowTransformer<E> changer(call.kernels.table, p.rows, p.head_dim, places,
+                                            call.workspace, scratch);
+            transform_rows(call, changer, task / per_matrix, begin,
                            std::min(begin + kTaskRows, p.k_len));
           });
 }
 
-template void transform_keys(const ForwardCall<float>&, const Context&);
-template void transform_keys(const ForwardCall<double>&, const Context&);
+template void transform_keys(const ForwardCall<float>&, const RowTransformPlaces<float>&,
+                             const RepeatedMemory&, const Context&);
+template void transform_keys(const ForwardCall<double>&, const RowTransformPlaces<double>&,
+                             const RepeatedMemory&, const Context&);
 
 }  // namespace rapt

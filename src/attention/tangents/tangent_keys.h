@@ -6,6 +6,19 @@
 
 namespace rapt {
 
+// Scratch of TangentKeys: rows beside their tangents.
+template <class E>
+struct TangentKeyPlaces {
+  Place<E> keys;    // [part][2 head_dim]
+  Place<E> values;  // [part][2 value_dim]
+
+  void reserve(GradientScratch<E>& scratch) {
+    const int64_t part = key_part(scratch.plan);
+    scratch.worker.place(keys, {part, 2 * scratch.problem.head_dim});
+    scratch.worker.place(values, {part, 2 * scratch.problem.value_dim});
+  }
+};
+
 template <class E>
 class TangentKeys {
  public:
@@ -14,7 +27,7 @@ class TangentKeys {
   TangentKeys(const TangentCall<E>& call, const ScoreTiles<E>& tiles)
       : p_(call.problem()),
         in_(call.inputs),
-        layout_(call.layout),
+        places_(call.layout.keys),
         block_keys_(call.plan.tiling.block_keys),
         kernels_(call.forward.kernels),
         tiles_(tiles) {}
@@ -28,8 +41,8 @@ class TangentKeys {
     bool any = false;
     for (KeyWalk walk = tiles_.walk_keys(queries, range_of(keys)); walk.next(); any = true) {
       const int64_t begin = walk.begin(), count = std::min(block_keys_, end() - begin);
-      pack_pairs(p_.key, in_.key, p_.head_dim, {begin, 1, count}, scratch(layout_.keys));
-      pack_pairs(p_.value, in_.value, p_.value_dim, {begin, 1, count}, scratch(layout_.values));
+      pack_pairs(p_.key, in_.key, p_.head_dim, {begin, 1, count}, places_.keys);
+      pack_pairs(p_.value, in_.value, p_.value_dim, {begin, 1, count}, places_.values);
       loaded_[nth_block(begin)] = true;
     }
     return any;
@@ -53,17 +66,10 @@ class TangentKeys {
   }
   // Rows from this position on, 2 dims apart.
   const E* rows(Rows which, int64_t position) const noexcept {
-    const int64_t dims = dims_of(which), at = 2 * (position - positions_.start) * dims;
-    switch (which) {
-      case kKey:
-        return scratch(layout_.keys) + at;
-      case kKeyTangent:
-        return scratch(layout_.keys) + at + dims;
-      case kValue:
-        return scratch(layout_.values) + at;
-      default:
-        return scratch(layout_.values) + at + dims;
-    }
+    const bool of_key = which == kKey || which == kKeyTangent;
+    const bool tangent = which == kKeyTangent || which == kValueTangent;
+    return tiles_.at(of_key ? places_.keys : places_.values, position - positions_.start) +
+           (tangent ? dims_of(which) : 0);
   }
   // Whether all rows of the block that holds these keys are finite.
   bool finite(Rows which, Positions keys) noexcept {
@@ -81,18 +87,16 @@ class TangentKeys {
   }
 
  private:
-  E* scratch(size_t offset) const noexcept { return tiles_.template scratch<E>(offset); }
-
   int64_t end() const noexcept { return positions_.start + positions_.count; }
   static KeyRange range_of(Positions keys) noexcept {
     return {keys.start, keys.start + keys.count};
   }
   int64_t nth_block(int64_t key) const noexcept { return (key - positions_.start) / block_keys_; }
 
-  // Packs these rows to their places in `to`, which holds all loaded keys.
+  // Packs these rows to their places in `rows`, which holds all loaded keys.
   void pack_pairs(const Operand& primal, const Operand& tangent, int64_t dims, Positions keys,
-                  E* to) noexcept {
-    to += 2 * (keys.start - positions_.start) * dims;
+                  const Place<E>& rows) noexcept {
+    E* to = tiles_.at(rows, keys.start - positions_.start);
     for (int64_t j = 0; j < keys.count; ++j, to += 2 * dims) {
       const auto pack = [&](const Operand& o, E* row) {
         kernels_.table.fma[static_cast<int>(o.dtype)]->pack_keys(
@@ -105,7 +109,7 @@ class TangentKeys {
 
   const Problem& p_;
   const TangentInputs& in_;
-  const TangentLayout& layout_;
+  const TangentKeyPlaces<E>& places_;
   const int64_t block_keys_;
   const Kernels<E>& kernels_;
   const ScoreTiles<E>& tiles_;

@@ -21,6 +21,33 @@ struct TangentKeySums {
   double *bias, *scores;  // of the part
 };
 
+// Scratch of TangentPairs.
+template <class E>
+struct TangentPairPlaces {
+  Place<E> scores, tangents;               // [tiles][block_keys][queries]: see TangentArrays
+  Place<E> d_weights, d_weights_tangents;  // the same, for second derivatives
+  Place<uint64_t> bits;                    // [tiles][block_keys]: which queries may attend
+  Place<uint64_t> other_bits;              // [block_keys]
+  Place<E> before, before_tangents;        // [score functions][block_keys][queries]
+  Place<E> parameter_sums;                 // [parameters][queries]
+
+  void reserve(GradientScratch<E>& scratch, bool second) {
+    auto& memory = scratch.worker;
+    const int64_t tiles = scratch.tiles, tile_scores = scratch.tile_scores();
+    memory.place(scores, {tiles, tile_scores});
+    memory.place(tangents, {tiles, tile_scores});
+    memory.place_if(second, d_weights, {tiles, tile_scores});
+    memory.place_if(second, d_weights_tangents, {tiles, tile_scores});
+    memory.place(bits, {tiles, scratch.tiling.block_keys});
+    memory.place(other_bits, {scratch.tiling.block_keys});
+    const auto functions = static_cast<int64_t>(scratch.options.scores.size());
+    memory.place_if(functions > 0, before, {functions, tile_scores});
+    memory.place_if(functions > 0, before_tangents, {functions, tile_scores});
+    if (functions > 0)
+      memory.place(parameter_sums, {scratch.wanted.head_parameter_count, scratch.tile});
+  }
+};
+
 template <class E>
 class TangentPairs {
  public:
@@ -34,24 +61,20 @@ class TangentPairs {
       : call_(call),
         p_(call.problem()),
         in_(call.inputs),
-        layout_(call.layout),
+        places_(call.layout.pairs),
         kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
         keep_(kernels_.table.dropout.keep),
         tiles_(tiles),
         unit_(unit),
         keys_(loaded_keys),
-        block_keys_(call.plan.tiling.block_keys),
-        widest_tile_(std::min<int64_t>(unit.most_queries(),
-                                       call.plan.tiling.max_vectors * call.plan.tiling.lanes)),
         kept_factor_(static_cast<E>(p_.kept_factor())) {}
 
   // The arrays of the work unit's tile i.
   Arrays arrays_of(int64_t i) const noexcept {
-    const int64_t at = i * block_keys_ * widest_tile_;
-    return {scratch<E>(layout_.scores) + at, scratch<E>(layout_.tangents) + at,
-            scratch<E>(layout_.d_weights) + at, scratch<E>(layout_.d_weights_tangents) + at,
-            scratch<uint64_t>(layout_.bits) + i * block_keys_};
+    return {tiles_.at(places_.scores, i), tiles_.at(places_.tangents, i),
+            or_null(places_.d_weights, i), or_null(places_.d_weights_tangents, i),
+            tiles_.at(places_.bits, i)};
   }
 
   // Computes S and S' of a tile, also of masked-out pairs. Returns false if the tile attends to
@@ -65,13 +88,13 @@ class TangentPairs {
     block.key_stride = 2 * p_.head_dim;
     const auto& scores = call_.forward.score_functions;
     const int64_t count = keys.count * tile.queries;
-    E* const before = scores.empty() ? nullptr : scratch<E>(layout_.before);
+    E* const before = or_null(places_.before, 0);
     tiles_.compute_scores(tile, block, keys, a.scores, before, ScoreTiles<E>::Keep::found);
     multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.has_query_tangents(), Keys::kKey,
                    in_.key.data, a.tangents);
 
     if (p_.bias_first) add_bias_tangents(tile, keys, a);
-    E* before_tangents = scratch<E>(layout_.before_tangents);
+    E* before_tangents = or_null(places_.before_tangents, 0);
     Tile<E> tangents = tile.hooks;
     tangents.scores = a.tangents;
     const double* parameters = in_.head_parameters_of(tiles_.head());
@@ -146,9 +169,8 @@ class TangentPairs {
   }
 
  private:
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
+  E* or_null(const Place<E>& place, int64_t row) const noexcept {
+    return place.in_or_null(tiles_.scratch(), row);
   }
 
   // Adds the tangents of the bias, which mask out no pair, to those of the scores.
@@ -159,7 +181,7 @@ class TangentPairs {
         tiles_.query_row(in_.bias, tile.positions.start) +
             keys.start * in_.bias.dim_stride * size_of(in_.bias.dtype),
         in_.bias.row_stride, in_.bias.dim_stride, keys.count, tile.positions.count, tile.queries,
-        scratch<uint64_t>(layout_.other_bits), tiles_.row(kBlockMax));
+        tiles_.at(places_.other_bits), tiles_.row(kBlockMax));
   }
 
   // Multiplies pairs whose bit is set by `factor`; sets the others to 0.
@@ -207,20 +229,20 @@ class TangentPairs {
   void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                    const KeySums* sums) noexcept {
     const auto& scores = call_.forward.score_functions;
+    if (scores.empty()) return;
     int64_t number = call_.wanted.head_parameter_count;
     Tile<E> gradients = tile.hooks;
     gradients.scores = a.d_weights;
-    E* const lanes = scratch<E>(layout_.parameter_sums);
+    E* const lanes = tiles_.at(places_.parameter_sums);
     for (size_t s = scores.size(); s-- > 0;) {
       const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
       const int64_t at = static_cast<int64_t>(s) * keys.count * tile.queries;
       const int64_t count_of_score = call_.wanted.parameter_counts[s];
       number -= count_of_score;
       std::fill_n(lanes, count_of_score * tile.queries, E(0));
-      kernel.backward_tangent(scores[s].object, scratch<E>(layout_.before) + at,
-                              scratch<E>(layout_.before_tangents) + at, gradients,
-                              a.d_weights_tangents, in_.head_parameters_of(tiles_.head()) + number,
-                              lanes);
+      kernel.backward_tangent(
+          scores[s].object, tiles_.at(places_.before) + at, tiles_.at(places_.before_tangents) + at,
+          gradients, a.d_weights_tangents, in_.head_parameters_of(tiles_.head()) + number, lanes);
       if (!call_.wanted.score_parameters || !sums) continue;
       for (int64_t r = 0; r < count_of_score; ++r)
         sums->scores[number + r] += gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
@@ -230,14 +252,13 @@ class TangentPairs {
   const TangentCall<E>& call_;
   const Problem& p_;
   const TangentInputs& in_;
-  const TangentLayout& layout_;
+  const TangentPairPlaces<E>& places_;
   const Kernels<E>& kernels_;
   const GradientKernels<E>& gradients_;
   decltype(DropoutKernels<E>::keep) keep_;
   ScoreTiles<E>& tiles_;
   const Unit& unit_;
   const Keys& keys_;
-  int64_t block_keys_, widest_tile_;
   E kept_factor_;  // of dropout
 };
 

@@ -5,6 +5,19 @@
 
 namespace rapt {
 
+// Scratch of TangentTiles.
+template <class E>
+struct TangentTilePlaces {
+  Place<E> rows_t;    // [largest head size][queries]: a tile of output or query
+  Place<E> output_t;  // tiles [value_dim][queries]: sums of forward mode
+
+  void reserve(GradientScratch<E>& scratch, bool second) {
+    const Problem& p = scratch.problem;
+    scratch.worker.place(rows_t, {std::max(p.head_dim, p.value_dim), scratch.tile});
+    if (!second) scratch.worker.place(output_t, {scratch.unit, p.value_dim});
+  }
+};
+
 template <class E>
 class TangentTiles {
  public:
@@ -12,6 +25,7 @@ class TangentTiles {
       : call_(call),
         p_(call.problem()),
         in_(call.inputs),
+        places_(call.layout.tiles),
         kernels_(call.forward.kernels),
         gradients_(kernels_.table.gradients),
         tiles_(call.forward, cancel, worker),
@@ -27,27 +41,22 @@ class TangentTiles {
   const ScoreTiles<E>& tiles() const noexcept { return tiles_; }
   int64_t unit_queries() const noexcept { return unit_.most_queries(); }
   KeyRange all_keys() const noexcept { return {0, sequence().k_len}; }
-  template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return tiles_.template scratch<T>(offset);
-  }
 
   // Forward mode: computes the tangents of output and statistic of a work unit.
   void compute_state_tangents(Positions positions) noexcept {
     unit_.begin(positions);
     unit_.pack_queries();
-    E* const output_t = scratch<E>(call_.layout.output_t);
-    std::fill_n(output_t, unit_queries() * p_.value_dim, E(0));
+    std::fill_n(tiles_.at(places_.output_t), places_.output_t.count(), E(0));
     unit_.clear(Unit::kLseTangent);
     walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
       pairs_.make_weights(tile, keys, a);
       pairs_.drop_weights(tile, keys, a);
-      E* const sums = output_t + tile.offset * p_.value_dim;
+      E* const sums = tiles_.at(places_.output_t, tile.offset);
       add_rows(tile, keys, a, a.tangents, Keys::kValue, sums);
       if (in_.value.data) add_rows(tile, keys, a, a.scores, Keys::kValueTangent, sums);
     });
     unit_.for_each_tile([&](const QueryTile<E>& tile) {
-      store_results(tile, output_t + tile.offset * p_.value_dim);
+      store_results(tile, tiles_.at(places_.output_t, tile.offset));
     });
   }
 
@@ -221,7 +230,7 @@ class TangentTiles {
 
   // Rows of a tile, transposed to temporary scratch.
   const E* rows_t(const Operand& from, const QueryTile<E>& tile, int64_t dims) noexcept {
-    E* const to = scratch<E>(call_.layout.rows_t);
+    E* const to = tiles_.at(places_.rows_t);
     pack_rows_t(*kernels_.table.fma[static_cast<int>(from.dtype)], tiles_, from, tile, dims, to);
     return to;
   }
@@ -277,6 +286,7 @@ class TangentTiles {
   const TangentCall<E>& call_;
   const Problem& p_;
   const TangentInputs& in_;
+  const TangentTilePlaces<E>& places_;
   const Kernels<E>& kernels_;
   const GradientKernels<E>& gradients_;
   ScoreTiles<E> tiles_;

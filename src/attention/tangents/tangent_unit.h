@@ -10,6 +10,34 @@
 
 namespace rapt {
 
+// Scratch of TangentUnit. A pair holds two matrices side by side, the tangents first, so that one
+// product sums over both.
+template <class E>
+struct TangentUnitPlaces {
+  Place<QueryTile<E>> tiles;  // [tiles]
+  Place<E> query_rows;        // [unit queries][head_dim]: scale Q
+  Place<E> query_tangents;    // the same: scale Q' + scale' Q
+  Place<E> query_t;           // tiles [2 head_dim][queries]: a pair
+  Place<E> row_values;        // [4][unit queries]: TangentUnit::RowValue
+  // For second derivatives:
+  Place<E> d_output_rows, d_output_tangents;  // [unit queries][value_dim]
+  Place<E> d_output_t;                        // tiles [2 value_dim][queries]: a pair
+
+  void reserve(GradientScratch<E>& scratch, bool second) {
+    auto& memory = scratch.worker;
+    const int64_t head_dim = scratch.problem.head_dim, value_dim = scratch.problem.value_dim;
+    memory.place(tiles, {scratch.tiles});
+    memory.place(query_rows, {scratch.unit, head_dim});
+    memory.place(query_tangents, {scratch.unit, head_dim});
+    memory.place(query_t, {scratch.unit, 2 * head_dim});
+    memory.place(row_values, {4, scratch.unit});
+    if (!second) return;
+    memory.place(d_output_rows, {scratch.unit, value_dim});
+    memory.place(d_output_tangents, {scratch.unit, value_dim});
+    memory.place(d_output_t, {scratch.unit, 2 * value_dim});
+  }
+};
+
 template <class E>
 class TangentUnit {
  public:
@@ -23,11 +51,11 @@ class TangentUnit {
   TangentUnit(const TangentCall<E>& call, ScoreTiles<E>& tiles)
       : p_(call.problem()),
         in_(call.inputs),
-        layout_(call.layout),
+        places_(call.layout.unit),
         tiling_(call.plan.tiling),
         kernels_(call.forward.kernels),
         tiles_(tiles),
-        most_queries_(std::min(tiling_.unit_queries, call.plan.longest_query)) {}
+        most_queries_(places_.row_values.columns()) {}
 
   // Selects these queries, whose rows are not packed yet.
   void begin(Positions positions) noexcept {
@@ -47,17 +75,13 @@ class TangentUnit {
   KeyRange range() const noexcept { return range_; }               // holds all attended keys
   int64_t most_queries() const noexcept { return most_queries_; }  // of any work unit, padded
   int64_t tile_count() const noexcept { return tile_count_; }
-  QueryTile<E>& tile(int64_t i) const noexcept {
-    return tiles_.template scratch<QueryTile<E>>(layout_.tiles)[i];
-  }
+  QueryTile<E>& tile(int64_t i) const noexcept { return *tiles_.at(places_.tiles, i); }
   template <class Visit>
   void for_each_tile(const Visit& visit) const noexcept {
     for (int64_t i = 0; i < tile_count_; ++i) visit(tile(i));
   }
 
-  E* row_value(RowValue n) const noexcept {
-    return scratch(layout_.row_values) + n * most_queries_;
-  }
+  E* row_value(RowValue n) const noexcept { return tiles_.at(places_.row_values, n); }
   void clear(RowValue n) const noexcept { std::fill_n(row_value(n), most_queries_, E(0)); }
   // Copies a row value of the work unit's queries from or to arrays of the call.
   void load(RowValue n, const E* from) const noexcept {
@@ -69,8 +93,8 @@ class TangentUnit {
   // Packs scale Q and scale Q' + scale' Q, as rows and transposed, and reads lse.
   void pack_queries() noexcept {
     const int64_t count = positions_.count * p_.head_dim;
-    E* const query = scratch(layout_.query_rows);
-    E* const tangents = scratch(layout_.query_tangents);
+    E* const query = tiles_.at(places_.query_rows);
+    E* const tangents = tiles_.at(places_.query_tangents);
     const auto scale = static_cast<E>(p_.scale), d_scale = static_cast<E>(in_.scale);
     pack_rows(p_.query, p_.head_dim, query);
     if (in_.query.data) {
@@ -92,9 +116,9 @@ class TangentUnit {
   }
   // Packs dO and dO', as rows and transposed.
   void pack_d_output() noexcept {
-    pack_rows(in_.primal.d_output, p_.value_dim, scratch(layout_.d_output_rows));
+    pack_rows(in_.primal.d_output, p_.value_dim, tiles_.at(places_.d_output_rows));
     if (in_.d_output.data)
-      pack_rows(in_.d_output, p_.value_dim, scratch(layout_.d_output_tangents));
+      pack_rows(in_.d_output, p_.value_dim, tiles_.at(places_.d_output_tangents));
     for_each_tile([&](const QueryTile<E>& tile) {
       E* const pair_t = d_output_pair_t(tile);
       if (in_.d_output.data) transpose(d_output_tangents(tile), tile, pair_t);
@@ -104,40 +128,37 @@ class TangentUnit {
 
   // Pairs of a tile, transposed, tangents first: [2 dims][queries].
   E* query_pair_t(const QueryTile<E>& tile) const noexcept {
-    return scratch(layout_.query_t) + 2 * tile.offset * p_.head_dim;
+    return tiles_.at(places_.query_t, tile.offset);
   }
   E* d_output_pair_t(const QueryTile<E>& tile) const noexcept {
-    return scratch(layout_.d_output_t) + 2 * tile.offset * p_.value_dim;
+    return tiles_.at(places_.d_output_t, tile.offset);
   }
   // Rows of a tile. Those of the query and its tangents contain the scale.
   Rows query_rows(const QueryTile<E>& tile) const noexcept {
-    return rows(layout_.query_rows, p_.head_dim, tile);
+    return rows(places_.query_rows, tile);
   }
   Rows query_tangents(const QueryTile<E>& tile) const noexcept {
-    return rows(layout_.query_tangents, p_.head_dim, tile);
+    return rows(places_.query_tangents, tile);
   }
   Rows d_output_rows(const QueryTile<E>& tile) const noexcept {
-    return rows(layout_.d_output_rows, p_.value_dim, tile);
+    return rows(places_.d_output_rows, tile);
   }
   Rows d_output_tangents(const QueryTile<E>& tile) const noexcept {
-    return rows(layout_.d_output_tangents, p_.value_dim, tile);
+    return rows(places_.d_output_tangents, tile);
   }
 
   // Whether all rows of the work unit, and their tangents if any, are finite; computed if `known`
   // is unknown.
   bool queries_finite(Finite& known) const noexcept {
-    return finite(known, layout_.query_rows, in_.has_query_tangents(), layout_.query_tangents,
-                  p_.head_dim);
+    return finite(known, places_.query_rows, in_.has_query_tangents(), places_.query_tangents);
   }
   bool d_output_finite(Finite& known) const noexcept {
-    return finite(known, layout_.d_output_rows, in_.d_output.data, layout_.d_output_tangents,
-                  p_.value_dim);
+    return finite(known, places_.d_output_rows, in_.d_output.data, places_.d_output_tangents);
   }
 
  private:
-  E* scratch(size_t offset) const noexcept { return tiles_.template scratch<E>(offset); }
-  Rows rows(size_t unit_rows, int64_t dims, const QueryTile<E>& tile) const noexcept {
-    return {scratch(unit_rows) + tile.offset * dims, dims};
+  Rows rows(const Place<E>& unit_rows, const QueryTile<E>& tile) const noexcept {
+    return {tiles_.at(unit_rows, tile.offset), unit_rows.columns()};
   }
 
   // Converts rows of the work unit to dense rows of E.
@@ -152,10 +173,10 @@ class TangentUnit {
         from.data, from.dims, 1, tile.positions.count, from.dims, E(1), tile.queries, to);
   }
 
-  bool finite(Finite& known, size_t primal, bool has_tangents, size_t tangent,
-              int64_t dims) const noexcept {
-    const auto all = [&](size_t at) {
-      return kernels_.route.all_finite(scratch(at), dims, positions_.count, dims);
+  bool finite(Finite& known, const Place<E>& primal, bool has_tangents,
+              const Place<E>& tangent) const noexcept {
+    const auto all = [&](const Place<E>& of) {
+      return kernels_.route.all_finite(tiles_.at(of), of.columns(), positions_.count, of.columns());
     };
     if (known == Finite::unknown)
       known = all(primal) && (!has_tangents || all(tangent)) ? Finite::yes : Finite::no;
@@ -164,7 +185,7 @@ class TangentUnit {
 
   const Problem& p_;
   const TangentInputs& in_;
-  const TangentLayout& layout_;
+  const TangentUnitPlaces<E>& places_;
   const Tiling& tiling_;
   const Kernels<E>& kernels_;
   ScoreTiles<E>& tiles_;

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "attention/tangents/tangent_tiles.h"
-#include "base/scratch_places.h"
+#include "attention/tangents/tangent_layout.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -24,61 +23,6 @@ Cuts::Part Cuts::operator[](int64_t nth) const noexcept {
   const int64_t begin = (nth - after[-1]) * length_, whole = keys_ ? s.k_len : s.q_len;
   return {i, {begin, 1, std::min(length_, whole - begin)}};
 }
-
-template <class E>
-TangentLayout tangent_layout(const Problem& p, const WantedGradients& wanted,
-                             const BackwardPlan& plan, const AttentionOptions& options,
-                             int64_t mask_slots, bool second) {
-  TangentLayout layout = {};
-  ScratchPlaces places;
-  const auto place = [&](bool needed, std::initializer_list<int64_t> shape, size_t element) {
-    return places.place(needed, shape, element);
-  };
-  const Tiling& t = plan.tiling;
-  const int64_t unit = std::min(t.unit_queries, plan.longest_query);
-  const int64_t tiles = t.cut(unit).tiles;
-  const int64_t tile = std::min<int64_t>(unit, t.max_vectors * t.lanes);
-  const int64_t part = key_part(plan), tile_scores = t.block_keys * tile;
-  const auto scores = static_cast<int64_t>(options.scores.size());
-  layout.tiles = place(true, {tiles}, sizeof(QueryTile<E>));
-  layout.query_rows = place(true, {unit, p.head_dim}, sizeof(E));
-  layout.query_tangents = place(true, {unit, p.head_dim}, sizeof(E));
-  layout.d_output_rows = place(second, {unit, p.value_dim}, sizeof(E));
-  layout.d_output_tangents = place(second, {unit, p.value_dim}, sizeof(E));
-  layout.query_t = place(true, {2, unit, p.head_dim}, sizeof(E));
-  layout.d_output_t = place(second, {2, unit, p.value_dim}, sizeof(E));
-  layout.keys = place(true, {part, 2, p.head_dim}, sizeof(E));
-  layout.values = place(true, {part, 2, p.value_dim}, sizeof(E));
-  layout.row_values = place(true, {4, unit}, sizeof(E));
-  layout.scores = place(true, {tiles, tile_scores}, sizeof(E));
-  layout.tangents = place(true, {tiles, tile_scores}, sizeof(E));
-  layout.d_weights = place(second, {tiles, tile_scores}, sizeof(E));
-  layout.d_weights_tangents = place(second, {tiles, tile_scores}, sizeof(E));
-  layout.bits = place(true, {tiles, t.block_keys}, sizeof(uint64_t));
-  layout.other_bits = place(true, {t.block_keys}, sizeof(uint64_t));
-  layout.before = place(scores > 0, {scores, tile_scores}, sizeof(E));
-  layout.before_tangents = place(scores > 0, {scores, tile_scores}, sizeof(E));
-  layout.parameter_sums = place(scores > 0, {wanted.head_parameter_count, tile}, sizeof(E));
-  layout.rows_t = place(true, {std::max(p.head_dim, p.value_dim), tile}, sizeof(E));
-  layout.output_t = place(!second, {unit, p.value_dim}, sizeof(E));
-  layout.query_sums = place(second, {plan.slots[kOfQuery], 2, unit, p.head_dim}, sizeof(E));
-  layout.key_sums = place(wanted.key, {plan.slots[kOfKey], part, p.head_dim}, sizeof(E));
-  layout.value_sums = place(wanted.value, {plan.slots[kOfValue], part, p.value_dim}, sizeof(E));
-  layout.score_tiles.rows = place(true, {kTileRows * t.max_vectors * t.lanes}, sizeof(E));
-  layout.score_tiles.masks = place(mask_slots > 0, {mask_slots}, sizeof(BoundMask));
-  layout.score_tiles.kept = place(p.drop_below > 0, {t.block_keys}, sizeof(uint64_t));
-  layout.score_tiles.worker_bytes = places.bytes();
-  places.repeat(plan.workers, 0);
-  layout.bytes = places.total();
-  return layout;
-}
-
-template TangentLayout tangent_layout<float>(const Problem&, const WantedGradients&,
-                                             const BackwardPlan&, const AttentionOptions&, int64_t,
-                                             bool);
-template TangentLayout tangent_layout<double>(const Problem&, const WantedGradients&,
-                                              const BackwardPlan&, const AttentionOptions&, int64_t,
-                                              bool);
 
 namespace {
 
@@ -107,12 +51,8 @@ struct KeySide {
   GradientOf operand;
   const Operand& target;
   int64_t dims;
-  E* sums;   // [slots][part][dims]
-  E factor;  // applied at the end of the sum
-
-  E* slot(const ComponentHead& entry, int64_t part) const noexcept {
-    return sums + entry.slot[operand] * part * dims;
-  }
+  const Place<E>& sums;  // [slots][part][dims]; absent if the gradient is not wanted
+  E factor;              // applied at the end of the sum
 };
 
 // Computes the gradients of a part of the keys of a component.
@@ -123,10 +63,12 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
   const Cuts::Part part = call.key_cuts[nth];
   const int64_t length = key_part(call.plan);
   const KeySide<E> sides[] = {
-      {wanted.key, kOfKey, call.targets.key, p.head_dim,
-       tiles.template scratch<E>(call.layout.key_sums), E(1)},
-      {wanted.value, kOfValue, call.targets.value, p.value_dim,
-       tiles.template scratch<E>(call.layout.value_sums), static_cast<E>(p.kept_factor())}};
+      {wanted.key, kOfKey, call.targets.key, p.head_dim, call.layout.key_sums, E(1)},
+      {wanted.value, kOfValue, call.targets.value, p.value_dim, call.layout.value_sums,
+       static_cast<E>(p.kept_factor())}};
+  const auto slot = [&](const ComponentHead& entry, const KeySide<E>& side) {
+    return side.sums.in_or_null(tiles.tiles().scratch(), entry.slot[side.operand] * length);
+  };
   for (const ComponentHead& entry : call.heads) {
     if (tiles.stopped()) return;
     const int64_t head = first_head(p, call.plan, component) + entry.head;
@@ -135,10 +77,10 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
     if (q_len > 0) tiles.load_keys(part.positions, {0, 1, q_len});
     for (const KeySide<E>& side : sides)
       if (side.wanted && entry.first[side.operand])
-        std::fill_n(side.slot(entry, length), part.positions.count * side.dims, E(0));
+        std::fill_n(slot(entry, side), part.positions.count * side.dims, E(0));
     const int64_t cell = head * call.key_cuts.count() + nth;
     const TangentKeySums<E> sums{
-        sides[0].slot(entry, length), sides[1].slot(entry, length),
+        slot(entry, sides[0]), slot(entry, sides[1]),
         call.bias_sums.empty() ? nullptr : &call.bias_sums[static_cast<size_t>(cell)],
         call.score_sums.data() + cell * wanted.head_parameter_count};
     for (int64_t at = 0; at < q_len && !tiles.stopped(); at += unit_length) {
@@ -152,7 +94,7 @@ void run_keys(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, i
     for (const KeySide<E>& side : sides)
       if (side.wanted && entry.last[side.operand] && side.target.data)
         call.forward.kernels.table.gradients.store_key_rows[static_cast<int>(side.target.dtype)](
-            side.slot(entry, length), side.dims, part.positions.count, side.dims, side.factor,
+            slot(entry, side), side.dims, part.positions.count, side.dims, side.factor,
             tiles.tiles().key_row(side.target, part.positions.start), side.target.row_stride,
             side.target.dim_stride);
   }
@@ -163,13 +105,13 @@ template <class E>
 void run_queries(TangentCall<E>& call, TangentTiles<E>& tiles, int64_t component, int64_t nth) {
   const Problem& p = call.problem();
   const Cuts::Part unit = call.query_cuts[nth];
-  const int64_t size = 2 * tiles.unit_queries() * p.head_dim;
+  const int64_t rows = 2 * tiles.unit_queries();
   for (const ComponentHead& entry : call.heads) {
     if (tiles.stopped()) return;
     const int64_t head = first_head(p, call.plan, component) + entry.head;
     tiles.begin_head(head, unit.sequence);
-    E* const sums = tiles.template scratch<E>(call.layout.query_sums) + entry.slot[kOfQuery] * size;
-    if (entry.first[kOfQuery]) std::fill_n(sums, size, E(0));
+    E* const sums = tiles.tiles().at(call.layout.query_sums, entry.slot[kOfQuery] * rows);
+    if (entry.first[kOfQuery]) std::fill_n(sums, rows * p.head_dim, E(0));
     const int64_t place = place_of(call, tiles, head, unit.positions);
     if (tiles.begin_unit_of(unit.positions, tiles.all_keys(), call.lse_tangents.data() + place,
                             call.deltas.data() + place, call.delta_tangents.data() + place))

@@ -64,41 +64,15 @@ class Cuts {
   std::vector<int64_t> starts_;  // [sequences + 1] parts before each sequence
 };
 
-// Byte offsets of a worker's scratch; 0 for what a call does not need. A pair holds two matrices
-// side by side, so that one product sums over both.
-struct TangentLayout {
-  size_t tiles;              // [tiles] QueryTile
-  size_t query_rows;         // [unit queries][head_dim] E: scale Q
-  size_t query_tangents;     // the same: scale Q' + scale' Q
-  size_t d_output_rows;      // [unit queries][value_dim] E
-  size_t d_output_tangents;  // the same
-  size_t query_t;            // tiles [2 head_dim][queries] E: query tangents, queries
-  size_t d_output_t;         // tiles [2 value_dim][queries] E: d_output tangents, d_output
-  size_t keys;               // [part][2 head_dim] E: keys, their tangents
-  size_t values;             // [part][2 value_dim] E: values, their tangents
-  size_t row_values;         // [4][unit queries] E: TangentUnit::RowValue
-  size_t scores;             // [tiles][block_keys][queries] E
-  size_t tangents, d_weights, d_weights_tangents;  // the same
-  size_t bits;                // [tiles][block_keys] uint64: which queries may attend
-  size_t other_bits;          // [block_keys] uint64
-  size_t before;              // [score functions][block_keys][queries] E: the scores before each
-  size_t before_tangents;     // the same of their tangents
-  size_t parameter_sums;      // [parameters][queries] E
-  size_t rows_t;              // [largest head size][queries] E: a tile of output or query
-  size_t output_t;            // tiles [value_dim][queries] E: sums of forward mode
-  size_t query_sums;          // [slots][2] tiles [head_dim][queries] E
-  size_t key_sums;            // [slots][part][head_dim] E
-  size_t value_sums;          // [slots][part][value_dim] E
-  ScratchLayout score_tiles;  // of ScoreTiles; its worker_bytes are those of the whole layout
-  size_t bytes;               // for all workers
-};
+template <class E>
+struct TangentLayout;  // tangent_layout.h
 
 template <class E>
 struct TangentCall {
   const ForwardCall<E>& forward;  // the call whose scores are recomputed, in natural units
   const WantedGradients& wanted;
   const BackwardPlan& plan;
-  const TangentLayout& layout;
+  const TangentLayout<E>& layout;
   const TangentInputs& inputs;
   const StateTargets& state;       // written by forward mode
   const GradientTargets& targets;  // written by second derivatives
@@ -117,12 +91,6 @@ struct TangentCall {
 // and the gradients of both fit the L2.
 inline constexpr int64_t kBlocksOfPart = 2;
 inline int64_t key_part(const BackwardPlan& plan) { return kBlocksOfPart * plan.tiling.block_keys; }
-
-// `second`: for second derivatives instead of forward mode. Throws Error(overflow).
-template <class E>
-TangentLayout tangent_layout(const Problem& problem, const WantedGradients& wanted,
-                             const BackwardPlan& plan, const AttentionOptions& options,
-                             int64_t mask_slots, bool second);
 
 // Forward mode, and second derivatives. Both throw Error(cancelled).
 template <class E>

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/tiles/key_walk.h"
+#include "attention/tiles/tile_places.h"
 
 namespace rapt {
 namespace {
@@ -17,7 +18,7 @@ void for_each_head(const ForwardCall<E>& call, const KeyMatrices& matrices, int6
   matrices.first_head(p, matrix, index);
   do {
     const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len, p.leading};
-    visit(BoundMasks(call.masks, place, reinterpret_cast<BoundMask*>(scratch + call.layout.masks)));
+    visit(BoundMasks(call.masks, place, call.layout.masks.in_or_null(scratch)));
   } while (!call.masks.empty() && matrices.next_head(p, index));
 }
 

@@ -10,9 +10,8 @@
 // Each pair and each row is handled on its own, so its bits depend on no other row. The cost is one
 // FMA product where such elements exist, and a scan of all rows where none do. The code is in the
 // header because it is a template over E.
-#include "attention/plan/scratch_layout.h"
+#include "attention/plan/scratch_plan.h"
 #include "attention/rows/row_transformer.h"
-#include "base/scratch_places.h"
 
 namespace rapt {
 
@@ -31,15 +30,28 @@ struct BlockBits {
 };
 static_assert(kMostBlockKeys <= 128);
 
+// Scratch of ExactRows.
+template <class E>
+struct ExactPlaces {
+  Place<E> query_t;  // [dims][tile queries]
+  Place<E> rows;     // [block_keys or tile queries][dims]
+  Place<E> scores;   // [block_keys][tile queries]
+
+  void reserve(ScratchPlan<E>& plan) {
+    if (!plan.kernels.route.find_outside) return;
+    const int64_t dims = std::max(plan.problem.head_dim, plan.problem.value_dim);
+    const int64_t keys = plan.tiling.block_keys;
+    plan.worker.place(query_t, {dims, plan.tile});
+    plan.worker.place(rows, {std::max(keys, plan.tile), dims});
+    plan.worker.place(scores, {keys, plan.tile});
+  }
+};
+
 template <class E>
 class ExactRows {
  public:
-  ExactRows(const Kernels<E>& kernels, const ExactScratch& places, std::byte* scratch) noexcept
-      : table_(kernels.table),
-        route_(kernels.route),
-        query_t_(reinterpret_cast<E*>(scratch + places.query_t)),
-        rows_(reinterpret_cast<E*>(scratch + places.rows)),
-        scores_(reinterpret_cast<E*>(scratch + places.scores)) {}
+  ExactRows(const Kernels<E>& kernels, const ExactPlaces<E>& places, std::byte* scratch) noexcept
+      : table_(kernels.table), route_(kernels.route), places_(places), scratch_(scratch) {}
 
   // Whether the route has elements that it cannot multiply.
   bool used() const noexcept { return route_.find_outside != nullptr; }
@@ -60,14 +72,16 @@ class ExactRows {
                       E* block_max) const noexcept {
     const int64_t queries = vectors * table_.lanes;
     const RouteKernels<E>& fma = fma_of(query);
+    E *const query_t = at(places_.query_t), *const rows = at(places_.rows);
+    E* const exact = at(places_.scores);
     fma.pack_queries(query.data, query.row_stride, query.dim_stride, query_count, dims, factor,
-                     queries, query_t_);
-    fma_of(key).pack_keys(key.data, key.row_stride, key.dim_stride, keys, dims, rows_);
-    fma.products[vectors - 1].scores(query_t_, rows_, dims, keys, dims, E(1), scores_, block_max);
+                     queries, query_t);
+    fma_of(key).pack_keys(key.data, key.row_stride, key.dim_stride, keys, dims, rows);
+    fma.products[vectors - 1].scores(query_t, rows, dims, keys, dims, E(1), exact, block_max);
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t i = 0; i < queries; ++i)
         if (marked_keys[j] || (marked_queries >> i & 1))
-          scores[j * queries + i] = scores_[j * queries + i];
+          scores[j * queries + i] = exact[j * queries + i];
     table_.find_max(scores, keys, queries, block_max);
   }
 
@@ -76,13 +90,13 @@ class ExactRows {
   // all pairs contribute.
   void add_output(const RowsAt& rows, int64_t keys, int64_t dims, const E* weights,
                   const uint64_t* bits, int vectors, E* output_t) const noexcept {
-    extract_outside(rows, keys, dims);
+    const E* const outside = outside_of(rows, keys, dims);
     const RouteKernels<E>& fma = fma_of(rows);
     if (bits)
-      fma.output_of_bits(weights, bits, rows_, dims, keys, dims, nullptr, vectors * table_.lanes,
+      fma.output_of_bits(weights, bits, outside, dims, keys, dims, nullptr, vectors * table_.lanes,
                          output_t);
     else
-      fma.products[vectors - 1].output(weights, rows_, dims, keys, dims, nullptr, output_t);
+      fma.products[vectors - 1].output(weights, outside, dims, keys, dims, nullptr, output_t);
   }
 
   // gradient [keys, dims] += the sum over queries of weights [keys][queries] times the elements
@@ -90,8 +104,7 @@ class ExactRows {
   void add_to_keys(const RowsAt& rows, int64_t count, int64_t dims, const E* weights,
                    const uint64_t* bits, int64_t queries, int64_t keys, E* gradient,
                    int64_t stride) const noexcept {
-    extract_outside(rows, count, dims);
-    const GradientSpan<E> span{weights, queries, rows_, dims, count, bits};
+    const GradientSpan<E> span{weights, queries, outside_of(rows, count, dims), dims, count, bits};
     const KeyGradientKernels<E>& sums = fma_of(rows).key_gradients;
     (bits ? sums.add_of_bits : sums.add)(&span, 1, keys, dims, gradient, stride);
   }
@@ -100,13 +113,18 @@ class ExactRows {
   const RouteKernels<E>& fma_of(const RowsAt& rows) const noexcept {
     return *table_.fma[static_cast<int>(rows.dtype)];
   }
-  void extract_outside(const RowsAt& rows, int64_t count, int64_t dims) const noexcept {
-    route_.take_outside(rows.data, rows.row_stride, rows.dim_stride, count, dims, rows_);
+  // The elements of the rows that the route packed as 0; all others are 0.
+  const E* outside_of(const RowsAt& rows, int64_t count, int64_t dims) const noexcept {
+    E* const outside = at(places_.rows);
+    route_.take_outside(rows.data, rows.row_stride, rows.dim_stride, count, dims, outside);
+    return outside;
   }
+  E* at(const Place<E>& place) const noexcept { return place.in(scratch_); }
 
   const KernelTable<E>& table_;
   const RouteKernels<E>& route_;
-  E *query_t_, *rows_, *scores_;
+  const ExactPlaces<E>& places_;
+  std::byte* scratch_;
 };
 
 }  // namespace rapt

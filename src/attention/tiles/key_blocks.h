@@ -9,6 +9,28 @@ namespace rapt {
 
 enum class Values : uint8_t { skip, load };
 
+// Where key blocks that the products cannot read in the caller's memory lie.
+struct KeyBlockPlaces {
+  Place<std::byte> key;  // [block_keys][head_dim] of the route's elements, if packed block by block
+  Place<std::byte> value;  // [block_keys][value_dim], the same of values
+  PackedPlaces packed_key, packed_value;
+
+  template <class E>
+  void reserve(ScratchPlan<E>& plan) {
+    const Problem& p = plan.problem;
+    const RouteKernels<E>& route = plan.kernels.route;
+    if (plan.tiling.packs_ahead) {
+      packed_key.reserve(plan, p.key, p.head_dim);
+      packed_value.reserve(plan, p.value, p.value_dim);
+      return;
+    }
+    const int64_t keys = plan.tiling.block_keys;
+    if (!keys_in_place(p, route)) plan.worker.place(key, {keys, plan.packed_bytes(p.head_dim)});
+    if (!values_in_place(p, route))
+      plan.worker.place(value, {keys, plan.packed_bytes(p.value_dim)});
+  }
+};
+
 template <class E>
 class KeyBlocks {
  public:
@@ -52,7 +74,7 @@ class KeyBlocks {
     const RowsAt key = from(keys_, begin);
     block.key = key.data, block.key_stride = key.row_stride;
     if (!keys_in_place(p_, route_)) {
-      std::byte* const packed = scratch_ + call_.layout.key;
+      std::byte* const packed = call_.layout.blocks.key.in(scratch_);
       route_.pack_keys(key.data, key.row_stride, key.dim_stride, count, p_.head_dim, packed);
       block.key = packed, block.key_stride = packed_stride(p_.head_dim, route_.step);
     }
@@ -61,7 +83,7 @@ class KeyBlocks {
     const RowsAt value = from(values_, begin);
     block.value = value.data, block.value_stride = value.row_stride;
     if (!values_in_place(p_, route_)) {
-      std::byte* const packed = scratch_ + call_.layout.value;
+      std::byte* const packed = call_.layout.blocks.value.in(scratch_);
       route_.pack_values(value.data, value.row_stride, value.dim_stride, count, p_.value_dim,
                          packed);
       block.value = packed, block.value_stride = packed_stride(p_.value_dim, route_.step);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/tiles/attended_rows.h"
+#include "attention/tiles/tile_places.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -68,8 +69,7 @@ void pack_keys(const ForwardCall<E>& call, const Context& context) {
   TaskRun run(quiet, 0);
   run.run(key_tasks + value_tasks, call.tiling.workers, call.tiling.to_executor,
           [&](int64_t task, int worker) noexcept {
-            std::byte* const scratch = call.workspace + call.layout.workers +
-                                       static_cast<size_t>(worker) * call.layout.worker_bytes;
+            std::byte* const scratch = call.layout.workers.nth(call.workspace, worker);
             const bool is_key = task < key_tasks;
             const Piece piece = piece_of(p, is_key ? task : task - key_tasks, per_sequence);
             PackedRows<E> to = is_key ? keys : values;

@@ -12,6 +12,20 @@
 
 namespace rapt {
 
+// Where packed rows of keys, or of values, lie.
+struct PackedPlaces {
+  CallPlace<std::byte> rows;    // [matrices * packed_rows][dims, padded] of the route's elements
+  CallPlace<uint32_t> outside;  // [matrices * packed_rows / step]: rows for ExactRows
+
+  template <class E>
+  void reserve(ScratchPlan<E>& plan, const Operand& from, int64_t dims) {
+    const int64_t step = plan.tiling.step;
+    const int64_t all = KeyMatrices(plan.problem, from).count * packed_rows(plan.problem, step);
+    plan.call.place(rows, {all, plan.packed_bytes(dims)});
+    plan.call.place_if(plan.kernels.route.find_outside, outside, {all / step});
+  }
+};
+
 // Packs all keys and values that some query may attend to, if the call packs them at all. Throws
 // Error(cancelled).
 template <class E>
@@ -21,17 +35,15 @@ void pack_keys(const ForwardCall<E>& call, const Context& context);
 template <class E>
 class PackedRows {
  public:
-  PackedRows(const ForwardCall<E>& call, const Operand& rows, int64_t dims, size_t packed,
-             size_t outside) noexcept
+  PackedRows(const ForwardCall<E>& call, const Operand& rows, const PackedPlaces& places) noexcept
       : used_(call.tiling.packs_ahead), rank_(call.problem.leading_rank) {
     if (!used_) return;  // saves small calls the divisions below
     step_ = call.tiling.step;
     rows_ = packed_rows(call.problem, step_);
-    row_bytes_ = packed_stride(dims, call.tiling.step) * call.kernels.route.element_size;
     matrices_ = KeyMatrices(call.problem, rows);
-    packed_ = call.workspace + packed;
-    if (call.kernels.route.find_outside)
-      outside_ = reinterpret_cast<uint32_t*>(call.workspace + outside);
+    row_bytes_ = places.rows.columns();
+    packed_ = call.at(places.rows);
+    outside_ = places.outside.in_or_null(call.workspace);
   }
   bool used() const noexcept { return used_; }
   const KeyMatrices& matrices() const noexcept { return matrices_; }
@@ -70,13 +82,11 @@ class PackedRows {
 
 template <class E>
 PackedRows<E> packed_keys(const ForwardCall<E>& call) noexcept {
-  const Problem& p = call.problem;
-  return {call, p.key, p.head_dim, call.layout.packed_key, call.layout.key_outside};
+  return {call, call.problem.key, call.layout.blocks.packed_key};
 }
 template <class E>
 PackedRows<E> packed_values(const ForwardCall<E>& call) noexcept {
-  const Problem& p = call.problem;
-  return {call, p.value, p.value_dim, call.layout.packed_value, call.layout.value_outside};
+  return {call, call.problem.value, call.layout.blocks.packed_value};
 }
 
 }  // namespace rapt

@@ -2,6 +2,7 @@
 #include "attention/tiles/prefilter.h"
 
 #include "attention/tiles/attended_rows.h"
+#include "attention/tiles/tile_places.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -28,21 +29,20 @@ void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int
   int64_t index[kMaxRank];
   matrices.first_head(p, matrix, index);
   const int64_t first = call.key.offset_of(index, p.leading_rank);
-  const int64_t rows = prefilter_rows(p.k_len), dims = prefilter_dims(p.head_dim);
-  auto* const keys = reinterpret_cast<uint8_t*>(call.workspace + call.layout.prefilter_keys);
-  auto* const groups = reinterpret_cast<KeyGroup*>(call.workspace + call.layout.prefilter_groups);
+  const PrefilterPlaces<float>& places = call.layout.prefilter;
   for (int64_t row = begin; row < end; row += kPrefilterGroup) {
     const int64_t count = std::min(kPrefilterGroup, end - row);
-    const std::byte* from = call.key.at(first + row * call.key.row_stride);
+    std::byte* const keys = call.key.at(first + row * call.key.row_stride);
+    const auto* from = reinterpret_cast<const float*>(keys);
     int64_t stride = call.key.row_stride;
     if (!keys_in_place(p, route)) {
-      std::byte* const packed = scratch + call.layout.prefilter_rows;
-      route.pack_keys(from, call.key.row_stride, call.key.dim_stride, count, p.head_dim, packed);
+      float* const packed = places.rows.in(scratch);
+      route.pack_keys(keys, call.key.row_stride, call.key.dim_stride, count, p.head_dim, packed);
       from = packed, stride = p.head_dim;
     }
-    const int64_t at = matrix * rows + row;
-    call.kernels.prefilter->round_keys(reinterpret_cast<const float*>(from), stride, count,
-                                       p.head_dim, keys + at * dims, groups + at / kPrefilterGroup);
+    const int64_t at = matrix * prefilter_rows(p.k_len) + row;
+    call.kernels.prefilter->round_keys(from, stride, count, p.head_dim, call.at(places.keys, at),
+                                       call.at(places.groups, at / kPrefilterGroup));
   }
 }
 
@@ -72,8 +72,7 @@ void round_keys(const ForwardCall<E>& call, const Context& context) {
     TaskRun run(quiet, 0);
     run.run(matrices.count * per_matrix, call.tiling.workers, call.tiling.to_executor,
             [&](int64_t task, int worker) noexcept {
-              std::byte* const scratch = call.workspace + call.layout.workers +
-                                         static_cast<size_t>(worker) * call.layout.worker_bytes;
+              std::byte* const scratch = call.layout.workers.nth(call.workspace, worker);
               const int64_t begin = task % per_matrix * kTaskRows;
               round_rows(call, matrices, task / per_matrix, begin,
                          std::min(begin + kTaskRows, p.k_len), scratch);

@@ -33,6 +33,24 @@ inline int64_t prefilter_dims(int64_t head_dim) {
 // Bytes of a rounded query: its int8 elements and four 32-bit numbers (PrefilterQueries).
 inline int64_t prefilter_query_bytes(int64_t head_dim) { return prefilter_dims(head_dim) + 16; }
 
+// Scratch of the prefilter, without the queries.
+template <class E>
+struct PrefilterPlaces {
+  CallPlace<uint8_t> keys;     // [matrices * rows][dims], padded: rounded keys
+  CallPlace<KeyGroup> groups;  // [matrices * rows / kPrefilterGroup]
+  Place<E> rows;               // [kPrefilterGroup][head_dim]: keys of a group, if packed
+
+  void reserve(ScratchPlan<E>& plan) {
+    const Problem& p = plan.problem;
+    if (!plan.kernels.prefilter) return;
+    const int64_t all = KeyMatrices(p, p.key).count * prefilter_rows(p.k_len);
+    plan.call.place(keys, {all, prefilter_dims(p.head_dim)});
+    plan.call.place(groups, {all / kPrefilterGroup});
+    if (!keys_in_place(p, plan.kernels.route))
+      plan.worker.place(rows, {kPrefilterGroup, p.head_dim});
+  }
+};
+
 // Rounds all keys, if the call has a prefilter. Throws Error(cancelled).
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context);
@@ -52,8 +70,8 @@ class Prefilter {
       : p_(call.problem), kernels_(call.kernels.prefilter) {
     if (!used()) return;  // saves small calls the divisions below
     matrices_ = KeyMatrices(p_, p_.key);
-    keys_ = reinterpret_cast<const uint8_t*>(call.workspace + call.layout.prefilter_keys);
-    groups_ = reinterpret_cast<const KeyGroup*>(call.workspace + call.layout.prefilter_groups);
+    keys_ = call.at(call.layout.prefilter.keys);
+    groups_ = call.at(call.layout.prefilter.groups);
   }
 
   bool used() const noexcept { return kernels_ != nullptr; }

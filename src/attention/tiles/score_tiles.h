@@ -5,21 +5,22 @@
 //
 // This room, src/attention/tiles, turns query tiles and key blocks into score tiles. In: a
 // ForwardCall (plan/forward_call.h) and a worker's scratch. Out: scores [keys][queries] with their
-// masks as bits, for one tile at a time; the scratch layout, packed keys and rounded keys of a
-// call. It may use call, plan, rows, relative and the kernel tables. It includes neither forward
-// nor backward. The code is in the header because it is a template over E.
+// masks as bits, for one tile at a time; packed keys and rounded keys of a call. It may use call,
+// plan, rows, relative and the kernel tables. It includes neither forward nor backward. The code is
+// in the header because it is a template over E.
 #include <algorithm>
 #include <cstring>
 
 #include "attention/plan/variant_kernels.h"
 #include "attention/relative/relative_tiles.h"
-#include "attention/rows/transform_keys.h"
+#include "attention/rows/row_transformer.h"
 #include "attention/tiles/bias_rows.h"
 #include "attention/tiles/key_blocks.h"
 #include "attention/tiles/key_walk.h"
 #include "attention/tiles/query_tile.h"
 #include "attention/tiles/route_thread.h"
 #include "attention/tiles/tile_keys.h"
+#include "attention/tiles/tile_places.h"
 
 namespace rapt {
 
@@ -33,11 +34,11 @@ class ScoreTiles {
         route_(call.kernels.route),
         n_(call.kernels.normalizer),
         cancel_(cancel),
-        scratch_(call.workspace + call.layout.workers +
-                 static_cast<size_t>(worker) * call.layout.worker_bytes),
-        relative_(call, scratch_),
+        layout_(call.layout),
+        scratch_(layout_.workers.nth(call.workspace, worker)),
+        relative_(call, layout_.relative, scratch_),
         prefilter_(call),
-        exact_(call.kernels, call.layout.exact, scratch_),
+        exact_(call.kernels, layout_.exact, scratch_),
         blocks_(call, exact_, scratch_),
         route_thread_(call.kernels.route) {
     natural_units_ = p_.has_bias || !call.score_functions.empty() || !n_.takes_log2;
@@ -52,7 +53,7 @@ class ScoreTiles {
     p_.index_of(head, index_);
     sequence_ = p_.sequence(sequence);
     place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
-    bound_masks_ = BoundMasks(call_.masks, place_, scratch<BoundMask>(call_.layout.masks));
+    bound_masks_ = BoundMasks(call_.masks, place_, layout_.masks.in_or_null(scratch_));
     const auto begin_of = [&](const Operand& o, int64_t row) {
       return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
     };
@@ -72,14 +73,10 @@ class ScoreTiles {
   // in the work unit's scratch.
   void begin_tile(QueryTile<E>& tile, Positions positions, int vectors, int64_t offset) noexcept {
     place_tile(tile, positions, vectors, offset);
-    tile.query_t = scratch_ + call_.layout.query_t +
-                   offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
-    tile.position_t = tile.query_t;
-    if (p_.rows.adds_biases)
-      tile.position_t = scratch_ + call_.layout.position_t +
-                        offset * packed_stride(p_.head_dim, route_.step) * route_.element_size;
-    std::byte* const transformed =
-        scratch_ + call_.layout.transformed_query + offset * p_.head_dim * size_of(p_.dtype);
+    tile.hooks.state = at(layout_.state, offset);
+    tile.query_t = at(layout_.query_t, offset);
+    tile.position_t = p_.rows.adds_biases ? at(layout_.position_t, offset) : tile.query_t;
+    std::byte* const transformed = layout_.transformed_query.in_or_null(scratch_, offset);
     pack_queries(tile, transformed, transformed);
     find_outside_rows(tile, transformed);
   }
@@ -93,7 +90,6 @@ class ScoreTiles {
     tile.range = bound_masks_.key_range(positions);
     tile.attended = 0;
     Tile<E>& hooks = tile.hooks;
-    hooks.state = scratch<E>(call_.layout.state) + offset * n_.state_rows;
     hooks.entropy = nullptr;
     hooks.block_max = row(kBlockMax);
     hooks.factor = row(kFactor);
@@ -150,7 +146,9 @@ class ScoreTiles {
   }
 
   // The row transformer, and the places of rows of the current head and sequence for it.
-  RowTransformer<E> row_transformer() const noexcept { return row_transformer_of(call_, scratch_); }
+  RowTransformer<E> row_transformer() const noexcept {
+    return {table_, p_.rows, p_.head_dim, layout_.row_transform, call_.workspace, scratch_};
+  }
   RowPlace place_of_queries(Positions at) const noexcept {
     return {index_, p_.leading_rank, sequence_.query_begin + at.start, at};
   }
@@ -209,8 +207,7 @@ class ScoreTiles {
   }
 
   TileKeys keys_of(const QueryTile<E>& tile, const KeyBlock& block) noexcept {
-    return rapt::keys_of(bound_masks_, tile, block, call_.tiling.step,
-                         scratch<uint64_t>(call_.layout.bits));
+    return rapt::keys_of(bound_masks_, tile, block, call_.tiling.step, at(layout_.bits));
   }
 
   // Computes the masked scores of the keys of `block` that the tile attends to, and sets hooks.keys
@@ -222,8 +219,8 @@ class ScoreTiles {
     if (tile_keys.keys.count == 0) return 0;
     partial_ = tile_keys.partial, bits_ = tile_keys.bits;
     E bounds[kMaxTileQueries];
-    compute_scores(tile, block, tile_keys.keys, scratch<E>(call_.layout.scores), nullptr,
-                   Keep::nothing, bounds_of(tile, nullptr, nullptr, bounds));
+    compute_scores(tile, block, tile_keys.keys, at(layout_.scores), nullptr, Keep::nothing,
+                   bounds_of(tile, nullptr, nullptr, bounds));
     mask_scores(tile);
     return tile_keys.keys.start - block.begin;
   }
@@ -335,7 +332,7 @@ class ScoreTiles {
   // The pairs of the tile that dropout keeps, one word per key as in bits(). Random numbers belong
   // to positions in the whole tensors.
   const uint64_t* kept(const QueryTile<E>& tile) const noexcept {
-    uint64_t* bits = scratch<uint64_t>(call_.layout.kept);
+    uint64_t* bits = at(layout_.kept);
     table_.dropout.draw(
         p_.dropout_seed, p_.drop_below, head_, sequence_.query_begin + tile.positions.start,
         sequence_.key_begin + tile.hooks.key_positions.start, tile.hooks.keys, tile.queries, bits);
@@ -383,12 +380,12 @@ class ScoreTiles {
     return o.offset_of(index_, p_.leading_rank);
   }
   // A scratch row [tile queries] for temporary use.
-  E* row(TileRow which) const noexcept {
-    return scratch<E>(call_.layout.rows) + which * call_.tiling.max_vectors * call_.tiling.lanes;
-  }
+  E* row(TileRow which) const noexcept { return at(layout_.rows, which); }
+  // The worker's scratch, and an array in it, from a row on.
+  std::byte* scratch() const noexcept { return scratch_; }
   template <class T>
-  T* scratch(size_t offset) const noexcept {
-    return reinterpret_cast<T*>(scratch_ + offset);
+  T* at(const Place<T>& place, int64_t row = 0) const noexcept {
+    return place.in(scratch_, row);
   }
 
  private:
@@ -473,6 +470,7 @@ class ScoreTiles {
   const RouteKernels<E>& route_;
   const NormalizerKernels<E>& n_;
   const CancelToken* cancel_;
+  const TilePlaces<E>& layout_;
   std::byte* scratch_;
   RelativeTiles<E> relative_;
   Prefilter<E> prefilter_;

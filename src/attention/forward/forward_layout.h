@@ -1,0 +1,84 @@
+#pragma once
+// Where the arrays of a forward call lie in its workspace: a block of places for each class that
+// works in it, and those of the passes.
+#include "attention/forward/pipelined_tiles.h"
+#include "attention/forward/sparse_rows.h"
+#include "attention/forward/top_scores.h"
+
+namespace rapt {
+
+template <class E>
+struct ForwardLayout {
+  TilePlaces<E> score_tiles;
+  PipelinePlaces<E> pipeline;
+  SparsePlaces<E> sparse;
+  TopPlaces<E> top;
+  // forward.cpp
+  CallPlace<int64_t> unit_starts;  // [sequences + 1]: units of a head before each sequence
+  Place<QueryTile<E>> tiles;       // [tiles]
+  Place<E> output_t;               // tiles [value_dim][queries]
+  Place<std::byte> rounded;        // [block_keys][tile queries] of the route's weights
+  Place<E> entropy;                // [unit queries]
+  // Second passes: the normaliser's state (saved_state.h), received_pass.cpp, map_pass.cpp
+  CallPlace<E> saved_state;         // [heads][state_rows][q_len]
+  CallPlace<int64_t> block_starts;  // [sequences + 1]: key blocks before each sequence
+  Place<E> sums;         // [block_keys][lanes]: attention received by the keys of a block
+  Place<double> totals;  // [block_keys]: the same, of many tiles
+  Place<double> cells;   // [map rows of a task][columns]
+
+  size_t bytes = 0;  // of the workspace
+
+  void reserve_units(ScratchPlan<E>& plan, const Captures& captures) {
+    const Problem& p = plan.problem;
+    if (p.query_starts) plan.call.place(unit_starts, {p.sequences + 1});
+    plan.worker.place(tiles, {plan.tiles});
+    plan.worker.place(output_t, {plan.unit, p.value_dim});
+    if (plan.kernels.route.rounds())
+      plan.worker.place(rounded, {plan.tiling.block_keys, plan.tile * plan.weight_bytes()});
+    if (captures.entropy) plan.worker.place(entropy, {plan.unit});
+  }
+
+  void reserve_second_passes(ScratchPlan<E>& plan, const Captures& captures) {
+    const Problem& p = plan.problem;
+    const Tiling& t = plan.tiling;
+    plan.call.place_if(p.query_starts && captures.received, block_starts, {p.sequences + 1});
+    if (!captures.second_pass()) return;
+    plan.call.place(saved_state, {p.heads, plan.kernels.normalizer.state_rows, p.q_len});
+    if (captures.received) {
+      plan.worker.place(sums, {t.block_keys, t.lanes});
+      plan.worker.place(totals, {t.block_keys});
+    }
+    if (captures.map.wanted)
+      plan.worker.place(cells, {map_rows_per_task(p, captures.map, t), captures.map.columns});
+  }
+};
+
+// The longest sequence of a call, by queries or by keys; `whole`: of a call that is not packed.
+inline int64_t longest_sequence(const Problem& p, int64_t Sequence::*length, int64_t whole) {
+  if (!p.query_starts) return whole;
+  int64_t most = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) most = std::max(most, p.sequence(s).*length);
+  return most;
+}
+
+// `mask_slots`: BoundMasks::slots() of the call's masks. Throws Error(overflow).
+template <class E>
+ForwardLayout<E> forward_layout(const Problem& p, const Captures& captures, const Tiling& tiling,
+                                const Kernels<E>& kernels, int64_t mask_slots) {
+  const int64_t queries = tiling.padded(longest_sequence(p, &Sequence::q_len, p.q_len));
+  const int64_t keys = longest_sequence(p, &Sequence::k_len, p.k_len);
+  ScratchPlan<E> plan{p, kernels, tiling, mask_slots, queries};
+  ForwardLayout<E> layout;
+  layout.reserve_units(plan, captures);
+  layout.score_tiles.reserve(plan);
+  layout.score_tiles.reserve_walk(plan);
+  layout.pipeline.reserve(plan);
+  if (kernels.normalizer.settle) layout.sparse.reserve(plan, keys);
+  if (captures.top_k > 0) layout.top.reserve(plan, captures.top_k, keys);
+  layout.reserve_second_passes(plan, captures);
+  layout.score_tiles.workers = plan.call.repeat(plan.worker, tiling.workers);
+  layout.bytes = plan.call.total();
+  return layout;
+}
+
+}  // namespace rapt
