@@ -46,9 +46,9 @@
 //                                              as rapt::make_score() reads it, without tensors:
 //                                              softcap(30), alibi(signed,bottom-right). item: an
 //                                              argument, or dims, those of the tensors: the last
-//                                              leading dimensions, or 1 for each (default: the
-//                                              heads), and at last how many numbers belong to a
-//                                              head, if they are several: t5_bias(past,[8,32])
+//                                              leading dimensions, or 1 for each, then how many
+//                                              numbers a head has, if it has several. Default: the
+//                                              heads, and 32
 //   change     = "cosine" [ "(" X ")" ]        X: the least length (default 1e-12)
 //              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
 //   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted

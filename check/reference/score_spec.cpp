@@ -25,6 +25,16 @@ std::optional<ScoreReference> formula_among(const std::variant<Formula...>*, std
   return found;
 }
 
+// Which of a head's numbers a pair uses.
+int64_t entry_of(const ScoreReference& formula, const PairPlace& place, int64_t entries) {
+  return std::visit(
+      [&](const auto& f) -> int64_t {
+        if constexpr (requires { f.entry(place, entries); }) return f.entry(place, entries);
+        throw std::logic_error("check/reference/scores: an entry() is missing");
+      },
+      formula);
+}
+
 }  // namespace
 
 ScoreReference formula_of(std::string_view score, const ScoreArguments& arguments) {
@@ -79,24 +89,18 @@ ScoreSpec::Which ScoreSpec::numbers_at(const PairPlace& place) const {
   which.fill(-1);
   int64_t first = 0;
   for (size_t n = 0; n < learned.size(); ++n) {
-    const auto& [name, own_rank, value, least, most, dims, numbers] = learned[n];
+    const Dims& dims = learned[n].dims;
+    const bool several = learned[n].own_rank == 1;
     // Row-major, over the last of the leading dimensions; 1 where they repeat.
     int64_t at = 0;
-    const size_t leading = dims.size() - (own_rank > 0);
+    const size_t leading = dims.size() - several;
     for (size_t d = 0; d < leading; ++d) {
       const int64_t index = place.index[place.index.size() - leading + d];
       at = at * dims[d] + (dims[d] == 1 ? 0 : index);
     }
-    if (own_rank == 1)
-      at = at * dims.back() +
-           std::visit(
-               [&](const auto& f) -> int64_t {
-                 if constexpr (requires { f.entry(place, 0); }) return f.entry(place, dims.back());
-                 throw std::logic_error("check/reference/scores: an entry() is missing");
-               },
-               formula);
+    if (several) at = at * dims.back() + entry_of(formula, place, dims.back());
     which[n] = first + at;
-    first += numbers.count();
+    first += learned[n].numbers.count();
   }
   return which;
 }

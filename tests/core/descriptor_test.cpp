@@ -3,6 +3,7 @@
 
 #include "check/problem/descriptor.h"
 #include "check/tensors/random.h"
+#include "rapt/catalogue.h"
 
 namespace check {
 namespace {
@@ -111,6 +112,21 @@ TEST(Descriptor, HasOneCanonicalForm) {
     EXPECT_EQ(to_string(read), canonical);
     EXPECT_EQ(parse_descriptor(canonical), read);
   }
+}
+
+TEST(Descriptor, ReadsEveryExample) {
+  const auto expect_read = [](std::span<const rapt::Declaration* const> declarations,
+                              const std::string& field) {
+    for (const rapt::Declaration* declaration : declarations)
+      for (size_t n = 0; n < std::max<size_t>(declaration->examples.size(), 1); ++n) {
+        const std::string text = "h2q4k5d6:" + field + "=" + example_text(*declaration, n);
+        SCOPED_TRACE(text);
+        const Descriptor read = parse_descriptor(text);
+        EXPECT_EQ(parse_descriptor(to_string(read)), read);
+      }
+  };
+  expect_read(rapt::score_declarations(), "score");
+  expect_read(rapt::normalizer_declarations(), "norm");
 }
 
 TEST(Descriptor, ErrorsNameTheColumn) {
