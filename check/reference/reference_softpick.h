@@ -41,7 +41,7 @@ struct SoftpickReference {
     for (const T& s : scores) {
       const T power = is_key(s) ? exp(s - T(most)) - one : T(0);
       row.powers.push_back(positive_part(power));
-      sum = sum + (value_of(power) < 0 ? -power : power);
+      sum = sum + positive_part(power) + positive_part(-power);
       if (is_key(s)) sizes += value_of(power) + 2 * value_of(one);
     }
     if (value_of(sum) == 0) {
@@ -56,7 +56,9 @@ struct SoftpickReference {
   template <class T>
   T weight(const T& score, const T& statistic, decltype(value_of(T()))) const {
     using std::exp;
-    return is_key(statistic) ? positive_part(exp(score - statistic) - exp(-statistic)) : T(0);
+    if (!is_key(statistic)) return T(0);
+    const T shift = shift_of(statistic);  // no difference of large numbers where S is small
+    return positive_part(exp(score - shift) - exp(-shift)) * exp(shift - statistic);
   }
   template <class T>
   T delta(const RowToPassBack<T>& row) const {
@@ -65,9 +67,10 @@ struct SoftpickReference {
   template <class T>
   T d_score(const T& score, const T&, const T& d_weight, const T& delta, const T& statistic) const {
     using std::exp;
-    if (!is_key(statistic) || value_of(score) == 0) return T(0);
-    const T share = exp(score - statistic);
-    return value_of(score) < 0 ? share * delta : share * (d_weight - delta);
+    if (!is_key(statistic)) return T(0);
+    const T shift = shift_of(statistic);
+    const T share = exp(score - shift) * exp(shift - statistic);
+    return share * (is_positive(score) * (d_weight - delta) + is_positive(-score) * delta);
   }
   // There is no parameter.
   template <class T>
@@ -81,9 +84,10 @@ struct SoftpickReference {
   double statistic_error(double statistic, const Off& off) const {
     return 2 * std::max(1.0, std::abs(statistic)) * off.epsilon + sum_error(off);
   }
-  double weight_error_again(double score, double, double statistic, const Off& off) const {
+  double weight_error_again(double score, double weight, double statistic, const Off& off) const {
+    if (!is_key(statistic)) return 0;
     return difference_error(score, statistic, off) +
-           statistic_error(statistic, off) * sizes(score, statistic);
+           weight * (statistic_error(statistic, off) + again(statistic, off));
   }
   double delta_error(const RowToPassBack<double>&, double, const RowErrors& of, const Off&) const {
     return of.of_output;
@@ -92,7 +96,8 @@ struct SoftpickReference {
                        const PairErrors& of, const Off& off) const {
     if (!is_key(statistic)) return 0;
     const double share = std::exp(score - statistic);
-    const double relative = 3 * off.epsilon + off.score + statistic_error(statistic, off);
+    const double relative =
+        3 * off.epsilon + off.score + statistic_error(statistic, off) + again(statistic, off);
     const double above = std::abs(d_weight - delta), below = std::abs(delta);
     if (std::abs(score) <= 2 * off.score)  // of either side
       return share * ((1 + relative) * (above + below) + of.d_weight + of.delta);
@@ -109,6 +114,14 @@ struct SoftpickReference {
   static bool is_key(const T& score) {
     using Real = decltype(value_of(T()));
     return value_of(score) != -std::numeric_limits<Real>::infinity();
+  }
+  template <class T>
+  static T shift_of(const T& statistic) {
+    return value_of(statistic) <= 0 ? T(0) : statistic;
+  }
+  // The relative error of e^(shift - statistic).
+  static double again(double statistic, const Off& off) {
+    return 2 * std::max(1.0, std::abs(statistic)) * off.epsilon;
   }
   static double sum_error(const Off& off) {
     return (2 * off.epsilon + off.score + off.sum) * off.condition;

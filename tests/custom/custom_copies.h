@@ -57,6 +57,7 @@ struct CopyOfNormalizer {
   static constexpr rapt::Statistic kStatistic = N::kStatistic;
   static constexpr bool kMergeable = N::kMergeable, kEntropy = N::kEntropy;
   static constexpr int kStateRows = N::kStateRows;
+  static constexpr bool kSharesWithoutWeight = requires { N::kSharesWithoutWeight; };
   const rapt::Declaration& declaration() const noexcept { return N::kDeclaration; }
   template <class E>
   void begin(rapt::Tile<E>& t) const noexcept {

@@ -124,7 +124,8 @@ constexpr NormalizerKernels<E> custom_normalizer_kernels() {
       static_cast<const N*>(n)->backward_tangent(t, second);
     };
   }
-  k.shares_without_weight = requires { N::kSharesWithoutWeight; };
+  if constexpr (requires { N::kSharesWithoutWeight; })
+    k.shares_without_weight = N::kSharesWithoutWeight;
   return k;
 }
 template <class N, class E>

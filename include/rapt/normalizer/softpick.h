@@ -10,7 +10,8 @@
 // As for softmax (online_softmax.h), a row is processed block by block with a maximum m, which
 // begins at 0: e^(s - m) - e^-m neither overflows nor, for equal scores, differs.
 //
-// Gradients, with E_j = e^s_j / S and delta = sum_j P_j dP_j - dstatistic:
+// Gradients, with E_j = e^s_j / S and delta = sum_j P_j dP_j - dstatistic (a score counts as 0 if
+// e^s rounds to 1):
 //
 //   dS_j = E_j (dP_j - delta) if s_j > 0,  E_j delta if s_j < 0,  0 if s_j = 0
 //
@@ -85,10 +86,10 @@ struct Softpick {
   void backward(Tile<typename V::Element>& t, typename V::Element* d_weights,
                 const typename V::Element* statistic,
                 const typename V::Element* delta) const noexcept {
-    for_each_share<V>(t, statistic, [&](int64_t at, int64_t x, V share, V score) {
+    for_each_share<V>(t, statistic, [&](int64_t at, int64_t x, V share, V difference) {
       const V of_row = V::load(delta + x);
-      store(d_weights + at,
-            by_sign(score, mul(share, sub(V::load(d_weights + at), of_row)), mul(share, of_row)));
+      store(d_weights + at, by_sign(difference, mul(share, sub(V::load(d_weights + at), of_row)),
+                                    mul(share, of_row)));
     });
   }
 
@@ -96,9 +97,9 @@ struct Softpick {
   template <class V>
   void tangent(Tile<typename V::Element>& t, typename V::Element* tangents,
                const typename V::Element* statistic) const noexcept {
-    for_each_share<V>(t, statistic, [&](int64_t at, int64_t, V share, V score) {
+    for_each_share<V>(t, statistic, [&](int64_t at, int64_t, V share, V difference) {
       const V moved = mul(share, V::load(tangents + at));
-      store(tangents + at, by_sign(score, moved, sub(V::set(0), moved)));
+      store(tangents + at, by_sign(difference, moved, sub(V::set(0), moved)));
     });
   }
 
@@ -107,18 +108,18 @@ struct Softpick {
   void backward_tangent(Tile<typename V::Element>& t,
                         const SecondTile<typename V::Element>& second) const noexcept {
     const SecondTile<typename V::Element> s = second;
-    for_each_share<V>(t, s.statistic, [&](int64_t at, int64_t x, V share, V score) {
+    for_each_share<V>(t, s.statistic, [&](int64_t at, int64_t x, V share, V difference) {
       const V moves = V::load(s.tangents + at), of_row = V::load(s.statistic_tangent + x);
       const V delta = V::load(s.delta + x), delta_tangent = V::load(s.delta_tangent + x);
-      const V difference = sub(V::load(s.d_weights + at), delta);
+      const V d_weight = sub(V::load(s.d_weights + at), delta);
       const V grows = mul(share, sub(moves, of_row)), zero = V::set(0);
       const V weight_moves = sub(mul(share, moves), mul(V::load(t.scores + at), of_row));
-      const V above = fma(grows, difference,
-                          mul(share, sub(V::load(s.d_weights_tangents + at), delta_tangent)));
-      store(s.tangents + at, by_sign(score, weight_moves, zero));
-      store(s.d_weights + at, by_sign(score, mul(share, difference), mul(share, delta)));
+      const V above =
+          fma(grows, d_weight, mul(share, sub(V::load(s.d_weights_tangents + at), delta_tangent)));
+      store(s.tangents + at, by_sign(difference, weight_moves, zero));
+      store(s.d_weights + at, by_sign(difference, mul(share, d_weight), mul(share, delta)));
       store(s.d_weights_tangents + at,
-            by_sign(score, above, fma(grows, delta, mul(share, delta_tangent))));
+            by_sign(difference, above, fma(grows, delta, mul(share, delta_tangent))));
     });
   }
 
@@ -141,28 +142,35 @@ struct Softpick {
   static V inverse_of(V sum) noexcept {
     return select(equal(sum, V::set(0)), V::set(0), div(V::set(1), sum));
   }
-  // `above` for a score above 0 or a NaN, `below` for one below 0, else 0.
+  // `above` for a difference above 0 or a NaN, `below` for one below 0, else 0, which a NaN in the
+  // row makes NaN.
   template <class V>
-  static V by_sign(V score, V above, V below) noexcept {
-    const V zero = V::set(0), or_zero = select(equal(score, zero), zero, below);
-    return select(not_at_most(score, zero), above, or_zero);
+  static V by_sign(V difference, V above, V below) noexcept {
+    const V zero = V::set(0);
+    return select(not_at_most(difference, zero), above,
+                  select(equal(difference, zero), mul(zero, below), below));
   }
 
-  // Turns scores into weights, and calls visit(index in the tile, first query, E, scores) for one
-  // vector after the other. E of a row without weights is 0.
+  // Turns scores into weights, and calls visit(index in the tile, first query, E, the sign of the
+  // score) for one vector after the other. E of a row without weights is 0. With c = max(0, ln S),
+  // P = (e^(s - c) - e^-c) e^(c - ln S): where S is small, e^(s - ln S) - e^-ln S would be the
+  // difference of two large numbers.
   template <class V, class Visit>
   static void for_each_share(Tile<typename V::Element>& t, const typename V::Element* statistic,
                              const Visit& visit) noexcept {
     const int64_t keys = t.keys, step = t.queries;
+    const V zero = V::set(0);
     typename V::Element* const scores = t.scores;
     for (int64_t x = 0; x < step; x += V::kLanes) {
       const V lse = V::load(statistic + x);
-      const V shift = select(no_key(lse), V::set(__builtin_inf()), lse);
-      const V one = power(sub(V::set(0), shift));
+      const auto none = no_key(lse);
+      const V shift = positive(lse), one = power(sub(zero, shift));
+      const V factor = select(none, zero, power(sub(shift, lse)));
       for (int64_t at = x; at < keys * step; at += step) {
-        const V score = V::load(scores + at), share = power(sub(score, shift));
-        store(scores + at, positive(sub(share, one)));
-        visit(at, x, share, score);
+        const V score = select(none, zero, V::load(scores + at)), part = power(sub(score, shift));
+        const V difference = sub(part, one);
+        store(scores + at, mul(factor, positive(difference)));
+        visit(at, x, mul(factor, part), difference);
       }
     }
   }

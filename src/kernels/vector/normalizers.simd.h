@@ -74,7 +74,8 @@ constexpr void add_gradient_hooks(NormalizerKernels<typename V::Element>& k) {
     };
   }
   k.learned = k.backward_rows || requires { N::kLearned; };
-  k.shares_without_weight = requires { N::kSharesWithoutWeight; };
+  if constexpr (requires { N::kSharesWithoutWeight; })
+    k.shares_without_weight = N::kSharesWithoutWeight;
 }
 
 template <class V, class N>
