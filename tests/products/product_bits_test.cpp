@@ -48,7 +48,7 @@ constexpr int64_t kSizes[][3] = {{130, 300, 200}, {8, 1000, 1500}, {1, 3000, 210
 TEST(ProductBits, AnyExecutorAndNumberOfThreads) {
   Random random(base_seed());
   for (const auto& [rows, in, out] : kSizes) {
-    if (RAPT_SANITIZED && rows * in * out > 8'000'000) continue;  // takes long
+    if (RAPT_SANITIZED && rows * in * out > 2'000'000) continue;  // takes long
     for (const Product product :
          {Product::forward, Product::input_gradient, Product::weight_gradient}) {
       const DrawnProduct p(random, product, rows, in, out, random.chance(0.2));
