@@ -222,11 +222,11 @@ class Screen {
     const int64_t per_line = cells_.rows_per_cell * rows_per_line_;
     const int64_t end = std::min(first + per_line, map_.rows);
     if (!map_.row_labels.empty()) {
-      const std::u32string label = clean(map_.row_labels[static_cast<size_t>(first)]);
+      std::u32string label = clean(map_.row_labels[static_cast<size_t>(first)]);
       if (end == first + 1) return label;
       const std::u32string last = clean(map_.row_labels[static_cast<size_t>(end - 1)]);
       // Shows both words if there is room; else the first one, followed by dots for the others.
-      const std::u32string both = label + (ascii_ ? U" ~ " : U" \u2026 ") + last;
+      std::u32string both = label + (ascii_ ? U" ~ " : U" \u2026 ") + last;
       if (display_width(both) <= label_width_) return both;
       const bool room_for_dots = display_width(label) + 2 <= label_width_;
       return room_for_dots ? label + (ascii_ ? U" ~" : U" \u2026") : label;
