@@ -80,7 +80,8 @@ struct Weighed {
   T divisor = T(1), statistic = T(0);
   decltype(value_of(T())) slopes = 0;  // of sparse normalisers: sum_j u_j
   decltype(value_of(T())) cut = 0;     // the smallest score that has a weight, if needed
-  // Of a sum of differences: the sizes of all that is added and subtracted, relative to the sum.
+  // The condition number of a sum of differences: the sum of the sizes of its terms, relative to
+  // it.
   decltype(value_of(T())) condition = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the formulas of scores/ are written in.
+// The types of the formulas in scores/.
 //
 // The formula of a score is a struct in a file of that folder, named after the score: tanh_clip.h
 // has TanhClipReference. The build lists them. It has

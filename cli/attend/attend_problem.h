@@ -38,7 +38,8 @@ void check_problem_options(const AttendArguments& arguments);
 // Reads the files and checks that everything fits, captures aside.
 Problem read_problem(const AttendArguments& arguments, TensorInput& files);
 
-// What the library would do, with captures too. An error that one option causes names that option.
+// The plan of the call with these options, captures included. An error that one option causes names
+// that option.
 Plan plan_of(const AttendArguments& arguments, const Problem& problem,
              const AttentionOptions& options);
 

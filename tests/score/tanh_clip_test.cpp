@@ -1,5 +1,5 @@
-// What tanh_clip is known for: its numbers, softcap as the same function of other scores, and
-// gradients that vanish where scores are clipped.
+// tanh_clip: known scores, agreement with softcap of larger scores, and gradients that vanish where
+// scores are clipped.
 #include "rapt/score/tanh_clip.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 //
 //   dS_j = E_j (dP_j - delta) if s_j > 0,  E_j delta if s_j < 0,  0 if s_j = 0
 //
-// Source: Zuhri, Fuadi & Aji 2025, arXiv:2504.20966, equations 2 (softpick) and 3 (safe form).
+// Source: Zuhri, Fuadi & Aji 2025, arXiv:2504.20966.
 #include "rapt/normalizer/normalizer.h"
 
 namespace rapt {

@@ -85,7 +85,7 @@ template <class E>
 BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wanted,
                            const Kernels<E>& kernels, double work, const Workers& available);
 
-// What the scratch of gradients depends on.
+// The inputs of the scratch layout of gradients.
 template <class E>
 struct GradientScratch : ScratchPlan<E> {
   const WantedGradients& wanted;

@@ -24,7 +24,7 @@ struct QueryPlaces {
   ComponentPlace<std::byte> d_output_t;  // tiles [value_dim][queries] of the route's elements
   ComponentPlace<E> statistic;           // [queries]
   ComponentPlace<E> delta;               // tiles [delta rows][queries]
-  // Of sparse normalisers, in one pass:
+  // Only for sparse normalisers, in one pass:
   ComponentPlace<SparsePair<E>> kept_pairs;  // [queries][kKeptPairs]
   ComponentPlace<int64_t> kept_counts;       // [queries], one used per tile: its kept pairs
 

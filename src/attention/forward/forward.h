@@ -18,7 +18,7 @@ template <class E>
 void run_forward(const ForwardCall<E>& call, const ForwardLayout<E>& layout,
                  const Context& context);
 
-// What the tasks of a pass read.
+// The inputs of the tasks of a pass.
 template <class E>
 struct PassInput {
   const ForwardCall<E>& call;

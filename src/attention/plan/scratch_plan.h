@@ -1,6 +1,6 @@
 #pragma once
-// What the scratch of a call depends on, and the planners of its memory. Each class that works in
-// scratch has a struct of places with a function reserve(plan). forward_layout(),
+// The inputs of a scratch layout, and the planners of its memory. Each class that works in scratch
+// has a struct of places with a function reserve(plan). forward_layout(),
 // backward_layout() and tangent_layout() call those that a call needs.
 #include <algorithm>
 
