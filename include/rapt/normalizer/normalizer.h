@@ -148,7 +148,7 @@ struct NormalizerKernels {
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
   bool shares_without_weight;  // kSharesWithoutWeight
   bool learned;                // the parameters have gradients
-  int delta_rows;  // numbers per query in the delta of backward()
+  int delta_rows;              // numbers per query in the delta of backward()
   // Sparse normalisers only, else null. These also have `collect`, and no `apply`.
   int64_t (*settle)(const void* normalizer, Tile<E>& tile, int64_t query) noexcept;
   int64_t (*pairs)(const void* normalizer, const Tile<E>& tile, const E* statistic, const E* delta,

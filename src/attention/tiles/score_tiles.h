@@ -58,12 +58,11 @@ class ScoreTiles {
       return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
     };
     query_ = begin_of(p_.query, sequence_.query_begin);
-    blocks_.begin_head(
-        index_, sequence_.key_begin, sequence,
-        {begin_of(call_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride,
-         p_.key.dim_stride},
-        {begin_of(p_.value, sequence_.key_begin), p_.value.dtype, p_.value.row_stride,
-         p_.value.dim_stride});
+    blocks_.begin_head(index_, sequence_.key_begin, sequence,
+                       {begin_of(call_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride,
+                        p_.key.dim_stride},
+                       {begin_of(p_.value, sequence_.key_begin), p_.value.dtype,
+                        p_.value.row_stride, p_.value.dim_stride});
     if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
     prefilter_.begin_head(index_, sequence_.key_begin);
