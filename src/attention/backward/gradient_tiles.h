@@ -213,8 +213,8 @@ class GradientTiles {
   }
 
  private:
-  // Adds the sparse pairs of a tile to all wanted gradients.
-  void add_pairs(const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
+  // Adds the sparse pairs of a tile to all wanted gradients; `count`: of SparsePairs.
+  void add_pairs(int64_t count, const QueryUnit<E>& unit, const QueryTile<E>& tile, Positions keys,
                  const KeySums& sums, Sides sides) noexcept {
     const auto dense = SparsePairs<E>::dense;
     SparseGradients<E> g = {};
@@ -233,7 +233,7 @@ class GradientTiles {
       g.d_value = sums.d_value + (keys.start - sums.begin) * sums.d_value_stride;
       g.d_value_stride = sums.d_value_stride;
     }
-    sparse_.add_gradients(g);
+    sparse_.add_gradients(count, g);
   }
 
   void walk_block(QueryUnit<E>& unit, Positions keys, const KeySums& sums, Sides sides) noexcept {
@@ -244,11 +244,11 @@ class GradientTiles {
     for (int64_t i = 0; i < unit.tile_count; ++i) {
       QueryTile<E>& one = *tiles_.at(arrays_.tiles, i);
       E *const w = tiles_.at(arrays_.weights, i), *const d = tiles_.at(arrays_.d_weights, i);
-      uint64_t* const bits = tiles_.at(arrays_.bits, i);
-      if (!make_tile(unit, one, block, keys, w, d, bits, sums, sides)) continue;
-      const bool some = tiles_.partial();
-      partial |= some;
-      const uint64_t* const allowed = some ? bits : nullptr;
+      const TileKeys made =
+          make_tile(unit, one, block, keys, w, d, tiles_.at(arrays_.bits, i), sums, sides);
+      if (made.none()) continue;
+      partial |= made.partial;
+      const uint64_t* const allowed = made.allowed();
       if (sides.keys) products_.add_exact_to_keys(one, keys, w, d, allowed, sums);
       if (unit.d_query_t) products_.add_to_queries(unit, one, keys, d, allowed);
       if (p_.relative.tables()) add_distances(unit, one, keys, w, d, allowed, sums, sides);
@@ -290,29 +290,32 @@ class GradientTiles {
   }
 
   // Computes the weights of a tile, 0 where dropout drops the pair, and the gradients of its
-  // scores. Returns false if the tile attends to none of the keys, or if its pairs have been added
+  // scores. Returns no keys if the tile attends to none of these, or if its pairs have been added
   // one by one.
-  bool make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
-                 Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
-                 Sides sides) noexcept {
-    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
-    if (sparse_.recall(unit.arrays.kept(tile.offset), tile, keys)) {
-      add_pairs(unit, tile, keys, sums, sides);
-      return false;
+  TileKeys make_tile(const QueryUnit<E>& unit, QueryTile<E>& tile, const KeyBlock& block,
+                     Positions keys, E* w, E* d, uint64_t* bits, const KeySums& sums,
+                     Sides sides) noexcept {
+    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return {};
+    constexpr int64_t kTooMany = SparsePairs<E>::kTooMany;
+    if (const int64_t pairs = sparse_.recall(unit.arrays.kept(tile.offset), tile, keys);
+        pairs != kTooMany) {
+      add_pairs(pairs, unit, tile, keys, sums, sides);
+      return {};
     }
-    if (tiles_.find_cover(tile, keys, bits) == Cover::none) return false;
+    TileKeys made = tiles_.mask_keys(tile, keys, bits);
+    if (made.none()) return made;
     const auto keep = kernels_.table.dropout.keep;
     E* const before = arrays_.before.in_or_null(tiles_.scratch());
     const E* const statistic = unit.arrays.statistic(tile.offset);
     const E* const delta = unit.arrays.delta(tile.offset);
     using Keep = typename ScoreTiles<E>::Keep;
     E bounds[kMaxTileQueries];
-    tiles_.compute_scores(tile, block, keys, w, before,
+    tiles_.compute_scores(tile, block, made, w, before,
                           before && wanted_.d_scores() ? Keep::for_backward : Keep::nothing,
                           tiles_.bounds_of(tile, statistic, delta, bounds));
-    if (sparse_.find(tile, statistic, delta, bits)) {
-      add_pairs(unit, tile, keys, sums, sides);
-      return false;
+    if (const int64_t pairs = sparse_.find(tile, made, statistic, delta); pairs != kTooMany) {
+      add_pairs(pairs, unit, tile, keys, sums, sides);
+      return {};
     }
     if (wanted_.d_scores())
       deltas_.make_d_weights(tile, unit.arrays.d_output_t(tile.offset), keys, d);
@@ -322,9 +325,8 @@ class GradientTiles {
     // Lanes beyond the last query hold queries of 0, but 0 times an infinite key is NaN, and sums
     // over queries may read all lanes.
     const bool lanes_left = tile.positions.count < tile.queries;
-    if (lanes_left && !tiles_.partial())
-      std::fill_n(bits, keys.count, low_bits(tile.positions.count));
-    if (lanes_left || tiles_.partial()) {
+    if (lanes_left && !made.partial) std::fill_n(bits, keys.count, low_bits(tile.positions.count));
+    if (lanes_left || made.partial) {
       keep(w, bits, keys.count, tile.queries, E(1));
       keep(d, bits, keys.count, tile.queries, E(1));
     }
@@ -333,7 +335,7 @@ class GradientTiles {
     if (wanted_.bias && !p_.bias_first) add_bias(tile, keys, d, sums, sides);
     if (before && wanted_.d_scores()) undo_scores(tile, keys, before, d, sums, sides);
     if (wanted_.bias && p_.bias_first) add_bias(tile, keys, d, sums, sides);
-    return true;
+    return made;
   }
 
   void add_bias(const QueryTile<E>& tile, Positions keys, const E* d, const KeySums& sums,

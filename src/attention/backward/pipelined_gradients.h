@@ -39,7 +39,7 @@ class PipelinedGradients {
     next_ = current_ = previous_ = {};
     keys_.for_each_block(unit.positions, unit.range, [&](Positions keys) {
       AttendedTiles attended;
-      find_cover(unit, keys, attended);
+      find_attended(unit, keys, attended);
       if (attended.count == 0) return;
       if (!can_pipeline(unit, keys, attended, sides)) {
         drain();
@@ -81,19 +81,20 @@ class PipelinedGradients {
     Block* completes = nullptr;  // set for the last tile of a block
   };
 
-  void find_cover(const QueryUnit<E>& unit, Positions keys, AttendedTiles& attended) noexcept {
+  void find_attended(const QueryUnit<E>& unit, Positions keys, AttendedTiles& attended) noexcept {
     QueryTile<E>* const tile = tiles_.at(places_.tiles);
     for (int64_t i = 0; i < unit.tile_count; ++i) {
       uint64_t* const bits = of_tile(places_.bits, nth_block_ + 1, i);
       if (tile[i].range.begin >= keys.start + keys.count || tile[i].range.end <= keys.start)
         continue;
-      if (tiles_.find_cover(tile[i], keys, bits) == Cover::none) continue;
+      const TileKeys tile_keys = tiles_.mask_keys(tile[i], keys, bits);
+      if (tile_keys.none()) continue;
       const int64_t count = tile[i].positions.count;
       // Lanes beyond the last query hold queries of 0, but 0 times an infinite key is NaN.
       const bool lanes_left = count < tile[i].queries;
-      if (!tiles_.partial() && lanes_left) std::fill_n(bits, keys.count, low_bits(count));
-      attended.partial |= tiles_.partial();
-      attended.bits[attended.count] = tiles_.partial() || lanes_left ? bits : nullptr;
+      if (!tile_keys.partial && lanes_left) std::fill_n(bits, keys.count, low_bits(count));
+      attended.partial |= tile_keys.partial;
+      attended.bits[attended.count] = tile_keys.partial || lanes_left ? bits : nullptr;
       attended.tiles[attended.count++] = &tile[i];
     }
   }

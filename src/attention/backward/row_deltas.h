@@ -133,14 +133,15 @@ class RowDeltas {
     E *const weights = tiles_.at(arrays_.weights), *const unused = tiles_.at(arrays_.d_weights);
     E* const other = tiles_.at(places_.other_weights);
     uint64_t* const bits = tiles_.at(arrays_.bits);
-    for_each_block(tile, bits, [&](Positions keys) {
-      tiles_.compute_scores(tile, keys_.block_of(keys), keys, weights, nullptr,
+    for_each_block(tile, bits, [&](TileKeys& tile_keys) {
+      const Positions keys = tile_keys.positions;
+      tiles_.compute_scores(tile, keys_.block_of(keys), tile_keys, weights, nullptr,
                             ScoreTiles<E>::Keep::nothing);
       std::fill_n(unused, keys.count * tile.queries, E(0));
       kernels_.normalizer.backward(call_.forward.normalizer_object, tile.hooks, unused, statistic,
                                    delta);
       weight_gradients_.read(tile.positions, keys, tile.queries, other);
-      if (tiles_.partial()) {
+      if (tile_keys.partial) {
         keep(weights, bits, keys.count, tile.queries, E(1));
         keep(other, bits, keys.count, tile.queries, E(1));
       }
@@ -169,17 +170,18 @@ class RowDeltas {
       pairs.d_output = SparsePairs<E>::dense(rows_.d_output_rows(tile.positions));
     E space[kMaxTileQueries];
     const E* const bounds = tiles_.bounds_of(tile, statistic, nullptr, space);
-    for_each_block(tile, bits, [&](Positions keys) {
-      tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+    for_each_block(tile, bits, [&](TileKeys& tile_keys) {
+      const Positions keys = tile_keys.positions;
+      tiles_.compute_scores(tile, keys_.block_of(keys), tile_keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing, bounds);
       std::fill_n(of_block, count, E(0));
-      const bool found = sparse_.find(tile, statistic, nullptr, bits, wants_parameters);
-      sparse_.keep(kept, tile);
-      if (found) {
+      const int64_t found = sparse_.find(tile, tile_keys, statistic, nullptr, wants_parameters);
+      sparse_.keep(kept, tile, found);
+      if (found != SparsePairs<E>::kTooMany) {
         pairs.value = SparsePairs<E>::dense(keys_.values(keys.start));
-        sparse_.add_slopes(pairs, of_block);
+        sparse_.add_slopes(found, pairs, of_block);
       } else {
-        if (tiles_.partial())
+        if (tile_keys.partial)
           kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(kBlockMax));
         make_d_weights(tile, d_output_t, keys, d);
         n.add_slopes(call_.forward.normalizer_object, tile.hooks, d, statistic, wants_parameters,
@@ -210,20 +212,21 @@ class RowDeltas {
     kept.open = low_bits(tile.positions.count);
     std::fill_n(kept.counts, tile.queries, 0);
     E bounds[kMaxTileQueries];
-    for_each_block(tile, bits, [&](Positions keys) {
+    for_each_block(tile, bits, [&](TileKeys& tile_keys) {
+      const Positions keys = tile_keys.positions;
       std::copy_n(cut, tile.queries, bounds);
       tiles_.close_rows(tile, kept.open, bounds);
-      tiles_.compute_scores(tile, keys_.block_of(keys), keys, scores, nullptr,
+      tiles_.compute_scores(tile, keys_.block_of(keys), tile_keys, scores, nullptr,
                             ScoreTiles<E>::Keep::nothing,
                             tile.prefilter.rounded ? bounds : nullptr);
-      if (tiles_.partial())
+      if (tile_keys.partial)
         kernels_.table.exclude(scores, bits, keys.count, tile.queries, tiles_.row(kBlockMax));
       n.find_cut(call_.forward.normalizer_object, tile.hooks, cut);
     });
     n.settle_cut(call_.forward.normalizer_object, tile.hooks, cut);
   }
 
-  // Calls visit(keys) for the blocks that the tile attends to, with their bits filled in.
+  // Calls visit(tile_keys) for the blocks that the tile attends to.
   template <class Visit>
   void for_each_block(const QueryTile<E>& tile, uint64_t* bits, const Visit& visit) noexcept {
     const int64_t length = plan_.tiling.block_keys;
@@ -233,7 +236,9 @@ class RowDeltas {
                       tile.positions, false))
         continue;
       keys_.for_each_block(tile.positions, tile.range, [&](Positions keys) {
-        if (!tiles_.stopped() && tiles_.find_cover(tile, keys, bits) != Cover::none) visit(keys);
+        if (tiles_.stopped()) return;
+        if (TileKeys attended = tiles_.mask_keys(tile, keys, bits); !attended.none())
+          visit(attended);
       });
     }
   }

@@ -53,57 +53,60 @@ class SparsePairs {
   // weights.
   bool possible() const noexcept { return possible_; }
 
-  // Finds the pairs of a tile of scores. Returns false if there are so many that whole tiles are
-  // faster, or if the call cannot work pair by pair. `wants_parameters`: also finds what the
-  // gradients of the normaliser's parameters need.
-  bool find(const QueryTile<E>& tile, const E* statistic, const E* delta, const uint64_t* bits,
-            bool wants_parameters = false) noexcept {
-    if (!possible_) return false;
-    count_ = kernels().normalizer.pairs(call_.forward.normalizer_object, tile.hooks, statistic,
-                                        delta, tiles_.partial() ? bits : nullptr,
-                                        most(tile, tile.hooks.keys), wants_parameters, pairs());
-    return count_ >= 0;
+  // find() and recall() write pairs to scratch and return their number. kTooMany: whole tiles are
+  // faster, or the call cannot work pair by pair.
+  static constexpr int64_t kTooMany = -1;
+
+  // Finds the pairs of a tile of scores. `wants_parameters`: also finds what the gradients of the
+  // normaliser's parameters need.
+  int64_t find(const QueryTile<E>& tile, const TileKeys& keys, const E* statistic, const E* delta,
+               bool wants_parameters = false) const noexcept {
+    if (!possible_) return kTooMany;
+    return kernels().normalizer.pairs(call_.forward.normalizer_object, tile.hooks, statistic, delta,
+                                      keys.allowed(), most(tile, keys.positions.count),
+                                      wants_parameters, pairs());
   }
 
-  // Keeps the pairs of the last find(), whose keys follow those kept so far for the tile.
-  void keep(const KeptPairs<E>& kept, const QueryTile<E>& tile) const noexcept {
+  // Keeps the pairs that find() has written, whose keys follow those kept so far for the tile.
+  void keep(const KeptPairs<E>& kept, const QueryTile<E>& tile, int64_t count) const noexcept {
     if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return;
-    if (count_ < 0 || *kept.count + count_ > kKeptPairs * tile.queries) {
+    if (count < 0 || *kept.count + count > kKeptPairs * tile.queries) {
       *kept.count = KeptPairs<E>::kIncomplete;
       return;
     }
     const auto first = static_cast<int32_t>(tile.hooks.key_positions.start);
-    for (int64_t c = 0; c < count_; ++c) {
+    for (int64_t c = 0; c < count; ++c) {
       SparsePair<E>& pair = kept.pairs[(*kept.count)++] = pairs()[c];
       pair.key += first;
     }
   }
-  // Finds the pairs of the tile and these keys among the kept ones. Returns false if some are
-  // missing, or if there are so many that whole tiles are faster.
-  bool recall(const KeptPairs<E>& kept, const QueryTile<E>& tile, Positions keys) noexcept {
-    if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return false;
+  // Finds the pairs of the tile and these keys among the kept ones; kTooMany also if some are
+  // missing.
+  int64_t recall(const KeptPairs<E>& kept, const QueryTile<E>& tile,
+                 Positions keys) const noexcept {
+    if (!kept.count || *kept.count == KeptPairs<E>::kIncomplete) return kTooMany;
     const auto begin_of = [&](int64_t key) {
       return std::partition_point(kept.pairs, kept.pairs + *kept.count,
                                   [key](const SparsePair<E>& pair) { return pair.key < key; });
     };
     const SparsePair<E>* const begin = begin_of(keys.start);
     const SparsePair<E>* const end = begin_of(keys.start + keys.count);
-    if (end - begin > most(tile, keys.count)) return false;
-    count_ = end - begin;
-    for (int64_t c = 0; c < count_; ++c) {
+    const int64_t count = end - begin;
+    if (count > most(tile, keys.count)) return kTooMany;
+    for (int64_t c = 0; c < count; ++c) {
       pairs()[c] = begin[c];
       pairs()[c].key -= static_cast<int32_t>(keys.start);
     }
-    return true;
+    return count;
   }
 
-  // Adds the pairs that were found to sums [4][queries] for the normaliser's delta(), or to all
-  // gradients.
-  void add_slopes(const SparseGradients<E>& of, E* sums) const noexcept {
-    kernels().table.sparse.add_slopes(pairs(), count_, of, sums);
+  // Adds the `count` pairs that were found to sums [4][queries] for the normaliser's delta(), or to
+  // all gradients.
+  void add_slopes(int64_t count, const SparseGradients<E>& of, E* sums) const noexcept {
+    kernels().table.sparse.add_slopes(pairs(), count, of, sums);
   }
-  void add_gradients(const SparseGradients<E>& of) const noexcept {
-    kernels().table.sparse.add_gradients(pairs(), count_, of);
+  void add_gradients(int64_t count, const SparseGradients<E>& of) const noexcept {
+    kernels().table.sparse.add_gradients(pairs(), count, of);
   }
 
   static DenseRows<E> dense(const Rows& rows, int64_t first = 0) noexcept {
@@ -127,7 +130,6 @@ class SparsePairs {
   const BackwardCall<E>& call_;
   const ScoreTiles<E>& tiles_;
   bool possible_;
-  int64_t count_ = 0;  // number of pairs(); -1: too many
 };
 
 }  // namespace rapt

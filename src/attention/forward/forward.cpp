@@ -65,14 +65,15 @@ class Forward {
       return;
     }
     for (bool more = n_.whole_row; more && !tiles_.stopped();) {
-      tiles_.for_each_block(tile, count, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-        n_.collect(call_.normalizer_object, one.hooks);
-      });
+      tiles_.for_each_block(tile, count, Values::skip,
+                            [&](QueryTile<E>& one, KeyBlock&, const TileKeys&) {
+                              n_.collect(call_.normalizer_object, one.hooks);
+                            });
       more = false;
       for (int64_t i = 0; i < count; ++i) more |= n_.solve(call_.normalizer_object, tile[i].hooks);
     }
-    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, int64_t first) {
-      apply(one, block, first);
+    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, const TileKeys& keys) {
+      apply(one, block, keys);
     };
     if (pipelined_.used())
       pipelined_.run(
@@ -84,11 +85,12 @@ class Forward {
   }
 
   void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
-    tiles_.for_each_block(tile, count, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-      top_.add(one);
-      n_.collect(call_.normalizer_object, one.hooks);
-      if (one.hooks.kept.open == 0 && !top_.wanted()) one.range = {0, 0};
-    });
+    tiles_.for_each_block(tile, count, Values::skip,
+                          [&](QueryTile<E>& one, KeyBlock&, const TileKeys&) {
+                            top_.add(one);
+                            n_.collect(call_.normalizer_object, one.hooks);
+                            if (one.hooks.kept.open == 0 && !top_.wanted()) one.range = {0, 0};
+                          });
     for (int64_t i = 0; i < count && !tiles_.stopped(); ++i)
       sparse_.settle(tile[i], output_t(tile[i]));
     if (tiles_.stopped()) return;
@@ -107,20 +109,19 @@ class Forward {
     n_.begin(call_.normalizer_object, tile.hooks);
   }
 
-  void apply(QueryTile<E>& tile, KeyBlock& block, int64_t first) noexcept {
+  void apply(QueryTile<E>& tile, KeyBlock& block, const TileKeys& keys) noexcept {
     top_.add(tile);
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
     // Normalisers of the catalogue turn a score of -inf into weight 0; a custom one may not.
-    if (n_.custom && tiles_.partial())
-      call_.kernels.table.dropout.keep(tile.hooks.scores, tiles_.bits(), tile.hooks.keys,
+    if (n_.custom && keys.partial)
+      call_.kernels.table.dropout.keep(tile.hooks.scores, keys.bits, keys.positions.count,
                                        tile.queries, E(1));
     if (tile.hooks.zero && !tile.hooks.rescale) return;
     if (p_.drop_below > 0) drop(tile);
-    add_values(tile, block, first, tile.hooks.scores, output_t(tile));
-    tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions,
-                                 tile.hooks.key_positions,
-                                 tiles_.partial() ? tiles_.bits() : nullptr, output_t(tile));
+    add_values(tile, block, keys, output_t(tile));
+    tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions, keys.positions,
+                                 keys.allowed(), output_t(tile));
   }
 
   // Sets the weights of dropped pairs to 0. finish_tile() applies the factor of the kept pairs.
@@ -129,28 +130,30 @@ class Forward {
                                      tile.queries, E(1));
   }
 
-  void add_values(QueryTile<E>& tile, KeyBlock& block, int64_t first, const void* weights,
+  // Adds the tile's weights times the values of these keys to its output.
+  void add_values(const QueryTile<E>& tile, KeyBlock& block, const TileKeys& keys,
                   E* output) noexcept {
     const RouteKernels<E>& route = call_.kernels.route;
+    const int64_t first = keys.positions.start - block.begin, count = keys.positions.count;
     const std::byte* value = block.value + first * block.value_stride * route.element_size;
     const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
-    const void* const exact_weights = weights;
+    const E* const exact_weights = tile.hooks.scores;
+    const void* weights = exact_weights;
     if (route.round_weights) {
       void* rounded = tiles_.at(layout_.rounded);
-      route.round_weights(static_cast<const E*>(weights), tile.hooks.keys, tile.queries, rounded);
+      route.round_weights(exact_weights, count, tile.queries, rounded);
       weights = rounded;
     }
     // A masked-out pair has weight 0, but 0 * NaN is NaN. Only partial tiles are affected.
-    if (tiles_.partial() && !tiles_.finite(block))
-      route.output_of_bits(weights, tiles_.bits(), value, block.value_stride, tile.hooks.keys,
-                           p_.value_dim, rescale, tile.queries, output);
+    if (keys.partial && !tiles_.finite(block))
+      route.output_of_bits(weights, keys.bits, value, block.value_stride, count, p_.value_dim,
+                           rescale, tile.queries, output);
     else
-      route.products[tile.vectors - 1].output(weights, value, block.value_stride, tile.hooks.keys,
+      route.products[tile.vectors - 1].output(weights, value, block.value_stride, count,
                                               p_.value_dim, rescale, output);
     if (block.value_outside.any())
-      tiles_.exact().add_output(tiles_.rows_at(p_.value, block.begin + first), tile.hooks.keys,
-                                p_.value_dim, static_cast<const E*>(exact_weights),
-                                tiles_.partial() ? tiles_.bits() : nullptr, tile.vectors, output);
+      tiles_.exact().add_output(tiles_.rows_at(p_.value, keys.positions.start), count, p_.value_dim,
+                                exact_weights, keys.allowed(), tile.vectors, output);
   }
 
   void finish_tile(QueryTile<E>& tile) noexcept {

@@ -75,9 +75,10 @@ class MapTask {
       const Positions queries{q, 1, std::min(widest, last - q)};
       tiles_.begin_tile(tile, queries, call_.tiling.vectors(queries.count), 0);
       restore_state(in_, tiles_, tile);
-      cut_rows(queries);
-      tiles_.for_each_block(&tile, 1, Values::skip,
-                            [&](QueryTile<E>& one, KeyBlock&, int64_t) { pool(one); });
+      const TileCells rows = cells_of(queries);
+      tiles_.for_each_block(
+          &tile, 1, Values::skip,
+          [&](QueryTile<E>& one, KeyBlock&, const TileKeys& keys) { pool(one, keys, rows); });
     }
     if (tiles_.stopped()) return;
     const int64_t head =
@@ -86,21 +87,27 @@ class MapTask {
   }
 
  private:
-  // Finds where the rows of cells end among the lanes of a tile.
-  void cut_rows(const Positions& queries) noexcept {
-    first_row_ = cell_of(queries.start, p_.q_len, map_.rows);
-    rows_ = cut({first_row_, p_.q_len, map_.rows}, queries, row_end_);
+  // The rows of cells that overlap a tile.
+  struct TileCells {
+    int64_t first;
+    int count;
+    int ends[kMostQueries];  // [count]: where they end among the lanes of the tile
+  };
+  TileCells cells_of(const Positions& queries) const noexcept {
+    TileCells rows;
+    rows.first = cell_of(queries.start, p_.q_len, map_.rows);
+    rows.count = cut({rows.first, p_.q_len, map_.rows}, queries, rows.ends);
+    return rows;
   }
 
-  void pool(QueryTile<E>& tile) noexcept {
-    tiles_.final_weights(tile);
-    const Positions& keys = tile.hooks.key_positions;
-    const int64_t b = cell_of(keys.start, p_.k_len, map_.columns);
+  void pool(QueryTile<E>& tile, const TileKeys& keys, const TileCells& rows) noexcept {
+    tiles_.final_weights(tile, keys);
+    const int64_t b = cell_of(keys.positions.start, p_.k_len, map_.columns);
     int column_end[kMostBlockKeys];
-    const int columns = cut({b, p_.k_len, map_.columns}, keys, column_end);
+    const int columns = cut({b, p_.k_len, map_.columns}, keys.positions, column_end);
     call_.kernels.table.captures.pool(tile.hooks.scores, tile.queries, column_end, columns,
-                                      row_end_, rows_, map_.pool == Pool::max, &cell(first_row_, b),
-                                      map_.columns);
+                                      rows.ends, rows.count, map_.pool == Pool::max,
+                                      &cell(rows.first, b), map_.columns);
   }
 
   void write(int64_t end, int64_t head) noexcept {
@@ -139,11 +146,8 @@ class MapTask {
   const RequestedMap& map_;
   const Operand& out_;
   ScoreTiles<E> tiles_;
-  int64_t begin_ = 0;          // the first row of cells of the task
-  int64_t first_row_ = 0;      // the first row of cells of the tile
-  int rows_ = 0;               // rows of cells that overlap the tile
-  int row_end_[kMostQueries];  // [rows_] where these rows end among the lanes of the tile
-  double* cells_ = nullptr;    // [rows of the task][columns]
+  int64_t begin_ = 0;        // the first row of cells of the task
+  double* cells_ = nullptr;  // [rows of the task][columns]
 };
 
 }  // namespace

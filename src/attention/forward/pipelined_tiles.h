@@ -38,26 +38,24 @@ class PipelinedTiles {
   bool used() const noexcept { return call_.kernels.stage != nullptr; }
 
   // Adds weights times values of all key blocks to the outputs of the tiles. output_of(tile) is the
-  // output of a tile. apply_alone(tile, block, first) adds an item outside the pipeline. Its scores
+  // output of a tile. apply_alone(tile, block, keys) adds an item outside the pipeline. Its scores
   // have been computed.
   template <class OutputOf, class ApplyAlone>
   void run(QueryTile<E>* tiles, int64_t count, const OutputOf& output_of,
            const ApplyAlone& apply_alone) noexcept {
     next_ = current_ = previous_ = {};
     const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
-      const auto tile_keys = tiles_.keys_of(tile, block);
-      if (tile_keys.keys.count == 0) return;
-      if (!can_pipeline(tile, block, tile_keys)) {
+      const TileKeys keys = tiles_.keys_of(tile, block);
+      if (keys.none()) return;
+      if (!can_pipeline(tile, block, keys)) {
         drain();
-        const int64_t first = tiles_.scores_of(tile, block);
-        apply_alone(tile, block, first);
+        apply_alone(tile, block, tiles_.scores_of(tile, block));
         return;
       }
-      begin(next_, tile, block, tile_keys, output_of(tile));
+      begin(next_, tile, block, keys.positions, output_of(tile));
       stage(&next_);
-      tiles_.complete_scores(tile, tile_keys, next_.scores, next_.block_max);
+      tiles_.complete_scores(tile, keys, next_.scores, next_.block_max);
       next_.hooks = tile.hooks;
-      next_.hooks.block_max = next_.block_max;
       next_.hooks.factor = next_.factor;
       previous_ = current_, current_ = next_;
     };
@@ -76,13 +74,13 @@ class PipelinedTiles {
   };
 
   bool can_pipeline(const QueryTile<E>& tile, KeyBlock& block,
-                    const TileKeys& tile_keys) const noexcept {
+                    const TileKeys& keys) const noexcept {
     if (tile.outside != 0 || block.key_outside.any() || block.value_outside.any()) return false;
-    if (!tile_keys.partial && !p_.has_bias) return true;
+    if (!keys.partial && !p_.has_bias) return true;
     return tiles_.finite(block);
   }
 
-  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, const TileKeys& tile_keys,
+  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, Positions keys,
              E* output) noexcept {
     buffer_ ^= 1;
     item.tile = &tile;
@@ -90,16 +88,16 @@ class PipelinedTiles {
     item.rounded = tiles_.at(places_.rounded, buffer_);
     item.block_max = tiles_.at(places_.block_max, buffer_);
     item.factor = tiles_.at(places_.factor, buffer_);
-    const int64_t first = tile_keys.keys.start - block.begin, element = route_.element_size;
+    const int64_t first = keys.start - block.begin, element = route_.element_size;
     item.score_stage = {tile.query_t,          block.key + first * block.key_stride * element,
-                        block.key_stride,      tile_keys.keys.count,
+                        block.key_stride,      keys.count,
                         p_.head_dim,           tiles_.factor(),
                         tile.hooks.log2_units, item.scores,
                         item.block_max};
     item.output = {item.rounded,
                    block.value + first * block.value_stride * element,
                    block.value_stride,
-                   tile_keys.keys.count,
+                   keys.count,
                    p_.value_dim,
                    nullptr,
                    output};

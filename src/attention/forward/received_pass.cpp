@@ -51,11 +51,11 @@ void add_up(const PassInput<E>& in, int worker, int64_t head, int64_t block_of_h
     QueryTile<E> tile;
     tiles.begin_tile(tile, queries, t.vectors(queries.count), 0);
     restore_state(in, tiles, tile);
-    const int64_t first = tiles.scores_of(tile, block);
-    if (tile.hooks.keys == 0) continue;
-    tiles.final_weights(tile);
-    call.kernels.table.captures.add_received(tile.hooks.scores, tile.hooks.keys, tile.queries,
-                                             sums + first * t.lanes);
+    const TileKeys keys = tiles.scores_of(tile, block);
+    if (keys.none()) continue;
+    tiles.final_weights(tile, keys);
+    call.kernels.table.captures.add_received(tile.hooks.scores, keys.positions.count, tile.queries,
+                                             sums + (keys.positions.start - begin) * t.lanes);
   }
 
   add_to_totals();

@@ -115,9 +115,10 @@ class SparseRows {
     kept.stride = list_stride(kept.capacity, call_.tiling.lanes);
     kept.open = closed;
     n_.begin(call_.normalizer_object, part.hooks);
-    tiles_.for_each_block(&part, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-      n_.collect(call_.normalizer_object, one.hooks);
-    });
+    tiles_.for_each_block(&part, 1, Values::skip,
+                          [&](QueryTile<E>& one, KeyBlock&, const TileKeys&) {
+                            n_.collect(call_.normalizer_object, one.hooks);
+                          });
     if (tiles_.stopped()) return;
     settle_open(part, output_t + x, tile.queries);
     for (int r = 0; r < n_.state_rows; ++r)

@@ -55,13 +55,14 @@ void write_weights(const PassInput<E>& in, int worker, int64_t nth, int64_t begi
           std::fill_n(tiles.row(kMultiplier), tile.queries, static_cast<E>(kLn2)) - tile.queries;
     }
     if (!scores) restore_state(in, tiles, tile);
-    tiles.for_each_block(&tile, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, int64_t) {
-      if (!scores) tiles.final_weights(one);
-      const uint64_t stored = scores ? low_bits(rows.count) : one.attended;
-      call.kernels.table.store_rows[static_cast<int>(out.dtype)](
-          one.hooks.scores, one.hooks.keys, one.queries, factor, stored, rows.count,
-          at(0, one.hooks.key_positions.start), out.row_stride, out.dim_stride);
-    });
+    tiles.for_each_block(
+        &tile, 1, Values::skip, [&](QueryTile<E>& one, KeyBlock&, const TileKeys& keys) {
+          if (!scores) tiles.final_weights(one, keys);
+          const uint64_t stored = scores ? low_bits(rows.count) : one.attended;
+          call.kernels.table.store_rows[static_cast<int>(out.dtype)](
+              one.hooks.scores, keys.positions.count, one.queries, factor, stored, rows.count,
+              at(0, keys.positions.start), out.row_stride, out.dim_stride);
+        });
     begin += rows.count;
   }
 }

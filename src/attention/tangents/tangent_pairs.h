@@ -11,7 +11,7 @@ namespace rapt {
 template <class E>
 struct TangentArrays {
   E *scores, *tangents, *d_weights, *d_weights_tangents;
-  uint64_t* bits;  // [keys]: which queries may attend
+  uint64_t* bits;  // [keys]: of TileKeys
 };
 
 // Where the sums of the loaded keys are kept.
@@ -77,11 +77,12 @@ class TangentPairs {
             tiles_.at(places_.bits, i)};
   }
 
-  // Computes S and S' of a tile, also of masked-out pairs. Returns false if the tile attends to
-  // none of the keys.
-  bool make_scores(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
-    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return false;
-    if (tiles_.find_cover(tile, keys, a.bits) == Cover::none) return false;
+  // Computes S and S' of a tile, also of masked-out pairs. Returns no keys if the tile attends to
+  // none of these.
+  TileKeys make_scores(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+    if (tile.range.begin >= keys.start + keys.count || tile.range.end <= keys.start) return {};
+    TileKeys made = tiles_.mask_keys(tile, keys, a.bits);
+    if (made.none()) return made;
     KeyBlock block;
     block.begin = keys.start, block.end = keys.start + keys.count;
     block.key = reinterpret_cast<const std::byte*>(keys_.rows(Keys::kKey, keys.start));
@@ -89,7 +90,7 @@ class TangentPairs {
     const auto& scores = call_.forward.score_functions;
     const int64_t count = keys.count * tile.queries;
     E* const before = or_null(places_.before, 0);
-    tiles_.compute_scores(tile, block, keys, a.scores, before, ScoreTiles<E>::Keep::found);
+    tiles_.compute_scores(tile, block, made, a.scores, before, ScoreTiles<E>::Keep::found);
     multiply_pairs(tile, keys, unit_.query_pair_t(tile), in_.has_query_tangents(), Keys::kKey,
                    in_.key.data, a.tangents);
 
@@ -106,20 +107,20 @@ class TangentPairs {
       parameters += call_.wanted.parameter_counts[s];
     }
     if (!p_.bias_first) add_bias_tangents(tile, keys, a);
-    return true;
+    return made;
   }
 
   // S, S' -> P, P o S', whose sum over the keys is lse'. Without a statistic, the tangent of a
   // weight depends on its own score alone.
-  void make_weights(QueryTile<E>& tile, Positions keys, const Arrays& a) noexcept {
+  void make_weights(QueryTile<E>& tile, const TileKeys& keys, const Arrays& a) noexcept {
     kernels_.normalizer.tangent(call_.forward.normalizer_object, tile.hooks, a.tangents,
                                 unit_.row_value(Unit::kLse) + tile.offset);
-    keep_allowed(tile, keys, a, {a.scores, a.tangents});
+    keep_allowed(tile, keys, {a.scores, a.tangents});
     if (kernels_.normalizer.statistic == Statistic::none) return;
-    gradients_.add_sums(a.tangents, keys.count, tile.queries,
+    gradients_.add_sums(a.tangents, keys.positions.count, tile.queries,
                         unit_.row_value(Unit::kLseTangent) + tile.offset);
     if (!kernels_.normalizer.shares_without_weight) return;
-    for (int64_t x = 0; x < keys.count * tile.queries; ++x)
+    for (int64_t x = 0; x < keys.positions.count * tile.queries; ++x)
       if (a.scores[x] == 0) a.tangents[x] = 0;
   }
 
@@ -145,8 +146,9 @@ class TangentPairs {
 
   // Computes P, P', dZ, dZ' from S and S'. With `sums` it adds to the sums per key, else to those
   // per query.
-  void make_gradients(QueryTile<E>& tile, Positions keys, const Arrays& a,
+  void make_gradients(QueryTile<E>& tile, const TileKeys& tile_keys, const Arrays& a,
                       const KeySums* sums) noexcept {
+    const Positions keys = tile_keys.positions;
     const uint64_t* const kept = multiply_values(tile, keys, a);
     const auto row_value = [&](typename Unit::RowValue n) {
       return unit_.row_value(n) + tile.offset;
@@ -155,7 +157,7 @@ class TangentPairs {
         call_.forward.normalizer_object, tile.hooks,
         {a.d_weights, a.tangents, a.d_weights_tangents, row_value(Unit::kLse),
          row_value(Unit::kDelta), row_value(Unit::kLseTangent), row_value(Unit::kDeltaTangent)});
-    keep_allowed(tile, keys, a, {a.scores, a.tangents, a.d_weights, a.d_weights_tangents});
+    keep_allowed(tile, tile_keys, {a.scores, a.tangents, a.d_weights, a.d_weights_tangents});
     if (kept) keep(tile, keys, kept, E(1), {a.scores, a.tangents});
     if (call_.wanted.bias && !p_.bias_first) add_bias(tile, keys, a, sums);
     undo_scores(tile, keys, a, sums);
@@ -163,9 +165,9 @@ class TangentPairs {
   }
 
   // Sets masked-out pairs to 0, even if they are NaN.
-  void keep_allowed(const QueryTile<E>& tile, Positions keys, const Arrays& a,
+  void keep_allowed(const QueryTile<E>& tile, const TileKeys& keys,
                     std::initializer_list<E*> arrays) noexcept {
-    if (tiles_.partial()) keep(tile, keys, a.bits, E(1), arrays);
+    if (keys.partial) keep(tile, keys.positions, keys.bits, E(1), arrays);
   }
 
  private:

@@ -48,12 +48,12 @@ class TangentTiles {
     unit_.pack_queries();
     std::fill_n(tiles_.at(places_.output_t), places_.output_t.count(), E(0));
     unit_.clear(Unit::kLseTangent);
-    walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
+    walk_keys([&](QueryTile<E>& tile, const TileKeys& keys, const Arrays& a) {
       pairs_.make_weights(tile, keys, a);
-      pairs_.drop_weights(tile, keys, a);
+      pairs_.drop_weights(tile, keys.positions, a);
       E* const sums = tiles_.at(places_.output_t, tile.offset);
-      add_rows(tile, keys, a, a.tangents, Keys::kValue, sums);
-      if (in_.value.data) add_rows(tile, keys, a, a.scores, Keys::kValueTangent, sums);
+      add_rows(tile, keys, a.tangents, Keys::kValue, sums);
+      if (in_.value.data) add_rows(tile, keys, a.scores, Keys::kValueTangent, sums);
     });
     unit_.for_each_tile([&](const QueryTile<E>& tile) {
       store_results(tile, tiles_.at(places_.output_t, tile.offset));
@@ -68,13 +68,14 @@ class TangentTiles {
     unit_.pack_queries();
     unit_.pack_d_output();
     for (const auto n : {Unit::kLseTangent, Unit::kDelta, Unit::kDeltaTangent}) unit_.clear(n);
-    walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
-      pairs_.multiply_values(tile, keys, a);
+    walk_keys([&](QueryTile<E>& tile, const TileKeys& keys, const Arrays& a) {
+      const int64_t count = keys.positions.count;
+      pairs_.multiply_values(tile, keys.positions, a);
       pairs_.make_weights(tile, keys, a);
-      pairs_.keep_allowed(tile, keys, a, {a.d_weights, a.d_weights_tangents});
+      pairs_.keep_allowed(tile, keys, {a.d_weights, a.d_weights_tangents});
       E* const sums = unit_.row_value(Unit::kDeltaTangent) + tile.offset;
-      gradients_.add_dots(a.tangents, a.d_weights, keys.count, tile.queries, sums);
-      gradients_.add_dots(a.scores, a.d_weights_tangents, keys.count, tile.queries, sums);
+      gradients_.add_dots(a.tangents, a.d_weights, count, tile.queries, sums);
+      gradients_.add_dots(a.scores, a.d_weights_tangents, count, tile.queries, sums);
     });
     unit_.for_each_tile([&](const QueryTile<E>& tile) { finish_row_values(tile); });
     unit_.save(Unit::kLseTangent, lse_tangents);
@@ -100,14 +101,13 @@ class TangentTiles {
   // Second derivatives, queries' side. Of sums [2] tiles [head_dim][queries],
   // the first += dZ' K + dZ K', the second += dZ K.
   void add_to_queries(E* sums) noexcept {
-    walk_keys([&](QueryTile<E>& tile, Positions keys, const Arrays& a) {
+    walk_keys([&](QueryTile<E>& tile, const TileKeys& keys, const Arrays& a) {
       pairs_.make_gradients(tile, keys, a, nullptr);
       E* const tangent_sums = sums + tile.offset * p_.head_dim;
-      add_rows(tile, keys, a, a.d_weights_tangents, Keys::kKey, tangent_sums);
-      if (in_.key.data) add_rows(tile, keys, a, a.d_weights, Keys::kKeyTangent, tangent_sums);
+      add_rows(tile, keys, a.d_weights_tangents, Keys::kKey, tangent_sums);
+      if (in_.key.data) add_rows(tile, keys, a.d_weights, Keys::kKeyTangent, tangent_sums);
       if (in_.scale != 0 || call_.wanted.scale)
-        add_rows(tile, keys, a, a.d_weights, Keys::kKey,
-                 tangent_sums + unit_queries() * p_.head_dim);
+        add_rows(tile, keys, a.d_weights, Keys::kKey, tangent_sums + unit_queries() * p_.head_dim);
     });
   }
   // Stores d_query' of a work unit from these sums, which are overwritten. Returns its contribution
@@ -147,10 +147,11 @@ class TangentTiles {
       for (int64_t i = 0; i < unit_.tile_count(); ++i) {
         QueryTile<E>& tile = unit_.tile(i);
         const Arrays a = pairs_.arrays_of(i);
-        if (!pairs_.make_scores(tile, keys, a)) continue;
-        pairs_.make_gradients(tile, keys, a, &sums);
-        const uint64_t* const allowed = tiles_.partial() ? a.bits : nullptr;
-        partial |= allowed != nullptr;
+        const TileKeys made = pairs_.make_scores(tile, keys, a);
+        if (made.none()) continue;
+        pairs_.make_gradients(tile, made, a, &sums);
+        const uint64_t* const allowed = made.allowed();
+        partial |= made.partial;
         values.add(tile, a.tangents, unit_.d_output_rows(tile), allowed);
         if (in_.d_output.data) values.add(tile, a.scores, unit_.d_output_tangents(tile), allowed);
         scores.add(tile, a.d_weights_tangents, unit_.query_rows(tile), allowed);
@@ -191,8 +192,8 @@ class TangentTiles {
     }
   };
 
-  // Calls visit(tile, keys, arrays) with the scores of all blocks that the work unit attends to,
-  // and their tangents.
+  // Calls visit(tile, tile_keys, arrays) with the scores of all blocks that the work unit attends
+  // to, and their tangents.
   template <class Visit>
   void walk_keys(const Visit& visit) noexcept {
     const KeyRange range = unit_.range();
@@ -200,22 +201,25 @@ class TangentTiles {
     for (int64_t at = range.begin / part * part; at < range.end && !stopped(); at += part) {
       if (!keys_.load({at, 1, std::min(part, sequence().k_len - at)}, unit_.positions())) continue;
       keys_.for_each_block(unit_.positions(), range, [&](Positions keys) {
-        for (int64_t i = 0; i < unit_.tile_count(); ++i)
-          if (const Arrays a = pairs_.arrays_of(i); pairs_.make_scores(unit_.tile(i), keys, a))
-            visit(unit_.tile(i), keys, a);
+        for (int64_t i = 0; i < unit_.tile_count(); ++i) {
+          const Arrays a = pairs_.arrays_of(i);
+          const TileKeys made = pairs_.make_scores(unit_.tile(i), keys, a);
+          if (!made.none()) visit(unit_.tile(i), made, a);
+        }
       });
     }
   }
 
   // sums [dims][queries] += rows^T weights.
-  void add_rows(const QueryTile<E>& tile, Positions keys, const Arrays& a, const E* weights,
+  void add_rows(const QueryTile<E>& tile, const TileKeys& tile_keys, const E* weights,
                 typename Keys::Rows which, E* sums) noexcept {
+    const Positions keys = tile_keys.positions;
     const E* const rows = keys_.rows(which, keys.start);
     const int64_t dims = keys_.dims_of(which);
     // 0 * NaN is NaN: see Forward::add_values().
-    if (tiles_.partial() && !keys_.finite(which, keys))
-      kernels_.route.output_of_bits(weights, a.bits, rows, 2 * dims, keys.count, dims, nullptr,
-                                    tile.queries, sums);
+    if (tile_keys.partial && !keys_.finite(which, keys))
+      kernels_.route.output_of_bits(weights, tile_keys.bits, rows, 2 * dims, keys.count, dims,
+                                    nullptr, tile.queries, sums);
     else
       kernels_.route.products[tile.vectors - 1].output(weights, rows, 2 * dims, keys.count, dims,
                                                        nullptr, sums);

@@ -42,7 +42,6 @@ class ScoreTiles {
         blocks_(call, exact_, scratch_),
         route_thread_(call.kernels.route) {
     natural_units_ = p_.has_bias || !call.score_functions.empty() || !n_.takes_log2;
-    block_max_ = row(kBlockMax);
     constexpr double kLog2E = 1.4426950408889634074;
     factor_ = static_cast<E>(natural_units_ ? p_.scale : p_.scale * kLog2E);
   }
@@ -90,7 +89,6 @@ class ScoreTiles {
     tile.attended = 0;
     Tile<E>& hooks = tile.hooks;
     hooks.entropy = nullptr;
-    hooks.block_max = row(kBlockMax);
     hooks.factor = row(kFactor);
     hooks.queries = tile.queries;
     hooks.log2_units = !natural_units_;
@@ -155,14 +153,14 @@ class ScoreTiles {
     return {index_, p_.leading_rank, sequence_.key_begin + at.start, at};
   }
 
-  // Calls step(tile, block, first) with the masked scores of every tile and every block that it
-  // attends to. `first`: the first key of the scores, counted within the block.
+  // Calls step(tile, block, keys) with the masked scores of every tile and the keys of every block
+  // that it attends to.
   template <class Step>
   void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
                       const Step& step) noexcept {
     const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
-      const int64_t first = scores_of(tile, block);
-      if (tile.hooks.keys > 0) step(tile, block, first);
+      const TileKeys keys = scores_of(tile, block);
+      if (!keys.none()) step(tile, block, keys);
     };
     for_each_tile_and_block(tiles, count, values, visit, [] {});
   }
@@ -209,33 +207,24 @@ class ScoreTiles {
     return rapt::keys_of(bound_masks_, tile, block, call_.tiling.step, at(layout_.bits));
   }
 
-  // Computes the masked scores of the keys of `block` that the tile attends to, and sets hooks.keys
-  // to their number. Returns the first of these keys, counted within the block. partial() and
-  // bits() say which pairs are masked out.
-  int64_t scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
-    const TileKeys tile_keys = keys_of(tile, block);
-    tile.hooks.keys = 0;
-    if (tile_keys.keys.count == 0) return 0;
-    partial_ = tile_keys.partial, bits_ = tile_keys.bits;
+  // Computes the masked scores of the keys of `block` that the tile attends to. Returns these keys
+  // and which pairs are masked out, by masks or by the bias.
+  TileKeys scores_of(QueryTile<E>& tile, const KeyBlock& block) noexcept {
+    TileKeys keys = keys_of(tile, block);
+    if (keys.none()) return keys;
     E bounds[kMaxTileQueries];
-    compute_scores(tile, block, tile_keys.keys, at(layout_.scores), nullptr, Keep::nothing,
+    compute_scores(tile, block, keys, at(layout_.scores), nullptr, Keep::nothing,
                    bounds_of(tile, nullptr, nullptr, bounds));
-    mask_scores(tile);
-    return tile_keys.keys.start - block.begin;
+    mask_scores(tile, keys, row(kBlockMax));
+    return keys;
   }
 
   // Completes scores that a pipeline stage has multiplied, with their maxima block_max [queries]:
   // applies score functions and bias, and masks them.
-  void complete_scores(QueryTile<E>& tile, const TileKeys& tile_keys, E* scores,
-                       E* block_max) noexcept {
-    tile.hooks.scores = scores;
-    tile.hooks.block_max = block_max_ = block_max;
-    tile.hooks.keys = tile_keys.keys.count;
-    tile.hooks.key_positions = tile_keys.keys;
-    partial_ = tile_keys.partial, bits_ = tile_keys.bits;
-    if (natural_units_) apply_scores_and_bias(tile, tile_keys.keys, nullptr, Keep::nothing);
-    mask_scores(tile);
-    tile.hooks.block_max = block_max_ = row(kBlockMax);
+  void complete_scores(QueryTile<E>& tile, TileKeys keys, E* scores, E* block_max) noexcept {
+    begin_scores(tile, keys.positions, scores, block_max);
+    if (natural_units_) apply_scores_and_bias(tile, keys, block_max, nullptr, Keep::nothing);
+    mask_scores(tile, keys, block_max);
   }
   E factor() const noexcept { return factor_; }
 
@@ -266,29 +255,27 @@ class ScoreTiles {
       bounds[__builtin_ctzll(left)] = static_cast<E>(__builtin_inf());
   }
 
-  // The cover of `keys` for the tile. Fills in bits [keys.count] for Cover::some; otherwise
-  // compute_scores() does it where it needs them.
-  Cover find_cover(const QueryTile<E>& tile, Positions keys, uint64_t* bits) noexcept {
-    bits_ = bits;
+  // Which of these keys the tile attends to: all, or none. Fills in bits [keys.count] if some pairs
+  // are masked out; otherwise compute_scores() does it where it needs them.
+  TileKeys mask_keys(const QueryTile<E>& tile, Positions keys, uint64_t* bits) const noexcept {
     const Cover cover = bound_masks_.cover(tile.positions, keys, bits);
-    partial_ = cover == Cover::some;
-    return cover;
+    if (cover == Cover::none) return {};
+    return {keys, cover == Cover::some, bits};
   }
 
   // Which scores compute_scores() keeps before and after the score functions of the call.
   enum class Keep : uint8_t { nothing, for_backward, found };
 
-  // Computes the scores of a tile and keys of a block, after find_cover() or scores_of().
-  // Masked-out pairs get scores, too; block_max is complete only after scores_of(). `before` [score
-  // functions + 1][keys][queries]: the scores before each score function and after the last one, as
-  // far as `keep` asks for them. `bounds` [queries]: scores at or below them may become -inf; null:
-  // none may.
-  void compute_scores(QueryTile<E>& tile, const KeyBlock& block, Positions keys, E* scores,
+  // Computes the scores of a tile and keys of a block, after mask_keys(). Masked-out pairs get
+  // scores, too; block_max is complete only after scores_of(). Adds the pairs that the bias masks
+  // out to `tile_keys`. `before` [score functions + 1][keys][queries]: the scores before each score
+  // function and after the last one, as far as `keep` asks for them. `bounds` [queries]: scores at
+  // or below them may become -inf; null: none may.
+  void compute_scores(QueryTile<E>& tile, const KeyBlock& block, TileKeys& tile_keys, E* scores,
                       E* before, Keep keep, const E* bounds = nullptr) noexcept {
+    const Positions keys = tile_keys.positions;
     const int64_t first = keys.start - block.begin;
-    tile.hooks.scores = scores;
-    tile.hooks.keys = keys.count;
-    tile.hooks.key_positions = keys;
+    begin_scores(tile, keys, scores, row(kBlockMax));
     if (bounds &&
         prefilter_.scores(tile.prefilter, tile.vectors, tile.queries, keys, bounds, tile.query_t,
                           block.key + first * block.key_stride * route_.element_size,
@@ -313,23 +300,23 @@ class ScoreTiles {
           tile.position_t,
           {reinterpret_cast<const E*>(block.key) + first * block.key_stride, block.key_stride},
           factor_, tile.vectors, tile.positions, keys, scores, row(kBlockMax));
-    if (natural_units_) apply_scores_and_bias(tile, keys, before, keep);
+    if (natural_units_) apply_scores_and_bias(tile, tile_keys, row(kBlockMax), before, keep);
   }
 
   // Turns the tile's scores into final weights. Masked-out pairs have weight 0, even in a row with
   // a NaN, and so do lanes beyond the last query.
-  void final_weights(QueryTile<E>& tile) noexcept {
+  void final_weights(QueryTile<E>& tile, const TileKeys& keys) noexcept {
     n_.weights(call_.normalizer_object, tile.hooks);
     const uint64_t present = low_bits(tile.positions.count), lanes = low_bits(tile.queries);
-    if (!partial_ && present == lanes) return;
-    for (int64_t j = 0; j < tile.hooks.keys; ++j)
-      for (uint64_t left = (partial_ ? ~(bits_[j] & present) : ~present) & lanes; left;
+    if (!keys.partial && present == lanes) return;
+    for (int64_t j = 0; j < keys.positions.count; ++j)
+      for (uint64_t left = (keys.partial ? ~(keys.bits[j] & present) : ~present) & lanes; left;
            left &= left - 1)
         tile.hooks.scores[j * tile.queries + __builtin_ctzll(left)] = 0;
   }
 
-  // The pairs of the tile that dropout keeps, one word per key as in bits(). Random numbers belong
-  // to positions in the whole tensors.
+  // The pairs of the tile that dropout keeps, one word per key as in TileKeys. Random numbers
+  // belong to positions in the whole tensors.
   const uint64_t* kept(const QueryTile<E>& tile) const noexcept {
     uint64_t* bits = at(layout_.kept);
     table_.dropout.draw(
@@ -369,10 +356,6 @@ class ScoreTiles {
   const RelativeTiles<E>& relative() const noexcept { return relative_; }
 
   bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
-  bool partial() const noexcept { return partial_; }
-  const uint64_t* bits() const noexcept {
-    return bits_;
-  }  // of the first key that the tile attends to
   int64_t head() const noexcept { return head_; }
   const Sequence& sequence() const noexcept { return sequence_; }
   int64_t offset_of(const Operand& o) const noexcept {
@@ -415,32 +398,41 @@ class ScoreTiles {
     return o.at(offset_of(o) + row * o.row_stride);
   }
 
+  // Sets the arguments of hooks that depend on the keys.
+  static void begin_scores(QueryTile<E>& tile, Positions keys, E* scores, E* block_max) noexcept {
+    tile.hooks.scores = scores;
+    tile.hooks.block_max = block_max;
+    tile.hooks.keys = keys.count;
+    tile.hooks.key_positions = keys;
+  }
+
   // Sets complete scores of masked-out pairs to -inf, and records which queries have attended to a
   // key.
-  void mask_scores(QueryTile<E>& tile) noexcept {
-    const int64_t keys = tile.hooks.keys;
+  void mask_scores(QueryTile<E>& tile, const TileKeys& keys, E* block_max) noexcept {
+    const int64_t count = keys.positions.count;
     uint64_t attended = low_bits(tile.positions.count);
-    if (partial_) {
-      table_.exclude(tile.hooks.scores, bits_, keys, tile.queries, block_max_);
+    if (keys.partial) {
+      table_.exclude(tile.hooks.scores, keys.bits, count, tile.queries, block_max);
       attended = 0;
-      for (int64_t j = 0; j < keys; ++j) attended |= bits_[j];
+      for (int64_t j = 0; j < count; ++j) attended |= keys.bits[j];
     } else if (!call_.score_functions.empty() && (!bias_.exists() || p_.bias_first)) {
       // Score functions do not update the maximum; a bias that is added after them does.
-      table_.find_max(tile.hooks.scores, keys, tile.queries, block_max_);
+      table_.find_max(tile.hooks.scores, count, tile.queries, block_max);
     }
     tile.attended |= attended;
   }
 
   // Applies score functions and bias, in natural units. The bias itself decides which pairs it
   // masks out, not the score that it becomes: a cap turns -inf into a finite number.
-  void apply_scores_and_bias(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
-    if (p_.bias_first) add_bias(tile, keys);
-    apply_scores(tile, keys, before, keep);
-    if (p_.has_bias && !p_.bias_first) add_bias(tile, keys);
+  void apply_scores_and_bias(QueryTile<E>& tile, TileKeys& keys, E* block_max, E* before,
+                             Keep keep) noexcept {
+    if (p_.bias_first) add_bias(tile, keys, block_max);
+    apply_scores(tile, before, keep);
+    if (p_.has_bias && !p_.bias_first) add_bias(tile, keys, block_max);
   }
 
-  void apply_scores(QueryTile<E>& tile, Positions keys, E* before, Keep keep) noexcept {
-    const int64_t count = keys.count * tile.queries;
+  void apply_scores(QueryTile<E>& tile, E* before, Keep keep) noexcept {
+    const int64_t count = tile.hooks.keys * tile.queries;
     bool keep_result = false;  // does the previous score function need its result?
     for (const ScoreRef& score : call_.score_functions) {
       const ScoreKernels<E>& kernel = hooks_of(score, table_);
@@ -454,13 +446,14 @@ class ScoreTiles {
     if (keep == Keep::for_backward && keep_result) std::copy_n(tile.hooks.scores, count, before);
   }
 
-  void add_bias(QueryTile<E>& tile, Positions keys) noexcept {
-    if (!partial_) std::fill_n(bits_, keys.count, low_bits(tile.positions.count));
+  void add_bias(QueryTile<E>& tile, TileKeys& keys, E* block_max) noexcept {
+    const int64_t count = keys.positions.count;
+    if (!keys.partial) std::fill_n(keys.bits, count, low_bits(tile.positions.count));
     const Operand& b = p_.bias;
-    partial_ |= table_.add_bias[static_cast<int>(b.dtype)](
-        tile.hooks.scores, bias_.at(tile.positions.start, keys.start),
-        tile.positions.step * b.row_stride, b.dim_stride, keys.count, tile.positions.count,
-        tile.queries, bits_, block_max_);
+    keys.partial |= table_.add_bias[static_cast<int>(b.dtype)](
+        tile.hooks.scores, bias_.at(tile.positions.start, keys.positions.start),
+        tile.positions.step * b.row_stride, b.dim_stride, count, tile.positions.count, tile.queries,
+        keys.bits, block_max);
   }
 
   const ForwardCall<E>& call_;
@@ -485,9 +478,6 @@ class ScoreTiles {
   BoundMasks bound_masks_;
   std::byte* query_ = nullptr;
   BiasRows bias_;
-  bool partial_ = false;
-  uint64_t* bits_ = nullptr;
-  E* block_max_ = nullptr;  // of the current scores
 };
 
 }  // namespace rapt

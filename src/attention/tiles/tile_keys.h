@@ -1,6 +1,7 @@
 #pragma once
-// The keys of a block that a query tile attends to. The code is in the header because it is a
-// template over E.
+// The keys of a block that a query tile attends to, and which pairs of them are masked out. The
+// step that computes masked scores returns them to the steps that read these scores. The code is in
+// the header because it is a template over E.
 #include <algorithm>
 
 #include "attention/tiles/bound_masks.h"
@@ -9,9 +10,14 @@
 namespace rapt {
 
 struct TileKeys {
-  Positions keys{0, 1, 0};   // none: the tile attends to no key of the block
+  Positions positions{0, 1, 0};
   bool partial = false;      // some pairs are masked out
-  uint64_t* bits = nullptr;  // [keys]: which queries may attend, if partial
+  uint64_t* bits = nullptr;  // [positions.count]: which queries may attend, if partial
+
+  // Whether the tile attends to no key.
+  bool none() const noexcept { return positions.count == 0; }
+  // Which queries may attend to each key; null: all.
+  const uint64_t* allowed() const noexcept { return partial ? bits : nullptr; }
 };
 
 // The keys from the first to the last key of the block that some query of the tile attends to. The
