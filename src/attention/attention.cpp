@@ -7,75 +7,36 @@
 // its passes. They may use all rooms, the kernel tables and src/base.
 #include <algorithm>
 #include <memory>
-#include <string>
 
 #include "attention/forward/forward.h"
 #include "attention/forward/forward_layout.h"
-#include "attention/plan/route.h"
-#include "attention/plan/variant_kernels.h"
+#include "attention/plan/prepare.h"
 #include "attention/tiles/key_walk.h"
-#include "attention/tiles/prefilter.h"
 #include "base/call_memory.h"
 
 namespace rapt {
 namespace {
 
-template <class E>
-Kernels<E> kernels_of(const CheckedCall& call) {
-  const Problem& p = call.problem;
-  const AttentionOptions& options = call.options;
-  const KernelTable<E>& table = kernels<E>();
-  const RouteKernels<E>& route = route_of(p, table, options);
-  const NormalizerKernels<E>& normalizer =
-      hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
-  if (options.entropy && !normalizer.entropy)
-    throw Error(ErrorCode::unsupported,
-                std::string("normalizer ") + options.normalizer.declaration->name +
-                    " does not find the entropy of its weights",
-                "entropy");
-  check_list(options.normalizer, normalizer, p.k_len);
-  Kernels<E> kernels{table, route, normalizer};
-  // A list of the top scores can hold scores without a weight, which a prefilter would skip.
-  if (options.top_k == 0) kernels.prefilter = prefilter_of(p, options, kernels);
-  // Custom normalisers, entropy, top-k and dropout work on a finished tile, which the pipeline
-  // never holds. The pipeline finds the maximum before it applies the scale, so the scale must be
-  // positive.
-  if (route.stages && !options.normalizer.custom.template of<E>() && !options.entropy &&
-      options.top_k == 0 && p.drop_below == 0 && static_cast<E>(p.scale) > 0)
-    kernels.stage = route.stages[options.normalizer.index];
-  return kernels;
-}
-
-template <class E>
-Tiling tiling_for(const CheckedCall& call, const Kernels<E>& kernels) {
-  const double work = work_of(call.problem);
-  return tiling_of(call.problem, kernels, work, workers_of(work, call.context),
-                   call.context.memory);
-}
-
 // Everything about a call that is known before its memory. Constructed in place: for a tiny problem
 // a copy would take as long as the arithmetic.
 template <class E>
-struct PreparedForward {
-  Kernels<E> kernels;
+struct PreparedForward : PreparedCall<E> {
   Captures captures;
   Tiling tiling;
   ForwardLayout<E> layout;
 
   explicit PreparedForward(const CheckedCall& call)
-      : kernels(kernels_of<E>(call)),
+      : PreparedCall<E>(prepare<E>(call, {PassKind::forward, 1})),
         captures(requested_captures(call.problem, call.options)),
-        tiling(tiling_for(call, kernels)),
-        layout(forward_layout(call.problem, captures, tiling, kernels,
-                              BoundMasks::slots(call.options.masks))) {}
+        tiling(tiling_of(call.problem, this->kernels, this->workers, call.context.memory)),
+        layout(forward_layout(call, captures, tiling, this->kernels)) {}
   size_t workspace_bytes() const { return layout.bytes; }
 };
 
 // Calls visit(prepared call) with the element type in which the problem is computed.
 template <class Visit>
 auto with_prepared(const CheckedCall& call, const Visit& visit) {
-  return call.problem.result_dtype == DType::f64 ? visit(PreparedForward<double>(call))
-                                                 : visit(PreparedForward<float>(call));
+  return with_element_type(call, [&]<class E>(E) { return visit(PreparedForward<E>(call)); });
 }
 
 // Counts the tiles and the unmasked pairs that the call will compute.

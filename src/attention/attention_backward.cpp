@@ -4,12 +4,6 @@
 #include <string>
 
 #include "attention/backward/backward_layout.h"
-#include "attention/call/learned_parameters.h"
-#include "attention/plan/route.h"
-#include "attention/plan/variant_kernels.h"
-#include "attention/tiles/bound_masks.h"
-#include "attention/tiles/prefilter.h"
-#include "attention/tiles/score_tiles.h"
 #include "base/call_memory.h"
 
 namespace rapt {
@@ -17,46 +11,6 @@ namespace {
 
 // Work relative to the two products of the forward pass: five products in one pass, seven in two.
 constexpr double kProducts = 2.5, kProductsOfTwoPasses = 3.5;
-
-template <class E>
-Kernels<E> backward_kernels(const CheckedCall& call, bool wants_normalizer) {
-  const Problem& p = call.problem;
-  const AttentionOptions& options = call.options;
-  const KernelTable<E>& table = kernels<E>();
-  // A d_output of f32 is not rounded to 16 bits; its gradients are computed by FMA.
-  const RouteKernels<E>& route = route_of(p, table, options, p.output_dtype == p.dtype);
-  const NormalizerKernels<E>& normalizer =
-      hooks_of(options.normalizer, route.normalizers ? route.normalizers : table.normalizers);
-  if (!normalizer.backward)
-    throw Error(
-        ErrorCode::unsupported,
-        std::string("normalizer ") + options.normalizer.declaration->name + " has no backward pass",
-        "normalizer");
-  check_list(options.normalizer, normalizer, p.k_len);
-  if (wants_normalizer && !normalizer.learned)
-    throw Error(ErrorCode::unsupported,
-                std::string("the parameters of normalizer ") +
-                    options.normalizer.declaration->name + " have no gradients",
-                "normalizer_parameters");
-  if (wants_normalizer && count_parameters_of(options.normalizer) == 0)
-    throw Error(ErrorCode::argument,
-                std::string("gradients of the parameters of normalizer ") +
-                    options.normalizer.declaration->name + ", of which none is given",
-                "normalizer_parameters");
-  for (const ScoreRef& score : options.scores)
-    if (!hooks_of(score, table).backward)
-      throw Error(ErrorCode::unsupported,
-                  std::string("score ") + score.declaration->name + " has no backward pass",
-                  "scores");
-  Kernels<E> kernels{table, route, normalizer};
-  kernels.prefilter = prefilter_of(p, options, kernels);
-  // Custom normalisers, score functions, bias, dropout and returned weights need a finished tile,
-  // which the pipeline never holds.
-  if (route.gradient_stages && !options.normalizer.custom.template of<E>() &&
-      options.scores.empty() && !p.has_bias && p.drop_below == 0 && !options.weights)
-    kernels.gradient_stage = route.gradient_stages[options.normalizer.index];
-  return kernels;
-}
 
 // Rejects gradients summed over heads whose rows are rotated by different angles: such a sum cannot
 // be rotated back.
@@ -77,34 +31,28 @@ void check_shared_rows(const Problem& p, const BackwardPlan& plan) {
 
 // Everything about a call that is known before its memory.
 template <class E>
-struct PreparedBackward {
+struct PreparedBackward : PreparedCall<E> {
   WantedGradients wanted;
-  Kernels<E> kernels;
   BackwardPlan plan;
   BackwardLayout<E> layout;
 
-  PreparedBackward(const CheckedCall& call, const BackwardRequest& request)
-      : wanted(wanted_gradients(call, request)),
-        kernels(backward_kernels<E>(call, wanted.normalizer_parameters)),
-        plan(make_plan(call)),
-        layout(backward_layout(call.problem, wanted, plan, call.options, kernels,
-                               BoundMasks::slots(call.options.masks))) {
+  PreparedBackward(const CheckedCall& call, const WantedGradients& wanted_of_call)
+      : PreparedCall<E>(prepare<E>(
+            call, {PassKind::backward, wanted_of_call.two_passes ? kProductsOfTwoPasses : kProducts,
+                   wanted_of_call.normalizer_parameters})),
+        wanted(wanted_of_call),
+        plan(backward_plan(call, wanted, *this)),
+        layout(backward_layout(call, wanted, plan, this->kernels)) {
     check_shared_rows(call.problem, plan);
-  }
-
- private:
-  BackwardPlan make_plan(const CheckedCall& call) const {
-    const double work =
-        work_of(call.problem) * (wanted.two_passes ? kProductsOfTwoPasses : kProducts);
-    return backward_plan(call, wanted, kernels, work, workers_of(work, call.context));
   }
 };
 
 // Calls visit(prepared call) with the element type in which the problem is computed.
 template <class Visit>
 auto with_prepared(const CheckedCall& call, const BackwardRequest& request, const Visit& visit) {
-  return call.problem.result_dtype == DType::f64 ? visit(PreparedBackward<double>(call, request))
-                                                 : visit(PreparedBackward<float>(call, request));
+  return with_element_type(call, [&]<class E>(E) {
+    return visit(PreparedBackward<E>(call, wanted_gradients(call, request)));
+  });
 }
 
 void clear_dim(const TensorView& view, int dim, std::byte* at) {

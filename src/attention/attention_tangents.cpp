@@ -8,8 +8,6 @@
 #include "attention/call/learned_parameters.h"
 #include "attention/call/output_memory.h"
 #include "attention/tangents/tangent_layout.h"
-#include "attention/tiles/bound_masks.h"
-#include "attention/tiles/score_tiles.h"
 #include "base/call_memory.h"
 
 namespace rapt {
@@ -83,54 +81,20 @@ Tensor zeros(DType dtype, Shape shape) {
   return t;
 }
 
-// The kernels of a call with scores in natural units. Throws Error(unsupported) for a call without
-// tangents.
-template <class E>
-struct NaturalKernels {
-  NormalizerKernels<E> normalizer;
-  Kernels<E> kernels;
-
-  NaturalKernels(const Problem& p, const AttentionOptions& options)
-      : normalizer(hooks_of(options.normalizer, rapt::kernels<E>().normalizers)),
-        kernels{rapt::kernels<E>(), *rapt::kernels<E>().fma[static_cast<int>(p.dtype)],
-                normalizer} {
-    if (p.relative.any()) fail(ErrorCode::unsupported, "relative", "tangents of options.relative");
-    if (p.rows.any())
-      fail(ErrorCode::unsupported, p.rows.rotary ? "rotary" : "cosine",
-           "tangents of options.rotary and options.cosine; rotate query, key and their tangents by "
-           "rotary_embedding() before");
-    if (!normalizer.tangent)
-      fail(ErrorCode::unsupported, "normalizer",
-           std::string("normalizer ") + options.normalizer.declaration->name + " has no tangents");
-    for (const ScoreRef& score : options.scores)
-      if (!hooks_of(score, kernels.table).tangent)
-        fail(ErrorCode::unsupported, "scores",
-             std::string("score ") + score.declaration->name + " has no tangents");
-    normalizer.takes_log2 = false;
-  }
-  NaturalKernels(const NaturalKernels&) = delete;
-  NaturalKernels& operator=(const NaturalKernels&) = delete;
-};
-
 // Everything that both functions share: the plan of a call, and its scratch.
 template <class E>
-class PreparedTangents {
-  Workers available_;  // set by make_plan()
-  double worth_ = 1;
-
- public:
-  NaturalKernels<E> natural;
+struct PreparedTangents : PreparedCall<E> {
   BackwardPlan plan;
   Cuts query_cuts, key_cuts;
   TangentLayout<E> layout;
 
   PreparedTangents(const CheckedCall& call, const WantedGradients& wanted, bool second)
-      : natural(call.problem, call.options),
-        plan(make_plan(call, wanted, second)),
+      : PreparedCall<E>(
+            prepare<E>(call, {PassKind::tangents, second ? kSecondDerivatives : kForwardMode})),
+        plan(backward_plan(call, wanted, *this)),
         query_cuts(call.problem, false, plan.tiling.unit_queries),
         key_cuts(call.problem, true, key_part(plan)),
-        layout(tangent_layout(call.problem, wanted, limit_workers(call.problem), call.options,
-                              natural.kernels, BoundMasks::slots(call.options.masks), second)) {}
+        layout(tangent_layout(call, wanted, limit_workers(call.problem), this->kernels, second)) {}
 
   // Allocates the workspace and calls visit(call).
   template <class Visit>
@@ -141,7 +105,7 @@ class PreparedTangents {
     const Captures no_captures = {};
     const Outputs no_outputs = {};
     const ForwardCall<E> forward(
-        checked, natural.kernels, no_captures, no_outputs, plan.tiling, layout.score_tiles,
+        checked, this->kernels, no_captures, no_outputs, plan.tiling, layout.score_tiles,
         checked_workspace(std::as_writable_bytes(workspace.values<uint8_t>()), layout.bytes));
     TangentCall<E> call{.forward = forward,
                         .wanted = wanted,
@@ -156,20 +120,11 @@ class PreparedTangents {
   }
 
  private:
-  BackwardPlan make_plan(const CheckedCall& call, const WantedGradients& wanted, bool second) {
-    const double work = work_of(call.problem) * (second ? kSecondDerivatives : kForwardMode);
-    available_ = workers_of(work, call.context);
-    worth_ = worthwhile_workers(work);
-    return backward_plan(call, wanted, natural.kernels, work, available_);
-  }
   // Limits the plan's workers to the number of tasks, which are smaller than those of the backward
   // pass.
   const BackwardPlan& limit_workers(const Problem& p) {
-    const int64_t tasks =
-        std::max(p.heads * query_cuts.count(), plan.components * key_cuts.count());
-    plan.workers = static_cast<int>(
-        std::clamp<int64_t>(tasks, 1, std::min<int64_t>(available_.most, int64_t(worth_))));
-    if (!available_.can_be_fewer) plan.workers = plan.tiling.to_executor ? available_.most : 1;
+    plan.workers = this->workers.of_tasks(
+        std::max(p.heads * query_cuts.count(), plan.components * key_cuts.count()));
     return plan;
   }
 };
@@ -244,8 +199,7 @@ StateTangents attention_jvp(const TensorView& query, const TensorView& key, cons
                             const AttentionOptions& options, const AttentionState& state,
                             const InputTangents& tangents, const Context& context) {
   const CheckedCall call(query, key, value, options, context, Elements::read);
-  return (call.problem.result_dtype == DType::f64 ? jvp<double> : jvp<float>)(call, state,
-                                                                              tangents);
+  return with_element_type(call, [&]<class E>(E) { return jvp<E>(call, state, tangents); });
 }
 
 Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
@@ -257,9 +211,9 @@ Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
     fail(ErrorCode::unsupported, "d_weights",
          "second derivatives of returned weights; expected no d_weights");
   const CheckedCall call(query, key, value, options, context, Elements::read);
-  return (call.problem.result_dtype == DType::f64
-              ? backward_jvp<double>
-              : backward_jvp<float>)(call, inputs, tangents, output_tangents, request);
+  return with_element_type(call, [&]<class E>(E) {
+    return backward_jvp<E>(call, inputs, tangents, output_tangents, request);
+  });
 }
 
 }  // namespace rapt

@@ -14,12 +14,11 @@ namespace rapt::nn {
 template <class Work>
 void for_ranges(const Context& context, int64_t count, double operations, const Work& work) {
   if (count <= 0) return;
-  const Workers available = workers_of(operations, context);
-  const double worth = worthwhile_workers(operations);
-  int workers = worth < available.most ? static_cast<int>(worth) : available.most;
+  const Workers available(operations, context);
+  const int workers = available.worthwhile();
   constexpr int64_t kTasksPerWorker = 4;
   const int64_t tasks = workers > 1 ? std::min<int64_t>(count, kTasksPerWorker * workers) : 1;
-  TaskRun(context, tasks).run(tasks, workers, worth >= 2, [&](int64_t t, int) {
+  TaskRun(context, tasks).run(tasks, workers, available.to_executor(), [&](int64_t t, int) {
     work(t * count / tasks, (t + 1) * count / tasks);
   });
 }

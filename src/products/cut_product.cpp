@@ -11,20 +11,17 @@ int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }  // cann
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 // The rows of a piece, and how many workers there are.
-void cut_rows(ProductCut& c, int64_t rows, int64_t sum, double work, const Workers& available) {
+void cut_rows(ProductCut& c, int64_t rows, int64_t sum, const Workers& workers) {
   const int64_t most_rows = sum > kSumChunk ? kPieceRows : rows;
   c.piece = std::min(rows, most_rows);
-  const double worth = worthwhile_workers(work);
-  c.workers = worth < available.most ? static_cast<int>(worth) : available.most;
-  c.to_executor = worth >= 2;
-  if (c.workers > 1 && c.groups > 0) {
-    const int64_t wanted = ceil_div(kTasksPerWorker * c.workers, c.groups);
+  c.to_executor = workers.to_executor();
+  if (const int most = workers.worthwhile(); most > 1 && c.groups > 0) {
+    const int64_t wanted = ceil_div(kTasksPerWorker * most, c.groups);
     c.piece =
         std::clamp(round_up(ceil_div(rows, wanted), kRowBlock), std::min(rows, kRowBlock), c.piece);
   }
   c.pieces = c.piece > 0 ? ceil_div(rows, c.piece) : 0;
-  c.workers = static_cast<int>(std::clamp<int64_t>(c.groups * c.pieces, 1, c.workers));
-  if (!available.can_be_fewer) c.workers = c.to_executor ? available.most : 1;
+  c.workers = workers.of_tasks(c.groups * c.pieces);
 }
 
 template <class E>
@@ -52,7 +49,7 @@ ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, in
                              int64_t sum, const Context& context) {
   const double work =
       2.0 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(sum);
-  const Workers available = workers_of(work, context);  // checks the context
+  const Workers workers(work, context);  // checks the context
   const KernelTable<E>& table = kernels<E>();
   ProductLayout<E> c;
   const bool column_sums = form == ProductForm::weight_gradient;  // even if there are no columns
@@ -62,7 +59,7 @@ ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, in
   const int64_t group = round_up(few_rows ? kFewRowsGroupColumns : kGroupColumns, c.width);
   c.group = columns < group ? round_up(columns, c.width) : group;
   c.groups = columns > 0 ? ceil_div(columns, c.group) : 1;
-  cut_rows(c, rows, sum, work, available);
+  cut_rows(c, rows, sum, workers);
   place_scratch(c, right, rows, sum, table.lanes, table.matrices.tile_rows);
   return c;
 }

@@ -7,9 +7,8 @@
 
 #include "attention/backward/backward_layout.h"
 #include "attention/forward/forward_layout.h"
-#include "attention/plan/route.h"
+#include "attention/plan/prepare.h"
 #include "attention/tangents/tangent_layout.h"
-#include "attention/tiles/prefilter.h"
 #include "check/compare/gradient_case.h"
 #include "check/draw/law_grid.h"
 #include "memory/members.h"
@@ -74,31 +73,12 @@ void expect_apart(Arrays& arrays, const rapt::RepeatedMemory& workers, int64_t c
 }
 
 template <class E>
-rapt::Kernels<E> kernels_of(const rapt::Problem& p, const rapt::AttentionOptions& options) {
-  const rapt::KernelTable<E>& table = rapt::kernels<E>();
-  const rapt::RouteKernels<E>& route = rapt::route_of(p, table, options);
-  rapt::Kernels<E> kernels{
-      table, route,
-      rapt::hooks_of(options.normalizer,
-                     route.normalizers ? route.normalizers : table.normalizers)};
-  kernels.prefilter = rapt::prefilter_of(p, options, kernels);
-  if (route.stages) kernels.stage = route.stages[options.normalizer.index];
-  if (route.gradient_stages)
-    kernels.gradient_stage = route.gradient_stages[options.normalizer.index];
-  return kernels;
-}
-
-template <class E>
 void expect_forward(const rapt::CheckedCall& call, rapt::Memory memory) {
-  const rapt::Problem& p = call.problem;
-  const rapt::AttentionOptions& options = call.options;
-  const rapt::Kernels<E> kernels = kernels_of<E>(p, options);
-  const rapt::Captures captures = rapt::requested_captures(p, options);
-  const double work = rapt::work_of(p);
+  const auto prepared = rapt::prepare<E>(call, {rapt::PassKind::forward, 1});
+  const rapt::Captures captures = rapt::requested_captures(call.problem, call.options);
   const rapt::Tiling tiling =
-      rapt::tiling_of(p, kernels, work, rapt::workers_of(work, call.context), memory);
-  const auto layout =
-      rapt::forward_layout(p, captures, tiling, kernels, rapt::BoundMasks::slots(options.masks));
+      rapt::tiling_of(call.problem, prepared.kernels, prepared.workers, memory);
+  const auto layout = rapt::forward_layout(call, captures, tiling, prepared.kernels);
   Arrays arrays(layout);
   expect_apart(arrays, layout.score_tiles.workers, tiling.workers, layout.bytes);
 }
@@ -106,15 +86,10 @@ void expect_forward(const rapt::CheckedCall& call, rapt::Memory memory) {
 // Layouts of the backward pass and of second derivatives, which have the same plan.
 template <class E>
 void expect_backward(const rapt::CheckedCall& call, const rapt::BackwardRequest& request) {
-  const rapt::Problem& p = call.problem;
-  const rapt::AttentionOptions& options = call.options;
   const rapt::WantedGradients wanted = rapt::wanted_gradients(call, request);
-  const rapt::Kernels<E> kernels = kernels_of<E>(p, options);
-  const double work = rapt::work_of(p);
-  const auto plan =
-      rapt::backward_plan(call, wanted, kernels, work, rapt::workers_of(work, call.context));
-  const int64_t slots = rapt::BoundMasks::slots(options.masks);
-  const auto layout = rapt::backward_layout(p, wanted, plan, options, kernels, slots);
+  const auto prepared = rapt::prepare<E>(call, {rapt::PassKind::backward, 1});
+  const rapt::BackwardPlan plan = rapt::backward_plan(call, wanted, prepared);
+  const auto layout = rapt::backward_layout(call, wanted, plan, prepared.kernels);
   Arrays arrays(layout);
   const rapt::RepeatedMemory& components = layout.components;
   const int64_t count = wanted.two_passes || plan.workers_share_component ? 1 : plan.workers;
@@ -125,7 +100,7 @@ void expect_backward(const rapt::CheckedCall& call, const rapt::BackwardRequest&
   expect_apart(arrays, layout.score_tiles.workers, plan.workers, layout.bytes);
 
   for (const bool second : {false, true}) {
-    const auto tangents = rapt::tangent_layout(p, wanted, plan, options, kernels, slots, second);
+    const auto tangents = rapt::tangent_layout(call, wanted, plan, prepared.kernels, second);
     Arrays of_tangents(tangents);
     expect_apart(of_tangents, tangents.score_tiles.workers, plan.workers, tangents.bytes);
   }

@@ -61,13 +61,11 @@ struct BackwardLayout {
   }
 };
 
-// `mask_slots`: BoundMasks::slots() of the call's masks. Throws Error(overflow).
+// Throws Error(overflow).
 template <class E>
-BackwardLayout<E> backward_layout(const Problem& p, const WantedGradients& wanted,
-                                  const BackwardPlan& plan, const AttentionOptions& options,
-                                  const Kernels<E>& kernels, int64_t mask_slots) {
-  GradientScratch<E> scratch{
-      {p, kernels, plan.tiling, mask_slots, plan.longest_query}, wanted, plan, options};
+BackwardLayout<E> backward_layout(const CheckedCall& call, const WantedGradients& wanted,
+                                  const BackwardPlan& plan, const Kernels<E>& kernels) {
+  GradientScratch<E> scratch = gradient_scratch(call, wanted, plan, kernels);
   BackwardLayout<E> layout;
   layout.reserve_call(scratch);
   layout.score_tiles.reserve(scratch);

@@ -35,9 +35,6 @@ constexpr double kShareOfL2 = 3.0 / 8;
 constexpr int64_t kMostPassBlocks = 16;
 constexpr int64_t kLeastL2 = 512 << 10;
 
-// The fewest operations of a task, as in tiling.cpp.
-constexpr double kWorkOfTask = 4e6;
-
 // With at least this many items per worker, or a number of items that divides evenly among the
 // workers, each worker computes whole items. Otherwise all workers share one item at a time,
 // because most workers would wait for the last item.
@@ -151,45 +148,33 @@ void plan_parts(const Problem& p, BackwardPlan& plan) {
 }
 
 // Chooses the number of workers, and the size of a task.
-void plan_workers(const Problem& p, const WantedGradients& wanted, double work,
-                  const Workers& available, BackwardPlan& plan) {
+void plan_workers(const Problem& p, const WantedGradients& wanted, const Workers& workers,
+                  BackwardPlan& plan) {
   Tiling& t = plan.tiling;
-  const double worth = worthwhile_workers(work);
-  plan.workers = worth < available.most ? static_cast<int>(worth) : available.most;
-  t.to_executor = worth >= 2;
+  t.to_executor = workers.to_executor();
   // With distance tables, all sequences add to the same tables.
   plan.items = wanted.tables() ? plan.components : plan.components * p.sequences;
   const int64_t tasks = wanted.two_passes ? plan.components * plan.cells_per_head : plan.items;
-  plan.workers_share_component = !wanted.two_passes && plan.workers > 1 && plan.most_parts > 1 &&
-                                 plan.items < kItemsPerWorker * plan.workers &&
-                                 plan.items % plan.workers != 0;
-  plan.workers = static_cast<int>(
-      std::clamp<int64_t>(plan.workers_share_component ? plan.most_parts : tasks, 1, plan.workers));
-  if (!available.can_be_fewer) plan.workers = t.to_executor ? available.most : 1;
+  const int most = workers.worthwhile();
+  plan.workers_share_component = !wanted.two_passes && most > 1 && plan.most_parts > 1 &&
+                                 plan.items < kItemsPerWorker * most && plan.items % most != 0;
+  plan.workers = workers.of_tasks(plan.workers_share_component ? plan.most_parts : tasks);
   t.workers = plan.workers;
-  if (tasks <= 1) return;
-  const double per_task = kWorkOfTask * static_cast<double>(tasks) / std::max(work, 1.0);
-  const int64_t most = std::max<int64_t>(1, tasks / (4 * plan.workers));
-  plan.items_per_task = per_task < static_cast<double>(most)
-                            ? std::max<int64_t>(1, static_cast<int64_t>(per_task))
-                            : most;
+  plan.items_per_task = workers.items_per_task(tasks, plan.workers);
 }
 
 }  // namespace
 
 template <class E>
 BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wanted,
-                           const Kernels<E>& kernels, double work, const Workers& available) {
+                           const PreparedCall<E>& prepared) {
   const Problem& p = call.problem;
+  const Kernels<E>& kernels = prepared.kernels;
   BackwardPlan plan;
   plan_components(call, wanted, plan);
 
+  plan.tiling = tiling_of_products(kernels);
   Tiling& t = plan.tiling;
-  t.lanes = kernels.table.lanes;
-  t.grain = int64_t{t.lanes} * kernels.route.grain;
-  t.max_vectors = kernels.route.widest();
-  t.long_vectors = kernels.route.long_vectors;
-  t.step = kernels.route.step;
   t.block_keys = kBlockKeys;
   const int64_t tile_queries = t.lanes * t.long_vectors;
   t.unit_queries = std::max<int64_t>(1, kUnitQueries / tile_queries) * tile_queries;
@@ -205,14 +190,14 @@ BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wante
   plan.pass_keys =
       std::min(plan.pass_keys, round_up(std::max<int64_t>(plan.longest_key, 1), kBlockKeys));
 
-  plan_workers(p, wanted, work, available, plan);
+  plan_workers(p, wanted, prepared.workers, plan);
   return plan;
 }
 
 template BackwardPlan backward_plan(const CheckedCall&, const WantedGradients&,
-                                    const Kernels<float>&, double, const Workers&);
+                                    const PreparedCall<float>&);
 template BackwardPlan backward_plan(const CheckedCall&, const WantedGradients&,
-                                    const Kernels<double>&, double, const Workers&);
+                                    const PreparedCall<double>&);
 
 int64_t first_head(const Problem& p, const BackwardPlan& plan, int64_t component) {
   int64_t head = 0, step = 1;

@@ -21,7 +21,9 @@
 // added to the table, in the order of the chunks. Heads that share a table form one component, and
 // its sequences then run one after the other, too. These gradients need one pass.
 #include "attention/call/gradient_request.h"
+#include "attention/plan/prepare.h"
 #include "attention/plan/scratch_plan.h"
+#include "attention/tiles/bound_masks.h"
 
 namespace rapt {
 
@@ -83,7 +85,7 @@ Parts parts_of(const Tiling& tiling, int64_t q_len, int64_t k_len);
 
 template <class E>
 BackwardPlan backward_plan(const CheckedCall& call, const WantedGradients& wanted,
-                           const Kernels<E>& kernels, double work, const Workers& available);
+                           const PreparedCall<E>& prepared);
 
 // The inputs of the scratch layout of gradients.
 template <class E>
@@ -102,6 +104,15 @@ struct GradientScratch : ScratchPlan<E> {
   // Scores of a tile and a block.
   int64_t tile_scores() const noexcept { return this->tiling.block_keys * this->tile; }
 };
+template <class E>
+GradientScratch<E> gradient_scratch(const CheckedCall& call, const WantedGradients& wanted,
+                                    const BackwardPlan& plan, const Kernels<E>& kernels) {
+  return {{call.problem, kernels, plan.tiling, BoundMasks::slots(call.options.masks),
+           plan.longest_query},
+          wanted,
+          plan,
+          call.options};
+}
 
 // Writes the heads of a component in order; `scratch` [component_heads].
 void order_heads(const Problem& problem, const BackwardPlan& plan, ComponentHead* heads,

@@ -61,13 +61,14 @@ inline int64_t longest_sequence(const Problem& p, int64_t Sequence::*length, int
   return most;
 }
 
-// `mask_slots`: BoundMasks::slots() of the call's masks. Throws Error(overflow).
+// Throws Error(overflow).
 template <class E>
-ForwardLayout<E> forward_layout(const Problem& p, const Captures& captures, const Tiling& tiling,
-                                const Kernels<E>& kernels, int64_t mask_slots) {
+ForwardLayout<E> forward_layout(const CheckedCall& call, const Captures& captures,
+                                const Tiling& tiling, const Kernels<E>& kernels) {
+  const Problem& p = call.problem;
   const int64_t queries = tiling.padded(longest_sequence(p, &Sequence::q_len, p.q_len));
   const int64_t keys = longest_sequence(p, &Sequence::k_len, p.k_len);
-  ScratchPlan<E> plan{p, kernels, tiling, mask_slots, queries};
+  ScratchPlan<E> plan{p, kernels, tiling, BoundMasks::slots(call.options.masks), queries};
   ForwardLayout<E> layout;
   layout.reserve_units(plan, captures);
   layout.score_tiles.reserve(plan);

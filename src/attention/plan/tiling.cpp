@@ -26,10 +26,6 @@ constexpr int64_t kUnitBytes = 512 << 10;
 // than this would be read from memory for each tile.
 constexpr int64_t kBytesAtWork = 512 << 10;
 
-// The fewest operations of a task. Fetching the next task costs about 100 ns, which 20 us of work
-// hide.
-constexpr double kWorkOfTask = 4e6;
-
 // With fewer units per worker, units become smaller, because the last unit would keep the other
 // workers waiting. With 16, one head of 2,048 queries on two threads would have units of a single
 // tile, which would read K and V more often than pays.
@@ -81,14 +77,9 @@ int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tilin
 }
 
 template <class E>
-Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const Workers& available,
+Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& workers,
                  Memory memory) {
-  Tiling t;
-  t.lanes = kernels.table.lanes;
-  t.grain = int64_t{t.lanes} * kernels.route.grain;
-  t.max_vectors = kernels.route.widest();
-  t.long_vectors = kernels.route.long_vectors;
-  t.step = kernels.route.step;
+  Tiling t = tiling_of_products(kernels);
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys pay for the prologue of a tile, and their score tile is half an L1. Large heads take
   // 64 keys, for the L2.
@@ -102,10 +93,9 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
   int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, queries / tile_queries);
   t.units_per_head = count_units(p, tiles * tile_queries);
 
-  const double worth = worthwhile_workers(work);
-  t.workers = worth < available.most ? static_cast<int>(worth) : available.most;
-  t.to_executor = worth >= 2;
-  while (t.workers > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * t.workers) {
+  const int most = workers.worthwhile();
+  t.to_executor = workers.to_executor();
+  while (most > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * most) {
     tiles /= 2;
     t.units_per_head = count_units(p, tiles * tile_queries);
   }
@@ -119,20 +109,12 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, double work, const
     t.blocks_at_work = std::clamp<int64_t>(
         kBytesAtWork / (stride * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);
   }
-  t.workers = static_cast<int>(std::clamp<int64_t>(units, 1, t.workers));
-  if (!available.can_be_fewer) t.workers = t.to_executor ? available.most : 1;
-
-  // Short sequences share a task, but every worker gets several tasks.
-  if (units <= 1) return t;
-  const double per_task = kWorkOfTask * static_cast<double>(units) / std::max(work, 1.0);
-  const int64_t most = std::max<int64_t>(1, units / (4 * t.workers));
-  t.units_per_task = per_task < static_cast<double>(most)
-                         ? std::max<int64_t>(1, static_cast<int64_t>(per_task))
-                         : most;
+  t.workers = workers.of_tasks(units);
+  t.units_per_task = workers.items_per_task(units, t.workers);
   return t;
 }
 
-template Tiling tiling_of(const Problem&, const Kernels<float>&, double, const Workers&, Memory);
-template Tiling tiling_of(const Problem&, const Kernels<double>&, double, const Workers&, Memory);
+template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&, Memory);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&, Memory);
 
 }  // namespace rapt

@@ -104,9 +104,23 @@ double work_of(const Problem& problem);
 // queries.
 int64_t map_rows_per_task(const Problem& problem, const RequestedMap& map, const Tiling& tiling);
 
+// What the products demand of any tiling; its other members are not set.
 template <class E>
-Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, double work,
-                 const Workers& available, Memory memory);
+Tiling tiling_of_products(const Kernels<E>& kernels) {
+  const RouteKernels<E>& route = kernels.route;
+  Tiling t;
+  t.lanes = kernels.table.lanes;
+  t.grain = int64_t{t.lanes} * route.grain;
+  t.max_vectors = route.widest();
+  t.long_vectors = route.long_vectors;
+  t.step = route.step;
+  return t;
+}
+
+// The tiling of a forward call.
+template <class E>
+Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, const Workers& workers,
+                 Memory memory);
 
 // Whether the route packs its operands at a cost that is worth saving.
 template <class E>

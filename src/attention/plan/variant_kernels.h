@@ -1,8 +1,7 @@
 #pragma once
-// The kernels of a call, and the hooks of its score functions and its normaliser: the catalogue's,
-// compiled per instruction set, or the caller's own, compiled with the program.
-#include <string>
-
+// The kernels of a call (chosen by prepare.h), and the hooks of its score functions and its
+// normaliser: the catalogue's, compiled per instruction set, or the caller's own, compiled with the
+// program.
 #include "kernels/kernel_table.h"
 #include "kernels/prefilter/prefilter.h"
 #include "rapt/attention.h"
@@ -15,6 +14,7 @@ struct Kernels {
   const KernelTable<E>& table;
   const RouteKernels<E>& route;
   const NormalizerKernels<E>& normalizer;
+  bool natural_units = false;                   // scores have no log2 units (rapt/tile.h)
   const PrefilterKernels* prefilter = nullptr;  // null: all scores are computed
   // The stages of the AMX pipeline; null: products and vector work run one after the other.
   Stage<E> stage = nullptr;                   // of the forward pass
@@ -33,17 +33,6 @@ const NormalizerKernels<E>& hooks_of(const NormalizerRef& normalizer,
                                      const NormalizerKernels<E>* catalogue) noexcept {
   const NormalizerKernels<E>* const custom = normalizer.custom.template of<E>();
   return custom ? *custom : catalogue[normalizer.index];
-}
-
-// Throws Error(unsupported) if a row has more keys than the list of a sparse normaliser counts.
-template <class E>
-void check_list(const NormalizerRef& normalizer, const NormalizerKernels<E>& hooks, int64_t k_len) {
-  constexpr int64_t kMostKeys = (int64_t{1} << 31) - 1;  // in 32 bits
-  if (hooks.settle && k_len > kMostKeys)
-    throw Error(ErrorCode::unsupported,
-                std::string("normalizer ") + normalizer.declaration->name + " with " +
-                    std::to_string(k_len) + " keys; at most 2^31 - 1",
-                "normalizer");
 }
 
 }  // namespace rapt

@@ -20,14 +20,12 @@ struct TangentLayout {
   size_t bytes = 0;  // of the workspace
 };
 
-// `second`: for second derivatives instead of forward mode. `mask_slots`: BoundMasks::slots() of
-// the call's masks. Throws Error(overflow).
+// `second`: for second derivatives instead of forward mode. Throws Error(overflow).
 template <class E>
-TangentLayout<E> tangent_layout(const Problem& p, const WantedGradients& wanted,
-                                const BackwardPlan& plan, const AttentionOptions& options,
-                                const Kernels<E>& kernels, int64_t mask_slots, bool second) {
-  GradientScratch<E> scratch{
-      {p, kernels, plan.tiling, mask_slots, plan.longest_query}, wanted, plan, options};
+TangentLayout<E> tangent_layout(const CheckedCall& call, const WantedGradients& wanted,
+                                const BackwardPlan& plan, const Kernels<E>& kernels, bool second) {
+  const Problem& p = call.problem;
+  GradientScratch<E> scratch = gradient_scratch(call, wanted, plan, kernels);
   auto& worker = scratch.worker;
   const int64_t part = key_part(plan);
   TangentLayout<E> layout;

@@ -1,4 +1,4 @@
-// Decides which calls have a prefilter, and rounds their keys.
+// Rounds the keys of calls with a prefilter.
 #include "attention/tiles/prefilter.h"
 
 #include "attention/tiles/attended_rows.h"
@@ -7,12 +7,6 @@
 
 namespace rapt {
 namespace {
-
-// The fewest queries per key matrix. By instruction count, rounding a key costs about as much as
-// ten products with it.
-constexpr int64_t kLeastQueries = 64;
-// The fewest keys. With fewer, little is left beside the first block, which is always computed.
-constexpr int64_t kLeastKeys = 128;
 
 // Rows per task: more than in transform_keys.cpp, because each row is less work.
 constexpr int64_t kTaskRows = 4096;
@@ -47,18 +41,6 @@ void round_rows(const ForwardCall<float>& call, const KeyMatrices& matrices, int
 }
 
 }  // namespace
-
-const PrefilterKernels* prefilter_of(const Problem& p, const AttentionOptions& options,
-                                     const Kernels<float>& kernels) {
-  if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
-      !options.scores.empty() || p.relative.any() || p.head_dim > kMostPrefilterDims ||
-      p.heads == 0)
-    return nullptr;
-  if (p.k_len / p.sequences < kLeastKeys ||
-      p.heads / KeyMatrices(p, p.key).count * (p.q_len / p.sequences) < kLeastQueries)
-    return nullptr;
-  return score_prefilter();
-}
 
 template <class E>
 void round_keys(const ForwardCall<E>& call, const Context& context) {

@@ -4,9 +4,9 @@
 // -inf. Only scores at or below a bound where no pair gets a weight are skipped, so the prefilter
 // changes no result.
 //
-// It is used with sparse normalisers on the f32 fma route, if scores are plain products (no score
-// function, bias or relative positions) and enough queries share a key to pay for its rounding.
-// Prefilter is in the header because it is a template over E.
+// prepare() (plan/prepare.h) uses it with sparse normalisers on the f32 fma route, if scores are
+// plain products (no score function, bias or relative positions) and enough queries share a key to
+// pay for its rounding. Prefilter is in the header because it is a template over E.
 #include <algorithm>
 
 #include "attention/plan/forward_call.h"
@@ -14,14 +14,6 @@
 #include "kernels/prefilter/prefilter.h"
 
 namespace rapt {
-
-// The prefilter of a call with these kernels; null: none.
-const PrefilterKernels* prefilter_of(const Problem& p, const AttentionOptions& options,
-                                     const Kernels<float>& kernels);
-inline const PrefilterKernels* prefilter_of(const Problem&, const AttentionOptions&,
-                                            const Kernels<double>&) {
-  return nullptr;
-}
 
 // The padded numbers of rows and dims of rounded keys.
 inline int64_t prefilter_rows(int64_t k_len) {

@@ -33,16 +33,14 @@ struct DepthwiseCut {
 DepthwiseCut depthwise_cut(const ConvSizes& s, const ConvTaps& taps, const Context& context) {
   const double work = 2.0 * static_cast<double>(s.batch * taps.rows) * static_cast<double>(s.out) *
                       static_cast<double>(taps.taps);
-  const Workers available = workers_of(work, context);
-  const double worth = worthwhile_workers(work);
+  const Workers workers(work, context);
   DepthwiseCut c;
   c.strips = (s.out + kStrip - 1) / kStrip;
   c.blocks = (taps.rows + kBlockRows - 1) / kBlockRows;
   c.window_rows = std::max<int64_t>(std::min(kBlockRows, taps.rows) - 1, 0) * taps.step +
                   (taps.taps - 1) * taps.dilation + 1;
-  c.to_executor = worth >= 2;
-  c.workers = worth < available.most ? static_cast<int>(worth) : available.most;
-  if (!available.can_be_fewer) c.workers = c.to_executor ? available.most : 1;
+  c.to_executor = workers.to_executor();
+  c.workers = workers.of_tasks(s.batch * c.strips * c.blocks);
   return c;
 }
 

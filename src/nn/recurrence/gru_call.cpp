@@ -68,13 +68,11 @@ void check_gru_hidden(const GruSizes& sizes, const char* name, const TensorView&
 GruTasks gru_tasks(const GruSizes& sizes, const Context& context) {
   const double work = 6.0 * static_cast<double>(sizes.steps()) * static_cast<double>(sizes.hidden) *
                       static_cast<double>(sizes.hidden);
-  const Workers available = workers_of(work, context);
-  const double worth = worthwhile_workers(work);
+  const Workers workers(work, context);
   GruTasks t;
-  t.to_executor = worth >= 2;
-  t.workers = worth < available.most ? static_cast<int>(worth) : available.most;
+  t.to_executor = workers.to_executor();
   const int64_t most = std::max<int64_t>(1, sizes.batch / kLeastSequences);
-  t.tasks = std::min<int64_t>(t.workers, most);
+  t.tasks = std::min<int64_t>(workers.worthwhile(), most);
   t.workers = static_cast<int>(t.tasks);
   t.most_rows = (sizes.batch + t.tasks - 1) / t.tasks;
   return t;

@@ -1,0 +1,36 @@
+#pragma once
+// What every pass over a call prepares first: its kernels and its threads. The forward pass,
+// plan(), the backward pass and tangents all begin here. What differs between them (how the call is
+// cut, and the layout of its workspace) follows from the result and stays with the pass.
+#include "attention/call/checked_call.h"
+#include "attention/plan/variant_kernels.h"
+#include "threads/workers.h"
+
+namespace rapt {
+
+enum class PassKind : uint8_t { forward, backward, tangents };
+
+// What a pass needs from the variants of the call.
+struct PassNeeds {
+  PassKind kind;
+  double products;                     // work relative to the two products of the forward pass
+  bool normalizer_parameters = false;  // gradients of the normaliser's learned parameters
+};
+
+template <class E>
+struct PreparedCall {
+  Kernels<E> kernels;
+  Workers workers;
+};
+
+// Throws Error(unsupported, argument) if a variant of the call lacks what the pass needs.
+template <class E>
+PreparedCall<E> prepare(const CheckedCall& call, const PassNeeds& needs);
+
+// Calls visit(E()) with the type in which the call is computed.
+template <class Visit>
+auto with_element_type(const CheckedCall& call, const Visit& visit) {
+  return call.problem.result_dtype == DType::f64 ? visit(double()) : visit(float());
+}
+
+}  // namespace rapt
