@@ -91,15 +91,6 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
     }
 }
 
-size_t result_bytes(const Problem& p, const Captures& captures) {
-  OutputSpec specs[kOutputs];
-  describe_outputs(p, captures, true, specs);
-  size_t total = 0;
-  for (const OutputSpec& spec : specs)
-    if (spec.wanted()) total = add_or_max(total, bytes_of(spec.dims(), spec.dtype));
-  return total;
-}
-
 template <class E>
 void forward(const CheckedCall& call, const PreparedForward<E>& prepared,
              const AttentionOutputs& given, std::span<std::byte> workspace) {
@@ -129,7 +120,9 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
     plan.threads = t.workers;
     count_tiles(p, t, options, plan);
     plan.workspace_bytes = prepared.workspace_bytes();
-    plan.result_bytes = result_bytes(p, prepared.captures);
+    OutputSpec specs[kOutputs];
+    describe_outputs(p, prepared.captures, true, specs);
+    plan.result_bytes = bytes_of_results(specs);
     const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
     plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
     return plan;
@@ -157,18 +150,13 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
   const CheckedCall call(query, key, value, options, context, Elements::read);
   return with_prepared(call, [&](const auto& prepared) {
     const size_t scratch = prepared.workspace_bytes();
-    const size_t needed = add_or_max(scratch, result_bytes(call.problem, prepared.captures));
-    check_memory_limit(needed, context,
-                       options.weights ? "; ask for fewer rows or heads of weights" : "");
     OutputSpec specs[kOutputs];
     describe_outputs(call.problem, prepared.captures, true, specs);
+    check_memory_limit(add_or_max(scratch, bytes_of_results(specs)), context,
+                       options.weights ? "; ask for fewer rows or heads of weights" : "");
     AttentionResult result;
     AttentionOutputs outputs;
-    for (const OutputSpec& spec : specs) {
-      if (!spec.wanted()) continue;
-      result.*spec.tensor = Tensor(spec.dtype, spec.dims());
-      if (spec.view) outputs.*spec.view = result.*spec.tensor;
-    }
+    allocate_results(specs, result, outputs);
     outputs.state = result.state();
     Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
     forward(call, prepared, outputs, std::as_writable_bytes(workspace.values<uint8_t>()));

@@ -127,18 +127,11 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
     check_gradient_inputs(call, inputs);  // before memory is allocated
     GradientSpec specs[kGradients];
     describe_gradients(call, prepared.wanted, specs);
-    size_t needed = prepared.layout.bytes;
-    for (const GradientSpec& spec : specs)
-      if (spec.wanted) needed = add_or_max(needed, bytes_of(spec.dims(), spec.dtype));
-    check_memory_limit(needed, context,
+    check_memory_limit(add_or_max(prepared.layout.bytes, bytes_of_results(specs)), context,
                        prepared.wanted.two_passes ? "" : "; two passes take less workspace");
     Gradients result;
     GradientOutputs outputs;
-    for (const GradientSpec& spec : specs) {
-      if (!spec.wanted) continue;
-      result.*spec.tensor = Tensor(spec.dtype, spec.dims());
-      outputs.*spec.view = result.*spec.tensor;
-    }
+    allocate_results(specs, result, outputs);
     Tensor workspace(DType::u8, {static_cast<int64_t>(prepared.layout.bytes)});
     backward(call, prepared, specs, inputs, outputs,
              std::as_writable_bytes(workspace.values<uint8_t>()));

@@ -75,10 +75,8 @@ TangentInputs check_tangents(const CheckedCall& call, const InputTangents& tange
   return in;
 }
 
-Tensor zeros(DType dtype, Shape shape) {
-  Tensor t(dtype, shape);
-  if (t.count() > 0) std::memset(t.data(), 0, bytes_of(shape, dtype));
-  return t;
+void clear(Tensor& t) {
+  if (t.count() > 0) std::memset(t.data(), 0, bytes_of(t.dims(), t.dtype()));
 }
 
 // Everything that both functions share: the plan of a call, and its scratch.
@@ -143,7 +141,8 @@ StateTangents jvp(const CheckedCall& checked, const AttentionState& state,
       add_or_max(prepared.layout.bytes,
                  add_or_max(bytes_of(rows, p.output_dtype), bytes_of(numbers, p.result_dtype))),
       checked.context, "");
-  StateTangents result{zeros(p.output_dtype, rows), zeros(p.result_dtype, numbers)};
+  StateTangents result{Tensor(p.output_dtype, rows), Tensor(p.result_dtype, numbers)};
+  clear(result.output), clear(result.statistic);
   StateTargets targets;
   take_output_operand(result.output, true, targets.output);
   if (result.output.count() == 0) targets.output.data = nullptr;
@@ -176,17 +175,13 @@ Gradients backward_jvp(const CheckedCall& checked, const BackwardInputs& inputs,
   GradientSpec specs[kGradients];
   describe_gradients(checked, wanted, specs);
   const int64_t numbers[] = {3, p.heads, p.q_len};
-  size_t needed = add_or_max(prepared.layout.bytes, bytes_of(numbers, p.result_dtype));
-  for (const GradientSpec& spec : specs)
-    if (spec.wanted) needed = add_or_max(needed, bytes_of(spec.dims(), spec.dtype));
-  check_memory_limit(needed, checked.context, "");
+  const size_t scratch = add_or_max(prepared.layout.bytes, bytes_of(numbers, p.result_dtype));
+  check_memory_limit(add_or_max(scratch, bytes_of_results(specs)), checked.context, "");
   Gradients result;
   GradientOutputs outputs;
-  for (const GradientSpec& spec : specs) {
-    if (!spec.wanted) continue;
-    result.*spec.tensor = zeros(spec.dtype, spec.dims());
-    outputs.*spec.view = result.*spec.tensor;
-  }
+  allocate_results(specs, result, outputs);
+  for (const GradientSpec& spec : specs)
+    if (spec.wanted) clear(result.*spec.tensor);
   const GradientTargets targets = check_gradient_outputs(checked, specs, inputs, outputs, {});
   prepared.with_call(checked, wanted, in, {}, targets,
                      [&](TangentCall<E>& call) { run_backward_jvp(call, checked.context); });

@@ -94,16 +94,12 @@ class GradientKeys {
   // Whether all keys of the block that holds these keys are finite.
   bool finite(Positions keys) noexcept {
     const int64_t block = nth_block(keys.start);
-    Finite& known = finite_[block];
-    if (known == Finite::unknown) {
+    return finite_[block].known_or([&] {
       const int64_t first = begin_ + block * block_keys_;
       const Rows rows = summed_keys(first);
-      known = route_.all_finite(rows.data, rows.stride, std::min(block_keys_, end_ - first),
-                                p_.head_dim)
-                  ? Finite::yes
-                  : Finite::no;
-    }
-    return known == Finite::yes;
+      return route_.all_finite(rows.data, rows.stride, std::min(block_keys_, end_ - first),
+                               p_.head_dim);
+    });
   }
 
  private:
@@ -114,7 +110,7 @@ class GradientKeys {
   void load_block(int64_t begin, int64_t count) noexcept {
     const int64_t nth = nth_block(begin);
     loaded_ |= 1u << nth;
-    finite_[nth] = Finite::unknown;
+    finite_[nth] = {};
     if (!rows_in_place(key_rows_, p_.head_dim, route_))
       pack(key_rows_, p_.head_dim, begin, count, route_.pack_keys, key_);
     if (!rows_in_place(p_.value, p_.value_dim, route_))

@@ -118,9 +118,7 @@ class GradientProducts {
 
  private:
   bool rows_finite(Finite& known, const Rows& rows, int64_t count, int64_t dims) const noexcept {
-    if (known == Finite::unknown)
-      known = route_.all_finite(rows.data, rows.stride, count, dims) ? Finite::yes : Finite::no;
-    return known == Finite::yes;
+    return known.known_or([&] { return route_.all_finite(rows.data, rows.stride, count, dims); });
   }
 
   const Problem& p_;

@@ -9,6 +9,7 @@
 #include "attention/backward/pipelined_gradients.h"
 #include "attention/backward/query_sums.h"
 #include "attention/backward/row_deltas.h"
+#include "attention/backward/score_gradients.h"
 
 namespace rapt {
 
@@ -340,41 +341,22 @@ class GradientTiles {
 
   void add_bias(const QueryTile<E>& tile, Positions keys, const E* d, const KeySums& sums,
                 Sides sides) noexcept {
-    const Operand& out = call_.targets.bias;
-    if (!out.data) return;
-    if (out.row_stride == 0 && out.dim_stride == 0) {
-      if (sides.keys) *sums.bias_sum += gradients_.sum_of_tile(d, keys.count * tile.queries);
-      return;
-    }
-    // In two passes only the side that owns the number adds to it, in the same order.
-    if (!(out.dim_stride == 0 ? sides.queries : sides.keys)) return;
-    auto* const bias = reinterpret_cast<E*>(tiles_.query_row(out, tile.positions.start)) +
-                       keys.start * out.dim_stride;
-    gradients_.add_bias_gradient(d, keys.count, tile.queries, tile.positions.count, bias,
-                                 out.row_stride, out.dim_stride);
+    add_bias_gradient(tiles_, gradients_, tile, keys, d, sides, call_.targets.bias, sums.bias_sum);
   }
 
-  // Applies the backward hooks of the score functions, the last one first.
+  // Applies the backward hooks of the score functions to d.
   void undo_scores(QueryTile<E>& tile, Positions keys, const E* before, E* d, const KeySums& sums,
                    Sides sides) noexcept {
-    const auto& scores = call_.forward.score_functions;
     const int64_t count = keys.count * tile.queries;
-    int64_t number = wanted_.head_parameter_count;
     Tile<E> gradients = tile.hooks;
     gradients.scores = d;
     E* const lanes = tiles_.at(arrays_.parameter_sums);
-    for (size_t s = scores.size(); s-- > 0;) {
-      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
-      const int64_t count_of_score = wanted_.parameter_counts[s];
-      std::fill_n(lanes, count_of_score * tile.queries, E(0));
-      const E* const found = before + static_cast<int64_t>(s) * count;
-      kernel.backward(scores[s].object, found, found + count, gradients, lanes);
-      if (!wanted_.score_parameters || !sides.keys) continue;
-      number -= count_of_score;
-      for (int64_t r = 0; r < count_of_score; ++r)
-        sums.score_sums[number + r] +=
-            gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
-    }
+    rapt::undo_scores(call_.forward, wanted_, tile.queries, lanes,
+                      wanted_.score_parameters && sides.keys ? sums.score_sums : nullptr,
+                      [&](const ScoreKernels<E>& kernel, const void* score, int64_t nth, int64_t) {
+                        const E* const found = before + nth * count;
+                        kernel.backward(score, found, found + count, gradients, lanes);
+                      });
   }
 
   const BackwardCall<E>& call_;

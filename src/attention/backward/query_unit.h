@@ -139,7 +139,7 @@ struct QueryUnit {
   // [2][head_dim] of the cell: sums of these over the queries; null: not wanted
   double* query_bias_sums = nullptr;
   E* query_dots = nullptr;  // [queries] d_query . query of the walks; null: not wanted
-  Finite query_finite = Finite::unknown, d_output_finite = Finite::unknown;
+  Finite query_finite, d_output_finite;
 };
 
 }  // namespace rapt

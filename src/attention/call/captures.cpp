@@ -101,10 +101,10 @@ void describe_outputs(const Problem& p, const Captures& c, bool statistic,
   const auto name = [&](int i, const char* text, TensorView AttentionOutputs::*view,
                         Tensor AttentionResult::*tensor, DType dtype) {
     specs[i].name = text, specs[i].view = view, specs[i].tensor = tensor, specs[i].dtype = dtype;
-    specs[i].rank = -1;
+    specs[i].wanted = false;
   };
   const auto put = [](OutputSpec& spec, Shape lead, std::initializer_list<int64_t> matrix) {
-    spec.rank = 0;
+    spec.wanted = true, spec.rank = 0;
     for (const int64_t n : lead) spec.shape[spec.rank++] = n;
     for (const int64_t n : matrix) spec.shape[spec.rank++] = n;
   };

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "attention/call/checked_call.h"
+#include "attention/call/result_tensors.h"
 
 namespace rapt {
 
@@ -48,19 +49,7 @@ struct Captures {
 // Checks the captures that the options request. Throws Error(argument, unsupported).
 Captures requested_captures(const Problem& problem, const AttentionOptions& options);
 
-// One output tensor of a call: its name, which members hold the caller's view and the result's
-// tensor, dtype and shape. A rank below 0 means that the options do not request it.
-struct OutputSpec {
-  const char* name;
-  TensorView AttentionOutputs::*view;  // null for output and statistic, which lie in the state
-  Tensor AttentionResult::*tensor;
-  DType dtype;
-  int rank = -1;
-  int64_t shape[kMaxRank + 2];  // [rank]
-
-  bool wanted() const noexcept { return rank >= 0; }
-  Shape dims() const { return {shape, static_cast<size_t>(rank < 0 ? 0 : rank)}; }
-};
+using OutputSpec = ResultSpec<AttentionOutputs, AttentionResult>;
 inline constexpr int kOutputs = 8;
 // In the order output, statistic, weights, map, top_keys, top_weights, entropy, received.
 void describe_outputs(const Problem& problem, const Captures& captures, bool statistic,

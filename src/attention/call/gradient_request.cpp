@@ -255,13 +255,7 @@ GradientTargets check_gradient_outputs(const CheckedCall& call,
   OutputMemory memory;
   for (const GradientSpec& spec : specs) {
     const TensorView& view = given.*spec.view;
-    if (view.defined() != spec.wanted)
-      fail(ErrorCode::argument, spec.name,
-           spec.wanted ? std::string(spec.name) + " wanted but no memory given for it"
-                       : std::string("memory given for ") + spec.name +
-                             " but the request does not ask for it");
-    if (spec.wanted)
-      memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
+    memory.add_result(spec, view, "the request does");
   }
   memory.add_workspace(workspace);
   memory.check_apart_from_inputs(call);

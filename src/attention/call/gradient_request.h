@@ -78,18 +78,8 @@ void add_score_parameters_of_head(const Problem& problem, std::span<const ScoreR
                                   const double* sums /* [cells][head_parameter_count] */,
                                   const GradientTargets& targets);
 
-// One gradient tensor: [0] d_query to [11] d_position_bias, in the order of GradientOutputs.
-struct GradientSpec {
-  const char* name;
-  TensorView GradientOutputs::*view;
-  Tensor Gradients::*tensor;
-  bool wanted;
-  DType dtype;
-  int rank;
-  int64_t shape[kMaxRank + 2];  // [rank]
-
-  Shape dims() const { return {shape, static_cast<size_t>(rank)}; }
-};
+// Of [0] d_query to [11] d_position_bias, in the order of GradientOutputs.
+using GradientSpec = ResultSpec<GradientOutputs, Gradients>;
 inline constexpr int kGradients = 12;
 void describe_gradients(const CheckedCall& call, const WantedGradients& wanted,
                         GradientSpec (&specs)[kGradients]);

@@ -30,6 +30,18 @@ void take_output_operand(const TensorView& view, bool matrix, Operand& o) {
   if (matrix && view.shape[lead + 1] > 1) o.dim_stride = view.strides[lead + 1];
 }
 
+void OutputMemory::add_result(const ResultShape& result, const TensorView& view,
+                              const char* asker) {
+  if (view.defined() != result.wanted)
+    throw Error(ErrorCode::argument,
+                result.wanted ? std::string(result.name) + " wanted but no memory given for it"
+                              : std::string("memory given for ") + result.name + " but " + asker +
+                                    " not ask for it",
+                result.name);
+  if (result.wanted)
+    add(result.name, view, check_output_tensor(result.name, view, result.dims(), result.dtype));
+}
+
 void OutputMemory::add_workspace(std::span<const std::byte> workspace) {
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
   if (!workspace.empty())

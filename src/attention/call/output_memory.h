@@ -21,6 +21,10 @@ class OutputMemory {
   void add(const char* name, const TensorView& view, Bytes bytes) {
     if (bytes.begin != bytes.end) tenants_[count_++] = {name, &view, bytes};
   }
+  // The same for the caller's view of a result, after checking it: absent if the result is not
+  // wanted, else of its dtype and shape. `asker` is named if it did not ask for the result. Throws
+  // Error(argument, shape, dtype, overlap, overflow).
+  void add_result(const ResultShape& result, const TensorView& view, const char* asker);
   void add_workspace(std::span<const std::byte> workspace);
 
   // Throws Error(overlap).

@@ -1,6 +1,5 @@
 // Checks of the outputs of a forward call.
 #include <algorithm>
-#include <string>
 
 #include "attention/call/captures.h"
 #include "attention/call/output_memory.h"
@@ -19,14 +18,8 @@ void check_captures(const Problem& p, const Captures& captures, const AttentionO
   for (int i = 2; i < kOutputs; ++i) {
     const OutputSpec& spec = specs[i];
     const TensorView& view = given.*spec.view;
-    if (view.defined() != spec.wanted())
-      throw Error(ErrorCode::argument,
-                  spec.wanted() ? std::string(spec.name) + " wanted but no memory given for it"
-                                : std::string("memory given for ") + spec.name +
-                                      " but the options do not ask for it",
-                  spec.name);
-    if (!spec.wanted()) continue;
-    memory.add(spec.name, view, check_output_tensor(spec.name, view, spec.dims(), spec.dtype));
+    memory.add_result(spec, view, "the options do");
+    if (!spec.wanted) continue;
     const bool vector =
         spec.tensor == &AttentionResult::entropy || spec.tensor == &AttentionResult::received;
     take_output_operand(view, !vector, *operands[i]);

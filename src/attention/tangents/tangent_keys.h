@@ -37,7 +37,7 @@ class TangentKeys {
   bool load(Positions keys, Positions queries) noexcept {
     positions_ = keys;
     std::fill(std::begin(loaded_), std::end(loaded_), false);
-    for (auto& blocks : finite_) std::fill(std::begin(blocks), std::end(blocks), Finite::unknown);
+    for (auto& blocks : finite_) std::fill(std::begin(blocks), std::end(blocks), Finite());
     bool any = false;
     for (KeyWalk walk = tiles_.walk_keys(queries, range_of(keys)); walk.next(); any = true) {
       const int64_t begin = walk.begin(), count = std::min(block_keys_, end() - begin);
@@ -74,16 +74,12 @@ class TangentKeys {
   // Whether all rows of the block that holds these keys are finite.
   bool finite(Rows which, Positions keys) noexcept {
     const int64_t block = nth_block(keys.start);
-    Finite& known = finite_[which][block];
-    if (known == Finite::unknown) {
+    return finite_[which][block].known_or([&] {
       const int64_t begin = block * block_keys_;
-      const int64_t count = std::min(block_keys_, positions_.count - begin);
-      known = kernels_.route.all_finite(rows(which, positions_.start + begin), 2 * dims_of(which),
-                                        count, dims_of(which))
-                  ? Finite::yes
-                  : Finite::no;
-    }
-    return known == Finite::yes;
+      return kernels_.route.all_finite(rows(which, positions_.start + begin), 2 * dims_of(which),
+                                       std::min(block_keys_, positions_.count - begin),
+                                       dims_of(which));
+    });
   }
 
  private:

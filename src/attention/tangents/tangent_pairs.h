@@ -1,6 +1,7 @@
 #pragma once
 // The pairs of a query tile and a key block: scores, weights and their gradients, each beside its
 // tangent. Formulas: rapt/tangents.h. The code is in the header because it is a template over E.
+#include "attention/backward/score_gradients.h"
 #include "attention/tangents/tangent_keys.h"
 #include "attention/tangents/tangent_unit.h"
 
@@ -212,43 +213,28 @@ class TangentPairs {
 
   void add_bias(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                 const KeySums* sums) noexcept {
-    const Operand& out = call_.targets.bias;
-    if (!out.data) return;
-    if (out.row_stride == 0 && out.dim_stride == 0) {
-      if (sums)
-        *sums->bias += gradients_.sum_of_tile(a.d_weights_tangents, keys.count * tile.queries);
-      return;
-    }
-    // The gradient of a bias with one column: only the queries' side adds to it.
-    if ((out.dim_stride == 0) == (sums != nullptr)) return;
-    auto* const bias = reinterpret_cast<E*>(tiles_.query_row(out, tile.positions.start)) +
-                       keys.start * out.dim_stride;
-    gradients_.add_bias_gradient(a.d_weights_tangents, keys.count, tile.queries,
-                                 tile.positions.count, bias, out.row_stride, out.dim_stride);
+    add_bias_gradient(tiles_, gradients_, tile, keys, a.d_weights_tangents,
+                      {.queries = !sums, .keys = sums != nullptr}, call_.targets.bias,
+                      sums ? sums->bias : nullptr);
   }
 
-  // Applies the backward_tangent hooks of the score functions, the last one first.
+  // Applies the backward_tangent hooks of the score functions to dS and dS'.
   void undo_scores(const QueryTile<E>& tile, Positions keys, const Arrays& a,
                    const KeySums* sums) noexcept {
-    const auto& scores = call_.forward.score_functions;
-    if (scores.empty()) return;
-    int64_t number = call_.wanted.head_parameter_count;
+    if (call_.forward.score_functions.empty()) return;
     Tile<E> gradients = tile.hooks;
     gradients.scores = a.d_weights;
     E* const lanes = tiles_.at(places_.parameter_sums);
-    for (size_t s = scores.size(); s-- > 0;) {
-      const ScoreKernels<E>& kernel = hooks_of(scores[s], kernels_.table);
-      const int64_t at = static_cast<int64_t>(s) * keys.count * tile.queries;
-      const int64_t count_of_score = call_.wanted.parameter_counts[s];
-      number -= count_of_score;
-      std::fill_n(lanes, count_of_score * tile.queries, E(0));
-      kernel.backward_tangent(
-          scores[s].object, tiles_.at(places_.before) + at, tiles_.at(places_.before_tangents) + at,
-          gradients, a.d_weights_tangents, in_.head_parameters_of(tiles_.head()) + number, lanes);
-      if (!call_.wanted.score_parameters || !sums) continue;
-      for (int64_t r = 0; r < count_of_score; ++r)
-        sums->scores[number + r] += gradients_.sum_of_tile(lanes + r * tile.queries, tile.queries);
-    }
+    rapt::undo_scores(
+        call_.forward, call_.wanted, tile.queries, lanes,
+        call_.wanted.score_parameters && sums ? sums->scores : nullptr,
+        [&](const ScoreKernels<E>& kernel, const void* score, int64_t nth, int64_t number) {
+          const int64_t at = nth * keys.count * tile.queries;
+          kernel.backward_tangent(score, tiles_.at(places_.before) + at,
+                                  tiles_.at(places_.before_tangents) + at, gradients,
+                                  a.d_weights_tangents,
+                                  in_.head_parameters_of(tiles_.head()) + number, lanes);
+        });
   }
 
   const TangentCall<E>& call_;

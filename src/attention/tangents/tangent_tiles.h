@@ -140,7 +140,7 @@ class TangentTiles {
   // Second derivatives, keys' side: adds the work unit to the sums of the loaded keys. The query
   // rows contain the scale; dropout's factor is applied at the end.
   void add_to_keys(const TangentKeySums<E>& sums) noexcept {
-    Finite queries_finite = Finite::unknown, d_output_finite = Finite::unknown;
+    Finite queries_finite, d_output_finite;
     keys_.for_each_block(unit_.positions(), unit_.range(), [&](Positions keys) {
       Spans values, scores;
       bool partial = false;

@@ -147,8 +147,7 @@ class TangentUnit {
     return rows(places_.d_output_tangents, tile);
   }
 
-  // Whether all rows of the work unit, and their tangents if any, are finite; computed if `known`
-  // is unknown.
+  // Whether all rows of the work unit, and their tangents if any, are finite.
   bool queries_finite(Finite& known) const noexcept {
     return finite(known, places_.query_rows, in_.has_query_tangents(), places_.query_tangents);
   }
@@ -178,9 +177,7 @@ class TangentUnit {
     const auto all = [&](const Place<E>& of) {
       return kernels_.route.all_finite(tiles_.at(of), of.columns(), positions_.count, of.columns());
     };
-    if (known == Finite::unknown)
-      known = all(primal) && (!has_tangents || all(tangent)) ? Finite::yes : Finite::no;
-    return known == Finite::yes;
+    return known.known_or([&] { return all(primal) && (!has_tangents || all(tangent)); });
   }
 
   const Problem& p_;

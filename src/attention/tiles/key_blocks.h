@@ -95,12 +95,10 @@ class KeyBlocks {
   // Whether all values of the block are finite. The answer is computed once for all tiles that
   // attend to the block. A route with ExactRows packs elements that are not finite as 0.
   bool finite(KeyBlock& block) const noexcept {
-    if (block.finite == Finite::unknown)
-      block.finite = exact_.used() || route_.all_finite(block.value, block.value_stride,
-                                                        block.end - block.begin, p_.value_dim)
-                         ? Finite::yes
-                         : Finite::no;
-    return block.finite == Finite::yes;
+    return block.finite.known_or([&] {
+      return exact_.used() || route_.all_finite(block.value, block.value_stride,
+                                                block.end - block.begin, p_.value_dim);
+    });
   }
 
  private:

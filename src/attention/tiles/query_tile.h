@@ -36,7 +36,19 @@ enum TileRow : int {
   kPartialDots = kEntropy  // the same for one part of d_query
 };
 
-enum class Finite : uint8_t { unknown, yes, no };
+// Whether rows are finite, found out when it is first asked.
+class Finite {
+ public:
+  // find() returns the answer.
+  template <class Find>
+  bool known_or(const Find& find) noexcept {
+    if (known_ == Known::nothing) known_ = find() ? Known::yes : Known::no;
+    return known_ == Known::yes;
+  }
+
+ private:
+  enum class Known : uint8_t { nothing, yes, no } known_ = Known::nothing;
+};
 
 // Keys and values of one block in the form that the products read.
 struct KeyBlock {
@@ -45,7 +57,7 @@ struct KeyBlock {
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;
-  Finite finite = Finite::unknown;       // whether all values are finite
+  Finite finite;                         // of all values
   BlockBits key_outside, value_outside;  // rows that need ExactRows
 };
 
