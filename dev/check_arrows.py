@@ -66,6 +66,7 @@ TABLE = [
                                             "include/rapt/mask/parts.h"], STD,
      "a mask knows the interface of masks, no other mask, score or normaliser"),
     ("include/rapt/score/*.h", VOCABULARY + ["include/rapt/score/score.h",
+                                             "include/rapt/score/pointwise.h",
                                              "include/rapt/score/distances.h"], STD,
      "a score knows the interface of scores, no other score, mask or normaliser"),
     ("include/rapt/normalizer/*.h", VOCABULARY + ["include/rapt/normalizer/normalizer.h",

@@ -4,6 +4,7 @@
 // since 1.22; on request after the bias (BiasOrder), as in x-transformers.
 // Source: Gemma Team 2024 (Gemma 2), arXiv:2408.00118, section 2; Bello et al. 2017,
 // arXiv:1611.09940, appendix ("clipping").
+#include "rapt/score/pointwise.h"
 #include "rapt/score/score.h"
 
 namespace rapt {
@@ -22,10 +23,7 @@ struct Softcap {
     // Multiplies by 1 / cap instead of dividing. The roundings of 1 / cap and of cap itself change
     // the score by at most one part in 10^7.
     const V cap_v = V::set(cap), inverse = V::set(1 / cap);
-    typename V::Element* const scores = t.scores;
-    const int64_t count = t.keys * t.queries;
-    for (int64_t x = 0; x < count; x += V::kLanes)
-      store(scores + x, mul(cap_v, tanh(mul(V::load(scores + x), inverse))));
+    change_scores<V>(t, [&](V s, int64_t) { return mul(cap_v, tanh(mul(s, inverse))); });
   }
 
   // With x = s / cap: ds'/ds = 1 - tanh^2 x, ds'/dcap = tanh x - x (1 - tanh^2 x).
@@ -33,20 +31,14 @@ struct Softcap {
   void backward(const typename V::Element* before, const typename V::Element* after,
                 Tile<typename V::Element>& t, typename V::Element* sums) const noexcept {
     const V inverse = V::set(1 / cap), one = V::set(1), zero = V::set(0);
-    const int64_t keys = t.keys, queries = t.queries;
     typename V::Element* const gradients = t.scores;
-    for (int64_t i = 0; i < queries; i += V::kLanes) {
-      V sum = zero;
-      for (int64_t j = 0; j < keys; ++j) {
-        const int64_t at = j * queries + i;
-        const V d = V::load(gradients + at), x = mul(V::load(before + at), inverse);
-        const V y = mul(V::load(after + at), inverse), slope = sub(one, mul(y, y));
-        const auto none = equal(d, zero);
-        sum = add(sum, select(none, zero, mul(d, sub(y, mul(x, slope)))));
-        store(gradients + at, select(none, zero, mul(d, slope)));
-      }
-      store(sums + i, add(V::load(sums + i), sum));
-    }
+    sum_over_keys<V>(t, sums, [&](int64_t at, V sum) {
+      const V d = V::load(gradients + at), x = mul(V::load(before + at), inverse);
+      const V y = mul(V::load(after + at), inverse), slope = sub(one, mul(y, y));
+      const auto none = equal(d, zero);
+      store(gradients + at, select(none, zero, mul(d, slope)));
+      return add(sum, select(none, zero, mul(d, sub(y, mul(x, slope)))));
+    });
   }
 
   // ds'/ds times the tangent of s, plus ds'/dcap times the tangent of the cap.
@@ -54,13 +46,10 @@ struct Softcap {
   void tangent(const typename V::Element* before, Tile<typename V::Element>& t,
                const double* parameters) const noexcept {
     const V inverse = V::set(1 / cap), one = V::set(1), d_cap = V::set(parameters[0]);
-    typename V::Element* const tangents = t.scores;
-    const int64_t count = t.keys * t.queries;
-    for (int64_t at = 0; at < count; at += V::kLanes) {
+    change_scores<V>(t, [&](V moved, int64_t at) {
       const V x = mul(V::load(before + at), inverse), y = tanh(x), slope = sub(one, mul(y, y));
-      const V by_cap = sub(y, mul(x, slope));
-      store(tangents + at, fma(slope, V::load(tangents + at), mul(by_cap, d_cap)));
-    }
+      return fma(slope, moved, mul(sub(y, mul(x, slope)), d_cap));
+    });
   }
 
   // With y = tanh x, slope = 1 - y^2 and dx = (ds - x dcap) / cap, where ds and dcap are the
@@ -73,26 +62,20 @@ struct Softcap {
                         typename V::Element* sums) const noexcept {
     const V inverse = V::set(1 / cap), one = V::set(1), zero = V::set(0), two = V::set(2);
     const V d_cap = V::set(parameters[0]);
-    const int64_t keys = t.keys, queries = t.queries;
     typename V::Element* const gradients = t.scores;
-    for (int64_t i = 0; i < queries; i += V::kLanes) {
-      V sum = zero;
-      for (int64_t j = 0; j < keys; ++j) {
-        const int64_t at = j * queries + i;
-        const V d = V::load(gradients + at), d_tangent = V::load(d_tangents + at);
-        const V x = mul(V::load(before + at), inverse);
-        const V y = tanh(x), slope = sub(one, mul(y, y));
-        const V moved = mul(sub(V::load(before_tangents + at), mul(x, d_cap)), inverse);
-        const V bend = mul(two, mul(mul(y, slope), moved));
-        const auto none = equal(d, zero), still = equal(d_tangent, zero);
-        sum = add(sum, select(none, zero, mul(d, mul(x, bend))));
-        sum = add(sum, select(still, zero, mul(d_tangent, sub(y, mul(x, slope)))));
-        const V turned = select(none, zero, mul(d, bend));
-        store(d_tangents + at, sub(select(still, zero, mul(d_tangent, slope)), turned));
-        store(gradients + at, select(none, zero, mul(d, slope)));
-      }
-      store(sums + i, add(V::load(sums + i), sum));
-    }
+    sum_over_keys<V>(t, sums, [&](int64_t at, V sum) {
+      const V d = V::load(gradients + at), d_tangent = V::load(d_tangents + at);
+      const V x = mul(V::load(before + at), inverse);
+      const V y = tanh(x), slope = sub(one, mul(y, y));
+      const V moved = mul(sub(V::load(before_tangents + at), mul(x, d_cap)), inverse);
+      const V bend = mul(two, mul(mul(y, slope), moved));
+      const auto none = equal(d, zero), still = equal(d_tangent, zero);
+      const V turned = select(none, zero, mul(d, bend));
+      store(d_tangents + at, sub(select(still, zero, mul(d_tangent, slope)), turned));
+      store(gradients + at, select(none, zero, mul(d, slope)));
+      sum = add(sum, select(none, zero, mul(d, mul(x, bend))));
+      return add(sum, select(still, zero, mul(d_tangent, sub(y, mul(x, slope)))));
+    });
   }
 };
 

@@ -5,6 +5,7 @@
 // with a limit of 10.
 // Source: Bello et al. 2016, arXiv:1611.09940, appendix ("logit clipping"); Kool et al. 2019,
 // arXiv:1803.08475, equation 7.
+#include "rapt/score/pointwise.h"
 #include "rapt/score/score.h"
 
 namespace rapt {
@@ -21,10 +22,7 @@ struct TanhClip {
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
     const V limit_v = V::set(limit);
-    typename V::Element* const scores = t.scores;
-    const int64_t count = t.keys * t.queries;
-    for (int64_t x = 0; x < count; x += V::kLanes)
-      store(scores + x, mul(limit_v, tanh(V::load(scores + x))));
+    change_scores<V>(t, [&](V s, int64_t) { return mul(limit_v, tanh(s)); });
   }
 
   // With y = tanh s: ds'/ds = limit (1 - y^2), ds'/dlimit = y.
@@ -32,20 +30,14 @@ struct TanhClip {
   void backward(const typename V::Element*, const typename V::Element* after,
                 Tile<typename V::Element>& t, typename V::Element* sums) const noexcept {
     const V limit_v = V::set(limit), inverse = V::set(1 / limit), one = V::set(1), zero = V::set(0);
-    const int64_t keys = t.keys, queries = t.queries;
     typename V::Element* const gradients = t.scores;
-    for (int64_t i = 0; i < queries; i += V::kLanes) {
-      V sum = zero;
-      for (int64_t j = 0; j < keys; ++j) {
-        const int64_t at = j * queries + i;
-        const V d = V::load(gradients + at), y = mul(V::load(after + at), inverse);
-        const V slope = mul(limit_v, sub(one, mul(y, y)));
-        const auto none = equal(d, zero);
-        sum = add(sum, select(none, zero, mul(d, y)));
-        store(gradients + at, select(none, zero, mul(d, slope)));
-      }
-      store(sums + i, add(V::load(sums + i), sum));
-    }
+    sum_over_keys<V>(t, sums, [&](int64_t at, V sum) {
+      const V d = V::load(gradients + at), y = mul(V::load(after + at), inverse);
+      const V slope = mul(limit_v, sub(one, mul(y, y)));
+      const auto none = equal(d, zero);
+      store(gradients + at, select(none, zero, mul(d, slope)));
+      return add(sum, select(none, zero, mul(d, y)));
+    });
   }
 
   // ds'/ds times the tangent of s, plus y times the tangent of the limit.
@@ -53,12 +45,10 @@ struct TanhClip {
   void tangent(const typename V::Element* before, Tile<typename V::Element>& t,
                const double* parameters) const noexcept {
     const V limit_v = V::set(limit), one = V::set(1), d_limit = V::set(parameters[0]);
-    typename V::Element* const tangents = t.scores;
-    const int64_t count = t.keys * t.queries;
-    for (int64_t at = 0; at < count; at += V::kLanes) {
+    change_scores<V>(t, [&](V moved, int64_t at) {
       const V y = tanh(V::load(before + at)), slope = mul(limit_v, sub(one, mul(y, y)));
-      store(tangents + at, fma(slope, V::load(tangents + at), mul(y, d_limit)));
-    }
+      return fma(slope, moved, mul(y, d_limit));
+    });
   }
 
   // With u = 1 - y^2 and the tangents ds and dlimit: y has the tangent u ds, and ds'/ds has
@@ -70,25 +60,19 @@ struct TanhClip {
                         typename V::Element* sums) const noexcept {
     const V limit_v = V::set(limit), one = V::set(1), zero = V::set(0);
     const V d_limit = V::set(parameters[0]), minus_twice = V::set(-2 * limit);
-    const int64_t keys = t.keys, queries = t.queries;
     typename V::Element* const gradients = t.scores;
-    for (int64_t i = 0; i < queries; i += V::kLanes) {
-      V sum = zero;
-      for (int64_t j = 0; j < keys; ++j) {
-        const int64_t at = j * queries + i;
-        const V d = V::load(gradients + at), d_tangent = V::load(d_tangents + at);
-        const V y = tanh(V::load(before + at)), u = sub(one, mul(y, y));
-        const V slope = mul(limit_v, u), moved = V::load(before_tangents + at);
-        const V bend = mul(u, fma(mul(minus_twice, y), moved, d_limit));
-        const auto none = equal(d, zero), still = equal(d_tangent, zero);
-        sum = add(sum, select(none, zero, mul(d, mul(u, moved))));
-        sum = add(sum, select(still, zero, mul(d_tangent, y)));
-        const V turned = select(none, zero, mul(d, bend));
-        store(d_tangents + at, add(select(still, zero, mul(d_tangent, slope)), turned));
-        store(gradients + at, select(none, zero, mul(d, slope)));
-      }
-      store(sums + i, add(V::load(sums + i), sum));
-    }
+    sum_over_keys<V>(t, sums, [&](int64_t at, V sum) {
+      const V d = V::load(gradients + at), d_tangent = V::load(d_tangents + at);
+      const V y = tanh(V::load(before + at)), u = sub(one, mul(y, y));
+      const V slope = mul(limit_v, u), moved = V::load(before_tangents + at);
+      const V bend = mul(u, fma(mul(minus_twice, y), moved, d_limit));
+      const auto none = equal(d, zero), still = equal(d_tangent, zero);
+      const V turned = select(none, zero, mul(d, bend));
+      store(d_tangents + at, add(select(still, zero, mul(d_tangent, slope)), turned));
+      store(gradients + at, select(none, zero, mul(d, slope)));
+      sum = add(sum, select(none, zero, mul(d, mul(u, moved))));
+      return add(sum, select(still, zero, mul(d_tangent, y)));
+    });
   }
 };
 
