@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "attention/backward/backward_layout.h"
-#include "attention/rows/transform_keys.h"
+#include "attention/tiles/prepare_keys.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -196,16 +196,13 @@ void add_cells(const BackwardCall<E>& call) {
     *call.targets.scale = 0;
     for (int64_t c = 0; c < cells; ++c) *call.targets.scale += sums[c];
   }
-  if (call.targets.score_parameters) {
-    clear_parameter_gradients(call.targets, call.wanted);
-    for (int64_t head = 0; head < p.heads; ++head)
-      add_score_parameters_of_head(p, call.options.scores, call.wanted, head, plan.cells_per_head,
-                                   call.at(call.layout.score_sums, head * plan.cells_per_head),
-                                   call.targets);
-  }
-  if (call.targets.normalizer_parameters)
-    add_normalizer_parameters(p, call.options.normalizer, call.wanted, plan.cells_per_head,
-                              call.at(call.layout.normalizer_sums), call.targets);
+  if (call.targets.score_parameters.data)
+    add_parameter_gradients(p, call.forward.score_functions, plan.cells_per_head,
+                            call.at(call.layout.score_sums), call.targets.score_parameters);
+  if (call.targets.normalizer_parameters.data)
+    add_parameter_gradients(p, std::span(&call.options.normalizer, 1), plan.cells_per_head,
+                            call.at(call.layout.normalizer_sums),
+                            call.targets.normalizer_parameters);
   if (call.wanted.query_biases()) add_query_bias_gradients(call);
   const Operand& bias = call.targets.bias;
   if (!call.layout.bias_sums.exists() || !bias.data) return;
@@ -245,10 +242,7 @@ void run_backward(const BackwardCall<E>& call, const Context& context) {
         &layout.query_bias_sums})
     if (sums->exists()) std::fill_n(call.at(*sums), sums->count(), 0.0);
   clear_relative(call);
-  const TilePlaces<E>& places = call.forward.layout;
-  write_relative(call.forward, places.relative);
-  transform_keys(call.forward, places.row_transform, places.workers, context);
-  round_keys(call.forward, context);
+  prepare_keys(call.forward, context);
   call.wanted.two_passes ? run_two_passes(call, context) : run_one_pass(call, context);
   add_cells(call);
 }

@@ -183,10 +183,8 @@ class GradientTiles {
               sums, tiles_.original_queries(tile.positions), p_.rows.query_turns(),
               tiles_.place_of_queries(tile.positions), tile.queries);
         std::fill_n(tiles_.row(kMultiplier), tile.queries, static_cast<E>(p_.scale));
-        kernels_.table.store_rows[static_cast<int>(out.dtype)](
-            sums, p_.head_dim, tile.queries, tiles_.row(kMultiplier), ~uint64_t{0},
-            tile.positions.count, tiles_.query_row(out, tile.positions.start), out.row_stride,
-            out.dim_stride);
+        store_rows<E>(tiles_, kernels_.table, sums, p_.head_dim, tile, tiles_.row(kMultiplier),
+                      ~uint64_t{0}, out);
       }
     });
     return sum;

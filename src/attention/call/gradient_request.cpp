@@ -82,6 +82,29 @@ void want_relative(const RelativePositions& relative, bool two_passes, WantedGra
   w.position_bias = relative.position_bias.defined();
 }
 
+template <class Variants>
+void add_sums_of_heads(const Problem& p, const Variants& variants, int64_t cells,
+                       const double* sums, const ParameterTarget& target) {
+  int64_t all = 0, of_head = 0;
+  for (const Variant variant : variants)
+    all += count_parameters_of(variant), of_head += head_parameters_of(variant);
+  for (int64_t n = 0; n < all; ++n) target.data[n * target.stride] = 0;
+  for (int64_t head = 0; head < p.heads; ++head, sums += cells * of_head) {
+    int64_t index[kMaxRank];
+    p.index_of(head, index);
+    int64_t first = 0, number = 0;
+    for (const Variant variant : variants) {
+      const int64_t count = head_parameters_of(variant);
+      for (int64_t nth = 0; nth < count; ++nth, ++number) {
+        const int64_t place = first + place_of_parameter(variant, p, index, nth);
+        for (int64_t c = 0; c < cells; ++c)
+          target.data[place * target.stride] += sums[c * of_head + number];
+      }
+      first += count_parameters_of(variant);
+    }
+  }
+}
+
 }  // namespace
 
 void count_parameters(std::span<const ScoreRef> scores, WantedGradients& w) {
@@ -126,40 +149,13 @@ WantedGradients wanted_gradients(const CheckedCall& call, const BackwardRequest&
   return w;
 }
 
-void clear_parameter_gradients(const GradientTargets& targets, const WantedGradients& w) {
-  for (int64_t n = 0; n < w.score_parameter_count; ++n)
-    targets.score_parameters[n * targets.score_parameters_stride] = 0;
+void add_parameter_gradients(const Problem& p, std::span<const ScoreRef> scores, int64_t cells,
+                             const double* sums, const ParameterTarget& target) {
+  add_sums_of_heads(p, scores, cells, sums, target);
 }
-
-void add_score_parameters_of_head(const Problem& p, std::span<const ScoreRef> scores,
-                                  const WantedGradients& w, int64_t head, int64_t cells,
-                                  const double* sums, const GradientTargets& targets) {
-  int64_t index[kMaxRank];
-  p.index_of(head, index);
-  int64_t first = 0, number = 0;
-  for (size_t s = 0; s < scores.size(); ++s) {
-    for (int64_t nth = 0; nth < w.parameter_counts[s]; ++nth, ++number) {
-      const int64_t place = first + place_of_parameter(scores[s], p, index, nth);
-      double& sum = targets.score_parameters[place * targets.score_parameters_stride];
-      for (int64_t c = 0; c < cells; ++c) sum += sums[c * w.head_parameter_count + number];
-    }
-    first += count_parameters_of(scores[s]);
-  }
-}
-
-void add_normalizer_parameters(const Problem& p, const NormalizerRef& normalizer,
-                               const WantedGradients& w, int64_t cells, const double* sums,
-                               const GradientTargets& targets) {
-  for (int64_t n = 0; n < w.normalizer_parameter_count; ++n)
-    targets.normalizer_parameters[n * targets.normalizer_parameters_stride] = 0;
-  for (int64_t head = 0; head < p.heads; ++head) {
-    int64_t index[kMaxRank];
-    p.index_of(head, index);
-    for (int64_t cell = 0; cell < cells; ++cell)
-      for (int64_t nth = 0; nth < w.normalizer_head_parameter_count; ++nth)
-        targets.normalizer_parameters[place_of_parameter(normalizer, p, index, nth) *
-                                      targets.normalizer_parameters_stride] += *sums++;
-  }
+void add_parameter_gradients(const Problem& p, std::span<const NormalizerRef> normalizer,
+                             int64_t cells, const double* sums, const ParameterTarget& target) {
+  add_sums_of_heads(p, normalizer, cells, sums, target);
 }
 
 void describe_gradients(const CheckedCall& call, const WantedGradients& w,
@@ -273,14 +269,11 @@ GradientTargets check_gradient_outputs(const CheckedCall& call,
   take(specs[2], targets.value);
   if (specs[3].wanted && !given.d_bias.empty()) take_bias_operand(given.d_bias, p, targets.bias);
   if (specs[4].wanted) targets.scale = static_cast<double*>(given.d_scale.data);
-  if (specs[5].wanted) {
-    targets.score_parameters = static_cast<double*>(given.d_score_parameters.data);
-    targets.score_parameters_stride = given.d_score_parameters.strides[0];
-  }
-  if (specs[6].wanted) {
-    targets.normalizer_parameters = static_cast<double*>(given.d_normalizer_parameters.data);
-    targets.normalizer_parameters_stride = given.d_normalizer_parameters.strides[0];
-  }
+  const auto parameters = [](const TensorView& view) -> ParameterTarget {
+    return {static_cast<double*>(view.data), view.strides[0]};
+  };
+  if (specs[5].wanted) targets.score_parameters = parameters(given.d_score_parameters);
+  if (specs[6].wanted) targets.normalizer_parameters = parameters(given.d_normalizer_parameters);
   const auto take_table = [&](const GradientSpec& spec, int own_rank, Operand& operand) {
     const TensorView& view = given.*spec.view;
     if (spec.wanted && !view.empty()) take_relative_operand(view, own_rank, p, operand);

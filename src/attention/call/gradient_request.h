@@ -53,30 +53,28 @@ struct GradientInputs {
   RequestedWeights weights;        // the rows of d_weights
 };
 
+// Gradients of learned parameters, in their order (learned_parameters.h).
+struct ParameterTarget {
+  double* data = nullptr;
+  int64_t stride = 0;
+};
+
 // The tensors that the backward pass writes. A member without `data` is not requested, or empty.
 struct GradientTargets {
   Operand query, key, value;  // row = position, dim = dimension
   Operand bias;               // row = query, dim = key; 0 where it is broadcast
   double* scale = nullptr;
-  double* score_parameters = nullptr;
-  int64_t score_parameters_stride = 0;
-  double* normalizer_parameters = nullptr;
-  int64_t normalizer_parameters_stride = 0;
+  ParameterTarget score_parameters, normalizer_parameters;
   Operand key_rows, query_rows, value_rows;  // row = distance, dim = dimension
   Operand content_bias, position_bias;       // dim = dimension
 };
 
-// d_score_parameters and d_normalizer_parameters are cleared first. Then `cells` sums
-// [head_parameter_count] are added head by head.
-void add_normalizer_parameters(
-    const Problem& problem, const NormalizerRef& normalizer, const WantedGradients& wanted,
-    int64_t cells, const double* sums /* [heads][cells][normalizer_head_parameter_count] */,
-    const GradientTargets& targets);
-void clear_parameter_gradients(const GradientTargets& targets, const WantedGradients& wanted);
-void add_score_parameters_of_head(const Problem& problem, std::span<const ScoreRef> scores,
-                                  const WantedGradients& wanted, int64_t head, int64_t cells,
-                                  const double* sums /* [cells][head_parameter_count] */,
-                                  const GradientTargets& targets);
+// Clears the gradients of the learned parameters of scores, or of the normaliser, and adds `sums`
+// [heads][cells][parameters of a head] to them, head by head.
+void add_parameter_gradients(const Problem& problem, std::span<const ScoreRef> scores,
+                             int64_t cells, const double* sums, const ParameterTarget& target);
+void add_parameter_gradients(const Problem& problem, std::span<const NormalizerRef> normalizer,
+                             int64_t cells, const double* sums, const ParameterTarget& target);
 
 // Of [0] d_query to [11] d_position_bias, in the order of GradientOutputs.
 using GradientSpec = ResultSpec<GradientOutputs, Gradients>;

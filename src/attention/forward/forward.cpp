@@ -7,8 +7,8 @@
 #include <new>
 
 #include "attention/forward/saved_state.h"
-#include "attention/rows/transform_keys.h"
-#include "attention/tiles/packed_keys.h"
+#include "attention/tiles/prepare_keys.h"
+#include "attention/tiles/tile_rows.h"
 #include "threads/task_run.h"
 
 namespace rapt {
@@ -172,9 +172,10 @@ class Forward {
       const auto factor = static_cast<E>(p_.kept_factor());
       for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;
     }
-    store_rows(tile, o.output, output_t(tile), p_.value_dim, result.inverse);
+    store_rows(tiles_, call_.kernels.table, output_t(tile), p_.value_dim, tile, result.inverse,
+               tile.attended, o.output);
     const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unattended) {
-      std::byte* out = row_of(target, tile);
+      std::byte* out = tiles_.query_row(target, tile.positions.start);
       for (int64_t i = 0; i < tile.positions.count;
            ++i, out += target.row_stride * int64_t{sizeof(E)})
         *reinterpret_cast<E*>(out) =
@@ -194,7 +195,7 @@ class Forward {
     const Outputs& o = call_.outputs;
     top_.for_each_part(tile, [&](int64_t first, int64_t places, E* scores, const auto& key_at) {
       if (o.top_keys.data) {
-        auto* out = reinterpret_cast<int64_t*>(row_of(o.top_keys, tile));
+        auto* out = reinterpret_cast<int64_t*>(tiles_.query_row(o.top_keys, tile.positions.start));
         out += first * o.top_keys.dim_stride;
         for (int64_t i = 0; i < tile.positions.count; ++i)
           for (int64_t k = 0; k < places; ++k)
@@ -211,20 +212,9 @@ class Forward {
           if (key_at(k, i) < 0) scores[k * tile.queries + i] = 0;
       Operand part = o.top_weights;
       part.data = part.at(first * part.dim_stride);
-      store_rows(tile, part, scores, places, nullptr);
+      store_rows<E>(tiles_, call_.kernels.table, scores, places, tile, nullptr, tile.attended,
+                    part);
     });
-  }
-
-  std::byte* row_of(const Operand& target, const QueryTile<E>& tile) const noexcept {
-    const int64_t row = tiles_.sequence().query_begin + tile.positions.start;
-    return target.at(tiles_.offset_of(target) + row * target.row_stride);
-  }
-
-  void store_rows(const QueryTile<E>& tile, const Operand& target, const E* tile_t, int64_t dims,
-                  const E* factor) noexcept {
-    call_.kernels.table.store_rows[static_cast<int>(target.dtype)](
-        tile_t, dims, tile.queries, factor, tile.attended, tile.positions.count,
-        row_of(target, tile), target.row_stride, target.dim_stride);
   }
 
   const PassInput<E>& in_;
@@ -278,10 +268,7 @@ template <class E>
 void run_forward(const ForwardCall<E>& call, const ForwardLayout<E>& layout,
                  const Context& context) {
   write_starts(call, layout);
-  write_relative(call, call.layout.relative);
-  transform_keys(call, call.layout.row_transform, call.layout.workers, context);
-  round_keys(call, context);
-  pack_keys(call, context);
+  prepare_keys(call, context);
   const PassInput<E> in{call, layout, context.cancel};
   Pass<E> passes[4] = {forward_pass(call)};
   if (call.captures.second_pass())

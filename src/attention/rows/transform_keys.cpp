@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "threads/task_run.h"
+#include "attention/plan/key_pass.h"
 
 namespace rapt {
 namespace {
@@ -65,18 +65,14 @@ void transform_keys(const ForwardCall<E>& call, const RowTransformPlaces<E>& pla
   write_row_transform(p.rows, p.head_dim, call.at(places.angles));
   if (!p.rows.transforms_key || p.k_len == 0) return;
   const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
-  Context quiet = context;
-  quiet.progress = {};  // only the tasks of the forward pass report progress
-  TaskRun run(quiet, 0);
-  run.run(p.rows.transformed_matrices * per_matrix, call.tiling.workers, call.tiling.to_executor,
-          [&](int64_t task, int worker) noexcept {
-            std::byte* const scratch = workers.nth(call.workspace, worker);
-            const int64_t begin = task % per_matrix * kTaskRows;
-            const RowTransformer<E> changer(call.kernels.table, p.rows, p.head_dim, places,
-                                            call.workspace, scratch);
-            transform_rows(call, changer, task / per_matrix, begin,
-                           std::min(begin + kTaskRows, p.k_len));
-          });
+  run_key_pass(call, workers, context, p.rows.transformed_matrices * per_matrix,
+               [&](int64_t task, std::byte* scratch) {
+                 const int64_t begin = task % per_matrix * kTaskRows;
+                 const RowTransformer<E> changer(call.kernels.table, p.rows, p.head_dim, places,
+                                                 call.workspace, scratch);
+                 transform_rows(call, changer, task / per_matrix, begin,
+                                std::min(begin + kTaskRows, p.k_len));
+               });
 }
 
 template void transform_keys(const ForwardCall<float>&, const RowTransformPlaces<float>&,

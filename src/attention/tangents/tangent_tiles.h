@@ -227,9 +227,7 @@ class TangentTiles {
 
   void store_rows(const E* rows_t, int64_t dims, const QueryTile<E>& tile,
                   const Operand& out) noexcept {
-    kernels_.table.store_rows[static_cast<int>(out.dtype)](
-        rows_t, dims, tile.queries, nullptr, ~uint64_t{0}, tile.positions.count,
-        tiles_.query_row(out, tile.positions.start), out.row_stride, out.dim_stride);
+    rapt::store_rows<E>(tiles_, kernels_.table, rows_t, dims, tile, nullptr, ~uint64_t{0}, out);
   }
 
   // Rows of a tile, transposed to temporary scratch.

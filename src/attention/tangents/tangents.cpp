@@ -131,13 +131,9 @@ void add_parts(const TangentCall<E>& call) {
   if (targets.scale)
     for (const double sum : call.scale_sums) *targets.scale += sum;
   const int64_t parts = call.key_cuts.count();
-  if (targets.score_parameters) {
-    clear_parameter_gradients(targets, call.wanted);
-    for (int64_t head = 0; head < p.heads; ++head)
-      add_score_parameters_of_head(
-          p, call.forward.score_functions, call.wanted, head, parts,
-          call.score_sums.data() + head * parts * call.wanted.head_parameter_count, targets);
-  }
+  if (targets.score_parameters.data)
+    add_parameter_gradients(p, call.forward.score_functions, parts, call.score_sums.data(),
+                            targets.score_parameters);
   if (call.bias_sums.empty() || !targets.bias.data) return;
   for (int64_t head = 0; head < p.heads; ++head) {
     int64_t index[kMaxRank];

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "attention/plan/key_pass.h"
 #include "attention/tiles/attended_rows.h"
 #include "attention/tiles/tile_places.h"
-#include "threads/task_run.h"
 
 namespace rapt {
 namespace {
@@ -64,19 +64,15 @@ void pack_keys(const ForwardCall<E>& call, const Context& context) {
   const PackedRows<E> keys = packed_keys(call), values = packed_values(call);
   const int64_t key_tasks = keys.matrices().count * p.sequences * per_sequence;
   const int64_t value_tasks = values.matrices().count * p.sequences * per_sequence;
-  Context quiet = context;
-  quiet.progress = {};  // progress reports count the main passes only
-  TaskRun run(quiet, 0);
-  run.run(key_tasks + value_tasks, call.tiling.workers, call.tiling.to_executor,
-          [&](int64_t task, int worker) noexcept {
-            std::byte* const scratch = call.layout.workers.nth(call.workspace, worker);
-            const bool is_key = task < key_tasks;
-            const Piece piece = piece_of(p, is_key ? task : task - key_tasks, per_sequence);
-            PackedRows<E> to = is_key ? keys : values;
-            to.select(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
-            pack_blocks(call, is_key ? call.key : p.value, is_key ? p.head_dim : p.value_dim,
-                        is_key ? route.pack_keys : route.pack_values, to, piece, scratch);
-          });
+  run_key_pass(call, call.layout.workers, context, key_tasks + value_tasks,
+               [&](int64_t task, std::byte* scratch) {
+                 const bool is_key = task < key_tasks;
+                 const Piece piece = piece_of(p, is_key ? task : task - key_tasks, per_sequence);
+                 PackedRows<E> to = is_key ? keys : values;
+                 to.select(piece.matrix, p.sequence(piece.sequence).key_begin, piece.sequence);
+                 pack_blocks(call, is_key ? call.key : p.value, is_key ? p.head_dim : p.value_dim,
+                             is_key ? route.pack_keys : route.pack_values, to, piece, scratch);
+               });
 }
 
 template void pack_keys(const ForwardCall<float>&, const Context&);

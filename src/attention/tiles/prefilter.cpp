@@ -1,9 +1,9 @@
 // Rounds the keys of calls with a prefilter.
 #include "attention/tiles/prefilter.h"
 
+#include "attention/plan/key_pass.h"
 #include "attention/tiles/attended_rows.h"
 #include "attention/tiles/tile_places.h"
-#include "threads/task_run.h"
 
 namespace rapt {
 namespace {
@@ -49,16 +49,12 @@ void round_keys(const ForwardCall<E>& call, const Context& context) {
     const Problem& p = call.problem;
     const KeyMatrices matrices(p, p.key);
     const int64_t per_matrix = ceil_div(p.k_len, kTaskRows);
-    Context quiet = context;
-    quiet.progress = {};  // progress reports count the main passes only
-    TaskRun run(quiet, 0);
-    run.run(matrices.count * per_matrix, call.tiling.workers, call.tiling.to_executor,
-            [&](int64_t task, int worker) noexcept {
-              std::byte* const scratch = call.layout.workers.nth(call.workspace, worker);
-              const int64_t begin = task % per_matrix * kTaskRows;
-              round_rows(call, matrices, task / per_matrix, begin,
-                         std::min(begin + kTaskRows, p.k_len), scratch);
-            });
+    run_key_pass(call, call.layout.workers, context, matrices.count * per_matrix,
+                 [&](int64_t task, std::byte* scratch) {
+                   const int64_t begin = task % per_matrix * kTaskRows;
+                   round_rows(call, matrices, task / per_matrix, begin,
+                              std::min(begin + kTaskRows, p.k_len), scratch);
+                 });
   }
 }
 

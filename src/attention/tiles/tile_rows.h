@@ -22,4 +22,15 @@ void read_column(const ScoreTiles<E>& tiles, const Operand& from, const QueryTil
     to[i] = i < tile.positions.count ? *reinterpret_cast<const E*>(row) : beyond;
 }
 
+// Stores rows of a tile [dims][queries], times `factor` [queries]; null: 1. Rows of queries whose
+// bit in `present` is clear are stored as 0.
+template <class E>
+void store_rows(const ScoreTiles<E>& tiles, const KernelTable<E>& table, const E* rows_t,
+                int64_t dims, const QueryTile<E>& tile, const E* factor, uint64_t present,
+                const Operand& target) noexcept {
+  table.store_rows[static_cast<int>(target.dtype)](
+      rows_t, dims, tile.queries, factor, present, tile.positions.count,
+      tiles.query_row(target, tile.positions.start), target.row_stride, target.dim_stride);
+}
+
 }  // namespace rapt
