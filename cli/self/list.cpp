@@ -15,8 +15,7 @@
 #include "cli/process/failure.h"
 #include "rapt/catalogue.h"
 #include "rapt/dialect.h"
-#include "rapt/rapt.h"
-#include "rapt/variants.h"
+#include "rapt/masks.h"
 #include "rapt/version.h"
 
 namespace rapt::cli {

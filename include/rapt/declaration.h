@@ -63,6 +63,9 @@ struct Declaration {  // of a variant
   std::span<const char* const> examples = {};
 };
 
+template <class... T>
+struct TypeList {};  // variants, by their types
+
 // Checks that all integer and real parameters are in range. Throws Error(argument).
 void check_parameters(const Declaration& declaration, const void* variant);
 

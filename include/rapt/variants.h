@@ -1,6 +1,6 @@
 #pragma once
-// THE CATALOGUE: all masks, scores and normalisers of rapt. To add a variant: write its header, add
-// its name here, add its test and its page (CONTRIBUTING.md).
+// THE CATALOGUE: all scores and normalisers of rapt; masks are in masks.h. To add a variant: write
+// its header, add its name here, add its test and its page (CONTRIBUTING.md).
 //
 // These are plain type lists: nothing is registered at start-up, and the linker cannot drop
 // anything.
@@ -23,21 +23,6 @@
 #include "rapt/score/tanh_clip.h"
 
 namespace rapt {
-
-class Causal;
-class Window;
-class Lengths;
-class Boolean;
-class Prefix;
-class Documents;
-class DocumentsByStarts;
-class And;
-class Or;
-class Not;
-
-// Which query may attend to which key: include/rapt/mask/.
-using Masks =
-    TypeList<Causal, Window, Lengths, Boolean, Prefix, Documents, DocumentsByStarts, And, Or, Not>;
 
 // Functions that change scores before they are normalised: include/rapt/score/. The scaled dot
 // product itself and the additive bias are options of attention.h.

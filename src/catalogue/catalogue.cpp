@@ -6,17 +6,7 @@
 #include <vector>
 
 #include "catalogue/mask_makers.h"
-#include "rapt/mask/and.h"
-#include "rapt/mask/boolean.h"
-#include "rapt/mask/causal.h"
-#include "rapt/mask/documents.h"
-#include "rapt/mask/documents_by_starts.h"
-#include "rapt/mask/lengths.h"
-#include "rapt/mask/not.h"
-#include "rapt/mask/or.h"
-#include "rapt/mask/prefix.h"
-#include "rapt/mask/window.h"
-#include "rapt/variants.h"
+#include "rapt/masks.h"
 
 namespace rapt {
 namespace {

@@ -17,11 +17,13 @@ constexpr Parameter kParameters[] = {
         "lengths", "int64 [B]: where the bottom-right corner of each batch is, instead of k_len"),
 };
 
+constexpr const char* kExamples[] = {"", "bottom-right", "2", "-1"};
+
 }  // namespace
 
 const Declaration Causal::kDeclaration = {
     "causal", "a query attends to the keys up to its own position",
-    "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3", kParameters};
+    "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3", kParameters, kExamples};
 
 void Causal::check(Shape leading, int64_t, int64_t k_len) const {
   check_parameters(kDeclaration, this);

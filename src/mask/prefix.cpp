@@ -16,11 +16,13 @@ constexpr Parameter kParameters[] = {
     parameter<Prefix, &Prefix::lengths>("lengths", "instead, int64 [B]: the length of each batch"),
 };
 
+constexpr const char* kExamples[] = {"8", "1", "64"};
+
 }  // namespace
 
 const Declaration Prefix::kDeclaration = {
     "prefix", "every query attends to the first `length` keys",
-    "Raffel et al. 2020, arXiv:1910.10683, section 3.2.1", kParameters};
+    "Raffel et al. 2020, arXiv:1910.10683, section 3.2.1", kParameters, kExamples};
 
 void Prefix::check(Shape leading, int64_t, int64_t) const {
   check_parameters(kDeclaration, this);

@@ -23,11 +23,13 @@ constexpr Parameter kParameters[] = {
         "lengths", "int64 [B]: where the bottom-right corner of each batch is, instead of k_len"),
 };
 
+constexpr const char* kExamples[] = {"4,0", "3,2", "right=2", "1,0,bottom-right"};
+
 }  // namespace
 
 const Declaration Window::kDeclaration = {
     "window", "a query attends to the keys near its own position",
-    "Beltagy et al. 2020, arXiv:2004.05150, section 3.1", kParameters};
+    "Beltagy et al. 2020, arXiv:2004.05150, section 3.1", kParameters, kExamples};
 
 void Window::check(Shape leading, int64_t, int64_t k_len) const {
   check_parameters(kDeclaration, this);

@@ -166,9 +166,6 @@ struct NormalizerKernels {
   void (*settle_cut)(const void* normalizer, Tile<E>& tile, E* cut) noexcept;
 };
 
-template <class... T>
-struct TypeList {};  // variants, by their types
-
 // The position of N in a type list; -1: it is not in the list.
 template <class N, class... T>
 constexpr int index_in(TypeList<T...>) {
