@@ -187,6 +187,8 @@ TABLE = [
      "what a problem asks for is plain data"),
     ("check/reference/scores/*.h", ["check/reference/score_formula.h"], STD,
      "a formula is written in numbers and places, and shares no code with what it judges"),
+    ("check/reference/masks/*.h", ["check/reference/mask_predicate.h"], STD,
+     "a predicate is written in positions and lengths, and shares no code with what it judges"),
     ("check/reference/**", ["include/rapt/tensor.h"] + CHECK("tensors", "spec", "reference"), STD,
      "the reference shares no code with what it judges"),
     ("check/tolerance/**", ["include/rapt/tensor.h"] +
@@ -221,7 +223,7 @@ TABLE = [
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
 GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "score_references.inc",
-             "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
+             "mask_predicates.inc", "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
 
 # Where a quoted name is looked up, after the folder of the file itself.
 INCLUDE_ROOTS = ["include", "src", "tests", "cli", "bench", ""]

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "check/problem/mask_spec.h"
 #include "rapt/catalogue.h"
 #include "rapt/variants.h"
 
@@ -26,6 +27,20 @@ Names without_entropy(rapt::TypeList<N...>) {
   return names;
 }
 
+// The masks of the catalogue that always have tensors, and the others with those that they may
+// have.
+const std::vector<std::string>& all_with_tensors() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names;
+    for (const rapt::Declaration* mask : leaf_masks()) {
+      const MaskTensorTraits traits = tensor_traits(*mask);
+      if (traits.any) names.push_back(mask->name + std::string(traits.required ? "" : kPerBatch));
+    }
+    return names;
+  }();
+  return all;
+}
+
 // All pairs of values that exclude each other, in both orders.
 std::set<TwoValues> conflicts() {
   std::set<TwoValues> all;
@@ -43,7 +58,7 @@ std::set<TwoValues> conflicts() {
   };
   // Positions are each sequence's own.
   exclude(kPackedAxis, {"packed"}, kMaskAxis,
-          {"prefix per batch", "lengths", "boolean", "documents", "starts"});
+          Names(all_with_tensors().begin(), all_with_tensors().end()));
   exclude(kPackedAxis, {"packed"}, kBiasAxis,
           {"matrix", "per head", "row", "column", "with -inf", "f32"});
   // Rows have keys of different sequences.
@@ -65,6 +80,19 @@ std::set<TwoValues> conflicts() {
 }
 
 }  // namespace
+
+std::span<const std::string_view> mask_values() {
+  static const Names values = [] {
+    Names all = {"none"};
+    for (const rapt::Declaration* mask : leaf_masks())
+      if (!tensor_traits(*mask).required) all.emplace_back(mask->name);
+    all.insert(all.end(), all_with_tensors().begin(), all_with_tensors().end());
+    for (const std::string_view combined : {"two", "three", "and", "or", "not", "tree"})
+      all.push_back(combined);
+    return all;
+  }();
+  return values;
+}
 
 std::span<const std::string_view> score_values() {
   static const Names values = [] {

@@ -38,12 +38,6 @@ struct Axis {
 };
 
 namespace axis_values {
-inline constexpr std::string_view kMask[] = {"none",    "causal",  "causal(bottom-right)",
-                                             "window",  "prefix",  "prefix per batch",
-                                             "lengths", "boolean", "documents",
-                                             "starts",  "two",     "three",
-                                             "and",     "or",      "not",
-                                             "tree"};
 inline constexpr std::string_view kDType[] = {"f32", "f64", "bf16", "f16", "bf16>f32", "f16>f32"};
 inline constexpr std::string_view kHeads[] = {
     "none", "one", "several", "grouped", "one for all", "batch shared", "query shared", "nested"};
@@ -66,12 +60,17 @@ inline constexpr std::string_view kRelative[] = {"none", "shaw", "transformer-xl
                                                  "log"};
 inline constexpr std::string_view kRows[] = {"none", "rotary", "cosine", "both"};
 }  // namespace axis_values
+// What follows the name of a mask with its optional tensors.
+inline constexpr std::string_view kPerBatch = " per batch";
+// "none", those of the catalogue, also "NAME per batch" for optional tensors, "two", "three",
+// "and", "or", "not", "tree".
+std::span<const std::string_view> mask_values();
 std::span<const std::string_view> score_values();       // "none", those of the catalogue, "two"
 std::span<const std::string_view> normalizer_values();  // those of the catalogue
 
 // In the order of AxisIndex.
 inline const Axis kAxes[] = {
-    {"mask", axis_values::kMask},
+    {"mask", mask_values()},
     {"dtype", axis_values::kDType},
     {"heads", axis_values::kHeads},
     {"layout", axis_values::kLayout},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "check/draw/drawn_mask.h"
 #include "check/draw/law_grid.h"
 #include "check/draw/sizes.h"
 #include "check/problem/parse_normalizer.h"
@@ -162,73 +163,8 @@ class GridProblem {
     if (at(kPackedAxis) == "packed") d_.packed = random_.between(1, 5);
   }
 
-  MaskSpec causal(rapt::Anchor anchor) {
-    MaskSpec mask;
-    mask.anchor = anchor;
-    mask.offset = random_.pick({0, 0, 0, 1, 2, 5, -1, -3});
-    if (random_.chance(0.05))
-      mask.offset = random_.chance(0.5) ? int64_t{1} << 53 : -(int64_t{1} << 53);
-    return mask;
-  }
-
-  MaskSpec window() {
-    MaskSpec mask;
-    mask.kind = MaskSpec::window;
-    const auto reach = [&]() -> int64_t {
-      switch (random_.between(0, 3)) {
-        case 0:
-          return -1;
-        case 1:
-          return 0;
-        case 2:
-          return random_.between(0, d_.k_len + 1);
-        default:
-          return random_.between(1, 9);
-      }
-    };
-    mask.left = reach();
-    mask.right = reach();
-    if (random_.chance(0.5)) mask.anchor = rapt::Anchor::bottom_right;
-    return mask;
-  }
-
-  MaskSpec leaf(MaskSpec::Kind kind) {
-    MaskSpec mask;
-    mask.kind = kind;
-    switch (kind) {
-      case MaskSpec::causal:
-        return causal(random_.chance(0.7) ? rapt::Anchor::top_left : rapt::Anchor::bottom_right);
-      case MaskSpec::window:
-        return window();
-      case MaskSpec::prefix:
-        mask.length = random_.between(0, d_.k_len + 2);
-        return mask;
-      case MaskSpec::prefix_values:
-      case MaskSpec::lengths:
-        mask.dims = d_.leading;
-        mask.dims.resize(static_cast<size_t>(
-            random_.between(d_.leading.empty() ? 0 : 1, static_cast<int64_t>(d_.leading.size()))));
-        for (int64_t& length : mask.dims)
-          if (random_.chance(0.15)) length = 1;
-        return mask;
-      case MaskSpec::boolean:
-        mask.dims = matrix_dims();
-        mask.density = random_.pick({0.0, 0.05, 0.3, 0.5, 0.7, 0.95, 1.0});
-        return mask;
-      default:
-        mask.count = random_.between(1, 6);
-        return mask;
-    }
-  }
-
-  // Any mask of the catalogue; in packed sequences only those without tensors.
-  MaskSpec any_leaf() {
-    if (d_.packed > 0)
-      return leaf(random_.pick({MaskSpec::causal, MaskSpec::window, MaskSpec::prefix}));
-    return leaf(random_.pick({MaskSpec::causal, MaskSpec::window, MaskSpec::prefix,
-                              MaskSpec::prefix_values, MaskSpec::lengths, MaskSpec::boolean,
-                              MaskSpec::documents, MaskSpec::documents_by_starts}));
-  }
+  // In packed sequences only masks without tensors.
+  MaskSpec any_leaf() { return drawn_leaf(random_, d_, d_.packed == 0); }
 
   MaskSpec compound(MaskSpec::Kind kind, int depth) {
     MaskSpec mask;
@@ -243,29 +179,9 @@ class GridProblem {
     return compound(random_.pick({MaskSpec::all, MaskSpec::any, MaskSpec::negation}), depth);
   }
 
-  // Dimensions that broadcast to [leading, q_len, k_len].
-  Dims matrix_dims() {
-    Dims dims = d_.leading;
-    dims.insert(dims.end(), {d_.q_len, d_.k_len});
-    for (size_t i = 0; i < dims.size(); ++i)
-      if (random_.chance(i + 2 < dims.size() ? 0.4 : 0.1)) dims[i] = 1;
-    dims.erase(dims.begin(),
-               dims.begin() + random_.between(0, static_cast<int64_t>(d_.leading.size())));
-    return dims;
-  }
-
   void masks() {
     const std::string_view name = at(kMaskAxis);
     const auto add = [&](MaskSpec mask) { d_.masks.push_back(std::move(mask)); };
-    if (name == "causal") add(causal(rapt::Anchor::top_left));
-    if (name == "causal(bottom-right)") add(causal(rapt::Anchor::bottom_right));
-    if (name == "window") add(window());
-    if (name == "prefix") add(leaf(MaskSpec::prefix));
-    if (name == "prefix per batch") add(leaf(MaskSpec::prefix_values));
-    if (name == "lengths") add(leaf(MaskSpec::lengths));
-    if (name == "boolean") add(leaf(MaskSpec::boolean));
-    if (name == "documents") add(leaf(MaskSpec::documents));
-    if (name == "starts") add(leaf(MaskSpec::documents_by_starts));
     if (name == "and") add(compound(MaskSpec::all, 1));
     if (name == "or") add(compound(MaskSpec::any, 1));
     if (name == "not") add(compound(MaskSpec::negation, 1));
@@ -273,6 +189,10 @@ class GridProblem {
       add(compound(random_.pick({MaskSpec::all, MaskSpec::any, MaskSpec::negation}), 3));
     const int count = name == "two" ? 2 : name == "three" ? 3 : 0;
     for (int m = 0; m < count; ++m) add(any_leaf());
+    const bool with_tensors = name.ends_with(kPerBatch);
+    const std::string_view alone = name.substr(0, name.size() - with_tensors * kPerBatch.size());
+    for (const rapt::Declaration* mask : leaf_masks())
+      if (mask->name == alone) add(drawn_mask(random_, *mask, d_, with_tensors));
   }
 
   void bias() {
@@ -285,7 +205,7 @@ class GridProblem {
     if (name == "row") d_.bias_dims[1] = 1;
     if (name == "column") d_.bias_dims[0] = 1;
     if (name == "with -inf") {
-      d_.bias_dims = matrix_dims();
+      d_.bias_dims = drawn_matrix_dims(random_, d_);
       d_.excluded_by_bias = random_.pick({0.2, 0.9, 1.0});
     }
     if (name == "f32" && d_.dtype != DType::f32) d_.bias_dtype = DType::f32;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "check/draw/drawn_mask.h"
 #include "check/draw/sizes.h"
 
 namespace check {
@@ -68,75 +69,6 @@ void draw_leading(Random& random, Descriptor& p) {
   p.leading = broadcast_of_all(p.query.leading, broadcast_of_all(p.key.leading, p.value.leading));
 }
 
-// Dimensions that broadcast to [leading, q_len, k_len].
-Dims broadcast_matrix(Random& random, const Descriptor& p) {
-  Dims dims = p.leading;
-  dims.push_back(p.q_len);
-  dims.push_back(p.k_len);
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (random.chance(i + 2 < dims.size() ? 0.4 : 0.15)) dims[i] = 1;
-  dims.erase(dims.begin(),
-             dims.begin() + random.between(0, static_cast<int64_t>(p.leading.size())));
-  return dims;
-}
-
-int64_t random_offset(Random& random, const Descriptor& p) {
-  switch (random.between(0, 5)) {
-    case 0:
-      return random.between(1, p.k_len + 2);
-    case 1:
-      return -random.between(1, p.q_len + 2);
-    case 2:
-      return random.pick(
-          {int64_t{1} << 40, -(int64_t{1} << 40), int64_t{1} << 53, -(int64_t{1} << 53)});
-    default:
-      return 0;
-  }
-}
-
-MaskSpec random_mask(Random& random, const Descriptor& p) {
-  MaskSpec mask;
-  mask.kind =
-      random.pick({MaskSpec::causal, MaskSpec::window, MaskSpec::lengths, MaskSpec::boolean});
-  mask.anchor = random.chance(0.5) ? rapt::Anchor::top_left : rapt::Anchor::bottom_right;
-  switch (mask.kind) {
-    case MaskSpec::causal:
-      mask.offset = random_offset(random, p);
-      break;
-    case MaskSpec::window: {
-      const auto reach = [&]() -> int64_t {
-        switch (random.between(0, 4)) {
-          case 0:
-            return -1;
-          case 1:
-            return 0;
-          case 2:
-            return random.between(0, p.k_len + 1);
-          case 3:
-            return int64_t{1} << 53;
-          default:
-            return random.between(0, 9);
-        }
-      };
-      mask.left = reach();
-      mask.right = reach();
-      break;
-    }
-    case MaskSpec::lengths: {
-      mask.dims = p.leading;
-      mask.dims.resize(static_cast<size_t>(
-          random.between(p.leading.empty() ? 0 : 1, static_cast<int64_t>(p.leading.size()))));
-      for (int64_t& length : mask.dims)
-        if (random.chance(0.2)) length = 1;
-      break;
-    }
-    default:
-      mask.dims = broadcast_matrix(random, p);
-      mask.density = random.pick({0.0, 0.05, 0.3, 0.7, 0.95, 1.0});
-  }
-  return mask;
-}
-
 Side laid_out(Random& random, Side side) {
   if (random.chance(0.5)) side.layout = static_cast<Layout>(random.between(0, kLayouts - 1));
   return side;
@@ -191,11 +123,11 @@ Descriptor random_descriptor(Random& random, const Wanted& wanted) {
   p.invariant = wanted.invariant;
   if (wanted.masks) {
     const int64_t count = random.pick({0, 0, 1, 1, 1, 2, 3});
-    for (int64_t m = 0; m < count; ++m) p.masks.push_back(random_mask(random, p));
+    for (int64_t m = 0; m < count; ++m) p.masks.push_back(drawn_leaf(random, p, true));
   }
   if (wanted.bias && random.chance(0.25)) {
     p.has_bias = true;
-    p.bias_dims = broadcast_matrix(random, p);
+    p.bias_dims = drawn_matrix_dims(random, p);
     p.bias = laid_out(random, {});
     p.excluded_by_bias = random.pick({0.0, 0.0, 0.2, 0.9, 1.0});
   }

@@ -72,13 +72,15 @@
 //   or_list    = and_list { "|" and_list }     the option, (a&b) is one mask of its own
 //   and_list   = factor { "&" factor }
 //   factor     = "!" factor | "(" or_list ")" | mask
-//   mask       = "causal" [ "(" offset, anchor ")" ]          arguments in any order, each optional
-//              | "window(" left "," right [ "," anchor ] ")"
-//              | "prefix(" N ")"                              N keys
-//              | "prefix" [ "(" dims ")" ]                    a length each of the leading dims
-//              | "lengths" [ "(" dims ")" ]                   default: the first leading dimension
-//              | "documents(" N ")" | "documents_by_starts(" N ")"      N documents
-//              | "boolean" [ "(" density, dims ")" ]          default: 0.5, [q,k]
+//   mask       = name [ "(" item { "," item } ")" ]
+//                                              as rapt::make_mask() reads it, without tensors:
+//                                              causal(bottom-right,-3). item: an argument; dims of
+//                                              the tensors; or the number by which they are drawn:
+//                                              boolean(0.25,[1,9]), documents(3). Optional tensors
+//                                              are there if dims are: prefix([2]). dims: the last
+//                                              of [leading, q, k] for boolean (default: [q,k]),
+//                                              the first leading dimensions for others (default:
+//                                              that of the batch for lengths, none for documents)
 //   anchor     = top-left | bottom-right
 //
 // Tensors are drawn from the seed. The printed form is canonical: fields in the order above,
@@ -90,10 +92,10 @@
 #include <string_view>
 #include <vector>
 
+#include "check/problem/mask_spec.h"
 #include "check/reference/reference_normalizer.h"
 #include "check/reference/score_spec.h"
 #include "check/spec/captures.h"
-#include "check/spec/mask_spec.h"
 #include "check/spec/relative_spec.h"
 #include "check/spec/row_spec.h"
 #include "check/tensors/arrays.h"

@@ -1,54 +1,48 @@
 #pragma once
 // A mask as plain data: a tree of and, or and not over the masks of the catalogue.
 //
-// Its meaning is a predicate for one pair (query, key), which shares no code with the library; the
-// library's mask is made from its text. Tensors of values (lengths, booleans, document ids) are
-// drawn from the case's seed and owned by the case.
+// Its meaning is a predicate for one pair (query, key), which shares no code with the library
+// (check/reference/masks). The library's mask is made from its text. Tensors (lengths, booleans,
+// document ids) are drawn from the case's seed and owned by the case.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
-#include "check/spec/pair_place.h"
-#include "check/tensors/arrays.h"
+#include "check/reference/mask_predicate.h"
+#include "mask_predicates.inc"  // MaskPredicate: the variant of all predicates, written by the build
 #include "rapt/mask/mask.h"
 
 namespace check {
 
 struct MaskSpec {
-  enum Kind : uint8_t {
-    causal,
-    window,
-    prefix,         // of one length for all
-    prefix_values,  // of a length per batch
-    lengths,
-    boolean,
-    documents,            // by ids
-    documents_by_starts,  // contiguous documents
-    all,                  // and
-    any,                  // or
-    negation,
-  };
+  enum Kind : uint8_t { leaf, all, any, negation };  // a mask of the catalogue, and, or, not
 
-  Kind kind = causal;
-  rapt::Anchor anchor = rapt::Anchor::top_left;  // causal, window
-  int64_t offset = 0;                            // causal
-  int64_t left = -1, right = -1;                 // window
-  int64_t length = 0;                            // prefix
-  int64_t count = 0;                             // the number of documents
-  double density = 0.5;                          // boolean: the share of true pairs
-  Dims dims;  // lengths and prefix_values: the first leading dimensions; boolean: broadcast
+  Kind kind = leaf;
   std::vector<MaskSpec> parts;  // of all and any; the one of negation
 
-  // Set by draw(). Boolean for a boolean mask, else i64.
-  TensorView values;      // lengths, pairs; ids or starts of the queries' documents
-  TensorView key_values;  // ids or starts of the keys' documents
+  // Of a leaf.
+  const rapt::Declaration* declaration = nullptr;
+  std::optional<MaskPredicate> predicate;
+  std::string arguments;  // as the library reads them, without tensors
+  bool has_tensors = false;
+  Dims dims;          // those that a descriptor lists for the tensors
+  double number = 0;  // by which the tensors are drawn
+  // In the order of the declaration; those that are absent or not drawn are not defined.
+  std::vector<TensorView> tensors;
 
-  bool holds_tensor() const;  // itself or a part
-  bool operator==(const MaskSpec& other) const;
+  bool holds_tensor() const;                     // itself or a part
+  bool operator==(const MaskSpec& other) const;  // ignores drawn tensors
 
-  // Draws the values of the tensors of this tree; they are appended to `owner`.
+  // The dimensions and the type of the tensors of a leaf; none if it has none.
+  std::vector<Dims> shapes(int64_t q_len, int64_t k_len) const;
+  DType tensor_dtype() const;
+
+  // Draws the tensors of this tree; they are appended to `owner`.
   void draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Tensor>& owner);
 
   bool allowed(const PairPlace& place) const;
@@ -57,14 +51,25 @@ struct MaskSpec {
   std::unique_ptr<rapt::Mask> make() const;
 };
 
+// What a mask's predicate says about its tensors.
+struct MaskTensorTraits {
+  bool any = false;       // it has tensors
+  bool required = false;  // it has them always
+  MaskDims dims = MaskDims::none;
+  std::optional<MaskNumber> number;
+};
+MaskTensorTraits tensor_traits(const rapt::Declaration& mask);
+
+// The masks of the catalogue that do not combine others.
+std::span<const rapt::Declaration* const> leaf_masks();
+
+// The predicate of a mask. Throws std::logic_error if there is none of this name.
+MaskPredicate predicate_of(std::string_view mask, const VariantArguments& arguments);
+
 // The text of a mask in a descriptor; dimensions that follow from `q_len` and `k_len` are left out.
 std::string to_string(const MaskSpec& mask, const Dims& leading, int64_t q_len, int64_t k_len);
 
-// The dimensions that lengths, prefix and boolean have when none are written.
-Dims default_length_dims(const Dims& leading);
-Dims default_boolean_dims(int64_t q_len, int64_t k_len);
-
-// Shortest text that reads back as the same number.
-std::string number_text(double value);
+// The dimensions of tensors where none are written.
+Dims default_dims(MaskDims dims, const Dims& leading, int64_t q_len, int64_t k_len);
 
 }  // namespace check

@@ -1,12 +1,14 @@
+// The tree of masks is read here. The library reads the arguments of its leaves, and their
+// parameters are read back from its object. Dimensions and numbers of tensors are added.
 #include "check/problem/parse_masks.h"
+
+#include <algorithm>
+
+#include "check/problem/variant_text.h"
+#include "rapt/catalogue.h"
 
 namespace check {
 namespace {
-
-using rapt::Anchor;
-
-// The library's bounds: +-2^53, which every number type represents exactly.
-constexpr int64_t kMaxOffset = int64_t{1} << 53;
 
 class MaskParser {
  public:
@@ -27,7 +29,7 @@ class MaskParser {
  private:
   MaskSpec joined(MaskSpec::Kind kind, std::vector<MaskSpec> parts) {
     if (parts.size() == 1) return std::move(parts.front());
-    MaskSpec mask = named(kind);
+    MaskSpec mask = of_kind(kind);
     mask.parts = std::move(parts);
     return mask;
   }
@@ -50,7 +52,7 @@ class MaskParser {
     if (depth > kMaxMaskDepth)
       in_.fail("expected at most " + std::to_string(kMaxMaskDepth) + " masks inside each other");
     if (in_.take("!")) {
-      MaskSpec mask = named(MaskSpec::negation);
+      MaskSpec mask = of_kind(MaskSpec::negation);
       mask.parts.push_back(factor(depth + 1));
       return mask;
     }
@@ -63,7 +65,7 @@ class MaskParser {
   }
 
   // Counts the nodes of all trees together.
-  MaskSpec named(MaskSpec::Kind kind) {
+  MaskSpec of_kind(MaskSpec::Kind kind) {
     if (++nodes_ > kMaxMaskParts)
       in_.fail("expected at most " + std::to_string(kMaxMaskParts) + " masks in all");
     MaskSpec mask;
@@ -71,128 +73,85 @@ class MaskParser {
     return mask;
   }
 
-  bool take_anchor(MaskSpec& mask) {
-    for (const Anchor anchor : {Anchor::top_left, Anchor::bottom_right})
-      if (in_.take(rapt::kAnchorNames[static_cast<int>(anchor)])) {
-        mask.anchor = anchor;
-        return true;
-      }
-    return false;
-  }
-
   MaskSpec leaf() {
-    const size_t begin = in_.position();
-    const std::string_view name = in_.word();
-    if (name == "causal") return causal();
-    if (name == "window") return window();
-    if (name == "lengths") return lengths(MaskSpec::lengths);
-    if (name == "boolean") return boolean();
-    if (name == "prefix") return prefix();
-    if (name == "documents") return documents(MaskSpec::documents);
-    if (name == "documents_by_starts") return documents(MaskSpec::documents_by_starts);
-    in_.go_back_to(begin);
-    in_.fail(
-        "expected a mask: causal, window, prefix, lengths, boolean, documents, "
-        "documents_by_starts, '!' or '('");
-  }
-
-  MaskSpec causal() {
-    MaskSpec mask = named(MaskSpec::causal);
-    if (!in_.take("(")) return mask;
-    bool has_anchor = false, has_offset = false;
-    do {
-      if (!has_anchor && take_anchor(mask)) {
-        has_anchor = true;
-      } else if (!has_offset) {
-        mask.offset = in_.integer(-kMaxOffset, kMaxOffset, "an offset or an anchor");
-        has_offset = true;
-      } else {
-        in_.fail("expected one offset and one anchor");
-      }
-    } while (in_.take(","));
-    in_.expect(")");
-    return mask;
-  }
-
-  MaskSpec window() {
-    MaskSpec mask = named(MaskSpec::window);
-    in_.expect("(");
-    mask.left = in_.integer(-1, kMaxOffset, "neighbours to the left (-1: all)");
-    in_.expect(",");
-    mask.right = in_.integer(-1, kMaxOffset, "neighbours to the right (-1: all)");
-    if (in_.take(",") && !take_anchor(mask)) in_.fail("expected top-left or bottom-right");
-    in_.expect(")");
-    return mask;
-  }
-
-  MaskSpec prefix() {
-    const size_t begin = in_.position();
-    if (!in_.take("(") || in_.next_is('[')) {
-      in_.go_back_to(begin);
-      return lengths(MaskSpec::prefix_values);
+    const rapt::Declaration& declaration = read_name(in_, "a mask", leaf_masks());
+    MaskSpec mask = of_kind(MaskSpec::leaf);
+    mask.declaration = &declaration;
+    const MaskTensorTraits traits = tensor_traits(declaration);
+    mask.has_tensors = traits.required;
+    mask.dims = default_dims(traits.dims, problem_.leading, problem_.q_len, problem_.k_len);
+    if (traits.number) mask.number = traits.number->usual;
+    const size_t column = in_.position() + in_.next_is('(');
+    if (in_.take("(")) {
+      items(mask, traits);
+      in_.expect(")");
     }
-    MaskSpec mask = named(MaskSpec::prefix);
-    mask.length = in_.integer(0, kMaxOffset, "the length of the prefix");
-    in_.expect(")");
-    return mask;
+    if (!mask.has_tensors) mask.dims.clear();
+    return made_at(in_, column, [&] {
+      read_arguments(mask);
+      return std::move(mask);
+    });
   }
 
-  MaskSpec documents(MaskSpec::Kind kind) {
-    MaskSpec mask = named(kind);
-    in_.expect("(");
-    mask.count = in_.integer(1, kMaxLength, "the number of documents");
-    in_.expect(")");
-    return mask;
-  }
-
-  MaskSpec lengths(MaskSpec::Kind kind) {
-    MaskSpec mask = named(kind);
-    mask.dims = default_length_dims(problem_.leading);
-    if (!in_.take("(")) return mask;
-    const size_t begin = in_.position();
-    mask.dims = in_.list(kMaxLeading, kMaxLength, "leading dimensions");
-    if (!fit(mask.dims, problem_.leading, 0)) {
-      in_.go_back_to(begin);
-      in_.fail("expected the first leading dimensions of " + to_string(problem_.leading) +
-               ", or 1 for each");
-    }
-    in_.expect(")");
-    return mask;
-  }
-
-  MaskSpec boolean() {
-    MaskSpec mask = named(MaskSpec::boolean);
-    mask.dims = default_boolean_dims(problem_.q_len, problem_.k_len);
-    if (!in_.take("(")) return mask;
-    bool has_density = false, has_dims = false;
+  void items(MaskSpec& mask, const MaskTensorTraits& traits) {
+    bool has_dims = traits.dims == MaskDims::none, has_number = !traits.number;
     do {
-      const size_t begin = in_.position();
       if (in_.next_is('[') && !has_dims) {
-        mask.dims = in_.list(kMaxLeading + 2, kMaxLength, "dimensions");
-        has_dims = true;
-        Dims full = problem_.leading;
-        full.insert(full.end(), {problem_.q_len, problem_.k_len});
-        if (mask.dims.size() > full.size() ||
-            !fit(mask.dims, full, full.size() - mask.dims.size())) {
-          in_.go_back_to(begin);
-          in_.fail("expected the last dimensions of " + to_string(full) + ", or 1 for each");
-        }
-      } else if (!has_density) {
-        mask.density = in_.real(0, 1, "a density from 0 to 1, or dimensions");
-        has_density = true;
+        mask.dims = dims(traits.dims);
+        has_dims = mask.has_tensors = true;
+      } else if (traits.number && !has_number) {
+        mask.number = number(*traits.number);
+        has_number = true;
       } else {
-        in_.fail("expected one density and one list of dimensions");
+        mask.arguments += (mask.arguments.empty() ? "" : ",") + std::string(in_.until(",):&|"));
       }
     } while (in_.take(","));
-    in_.expect(")");
-    return mask;
   }
 
-  static bool fit(const Dims& dims, const Dims& full, size_t from) {
-    if (from + dims.size() > full.size()) return false;
-    for (size_t d = 0; d < dims.size(); ++d)
-      if (dims[d] != 1 && dims[d] != full[from + d]) return false;
-    return true;
+  double number(const MaskNumber& wanted) {
+    if (!wanted.whole) return in_.real(wanted.least, wanted.most, wanted.what);
+    return static_cast<double>(in_.integer(static_cast<int64_t>(wanted.least),
+                                           static_cast<int64_t>(wanted.most), wanted.what));
+  }
+
+  Dims dims(MaskDims kind) {
+    const size_t begin = in_.position();
+    const bool pairs = kind == MaskDims::pairs;
+    Dims full = problem_.leading;
+    if (pairs) full.insert(full.end(), {problem_.q_len, problem_.k_len});
+    Dims dims = in_.list(kMaxLeading + 2, kMaxLength, "dimensions");
+    const size_t from = pairs && dims.size() <= full.size() ? full.size() - dims.size() : 0;
+    bool fits = dims.size() <= full.size();
+    for (size_t d = 0; fits && d < dims.size(); ++d)
+      fits = dims[d] == 1 || dims[d] == full[from + d];
+    if (fits) return dims;
+    in_.go_back_to(begin);
+    in_.fail("expected the " + std::string(pairs ? "last" : "first leading") + " dimensions of " +
+             to_string(full) + ", or 1 for each");
+  }
+
+  // Sets what the library's object says: the predicate, and the arguments in its own words.
+  static void read_arguments(MaskSpec& mask) {
+    const rapt::Declaration& declaration = *mask.declaration;
+    std::string all;
+    for (const rapt::Parameter& parameter : declaration.parameters)
+      if (parameter.type == rapt::ParameterType::tensor) {
+        if (mask.has_tensors) all += (all.empty() ? "" : ",") + std::string(parameter.name) + "=t";
+        mask.tensors.emplace_back();
+      }
+    if (!mask.arguments.empty()) all += (all.empty() ? "" : ",") + mask.arguments;
+    rapt::TensorSource tensors;
+    static int64_t nothing = 0;  // tensors are drawn later
+    if (mask.has_tensors) tensors = [](std::string_view) { return TensorView(&nothing, {1}); };
+    const std::unique_ptr<rapt::Mask> made =
+        rapt::make_mask(declaration.name + ("(" + all + ")"), tensors);
+    void* const object = dynamic_cast<void*>(made.get());
+    for (const rapt::Parameter& parameter : declaration.parameters)
+      if (parameter.type == rapt::ParameterType::tensor) parameter.set(object, {});
+    mask.predicate = predicate_of(declaration.name, arguments_of(declaration, object));
+    mask.arguments = rapt::to_string(*made).substr(std::string_view(declaration.name).size());
+    if (!mask.arguments.empty())
+      mask.arguments = mask.arguments.substr(1, mask.arguments.size() - 2);
   }
 
   Scanner& in_;

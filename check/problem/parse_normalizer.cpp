@@ -1,7 +1,6 @@
 #include "check/problem/parse_normalizer.h"
 
 #include "check/problem/variant_text.h"
-#include "check/spec/mask_spec.h"
 #include "check/tensors/reference_matrix.h"
 
 namespace check {

@@ -48,13 +48,9 @@ std::string arguments_text(const rapt::Declaration& declaration, const void* sco
 
 // The score of an object of the library, whose tensors have the right dimensions.
 ScoreSpec spec_of(const rapt::Declaration& declaration, const void* score) {
-  ScoreArguments arguments;
   std::vector<LearnedParameter> learned;
   for (const rapt::Parameter& p : declaration.parameters) {
     const rapt::Argument value = p.get(score);
-    if (p.type == ParameterType::integer) arguments.integers[p.name] = value.integer;
-    if (p.type == ParameterType::choice)
-      arguments.words[p.name] = p.choices[static_cast<size_t>(value.integer)];
     if (p.type != ParameterType::real && p.own_rank < 0) continue;
     const rapt::Shape dims = value.tensor.dims();
     learned.push_back({p.name,
@@ -67,8 +63,8 @@ ScoreSpec spec_of(const rapt::Declaration& declaration, const void* score) {
   }
   if (learned.size() > kMostPerPair)
     throw std::logic_error("score_formula.h: more learned parameters than kMostPerPair");
-  return {formula_of(declaration.name, arguments), arguments_text(declaration, score),
-          std::move(learned)};
+  return {formula_of(declaration.name, arguments_of(declaration, score)),
+          arguments_text(declaration, score), std::move(learned)};
 }
 
 ScoreSpec parse_score(Scanner& in, const Descriptor& problem) {

@@ -1,9 +1,10 @@
 #pragma once
-// Scores and normalisers of a descriptor, whose text the library reads.
+// Masks, scores and normalisers of a descriptor, whose text the library reads.
 #include <span>
 #include <string>
 
 #include "check/problem/scanner.h"
+#include "check/spec/variant_arguments.h"
 #include "rapt/declaration.h"
 
 namespace check {
@@ -31,6 +32,18 @@ auto made_at(Scanner& in, size_t column, const Make& make) {
     in.go_back_to(column);
     in.reject(error.what());
   }
+}
+
+// The integers and choices of a variant of the library.
+inline VariantArguments arguments_of(const rapt::Declaration& declaration, const void* variant) {
+  VariantArguments arguments;
+  for (const rapt::Parameter& p : declaration.parameters) {
+    const rapt::Argument value = p.get(variant);
+    if (p.type == rapt::ParameterType::integer) arguments.integers[p.name] = value.integer;
+    if (p.type == rapt::ParameterType::choice)
+      arguments.words[p.name] = p.choices[static_cast<size_t>(value.integer)];
+  }
+  return arguments;
 }
 
 }  // namespace check

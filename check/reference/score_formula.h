@@ -12,7 +12,7 @@
 // real parameters, and of the tensors with numbers per head, in the order of the declaration. Where
 // it needs them, the struct has
 //
-//   explicit NameReference(const ScoreArguments&)   takes integers and choices
+//   explicit NameReference(const VariantArguments&)   takes integers and choices
 //   entry(place, entries)   which number of its head a pair uses, if a tensor has several
 //   kSpread                 the standard deviation of drawn tensors, if it is not 1
 //
@@ -20,11 +20,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <string_view>
 
 #include "check/spec/dual_numbers.h"
-#include "check/spec/pair_place.h"
+#include "check/spec/variant_arguments.h"
 
 namespace check {
 
@@ -37,26 +36,6 @@ struct PairScore {
   N value;
   N slope = N(1);                 // its derivative by the score before
   PairNumbers<N> by_number = {};  // its derivatives by the numbers of the pair
-};
-
-// The arguments of a score that are not learned, by the names of its parameters.
-struct ScoreArguments {
-  std::map<std::string_view, int64_t> integers;
-  std::map<std::string_view, std::string_view> words;  // of choices
-};
-
-// j - i, with queries counted as the parameter "anchor" says.
-class AnchoredPositions {
- public:
-  explicit AnchoredPositions(const ScoreArguments& arguments)
-      : bottom_right_(arguments.words.at("anchor") == "bottom-right") {}
-
-  int64_t ahead(const PairPlace& place) const {
-    return place.j - place.i - (bottom_right_ ? place.k_len - place.q_len : 0);
-  }
-
- private:
-  bool bottom_right_;
 };
 
 }  // namespace check

@@ -12,11 +12,11 @@ namespace {
 
 template <class... Formula>
 std::optional<ScoreReference> formula_among(const std::variant<Formula...>*, std::string_view score,
-                                            const ScoreArguments& arguments) {
+                                            const VariantArguments& arguments) {
   std::optional<ScoreReference> found;
   const auto take = [&]<class F>(const F*) {
     if (score != F::kName) return;
-    if constexpr (std::is_constructible_v<F, const ScoreArguments&>)
+    if constexpr (std::is_constructible_v<F, const VariantArguments&>)
       found = F(arguments);
     else
       found = F{};
@@ -37,7 +37,7 @@ int64_t entry_of(const ScoreReference& formula, const PairPlace& place, int64_t 
 
 }  // namespace
 
-ScoreReference formula_of(std::string_view score, const ScoreArguments& arguments) {
+ScoreReference formula_of(std::string_view score, const VariantArguments& arguments) {
   if (auto found = formula_among(static_cast<const ScoreReference*>(nullptr), score, arguments))
     return *found;
   throw std::logic_error("check/reference/scores has no " + std::string(score));

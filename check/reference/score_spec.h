@@ -56,7 +56,7 @@ struct ScoreSpec {
 };
 
 // The formula of a score. Throws std::logic_error if there is none of this name.
-ScoreReference formula_of(std::string_view score, const ScoreArguments& arguments);
+ScoreReference formula_of(std::string_view score, const VariantArguments& arguments);
 
 // One pair's score after the scores of a problem, with its derivatives.
 template <class N>

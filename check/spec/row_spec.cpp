@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "check/spec/mask_spec.h"
+#include "check/tensors/arrays.h"
 
 namespace check {
 namespace {

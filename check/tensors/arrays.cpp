@@ -1,6 +1,7 @@
 #include "check/tensors/arrays.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <numeric>
 #include <sstream>
@@ -30,6 +31,12 @@ std::string to_string(const Dims& dims) {
     text += std::to_string(dims[i]);
   }
   return text + "]";
+}
+
+std::string number_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
 }
 
 void for_each_index(Shape shape, const std::function<void(std::span<const int64_t>)>& visit) {

@@ -19,6 +19,8 @@ using rapt::TensorView;
 using Dims = std::vector<int64_t>;
 
 std::string to_string(const Dims& dims);
+// Shortest text that reads back as the same number.
+std::string number_text(double value);
 
 // Calls visit(index) for every element, row-major.
 void for_each_index(Shape shape, const std::function<void(std::span<const int64_t>)>& visit);

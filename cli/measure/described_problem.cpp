@@ -5,23 +5,13 @@
 namespace rapt::cli {
 namespace {
 
-// The bytes of the tensors that a mask reads: booleans, and numbers of 8 bytes.
+// The bytes of the tensors that a mask reads.
 double bytes_of(const check::MaskSpec& mask, const check::Descriptor& d) {
   double bytes = 0;
   for (const check::MaskSpec& part : mask.parts) bytes += bytes_of(part, d);
-  switch (mask.kind) {
-    case check::MaskSpec::boolean:
-      return count_of(mask.dims, 1, 1);
-    case check::MaskSpec::lengths:
-    case check::MaskSpec::prefix_values:
-      return count_of(mask.dims, 1, 8);
-    case check::MaskSpec::documents:
-      return 8 * (static_cast<double>(d.q_len) + static_cast<double>(d.k_len));
-    case check::MaskSpec::documents_by_starts:
-      return 16 * static_cast<double>(mask.count + 1);
-    default:
-      return bytes;
-  }
+  for (const check::Dims& dims : mask.shapes(d.q_len, d.k_len))
+    bytes += count_of(dims, 1, size_of(mask.tensor_dtype()));
+  return bytes;
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ TEST(Descriptor, SaysWhatItSays) {
   EXPECT_EQ(d.dtype, DType::bf16);
   EXPECT_EQ(d.output_dtype, DType::f32);
   ASSERT_EQ(d.masks.size(), 2u);
-  EXPECT_EQ(d.masks[0].kind, MaskSpec::window);
-  EXPECT_EQ(d.masks[0].left, 256);
-  EXPECT_EQ(d.masks[0].right, 0);
-  EXPECT_EQ(d.masks[1].kind, MaskSpec::lengths);
+  EXPECT_STREQ(d.masks[0].declaration->name, "window");
+  EXPECT_EQ(d.masks[0].arguments, "256,0");
+  EXPECT_FALSE(d.masks[0].has_tensors);
+  EXPECT_STREQ(d.masks[1].declaration->name, "lengths");
   EXPECT_EQ(d.masks[1].dims, Dims{2});
   EXPECT_TRUE(d.has_bias);
   EXPECT_EQ(d.bias_dims, (Dims{1024, 512}));
@@ -58,7 +58,7 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"q4k5d6:layout=strided+broadcast(0),dense,broadcast(1)",
        "q4k5d6:layout=strided+broadcast(0),dense,broadcast(1)"},
       {"q4k5d6:mask=causal(0,top-left)", "q4k5d6:mask=causal"},
-      {"q4k5d6:mask=causal(bottom-right,-3)", "q4k5d6:mask=causal(-3,bottom-right)"},
+      {"q4k5d6:mask=causal(bottom-right,-3)", "q4k5d6:mask=causal(bottom-right,-3)"},
       {"q4k5d6:mask=boolean(0.5,[4,5])", "q4k5d6:mask=boolean"},
       {"q4k5d6:mask=boolean([1,5],0.25)", "q4k5d6:mask=boolean(0.25,[1,5])"},
       {"b2h3q4k5d6:mask=lengths([2])&prefix([2,1])&prefix(3)",
@@ -68,7 +68,12 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"q4k5d6:mask=causal|prefix(2)&documents(3)", "q4k5d6:mask=causal|(prefix(2)&documents(3))"},
       {"q4k5d6:mask=!!causal&!(causal|prefix(1))", "q4k5d6:mask=!!causal&!(causal|prefix(1))"},
       {"q4k5d6:mask=(causal|prefix(1))&window(1,-1,top-left)",
-       "q4k5d6:mask=(causal|prefix(1))&window(1,-1)"},
+       "q4k5d6:mask=(causal|prefix(1))&window(1)"},
+      {"q4k5d6:mask=window(right=2)&prefix&documents(4)",
+       "q4k5d6:mask=window(right=2)&prefix&documents"},
+      {"q4k5d6:mask=documents_by_starts(100000)", "q4k5d6:mask=documents_by_starts(100000)"},
+      {"b2h3q4k5d6:mask=causal([2],anchor=bottom-right)&documents([2,1],3)",
+       "b2h3q4k5d6:mask=causal(bottom-right,[2])&documents(3,[2,1])"},
       {"q4k5d6:bias=f32,[1,5]:f32", "q4k5d6:bias=[1,5]"},
       {"q4k5d6:bias=f32:bf16", "q4k5d6:bf16:bias=f32"},
       {"q4k5d6:score=softcap(3):bias=before,0.5,[1,5]",
@@ -125,6 +130,7 @@ TEST(Descriptor, ReadsEveryExample) {
         EXPECT_EQ(parse_descriptor(to_string(read)), read);
       }
   };
+  expect_read(leaf_masks(), "mask");
   expect_read(rapt::score_declarations(), "score");
   expect_read(rapt::normalizer_declarations(), "norm");
 }
@@ -155,8 +161,11 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:mask=casual", 13, "expected a mask"},
       {"q4k5d6:mask=causal&", 20, "expected a mask"},
       {"q4k5d6:mask=(causal", 20, "expected ')', got the end"},
-      {"q4k5d6:mask=window(4)", 21, "expected ','"},
-      {"q4k5d6:mask=window(-2,0)", 20, "neighbours to the left (-1: all) from -1"},
+      {"q4k5d6:mask=and(causal)", 13, "expected a mask"},
+      {"q4k5d6:mask=window(4,0,1)", 20, "no use for \"1\""},
+      {"q4k5d6:mask=window(-2,0)", 20, "left = -2 is out of range"},
+      {"q4k5d6:mask=prefix(lengths=x)", 20, "no use for \"lengths=x\""},
+      {"q4k5d6:mask=documents(0)", 23, "expected the number of documents from 1"},
       {"q4k5d6:mask=boolean(2)", 21, "expected a density from 0 to 1"},
       {"q4k5d6:mask=boolean(nan)", 21, "expected a density from 0 to 1"},
       {"q4k5d6:mask=boolean([4,6])", 21, "expected the last dimensions of [4,5]"},

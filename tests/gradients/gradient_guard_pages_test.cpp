@@ -27,8 +27,7 @@ void expect_guarded(const Case& c, const GradientCase& g, Edge edge) {
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> pointers;
   for (MaskSpec spec : c.descriptor.masks) {
-    spec.values = guarded(spec.values);
-    spec.key_values = guarded(spec.key_values);
+    for (TensorView& tensor : spec.tensors) tensor = guarded(tensor);
     masks.push_back(spec.make());
     pointers.push_back(masks.back().get());
   }

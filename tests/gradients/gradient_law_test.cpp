@@ -58,7 +58,7 @@ TEST(GradientLaw, AgreesWithTheReference) {
     }
     ++failures;
   };
-  for (size_t mask = 0; mask < std::size(axis_values::kMask); ++mask)
+  for (size_t mask = 0; mask < kAxes[kMaskAxis].values.size(); ++mask)
     for (size_t dtype = 0; dtype < kDTypes; ++dtype)
       for (size_t heads = 0; heads < std::size(axis_values::kHeads); ++heads)
         for (size_t dropout = 0; dropout < std::size(kDropouts); ++dropout) {

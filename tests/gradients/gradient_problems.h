@@ -74,7 +74,7 @@ inline Cell random_cell(Random& random) {
   const auto below = [&](size_t count) {
     return static_cast<uint8_t>(random.between(0, static_cast<int64_t>(count) - 1));
   };
-  return {below(std::size(axis_values::kMask)), below(kDTypes),
+  return {below(kAxes[kMaskAxis].values.size()), below(kDTypes),
           below(std::size(axis_values::kHeads)), below(std::size(kDropouts))};
 }
 

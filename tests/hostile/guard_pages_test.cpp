@@ -41,9 +41,10 @@ void expect_guarded(const Case& c, Edge edge) {
   std::vector<std::unique_ptr<rapt::Mask>> masks;
   std::vector<const rapt::Mask*> pointers;
   for (MaskSpec spec : p.masks) {
-    if (spec.values.defined()) {
-      mask_values.push_back(std::make_unique<GuardedTensor>(spec.values, edge));
-      spec.values = *mask_values.back();
+    for (TensorView& tensor : spec.tensors) {
+      if (!tensor.defined()) continue;
+      mask_values.push_back(std::make_unique<GuardedTensor>(tensor, edge));
+      tensor = *mask_values.back();
     }
     masks.push_back(spec.make());
     pointers.push_back(masks.back().get());

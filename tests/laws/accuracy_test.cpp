@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "check/draw/sizes.h"
+#include "check/problem/parse_masks.h"
 #include "check/tolerance/tolerance.h"
 #include "support/call.h"
 
@@ -55,6 +56,12 @@ Descriptor bare(DType dtype, int64_t q_len, int64_t k_len, int64_t head_dim, int
   return p;
 }
 
+Descriptor with_mask(Descriptor p, const std::string& text) {
+  check::Scanner in(text);
+  p.masks = check::parse_masks(in, p);
+  return p;
+}
+
 // Every problem of a sweep, or an even share of them as problem_count() says.
 void expect_accurate(const Descriptor& p) {
   static int64_t asked = 0;
@@ -79,9 +86,7 @@ TEST(Accuracy, EveryLength) {
     expect_accurate(bare(DType::f32, n, 40, 9, 17));
     expect_accurate(bare(DType::f32, 7, n, 16, 5));
     expect_accurate(bare(DType::f64, 7, n, 3, 2));
-    Descriptor causal = bare(DType::f32, n, n, 8, 8);
-    causal.masks.emplace_back();
-    expect_accurate(causal);
+    expect_accurate(with_mask(bare(DType::f32, n, n, 8, 8), "causal"));
   }
 }
 
@@ -100,24 +105,15 @@ TEST(Accuracy, TileAndBlockBoundaries) {
         expect_accurate(bare(dtype, 9, plan.block_keys + beside, d, 8));
         expect_accurate(bare(dtype, 4, 2 * plan.block_keys + beside, d, d));
         expect_accurate(bare(dtype, 3, 5 * plan.block_keys + beside, d, 4));
-        Descriptor window = bare(dtype, 150, plan.block_keys * 2 + beside, 8, 8);
-        window.masks.emplace_back();
-        window.masks[0].kind = MaskSpec::window;
-        window.masks[0].left = plan.block_keys + beside;
-        window.masks[0].right = 0;
-        expect_accurate(window);
+        expect_accurate(with_mask(bare(dtype, 150, plan.block_keys * 2 + beside, 8, 8),
+                                  "window(" + std::to_string(plan.block_keys + beside) + ",0)"));
       }
     }
 }
 
 // PyTorch #127055: a whole block of keys masked for some rows gave NaN (640 keys, a window).
 TEST(Accuracy, reg_window_block_masked) {
-  Descriptor p = bare(DType::f32, 640, 640, 16, 16);
-  p.masks.emplace_back();
-  p.masks[0].kind = MaskSpec::window;
-  p.masks[0].left = 20;
-  p.masks[0].right = 0;
-  expect_accurate(p);
+  expect_accurate(with_mask(bare(DType::f32, 640, 640, 16, 16), "window(20,0)"));
 }
 
 // One wrong row in ten thousand must show: every row is compared, not a mean.

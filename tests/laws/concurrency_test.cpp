@@ -16,12 +16,7 @@ namespace {
 
 // The first test of the file, so that many threads initialise whatever the first call initialises.
 TEST(Concurrency, ManyHostThreads) {
-  Descriptor p;
-  p.q_len = p.k_len = 150;
-  p.head_dim = p.value_dim = 24;
-  set_leading(p, {2});
-  p.masks.emplace_back();
-  const Case c(p);
+  const Case c(parse_descriptor("h2q150k150d24:mask=causal"));
   constexpr int kThreads = 12;
   std::vector<AttentionResult> results(kThreads);
   std::vector<std::thread> pool;

@@ -1,26 +1,15 @@
 #pragma once
-// Random trees of masks, each with its predicate, which shares no code with the library: every mask
-// of the catalogue, and one of a user's own.
+// Random trees of masks, each with its predicate, which shares no code with the library
+// (check/reference/masks): every mask of the catalogue, and one of a user's own.
 #include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "check/tensors/arrays.h"
-#include "check/tensors/random.h"
-#include "rapt/mask/and.h"
-#include "rapt/mask/boolean.h"
-#include "rapt/mask/causal.h"
-#include "rapt/mask/documents.h"
-#include "rapt/mask/documents_by_starts.h"
-#include "rapt/mask/lengths.h"
-#include "rapt/mask/not.h"
-#include "rapt/mask/or.h"
-#include "rapt/mask/prefix.h"
-#include "rapt/mask/window.h"
+#include "check/draw/drawn_mask.h"
+#include "rapt/masks.h"
 #include "support/assertions.h"
 #include "support/problem_count.h"
 
@@ -67,8 +56,11 @@ enum class Leaves : uint8_t { all, without_tensors };
 // Makes masks over one problem of leading dimensions [2, 3], and keeps them.
 class MaskForest {
  public:
-  MaskForest(Random& random, int64_t q_len, int64_t k_len)
-      : random_(random), q_len_(q_len), k_len_(k_len) {}
+  MaskForest(Random& random, int64_t q_len, int64_t k_len) : random_(random) {
+    set_leading(problem_, kLeading);
+    problem_.q_len = q_len;
+    problem_.k_len = k_len;
+  }
 
   static inline const Dims kLeading{2, 3};
 
@@ -106,13 +98,13 @@ class MaskForest {
   }
 
   const MaskNode& leaf(Leaves leaves) {
-    const int64_t last = (leaves == Leaves::all ? kKinds : kWithoutTensors) - 1;
-    return nodes_.emplace_back(leaf_of(random_.between(0, last)));
+    const bool own = leaves == Leaves::all && random_.chance(0.08);
+    return nodes_.emplace_back(own ? own_leaf() : known_leaf(leaves == Leaves::all));
   }
 
   // The pairs of a node, element by element: [2, 3, q_len, k_len].
   Tensor pairs(const MaskNode& node) const {
-    Tensor allowed(DType::boolean, {2, 3, q_len_, k_len_});
+    Tensor allowed(DType::boolean, {2, 3, problem_.q_len, problem_.k_len});
     for_each_index(allowed.dims(), [&](Index at) {
       set(allowed, at, node.allowed(at.subspan(0, 2), at[2], at[3]));
     });
@@ -120,97 +112,27 @@ class MaskForest {
   }
 
  private:
-  // Kinds of masks below; those without tensors come first, and answer exactly for tiles.
-  static constexpr int64_t kWithoutTensors = 3, kKinds = 12;
-
-  MaskNode leaf_of(int64_t kind) {
+  MaskNode own_leaf() {
     MaskNode node;
-    const auto anchor = random_.chance(0.5) ? rapt::Anchor::top_left : rapt::Anchor::bottom_right;
-    const int64_t o = anchor == rapt::Anchor::top_left ? 0 : k_len_ - q_len_;
-    switch (kind) {
-      case 0: {
-        const int64_t offset = random_.between(-20, 20);
-        node.mask = keep<rapt::Causal>(anchor, offset);
-        node.allowed = [=](Index, int64_t i, int64_t j) { return j <= i + o + offset; };
-        break;
-      }
-      case 1: {
-        const int64_t left = random_.between(-1, 40), right = random_.between(-1, 40);
-        node.mask = keep<rapt::Window>(left, right, anchor);
-        node.allowed = [=](Index, int64_t i, int64_t j) {
-          return (left < 0 || j >= i + o - left) && (right < 0 || j <= i + o + right);
-        };
-        break;
-      }
-      case 2: {
-        const int64_t length = random_.between(0, k_len_ + 5);
-        node.mask = keep<rapt::Prefix>(length);
-        node.allowed = [=](Index, int64_t, int64_t j) { return j < length; };
-        break;
-      }
-      case 3:
-      case 4: {
-        const TensorView lengths = numbers({2, random_.pick({1, 3})}, 0, k_len_);
-        node.mask = kind == 3 ? static_cast<rapt::Mask*>(keep<rapt::Prefix>(lengths))
-                              : keep<rapt::Lengths>(lengths);
-        node.allowed = [=](Index at, int64_t, int64_t j) {
-          const int64_t place[] = {at[0], lengths.shape[1] == 1 ? 0 : at[1]};
-          return static_cast<double>(j) < get(lengths, place);
-        };
-        break;
-      }
-      case 5: {
-        Tensor allowed(DType::boolean, {q_len_, k_len_});
-        const double density = random_.uniform();
-        for_each_index(allowed.dims(), [&](Index i) { set(allowed, i, random_.chance(density)); });
-        const TensorView view = tensors_.emplace_back(std::move(allowed));
-        node.mask = keep<rapt::Boolean>(view);
-        node.allowed = [=](Index, int64_t i, int64_t j) {
-          const int64_t place[] = {i, j};
-          return get(view, place) != 0;
-        };
-        break;
-      }
-      case 6: {  // starts
-        const int64_t documents = random_.between(1, 8);
-        const TensorView q = starts(documents, q_len_), k = starts(documents, k_len_);
-        node.mask = keep<rapt::DocumentsByStarts>(q, k);
-        node.allowed = [=](Index, int64_t i, int64_t j) {
-          return within(q, documents, i) == within(k, documents, j);
-        };
-        break;
-      }
-      case 7:
-      case 8: {  // ids, per batch or for all; in order or not
-        const bool sorted = kind == 7;
-        const TensorView q = ids(q_len_, sorted), k = ids(k_len_, sorted);
-        node.mask = keep<rapt::Documents>(q, k);
-        node.allowed = [=](Index at, int64_t i, int64_t j) {
-          return id_of(q, at, i) == id_of(k, at, j);
-        };
-        break;
-      }
-      case 9:
-        node.mask = keep<EveryThird>();
-        node.allowed = [](Index at, int64_t i, int64_t j) { return (i + j + at[0]) % 3 == 0; };
-        break;
-      case 10:
-      case 11: {  // anchored at the length of each batch
-        const TensorView lengths = numbers({2, random_.pick({1, 3})}, 0, k_len_);
-        const int64_t left = kind == 10 ? -1 : random_.between(-1, 40);
-        const int64_t right = random_.between(kind == 10 ? -20 : 0, 20), q_len = q_len_;
-        node.mask = kind == 10 ? static_cast<rapt::Mask*>(keep<rapt::Causal>(lengths, right))
-                               : keep<rapt::Window>(left, right, lengths);
-        node.allowed = [=](Index at, int64_t i, int64_t j) {
-          const int64_t place[] = {at[0], lengths.shape[1] == 1 ? 0 : at[1]};
-          const int64_t own = i + static_cast<int64_t>(get(lengths, place)) - q_len;
-          return (left < 0 || j >= own - left) && j <= own + right;
-        };
-        break;
-      }
-      default:
-        throw std::logic_error("kKinds counts a kind that is not there");
-    }
+    node.mask = keep<EveryThird>();
+    node.allowed = [](Index at, int64_t i, int64_t j) { return (i + j + at[0]) % 3 == 0; };
+    return node;
+  }
+
+  // A mask of the catalogue. Those without tensors answer exactly for tiles.
+  MaskNode known_leaf(bool tensors) {
+    MaskSpec spec = check::drawn_leaf(random_, problem_, tensors);
+    const int64_t q_len = problem_.q_len, k_len = problem_.k_len;
+    spec.draw(random_, q_len, k_len, tensors_);
+    for (TensorView& tensor : spec.tensors)
+      if (tensor.defined())
+        tensor =
+            strided_.emplace_back(tensor, static_cast<Layout>(random_.between(0, kLayouts - 1)));
+    MaskNode node;
+    node.mask = masks_.emplace_back(spec.make()).get();
+    node.allowed = [spec, q_len, k_len](Index at, int64_t i, int64_t j) {
+      return spec.allowed({at, kLeading, i, j, q_len, k_len});
+    };
     return node;
   }
 
@@ -222,58 +144,12 @@ class MaskForest {
     return pointer;
   }
 
-  TensorView numbers(const Dims& dims, int64_t least, int64_t most) {
-    Tensor tensor(DType::i64, dims);
-    for (int64_t& x : tensor.values<int64_t>()) x = random_.between(least, most);
-    return tensors_.emplace_back(std::move(tensor));
-  }
-  TensorView starts(int64_t documents, int64_t length) {  // empty documents included
-    const TensorView view = numbers({documents + 1}, 0, length);
-    const auto values = tensors_.back().values<int64_t>();
-    values.front() = 0;
-    values.back() = length;
-    std::sort(values.begin(), values.end());
-    return view;
-  }
-  TensorView ids(int64_t length, bool sorted) {
-    const bool shared = random_.chance(0.4);
-    const Dims dims = shared ? Dims{length} : Dims{2, length};
-    const int64_t most = sorted ? 5 : 1;  // two ids in any order leave some tiles all or none
-    const TensorView view = numbers(dims, sorted ? -5 : 0, most);
-    const auto values = tensors_.back().values<int64_t>();
-    for (size_t row = 0; sorted && row < values.size(); row += static_cast<size_t>(length))
-      std::sort(values.begin() + static_cast<int64_t>(row),
-                values.begin() + static_cast<int64_t>(row) + length);
-    if (random_.chance(0.3)) {  // any strides: every element at a distance of 3
-      tensors_.emplace_back(DType::i64, Dims{dims.front(), length, 3});
-      if (!shared) {
-        for_each_index(view.dims(), [&](Index at) {
-          const int64_t place[] = {at[0], at[1], 1};
-          set(tensors_.back(), place, get(view, at));
-        });
-        TensorView wide = tensors_.back().view().slice(2, 1, 2);
-        wide.rank = 2;
-        return wide;
-      }
-    }
-    return view;
-  }
-  static int64_t id_of(const TensorView& ids, Index at, int64_t position) {
-    const int64_t shared[] = {position}, own[] = {at[0], position};
-    return static_cast<int64_t>(ids.rank == 1 ? get(ids, shared) : get(ids, own));
-  }
-  static int64_t within(const TensorView& starts, int64_t documents, int64_t position) {
-    const auto* values = static_cast<const int64_t*>(starts.data);
-    for (int64_t d = 0; d < documents; ++d)
-      if (values[d] <= position && position < values[d + 1]) return d;
-    return -1;
-  }
-
   Random& random_;
-  int64_t q_len_, k_len_;
   std::deque<MaskNode> nodes_;
   std::deque<std::unique_ptr<rapt::Mask>> masks_;
-  std::deque<Tensor> tensors_;
+  std::vector<Tensor> tensors_;
+  std::deque<Strided> strided_;
+  Descriptor problem_;
 };
 
 }  // namespace laws

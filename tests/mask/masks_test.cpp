@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "check/draw/random_descriptor.h"
+#include "check/problem/parse_masks.h"
 #include "mask/random_positions.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
@@ -87,16 +88,15 @@ TEST(Masks, BooleanOfAnyStrides) {
     Tensor dense(DType::boolean, {2, q_len, k_len});
     for_each_index(dense.dims(), [&](auto i) { set(dense, i, random.chance(0.5)); });
     const Strided strided(dense, static_cast<Layout>(random.between(0, kLayouts - 1)));
-    MaskSpec spec;
-    spec.kind = MaskSpec::boolean;
-    spec.dims = {2, q_len, k_len};
-    spec.values = dense;
     const rapt::Boolean mask(strided);
     Descriptor p;
     set_leading(p, {2});
     p.q_len = q_len;
     p.k_len = k_len;
     const Case c(p);
+    check::Scanner in("boolean");
+    MaskSpec spec = check::parse_masks(in, p).front();
+    spec.tensors = {dense};
     expect_agreement(c, spec, mask, random);
   }
 }

@@ -10,7 +10,7 @@ struct AlibiReference {
   AnchoredPositions positions;
   bool is_signed;
 
-  explicit AlibiReference(const ScoreArguments& arguments)
+  explicit AlibiReference(const VariantArguments& arguments)
       : positions(arguments), is_signed(arguments.words.at("distance") == "signed") {}
 
   template <class N>

@@ -8,7 +8,7 @@ struct KerpleLogReference {
   static constexpr std::string_view kName = "kerple_log";
   AnchoredPositions positions;
 
-  explicit KerpleLogReference(const ScoreArguments& arguments) : positions(arguments) {}
+  explicit KerpleLogReference(const VariantArguments& arguments) : positions(arguments) {}
 
   template <class N>
   PairScore<N> of(const N& s, const PairNumbers<N>& own, const PairPlace& place) const {

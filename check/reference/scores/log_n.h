@@ -12,7 +12,7 @@ struct LogNReference {
   bool by_position;
   int64_t length;
 
-  explicit LogNReference(const ScoreArguments& arguments)
+  explicit LogNReference(const VariantArguments& arguments)
       : by_position(arguments.words.at("count") == "position"),
         length(arguments.integers.at("length")) {}
 

@@ -13,7 +13,7 @@ struct T5BiasReference {
   int64_t max_distance;
   bool past;
 
-  explicit T5BiasReference(const ScoreArguments& arguments)
+  explicit T5BiasReference(const VariantArguments& arguments)
       : positions(arguments),
         max_distance(arguments.integers.at("max_distance")),
         past(arguments.words.at("direction") == "past") {}
