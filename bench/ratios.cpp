@@ -79,7 +79,7 @@ std::string transformer_xl(int64_t n) {
   return ":relative=keys+content+position(" + std::to_string(2 * n - 1) + ")";
 }
 
-// A score or normaliser of the catalogue, with its usual arguments.
+// A mask, score or normaliser of the catalogue, with its usual arguments.
 struct Variant {
   std::string name, fields;
   int64_t longest;
@@ -108,6 +108,8 @@ Variant variant_of(const rapt::Declaration& declaration, const char* field, int6
 // All but softmax, with which they are compared, and sparse normalisers (sparse_cases.h).
 std::vector<Variant> variants() {
   std::vector<Variant> all;
+  for (const rapt::Declaration* mask : check::leaf_masks())
+    all.push_back(variant_of(*mask, ":mask=", 4096));
   for (const rapt::Declaration* score : rapt::score_declarations())
     all.push_back(variant_of(*score, ":score=", 4096));
   for (const rapt::Declaration* normalizer : rapt::normalizer_declarations()) {

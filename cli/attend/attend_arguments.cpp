@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "check/problem/mask_spec.h"
 #include "cli/attend/attend_gradients.h"
 #include "cli/input/arguments.h"
 #include "cli/input/bias_order.h"
@@ -75,10 +76,10 @@ void add_score_options(CLI::App& app, AttendArguments& a) {
   offer(
       attention.many(
           "--mask", a.masks, "SPEC",
-          "causal, causal:bottom-right, causal:OFFSET, window:LEFT,RIGHT[:ANCHOR], "
-          "prefix:LENGTH, lengths:F.npy, documents:IDS.npy, documents_by_starts:F.npy, "
-          "file:M.npy (true = may attend; floats are a bias); \"causal|prefix(8)\", with ! & | and "
-          "parentheses; repeatable, combined by 'and'"),
+          fmt::format("{} (rapt list masks); tensors are files: lengths:F.npy; file:M.npy (true = "
+                      "may attend; floats are a bias); \"causal|prefix(8)\", with ! & | and "
+                      "parentheses; repeatable, combined by 'and'",
+                      usual_texts(check::leaf_masks()))),
       mask_words());
   attention.text("--bias", a.bias, "F", "added to the scaled scores; -inf excludes");
   offer(attention.text("--bias-order", a.bias_order, "NAME", kBiasOrderDoc), bias_order_words());

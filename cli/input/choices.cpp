@@ -50,11 +50,8 @@ std::vector<std::string> offered(CLI::Option& option) {
 }
 
 std::vector<std::string> mask_words() {
-  std::vector<std::string> words;
-  for (const std::string& word : words_of(mask_declarations())) {
-    // On the command line, combined masks are written with ! & | instead.
-    if (word != "and" && word != "or" && word != "not") words.push_back(word);
-  }
+  // On the command line, combined masks are written with ! & |.
+  std::vector<std::string> words = words_of(check::leaf_masks());
   words.push_back("file:");
   return words;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "check/compare/gradient_comparison.h"
+#include "check/problem/mask_spec.h"
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
 #include "cli/input/choices.h"
@@ -154,9 +155,8 @@ Command add_check(CLI::App& root) {
       "  SHAPE   b2h8/2q1024k1024d64v32: batches, heads / key heads, queries, keys, head_dim,\n"
       "          value_dim; [2,1,3]h4/2q... with more leading dimensions\n"
       "  FIELD   f32 f64 bf16 f16 bf16>f32 f16>f32\n"
-      "          mask=causal(2)&!(window(4,0,bottom-right)|lengths), also prefix(5), "
-      "boolean(0.5),\n"
-      "          documents(3); bias[=[dims],PART_OF_INF,DTYPE,before]; scale=X; packed=N\n"
+      "          mask=causal(2)&!(M|M) with M of {}\n"
+      "          bias[=[dims],PART_OF_INF,DTYPE,before]; scale=X; packed=N\n"
       "          score=S,S,... with S of {}\n"
       "          rows=cosine(1e-6)+rotary(interleaved,dims=32,theta=10000,query=512,key=0+2i)\n"
       "          relative=keys+queries+values+content+position(33,center=16,log=4..64)\n"
@@ -167,7 +167,8 @@ Command add_check(CLI::App& root) {
       "seed=N\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'",
-      usual_texts(score_declarations()), usual_texts(normalizer_declarations())));
+      usual_texts(check::leaf_masks()), usual_texts(score_declarations()),
+      usual_texts(normalizer_declarations())));
   return {app,
           [app, a] {
             refuse_unknown(*app);
