@@ -8,7 +8,8 @@
 RAPT is the built program. Pages are written by hand, but for what stands below the "$ " lines of
 their ```console blocks (dev/command_pages.py). The commands of a page draw its pictures, NAME.svg
 or NAME_*.svg, which lie in docs/variants/pictures. A variant that `rapt list` has and that has no page gets one
-to be completed; docs/variants/index.md must have a link to each.
+to be completed; docs/variants/index.md must have a link to each. A mask is drawn in letters, by
+`rapt mask`, and may do without a page.
 """
 import json
 import sys
@@ -46,9 +47,11 @@ $ rapt attend --text "the dog saw the other dog run" --scale 2 {option} --heatma
 
 
 def variants(environment):
-    """Name: its page as it begins."""
-    listed = json.loads(command_pages.ran(f"rapt list {' '.join(KINDS)} --json", None, environment))
-    pages = {}
+    """Name: its page as it begins; None for a mask, which has no picture."""
+    listed = json.loads(
+        command_pages.ran(f"rapt list masks {' '.join(KINDS)} --json", None, environment))
+    pages = {mask["name"]: None for mask in listed["masks"]
+             if (PAGES / f"{mask['name']}.md").exists()}
     for kind, option in KINDS.items():
         for variant in listed[kind]:
             name, doc = variant["name"], variant["doc"]
@@ -64,7 +67,7 @@ def missing_parts(page):
             yield f"a paragraph that begins with {part}"
 
 
-def refreshed(name, page, environment):
+def refreshed(name, page, has_picture, environment):
     """The files of a variant as they are now: path below docs/variants: text."""
     with tempfile.TemporaryDirectory() as folder:
         files = {f"{name}.md": command_pages.refreshed(page, folder, environment)}
@@ -73,7 +76,7 @@ def refreshed(name, page, environment):
                 raise Failed(f"{picture.name}: a picture of this page is called {name}.svg or "
                              f"{name}_*.svg")
             files[f"pictures/{picture.name}"] = picture.read_text(encoding="utf-8")
-    if f"pictures/{name}.svg" not in files:
+    if has_picture and f"pictures/{name}.svg" not in files:
         raise Failed(f"no command of this page draws {name}.svg")
     return files
 
@@ -99,7 +102,7 @@ def main(arguments):
                 print(f"{path} lacks {part}")
             wrong += len(lacks)
             try:
-                files = refreshed(name, page, environment)
+                files = refreshed(name, page, skeleton is not None, environment)
             except Failed as failure:
                 print(f"{path}: {failure}")
                 wrong += 1
