@@ -6,6 +6,7 @@
 #include "rapt/mask/and.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
+#include "rapt/mask/dilated.h"
 #include "rapt/mask/documents.h"
 #include "rapt/mask/documents_by_starts.h"
 #include "rapt/mask/lengths.h"
@@ -17,7 +18,7 @@
 namespace rapt {
 
 // All masks; those that combine others stand last.
-using Masks =
-    TypeList<Causal, Window, Lengths, Boolean, Prefix, Documents, DocumentsByStarts, And, Or, Not>;
+using Masks = TypeList<Causal, Window, Dilated, Lengths, Boolean, Prefix, Documents,
+                       DocumentsByStarts, And, Or, Not>;
 
 }  // namespace rapt
