@@ -9,6 +9,7 @@
 #include "attention/call/output_memory.h"
 #include "attention/tangents/tangent_layout.h"
 #include "base/call_memory.h"
+#include "base/check_argument.h"
 
 namespace rapt {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 // Work relative to the two products of the forward pass: forward mode has five products, and the
 // three walks of second derivatives have at most 6, 10 and 9.
 constexpr double kForwardMode = 2.5, kSecondDerivatives = 12.5;
-
-[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
-  throw Error(code, message, argument);
-}
 
 // Expands the tangents of the score functions' parameters to all heads, head by head; an empty span
 // means 0.

@@ -1,8 +1,14 @@
 #pragma once
-// Names the argument in the errors of its checks: Error::argument().
+// Errors that name the refused argument: Error::argument().
+#include <string>
+
 #include "rapt/error.h"
 
 namespace rapt {
+
+[[noreturn]] inline void fail(ErrorCode code, const char* argument, const std::string& message) {
+  throw Error(code, message, argument);
+}
 
 // Runs a check. If it throws an Error, the error then names `argument`, instead of a tensor that
 // the argument consists of.

@@ -9,11 +9,6 @@
 namespace rapt {
 namespace {
 
-// Builds text for an error message only: a call with the caller's memory allocates nothing.
-std::string described(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
-
 [[noreturn, gnu::cold, gnu::noinline]] void fail_rank(const char* name, int rank) {
   throw Error(ErrorCode::shape,
               std::string(name) + " has rank " + std::to_string(rank) + "; the largest rank is " +
@@ -22,6 +17,10 @@ std::string described(const char* name, const TensorView& view) {
 }
 
 }  // namespace
+
+std::string described(const char* name, const TensorView& view) {
+  return std::string(name) + " " + to_string(view.dims());
+}
 
 void check_rank(const char* name, const TensorView& view) {
   if (view.rank > kMaxRank) fail_rank(name, view.rank);

@@ -2,6 +2,7 @@
 // The memory that a view reaches: its addresses, alignment and overlaps, and the checks of an
 // output.
 #include <cstdint>
+#include <string>
 
 #include "rapt/tensor.h"
 
@@ -11,6 +12,9 @@ struct Bytes {  // addresses [begin, end); empty: both 0, which overlaps nothing
   uintptr_t begin = 0, end = 0;
   bool meets(const Bytes& other) const noexcept { return begin < other.end && other.begin < end; }
 };
+
+// "name [2, 3]". Only for error messages: a call with the caller's memory allocates nothing.
+std::string described(const char* name, const TensorView& view);
 
 // Throws Error(shape) for a rank above kMaxRank.
 void check_rank(const char* name, const TensorView& view);

@@ -1,16 +1,14 @@
 #include "nn/dense.h"
 
+#include "base/tensor_memory.h"
+
 namespace rapt::nn {
 namespace {
-
-std::string with_shape(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
 
 void check_dense(const char* name, const TensorView& view) {
   if (!view.contiguous())
     throw Error(ErrorCode::argument,
-                with_shape(name, view) + " is not dense; copy it (Tensor::copy_of)");
+                described(name, view) + " is not dense; copy it (Tensor::copy_of)");
 }
 
 }  // namespace
@@ -21,13 +19,13 @@ void check_input(const char* name, const TensorView& view, Shape expected, DType
   for (int i = 0; fits && i < view.rank; ++i)
     fits = view.shape[i] == expected[static_cast<size_t>(i)];
   if (!fits)
-    throw Error(ErrorCode::shape, with_shape(name, view) + "; expected " + to_string(expected));
+    throw Error(ErrorCode::shape, described(name, view) + "; expected " + to_string(expected));
   if (view.dtype != dtype)
-    throw Error(ErrorCode::dtype, with_shape(name, view) + " is " + name_of(view.dtype) +
+    throw Error(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
                                       "; expected " + name_of(dtype));
   if (!view.empty() && !view.data)
     throw Error(ErrorCode::argument,
-                with_shape(name, view) + " has elements but a null data pointer");
+                described(name, view) + " has elements but a null data pointer");
   extent_of(name, view);
   check_alignment(name, view);
   check_dense(name, view);

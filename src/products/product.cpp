@@ -16,15 +16,11 @@ constexpr int64_t kToAlign = 63;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
-std::string named(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
-
 // Are elements of this type computed in f64, or in f32?
 bool is_double(const char* name, const TensorView& view) {
   if (view.dtype > DType::f16)
     fail(ErrorCode::dtype,
-         named(name, view) + " is " + name_of(view.dtype) + "; expected f32, f64, bf16 or f16");
+         described(name, view) + " is " + name_of(view.dtype) + "; expected f32, f64, bf16 or f16");
   return view.dtype == DType::f64;
 }
 
@@ -50,17 +46,17 @@ Matrix input_matrix(const Named& in, bool in_double) {
   const auto& [name, view] = in;
   if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
   if (view.rank != 2)
-    fail(ErrorCode::shape, named(name, view) + " has rank " + std::to_string(view.rank) +
+    fail(ErrorCode::shape, described(name, view) + " has rank " + std::to_string(view.rank) +
                                "; expected 2: [rows, features]; as_matrix() merges dimensions");
   for (const int64_t length : view.dims())
     if (length < 0) element_count(view.dims());  // throws
   if (is_double(name, view) != in_double)
-    fail(ErrorCode::dtype, named(name, view) + " is " + name_of(view.dtype) +
+    fail(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
                                "; f64 goes with f64 alone, convert one of them");
   extent_of(name, view);
   check_alignment(name, view);
   if (!view.empty() && !view.data)
-    fail(ErrorCode::argument, named(name, view) + " has elements but a null data pointer");
+    fail(ErrorCode::argument, described(name, view) + " has elements but a null data pointer");
   return matrix_of(view);
 }
 
@@ -68,7 +64,7 @@ Matrix output_matrix(const Named& out, std::initializer_list<int64_t> expected, 
   const auto& [name, view] = out;
   if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
   if (is_double(name, view) != in_double)
-    fail(ErrorCode::dtype, named(name, view) + " is " + name_of(view.dtype) +
+    fail(ErrorCode::dtype, described(name, view) + " is " + name_of(view.dtype) +
                                "; f64 goes with f64 alone, give it another dtype");
   check_output_tensor(name, view, Shape(expected.begin(), expected.size()), view.dtype);
   return matrix_of(view);
@@ -76,7 +72,7 @@ Matrix output_matrix(const Named& out, std::initializer_list<int64_t> expected, 
 
 void check_length(const Named& tensor, int dim, const char* features, int64_t expected) {
   if (tensor.view.shape[dim] != expected)
-    fail(ErrorCode::shape, named(tensor.name, tensor.view) + ": expected " + features + " = " +
+    fail(ErrorCode::shape, described(tensor.name, tensor.view) + ": expected " + features + " = " +
                                std::to_string(expected));
 }
 
@@ -234,7 +230,7 @@ void multiply_by(const TensorView& x, const AnyWeight& any_weight, const TensorV
   Matrix bias, before;
   if (options.bias.defined()) {
     if (options.bias.rank != 1)
-      fail(ErrorCode::shape, named("bias", options.bias) + "; expected [out_features]");
+      fail(ErrorCode::shape, described("bias", options.bias) + "; expected [out_features]");
     check_length({"bias", options.bias}, 0, "out_features", out_features);
     TensorView row = options.bias;
     row.rank = 2;
@@ -408,7 +404,7 @@ TensorView as_matrix(const TensorView& view) {
       int64_t expected;
       if (rows != 1 &&
           (__builtin_mul_overflow(rows, stride, &expected) || view.strides[i] != expected))
-        fail(ErrorCode::shape, named("the tensor", view) +
+        fail(ErrorCode::shape, described("the tensor", view) +
                                    ": its rows are not at equal distances; copy it, or call once "
                                    "per matrix");
       if (rows == 1) stride = view.strides[i];

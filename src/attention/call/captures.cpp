@@ -9,10 +9,6 @@
 namespace rapt {
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
-  throw Error(code, message, argument);
-}
-
 ChosenHeads chosen_heads(const char* name, std::span<const int64_t> heads, const Problem& p) {
   for (const int64_t head : heads)
     if (head < 0 || head >= p.heads)

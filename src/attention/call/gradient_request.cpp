@@ -7,18 +7,11 @@
 #include "attention/call/learned_parameters.h"
 #include "attention/call/output_memory.h"
 #include "attention/call/relative_positions.h"
+#include "base/check_argument.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt {
 namespace {
-
-[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
-  throw Error(code, message, argument);
-}
-
-std::string described(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
 
 void require(const char* name, const TensorView& view, const char* what) {
   if (!view.defined())

@@ -41,9 +41,9 @@ void check_range(const Parameter& parameter, const TensorView& tensor, const Var
     const double number = number_at(tensor, offset);
     if (!(number >= min && number <= max))
       fail(ErrorCode::argument, variant,
-           std::string(parameter.name) + " " + to_string(tensor.dims()) + " has " +
-               std::to_string(number) + " at " + std::to_string(nth) + "; expected numbers from " +
-               std::to_string(min) + " to " + std::to_string(max));
+           described(parameter.name, tensor) + " has " + std::to_string(number) + " at " +
+               std::to_string(nth) + "; expected numbers from " + std::to_string(min) + " to " +
+               std::to_string(max));
   }
 }
 
@@ -102,12 +102,10 @@ void check_variant_tensors(const Variant& variant, const Problem& p) {
     }
     extent_of(parameter.name, tensor);
     check_alignment(parameter.name, tensor);
-    const auto described = [&] {
-      return std::string(parameter.name) + " " + to_string(tensor.dims());
-    };
     if (tensor.dtype != DType::f32 && tensor.dtype != DType::f64)
       fail(ErrorCode::dtype, variant,
-           described() + " is " + name_of(tensor.dtype) + "; expected f32 or f64");
+           described(parameter.name, tensor) + " is " + name_of(tensor.dtype) +
+               "; expected f32 or f64");
     const int leading = tensor.rank - parameter.own_rank;
     bool fits = leading >= 0;
     for (int d = 0; fits && d < leading; ++d) {
@@ -116,7 +114,7 @@ void check_variant_tensors(const Variant& variant, const Problem& p) {
     }
     if (!fits)
       fail(ErrorCode::shape, variant,
-           described() + " does not broadcast to the leading dimensions " +
+           described(parameter.name, tensor) + " does not broadcast to the leading dimensions " +
                to_string(p.leading_dims()) +
                (parameter.own_rank > 0 ? ", before its last " + std::to_string(parameter.own_rank)
                                        : std::string()));

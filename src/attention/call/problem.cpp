@@ -14,21 +14,13 @@ namespace {
 
 constexpr int64_t kLargestDim = int64_t{1} << 32;
 
-std::string named(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
-
-[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
-  throw Error(code, message, argument);
-}
-
 // Checks a tensor [..., rows, dims]: rank, dtype, and that no length is negative.
 void check_matrix(const char* name, const TensorView& view, DType dtype) {
   if (!view.defined()) fail(ErrorCode::argument, name, std::string(name) + " is missing");
   check_rank(name, view);
   if (view.rank < 2)
     fail(ErrorCode::shape, name,
-         named(name, view) + " has rank " + std::to_string(view.rank) +
+         described(name, view) + " has rank " + std::to_string(view.rank) +
              "; expected at least 2: [..., length, dim]");
   if (view.dtype != dtype)
     fail(ErrorCode::dtype, name,
@@ -53,7 +45,7 @@ void merge_leading(const char* name, const TensorView& view, bool grouped, Probl
     }
     if (grouped && head_axis && n > 0 && have % n == 0) continue;
     fail(ErrorCode::shape, name,
-         named(name, view) + ": leading dimension " + std::to_string(i) + " is " +
+         described(name, view) + ": leading dimension " + std::to_string(i) + " is " +
              std::to_string(n) + " but the others have " + std::to_string(have) +
              (head_axis ? "; expected equal, 1, or a divisor of the query's heads"
                         : "; expected equal or 1"));
@@ -183,8 +175,8 @@ void take_bias(const TensorView& bias, Problem& p) {
              (bias.dtype == DType::boolean ? " (a boolean tensor is a mask, not a bias)" : ""));
   if (!take_bias_operand(bias, p, p.bias))
     fail(ErrorCode::shape, "bias",
-         named("bias", bias) + " does not broadcast to " + to_string(p.leading_dims()) + " + [" +
-             std::to_string(p.q_len) + ", " + std::to_string(p.k_len) + "]");
+         described("bias", bias) + " does not broadcast to " + to_string(p.leading_dims()) +
+             " + [" + std::to_string(p.q_len) + ", " + std::to_string(p.k_len) + "]");
   p.bias_bytes = extent_of("bias", bias);
   p.has_bias = true;
 }
@@ -322,20 +314,22 @@ void take_lengths(const TensorView& query, const TensorView& key, const TensorVi
   p.value_dim = value.shape[value.rank - 1];
   if (key.shape[key.rank - 1] != p.head_dim)
     fail(ErrorCode::shape, "key",
-         named("key", key) + " has head_dim " + std::to_string(key.shape[key.rank - 1]) + " but " +
-             named("query", query) + " has " + std::to_string(p.head_dim) + "; they must be equal");
+         described("key", key) + " has head_dim " + std::to_string(key.shape[key.rank - 1]) +
+             " but " + described("query", query) + " has " + std::to_string(p.head_dim) +
+             "; they must be equal");
   if (value.shape[value.rank - 2] != p.k_len)
     fail(ErrorCode::shape, "value",
-         named("value", value) + " has " + std::to_string(value.shape[value.rank - 2]) +
-             " rows but " + named("key", key) + " has " + std::to_string(p.k_len) +
+         described("value", value) + " has " + std::to_string(value.shape[value.rank - 2]) +
+             " rows but " + described("key", key) + " has " + std::to_string(p.k_len) +
              "; every key needs one value");
   if (p.head_dim < 1)
-    fail(ErrorCode::shape, "query", named("query", query) + " has head_dim 0; expected at least 1");
+    fail(ErrorCode::shape, "query",
+         described("query", query) + " has head_dim 0; expected at least 1");
 
   // With this bound no product of a tile's extents overflows later; no machine holds such a row.
   if (p.head_dim > kLargestDim || p.value_dim > kLargestDim)
     fail(ErrorCode::overflow, "query",
-         named("query", query) + " and " + named("value", value) +
+         described("query", query) + " and " + described("value", value) +
              ": head_dim and value_dim may be at most 2^32");
 }
 
@@ -414,7 +408,8 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
                   const AttentionOptions& options) {
   const auto require = [](const char* name, const TensorView& view) {
     if (!view.data && !view.empty())
-      fail(ErrorCode::argument, name, named(name, view) + " has elements but a null data pointer");
+      fail(ErrorCode::argument, name,
+           described(name, view) + " has elements but a null data pointer");
     check_alignment(name, view);
   };
   require("query", query);

@@ -36,10 +36,6 @@ constexpr Parameter kParameters[] = {
   throw Error(code, "relative: " + message);
 }
 
-std::string described(const char* name, const TensorView& view) {
-  return std::string(name) + " " + to_string(view.dims());
-}
-
 // Checks a tensor [..., own dimensions] whose last dimension has length `dims`; leading dimensions
 // broadcast. Text is made only for an error: a call with the caller's memory allocates nothing.
 void take(const char* name, const TensorView& view, int own_rank, int64_t dims, const Problem& p,

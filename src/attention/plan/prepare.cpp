@@ -7,6 +7,7 @@
 #include "attention/plan/key_matrices.h"
 #include "attention/plan/route.h"
 #include "attention/plan/tiling.h"
+#include "base/check_argument.h"
 
 namespace rapt {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 constexpr int64_t kLeastQueries = 64;
 // The fewest keys. With fewer, little is left beside the first block, which is always computed.
 constexpr int64_t kLeastKeys = 128;
-
-[[noreturn]] void fail(ErrorCode code, const char* argument, const std::string& message) {
-  throw Error(code, message, argument);
-}
 
 std::string named(const NormalizerRef& normalizer) {
   return std::string("normalizer ") + normalizer.declaration->name;
