@@ -32,8 +32,8 @@ void require_hook(std::span<const ScoreRef> scores, const KernelTable<E>& table,
 }
 
 template <class E>
-void check_backward(const AttentionOptions& options, const Kernels<E>& kernels,
-                    bool normalizer_parameters) {
+void check_for_backward(const AttentionOptions& options, const Kernels<E>& kernels,
+                        bool normalizer_parameters) {
   const NormalizerRef& normalizer = options.normalizer;
   if (!kernels.normalizer.backward)
     fail(ErrorCode::unsupported, "normalizer", named(normalizer) + " has no backward pass");
@@ -47,7 +47,8 @@ void check_backward(const AttentionOptions& options, const Kernels<E>& kernels,
 }
 
 template <class E>
-void check_tangents(const Problem& p, const AttentionOptions& options, const Kernels<E>& kernels) {
+void check_for_tangents(const Problem& p, const AttentionOptions& options,
+                        const Kernels<E>& kernels) {
   if (p.relative.any()) fail(ErrorCode::unsupported, "relative", "tangents of options.relative");
   if (p.rows.any())
     fail(ErrorCode::unsupported, p.rows.rotary ? "rotary" : "cosine",
@@ -68,10 +69,10 @@ void check_variants(const CheckedCall& call, const Kernels<E>& kernels, const Pa
              named(options.normalizer) + " does not find the entropy of its weights");
       break;
     case PassKind::backward:
-      check_backward(options, kernels, needs.normalizer_parameters);
+      check_for_backward(options, kernels, needs.normalizer_parameters);
       break;
     case PassKind::tangents:
-      check_tangents(call.problem, options, kernels);
+      check_for_tangents(call.problem, options, kernels);
       break;
   }
   const int64_t k_len = call.problem.k_len;
