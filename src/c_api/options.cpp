@@ -6,6 +6,7 @@
 
 #include "c_api/cancel_token.h"
 #include "c_api/descriptors.h"
+#include "c_api/enumerations.h"
 #include "c_api/failures.h"
 
 namespace rapt::c_api {
@@ -81,68 +82,39 @@ std::span<const int64_t> list_of(const char* of, const int64_t* first, size_t co
 }
 
 Precision precision_of(rapt_precision given) {
-  switch (given) {
-    case RAPT_PRECISION_AUTOMATIC:
-      return Precision::automatic;
-    case RAPT_PRECISION_FMA:
-      return Precision::fma;
-    case RAPT_PRECISION_FAST:
-      return Precision::fast;
-    default:
-      bad_argument("precision is " + std::to_string(given) +
-                   "; expected RAPT_PRECISION_AUTOMATIC, RAPT_PRECISION_FMA or "
-                   "RAPT_PRECISION_FAST");
-  }
+  constexpr Enumerator<Precision> kKnown[] = {
+      {RAPT_PRECISION_AUTOMATIC, "RAPT_PRECISION_AUTOMATIC", Precision::automatic},
+      {RAPT_PRECISION_FMA, "RAPT_PRECISION_FMA", Precision::fma},
+      {RAPT_PRECISION_FAST, "RAPT_PRECISION_FAST", Precision::fast}};
+  return value_of("precision", given, kKnown);
 }
 
 Memory memory_of(rapt_memory given) {
-  switch (given) {
-    case RAPT_MEMORY_AUTOMATIC:
-      return Memory::automatic;
-    case RAPT_MEMORY_LOW:
-      return Memory::low;
-    default:
-      bad_argument("memory is " + std::to_string(given) +
-                   "; expected RAPT_MEMORY_AUTOMATIC or RAPT_MEMORY_LOW");
-  }
+  constexpr Enumerator<Memory> kKnown[] = {
+      {RAPT_MEMORY_AUTOMATIC, "RAPT_MEMORY_AUTOMATIC", Memory::automatic},
+      {RAPT_MEMORY_LOW, "RAPT_MEMORY_LOW", Memory::low}};
+  return value_of("memory", given, kKnown);
 }
 
 BiasOrder bias_order_of(rapt_bias_order given) {
-  switch (given) {
-    case RAPT_BIAS_AFTER_SCORES:
-      return BiasOrder::after_scores;
-    case RAPT_BIAS_BEFORE_SCORES:
-      return BiasOrder::before_scores;
-    default:
-      bad_argument("bias_order is " + std::to_string(given) +
-                   "; expected RAPT_BIAS_AFTER_SCORES or RAPT_BIAS_BEFORE_SCORES");
-  }
+  constexpr Enumerator<BiasOrder> kKnown[] = {
+      {RAPT_BIAS_AFTER_SCORES, "RAPT_BIAS_AFTER_SCORES", BiasOrder::after_scores},
+      {RAPT_BIAS_BEFORE_SCORES, "RAPT_BIAS_BEFORE_SCORES", BiasOrder::before_scores}};
+  return value_of("bias_order", given, kKnown);
 }
 
 Pool pool_of(rapt_pool given) {
-  switch (given) {
-    case RAPT_POOL_MEAN:
-      return Pool::mean;
-    case RAPT_POOL_MAX:
-      return Pool::max;
-    case RAPT_POOL_SUM:
-      return Pool::sum;
-    default:
-      bad_argument("the pool of a map is " + std::to_string(given) +
-                   "; expected RAPT_POOL_MEAN, RAPT_POOL_MAX or RAPT_POOL_SUM");
-  }
+  constexpr Enumerator<Pool> kKnown[] = {{RAPT_POOL_MEAN, "RAPT_POOL_MEAN", Pool::mean},
+                                         {RAPT_POOL_MAX, "RAPT_POOL_MAX", Pool::max},
+                                         {RAPT_POOL_SUM, "RAPT_POOL_SUM", Pool::sum}};
+  return value_of("the pool of a map", given, kKnown);
 }
 
 WeightsStage stage_of(rapt_weights_stage given) {
-  switch (given) {
-    case RAPT_STAGE_WEIGHTS:
-      return WeightsStage::weights;
-    case RAPT_STAGE_SCORES:
-      return WeightsStage::scores;
-    default:
-      bad_argument("the stage of weights is " + std::to_string(given) +
-                   "; expected RAPT_STAGE_WEIGHTS or RAPT_STAGE_SCORES");
-  }
+  constexpr Enumerator<WeightsStage> kKnown[] = {
+      {RAPT_STAGE_WEIGHTS, "RAPT_STAGE_WEIGHTS", WeightsStage::weights},
+      {RAPT_STAGE_SCORES, "RAPT_STAGE_SCORES", WeightsStage::scores}};
+  return value_of("the stage of weights", given, kKnown);
 }
 
 }  // namespace

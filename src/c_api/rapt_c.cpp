@@ -9,6 +9,7 @@
 
 #include "c_api/cancel_token.h"
 #include "c_api/descriptors.h"
+#include "c_api/enumerations.h"
 #include "c_api/failures.h"
 #include "c_api/options.h"
 #include "rapt/attention.h"
@@ -135,15 +136,10 @@ void forward(const Inputs& in, const AttentionOptions& options, const rapt_resul
 }
 
 BackwardPasses passes_of(rapt_backward_passes given) {
-  switch (given) {
-    case RAPT_BACKWARD_ONE_PASS:
-      return BackwardPasses::one;
-    case RAPT_BACKWARD_TWO_PASSES:
-      return BackwardPasses::two;
-    default:
-      bad_argument("passes is " + std::to_string(given) +
-                   "; expected RAPT_BACKWARD_ONE_PASS or RAPT_BACKWARD_TWO_PASSES");
-  }
+  constexpr Enumerator<BackwardPasses> kKnown[] = {
+      {RAPT_BACKWARD_ONE_PASS, "RAPT_BACKWARD_ONE_PASS", BackwardPasses::one},
+      {RAPT_BACKWARD_TWO_PASSES, "RAPT_BACKWARD_TWO_PASSES", BackwardPasses::two}};
+  return value_of("passes", given, kKnown);
 }
 
 // Requests the gradients for which the caller gives tensors, with the dtypes of these tensors.
