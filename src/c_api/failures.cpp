@@ -82,40 +82,27 @@ const char* rapt_last_error(void) { return rapt::c_api::last_error; }
 const char* rapt_last_error_argument(void) { return rapt::c_api::last_argument; }
 
 const char* rapt_status_name(rapt_status status) {
-  switch (status) {
-    case RAPT_OK:
-      return "ok";
-    case RAPT_ERROR_SHAPE:
-      return "shape";
-    case RAPT_ERROR_DTYPE:
-      return "dtype";
-    case RAPT_ERROR_ARGUMENT:
-      return "argument";
-    case RAPT_ERROR_OVERLAP:
-      return "overlap";
-    case RAPT_ERROR_OVERFLOW:
-      return "overflow";
-    case RAPT_ERROR_UNKNOWN_NAME:
-      return "unknown_name";
-    case RAPT_ERROR_UNSUPPORTED:
-      return "unsupported";
-    case RAPT_ERROR_MEMORY_LIMIT:
-      return "memory_limit";
-    case RAPT_ERROR_FORMAT:
-      return "format";
-    case RAPT_ERROR_IO:
-      return "io";
-    case RAPT_ERROR_CANCELLED:
-      return "cancelled";
-    case RAPT_ERROR_EXECUTOR:
-      return "executor";
-    case RAPT_ERROR_OUT_OF_MEMORY:
-      return "out_of_memory";
-    case RAPT_ERROR_INTERNAL:
-      return "internal";
-    default:
-      return "unknown";
-  }
+  static constexpr struct {
+    rapt_status status;
+    const char* name;
+  } kNames[] = {{RAPT_OK, "ok"},
+                {RAPT_ERROR_SHAPE, "shape"},
+                {RAPT_ERROR_DTYPE, "dtype"},
+                {RAPT_ERROR_ARGUMENT, "argument"},
+                {RAPT_ERROR_OVERLAP, "overlap"},
+                {RAPT_ERROR_OVERFLOW, "overflow"},
+                {RAPT_ERROR_UNKNOWN_NAME, "unknown_name"},
+                {RAPT_ERROR_UNSUPPORTED, "unsupported"},
+                {RAPT_ERROR_MEMORY_LIMIT, "memory_limit"},
+                {RAPT_ERROR_FORMAT, "format"},
+                {RAPT_ERROR_IO, "io"},
+                {RAPT_ERROR_CANCELLED, "cancelled"},
+                {RAPT_ERROR_EXECUTOR, "executor"},
+                {RAPT_ERROR_OUT_OF_MEMORY, "out_of_memory"},
+                {RAPT_ERROR_INTERNAL, "internal"}};
+  for (const auto& known : kNames)
+    if (known.status == status) return known.name;
+  return "unknown";
 }
 
 }  // extern "C"

@@ -147,28 +147,26 @@ void read_gradients(const rapt_gradients* given, BackwardRequest& request,
                     GradientOutputs& outputs) {
   const Known<rapt_gradients> g(given);
   check_reserved("rapt_gradients", g->reserved);
-  read_if_given("d_query", g->d_query, outputs.d_query);
-  read_if_given("d_key", g->d_key, outputs.d_key);
-  read_if_given("d_value", g->d_value, outputs.d_value);
-  read_if_given("d_bias", g->d_bias, outputs.d_bias);
-  read_if_given("d_scale", g->d_scale, outputs.d_scale);
-  read_if_given("d_score_parameters", g->d_score_parameters, outputs.d_score_parameters);
-  read_if_given("d_normalizer_parameters", g->d_normalizer_parameters,
-                outputs.d_normalizer_parameters);
-  read_if_given("d_key_rows", g->d_key_rows, outputs.d_key_rows);
-  read_if_given("d_query_rows", g->d_query_rows, outputs.d_query_rows);
-  read_if_given("d_value_rows", g->d_value_rows, outputs.d_value_rows);
-  read_if_given("d_content_bias", g->d_content_bias, outputs.d_content_bias);
-  read_if_given("d_position_bias", g->d_position_bias, outputs.d_position_bias);
-  request.query = g->d_query != nullptr;
-  request.key = g->d_key != nullptr;
-  request.value = g->d_value != nullptr;
-  request.bias = g->d_bias != nullptr;
-  request.scale = g->d_scale != nullptr;
-  request.score_parameters = g->d_score_parameters != nullptr;
-  request.normalizer_parameters = g->d_normalizer_parameters != nullptr;
-  request.relative = g->d_key_rows || g->d_query_rows || g->d_value_rows || g->d_content_bias ||
-                     g->d_position_bias;
+  request.query = request.key = request.value = false;
+  const auto read = [&](const char* name, const rapt_tensor* tensor, TensorView& view,
+                        bool& wanted) {
+    read_if_given(name, tensor, view);
+    wanted |= tensor != nullptr;
+  };
+  read("d_query", g->d_query, outputs.d_query, request.query);
+  read("d_key", g->d_key, outputs.d_key, request.key);
+  read("d_value", g->d_value, outputs.d_value, request.value);
+  read("d_bias", g->d_bias, outputs.d_bias, request.bias);
+  read("d_scale", g->d_scale, outputs.d_scale, request.scale);
+  read("d_score_parameters", g->d_score_parameters, outputs.d_score_parameters,
+       request.score_parameters);
+  read("d_normalizer_parameters", g->d_normalizer_parameters, outputs.d_normalizer_parameters,
+       request.normalizer_parameters);
+  read("d_key_rows", g->d_key_rows, outputs.d_key_rows, request.relative);
+  read("d_query_rows", g->d_query_rows, outputs.d_query_rows, request.relative);
+  read("d_value_rows", g->d_value_rows, outputs.d_value_rows, request.relative);
+  read("d_content_bias", g->d_content_bias, outputs.d_content_bias, request.relative);
+  read("d_position_bias", g->d_position_bias, outputs.d_position_bias, request.relative);
   if (request.query)
     request.dtype = outputs.d_query.dtype;
   else if (request.key)
