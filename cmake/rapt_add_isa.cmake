@@ -34,24 +34,31 @@ function(rapt_compiles result)
   endforeach()
 endfunction()
 
-# rapt_add_isa(NAME FLAGS...): compiles src/kernels/isa_tu.cpp once for an instruction set, with the
-# vocabulary src/kernels/simd/NAME.h. Call it worst first, best last.
-function(rapt_add_isa isa)
+# rapt_add_vectors(NAME FLAGS...): compiles src/kernels/isa_tu.cpp once for an instruction set, with
+# the vocabulary src/kernels/simd/NAME.h.
+function(rapt_add_vectors isa)
   rapt_compile_for(${isa} ${PROJECT_SOURCE_DIR}/src/kernels/isa_tu.cpp ${ARGN})
   target_compile_definitions(rapt_isa_${isa} PRIVATE
     RAPT_ISA=isa_${isa} RAPT_ISA_NAME="${isa}" RAPT_ISA_HEADER="kernels/simd/${isa}.h")
+endfunction()
+
+# rapt_add_isa(NAME FLAGS...): an instruction set that may be chosen. Call it worst first, best last.
+function(rapt_add_isa isa)
+  rapt_add_vectors(${isa} ${ARGN})
   set_property(GLOBAL APPEND PROPERTY RAPT_ISAS ${isa})
   set_property(GLOBAL APPEND PROPERTY RAPT_VOCABULARIES ${isa})
 endfunction()
 
-# rapt_add_tile_isa(NAME WORDS FLAGS...): the set avx512 with the products of tile registers, in the
-# words of src/kernels/simd/WORDS.
-function(rapt_add_tile_isa isa words)
+# rapt_add_tile_isa(NAME VECTORS FLAGS...): the kernels of rapt_add_vectors(VECTORS) with the products
+# of tile registers, in the vocabulary src/kernels/simd/NAME.h.
+function(rapt_add_tile_isa isa vectors)
   rapt_compile_for(${isa} ${PROJECT_SOURCE_DIR}/src/kernels/amx/tile_routes.cpp ${ARGN})
   target_compile_definitions(rapt_isa_${isa} PRIVATE RAPT_ISA=isa_${isa} RAPT_ISA_NAME="${isa}"
-    RAPT_BF16_TILES=isa_${isa}_bf16 RAPT_TILE_WORDS="kernels/simd/${words}")
+    RAPT_VECTORS=isa_${vectors} RAPT_BF16_TILES=isa_${isa}_bf16)
   rapt_compile_for(${isa}_bf16 ${PROJECT_SOURCE_DIR}/src/kernels/amx/tile_bf16.cpp ${ARGN})
-  target_compile_definitions(rapt_isa_${isa}_bf16 PRIVATE
-    RAPT_ISA=isa_${isa}_bf16 RAPT_TILE_WORDS="kernels/simd/${words}")
+  target_compile_definitions(rapt_isa_${isa}_bf16 PRIVATE RAPT_ISA=isa_${isa}_bf16)
+  foreach(unit ${isa} ${isa}_bf16)
+    target_compile_definitions(rapt_isa_${unit} PRIVATE RAPT_ISA_HEADER="kernels/simd/${isa}.h")
+  endforeach()
   set_property(GLOBAL APPEND PROPERTY RAPT_ISAS ${isa})
 endfunction()

@@ -223,7 +223,7 @@ TABLE = [
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
 GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "score_references.inc",
-             "mask_predicates.inc", "RAPT_ISA_HEADER", "RAPT_TILE_WORDS"]
+             "mask_predicates.inc", "RAPT_ISA_HEADER"]
 
 # Where a quoted name is looked up, after the folder of the file itself.
 INCLUDE_ROOTS = ["include", "src", "tests", "cli", "bench", ""]

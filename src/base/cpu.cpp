@@ -75,7 +75,11 @@ const TileSupport& tile_support() {
 // operating system saves the registers.
 bool cpu_has(const char* isa) noexcept {
   if (!std::strcmp(isa, "scalar")) return true;
-#if defined(__x86_64__)
+#if !defined(__x86_64__)
+  if (!std::strcmp(isa, "amx_emulated")) return true;
+#else
+  // Compiled with these extensions to be fast (src/CMakeLists.txt).
+  if (!std::strcmp(isa, "amx_emulated")) return cpu_has("avx2");
   if (!std::strcmp(isa, "avx2"))
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   // With the extensions of avx2, with which that unit is compiled too (src/CMakeLists.txt).
@@ -86,9 +90,10 @@ bool cpu_has(const char* isa) noexcept {
   if (!std::strcmp(isa, "avx512_vnni"))
     return cpu_has("avx512") && __builtin_cpu_supports("avx512vnni");
   if (!std::strcmp(isa, "avx512_bf16")) return cpu_has("avx512") && has_avx512_bf16();
-  if (!std::strcmp(isa, "amx_emulated"))
+  // The instructions of that unit that are not those of tile registers.
+  if (!std::strcmp(isa, "amx_vectors"))
     return cpu_has("avx512_bf16") && __builtin_cpu_supports("avx512vbmi");
-  if (!std::strcmp(isa, "amx")) return cpu_has("amx_emulated") && tile_support().usable();
+  if (!std::strcmp(isa, "amx")) return cpu_has("amx_vectors") && tile_support().usable();
 #endif
   return false;
 }

@@ -71,6 +71,11 @@ const KernelTable<double>& kernels<double>() {
   return *kIsas[chosen()].tables().f64;
 }
 
+bool uses_avx512() {
+  const std::string isa = kernels<float>().isa;
+  return isa == "avx512" || isa == "amx";
+}
+
 std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets;
   const size_t best = chosen();

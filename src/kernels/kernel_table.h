@@ -465,6 +465,9 @@ const KernelTable<float>& kernels<float>();
 template <>
 const KernelTable<double>& kernels<double>();
 
+// Are the vectors of the set in use those of AVX-512? Kernels for its extensions go with such sets.
+bool uses_avx512();
+
 // The dot route for bf16, if this CPU has the instruction, it is the faster way to multiply (or
 // RAPT_BF16 asks for it), and the instruction set in use goes with it; else null.
 const RouteKernels<float>* bf16_dot_route();

@@ -1,9 +1,10 @@
 // The bf16 route of tile registers. It is compiled apart from those of f32 and f16
 // (tile_routes.cpp), because its weights are rounded to bf16, so that a less exact 2^x suffices.
+// The products take denormal weights for 0, so none is made.
 #define RAPT_WEIGHTS_OF_16_BITS
-#include "kernels/simd/avx512.h"
+#define RAPT_NORMAL_WEIGHTS
+#include RAPT_ISA_HEADER
 // The order matters: the vocabulary first.
-#include RAPT_TILE_WORDS
 #include "kernels/amx/tile_route.simd.h"
 #include "kernels/vector/normalizers.simd.h"
 

@@ -30,10 +30,10 @@ RAPT_NOINLINE void tile_output_of_bits(const void* weights, const uint64_t* bits
     for (int64_t q = 0; q < kStep; ++q) {
       clear_sums();
       for (int64_t j = 0; j < keys; j += kStep) {
-        const auto seen = static_cast<__mmask32>(keys_seen(bits + j, keys - j, q));
+        const uint32_t seen = keys_seen(bits + j, keys - j, q);
         const char* const panel = rows + j * value_stride * kElement<S> + d / kStep * kRowPanels<S>;
         for (int64_t at = 0; at < kRowPanels<S>; at += kTileRow)
-          _mm512_store_si512(some + at, _mm512_maskz_loadu_epi16(seen, panel + at));
+          store_run(some + at, load_run_where(seen, panel + at));
         add_weighted_rows<S, Load::near>(some, columns + j / kStep * kWeightPanels<S>, Keep{});
       }
       StoreAndClear(sums).store_all();
@@ -50,9 +50,7 @@ RAPT_INLINE void keep_queries(uint64_t seen, const char* tile, char* some) {
   for (int i = 0; i < 16; ++i) {
     const uint32_t halves =
         (seen >> i & 1 ? 0xFFFFu : 0) | (seen >> (i + 16) & 1 ? 0xFFFF0000u : 0);
-    _mm512_store_si512(some + i * kTileRow,
-                       _mm512_and_si512(_mm512_loadu_si512(tile + i * kTileRow),
-                                        _mm512_set1_epi32(static_cast<int>(halves))));
+    store_run(some + i * kTileRow, and_pairs(load_run(tile + i * kTileRow), halves));
   }
 }
 

@@ -39,12 +39,12 @@ inline constexpr int64_t kWeight = S::kWeightParts* int64_t{sizeof(uint16_t)};
 
 RAPT_INLINE void transpose_runs(Run (&runs)[16]) {
   F r[16];
-  UNROLL_FOR (int i = 0; i < 16; ++i) r[i].v = _mm512_castsi512_ps(runs[i]);
+  UNROLL_FOR (int i = 0; i < 16; ++i) r[i] = lanes_of_run(runs[i]);
   transpose(r);
-  UNROLL_FOR (int i = 0; i < 16; ++i) runs[i] = _mm512_castps_si512(r[i].v);
+  UNROLL_FOR (int i = 0; i < 16; ++i) runs[i] = run_of_lanes(r[i]);
 }
 RAPT_INLINE void store_tile(const Run (&runs)[16], char* tile) {
-  UNROLL_FOR (int i = 0; i < 16; ++i) _mm512_storeu_si512(tile + i * kTileRow, runs[i]);
+  UNROLL_FOR (int i = 0; i < 16; ++i) store_run(tile + i * kTileRow, runs[i]);
 }
 
 // The parts of 32 dims of row i; zeros if the row does not exist.
@@ -55,7 +55,7 @@ RAPT_INLINE void take_row(const void* from, int64_t row_stride, int64_t dim_stri
     S::take(static_cast<const typename S::Stored*>(from) + i * row_stride + d * dim_stride,
             dim_stride, dims - d, parts);
   else
-    UNROLL_FOR (int p = 0; p < S::kParts; ++p) parts[p] = _mm512_setzero_si512();
+    UNROLL_FOR (int p = 0; p < S::kParts; ++p) parts[p] = zero_run();
 }
 
 // Sixteen rows from row i on.
@@ -89,7 +89,7 @@ template <class S, bool kTranspose>
 RAPT_INLINE void pack_over_rows(const void* from, int64_t row_stride, int64_t dim_stride,
                                 int64_t rows, int64_t dims, void* to) {
   auto* panel = static_cast<char*>(to);
-  const __m512i low = interleaving(0), high = interleaving(16);
+  const RunOrder low = interleaving(0), high = interleaving(16);
   constexpr int64_t first = kTranspose ? 2 : 1, second = kTranspose ? 1 : 16;  // rows of a pair
   for (int64_t i = 0; i < rows; i += kStep)
     for (int64_t d = 0; d < dims; d += kStep, panel += kRowPanels<S>) {
@@ -99,8 +99,8 @@ RAPT_INLINE void pack_over_rows(const void* from, int64_t row_stride, int64_t di
         take_row<S>(from, row_stride, dim_stride, rows, dims, i + first * r, d, even);
         take_row<S>(from, row_stride, dim_stride, rows, dims, i + first * r + second, d, odd);
         UNROLL_FOR (int p = 0; p < S::kParts; ++p) {
-          halves[0][p][r] = _mm512_permutex2var_epi16(even[p], low, odd[p]);
-          halves[1][p][r] = _mm512_permutex2var_epi16(even[p], high, odd[p]);
+          halves[0][p][r] = in_order(even[p], low, odd[p]);
+          halves[1][p][r] = in_order(even[p], high, odd[p]);
         }
       }
       for (int t = 0; t < 2; ++t)
@@ -142,7 +142,7 @@ RAPT_NOINLINE void tile_find_outside(const void* from, int64_t row_stride, int64
     for (int64_t d = 0; d < dims; d += kStep) {
       F low, high;
       S::widen(row + d * dim_stride, dim_stride, dims - d, low, high);
-      inside &= is_inside(low) & is_inside(high);
+      inside &= static_cast<unsigned>(bits_of(is_inside(low)) & bits_of(is_inside(high)));
     }
     if (i % 64 == 0) bits[i / 64] = 0;
     bits[i / 64] |= uint64_t{inside != 0xFFFF} << (i % 64);
@@ -156,9 +156,8 @@ RAPT_NOINLINE void tile_take_outside(const void* from, int64_t row_stride, int64
     for (int64_t d = 0; d < dims; d += kStep) {
       F low, high;
       S::widen(row + d * dim_stride, dim_stride, dims - d, low, high);
-      store_first(outside + d, only(static_cast<__mmask16>(~is_inside(low)), low), dims - d);
-      store_first(outside + d + 16, only(static_cast<__mmask16>(~is_inside(high)), high),
-                  dims - d - 16);
+      store_first(outside + d, only(mask_of(~bits_of(is_inside(low))), low), dims - d);
+      store_first(outside + d + 16, only(mask_of(~bits_of(is_inside(high))), high), dims - d - 16);
     }
 }
 
@@ -180,7 +179,7 @@ template <class S, Nan kNan = Nan::stays>
 RAPT_INLINE void store_pair(const std::type_identity_t<WeightParts<S, kNan>>& even,
                             const std::type_identity_t<WeightParts<S, kNan>>& odd, char* to) {
   UNROLL_FOR (int p = 0; p < S::kWeightParts; ++p)
-    _mm512_storeu_si512(to + p * kPanel, in_turn(even.parts[p], odd.parts[p]));
+    store_run(to + p * kPanel, in_turn(even.parts[p], odd.parts[p]));
 }
 
 // Where the row of a key and its neighbour lies in weights of a tile as B, and that of a key as A.
@@ -224,15 +223,12 @@ RAPT_NOINLINE void tile_round_for_keys(const float* weights, int64_t keys, int64
 template <class S>
 RAPT_NOINLINE bool tile_all_finite(const void* packed, int64_t stride, int64_t count,
                                    int64_t /* in the stride */) noexcept {
-  const __m512i exponent = _mm512_set1_epi16(0x7F80);  // all ones: Inf or NaN
   const auto* panel = static_cast<const char*>(packed);
   const char* const end = panel + panels(count) * panels(stride) * kRowPanels<S>;
-  __mmask32 bad = 0;
+  uint32_t bad = 0;
   // The first part decides.
   for (; panel < end; panel += kRowPanels<S>)
-    for (int64_t at = 0; at < kPanel; at += kTileRow)
-      bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(panel + at), exponent),
-                                     exponent);
+    for (int64_t at = 0; at < kPanel; at += kTileRow) bad |= not_finite(load_run(panel + at));
   return bad == 0;
 }
 

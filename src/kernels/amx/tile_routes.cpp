@@ -1,13 +1,12 @@
-// The instruction sets with tile registers: AVX-512 with the products of tile_products.simd.h.
-// Compiled twice, with the instructions of AMX (`amx`) and with the same in plain C++
-// (`amx_emulated`), which shares every line but the words of simd/tiles.h. The route of bf16 is in
-// tile_bf16.cpp.
-#include "kernels/simd/avx512.h"
+// The instruction sets with tile registers: a set of vectors with the products of
+// tile_products.simd.h. Compiled twice: with AVX-512 and the instructions of AMX (`amx`, on
+// `avx512`), and with the same words in plain C++ (`amx_emulated`, on `plain16`). The route of bf16
+// is in tile_bf16.cpp.
+#include RAPT_ISA_HEADER
 // The order matters: the vocabulary first.
-#include RAPT_TILE_WORDS
 #include "kernels/amx/tile_route.simd.h"
 
-namespace rapt::isa_avx512 {
+namespace rapt::RAPT_VECTORS {
 IsaTables tables() noexcept;
 }
 namespace rapt::RAPT_BF16_TILES {
@@ -60,8 +59,8 @@ KernelTable<double> named(KernelTable<double> table) noexcept {
 }  // namespace
 
 IsaTables tables() noexcept {
-  static const KernelTable<float> f32 = with_tiles(*isa_avx512::tables().f32);
-  static const KernelTable<double> f64 = named(*isa_avx512::tables().f64);
+  static const KernelTable<float> f32 = with_tiles(*RAPT_VECTORS::tables().f32);
+  static const KernelTable<double> f64 = named(*RAPT_VECTORS::tables().f64);
   return {&f32, &f64};
 }
 

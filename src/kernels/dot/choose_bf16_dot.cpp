@@ -61,9 +61,7 @@ Bf16Dot decide() {
   if (dot.forced && std::strcmp(wanted, "dot") != 0 && std::strcmp(wanted, "fma") != 0)
     throw Error(ErrorCode::unknown_name,
                 std::string("RAPT_BF16=") + wanted + " is unknown; expected dot or fma");
-  const bool goes_with =
-      std::strcmp(kernels<float>().isa, "avx512") == 0 || kernels<float>().tiles != nullptr;
-  dot.available = cpu_has("avx512_bf16") && goes_with;
+  dot.available = cpu_has("avx512_bf16") && uses_avx512();
   if (dot.forced && std::strcmp(wanted, "dot") == 0) {
     if (!dot.available)
       throw Error(

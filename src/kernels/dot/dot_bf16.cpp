@@ -12,11 +12,12 @@
 // with AVX512_BF16; src/kernels/dot/choose_bf16_dot.cpp decides whether it is used.
 #define RAPT_ISA isa_avx512_bf16
 #define RAPT_WEIGHTS_OF_16_BITS  // 2^x need not be more exact than rounded weights
-#include "kernels/simd/avx512.h"
+#include "kernels/simd/avx512_runs.h"
 // The order matters: the vocabulary first.
+#include "kernels/dot/bf16_pairs.simd.h"
 #include "kernels/dot/dot_bf16.h"
 #include "kernels/dot/dot_gradients.simd.h"
-#include "kernels/vector/bf16_pairs.simd.h"
+#include "kernels/vector/bf16_runs.simd.h"
 #include "kernels/vector/normalizers.simd.h"
 #include "rapt/variants.h"
 
@@ -139,10 +140,10 @@ RAPT_NOINLINE void dot_pack_queries(const void* from, int64_t row_stride, int64_
     for (int64_t d = 0; d < head_dim; d += 32) {
       F r[16];
       UNROLL_FOR (int x = 0; x < 16; ++x)
-        r[x].v =
-            _mm512_castsi512_ps(i + x < rows ? run_of(query + (i + x) * row_stride + d * dim_stride,
+        r[x].v = _mm512_castsi512_ps(i + x < rows
+                                         ? run_of_row(query + (i + x) * row_stride + d * dim_stride,
                                                       dim_stride, head_dim - d)
-                                             : _mm512_setzero_si512());
+                                         : _mm512_setzero_si512());
       transpose(r);
       Pair* out = query_t + d / 2 * queries + i;
       const int64_t pairs = half_of(head_dim - d);
@@ -161,7 +162,7 @@ RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t d
     for (int64_t d = 0; d < even; d += 32)
       _mm512_mask_storeu_epi16(
           dense + j * even + d, first_of_32(even - d),
-          run_of(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
+          run_of_row(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
 }
 
 // [count / 2][dims rounded up] pairs of rows; a missing last row is 0.
@@ -175,9 +176,9 @@ RAPT_NOINLINE void dot_pack_values(const void* from, int64_t row_stride, int64_t
     for (int64_t d = 0; d < dims; d += 32) {
       const uint16_t* row = rows + j * row_stride + d * dim_stride;
       const bool both = j + 1 < count, whole = dims - d >= 32 && dim_stride == 1 && both;
-      const __m512i even = whole ? _mm512_loadu_si512(row) : run_of(row, dim_stride, dims - d);
+      const __m512i even = whole ? _mm512_loadu_si512(row) : run_of_row(row, dim_stride, dims - d);
       const __m512i odd = whole  ? _mm512_loadu_si512(row + row_stride)
-                          : both ? run_of(row + row_stride, dim_stride, dims - d)
+                          : both ? run_of_row(row + row_stride, dim_stride, dims - d)
                                  : _mm512_setzero_si512();
       Pair* out = pairs + j / 2 * stride + d;
       _mm512_mask_storeu_epi32(out, F::first(dims - d), _mm512_permutex2var_epi16(even, low, odd));

@@ -7,8 +7,8 @@
 //
 // Lanes are head dimensions, as in gradients.simd.h. dP^T = V dO^T is a product like the scores,
 // and dQ^T += K^T dS^T like the output.
+#include "kernels/dot/bf16_pairs.simd.h"
 #include "kernels/kernel_table.h"
-#include "kernels/vector/bf16_pairs.simd.h"
 
 namespace rapt::RAPT_ISA {
 namespace {

@@ -1,8 +1,6 @@
 // Chooses the prefilter of this machine, if it has one.
 #include "kernels/prefilter/prefilter.h"
 
-#include <cstring>
-
 #include "base/cpu.h"
 #include "kernels/kernel_table.h"
 #if RAPT_HAS_PREFILTER_VNNI
@@ -14,9 +12,7 @@ namespace rapt {
 const PrefilterKernels* score_prefilter() {
 #if RAPT_HAS_PREFILTER_VNNI
   static const bool there = cpu_has("avx512_vnni");
-  const char* const isa = kernels<float>().isa;
-  const bool goes_with = std::strcmp(isa, "avx512") == 0 || kernels<float>().tiles != nullptr;
-  if (there && goes_with) return &isa_avx512_vnni::prefilter();
+  if (there && uses_avx512()) return &isa_avx512_vnni::prefilter();
 #endif
   return nullptr;
 }

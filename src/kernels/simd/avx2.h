@@ -1,6 +1,6 @@
 #pragma once
 // The vocabulary for AVX2 + FMA + F16C: F is 8 floats, D (avx2_f64.h) 4 doubles.
-// Meanings: simd/scalar.h.
+// Meanings: simd/plain.h.
 #include <immintrin.h>
 
 #include <cstdint>

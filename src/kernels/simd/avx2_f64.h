@@ -1,5 +1,5 @@
 #pragma once
-// The 64-bit vectors of simd/avx2.h: D is 4 doubles. Meanings: simd/scalar.h.
+// The 64-bit vectors of simd/avx2.h: D is 4 doubles. Meanings: simd/plain.h.
 #include <immintrin.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // The vocabulary for AVX-512 (F, BW, DQ, VL): F is 16 floats, D (avx512_f64.h) 8
-// doubles. Meanings: simd/scalar.h.
+// doubles. Meanings: simd/plain.h.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct F {
   static constexpr int kLongVectors = 3;  // 48 queries: 24 accumulators, fewest loads per FMA
 #if defined(RAPT_WEIGHTS_OF_16_BITS)
   static constexpr bool kWeightsOf16Bits = true;
-#if defined(RAPT_TILE_WORDS)  // their products take denormal weights for 0, so none is made
+#if defined(RAPT_NORMAL_WEIGHTS)
   static constexpr bool kNormalWeights = true;
 #endif
 #endif
@@ -103,18 +103,22 @@ inline int64_t compress(uint64_t bits, F a, const int32_t* numbers, float* to,
   return __builtin_popcount(m);
 }
 
-// 2^x = 2^f 2^n, n the nearest integer: VREDUCEPS gives f = x - n, exactly, in one instruction
-// (VRNDSCALEPS for n would take two slots on Intel), x - f is n, exactly, and VSCALEFPS is p * 2^n.
-// n = floor(x) saves an instruction, but x - floor(x) has to round: 1.6 ulp. 2^-inf is 0 without a
-// branch: reduce(-inf) is 0 and scalef(1, -inf) is 0. Below 2^-126 the result underflows gradually.
-#if !defined(RAPT_WEIGHTS_OF_16_BITS)
-inline F exp2(F x) {
-  const __m512 f = _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 n = _mm512_sub_ps(x.v, f);
-  return {_mm512_scalef_ps(exp2_of_fraction(F{f}).v, n)};
+// VREDUCEPS is one instruction; VRNDSCALEPS for the multiple would take two slots on Intel.
+template <int kBits>
+inline F nearest_fraction(F x) {
+  constexpr int kNearest = kBits << 4 | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm512_reduce_ps(x.v, kNearest)};
 }
-#else
-inline F exp2(F x);  // simd/short_exp2.h
+inline F scale(F mantissa, F exponent) { return {_mm512_scalef_ps(mantissa.v, exponent.v)}; }
+#if defined(RAPT_WEIGHTS_OF_16_BITS)
+inline M not_below(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLT_UQ)}; }
+inline F scale_or_zero(M these, F mantissa, F exponent) {
+  return {_mm512_maskz_scalef_ps(these.m, mantissa.v, exponent.v)};
+}
+inline F look_up(const float (&table)[32], F index) {
+  return {_mm512_permutex2var_ps(_mm512_load_ps(table), _mm512_castps_si512(index.v),
+                                 _mm512_load_ps(table + 16))};
+}
 #endif
 inline F split(F x, F& exponent) {
   exponent.v = _mm512_getexp_ps(x.v);
@@ -170,6 +174,7 @@ inline __attribute__((always_inline)) void transpose(F (&r)[16]) {
 #include "kernels/simd/avx512_f64.h"
 #include "kernels/simd/log.h"
 #include "kernels/simd/normal_cdf.h"
+#include "kernels/simd/scaled_exp2.h"
 #include "kernels/simd/tanh.h"
 #if defined(RAPT_WEIGHTS_OF_16_BITS)
 #include "kernels/simd/short_exp2.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The 64-bit vectors of simd/avx512.h: D is 8 doubles. Meanings: simd/scalar.h.
+// The 64-bit vectors of simd/avx512.h: D is 8 doubles. Meanings: simd/plain.h.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -54,12 +54,12 @@ inline D select(M m, D yes, D no) {
   return {_mm512_mask_blend_pd(static_cast<__mmask8>(m.m), no.v, yes.v)};
 }
 
-// As exp2(F), with the polynomial for double.
-inline D exp2(D x) {
-  const __m512d f = _mm512_reduce_pd(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512d n = _mm512_sub_pd(x.v, f);
-  return {_mm512_scalef_pd(exp2_of_fraction(D{f}).v, n)};
+template <int kBits>
+inline D nearest_fraction(D x) {
+  constexpr int kNearest = kBits << 4 | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm512_reduce_pd(x.v, kNearest)};
 }
+inline D scale(D mantissa, D exponent) { return {_mm512_scalef_pd(mantissa.v, exponent.v)}; }
 inline D split(D x, D& exponent) {
   exponent.v = _mm512_getexp_pd(x.v);
   return {_mm512_getmant_pd(x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src)};

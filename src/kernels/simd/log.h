@@ -1,6 +1,6 @@
 #pragma once
 // The natural logarithm in terms of the other words, for instruction sets with vectors of their
-// own. Special values and errors: simd/scalar.h. Coefficients are minimax (dev/minimax.py).
+// own. Special values and errors: simd/plain.h. Coefficients are minimax (dev/minimax.py).
 //
 // A set has besides `V split(V x, V& exponent)`, for positive, finite x, denormal ones included:
 // x = m 2^exponent, 1 <= m < 2; returns m. Anything for other x.

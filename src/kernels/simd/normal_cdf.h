@@ -1,6 +1,6 @@
 #pragma once
 // The distribution function and the density of the standard normal distribution in terms of the
-// other words, on every instruction set. Special values and errors: simd/scalar.h. Coefficients are
+// other words, on every instruction set. Special values and errors: simd/plain.h. Coefficients are
 // minimax, by Remez exchange (float: dev/minimax.py cdf and cdf_by_density).
 #include "kernels/simd/polynomials.h"
 

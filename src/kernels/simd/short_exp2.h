@@ -8,7 +8,7 @@
 // has three multiplications, where a polynomial alone (polynomials.h) has six. That counts where
 // few ports multiply: on an Intel core, while its tiles are at work, a single one does. AMD Zen 5
 // takes as long either way. Within 1.75 ulp; 2^f within 5.3e-8 (dev/minimax.py exp2_part 2).
-#include "kernels/simd/avx512.h"
+#include "kernels/simd/scaled_exp2.h"
 
 namespace rapt::RAPT_ISA {
 
@@ -29,20 +29,22 @@ struct PowerOf2 {
   F mantissa, exponent;
 };
 
-// VREDUCEPS gives f, exactly, so x - f is n + k / 32: beside 1.5 * 2^18 its last bits are k, and
-// VSCALEFPS takes the floor of it. 2^-inf is 0 and 2^0 is 1, as by avx512.h.
+// A set has besides
+//   look_up(table, index)    the elements that the lowest five bits of the lanes of `index` number
+//   not_below(a, b)          true where a < b does not hold, so also where one of them is NaN
+//   scale_or_zero(m, x, e)   scale(x, e) where m holds, 0 elsewhere
+//
+// f is exact, so x - f is n + k / 32: beside 1.5 * 2^18 its last bits are k, and `scale` takes the
+// floor of it. 2^-inf is 0 and 2^0 is 1, as by scaled_exp2.h.
 inline PowerOf2 power_of_2(F x) {
-  constexpr int kNearest = 5 << 4 | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;  // by 2^-5
-  const F f{_mm512_reduce_ps(x.v, kNearest)};
-  const F whole = sub(x, f);
-  const __m512i k = _mm512_castps_si512(add(whole, F::set(0x1.8p18)).v);
-  const F power{_mm512_permutex2var_ps(_mm512_load_ps(kPowers), k, _mm512_load_ps(kPowers + 16))};
+  const F f = nearest_fraction<5>(x), whole = sub(x, f);
+  const F power = look_up(kPowers, add(whole, F::set(0x1.8p18)));
   const F part = mul(f, fma(f, F::set(2.402318120e-01), F::set(6.931573749e-01)));
   return {fma(part, power, power), whole};
 }
 inline F exp2(F x) {
   const PowerOf2 p = power_of_2(x);
-  return {_mm512_scalef_ps(p.mantissa.v, p.exponent.v)};
+  return scale(p.mantissa, p.exponent);
 }
 // The same, but 0 below -126, where it would be denormal. Cores whose multipliers leave denormal
 // results to microcode lose far more with one than a comparison takes: of 2,048 keys and a query,
@@ -50,8 +52,7 @@ inline F exp2(F x) {
 // dot products (dot_bf16.cpp) do without: they would be 1 % slower.
 inline F normal_exp2(F x) {
   const PowerOf2 p = power_of_2(x);
-  const __mmask16 normal = _mm512_cmp_ps_mask(x.v, F::set(-126).v, _CMP_NLT_UQ);  // or NaN
-  return {_mm512_maskz_scalef_ps(normal, p.mantissa.v, p.exponent.v)};
+  return scale_or_zero(not_below(x, F::set(-126)), p.mantissa, p.exponent);
 }
 
 }  // namespace rapt::RAPT_ISA

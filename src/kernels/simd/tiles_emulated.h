@@ -48,11 +48,18 @@ template <int T>
 RAPT_INLINE void tile_zero() noexcept {
   __builtin_memset(&emulated_tile<T>(), 0, sizeof(EmulatedTile));
 }
-template <int T>
-RAPT_INLINE void tile_load(const void* rows, int64_t stride) noexcept {
-  EmulatedTile& tile = emulated_tile<T>();
+inline RAPT_NOINLINE void fill_tile(EmulatedTile& tile, const void* rows, int64_t stride) noexcept {
   for (int r = 0; r < 16; ++r)
     __builtin_memcpy(tile.rows[r], static_cast<const char*>(rows) + r * stride, 64);
+}
+inline RAPT_NOINLINE void write_tile(const EmulatedTile& tile, void* rows,
+                                     int64_t stride) noexcept {
+  for (int r = 0; r < 16; ++r)
+    __builtin_memcpy(static_cast<char*>(rows) + r * stride, tile.rows[r], 64);
+}
+template <int T>
+RAPT_INLINE void tile_load(const void* rows, int64_t stride) noexcept {
+  fill_tile(emulated_tile<T>(), rows, stride);
 }
 template <int T>
 RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
@@ -60,9 +67,7 @@ RAPT_INLINE void tile_stream(const void* rows, int64_t stride) noexcept {
 }
 template <int T>
 RAPT_INLINE void tile_store(void* rows, int64_t stride) noexcept {
-  const EmulatedTile& tile = emulated_tile<T>();
-  for (int r = 0; r < 16; ++r)
-    __builtin_memcpy(static_cast<char*>(rows) + r * stride, tile.rows[r], 64);
+  write_tile(emulated_tile<T>(), rows, stride);
 }
 
 // The number of these bits, 0 if it is denormal.

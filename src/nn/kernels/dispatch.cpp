@@ -1,6 +1,7 @@
 // The tables of layers that go with the kernel table in use.
 #include <cstring>
 
+#include "base/cpu.h"
 #include "nn/kernels/layer_kernels.h"
 
 // Written by CMake: one RAPT_X(name) per set with vectors of its own, worst first.
@@ -29,7 +30,11 @@ LayerTables chosen_tables() {
     const char* const name = kernels<float>().isa;
     for (const LayerSet& set : kLayerSets)
       if (std::strcmp(set.name, name) == 0) return set.tables();
-    return kLayerSets[std::size(kLayerSets) - 1].tables();  // tile registers: avx512, the last
+    // Sets with tile registers have no layers of their own: the best vectors of the CPU.
+    const LayerSet* best = kLayerSets;
+    for (const LayerSet& set : kLayerSets)
+      if (cpu_has(set.name)) best = &set;
+    return best->tables();
   }();
   return tables;
 }
