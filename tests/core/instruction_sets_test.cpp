@@ -63,14 +63,32 @@ TEST(InstructionSets, OneIsChosenAndIsTheBestAvailable) {
             0);
 }
 
-TEST(InstructionSets, ScalarIsFirstAndAlwaysThere) {
+TEST(InstructionSets, ScalarIsAlwaysThere) {
   EXPECT_EQ(in_child("scalar",
                      [] {
-                       const auto sets = rapt::instruction_sets();
-                       const bool fits = !sets.empty() && std::string(sets[0].name) == "scalar" &&
-                                         sets[0].available && sets[0].chosen;
+                       bool fits = false;
+                       for (const auto& set : rapt::instruction_sets())
+                         fits |= std::string(set.name) == "scalar" && set.available && set.chosen;
                        const rapt::Tensor t(rapt::DType::f32, {2, 4});
                        return fits && std::string(rapt::plan(t, t, t).isa) == "scalar" ? 0 : 1;
+                     }),
+            0);
+}
+
+// Tile registers in plain C++ stand before all sets that every machine has.
+TEST(InstructionSets, EmulatedTileRegistersAreChosenOnlyByName) {
+  EXPECT_EQ(in_child(nullptr,
+                     [] {
+                       for (const auto& set : rapt::instruction_sets())
+                         if (std::string(set.name) == "amx_emulated" && set.chosen) return 1;
+                       return 0;
+                     }),
+            0);
+  if (!is_built("amx_emulated") || !rapt::cpu_has("amx_emulated")) return;
+  EXPECT_EQ(in_child("amx_emulated",
+                     [] {
+                       const rapt::Tensor t(rapt::DType::f32, {2, 4});
+                       return std::string(rapt::plan(t, t, t).isa) == "amx_emulated" ? 0 : 1;
                      }),
             0);
 }

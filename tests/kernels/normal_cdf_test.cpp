@@ -1,5 +1,5 @@
 // The normal distribution function and its density on every instruction set: errors as
-// simd/scalar.h states them, and special values. The exact results come from erfcl and expl. Those
+// simd/plain.h states them, and special values. The exact results come from erfcl and expl. Those
 // of floats are compared with plain loops of floats, too: errors may be twice as large.
 //
 // This file is compiled once per instruction set with RAPT_ISA_HEADER, where it wraps the word in

@@ -1,7 +1,7 @@
-// The 2^x of units with 16-bit weights (simd/polynomials.h), as a plain function.
-#define RAPT_ISA isa_avx512_bf16_test
+// The 2^x of units with 16-bit weights (simd/short_exp2.h), as a plain function; compiled once per
+// set that has one.
 #define RAPT_WEIGHTS_OF_16_BITS
-#include "kernels/simd/avx512.h"
+#include RAPT_ISA_HEADER
 
 namespace rapt::RAPT_ISA {
 

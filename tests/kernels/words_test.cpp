@@ -1,6 +1,6 @@
 // The words without arithmetic, on every instruction set: loads and stores (also of parts of a
 // vector and of 16-bit numbers), conditions, selections and transposes. Also checks that arithmetic
-// treats special values as simd/scalar.h says.
+// treats special values as simd/plain.h says.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
