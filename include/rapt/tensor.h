@@ -103,7 +103,8 @@ struct TensorView {
                    Shape(lengths.begin(), lengths.size()), Shape(steps.begin(), steps.size()),
                    std::is_const_v<T>) {}
 
-  bool defined() const noexcept { return rank >= 0; }
+  // Inlined also into hooks, which are compiled for one instruction set (positions.h).
+  [[gnu::always_inline]] bool defined() const noexcept { return rank >= 0; }
   // At most kMaxRank lengths; calls reject views of a larger rank.
   Shape dims() const noexcept {
     return {shape, static_cast<size_t>(rank < 0 ? 0 : rank > kMaxRank ? kMaxRank : rank)};

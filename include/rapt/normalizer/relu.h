@@ -82,7 +82,7 @@ struct Relu {
 
  private:
   template <class E>
-  double divisor_of(const Tile<E>& t) const noexcept {
+  [[gnu::always_inline]] double divisor_of(const Tile<E>& t) const noexcept {
     return divisor == divisor ? divisor : static_cast<double>(t.head->k_len);
   }
 

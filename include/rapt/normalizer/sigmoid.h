@@ -88,7 +88,7 @@ struct Sigmoid {
   static constexpr double kLog2E = 1.4426950408889634074;
 
   template <class E>
-  double bias_of(const Tile<E>& t) const noexcept {
+  [[gnu::always_inline]] double bias_of(const Tile<E>& t) const noexcept {
     return bias == bias ? bias : -__builtin_log(static_cast<double>(t.head->k_len));
   }
 
