@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "check/problem/parse_normalizer.h"
+#include "check/tolerance/two_parts.h"
 
 namespace check {
 namespace {

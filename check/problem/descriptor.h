@@ -93,11 +93,11 @@
 #include <vector>
 
 #include "check/problem/mask_spec.h"
-#include "check/reference/reference_normalizer.h"
-#include "check/reference/score_spec.h"
+#include "check/reference/normalizer.h"
 #include "check/spec/captures.h"
 #include "check/spec/relative_spec.h"
 #include "check/spec/row_spec.h"
+#include "check/spec/score_spec.h"
 #include "check/tensors/arrays.h"
 #include "rapt/attention.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "check/problem/scanner.h"
-#include "check/reference/reference_normalizer.h"
+#include "check/reference/normalizer.h"
 #include "rapt/catalogue.h"
 
 namespace check {

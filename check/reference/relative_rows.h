@@ -11,24 +11,10 @@
 // is part of the call's definition.
 // Sources: Shaw et al. 2018, arXiv:1803.02155; Dai et al. 2019, arXiv:1901.02860; He et al. 2020,
 // arXiv:2006.03654.
-//
-// Errors: three sums over d, each in any order, and their sum, which has at most two roundings of
-// the numbers that are added.
-
-#include "check/reference/sum_of_products.h"
 #include "check/spec/relative_spec.h"
 #include "check/tensors/reference_matrix.h"
 
 namespace check {
-
-// The sum of all products of a pair, and its error bound.
-template <class Real>
-struct PairProduct {
-  Real sum = 0;
-  Real terms = 0;  // |sum| + sqrt(sum of squares), for each of the sums
-  Real added = 0;  // further errors, in units of e: the sum of |sums|, if there are several, and
-                   // the errors of transformed rows
-};
 
 template <class Real>
 class RelativeRows {
@@ -37,65 +23,49 @@ class RelativeRows {
   // The tables of the head at `leading` of the dimensions `lengths`.
   RelativeRows(const RelativeSpec& spec, rapt::DType dtype, std::span<const int64_t> leading,
                std::span<const int64_t> lengths)
-      : spec_(&spec), dtype_(dtype) {
+      : dtype_(dtype) {
     for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
       if (!spec.tables[part].there) continue;
       const rapt::TensorView t = spec.as_rows(part);
-      numbers_[part] =
-          values_of<Real>(matrix_of(t, leading, lengths), t.shape[t.rank - 2], t.shape[t.rank - 1]);
       width_[part] = t.shape[t.rank - 1];
+      numbers_[part] =
+          values_of<Real>(matrix_of(t, leading, lengths), t.shape[t.rank - 2], width_[part]);
     }
   }
 
   bool has(RelativeSpec::Part part) const { return !numbers_[part].empty(); }
-  // Row `row` of a table; a bias has only row 0.
-  const Real* row(RelativeSpec::Part part, int64_t row) const {
-    return numbers_[part].data() + row * width_[part];
+  // Element d of row `row` of a table, 0 without the table; a bias has only row 0.
+  Real number(RelativeSpec::Part part, int64_t row, int64_t d) const {
+    return has(part) ? numbers_[part][static_cast<size_t>(row * width_[part] + d)] : 0;
   }
-
-  // An element of a row; 0 without the table.
-  Real number(RelativeSpec::Part part, int64_t at, int64_t d) const {
-    return has(part) ? row(part, at)[d] : 0;
-  }
-
   // Element d of the query that is multiplied by keys, and of the one multiplied by key_rows.
   Real query_of_keys(const Real* query, int64_t d) const {
-    return changed(query, d, RelativeSpec::content);
+    return shifted(query[d], d, RelativeSpec::content);
   }
   Real query_of_rows(const Real* query, int64_t d) const {
-    return changed(query, d, RelativeSpec::position);
+    return shifted(query[d], d, RelativeSpec::position);
   }
-  PairProduct<Real> product(const Real* query, const Real* key, int64_t head_dim,
-                            const PairPlace& place) const {
-    const bool keys = has(RelativeSpec::keys), queries = has(RelativeSpec::queries);
-    Dot<Real> with_key, with_rows, with_query_rows;
-    const int64_t c = keys || queries ? spec_->row(place) : 0;
+  Real product(const Real* query, const Real* key, int64_t head_dim, int64_t row) const {
+    Real with_key = 0, with_rows = 0, with_query_rows = 0;
     for (int64_t d = 0; d < head_dim; ++d) {
-      with_key.add(query_of_keys(query, d), key[d]);
-      if (keys) with_rows.add(query_of_rows(query, d), row(RelativeSpec::keys, c)[d]);
-      if (queries) with_query_rows.add(key[d], row(RelativeSpec::queries, c)[d]);
+      with_key += query_of_keys(query, d) * key[d];
+      if (has(RelativeSpec::keys))
+        with_rows += query_of_rows(query, d) * number(RelativeSpec::keys, row, d);
+      if (has(RelativeSpec::queries))
+        with_query_rows += key[d] * number(RelativeSpec::queries, row, d);
     }
-    PairProduct<Real> pair;
-    pair.sum = with_key.sum;
-    if (keys) pair.sum += with_rows.sum;
-    if (queries) pair.sum += with_query_rows.sum;
-    for (const Dot<Real>* part : {&with_key, &with_rows, &with_query_rows}) {
-      pair.terms += part->terms();
-      if (keys || queries) pair.added += std::abs(part->sum);
-    }
-    return pair;
+    return with_key + with_rows + with_query_rows;
   }
 
  private:
-  Real changed(const Real* query, int64_t d, RelativeSpec::Part bias) const {
-    if (!has(bias)) return query[d];
+  Real shifted(Real x, int64_t d, RelativeSpec::Part bias) const {
+    if (!has(bias)) return x;
     const Real shift = number(bias, 0, d);
     if (dtype_ == rapt::DType::f64)
-      return static_cast<Real>(static_cast<double>(query[d]) + static_cast<double>(shift));
-    return rounded<Real>(dtype_, static_cast<float>(query[d]) + static_cast<float>(shift));
+      return static_cast<Real>(static_cast<double>(x) + static_cast<double>(shift));
+    return rounded<Real>(dtype_, static_cast<float>(x) + static_cast<float>(shift));
   }
 
-  const RelativeSpec* spec_ = nullptr;
   rapt::DType dtype_ = rapt::DType::f32;
   std::array<std::vector<Real>, RelativeSpec::kParts> numbers_;  // dense
   std::array<int64_t, RelativeSpec::kParts> width_ = {};

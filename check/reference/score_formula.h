@@ -7,10 +7,9 @@
 //   kName                as in the library
 //   of(s, own, place)    the new score of a pair with its derivatives by s and by the numbers `own`
 //
-// over numbers N, which are dual numbers (dual_numbers.h): tolerances, tangents and second
-// derivatives follow. `own` has the number that the pair uses of each learned parameter: of the
-// real parameters, and of the tensors with numbers per head, in the order of the declaration. Where
-// it needs them, the struct has
+// over numbers N (numbers.h). `own` has the number that the pair uses of each learned parameter: of
+// the real parameters, and of the tensors with numbers per head, in the order of the declaration.
+// Where it needs them, the struct has
 //
 //   explicit NameReference(const VariantArguments&)   takes integers and choices
 //   entry(place, entries)   which number of its head a pair uses, if a tensor has several
@@ -18,11 +17,11 @@
 //
 // Shares no code with the library.
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <string_view>
 
-#include "check/spec/dual_numbers.h"
+#include "check/reference/numbers.h"
+#include "check/spec/pair_place.h"
 #include "check/spec/variant_arguments.h"
 
 namespace check {

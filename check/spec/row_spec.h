@@ -1,6 +1,6 @@
 #pragma once
 // The row transforms of query and key as plain data: divided by their lengths, rotated by their
-// positions, or both, in this order. The formulas are in transformed_rows.h. Shares no code with
+// positions, or both, in this order. The formulas are in row_transform.h. Shares no code with
 // the library.
 #include <cstdint>
 #include <optional>

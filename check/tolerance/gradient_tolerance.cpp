@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance/normalizer_errors.h"
 #include "check/tolerance/relative_floors.h"
+#include "check/tolerance/score_errors.h"
 
 namespace check {
 namespace {
@@ -19,7 +21,7 @@ template <class Real, class Wide>
 class GradientFloors {
  public:
   GradientFloors(const Problem& p, const Incoming& in)
-      : p_(p), sizes_(sizes_of(p)), relative_(p.relative, sizes_) {
+      : p_(p), sizes_(sizes_of(p)), score_errors_(p), relative_(p.relative, sizes_) {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
     if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
     left_out_ = p.left_out;
@@ -45,62 +47,45 @@ class GradientFloors {
     numbers.assign(static_cast<size_t>(count_parameters_of(p.scores)), 0);
   }
 
-  void add(const GradientRow<Wide>& row) {
-    if (row.forward->head != head_) enter(row.forward->head);
-    errors_of(row);
-    const int64_t i = row.forward->index;
-    const Wide *q = row.inputs->query_row(i), *d_output = row.inputs->d_output_row(i);
+  void add(const GradientRow<Wide>& g) {
+    const Row<Wide>& row = *g.forward;
+    if (row.head != head_) enter(row);
+    errors_of_row(g);
+    const int64_t i = row.index;
+    const Wide* q = row.inputs->query_row(i);
     const RelativeRows<Wide>& tables = row.inputs->relative;
     std::vector<double> linear(static_cast<size_t>(sizes_.head_dim), 0);
-    std::vector<double> numbers_linear(numbers.size(), 0);
-    double scale_linear = 0, bias_linear = 0, by_query = 0;
-    for (size_t x = 0; x < row.keys.size(); ++x) {
-      const int64_t j = row.keys[x];
-      const Wide* k = row.inputs->key_row(j);
-      const double dz = number(row.d_products[x]), ds = number(row.d_scores[x]);
-      const double dz_error = dz_[x] + kEpsilon * dz, ds_error = ds_[x] + kEpsilon * ds;
+    for (size_t x = 0; x < row.pairs.size(); ++x) {
+      const Pair<Wide>& pair = row.pairs[x];
+      const Wide* k = row.inputs->key_row(pair.key);
+      const double dz = number(g.d_products[x]), dz_error = dz_[x] + kEpsilon * dz;
       const double dz_rounding = product_roundoff() * dz;
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         const double of_key =
-            number(k[d]) + number(tables.number(RelativeSpec::keys, row.row_of(x), d));
+            number(k[d]) + number(tables.number(RelativeSpec::keys, pair.table_row, d));
         linear[static_cast<size_t>(d)] +=
-            dz_error * of_key + dz * kEpsilon * row.inputs->key_error(j, d);
+            dz_error * of_key + dz * kEpsilon * score_errors_.key_error(pair.key, d);
         query[query_(i, d)] += square(dz_rounding * of_key);
         const double of_query = number(tables.query_of_keys(q, d)),
-                     of_row = number(tables.number(RelativeSpec::queries, row.row_of(x), d));
-        key[key_(j, d)] += square((dz_error + dz_rounding) * (of_query + of_row) +
-                                  dz * kEpsilon * row.inputs->query_error(i, d));
+                     of_row = number(tables.number(RelativeSpec::queries, pair.table_row, d));
+        key[key_(pair.key, d)] += square((dz_error + dz_rounding) * (of_query + of_row) +
+                                         dz * kEpsilon * score_errors_.query_error(i, d));
       }
-      const double kept = number(row.kept[x]);
-      const double dropped = number(row.forward->kept[static_cast<size_t>(j)]);
-      const double kept_error =
-          dropped * weight_errors_[x] + (2 * kEpsilon + product_roundoff()) * kept + kTiny;
+      const double kept = number(pair.kept * g.weights[x]);
+      const double kept_error = number(pair.kept) * weight_errors_[x] +
+                                (2 * kEpsilon + product_roundoff()) * kept + kTiny;
       for (int64_t c = 0; c < sizes_.value_dim; ++c)
-        value[value_(j, c)] += square(kept_error * number(d_output[c]));
-      if (p_.relative.any()) relative_.add_pair(row, x, dz_error + dz_rounding, kept_error);
-      const double bias_error = p_.bias_first ? dz_error : ds_error;
-      bias_linear += bias_error;
-      if (!bias.empty() && !bias_per_row_) bias[bias_(i, j)] += square(bias_error);
-      const PairProduct<Wide>& product = row.products[x];
-      scale_linear += dz_error * number(row.dots[x]) +
-                      dz * (dot_ * number(product.terms) + kEpsilon * number(product.added));
-      by_query += static_cast<double>(row.d_products[x] * row.dots[x]);
-      scale += square(product_roundoff_ * dz * number(row.dots[x]) +
-                      left_out_of_gradients_.weights * dz * number(product.terms));
-      for (size_t s = row.first_number_of(x); s < row.first_number_of(x + 1); ++s) {
-        if (row.number_at[s] < 0) continue;
-        const double error = kEpsilon * row.number_slopes[s].value_error;
-        numbers_linear[static_cast<size_t>(row.number_at[s])] +=
-            ds_error * (number(row.number_slopes[s].value) + error) + ds * error;
-      }
+        value[value_(pair.key, c)] +=
+            square(kept_error * number(g.d_output[static_cast<size_t>(c)]));
+      if (p_.relative.any()) relative_.add_pair(g, pair, dz_error + dz_rounding, kept_error);
     }
     relative_.end_row();
     for (int64_t d = 0; d < sizes_.head_dim; ++d)
       query[query_(i, d)] += square(linear[static_cast<size_t>(d)]);
-    if (!bias.empty() && bias_per_row_) bias[bias_(i, 0)] += square(bias_linear);
-    scale += square(scale_linear + left_out_of_gradients_.weights * std::abs(by_query));
-    for (size_t n = 0; n < numbers.size(); ++n) numbers[n] += square(numbers_linear[n]);
-    add_normalizer(row);
+    add_bias(g);
+    add_scale(g);
+    add_numbers(g);
+    add_normalizer(g);
   }
 
   // Called after all rows. Adds the parts left out of whole sums and, for transformed rows, turns
@@ -111,8 +96,8 @@ class GradientFloors {
     add_left_out(changed ? truth.transformed_key : truth.key, changed ? 1 : scale_, key);
     add_left_out(truth.value, 1, value);
     if (!changed) return;
-    change_back_errors(query_change<Wide>(p_, sizes_), p_.query, truth.transformed_query, query);
-    change_back_errors(key_change<Wide>(p_, sizes_), p_.key, truth.transformed_key, key);
+    change_back_errors(RowErrors<Wide>(query_transform<Wide>(p_, sizes_)), p_.query, truth.transformed_query, query);
+    change_back_errors(RowErrors<Wide>(key_transform<Wide>(p_, sizes_)), p_.key, truth.transformed_key, key);
   }
 
   std::vector<long double> query, key, value, bias, numbers;  // sums of squared errors of the rows
@@ -132,16 +117,59 @@ class GradientFloors {
   double scale_of_products() const { return scale_; }
 
  private:
-  void add_normalizer(const GradientRow<Wide>& row) {
-    const Row<Wide>& forward = *row.forward;
+  // Of dZ, or of dS, in its own column of the bias, or in one for all keys.
+  void add_bias(const GradientRow<Wide>& g) {
+    if (bias.empty()) return;
+    const Row<Wide>& row = *g.forward;
+    double all = 0;
+    for (size_t x = 0; x < row.pairs.size(); ++x) {
+      const double error = p_.bias_first ? dz_[x] + kEpsilon * number(g.d_products[x])
+                                         : ds_[x] + kEpsilon * number(g.d_scores[x]);
+      all += error;
+      if (!bias_per_row_) bias[bias_(row.index, row.pairs[x].key)] += square(error);
+    }
+    if (bias_per_row_) bias[bias_(row.index, 0)] += square(all);
+  }
+
+  void add_scale(const GradientRow<Wide>& g) {
+    const Row<Wide>& row = *g.forward;
+    double linear = 0, by_query = 0;
+    for (size_t x = 0; x < row.pairs.size(); ++x) {
+      const double dz = number(g.d_products[x]), dot = number(row.pairs[x].dot);
+      linear += (dz_[x] + kEpsilon * dz) * dot +
+                dz * (dot_ * number(products_[x].terms) + kEpsilon * number(products_[x].added));
+      by_query += static_cast<double>(g.d_products[x] * row.pairs[x].dot);
+      scale += square(product_roundoff_ * dz * dot +
+                      left_out_of_gradients_.weights * dz * number(products_[x].terms));
+    }
+    scale += square(linear + left_out_of_gradients_.weights * std::abs(by_query));
+  }
+
+  void add_numbers(const GradientRow<Wide>& g) {
+    std::vector<double> linear(numbers.size(), 0);
+    for (size_t x = 0; x < chains_.size(); ++x) {
+      const double ds = number(g.d_scores[x]), ds_error = ds_[x] + kEpsilon * ds;
+      for (size_t n = 0; n < chains_[x].by_number.size(); ++n) {
+        if (chains_[x].number_at[n] < 0) continue;
+        const Dual<Wide>& by = chains_[x].by_number[n];
+        const double error = kEpsilon * by.value_error;
+        linear[static_cast<size_t>(chains_[x].number_at[n])] +=
+            ds_error * (number(by.value) + error) + ds * error;
+      }
+    }
+    for (size_t n = 0; n < numbers.size(); ++n) numbers[n] += square(linear[n]);
+  }
+
+  void add_normalizer(const GradientRow<Wide>& g) {
+    const Row<Wide>& row = *g.forward;
     normalizer += square(std::visit(
         [&](const auto& n) {
-          return n.d_number_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
-                                  {weight_errors_, d_weight_errors_, 0},
-                                  static_cast<double>(forward.statistic),
-                                  static_cast<double>(row.delta), delta_, off_);
+          return errors_of(n).d_number_error(
+              {weights_, d_weights_, static_cast<double>(g.d_statistic), 0},
+              {weight_errors_, d_weight_errors_, 0}, static_cast<double>(row.weighed.statistic),
+              static_cast<double>(g.delta), delta_, off_);
         },
-        forward.normalizer));
+        row.normalizer));
   }
 
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
@@ -149,8 +177,9 @@ class GradientFloors {
 
   static double number(Wide x) { return static_cast<double>(std::abs(x)); }
 
-  void enter(int64_t head) {
-    head_ = head;
+  void enter(const Row<Wide>& row) {
+    const int64_t head = head_ = row.head;
+    score_errors_.enter(*row.inputs);
     query_ = places_of(p_.query, head, sizes_);
     key_ = places_of(p_.key, head, sizes_);
     value_ = places_of(p_.value, head, sizes_);
@@ -160,12 +189,15 @@ class GradientFloors {
     bias_per_row_ = p_.bias.shape[p_.bias.rank - 1] == 1;
   }
 
-  static void change_back_errors(const RowTransform<Wide>& change, const rapt::TensorView& t,
-                                 std::vector<Wide> changed, std::vector<long double>& squares) {
+  static void change_back_errors(const RowErrors<Wide>& transform, const rapt::TensorView& t,
+                                 const std::vector<Wide>& changed,
+                                 std::vector<long double>& squares) {
     std::vector<double> errors;
     for (const long double x : squares)
       errors.push_back(static_cast<double>(std::sqrt(x)) / kEpsilon);
-    transform_back(change, t, changed, errors);
+    for_each_matrix_row<Wide>(t, [&](int64_t r, const Wide* given, size_t at) {
+      transform.of_transform_back(r, given, &changed[at], &errors[at]);
+    });
     for (size_t x = 0; x < errors.size(); ++x) squares[x] = square(errors[x] * kEpsilon);
   }
 
@@ -182,61 +214,80 @@ class GradientFloors {
   double product_roundoff() const { return product_roundoff_ + left_out_of_gradients_.weights; }
 
   // Computes the errors of dS and dZ for every pair of the row.
-  void errors_of(const GradientRow<Wide>& row) {
-    const Row<Wide>& forward = *row.forward;
-    const auto statistic = static_cast<double>(forward.statistic);
-    scores_.assign(row.scores.begin(), row.scores.end());
-    off_ = off_of_row(forward.normalizer, scores_, statistic,
-                      {forward.score_error * kEpsilon, kEpsilon, 0,
-                       static_cast<double>(forward.cut), static_cast<double>(forward.condition)});
-    const auto score_of = [&](size_t x) { return static_cast<double>(row.scores[x]); };
-    weight_errors_.clear();
+  void errors_of_row(const GradientRow<Wide>& g) {
+    const Row<Wide>& row = *g.forward;
+    const auto statistic = static_cast<double>(row.weighed.statistic);
+    std::vector<Wide> scores;
+    chains_.clear(), products_.clear();
+    for (const Pair<Wide>& pair : row.pairs) {
+      scores.push_back(pair.score);
+      products_.push_back(score_errors_.of_product(row.index, pair));
+      chains_.push_back(score_errors_.chain(pair, products_.back()));
+    }
+    off_ = off_of_row(row.normalizer, std::span<const Wide>(scores), row.weighed,
+                      score_errors_.of_row(row) * kEpsilon, kEpsilon);
     weights_.clear();
-    d_weights_.clear();
-    d_weight_errors_.clear();
-    double weighted = 0, squares = 0, term_squares = 0;
-    for (size_t x = 0; x < row.keys.size(); ++x) {
-      const double weight = number(row.weights[x]), d_weight = number(row.d_weights[x]);
-      weight_errors_.push_back(std::visit(
-          [&](const auto& n) { return n.weight_error_again(score_of(x), weight, statistic, off_); },
-          forward.normalizer));
-      weights_.push_back(weight);
-      d_weights_.push_back(static_cast<double>(row.d_weights[x]));
-      d_weight_errors_.push_back((sum_ + left_out_of_gradients_.rows) * number(row.value_terms[x]));
-      weighted += weight_errors_[x] * d_weight;
-      squares += weight * d_weight * (weight * d_weight);
-      const double term = weight * number(row.value_terms[x]);
-      term_squares += term * term;
-    }
-    const double of_output =
-        weighted + sum_ * number(row.output_terms) + output_roundoff_ * number(row.output_squares) +
-        weight_roundoff_ * (number(row.output_terms) + std::sqrt(squares)) +
-        left_out_.weights * (number(row.output_terms) + std::sqrt(term_squares)) +
-        kEpsilon * number(row.given_terms);
-    delta_ = std::visit(
+    for (const Wide weight : g.weights) weights_.push_back(number(weight));
+    d_weights_.assign(g.d_weights.begin(), g.d_weights.end());
+    std::visit(
         [&](const auto& n) {
-          return n.delta_error({weights_, d_weights_, static_cast<double>(row.d_statistic), 0},
-                               static_cast<double>(row.delta),
-                               {weight_errors_, d_weight_errors_, of_output}, off_);
+          weight_errors_.clear();
+          for (size_t x = 0; x < scores.size(); ++x)
+            weight_errors_.push_back(errors_of(n).weight_error_again(
+                static_cast<double>(scores[x]), weights_[x], statistic, off_));
+          const double of_output = delta_error(g);
+          delta_ = errors_of(n).delta_error(
+              {weights_, d_weights_, static_cast<double>(g.d_statistic), 0},
+              static_cast<double>(g.delta), {weight_errors_, d_weight_errors_, of_output}, off_);
+          ds_.clear();
+          for (size_t x = 0; x < scores.size(); ++x)
+            ds_.push_back(
+                errors_of(n).d_score_error(
+                    static_cast<double>(scores[x]), weights_[x], d_weights_[x],
+                    static_cast<double>(g.delta), statistic,
+                    PairErrors{weight_errors_[x], d_weight_errors_[x], delta_}, off_) +
+                kTiny * (1 + number(g.d_weights[x] - g.delta)));
         },
-        forward.normalizer);
-    ds_.clear();
+        row.normalizer);
     dz_.clear();
-    for (size_t x = 0; x < row.keys.size(); ++x) {
-      const double difference = number(row.d_weights[x] - row.delta);
-      const PairErrors of{weight_errors_[x], d_weight_errors_[x], delta_};
-      const double ds =
-          std::visit(
-              [&](const auto& n) {
-                return n.d_score_error(score_of(x), number(row.weights[x]), d_weights_[x],
-                                       static_cast<double>(row.delta), statistic, of, off_);
-              },
-              forward.normalizer) +
-          kTiny * (1 + difference);
-      ds_.push_back(ds);
-      dz_.push_back(ds * number(row.slopes[x].value) +
-                    number(row.d_scores[x]) * kEpsilon * row.slopes[x].value_error);
+    for (size_t x = 0; x < scores.size(); ++x)
+      dz_.push_back(ds_[x] * number(chains_[x].slope.value) +
+                    number(g.d_scores[x]) * kEpsilon * chains_[x].slope.value_error);
+  }
+
+  // The error of the delta of softmax, and those of dP.
+  double delta_error(const GradientRow<Wide>& g) {
+    const Row<Wide>& row = *g.forward;
+    Dot<Wide> output;
+    for (size_t c = 0; c < row.output.size(); ++c) output.add(g.d_output[c], row.output[c]);
+    double weighted = 0, squares = 0, term_squares = 0;
+    Wide given_terms = std::abs(g.d_statistic);
+    d_weight_errors_.clear();
+    for (size_t x = 0; x < row.pairs.size(); ++x) {
+      const double terms = value_terms(g, row.pairs[x]), d_weight = number(g.d_weights[x]);
+      d_weight_errors_.push_back((sum_ + left_out_of_gradients_.rows) * terms);
+      weighted += weight_errors_[x] * d_weight;
+      squares += weights_[x] * d_weight * (weights_[x] * d_weight);
+      term_squares += weights_[x] * terms * (weights_[x] * terms);
+      given_terms += g.weights[x] * std::abs(g.given[x]);
     }
+    return weighted + sum_ * number(output.terms()) +
+           output_roundoff_ * number(std::sqrt(output.squares)) +
+           weight_roundoff_ * (number(output.terms()) + std::sqrt(squares)) +
+           left_out_.weights * (number(output.terms()) + std::sqrt(term_squares)) +
+           kEpsilon * number(given_terms);
+  }
+
+  // The size of the terms of k d_output . value.
+  double value_terms(const GradientRow<Wide>& g, const Pair<Wide>& pair) const {
+    Dot<Wide> of_value, of_row;
+    for (int64_t c = 0; c < sizes_.value_dim; ++c) {
+      const Wide d = g.d_output[static_cast<size_t>(c)];
+      of_value.add(d, g.forward->inputs->value_row(pair.key)[c]);
+      if (g.forward->inputs->relative.has(RelativeSpec::values))
+        of_row.add(d, g.forward->inputs->relative.number(RelativeSpec::values, pair.table_row, c));
+    }
+    return number(pair.kept * (of_value.terms() + of_row.terms()));
   }
 
   const Problem& p_;
@@ -248,13 +299,16 @@ class GradientFloors {
   DType gradient_dtype_ = DType::f32;
   int64_t head_ = -1;
   Places query_, key_, value_, bias_;
+  ScoreErrors<Wide> score_errors_;
   RelativeFloors<Wide> relative_;
   bool bias_per_row_ = false;
   // Of the current row:
+  std::vector<ProductErrors<Wide>> products_;   // of query . key
+  std::vector<ScoreChain<Dual<Wide>>> chains_;  // scores, with the errors of their slopes
   double delta_ = 0;  // the error of delta
   Off off_ = {};
   // Of the unmasked keys:
-  std::vector<double> scores_, weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
+  std::vector<double> weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;
 };
 
 template <class Real, class Wide>

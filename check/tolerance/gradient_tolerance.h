@@ -9,7 +9,7 @@
 // or pair
 //   p      is exp(s - lse). The score has the error S e, and the stored lse the error
 //            (2 max(1, |lse|) + S + A) e: r = (2 + 2 max(1, |lse|) + 2 S + A) e, relative.
-//            For p, delta and dS of other normalisers see reference_normalizer.h;
+//            For p, delta and dS of other normalisers see normalizers/;
 //   dP     is a sum over value_dim in any order, as a score is over head_dim:
 //            e (1/2 + sqrt(value_dim) / 4) T;
 //   delta  is computed from the stored output. The output's weights have the error r:
@@ -48,7 +48,7 @@
 //   d_scale, which is computed from d_query . query, by l_w |dZ| T of each score, in quadrature,
 //     and by l_w of the sum over the keys of each query.
 //
-// If transformed rows (transformed_rows.h) have an error err, the error of dZ row is
+// If transformed rows (row_errors.h) have an error err, the error of dZ row is
 // (error of dZ) row + dZ err. The error that all queries contribute to a gradient of transformed
 // rows then goes back through the transform, without quadrature: a rotation, or the division by a
 // length, mixes the elements of a row, and their errors have common causes.

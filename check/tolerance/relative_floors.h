@@ -2,6 +2,7 @@
 // The error bounds of the gradients of tables for relative positions. They follow from the errors
 // of dZ and of weights in gradient_tolerance.h.
 #include "check/reference/backward_reference.h"
+#include "check/tolerance/dual_numbers.h"
 
 namespace check {
 
@@ -20,12 +21,14 @@ class RelativeFloors {
 
   void enter(int64_t head) { places_ = relative_places_of(spec_, head, sizes_); }
 
-  // Adds the errors of pair x of the row, from the errors of dZ and of the weight that multiplies
+  // Adds the errors of a pair of the row, from the errors of dZ and of the weight that multiplies
   // d_output, roundings of products included.
-  void add_pair(const GradientRow<Wide>& row, size_t x, double dz_error, double kept_error) {
-    const RelativeRows<Wide>& tables = row.inputs->relative;
-    const int64_t i = row.forward->index, r = row.row_of(x);
-    const Wide *query = row.inputs->query_row(i), *key = row.inputs->key_row(row.keys[x]);
+  void add_pair(const GradientRow<Wide>& g, const Pair<Wide>& pair, double dz_error,
+                double kept_error) {
+    const HeadInputs<Wide>& inputs = *g.forward->inputs;
+    const RelativeRows<Wide>& tables = inputs.relative;
+    const int64_t r = pair.table_row;
+    const Wide *query = inputs.query_row(g.forward->index), *key = inputs.key_row(pair.key);
     if (!std::exchange(is_used_[static_cast<size_t>(r)], 1)) used_.push_back(r);
     for (int64_t d = 0; d < sizes_.head_dim; ++d) {
       const double of_key = dz_error * size(key[d]);
@@ -34,9 +37,8 @@ class RelativeFloors {
       add(RelativeSpec::position, 0, d, dz_error * size(tables.number(RelativeSpec::keys, r, d)));
       add(RelativeSpec::keys, r, d, dz_error * size(tables.query_of_rows(query, d)));
     }
-    const Wide* d_output = row.inputs->d_output_row(i);
     for (int64_t c = 0; c < sizes_.value_dim; ++c)
-      add(RelativeSpec::values, r, c, kept_error * size(d_output[c]));
+      add(RelativeSpec::values, r, c, kept_error * size(g.d_output[static_cast<size_t>(c)]));
   }
 
   // Called after all pairs of a query have been added.

@@ -5,111 +5,15 @@
 #include <limits>
 #include <sstream>
 
+#include "check/reference/captured.h"
 #include "check/reference/philox.h"
+#include "check/tolerance/normalizer_errors.h"
+#include "check/tolerance/score_errors.h"
 
 namespace check {
 namespace {
 
 using rapt::DType;
-
-// Sorts the largest first, and a NaN before all numbers.
-template <class Real>
-void sort_falling(std::vector<Real>& values) {
-  std::ranges::sort(values, [](Real a, Real b) {
-    return std::isnan(a) ? !std::isnan(b) : !std::isnan(b) && a > b;
-  });
-}
-
-// Visits every index at which `wanted` holds `value`. An empty `wanted` means all: visits `value`.
-template <class Visit>
-void for_places(const std::vector<int64_t>& wanted, int64_t value, const Visit& visit) {
-  if (wanted.empty()) return visit(value);
-  for (size_t place = 0; place < wanted.size(); ++place)
-    if (wanted[place] == value) visit(static_cast<int64_t>(place));
-}
-
-// The results of one run of the reference for every tensor, by their place in the tensor, so that
-// runs of two types can be compared.
-template <class Real>
-class Collector {
- public:
-  Collector(const Sizes& sizes, const Captures& captures) : sizes_(sizes), captures_(captures) {
-    if (const auto& map = captures.map) {
-      const size_t heads =
-          map->heads.empty() ? static_cast<size_t>(sizes.heads) : map->heads.size();
-      cells.assign(heads * static_cast<size_t>(map->rows * map->columns), 0);
-    }
-    if (captures.received) received.assign(static_cast<size_t>(sizes.heads * sizes.k_len), 0);
-  }
-
-  void add(const Row<Real>& row) {
-    output.insert(output.end(), row.output.begin(), row.output.end());
-    lse.push_back(row.statistic);
-    if (captures_.entropy) entropy.push_back(row.entropy);
-    if (const auto& wanted = captures_.weights) {
-      for_weights_row(*wanted, row, [&](int64_t) {
-        weights.insert(weights.end(), row.weights.begin(), row.weights.end());
-      });
-    }
-    if (captures_.top_k > 0) {
-      std::vector<Real> sorted = row.weights;
-      sort_falling(sorted);
-      sorted.resize(static_cast<size_t>(captures_.top_k), Real{0});
-      top_weights.insert(top_weights.end(), sorted.begin(), sorted.end());
-    }
-    if (captures_.received)
-      for (size_t j = 0; j < row.weights.size(); ++j)
-        received[static_cast<size_t>(row.head * sizes_.k_len) + j] += row.weights[j];
-    if (captures_.map) pool(row, cells, [&](size_t j) { return row.weights[j]; });
-  }
-
-  // Visits the rows of the weights' tensor that hold this row, if any.
-  template <class Visit>
-  void for_weights_row(const WeightsWanted& wanted, const Row<Real>& row, const Visit& visit) {
-    const int64_t end = wanted.end < 0 ? sizes_.q_len : wanted.end;
-    const int64_t rows =
-        wanted.rows.empty() ? end - wanted.begin : static_cast<int64_t>(wanted.rows.size());
-    for_places(wanted.heads, row.head, [&](int64_t head) {
-      if (wanted.rows.empty()) {
-        if (row.index >= wanted.begin && row.index < end)
-          visit(head * rows + row.index - wanted.begin);
-      } else {
-        for_places(wanted.rows, row.index, [&](int64_t r) { visit(head * rows + r); });
-      }
-    });
-  }
-
-  // Adds value(j) of one row to its cells. With Pooling::max, a cell becomes the maximum of both.
-  template <class Value, class Number>
-  void pool(const Row<Real>& row, std::vector<Number>& into, const Value& value) {
-    const MapWanted& map = *captures_.map;
-    const int64_t q_len = sizes_.q_len, k_len = sizes_.k_len;
-    for (int64_t a = 0; a < map.rows; ++a) {
-      const int64_t begin = a * q_len / map.rows, end = (a + 1) * q_len / map.rows;
-      if (row.index < begin || row.index >= end) continue;
-      for_places(map.heads, row.head, [&](int64_t head) {
-        for (int64_t b = 0; b < map.columns; ++b) {
-          const int64_t first = b * k_len / map.columns, last = (b + 1) * k_len / map.columns;
-          Number& cell = into[static_cast<size_t>((head * map.rows + a) * map.columns + b)];
-          const auto pairs = static_cast<Number>((end - begin) * (last - first));
-          for (int64_t j = first; j < last; ++j) {
-            const auto x = static_cast<Number>(value(static_cast<size_t>(j)));
-            if (map.pooling == Pooling::max)
-              cell = std::max(cell, x);
-            else
-              cell += map.pooling == Pooling::mean ? x / pairs : x;
-          }
-        }
-      });
-    }
-  }
-
-  std::vector<Real> output, lse, entropy, weights, top_weights, cells, received;
-
- private:
-  const Sizes& sizes_;
-  const Captures& captures_;
-};
 
 // Adds the floors of one row to the expectations.
 template <class Real, class Wide>
@@ -117,7 +21,7 @@ class Floors {
  public:
   Floors(const Problem& problem, const Sizes& sizes, const Captures& captures, bool sampled,
          Expectations& into)
-      : sizes_(sizes), captures_(captures), sampled_(sampled), into_(into) {
+      : sizes_(sizes), captures_(captures), sampled_(sampled), into_(into), score_errors_(problem) {
     const DType dtype = problem.query.dtype;
     if (problem.rounds_weights && !is_sparse(problem.normalizer))
       weight_roundoff_ = unit_roundoff(dtype);
@@ -129,85 +33,123 @@ class Floors {
     if (problem.dropout > 0) dropout_roundings_ = kEpsilon;
     if (captures.received)
       into.received.floor.assign(static_cast<size_t>(sizes.heads * sizes.k_len), 0);
+    if (const auto& map = captures.map) {
+      const auto chosen = static_cast<int64_t>(map->heads.size());
+      into.map.floor.assign(static_cast<size_t>((chosen == 0 ? sizes.heads : chosen) * map->rows *
+                                                map->columns),
+                            0);
+    }
   }
 
-  void add(const Row<Wide>& row, Collector<Wide>& truth) {
-    const double terms = row.score_error;
+  void add(const Row<Wide>& row) {
+    if (row.head != head_) enter(row);
+    const double terms = score_errors_.of_row(row);
     const int64_t flat = row.head * sizes_.q_len + row.index;
-    const auto statistic = static_cast<double>(row.statistic);
-    seen_scores_.clear();
-    for (size_t j = 0; j < row.scores.size(); ++j)
-      if (row.seen[j]) seen_scores_.push_back(static_cast<double>(row.scores[j]));
-    const Off off = off_of_row(row.normalizer, seen_scores_, statistic,
-                               {terms * kEpsilon, kEpsilon, static_cast<double>(row.slopes),
-                                static_cast<double>(row.cut), static_cast<double>(row.condition)});
+    const auto statistic = static_cast<double>(row.weighed.statistic);
+    std::vector<Wide> scores;
+    for (const Pair<Wide>& pair : row.pairs) scores.push_back(pair.score);
+    const Off off = off_of_row(row.normalizer, std::span<const Wide>(scores), row.weighed,
+                               terms * kEpsilon, kEpsilon);
     into_.lse.floor.push_back(std::visit(
         [&](const auto& n) {
-          find_errors(n, row, off);
-          return n.statistic_error(statistic, off);
+          find_errors(errors_of(n), row, off);
+          return errors_of(n).statistic_error(statistic, off);
         },
         row.normalizer));
     place(into_.lse, flat, 1);
-    for (size_t c = 0; c < row.output.size(); ++c) {
-      const auto output = static_cast<double>(std::abs(row.output[c]));
-      const auto squares = static_cast<double>(row.output_squares[c]);
-      const double rounding = (weight_roundoff_ + left_out_) * (output + squares) +
-                              output_roundoff_ * output + output_denormal_;
-      into_.output.floor.push_back(
-          output_errors_[c] + kTiny * (1 + kept_factor_ * static_cast<double>(row.value_sum[c])) +
-          rounding);
-    }
+    add_output(row);
     place(into_.output, flat, sizes_.value_dim);
     if (captures_.entropy) {
-      const double lse = std::max(1.0, std::abs(statistic));
-      double floor = kEpsilon * (2 * (lse + static_cast<double>(row.score_mean)) + terms);
-      for (size_t j = 0; j < errors_.size(); ++j)
-        if (row.weights[j] > 0)
-          floor +=
-              errors_[j] * static_cast<double>(std::abs(std::log(row.weights[j]) + row.entropy));
-      into_.entropy.floor.push_back(floor);
+      into_.entropy.floor.push_back(entropy_floor(row, terms));
       place(into_.entropy, flat, 1);
     }
-    if (captures_.weights)
-      truth.for_weights_row(*captures_.weights, row, [&](int64_t r) {
-        for (size_t j = 0; j < row.weights.size(); ++j)
-          into_.weights.floor.push_back(errors_[j] + kTiny);
-        const bool in_order = !sampled_ && *captures_.weights == WeightsWanted{};
-        for (int64_t j = 0; j < sizes_.k_len && !in_order; ++j)
-          into_.weights.at.push_back(r * sizes_.k_len + j);
-      });
+    add_captures(row);
     if (captures_.top_k > 0) add_top_k(row, flat);
-    if (captures_.received)
-      for (size_t j = 0; j < row.weights.size(); ++j)
-        into_.received.floor[static_cast<size_t>(row.head * sizes_.k_len) + j] +=
-            errors_[j] + kTiny;
-    if (captures_.map) {
-      into_.map.floor.resize(truth.cells.size(), 0);
-      truth.pool(row, into_.map.floor, [&](size_t j) { return errors_[j] + kTiny; });
-    }
   }
 
  private:
   static constexpr double kEpsilon = std::numeric_limits<Real>::epsilon();
   static constexpr double kTiny = std::numeric_limits<Real>::min();
 
-  // Computes the errors of the row's weights, and those of the output that follow from them. Both
-  // leave out what weights that are flushed to zero add.
-  template <class N>
-  void find_errors(const N& normalizer, const Row<Wide>& row, const Off& off) {
+  void enter(const Row<Wide>& row) {
+    head_ = row.head;
+    score_errors_.enter(*row.inputs);
+    value_sum_.assign(static_cast<size_t>(sizes_.value_dim), 0);
+    for (int64_t j = 0; j < sizes_.k_len; ++j)
+      for (size_t c = 0; c < value_sum_.size(); ++c)
+        if (const Wide v = row.inputs->value_row(j)[c]; std::isfinite(v))
+          value_sum_[c] += std::abs(v);
+  }
+
+  // Computes the errors of the row's weights, without what weights that are flushed to zero add.
+  template <class Errors>
+  void find_errors(const Errors& errors, const Row<Wide>& row, const Off& off) {
     errors_.assign(row.weights.size(), 0);
-    output_errors_.assign(row.output.size(), 0);
-    const Wide* value = row.value_sizes.data();
-    for (size_t j = 0; j < errors_.size(); ++j, value += row.output.size()) {
-      if (!row.seen[j]) continue;
-      const auto weight = static_cast<double>(row.weights[j]);
-      errors_[j] = normalizer.weight_error(static_cast<double>(row.scores[j]), weight,
-                                           static_cast<double>(row.statistic), off);
-      const auto kept = static_cast<double>(row.kept[j]);
-      const double error = kept * (errors_[j] + dropout_roundings_ * weight);
-      for (size_t c = 0; c < row.output.size(); ++c)
-        output_errors_[c] += error * static_cast<double>(value[c]);
+    for (const Pair<Wide>& pair : row.pairs)
+      errors_[static_cast<size_t>(pair.key)] = errors.weight_error(
+          static_cast<double>(pair.score), static_cast<double>(pair.weight),
+          static_cast<double>(row.weighed.statistic), off);
+  }
+
+  // The errors of the output that follow from those of the weights, and its roundings.
+  void add_output(const Row<Wide>& row) {
+    const RelativeRows<Wide>& tables = row.inputs->relative;
+    std::vector<double> errors(row.output.size(), 0);
+    std::vector<Wide> squares(row.output.size(), 0), value_sum = value_sum_;
+    for (const Pair<Wide>& pair : row.pairs) {
+      const double error =
+          static_cast<double>(pair.kept) * (errors_[static_cast<size_t>(pair.key)] +
+                                            dropout_roundings_ * static_cast<double>(pair.weight));
+      const Wide kept = pair.kept * pair.weight;
+      for (size_t c = 0; c < errors.size(); ++c) {
+        const Wide v = row.inputs->value_row(pair.key)[c];
+        const Wide added =
+            tables.number(RelativeSpec::values, pair.table_row, static_cast<int64_t>(c));
+        errors[c] += error * static_cast<double>(std::abs(v) + std::abs(added));
+        squares[c] += kept * v * (kept * v);
+        if (!tables.has(RelativeSpec::values)) continue;
+        squares[c] += kept * added * (kept * added);
+        if (std::isfinite(added)) value_sum[c] += std::abs(added);
+      }
     }
+    for (size_t c = 0; c < errors.size(); ++c) {
+      const auto output = static_cast<double>(std::abs(row.output[c]));
+      const double rounding =
+          (weight_roundoff_ + left_out_) * (output + static_cast<double>(std::sqrt(squares[c]))) +
+          output_roundoff_ * output + output_denormal_;
+      into_.output.floor.push_back(
+          errors[c] + kTiny * (1 + kept_factor_ * static_cast<double>(value_sum[c])) + rounding);
+    }
+  }
+
+  double entropy_floor(const Row<Wide>& row, double terms) const {
+    Wide mean = 0;
+    for (const Pair<Wide>& pair : row.pairs)
+      if (pair.weight > 0) mean += pair.weight * pair.score;
+    const double lse = std::max(1.0, std::abs(static_cast<double>(row.weighed.statistic)));
+    double floor = kEpsilon * (2 * (lse + static_cast<double>(std::abs(mean))) + terms);
+    for (size_t j = 0; j < errors_.size(); ++j)
+      if (row.weights[j] > 0)
+        floor += errors_[j] * static_cast<double>(std::abs(std::log(row.weights[j]) + row.entropy));
+    return floor;
+  }
+
+  // Weights, received, map.
+  void add_captures(const Row<Wide>& row) {
+    std::vector<double> floors;
+    for (const double error : errors_) floors.push_back(error + kTiny);
+    if (captures_.weights)
+      for_weights_rows(*captures_.weights, sizes_.q_len, row.head, row.index, [&](int64_t r) {
+        into_.weights.floor.insert(into_.weights.floor.end(), floors.begin(), floors.end());
+        const bool in_order = !sampled_ && *captures_.weights == WeightsWanted{};
+        for (int64_t j = 0; j < sizes_.k_len && !in_order; ++j)
+          into_.weights.at.push_back(r * sizes_.k_len + j);
+      });
+    if (captures_.received)
+      for (size_t j = 0; j < floors.size(); ++j)
+        into_.received.floor[static_cast<size_t>(row.head * sizes_.k_len) + j] += floors[j];
+    if (captures_.map)
+      pool(*captures_.map, sizes_, row.head, row.index, floors, into_.map.floor);
   }
 
   // Appends the places of a row's elements in the tensor. Without a sample all rows come in order,
@@ -218,11 +160,10 @@ class Floors {
   }
 
   void add_top_k(const Row<Wide>& row, int64_t flat) {
-    Expectations::Candidates candidates{flat, {}, {}, row.seen};
-    for (size_t j = 0; j < errors_.size(); ++j) {
-      candidates.weights.push_back(row.weights[j]);
-      candidates.error.push_back(errors_[j] + kTiny);
-    }
+    Expectations::Candidates candidates{flat, {}, {}, std::vector<char>(row.weights.size(), 0)};
+    for (const Pair<Wide>& pair : row.pairs) candidates.seen[static_cast<size_t>(pair.key)] = 1;
+    candidates.weights.assign(row.weights.begin(), row.weights.end());
+    for (const double error : errors_) candidates.error.push_back(error + kTiny);
     std::vector<double> sorted = candidates.error;
     sort_falling(sorted);
     sorted.resize(static_cast<size_t>(captures_.top_k), kTiny);
@@ -235,9 +176,12 @@ class Floors {
   const Captures& captures_;
   bool sampled_;
   Expectations& into_;
+  ScoreErrors<Wide> score_errors_;
   double weight_roundoff_ = 0, left_out_ = 0, output_roundoff_ = 0, output_denormal_ = 0;
   double kept_factor_ = 1, dropout_roundings_ = 0;
-  std::vector<double> errors_, output_errors_, seen_scores_;  // [k_len], [value_dim], [seen keys]
+  int64_t head_ = -1;
+  std::vector<Wide> value_sum_;  // [value_dim]: the sum of |value| over all keys, of the finite ones
+  std::vector<double> errors_;   // [k_len], of the weights of the current row
 };
 
 // Keeps only the rows [heads, width] of the heads `heads`.
@@ -260,12 +204,12 @@ Expectations expect(const Problem& problem, const Captures& captures, const Samp
   const Sizes sizes = sizes_of(problem);
   const bool sampled = sample.heads || sample.rows;
   Expectations e;
-  Collector<Wide> truth(sizes, captures);
-  Collector<Real> plain(sizes, captures);
+  Captured<Wide> truth(sizes, captures);
+  Captured<Real> plain(sizes, captures);
   Floors<Real, Wide> floors(problem, sizes, captures, sampled, e);
   for_each_row<Wide>(problem, sample, [&](const Row<Wide>& row) {
     truth.add(row);
-    floors.add(row, truth);
+    floors.add(row);
   });
   for_each_row<Real>(problem, sample, [&](const Row<Real>& row) { plain.add(row); });
   const auto fill = [](Expectation& into, const std::vector<Wide>& wide,
@@ -280,7 +224,6 @@ Expectations expect(const Problem& problem, const Captures& captures, const Samp
   fill(e.top_weights, truth.top_weights, plain.top_weights);
   fill(e.map, truth.cells, plain.cells);
   fill(e.received, truth.received, plain.received);
-  e.map.floor.resize(e.map.truth.size(), 0);
   // The weights of a cell are added key by key, up to 128 in a block. Each addition rounds a
   // partial sum by e/2: sqrt(128) e/2 in quadrature, and twice that, because a maximum is compared.
   // Pooling by maximum adds nothing.

@@ -20,17 +20,17 @@
 //     Together e/6 sqrt(head_dim) D, times 1.5, because a maximum is compared;
 //   score functions propagate that error and have their own roundings. Without them the error of a
 //     scaled product is F e with F = D (1 + sqrt(head_dim) / 4). With them, a running error
-//     analysis of their formulas (spec/dual_numbers.h) gives F. A bias that is added before them is
+//     analysis of their formulas (dual_numbers.h) gives F. A bias that is added before them is
 //     part of their argument, and B is 0. Row transforms add the errors of a row's elements
-//     (transformed_rows.h) times the elements of the other row;
+//     (row_errors.h) times the elements of the other row;
 //   2^x has an error of one ulp (e), the inverse of the sum and the product with it are two
 //     roundings (e);
 //   the sum over n keys has another order than in the plain loop, as that over d:
 //     A = sqrt(n) / 4.
 // With S = F + B, a score has the error S e. With R = 2 + S + A, softmax has the errors
 //   weight: R e p      output: R e sum_j p |value|      lse: (2 max(1, |lse|) + S + A) e
-// For other normalisers the effect of a score's error S e on the weights is described with their
-// formulas (reference_normalizer.h); the error of the output is the sum of the weights' errors
+// For other normalisers the effect of a score's error S e on the weights is described in
+// normalizers/; the error of the output is the sum of the weights' errors
 // times |value|. A weight below the smallest normal number may be flushed to zero, which adds that
 // number to the error of the weight, and that number times sum_j |value| to that of the output.
 //

@@ -84,8 +84,8 @@ PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor
     }
     const check::Weighed<double> row = std::visit(
         [&](const auto& n) { return n.weigh(std::span<const double>(seen)); }, normalizer);
-    const check::Off of_row = check::off_of_row(normalizer, seen, row.statistic,
-                                                {off.score, off.epsilon, row.slopes, row.cut});
+    const check::Off of_row = check::off_of_row(normalizer, std::span<const double>(seen), row,
+                                                off.score, off.epsilon);
     std::fill(errors.begin(), errors.end(), 0);
     for (size_t x = 0; x < keys.size(); ++x) {
       const double weight = row.powers[x] / row.divisor;
@@ -95,7 +95,9 @@ PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor
       const int64_t sums = added.defined() ? 2 * k_len : k_len;
       const double error =
           std::visit(
-              [&](const auto& n) { return n.weight_error(seen[x], weight, row.statistic, of_row); },
+              [&](const auto& n) {
+                return check::errors_of(n).weight_error(seen[x], weight, row.statistic, of_row);
+              },
               normalizer) +
           static_cast<double>(sums + 2) * off.epsilon * weight + std::numeric_limits<float>::min();
       result.tolerance = std::max(result.tolerance, error);

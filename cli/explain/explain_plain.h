@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "check/reference/reference_normalizer.h"
+#include "check/tolerance/normalizer_errors.h"
 #include "rapt/attention.h"
 
 namespace rapt::cli {

@@ -279,12 +279,11 @@ TEST(GradientIdentities, ZeroWhereNothingIsSeen) {
         const Places at = places_of(t, row.head, sizes);
         for (int64_t x = 0; x < width; ++x) seen[at(r, x)] = 1;
       };
-      for (int64_t j = 0; j < sizes.k_len; ++j) {
-        if (!row.seen[static_cast<size_t>(j)]) continue;
+      for (const check::Pair<double>& pair : row.pairs) {
         mark(query, p.query, row.index, sizes.head_dim);
-        mark(key, p.key, j, sizes.head_dim);
-        mark(value, p.value, j, sizes.value_dim);
-        if (c.bias.defined()) bias[places_of(p.bias, row.head, sizes)(row.index, j)] = 1;
+        mark(key, p.key, pair.key, sizes.head_dim);
+        mark(value, p.value, pair.key, sizes.value_dim);
+        if (c.bias.defined()) bias[places_of(p.bias, row.head, sizes)(row.index, pair.key)] = 1;
       }
     });
     const auto expect_zero = [&](const char* name, const Tensor& t, const std::vector<char>& seen) {

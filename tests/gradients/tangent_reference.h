@@ -1,6 +1,6 @@
 #pragma once
 // The reference of tangents: attention and its gradients as the formulas say them, one loop per
-// sum, in dual numbers that also carry a bound of their rounding error (check/spec/dual_numbers.h).
+// sum, in dual numbers that also carry a bound of their rounding error (check/tolerance/dual_numbers.h).
 // No formula of a tangent is written down. Their errors are the floor of
 //
 //   error(rapt) <= 2 error(plain loop in the same dtype) + floor
@@ -13,8 +13,8 @@
 
 #include "check/compare/gradient_case.h"
 #include "check/reference/philox.h"
-#include "check/spec/dual_numbers.h"
 #include "check/tensors/reference_matrix.h"
+#include "check/tolerance/score_errors.h"
 #include "check/tolerance/tolerance.h"
 #include "rapt/tangents.h"
 

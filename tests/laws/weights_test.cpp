@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "check/tolerance/score_errors.h"
 #include "check/tolerance/tolerance.h"
 #include "rapt/backward.h"
 #include "support/call.h"
@@ -124,16 +125,18 @@ TEST(Weights, ScoresAreWhatTheNormaliserGets) {
     options.weights.emplace().stage = rapt::WeightsStage::scores;
     const AttentionResult got = scaled_dot_product_attention(c.query, c.key, c.value, options);
     EXPECT_TRUE(same_results(got, attend(c)));
-    for_each_row<long double>(c.for_reference(), {}, [&](const Row<long double>& row) {
+    const check::Problem problem = c.for_reference();
+    for_each_row<long double>(problem, {}, [&](const Row<long double>& row) {
+      const double row_error = score_error_of(problem, row);
+      size_t pair = 0;  // the next of the row
       for (int64_t j = 0; j < c.descriptor.k_len; ++j) {
         const double score = get(got.weights, Dims{row.index, j});
-        const auto at = static_cast<size_t>(j);
-        if (!row.seen[at]) {
+        if (pair == row.pairs.size() || row.pairs[pair].key != j) {
           ASSERT_EQ(score, -std::numeric_limits<double>::infinity()) << row.index << ", " << j;
           continue;
         }
-        const double expected = static_cast<double>(row.scores[at]);
-        const double error = unit_of(c) * (2 * row.score_error + 2 * std::abs(expected));
+        const auto expected = static_cast<double>(row.pairs[pair++].score);
+        const double error = unit_of(c) * (2 * row_error + 2 * std::abs(expected));
         ASSERT_NEAR(score, expected, error + std::numeric_limits<float>::min())
             << row.index << ", " << j;
       }

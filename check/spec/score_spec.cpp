@@ -1,4 +1,4 @@
-#include "check/reference/score_spec.h"
+#include "check/spec/score_spec.h"
 
 #include <algorithm>
 #include <optional>

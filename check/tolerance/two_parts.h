@@ -17,15 +17,10 @@
 // the truncation rests of the weights, none of which is negative. Then the parts left out are a
 // fraction of the whole sum. Hence the error of a sum is at most a LeftOut member times
 // |sum| + sqrt(sum of squares), to which other roundings are proportional, too (tolerance.h).
+#include "check/spec/left_out.h"
 #include "rapt/tensor.h"
 
 namespace check {
-
-// The part that is left out, relative to a product: of elements of two rows; of a weight and an
-// element.
-struct LeftOut {
-  double rows = 0, weights = 0;
-};
 
 constexpr LeftOut left_out_of_two_parts(rapt::DType dtype) {
   constexpr double kMiddle = 0x1p-8, kCutMiddle = 0x1p-7, kCutRest = 0x1p-16;

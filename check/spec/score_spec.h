@@ -2,9 +2,8 @@
 // A score as plain data: a function of a scaled product, as a formula for one pair.
 //
 // A formula (score_formula.h) uses up to one number per pair of each learned parameter: the cap,
-// the slope of the head. They are drawn from the case's seed and owned by the case. The formula is
-// a template over the type of its numbers (dual_numbers.h), so that derivatives, tangents and
-// errors follow from it. Shares no code with the library.
+// the slope of the head. They are drawn from the case's seed and owned by the case. Shares no code
+// with the library.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -57,62 +56,6 @@ struct ScoreSpec {
 
 // The formula of a score. Throws std::logic_error if there is none of this name.
 ScoreReference formula_of(std::string_view score, const VariantArguments& arguments);
-
-// One pair's score after the scores of a problem, with its derivatives.
-template <class N>
-struct ScoreChain {
-  N score;                         // after all of them
-  N slope = N(1);                  // its derivative by the scaled product
-  std::vector<N> by_number;        // [scores, kMostPerPair] and by the numbers that each uses
-  std::vector<int64_t> number_at;  // [scores, kMostPerPair] which of all numbers; -1: none
-};
-
-// Applies the scores of a problem. number(spec, at) returns a number of a score as an N; at(s, f)
-// is f(s), computed as N needs it.
-template <class N, class Number, class At>
-ScoreChain<N> chain_of(std::span<const ScoreSpec> scores, const N& product, const PairPlace& place,
-                       const Number& number, const At& at) {
-  ScoreChain<N> chain;
-  chain.score = product;
-  std::vector<PairScore<N>> steps;
-  int64_t first = 0;
-  for (const ScoreSpec& spec : scores) {
-    PairNumbers<N> own;
-    const ScoreSpec::Which which = spec.numbers_at(place);
-    for (size_t n = 0; n < which.size(); ++n) {
-      own[n] = which[n] < 0 ? N(0) : number(spec, which[n]);
-      chain.number_at.push_back(which[n] < 0 ? -1 : first + which[n]);
-    }
-    steps.push_back(at(chain.score, [&](const N& s) { return spec.of(s, own, place); }));
-    chain.score = steps.back().value;
-    first += spec.count();
-  }
-  chain.by_number.resize(chain.number_at.size());
-  for (size_t s = scores.size(); s-- > 0;) {
-    for (size_t n = 0; n < kMostPerPair; ++n)
-      chain.by_number[s * kMostPerPair + n] = steps[s].by_number[n] * chain.slope;
-    chain.slope = steps[s].slope * chain.slope;
-  }
-  return chain;
-}
-
-// A number of a score as a kernel uses it.
-template <class Real>
-Dual<Real> number_of(const ScoreSpec& spec, int64_t at) {
-  return of_double<Dual<Real>>(spec.number(at));
-}
-
-// Applies the scores of a problem to a pair without tangents.
-template <class Real>
-ScoreChain<Dual<Real>> chain_of(std::span<const ScoreSpec> scores, const Dual<Real>& product,
-                                const PairPlace& place) {
-  return chain_of(scores, product, place, number_of<Real>, [](const Dual<Real>& s, const auto& f) {
-    PairScore<Dual<Real>> y = f(Dual<Real>(s.value, 1));
-    y.value = still(y.value, s), y.slope = still(y.slope, s);
-    for (Dual<Real>& by : y.by_number) by = still(by, s);
-    return y;
-  });
-}
 
 // The number of numbers of all scores together.
 int64_t count_parameters_of(std::span<const ScoreSpec> scores);

@@ -8,8 +8,9 @@
 // Errors are in units of e, the distance from 1 to the next number of the dtype at work. That is
 // two roundings: one of the loop, one of the different order of a kernel. Every operation adds up,
 // for value and tangent, the propagated errors of its arguments, and e times its result.
-#include <cmath>
 #include <limits>
+
+#include "check/reference/numbers.h"
 
 namespace check {
 
@@ -23,16 +24,13 @@ struct Dual {
   Dual(Real v, Real t = 0) : value(v), tangent(t) {}
   Dual(Real v, Real t, double ve, double te)
       : value(v), tangent(t), value_error(ve), tangent_error(te) {}
-};
 
-// A double as a number N = Dual<Real>: exact, or rounded once.
-template <class N>
-N of_double(double x) {
-  using Real = decltype(N::value);
-  const auto v = static_cast<Real>(x);
-  const bool exact = static_cast<double>(static_cast<float>(x)) == x;
-  return N(v, 0, exact ? 0 : std::abs(x), 0);
-}
+  // Exact, or rounded once.
+  static Dual of_double(double x) {
+    const bool exact = static_cast<double>(static_cast<float>(x)) == x;
+    return {static_cast<Real>(x), 0, exact ? 0 : std::abs(x), 0};
+  }
+};
 
 template <class Real>
 Real value_of(const Dual<Real>& a) {

@@ -1,0 +1,56 @@
+#pragma once
+// The functions that formulas apply to their numbers N: float, double and long double here. Numbers
+// that also carry a tangent or an error (tolerance/dual_numbers.h) have functions of these names.
+#include <cmath>
+#include <concepts>
+
+namespace check {
+
+template <std::floating_point Real>
+Real value_of(Real x) {
+  return x;
+}
+template <class N>
+using RealOf = decltype(value_of(N()));
+
+// A double as a number, without error; and one whose rounding is an error of N, if N has errors.
+template <class N>
+N constant(double x) {
+  return N(static_cast<RealOf<N>>(x));
+}
+template <class N>
+N of_double(double x) {
+  if constexpr (requires { N::of_double(x); }) return N::of_double(x);
+  return constant<N>(x);
+}
+
+template <std::floating_point Real>
+Real exp(Real x) {
+  return std::exp(x);
+}
+template <std::floating_point Real>
+Real log(Real x) {
+  return std::log(x);
+}
+template <std::floating_point Real>
+Real log1p(Real x) {
+  return std::log1p(x);
+}
+template <std::floating_point Real>
+Real tanh(Real x) {
+  return std::tanh(x);
+}
+template <std::floating_point Real>
+Real inverse(Real x) {
+  return 1 / x;
+}
+template <std::floating_point Real>
+Real positive_part(Real x) {
+  return x <= 0 ? Real{0} : x;  // a NaN stays
+}
+template <std::floating_point Real>
+Real is_positive(Real x) {  // the derivative of positive_part(); 0 at 0
+  return x <= 0 ? Real{0} : Real{1};
+}
+
+}  // namespace check
