@@ -183,17 +183,21 @@ TABLE = [
     # What judges it. The reference and its plain data share no code with the library but the tensor.
     ("check/tensors/**", ["include/rapt/%s.h" % name for name in ("float16", "tensor")] +
      ["check/tensors/*.h"], STD, "tensors of checks are drawn and compared without any call"),
-    ("check/spec/**", PUBLIC_CORE + CHECK("tensors", "spec"), STD,
-     "what a problem asks for is plain data"),
+    ("check/spec/**", PUBLIC_CORE + CHECK("tensors", "spec") + ["check/reference/score_formula.h"],
+     STD, "what a problem asks for is plain data, and the formulas of its scores"),
     ("check/reference/scores/*.h", ["check/reference/score_formula.h"], STD,
      "a formula is written in numbers and places, and shares no code with what it judges"),
     ("check/reference/masks/*.h", ["check/reference/mask_predicate.h"], STD,
      "a predicate is written in positions and lengths, and shares no code with what it judges"),
+    ("check/reference/normalizers/*.h",
+     ["check/reference/normalizer_formula.h", "check/reference/*_family.h"], STD,
+     "a formula is written in numbers, and shares no code with what it judges"),
     ("check/reference/**", ["include/rapt/tensor.h"] + CHECK("tensors", "spec", "reference"), STD,
-     "the reference shares no code with what it judges"),
+     "the reference shares no code with what it judges, and knows no error bounds"),
     ("check/tolerance/**", ["include/rapt/tensor.h"] +
-     CHECK("tensors", "spec", "reference", "tolerance"), STD,
-     "the tolerance comes from the reference alone"),
+     CHECK("tensors", "spec", "reference", "reference/normalizers", "tolerance",
+           "tolerance/normalizers"), STD,
+     "error bounds come from the reference alone"),
     ("check/problem/**", PUBLIC_CORE + CHECK("tensors", "spec", "reference", "problem"), STD,
      "a descriptor says what is computed, not how it is judged"),
     ("check/draw/**", PUBLIC_CORE + CHECK("tensors", "spec", "reference", "problem", "draw"), STD,
@@ -223,7 +227,8 @@ TABLE = [
 
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
 GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "score_references.inc",
-             "mask_predicates.inc", "RAPT_ISA_HEADER"]
+             "mask_predicates.inc", "normalizer_references.inc", "normalizer_errors.inc",
+             "RAPT_ISA_HEADER"]
 
 # Where a quoted name is looked up, after the folder of the file itself.
 INCLUDE_ROOTS = ["include", "src", "tests", "cli", "bench", ""]
@@ -339,6 +344,8 @@ PLANTED = [
     ("bench/forward.cpp", '#include "../src/base/memory.h"', True),
     ("check/reference/reference.cpp", '#include "rapt/attention.h"', True),
     ("check/reference/reference.cpp", '#include "rapt/tensor.h"', False),
+    ("check/reference/reference.cpp", '#include "check/tolerance/tolerance.h"', True),
+    ("check/tolerance/tolerance.cpp", '#include "check/reference/reference.h"', False),
     ("check/compare/case.cpp", "#include <gtest/gtest.h>", True),
     ("check/compare/case.cpp", '#include "kernels/kernel_table.h"', True),
     ("examples/hello.cpp", '#include "kernels/kernel_table.h"', True),
@@ -350,7 +357,8 @@ TARGETS = ["include/rapt/%s.h" % name for name in
                                "src/attention/call/problem.h", "src/attention/plan/tiling.h",
                                "src/attention/tiles/score_tiles.h",
                                "src/attention/forward/forward.h",
-                               "src/kernels/vector/attend.simd.h"]
+                               "src/kernels/vector/attend.simd.h",
+                               "check/reference/reference.h", "check/tolerance/tolerance.h"]
 
 
 def self_test():

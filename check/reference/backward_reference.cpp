@@ -34,8 +34,7 @@ void add_given(const Incoming& in, const Sizes& sizes, const Row<Real>& row,
     int64_t start = at % rows * t.strides[t.rank - 2];
     for (size_t l = 0; l < leading.size(); ++l) start += leading[l] * t.strides[l];
     for (size_t x = 0; x < row.pairs.size(); ++x)
-      given[x] +=
-          static_cast<Real>(element(t, start + row.pairs[x].key * t.strides[t.rank - 1]));
+      given[x] += static_cast<Real>(element(t, start + row.pairs[x].key * t.strides[t.rank - 1]));
   });
 }
 
@@ -61,9 +60,7 @@ GradientRow<Real> passed_back(const Incoming& in, const Sizes& sizes, const Row<
   for (size_t x = 0; x < row.pairs.size(); ++x) {
     const Pair<Real>& pair = row.pairs[x];
     g.weights.push_back(std::visit(
-        [&](const auto& n) {
-          return n.weight(pair.score, row.weighed.statistic, row.weighed.cut);
-        },
+        [&](const auto& n) { return n.weight(pair.score, row.weighed.statistic, row.weighed.cut); },
         row.normalizer));
     const RelativeRows<Real>& relative = row.inputs->relative;
     Real of_value = 0, of_row = 0;
@@ -239,7 +236,7 @@ Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sa
   return sums.finished();
 }
 
-#define RAPT_CHECK_INSTANTIATE(Real)                                                  \
+#define RAPT_CHECK_INSTANTIATE(Real)                                                 \
   template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&, \
                                      const std::function<void(const GradientRow<Real>&)>&);
 RAPT_CHECK_INSTANTIATE(float)

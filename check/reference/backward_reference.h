@@ -114,7 +114,8 @@ void for_each_matrix_row(const rapt::TensorView& t, const Visit& visit) {
   const rapt::Shape leading(t.shape, static_cast<size_t>(t.rank - 2));
   size_t at = 0;
   for (int64_t m = 0; at < static_cast<size_t>(t.count()); ++m) {
-    const auto given = values_of<Real>(matrix_of(t, leading_index(m, leading), leading), rows, width);
+    const auto given =
+        values_of<Real>(matrix_of(t, leading_index(m, leading), leading), rows, width);
     for (int64_t r = 0; r < rows; ++r, at += static_cast<size_t>(width))
       visit(r, given.data() + r * width, at);
   }

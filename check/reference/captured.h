@@ -69,7 +69,8 @@ void pool(const MapWanted& map, const Sizes& sizes, int64_t head, int64_t index,
 
 template <class Real>
 struct Captured {
-  Captured(const Sizes& of_problem, const Captures& captures) : sizes(of_problem), wanted(captures) {
+  Captured(const Sizes& of_problem, const Captures& captures)
+      : sizes(of_problem), wanted(captures) {
     const auto zeros = [](int64_t count) { return std::vector<Real>(static_cast<size_t>(count)); };
     if (const auto& map = captures.map) {
       const auto chosen = static_cast<int64_t>(map->heads.size());

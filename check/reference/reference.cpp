@@ -102,7 +102,8 @@ class Forward {
       for (int64_t c = 0; c < sizes_.value_dim; ++c) {
         Real& output = row_.output[static_cast<size_t>(c)];
         output += factor * head_.value_row(pair.key)[c];
-        if (has_rows) output += factor * head_.relative.number(RelativeSpec::values, pair.table_row, c);
+        if (has_rows)
+          output += factor * head_.relative.number(RelativeSpec::values, pair.table_row, c);
       }
     }
     for (Real& x : row_.output) {

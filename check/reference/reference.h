@@ -100,7 +100,7 @@ RowTransform<Real> key_transform(const Problem& p, const Sizes& sizes) {
 template <class Real>
 struct HeadInputs {
   int64_t index = -1, head_dim = 0, value_dim = 0;
-  std::vector<int64_t> leading;        // its index in the leading dimensions
+  std::vector<int64_t> leading;         // its index in the leading dimensions
   std::vector<Real> query, key, value;  // [q_len, head_dim], [k_len, head_dim], [k_len, value_dim]
   Matrix bias;
   RelativeRows<Real> relative;
@@ -115,9 +115,9 @@ template <class Real>
 struct Pair {
   int64_t key = 0;
   PairPlace place;
-  int64_t table_row = 0;   // of tables for relative positions
+  int64_t table_row = 0;  // of tables for relative positions
   Real bias = 0;
-  Real dot = 0;            // query . key
+  Real dot = 0;                 // query . key
   ScoreChain<Real> chain = {};  // from scale dot, and the bias if it comes first
   Real score = 0;
   Real weight = 0;
@@ -129,11 +129,11 @@ template <class Real>
 struct Row {
   int64_t head = 0, index = 0;
   const HeadInputs<Real>* inputs = nullptr;
-  Normalizer normalizer;           // for the keys of its sequence
-  std::vector<Pair<Real>> pairs;   // in the order of their keys
-  Weighed<Real> weighed;           // powers of the pairs; lse
-  std::vector<Real> weights;       // [k_len], 0 where the pair is masked out
-  std::vector<Real> output;        // [value_dim]
+  Normalizer normalizer;          // for the keys of its sequence
+  std::vector<Pair<Real>> pairs;  // in the order of their keys
+  Weighed<Real> weighed;          // powers of the pairs; lse
+  std::vector<Real> weights;      // [k_len], 0 where the pair is masked out
+  std::vector<Real> output;       // [value_dim]
   Real entropy = 0;
 };
 

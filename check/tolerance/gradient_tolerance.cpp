@@ -96,8 +96,10 @@ class GradientFloors {
     add_left_out(changed ? truth.transformed_key : truth.key, changed ? 1 : scale_, key);
     add_left_out(truth.value, 1, value);
     if (!changed) return;
-    change_back_errors(RowErrors<Wide>(query_transform<Wide>(p_, sizes_)), p_.query, truth.transformed_query, query);
-    change_back_errors(RowErrors<Wide>(key_transform<Wide>(p_, sizes_)), p_.key, truth.transformed_key, key);
+    change_back_errors(RowErrors<Wide>(query_transform<Wide>(p_, sizes_)), p_.query,
+                       truth.transformed_query, query);
+    change_back_errors(RowErrors<Wide>(key_transform<Wide>(p_, sizes_)), p_.key,
+                       truth.transformed_key, key);
   }
 
   std::vector<long double> query, key, value, bias, numbers;  // sums of squared errors of the rows
@@ -233,20 +235,19 @@ class GradientFloors {
         [&](const auto& n) {
           weight_errors_.clear();
           for (size_t x = 0; x < scores.size(); ++x)
-            weight_errors_.push_back(errors_of(n).weight_error_again(
-                static_cast<double>(scores[x]), weights_[x], statistic, off_));
+            weight_errors_.push_back(errors_of(n).weight_error_again(static_cast<double>(scores[x]),
+                                                                     weights_[x], statistic, off_));
           const double of_output = delta_error(g);
           delta_ = errors_of(n).delta_error(
               {weights_, d_weights_, static_cast<double>(g.d_statistic), 0},
               static_cast<double>(g.delta), {weight_errors_, d_weight_errors_, of_output}, off_);
           ds_.clear();
           for (size_t x = 0; x < scores.size(); ++x)
-            ds_.push_back(
-                errors_of(n).d_score_error(
-                    static_cast<double>(scores[x]), weights_[x], d_weights_[x],
-                    static_cast<double>(g.delta), statistic,
-                    PairErrors{weight_errors_[x], d_weight_errors_[x], delta_}, off_) +
-                kTiny * (1 + number(g.d_weights[x] - g.delta)));
+            ds_.push_back(errors_of(n).d_score_error(
+                              static_cast<double>(scores[x]), weights_[x], d_weights_[x],
+                              static_cast<double>(g.delta), statistic,
+                              PairErrors{weight_errors_[x], d_weight_errors_[x], delta_}, off_) +
+                          kTiny * (1 + number(g.d_weights[x] - g.delta)));
         },
         row.normalizer);
     dz_.clear();
@@ -305,7 +306,7 @@ class GradientFloors {
   // Of the current row:
   std::vector<ProductErrors<Wide>> products_;   // of query . key
   std::vector<ScoreChain<Dual<Wide>>> chains_;  // scores, with the errors of their slopes
-  double delta_ = 0;  // the error of delta
+  double delta_ = 0;                            // the error of delta
   Off off_ = {};
   // Of the unmasked keys:
   std::vector<double> weights_, d_weights_, weight_errors_, d_weight_errors_, ds_, dz_;

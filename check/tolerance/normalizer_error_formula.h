@@ -1,7 +1,7 @@
 #pragma once
 // The types of the rounding errors in normalizers/. Each family of normalisers, or a formula on its
-// own, has a specialisation of NormalizerErrors in a file of that folder. The build lists the files.
-// It has
+// own, has a specialisation of NormalizerErrors in a file of that folder. The build lists the
+// files. It has
 //
 //   weight_error(score, weight, statistic, off)         of weigh()
 //   statistic_error(statistic, off)

@@ -88,8 +88,7 @@ class ScoreErrors {
   std::vector<double> errors_of(const RowErrors<Real>& transform, const rapt::TensorView& t,
                                 int64_t rows) const {
     const int64_t width = sizes_.head_dim;
-    const auto given =
-        values_of<Real>(matrix_of(t, head_->leading, sizes_.leading), rows, width);
+    const auto given = values_of<Real>(matrix_of(t, head_->leading, sizes_.leading), rows, width);
     std::vector<double> errors(given.size());
     for (int64_t r = 0; r < rows; ++r)
       transform.of_change(r, given.data() + r * width, errors.data() + r * width);

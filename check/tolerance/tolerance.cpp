@@ -35,9 +35,8 @@ class Floors {
       into.received.floor.assign(static_cast<size_t>(sizes.heads * sizes.k_len), 0);
     if (const auto& map = captures.map) {
       const auto chosen = static_cast<int64_t>(map->heads.size());
-      into.map.floor.assign(static_cast<size_t>((chosen == 0 ? sizes.heads : chosen) * map->rows *
-                                                map->columns),
-                            0);
+      into.map.floor.assign(
+          static_cast<size_t>((chosen == 0 ? sizes.heads : chosen) * map->rows * map->columns), 0);
     }
   }
 
@@ -86,9 +85,9 @@ class Floors {
   void find_errors(const Errors& errors, const Row<Wide>& row, const Off& off) {
     errors_.assign(row.weights.size(), 0);
     for (const Pair<Wide>& pair : row.pairs)
-      errors_[static_cast<size_t>(pair.key)] = errors.weight_error(
-          static_cast<double>(pair.score), static_cast<double>(pair.weight),
-          static_cast<double>(row.weighed.statistic), off);
+      errors_[static_cast<size_t>(pair.key)] =
+          errors.weight_error(static_cast<double>(pair.score), static_cast<double>(pair.weight),
+                              static_cast<double>(row.weighed.statistic), off);
   }
 
   // The errors of the output that follow from those of the weights, and its roundings.
@@ -148,8 +147,7 @@ class Floors {
     if (captures_.received)
       for (size_t j = 0; j < floors.size(); ++j)
         into_.received.floor[static_cast<size_t>(row.head * sizes_.k_len) + j] += floors[j];
-    if (captures_.map)
-      pool(*captures_.map, sizes_, row.head, row.index, floors, into_.map.floor);
+    if (captures_.map) pool(*captures_.map, sizes_, row.head, row.index, floors, into_.map.floor);
   }
 
   // Appends the places of a row's elements in the tensor. Without a sample all rows come in order,
@@ -180,8 +178,9 @@ class Floors {
   double weight_roundoff_ = 0, left_out_ = 0, output_roundoff_ = 0, output_denormal_ = 0;
   double kept_factor_ = 1, dropout_roundings_ = 0;
   int64_t head_ = -1;
-  std::vector<Wide> value_sum_;  // [value_dim]: the sum of |value| over all keys, of the finite ones
-  std::vector<double> errors_;   // [k_len], of the weights of the current row
+  std::vector<Wide>
+      value_sum_;               // [value_dim]: the sum of |value| over all keys, of the finite ones
+  std::vector<double> errors_;  // [k_len], of the weights of the current row
 };
 
 // Keeps only the rows [heads, width] of the heads `heads`.

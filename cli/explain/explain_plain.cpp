@@ -84,8 +84,8 @@ PlainResult plain_result(const Tensor& scores, const Tensor& value, const Tensor
     }
     const check::Weighed<double> row = std::visit(
         [&](const auto& n) { return n.weigh(std::span<const double>(seen)); }, normalizer);
-    const check::Off of_row = check::off_of_row(normalizer, std::span<const double>(seen), row,
-                                                off.score, off.epsilon);
+    const check::Off of_row =
+        check::off_of_row(normalizer, std::span<const double>(seen), row, off.score, off.epsilon);
     std::fill(errors.begin(), errors.end(), 0);
     for (size_t x = 0; x < keys.size(); ++x) {
       const double weight = row.powers[x] / row.divisor;

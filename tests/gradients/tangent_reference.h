@@ -1,7 +1,8 @@
 #pragma once
 // The reference of tangents: attention and its gradients as the formulas say them, one loop per
-// sum, in dual numbers that also carry a bound of their rounding error (check/tolerance/dual_numbers.h).
-// No formula of a tangent is written down. Their errors are the floor of
+// sum, in dual numbers that also carry a bound of their rounding error
+// (check/tolerance/dual_numbers.h). No formula of a tangent is written down. Their errors are the
+// floor of
 //
 //   error(rapt) <= 2 error(plain loop in the same dtype) + floor
 //

@@ -26,7 +26,7 @@
 namespace check {
 
 template <class N>
-  requires std::is_base_of_v<EntmaxFamily<N>, N>
+requires std::is_base_of_v<EntmaxFamily<N>, N>
 struct NormalizerErrors<N> : PlainErrors<N> {
   using PlainErrors<N>::PlainErrors;
 
@@ -78,8 +78,8 @@ struct NormalizerErrors<N> : PlainErrors<N> {
   // interval are at the ends and where e^x = 1 / (2 - alpha). |c| is at most u / (alpha - 1)^2.
   // The roundings of c: the (3 + 2 |ln u|) e of the slope and 2 e for the last products, relative;
   // inside the bracket 2 e d |ln d| for the logarithm and its product, and e of each difference.
-  double d_number_error(const RowToPassBack<double>& row, const ErrorsToPassBack& of, double statistic,
-                        double delta, double delta_error, const Off& off) const {
+  double d_number_error(const RowToPassBack<double>& row, const ErrorsToPassBack& of,
+                        double statistic, double delta, double delta_error, const Off& off) const {
     if (row.weights.empty()) return 0;
     const double steep = steepness(), square = steep * steep;
     double error = 0, sum = 0, squares = 0;
@@ -127,7 +127,8 @@ struct NormalizerErrors<N> : PlainErrors<N> {
     return std::max(most - weight, 0.0) + (5 + 2 * std::abs(std::log(most))) * off.epsilon * most;
   }
   double slope_error(double weight, double weight_error, const Off& off) const {
-    const double most = this->n.slope(weight + weight_error), least = this->n.slope(weight - weight_error);
+    const double most = this->n.slope(weight + weight_error),
+                 least = this->n.slope(weight - weight_error);
     if (most == 0) return 0;
     return most - least + (3 + 2 * std::abs(std::log(most))) * off.epsilon * most;
   }

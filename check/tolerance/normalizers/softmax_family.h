@@ -30,7 +30,7 @@ struct SoftmaxErrors : PlainErrors<N> {
 };
 
 template <class N>
-  requires std::is_base_of_v<SoftmaxFamily<N>, N>
+requires std::is_base_of_v<SoftmaxFamily<N>, N>
 struct NormalizerErrors<N> : SoftmaxErrors<N> {
   using SoftmaxErrors<N>::SoftmaxErrors;
 };

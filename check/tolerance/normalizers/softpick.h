@@ -1,8 +1,8 @@
 #pragma once
-// The rounding errors of softpick. If every score has the error S e (tolerance.h), e^(score - m) and
-// e^-m round on their own, so that their difference has the error
-// (2 e + S) (e^(score - m) + e^-m). The condition of a row is the sum of these sizes, relative to
-// the sum of the differences. Near a score of 0 the gradient may be that of either side.
+// The rounding errors of softpick. If every score has the error S e (tolerance.h), e^(score - m)
+// and e^-m round on their own, so that their difference has the error (2 e + S) (e^(score - m) +
+// e^-m). The condition of a row is the sum of these sizes, relative to the sum of the differences.
+// Near a score of 0 the gradient may be that of either side.
 #include "check/reference/normalizers/softpick.h"
 #include "check/tolerance/normalizer_error_formula.h"
 
