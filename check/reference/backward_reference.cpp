@@ -228,7 +228,7 @@ Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sa
                           const std::function<void(const GradientRow<Real>&)>& also) {
   const Sizes sizes = sizes_of(p);
   Sums<Real> sums(p, in);
-  for_each_row<Real>(p, sample, [&](const Row<Real>& row) {
+  attention<Real>(p, {}, sample, [&](const Row<Real>& row) {
     const GradientRow<Real> g = passed_back(in, sizes, row);
     sums.add(g);
     if (also) also(g);
@@ -236,12 +236,12 @@ Gradients<Real> gradients(const Problem& p, const Incoming& in, const Sample& sa
   return sums.finished();
 }
 
-#define RAPT_CHECK_INSTANTIATE(Real)                                                 \
-  template Gradients<Real> gradients(const Problem&, const Incoming&, const Sample&, \
-                                     const std::function<void(const GradientRow<Real>&)>&);
-RAPT_CHECK_INSTANTIATE(float)
-RAPT_CHECK_INSTANTIATE(double)
-RAPT_CHECK_INSTANTIATE(long double)
-#undef RAPT_CHECK_INSTANTIATE
+template Gradients<float> gradients(const Problem&, const Incoming&, const Sample&,
+                                    const std::function<void(const GradientRow<float>&)>&);
+template Gradients<double> gradients(const Problem&, const Incoming&, const Sample&,
+                                     const std::function<void(const GradientRow<double>&)>&);
+template Gradients<long double> gradients(
+    const Problem&, const Incoming&, const Sample&,
+    const std::function<void(const GradientRow<long double>&)>&);
 
 }  // namespace check

@@ -44,7 +44,6 @@
 // multiplied by rows of d_output, key and query (and so in d_scale), unless d_output has another
 // dtype. Nothing else is rounded to 16 bits.
 #include "check/reference/reference.h"
-#include "check/spec/captures.h"
 
 namespace check {
 

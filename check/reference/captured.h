@@ -1,8 +1,6 @@
 #pragma once
-// The captures (spec/captures.h) of one run of the reference, by their place in the tensors.
-//
-//   received(j)  = sum_i weight(i, j)          map(a, b) = the mean, sum or maximum of the weights
-//   top weights  = the largest, 0 behind the last key        of rows a and columns b of a grid
+// The captures (spec/captures.h) of one run of the reference. A map pools the weights of rows a and
+// columns b of a grid into their mean, sum or maximum.
 #include <algorithm>
 
 #include "check/reference/reference.h"
@@ -10,12 +8,14 @@
 
 namespace check {
 
-// Sorts the largest first, and a NaN before all numbers.
-template <class Real>
-void sort_falling(std::vector<Real>& values) {
-  std::ranges::sort(values, [](Real a, Real b) {
+// The `count` largest numbers, a NaN before all of them; `none` behind the last.
+template <class Number>
+std::vector<Number> largest(std::vector<Number> numbers, int64_t count, Number none) {
+  std::ranges::sort(numbers, [](Number a, Number b) {
     return std::isnan(a) ? !std::isnan(b) : !std::isnan(b) && a > b;
   });
+  numbers.resize(static_cast<size_t>(count), none);
+  return numbers;
 }
 
 // Visits every index at which `wanted` holds `value`. An empty `wanted` means all: visits `value`.
@@ -39,6 +39,14 @@ void for_weights_rows(const WeightsWanted& wanted, int64_t q_len, int64_t head, 
     else if (index >= wanted.begin && index < end)
       visit(h * rows + index - wanted.begin);
   });
+}
+
+// Adds the numbers `of_keys` of a row of `head` to those of the keys [heads, k_len].
+template <class Number>
+void add_received(const Sizes& sizes, int64_t head, const std::vector<Number>& of_keys,
+                  std::vector<Number>& received) {
+  const auto first = static_cast<size_t>(head * sizes.k_len);
+  for (size_t j = 0; j < of_keys.size(); ++j) received[first + j] += of_keys[j];
 }
 
 // Adds the numbers `of_keys` of row `index` of `head` to their cells [heads, rows, columns]. With
@@ -67,41 +75,32 @@ void pool(const MapWanted& map, const Sizes& sizes, int64_t head, int64_t index,
   }
 }
 
+// The cells of a map, and of what each key receives: sums over rows.
+inline size_t count_of_map(const Captures& captures, const Sizes& sizes) {
+  if (!captures.map) return 0;
+  const auto chosen = static_cast<int64_t>(captures.map->heads.size());
+  const int64_t heads = chosen == 0 ? sizes.heads : chosen;
+  return static_cast<size_t>(heads * captures.map->rows * captures.map->columns);
+}
+inline size_t count_of_received(const Captures& captures, const Sizes& sizes) {
+  return captures.received ? static_cast<size_t>(sizes.heads * sizes.k_len) : 0;
+}
+
+// Adds a row to the results.
 template <class Real>
-struct Captured {
-  Captured(const Sizes& of_problem, const Captures& captures)
-      : sizes(of_problem), wanted(captures) {
-    const auto zeros = [](int64_t count) { return std::vector<Real>(static_cast<size_t>(count)); };
-    if (const auto& map = captures.map) {
-      const auto chosen = static_cast<int64_t>(map->heads.size());
-      cells = zeros((chosen == 0 ? sizes.heads : chosen) * map->rows * map->columns);
-    }
-    if (captures.received) received = zeros(sizes.heads * sizes.k_len);
-  }
-
-  void add(const Row<Real>& row) {
-    output.insert(output.end(), row.output.begin(), row.output.end());
-    lse.push_back(row.weighed.statistic);
-    if (wanted.entropy) entropy.push_back(row.entropy);
-    if (wanted.weights)
-      for_weights_rows(*wanted.weights, sizes.q_len, row.head, row.index, [&](int64_t) {
-        weights.insert(weights.end(), row.weights.begin(), row.weights.end());
-      });
-    if (wanted.top_k > 0) {
-      std::vector<Real> sorted = row.weights;
-      sort_falling(sorted);
-      sorted.resize(static_cast<size_t>(wanted.top_k), Real{0});
-      top_weights.insert(top_weights.end(), sorted.begin(), sorted.end());
-    }
-    if (wanted.received)
-      for (size_t j = 0; j < row.weights.size(); ++j)
-        received[static_cast<size_t>(row.head * sizes.k_len) + j] += row.weights[j];
-    if (wanted.map) pool(*wanted.map, sizes, row.head, row.index, row.weights, cells);
-  }
-
-  const Sizes& sizes;
-  const Captures& wanted;
-  std::vector<Real> output, lse, entropy, weights, top_weights, cells, received;
-};
+void add_row(const Row<Real>& row, const Captures& captures, Result<Real>& result) {
+  const auto append = [](std::vector<Real>& to, const std::vector<Real>& more) {
+    to.insert(to.end(), more.begin(), more.end());
+  };
+  append(result.output, row.output);
+  result.lse.push_back(row.weighed.statistic);
+  if (captures.entropy) result.entropy.push_back(row.entropy);
+  if (captures.weights)
+    for_weights_rows(*captures.weights, result.sizes.q_len, row.head, row.index,
+                     [&](int64_t) { append(result.weights, row.weights); });
+  if (captures.top_k > 0) append(result.top_weights, largest(row.weights, captures.top_k, Real{0}));
+  if (captures.received) add_received(result.sizes, row.head, row.weights, result.received);
+  if (captures.map) pool(*captures.map, result.sizes, row.head, row.index, row.weights, result.map);
+}
 
 }  // namespace check

@@ -24,22 +24,7 @@ N of_double(double x) {
   return constant<N>(x);
 }
 
-template <std::floating_point Real>
-Real exp(Real x) {
-  return std::exp(x);
-}
-template <std::floating_point Real>
-Real log(Real x) {
-  return std::log(x);
-}
-template <std::floating_point Real>
-Real log1p(Real x) {
-  return std::log1p(x);
-}
-template <std::floating_point Real>
-Real tanh(Real x) {
-  return std::tanh(x);
-}
+using std::exp, std::log, std::log1p, std::tanh;
 template <std::floating_point Real>
 Real inverse(Real x) {
   return 1 / x;

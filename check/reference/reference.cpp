@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "check/reference/captured.h"
 #include "check/reference/philox.h"
 
 namespace check {
@@ -154,38 +155,33 @@ Sizes sizes_of(const Problem& p) {
 }
 
 template <class Real>
-void for_each_row(const Problem& p, const Sample& sample,
-                  const std::function<void(const Row<Real>&)>& visit) {
+Result<Real> attention(const Problem& p, const Captures& captures, const Sample& sample,
+                       const std::function<void(const Row<Real>&)>& also) {
   Forward<Real> forward(p);
   const Sizes& sizes = forward.sizes();
+  Result<Real> result;
+  result.sizes = sizes;
+  result.received.resize(count_of_received(captures, sizes));
+  result.map.resize(count_of_map(captures, sizes));
   const auto heads = static_cast<int64_t>(sample.heads ? sample.heads->size() : sizes.heads);
   const auto rows = static_cast<int64_t>(sample.rows ? sample.rows->size() : sizes.q_len);
   for (int64_t h = 0; h < heads; ++h) {
     forward.enter(sample.heads ? (*sample.heads)[static_cast<size_t>(h)] : h);
-    for (int64_t r = 0; r < rows; ++r)
-      visit(forward.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r));
+    for (int64_t r = 0; r < rows; ++r) {
+      const Row<Real>& row =
+          forward.attend(sample.rows ? (*sample.rows)[static_cast<size_t>(r)] : r);
+      add_row(row, captures, result);
+      if (also) also(row);
+    }
   }
-}
-
-template <class Real>
-Result<Real> attention(const Problem& p) {
-  Result<Real> result;
-  result.sizes = sizes_of(p);
-  for_each_row<Real>(p, {}, [&](const Row<Real>& row) {
-    result.output.insert(result.output.end(), row.output.begin(), row.output.end());
-    result.weights.insert(result.weights.end(), row.weights.begin(), row.weights.end());
-    result.lse.push_back(row.weighed.statistic);
-  });
   return result;
 }
 
-#define RAPT_CHECK_INSTANTIATE(Real)                                              \
-  template void for_each_row<Real>(const Problem&, const Sample&,                 \
-                                   const std::function<void(const Row<Real>&)>&); \
-  template Result<Real> attention(const Problem&);
-RAPT_CHECK_INSTANTIATE(float)
-RAPT_CHECK_INSTANTIATE(double)
-RAPT_CHECK_INSTANTIATE(long double)
-#undef RAPT_CHECK_INSTANTIATE
+template Result<float> attention(const Problem&, const Captures&, const Sample&,
+                                 const std::function<void(const Row<float>&)>&);
+template Result<double> attention(const Problem&, const Captures&, const Sample&,
+                                  const std::function<void(const Row<double>&)>&);
+template Result<long double> attention(const Problem&, const Captures&, const Sample&,
+                                       const std::function<void(const Row<long double>&)>&);
 
 }  // namespace check

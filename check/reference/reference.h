@@ -28,7 +28,7 @@
 #include "check/reference/relative_rows.h"
 #include "check/reference/row_transform.h"
 #include "check/reference/score_chain.h"
-#include "check/spec/left_out.h"
+#include "check/spec/captures.h"
 
 namespace check {
 
@@ -38,6 +38,12 @@ using Placed = std::function<PairPlace(std::span<const int64_t> leading, int64_t
 // Whether query i of the head at `leading` (an index in the leading dimensions) may attend to key
 // j.
 using Allowed = std::function<bool(std::span<const int64_t> leading, int64_t i, int64_t j)>;
+
+// The parts of products that a kernel leaves out, relative to a product: of elements of two rows;
+// of a weight and an element.
+struct LeftOut {
+  double rows = 0, weights = 0;
+};
 
 struct Problem {
   rapt::TensorView query;  // [..., q_len, head_dim]
@@ -137,20 +143,22 @@ struct Row {
   Real entropy = 0;
 };
 
-// Calls visit(row) for the rows of the sample. Real: float, double, long double.
-template <class Real>
-void for_each_row(const Problem& problem, const Sample& sample,
-                  const std::function<void(const Row<Real>&)>& visit);
-
-// All rows, one after the other.
+// The results of all rows of a sample, one after the other, and the captures of whole tensors.
 template <class Real>
 struct Result {
   Sizes sizes;
-  std::vector<Real> output;   // [..., q_len, value_dim]
-  std::vector<Real> lse;      // [..., q_len]
-  std::vector<Real> weights;  // [..., q_len, k_len]
+  std::vector<Real> output;       // [..., q_len, value_dim]
+  std::vector<Real> lse;          // [..., q_len]
+  std::vector<Real> weights;      // [..., rows, k_len], or [heads, rows, k_len]
+  std::vector<Real> entropy;      // [..., q_len]
+  std::vector<Real> top_weights;  // [..., q_len, top_k]: the largest, 0 behind the last key
+  std::vector<Real> received;     // [..., k_len]: sum_i weight(i, j)
+  std::vector<Real> map;          // [..., rows, columns], or [heads, rows, columns]
 };
+// Real: float, double, long double. Also calls also(row), if it is given, for each row.
 template <class Real>
-Result<Real> attention(const Problem& problem);
+Result<Real> attention(const Problem& problem, const Captures& captures = all_weights(),
+                       const Sample& sample = {},
+                       const std::function<void(const Row<Real>&)>& also = {});
 
 }  // namespace check

@@ -32,4 +32,11 @@ struct Captures {
   bool operator==(const Captures&) const = default;
 };
 
+// Requests all weights, and no other capture.
+inline Captures all_weights() {
+  Captures captures;
+  captures.weights.emplace();
+  return captures;
+}
+
 }  // namespace check

@@ -16,9 +16,20 @@
 // either gradient.
 #include "check/reference/row_transform.h"
 #include "check/tolerance/dual_numbers.h"
-#include "check/tolerance/sum_of_products.h"
 
 namespace check {
+
+// A sum of products, and the size of its terms, to which its rounding error is proportional.
+template <class Real>
+struct Dot {
+  Real sum = 0, squares = 0;
+  void add(Real a, Real b) {
+    const Real product = a * b;
+    sum += product;
+    squares += product * product;
+  }
+  Real terms() const { return std::abs(sum) + std::sqrt(squares); }
+};
 
 template <class Real>
 class RowErrors : RowTransform<Real> {
@@ -129,14 +140,5 @@ class RowErrors : RowTransform<Real> {
 
   double e_ = 0, sum_ = 0;
 };
-
-// The error of a product of two rows, from the errors of the rows; in units of e.
-template <class Real>
-double error_of_product(const Real* a, const double* a_error, const Real* b, const double* b_error,
-                        int64_t dims) {
-  double error = 0;
-  for (int64_t d = 0; d < dims; ++d) error += a_error[d] * size(b[d]) + size(a[d]) * b_error[d];
-  return error;
-}
 
 }  // namespace check

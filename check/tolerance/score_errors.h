@@ -64,8 +64,7 @@ class ScoreErrors {
 
   // The chain of a pair, with its errors.
   ScoreChain<Dual<Real>> chain(const Pair<Real>& pair, const ProductErrors<Real>& errors) const {
-    const Dual<Real> z = scaled(pair, errors);
-    return chain_of(p_.scores, p_.bias_first ? z + Dual<Real>(pair.bias) : z, pair.place);
+    return chain(pair, scaled(pair, errors));
   }
 
   // The largest error of a score of the row.
@@ -76,7 +75,7 @@ class ScoreErrors {
       const bool jumps = of_changed > 0 && rapt::size_of(p_.query.dtype) == 2;
       ProductErrors<Real> errors = of_sums(row.index, pair);
       if (!jumps) errors.added += static_cast<Real>(of_changed);
-      const Dual<Real> z = scaled(pair, errors), s = score_of(z, pair);
+      const Dual<Real> z = scaled(pair, errors), s = chain(pair, z).score;
       double error = s.value_error + (p_.bias_first ? 0 : size(pair.bias));
       if (jumps) error += jump_of(z, s, of_changed, pair);
       most = std::max(most, error);
@@ -101,9 +100,11 @@ class ScoreErrors {
   // The effect of the errors of transformed rows on their product.
   double of_rows(int64_t i, const Pair<Real>& pair) const {
     if (!p_.rows.any()) return 0;
-    return error_of_product(head_->query_row(i), query_errors_.data() + i * sizes_.head_dim,
-                            head_->key_row(pair.key),
-                            key_errors_.data() + pair.key * sizes_.head_dim, sizes_.head_dim);
+    const Real *query = head_->query_row(i), *key = head_->key_row(pair.key);
+    double error = 0;
+    for (int64_t d = 0; d < sizes_.head_dim; ++d)
+      error += query_error(i, d) * size(key[d]) + size(query[d]) * key_error(pair.key, d);
+    return error;
   }
 
   ProductErrors<Real> of_sums(int64_t i, const Pair<Real>& pair) const {
@@ -137,9 +138,8 @@ class ScoreErrors {
             0};
   }
 
-  Dual<Real> score_of(Dual<Real> z, const Pair<Real>& pair) const {
-    if (p_.bias_first) z = z + Dual<Real>(pair.bias);
-    return p_.scores.empty() ? z : chain_of(p_.scores, z, pair.place).score;
+  ScoreChain<Dual<Real>> chain(const Pair<Real>& pair, const Dual<Real>& z) const {
+    return chain_of(p_.scores, p_.bias_first ? z + Dual<Real>(pair.bias) : z, pair.place);
   }
 
   // The effect of rows that were rounded to another number on the score s = f(z); scores are
@@ -151,7 +151,7 @@ class ScoreErrors {
     const Real way = scale_ * static_cast<Real>(of_rows / 2 * e);
     double most = 0;
     for (const Real to : {z.value - way, z.value + way})
-      most = std::max(most, size(score_of(to, pair).value - s.value));
+      most = std::max(most, size(chain(pair, Dual<Real>(to)).score.value - s.value));
     return std::expm1(2 * most) / e;
   }
 

@@ -31,13 +31,8 @@ class Floors {
     output_denormal_ = smallest_denormal(output) / 2;
     kept_factor_ = 1 / (1 - drawn_probability(problem.dropout));
     if (problem.dropout > 0) dropout_roundings_ = kEpsilon;
-    if (captures.received)
-      into.received.floor.assign(static_cast<size_t>(sizes.heads * sizes.k_len), 0);
-    if (const auto& map = captures.map) {
-      const auto chosen = static_cast<int64_t>(map->heads.size());
-      into.map.floor.assign(
-          static_cast<size_t>((chosen == 0 ? sizes.heads : chosen) * map->rows * map->columns), 0);
-    }
+    into.received.floor.resize(count_of_received(captures, sizes));
+    into.map.floor.resize(count_of_map(captures, sizes));
   }
 
   void add(const Row<Wide>& row) {
@@ -144,9 +139,7 @@ class Floors {
         for (int64_t j = 0; j < sizes_.k_len && !in_order; ++j)
           into_.weights.at.push_back(r * sizes_.k_len + j);
       });
-    if (captures_.received)
-      for (size_t j = 0; j < floors.size(); ++j)
-        into_.received.floor[static_cast<size_t>(row.head * sizes_.k_len) + j] += floors[j];
+    if (captures_.received) add_received(sizes_, row.head, floors, into_.received.floor);
     if (captures_.map) pool(*captures_.map, sizes_, row.head, row.index, floors, into_.map.floor);
   }
 
@@ -162,9 +155,7 @@ class Floors {
     for (const Pair<Wide>& pair : row.pairs) candidates.seen[static_cast<size_t>(pair.key)] = 1;
     candidates.weights.assign(row.weights.begin(), row.weights.end());
     for (const double error : errors_) candidates.error.push_back(error + kTiny);
-    std::vector<double> sorted = candidates.error;
-    sort_falling(sorted);
-    sorted.resize(static_cast<size_t>(captures_.top_k), kTiny);
+    const std::vector<double> sorted = largest(candidates.error, captures_.top_k, kTiny);
     into_.top_weights.floor.insert(into_.top_weights.floor.end(), sorted.begin(), sorted.end());
     place(into_.top_weights, flat, captures_.top_k);
     into_.candidates.push_back(std::move(candidates));
@@ -203,14 +194,10 @@ Expectations expect(const Problem& problem, const Captures& captures, const Samp
   const Sizes sizes = sizes_of(problem);
   const bool sampled = sample.heads || sample.rows;
   Expectations e;
-  Captured<Wide> truth(sizes, captures);
-  Captured<Real> plain(sizes, captures);
   Floors<Real, Wide> floors(problem, sizes, captures, sampled, e);
-  for_each_row<Wide>(problem, sample, [&](const Row<Wide>& row) {
-    truth.add(row);
-    floors.add(row);
-  });
-  for_each_row<Real>(problem, sample, [&](const Row<Real>& row) { plain.add(row); });
+  const Result<Wide> truth =
+      attention<Wide>(problem, captures, sample, [&](const Row<Wide>& row) { floors.add(row); });
+  const Result<Real> plain = attention<Real>(problem, captures, sample);
   const auto fill = [](Expectation& into, const std::vector<Wide>& wide,
                        const std::vector<Real>& narrow) {
     into.truth.assign(wide.begin(), wide.end());
@@ -221,7 +208,7 @@ Expectations expect(const Problem& problem, const Captures& captures, const Samp
   fill(e.weights, truth.weights, plain.weights);
   fill(e.entropy, truth.entropy, plain.entropy);
   fill(e.top_weights, truth.top_weights, plain.top_weights);
-  fill(e.map, truth.cells, plain.cells);
+  fill(e.map, truth.map, plain.map);
   fill(e.received, truth.received, plain.received);
   // The weights of a cell are added key by key, up to 128 in a block. Each addition rounds a
   // partial sum by e/2: sqrt(128) e/2 in quadrature, and twice that, because a maximum is compared.

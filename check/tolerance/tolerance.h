@@ -74,7 +74,6 @@
 #include <vector>
 
 #include "check/reference/reference.h"
-#include "check/spec/captures.h"
 
 namespace check {
 
@@ -124,13 +123,6 @@ struct Expectations {
   };
   std::vector<Candidates> candidates;
 };
-
-// Requests all weights, and no other capture.
-inline Captures all_weights() {
-  Captures captures;
-  captures.weights.emplace();
-  return captures;
-}
 
 // Runs the reference in the problem's dtype and in the next larger type, over the rows of the
 // sample. map and received are compared only for heads whose rows are all in the sample.

@@ -17,8 +17,7 @@
 // the truncation rests of the weights, none of which is negative. Then the parts left out are a
 // fraction of the whole sum. Hence the error of a sum is at most a LeftOut member times
 // |sum| + sqrt(sum of squares), to which other roundings are proportional, too (tolerance.h).
-#include "check/spec/left_out.h"
-#include "rapt/tensor.h"
+#include "check/reference/reference.h"
 
 namespace check {
 

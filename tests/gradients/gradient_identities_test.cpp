@@ -273,7 +273,7 @@ TEST(GradientIdentities, ZeroWhereNothingIsSeen) {
     const rapt::Gradients g = backward(f, of);
     std::vector<char> query(values_of(g.d_query).size(), 0), key(values_of(g.d_key).size(), 0),
         value(values_of(g.d_value).size(), 0), bias(c.bias.defined() ? c.bias.count() : 0, 0);
-    for_each_row<double>(p, {}, [&](const check::Row<double>& row) {
+    attention<double>(p, {}, {}, [&](const check::Row<double>& row) {
       const auto mark = [&](std::vector<char>& seen, const TensorView& t, int64_t r,
                             int64_t width) {
         const Places at = places_of(t, row.head, sizes);

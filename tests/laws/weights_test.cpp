@@ -126,7 +126,7 @@ TEST(Weights, ScoresAreWhatTheNormaliserGets) {
     const AttentionResult got = scaled_dot_product_attention(c.query, c.key, c.value, options);
     EXPECT_TRUE(same_results(got, attend(c)));
     const check::Problem problem = c.for_reference();
-    for_each_row<long double>(problem, {}, [&](const Row<long double>& row) {
+    attention<long double>(problem, {}, {}, [&](const Row<long double>& row) {
       const double row_error = score_error_of(problem, row);
       size_t pair = 0;  // the next of the row
       for (int64_t j = 0; j < c.descriptor.k_len; ++j) {

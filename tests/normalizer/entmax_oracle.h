@@ -1,12 +1,13 @@
 #pragma once
-// Sparsemax, entmax15 and alpha-entmax by their definition: the threshold found by sorting (by
-// bisection for any alpha) and the dense Jacobian, in float64, written apart from the library.
+// Rows of sparsemax, entmax15 and alpha-entmax by the reference (check/reference/entmax_family.h),
+// and the dense Jacobian.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "check/reference/normalizer.h"
 #include "rapt/backward.h"
 #include "rapt/catalogue.h"
 #include "rapt/mask/boolean.h"
@@ -41,57 +42,24 @@ inline constexpr Member kMembers[] = {{"sparsemax", 2},
                                       {"entmax(1.3333333333333333)", 0x1.5555555555555p0},
                                       {"entmax(1.3333333333333335)", 0x1.5555555555556p0}};
 
-// tau of x in descending order: of all k, the largest for which the tau of the first k is at most
-// x_k (Martins & Astudillo 2016, algorithm 1; Peters et al. 2019, algorithm 2).
-inline double threshold_by_sorting(Row x, bool squares) {
-  std::sort(x.begin(), x.end(), std::greater<>());
-  double tau = -kInfinity, sum = 0, sum_of_squares = 0;
-  for (size_t k = 1; k <= x.size(); ++k) {
-    const double value = x[k - 1], n = static_cast<double>(k);
-    sum += value, sum_of_squares += value * value;
-    double candidate = (sum - 1) / n;
-    if (squares) {
-      const double mean = sum / n, spread = sum_of_squares - n * mean * mean;
-      candidate = mean - std::sqrt(std::max(0.0, (1 - spread) / n));
-    }
-    if (candidate <= value) tau = candidate;
-  }
-  return tau;
-}
-
-inline double threshold_by_bisection(const Row& x, double power) {
-  double low = *std::max_element(x.begin(), x.end()) - 1, high = low + 1;
-  for (int step = 0; step < 200; ++step) {
-    const double middle = (low + high) / 2;
-    double sum = 0;
-    for (const double value : x) sum += std::pow(std::max(0.0, value - middle), power);
-    (sum >= 1 ? low : high) = middle;
-  }
-  return low;
-}
-
 struct RowWeights {
   Row weights, slopes;  // p and p^(2 - alpha), 0 off the support
   double tau = -kInfinity;
 };
 
 inline RowWeights row_weights(const Row& scores, const std::vector<bool>& allowed, double alpha) {
-  Row x;
+  std::vector<long double> seen;
   for (size_t j = 0; j < scores.size(); ++j)
-    if (allowed[j]) x.push_back((alpha - 1) * scores[j]);
-  RowWeights r{Row(scores.size()), Row(scores.size())};
-  if (x.empty()) return r;
-  // Shifted, so that the squares of large scores cancel nothing.
-  const double top = *std::max_element(x.begin(), x.end());
-  for (double& value : x) value -= top;
-  const double tau = alpha == 2 || alpha == 1.5 ? threshold_by_sorting(x, alpha == 1.5)
-                                                : threshold_by_bisection(x, 1 / (alpha - 1));
-  r.tau = top + tau;
-  for (size_t j = 0; j < scores.size(); ++j) {
-    const double d = (alpha - 1) * scores[j] - top - tau;
-    if (!allowed[j] || d <= 0) continue;
-    r.weights[j] = std::pow(d, 1 / (alpha - 1));
-    r.slopes[j] = std::pow(r.weights[j], 2 - alpha);
+    if (allowed[j]) seen.push_back(scores[j]);
+  check::EntmaxReference reference;
+  reference.alpha = alpha;
+  const auto weighed = reference.weigh(std::span<const long double>(seen));
+  RowWeights r{Row(scores.size()), Row(scores.size()), static_cast<double>(weighed.statistic)};
+  for (size_t j = 0, x = 0; j < scores.size(); ++j) {
+    if (!allowed[j]) continue;
+    const long double weight = weighed.powers[x++] / weighed.divisor;
+    r.weights[j] = static_cast<double>(weight);
+    r.slopes[j] = static_cast<double>(reference.slope(weight));
   }
   return r;
 }

@@ -10,6 +10,25 @@ namespace {
 
 using rapt::ErrorCode;
 
+// The threshold of the reference, with which the tests below compare, makes the weights sum to 1.
+TEST(Entmax, ThresholdOfTheReference) {
+  Random random(base_seed());
+  for (const Member& member : kMembers)
+    for (const double spread : {0.0, 0.1, 1.0, 4.0})
+      for (const size_t count : {1, 7, 300}) {
+        std::vector<long double> scores;
+        for (size_t j = 0; j < count; ++j) scores.push_back(spread * random.normal());
+        check::EntmaxReference reference;
+        reference.alpha = member.alpha;
+        const long double tau = reference.weigh(std::span<const long double>(scores)).statistic,
+                          steep = static_cast<long double>(member.alpha) - 1;
+        long double sum = 0;
+        for (const long double score : scores)
+          sum += std::pow(std::max(0.0L, steep * score - tau), 1 / steep);
+        EXPECT_NEAR(static_cast<double>(sum), 1, 1e-14) << member.text << " spread " << spread;
+      }
+}
+
 TEST(Entmax, IsItsDefinition) {
   Random random(base_seed());
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16})
