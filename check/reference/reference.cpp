@@ -135,9 +135,8 @@ Sizes sizes_of(const Problem& p) {
   sizes.leading.resize(static_cast<size_t>(rank));
   for (size_t i = 0; i < sizes.leading.size(); ++i) {
     const size_t from_right = sizes.leading.size() - 1 - i;
-    const int64_t q = leading_length(p.query, from_right);
-    const int64_t k = leading_length(p.key, from_right);
-    const int64_t v = leading_length(p.value, from_right);
+    const int64_t q = leading_length(p.query, from_right), k = leading_length(p.key, from_right),
+                  v = leading_length(p.value, from_right);
     const int64_t length = q != 1 ? q : k != 1 ? k : v;
     sizes.leading[i] = length;
     sizes.heads *= length;

@@ -16,7 +16,6 @@ class RelativeFloors {
       squares[part].assign(static_cast<size_t>(rows.count()), 0);
       linear_[part].assign(static_cast<size_t>(rows.shape[rows.rank - 2] * width(part)), 0);
     }
-    is_used_.assign(static_cast<size_t>(std::max<int64_t>(spec.distances, 1)), 0);
   }
 
   void enter(int64_t head) { places_ = relative_places_of(spec_, head, sizes_); }
@@ -29,7 +28,6 @@ class RelativeFloors {
     const RelativeRows<Wide>& tables = inputs.relative;
     const int64_t r = pair.table_row;
     const Wide *query = inputs.query_row(g.forward->index), *key = inputs.key_row(pair.key);
-    if (!std::exchange(is_used_[static_cast<size_t>(r)], 1)) used_.push_back(r);
     for (int64_t d = 0; d < sizes_.head_dim; ++d) {
       const double of_key = dz_error * size(key[d]);
       add(RelativeSpec::queries, r, d, of_key);
@@ -43,17 +41,12 @@ class RelativeFloors {
 
   // Called after all pairs of a query have been added.
   void end_row() {
-    for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
-      if (!spec_.tables[part].there) continue;
-      for (const int64_t r : used_)
-        for (int64_t d = 0; d < width(part); ++d) {
-          const int64_t own = RelativeSpec::has_rows(part) ? r : 0;
-          const long double error = std::exchange(linear_[part][place(part, own, d)], 0);
-          squares[part][places_[part](own, d)] += error * error;
-        }
-    }
-    for (const int64_t r : used_) is_used_[static_cast<size_t>(r)] = 0;
-    used_.clear();
+    for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+      for (size_t at = 0; at < linear_[part].size(); ++at) {
+        const auto i = static_cast<int64_t>(at);
+        const long double error = std::exchange(linear_[part][at], 0);
+        squares[part][places_[part](i / width(part), i % width(part))] += error * error;
+      }
   }
 
   std::array<std::vector<long double>, RelativeSpec::kParts> squares;  // as the tables
@@ -73,8 +66,6 @@ class RelativeFloors {
   const Sizes& sizes_;
   RelativePlaces places_;
   std::array<std::vector<double>, RelativeSpec::kParts> linear_;  // of the current query
-  std::vector<char> is_used_;  // [table rows] whether the current query uses the row
-  std::vector<int64_t> used_;  // the rows that it uses
 };
 
 }  // namespace check

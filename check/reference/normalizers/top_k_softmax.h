@@ -27,15 +27,10 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
     std::ranges::sort(falling, std::greater<>());
     const auto last = std::min<double>(k.value_or(1), static_cast<double>(falling.size())) - 1;
     const RealOf<T> cut = falling.empty() ? 0 : falling[static_cast<size_t>(last)];
-    std::vector<T> largest;
-    for (const T& s : scores)
-      if (!(value_of(s) < cut)) largest.push_back(s);  // a NaN counts, and makes the sum NaN
+    std::vector<T> largest;  // a NaN counts, and makes the sum NaN
+    for (const T& s : scores) largest.push_back(value_of(s) < cut ? T(-kInfinityOf<T>) : s);
     Weighed<T> row = SoftmaxFamily::weigh(std::span<const T>(largest));
     row.cut = cut;
-    std::vector<T> powers;
-    size_t x = 0;
-    for (const T& s : scores) powers.push_back(value_of(s) < cut ? T(0) : row.powers[x++]);
-    row.powers = std::move(powers);
     return row;
   }
   template <class T>
