@@ -10,6 +10,7 @@
 #include "check/compare/comparison.h"
 #include "check/reference/philox.h"
 #include "check/tolerance/tolerance.h"
+#include "check/tolerance/two_parts.h"
 
 namespace check {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "check/compare/gradient_case.h"
 #include "check/tolerance/gradient_tolerance.h"
+#include "check/tolerance/two_parts.h"
 
 namespace check {
 namespace {
