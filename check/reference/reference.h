@@ -92,14 +92,14 @@ Real scale_of(const Problem& p, const Sizes& sizes) {
 }
 template <class Real>
 RowTransform<Real> query_transform(const Problem& p, const Sizes& sizes) {
-  const CountedRows* turns = p.rows.rotary ? &p.rows.rotary->query : nullptr;
-  return {p.rows, turns, p.query.dtype, sizes.head_dim, sizes.q_len, p.query_place};
+  const CountedRows* positions = p.rows.rotary ? &p.rows.rotary->query : nullptr;
+  return {p.rows, positions, p.query.dtype, sizes.head_dim, p.query_place};
 }
 template <class Real>
 RowTransform<Real> key_transform(const Problem& p, const Sizes& sizes) {
   const bool turns = p.rows.rotary && p.rows.rotary->turns_key;
-  const CountedRows* rows = turns ? &p.rows.rotary->key : nullptr;
-  return {p.rows, rows, p.key.dtype, sizes.head_dim, sizes.k_len, p.key_place};
+  const CountedRows* positions = turns ? &p.rows.rotary->key : nullptr;
+  return {p.rows, positions, p.key.dtype, sizes.head_dim, p.key_place};
 }
 
 // The dense inputs of one head; query and key after their row transforms.

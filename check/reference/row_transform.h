@@ -31,12 +31,24 @@ namespace check {
 template <class Real>
 class RowTransform {
  public:
-  // `turns`: the positions of the rows for the rotation; null: no rotation. `place`: the position
-  // of row i in its sequence; empty: i.
-  RowTransform(const RowSpec& spec, const CountedRows* turns, rapt::DType dtype, int64_t head_dim,
-               int64_t rows, const std::function<int64_t(int64_t)>& place)
-      : cosine_(spec.cosine), dtype_(dtype), head_dim_(static_cast<size_t>(head_dim)) {
-    if (turns) take_turns(*spec.rotary, *turns, rows, place);
+  // `positions`: of the rows for the rotation; null: no rotation. `place`: the position of row i in
+  // its sequence; empty: i.
+  RowTransform(const RowSpec& spec, const CountedRows* positions, rapt::DType dtype,
+               int64_t head_dim, std::function<int64_t(int64_t)> place)
+      : cosine_(spec.cosine),
+        dtype_(dtype),
+        head_dim_(static_cast<size_t>(head_dim)),
+        place_(std::move(place)) {
+    if (!positions) return;
+    const RotarySpec& rotary = *spec.rotary;
+    positions_ = *positions, magnitude_ = rotary.magnitude;
+    const size_t dims = rotary.dims > 0 ? static_cast<size_t>(rotary.dims) : head_dim_;
+    const size_t half = dims / 2;
+    for (size_t i = 0; i < half; ++i) {
+      const Wide power = -2 * static_cast<Wide>(i) / static_cast<Wide>(dims);
+      const Wide f = std::pow(static_cast<Wide>(rotary.theta), power);
+      pairs_.push_back(rotary.interleaved ? Pair{2 * i, 2 * i + 1, f} : Pair{i, i + half, f});
+    }
   }
 
   // Transforms row i.
@@ -74,8 +86,14 @@ class RowTransform {
     Real cos, sin;  // times the magnitude
   };
 
-  const Turn& turn_of(int64_t i, size_t pair) const {
-    return turns_[static_cast<size_t>(i) * pairs_.size() + pair];
+  int64_t position_of(int64_t row) const {
+    return positions_.start + positions_.step * (place_ ? place_(row) : row);
+  }
+  Turn turn_of(int64_t row, const Pair& pair) const {
+    const Wide angle = static_cast<Wide>(position_of(row)) * pair.frequency;
+    const auto magnitude = static_cast<Wide>(magnitude_);
+    return {static_cast<Real>(magnitude * std::cos(angle)),
+            static_cast<Real>(magnitude * std::sin(angle))};
   }
   Real epsilon() const { return static_cast<Real>(*cosine_); }
   // Elements are scaled to about 1, so that their squares fit f32.
@@ -105,40 +123,20 @@ class RowTransform {
   rapt::DType dtype_ = rapt::DType::f32;
   size_t head_dim_ = 0;
   double magnitude_ = 1;
-  std::vector<Pair> pairs_;         // empty: no rotation
-  std::vector<int64_t> positions_;  // [rows]
-  std::vector<Turn> turns_;         // [rows, pairs]
+  std::vector<Pair> pairs_;  // empty: no rotation
 
  private:
-  void take_turns(const RotarySpec& rotary, const CountedRows& rows, int64_t count,
-                  const std::function<int64_t(int64_t)>& place) {
-    const size_t dims = rotary.dims > 0 ? static_cast<size_t>(rotary.dims) : head_dim_;
-    const size_t half = dims / 2;
-    magnitude_ = rotary.magnitude;
-    for (size_t i = 0; i < half; ++i) {
-      const Wide power = -2 * static_cast<Wide>(i) / static_cast<Wide>(dims);
-      const Wide f = std::pow(static_cast<Wide>(rotary.theta), power);
-      pairs_.push_back(rotary.interleaved ? Pair{2 * i, 2 * i + 1, f} : Pair{i, i + half, f});
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      positions_.push_back(rows.start + rows.step * (place ? place(i) : i));
-      for (const Pair& pair : pairs_) {
-        const Wide angle = static_cast<Wide>(positions_.back()) * pair.frequency;
-        const auto magnitude = static_cast<Wide>(magnitude_);
-        turns_.push_back({static_cast<Real>(magnitude * std::cos(angle)),
-                          static_cast<Real>(magnitude * std::sin(angle))});
-      }
+  void turn(int64_t i, Real* x, Real sign) const {
+    for (const Pair& pair : pairs_) {
+      const auto [cos, sin] = turn_of(i, pair);
+      const Real a = x[pair.a], b = x[pair.b], s = sign * sin;
+      x[pair.a] = a * cos - b * s;
+      x[pair.b] = b * cos + a * s;
     }
   }
 
-  void turn(int64_t i, Real* x, Real sign) const {
-    for (size_t p = 0; p < pairs_.size(); ++p) {
-      const auto& [cos, sin] = turn_of(i, p);
-      const Real a = x[pairs_[p].a], b = x[pairs_[p].b], s = sign * sin;
-      x[pairs_[p].a] = a * cos - b * s;
-      x[pairs_[p].b] = b * cos + a * s;
-    }
-  }
+  CountedRows positions_;
+  std::function<int64_t(int64_t)> place_;
 };
 
 }  // namespace check

@@ -75,8 +75,7 @@ class RowErrors : RowTransform<Real> {
   // `x`, a cosine or sine of row i's angle, with its error.
   Number with_error(Real x, int64_t i, const typename Base::Pair& pair) const {
     const auto f = static_cast<double>(pair.frequency);
-    const double angle =
-        std::abs(static_cast<double>(this->positions_[static_cast<size_t>(i)])) * f;
+    const double angle = std::abs(static_cast<double>(this->position_of(i))) * f;
     const double of_frequency = f == 1 ? 0 : std::abs(std::log(f)) + 3,
                  of_scaling = this->magnitude_ == 1 ? 0 : 3;
     const double in_f64 = 0x1p-53 * ((of_frequency + of_scaling) * angle + 8) * this->magnitude_;
@@ -84,9 +83,8 @@ class RowErrors : RowTransform<Real> {
   }
 
   void turn(int64_t i, std::vector<Number>& x, Real sign) const {
-    for (size_t p = 0; p < this->pairs_.size(); ++p) {
-      const auto& [cos, sin] = this->turn_of(i, p);
-      const auto& pair = this->pairs_[p];
+    for (const auto& pair : this->pairs_) {
+      const auto [cos, sin] = this->turn_of(i, pair);
       const Number c = with_error(cos, i, pair), s = with_error(sign * sin, i, pair);
       const Number a = x[pair.a], b = x[pair.b];
       x[pair.a] = a * c - b * s;
