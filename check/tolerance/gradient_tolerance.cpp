@@ -325,33 +325,30 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
     into.truth.assign(wide.begin(), wide.end());
     into.plain.assign(narrow.begin(), narrow.end());
   };
+  using Squares = std::vector<long double>;
   const auto stored = [&](Expectation& into, const std::vector<Wide>& wide,
-                          const std::vector<Real>& narrow, const std::vector<long double>& squares,
-                          double factor) {
+                          const std::vector<Real>& narrow, const Squares& squares, double factor) {
     fill(into, wide, narrow);
     for (size_t i = 0; i < wide.size(); ++i)
       into.floor.push_back(floors.stored(squares[i], factor, wide[i]));
   };
-  stored(e.query, truth.query, plain.query, floors.query, floors.scale_of_products());
-  stored(e.key, truth.key, plain.key, floors.key, floors.scale_of_products());
+  const auto summed = [&](Expectation& into, const std::vector<Wide>& wide,
+                          const std::vector<Real>& narrow, const Squares& squares, double factor) {
+    fill(into, wide, narrow);
+    for (const long double x : squares) into.floor.push_back(floors.summed(x, factor));
+  };
+  const double scale = floors.scale_of_products();
+  stored(e.query, truth.query, plain.query, floors.query, scale);
+  stored(e.key, truth.key, plain.key, floors.key, scale);
   stored(e.value, truth.value, plain.value, floors.value, 1);
-  fill(e.bias, truth.bias, plain.bias);
-  for (const long double squares : floors.bias) e.bias.floor.push_back(floors.summed(squares, 1));
-  fill(e.scale, {truth.scale}, {plain.scale});
-  e.scale.floor = {floors.summed(floors.scale, 1)};
-  fill(e.numbers, truth.numbers, plain.numbers);
-  for (const long double squares : floors.numbers)
-    e.numbers.floor.push_back(floors.summed(squares, 1));
-  if (has_gradient(p.normalizer)) {
-    fill(e.normalizer, {truth.normalizer}, {plain.normalizer});
-    e.normalizer.floor = {floors.summed(floors.normalizer, 1)};
-  }
-  for (size_t part = 0; part < RelativeSpec::kParts; ++part) {
-    fill(e.relative[part], truth.relative[part], plain.relative[part]);
-    const double factor = part == RelativeSpec::values ? 1 : floors.scale_of_products();
-    for (const long double squares : floors.relative(part))
-      e.relative[part].floor.push_back(floors.summed(squares, factor));
-  }
+  summed(e.bias, truth.bias, plain.bias, floors.bias, 1);
+  summed(e.scale, {truth.scale}, {plain.scale}, {floors.scale}, 1);
+  summed(e.numbers, truth.numbers, plain.numbers, floors.numbers, 1);
+  if (has_gradient(p.normalizer))
+    summed(e.normalizer, {truth.normalizer}, {plain.normalizer}, {floors.normalizer}, 1);
+  for (size_t part = 0; part < RelativeSpec::kParts; ++part)
+    summed(e.relative[part], truth.relative[part], plain.relative[part], floors.relative(part),
+           part == RelativeSpec::values ? 1 : scale);
   return e;
 }
 

@@ -9,6 +9,7 @@
 //   delta_error(row, delta, errors of the row, off)
 //   d_score_error(score, weight, d_weight, delta, statistic, of, off)
 //   d_number_error(row, errors of the row, statistic, delta, error of delta, off)
+//   score_error(off)                if the error bound of the scores is not that of `off`
 //   doubt(scores, statistic, off)   if there is a cut: see Off
 //   condition(scores, divisor)      if the sum is one of differences: see Off
 #include <algorithm>

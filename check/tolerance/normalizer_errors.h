@@ -21,6 +21,7 @@ Off off_of_row(const Normalizer& normalizer, std::span<const T> scores, const We
   std::visit(
       [&](const auto& n) {
         const auto errors = errors_of(n);
+        if constexpr (requires { errors.score_error(off); }) off.score = errors.score_error(off);
         if constexpr (requires { errors.condition(scores, weighed.divisor); })
           off.condition = static_cast<double>(errors.condition(scores, weighed.divisor));
         const std::vector<double> doubles(scores.begin(), scores.end());
