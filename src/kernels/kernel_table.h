@@ -20,6 +20,7 @@ namespace rapt {
 inline constexpr int kMaxVectors = 4;
 inline constexpr int kMaxTileQueries = 64;
 inline constexpr int kStorageTypes = 4;  // the first of DType: f32, f64, bf16, f16
+inline constexpr int kFewWidths = 4;     // routes for at most 1, 2, 4 and 8 queries
 
 // The two matrix products for tiles of a fixed number of vectors. A route packs the operands;
 // strides count its elements.
@@ -171,10 +172,12 @@ template <class E>
 using GradientStage = void (*)(const StageProducts<E>* next, const StageGradients<E>* now,
                                const StageSums<E>* before) noexcept;
 
-// A route: how inputs of one storage type reach the products. There are three kinds.
+// A route: how inputs of one storage type reach the products. There are four kinds.
 //
 //   fma    operands are E. Dense rows of E are read in place, others are converted block by block.
 //          The factor (scale, log2 e) is multiplied into the queries.
+//   few    the same products and bits for tiles of a few queries, which read rows of all storage
+//          types in place, if their dimensions lie side by side (few_queries.simd.h).
 //   dot    bf16 in pairs, for instructions that add two products at once: dims of a score in pairs,
 //          keys of an output in pairs, queries of the gradient of a key in pairs. The factor is
 //          applied to the scores.
@@ -414,8 +417,10 @@ template <class E>
 struct KernelTable {
   const char* isa;
   int lanes;
-  int max_vectors;                           // the widest tile of the fma routes
-  const RouteKernels<E>* const* fma;         // [kStorageTypes], by DType; null: E cannot hold it
+  int max_vectors;                    // the widest tile of the fma routes
+  const RouteKernels<E>* const* fma;  // [kStorageTypes], by DType; null: E cannot hold it
+  // [kStorageTypes][kFewWidths]; null: as for fma, or tiles of this width are not faster
+  const RouteKernels<E>* const* const* few_queries;
   const RouteKernels<E>* const* tiles;       // likewise; null: the set has no tile registers
   const RouteKernels<E>* const* fast_tiles;  // the same for Precision::fast
   const NormalizerKernels<E>* normalizers;   // in the order of the catalogue

@@ -28,6 +28,9 @@ struct F {
   static F load_bf16(const uint16_t* p) {
     return widen_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  static F load_pairs(const uint16_t* p) {
+    return {_mm256_loadu_ps(reinterpret_cast<const float*>(p))};
+  }
   static F load_f16(const uint16_t* p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
   }
@@ -80,6 +83,13 @@ inline void store_first_bf16(uint16_t* p, F a, int64_t n) {
   store_first_halves(p, round_bf16(a), n);
 }
 inline void store_first_f16(uint16_t* p, F a, int64_t n) { store_first_halves(p, round_f16(a), n); }
+inline F lower_bf16(F pairs) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs.v), 16))};
+}
+inline F upper_bf16(F pairs) {
+  const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xFFFF0000));
+  return {_mm256_and_ps(pairs.v, _mm256_castsi256_ps(upper))};
+}
 inline F add(F a, F b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline F sub(F a, F b) { return {_mm256_sub_ps(a.v, b.v)}; }
 inline F mul(F a, F b) { return {_mm256_mul_ps(a.v, b.v)}; }
@@ -174,6 +184,8 @@ inline int64_t compress(uint64_t bits, F a, const int32_t* numbers, float* to,
 }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+inline void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+inline void touch(const void* p) { (void)*static_cast<const volatile char*>(p); }
 inline void pin(F& x) { asm("" : "+x"(x.v)); }
 
 // 8 x 8: pairs and quadruples inside the 128-bit halves, then the halves.

@@ -32,6 +32,7 @@ struct F {
   static F load_bf16(const uint16_t* p) {
     return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  static F load_pairs(const uint16_t* p) { return {_mm512_loadu_ps(p)}; }
   static F load_f16(const uint16_t* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
   }
@@ -74,6 +75,13 @@ inline void store_first_bf16(uint16_t* p, F a, int64_t n) {
 }
 inline void store_first_f16(uint16_t* p, F a, int64_t n) {
   _mm256_mask_storeu_epi16(p, F::first(n), round_f16(a));
+}
+inline F lower_bf16(F pairs) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs.v), 16))};
+}
+inline F upper_bf16(F pairs) {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs.v), upper))};
 }
 inline F add(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F sub(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
@@ -143,6 +151,8 @@ inline uint64_t at_least(U even, U odd, uint32_t bound) {
 }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+inline void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
+inline void touch(const void* p) { (void)*static_cast<const volatile char*>(p); }
 inline void pin(F& x) { asm("" : "+v"(x.v)); }
 
 // 16 x 16: pairs and quadruples inside the 128-bit parts, then the parts.

@@ -53,6 +53,13 @@ struct Lanes : Registers<E> {
   static RAPT_WORD Lanes load_bf16(const uint16_t* p) requires __is_same(E, float) {
     return each([&](int64_t i) { return BFloat16{p[i]}; });
   }
+  // Pairs of bf16 as they are stored, one in a lane; lower_bf16() and upper_bf16() give their first
+  // and second numbers.
+  static RAPT_WORD Lanes load_pairs(const uint16_t* p) requires __is_same(E, float) {
+    Lanes pairs;
+    __builtin_memcpy(pairs.v, p, sizeof pairs.v);
+    return pairs;
+  }
   static RAPT_WORD Lanes load_f16(const uint16_t* p) requires __is_same(E, float) {
     return each([&](int64_t i) { return Float16{p[i]}; });
   }
@@ -99,6 +106,14 @@ RAPT_WORD void store_first_f16(uint16_t* p, F a, int64_t n) {
 }
 RAPT_WORD void store_bf16(uint16_t* p, F a) { store_first_bf16(p, a, a.kLanes); }
 RAPT_WORD void store_f16(uint16_t* p, F a) { store_first_f16(p, a, a.kLanes); }
+
+RAPT_WORD F bf16_of(F pairs, int shift) {
+  return F::each([&](int64_t i) {
+    return BFloat16{static_cast<uint16_t>(__builtin_bit_cast(uint32_t, pairs.v[i]) >> shift)};
+  });
+}
+RAPT_WORD F lower_bf16(F pairs) { return bf16_of(pairs, 0); }
+RAPT_WORD F upper_bf16(F pairs) { return bf16_of(pairs, 16); }
 
 #define RAPT_EACH(expression) return Lanes<E>::each([&](int64_t i) -> E { return expression; })
 template <class E>
@@ -202,8 +217,11 @@ RAPT_WORD uint64_t at_least(U even, U odd, uint32_t bound) {
   return bits;
 }
 
-// Prefetches a cache line.
+// Prefetches a cache line: to the L1, or to the L2 for a use in some microseconds.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
+inline void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
+// Reads a cache line that exists, so that hardware prefetchers see it.
+inline void touch(const void* p) { (void)*static_cast<const volatile char*>(p); }
 // Keeps x in a register where the compiler would reload it for every use.
 template <class E>
 inline void pin(Lanes<E>&) {}

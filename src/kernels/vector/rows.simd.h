@@ -137,24 +137,24 @@ RAPT_NOINLINE void pack_rows(const void* from, int64_t row_stride, int64_t dim_s
     }
 }
 
-template <class V, class E = typename V::Element>
+template <class V, class S>
 RAPT_NOINLINE bool all_finite(const void* from, int64_t row_stride, int64_t count,
                               int64_t dims) noexcept {
-  const auto* rows = static_cast<const E*>(from);
+  const auto* rows = static_cast<const typename S::Stored*>(from);
   // x - x is 0 for a finite x and NaN for any other; sums of zeros stay 0. Four sums, because one
   // chain of additions would be bound by latency.
   V sum[4];
   UNROLL_FOR (int k = 0; k < 4; ++k) sum[k] = V::splat(0);
   for (int64_t i = 0; i < count; ++i) {
-    const E* row = rows + i * row_stride;
+    const auto* const row = rows + i * row_stride;
     int64_t d = 0;
     for (; d + 4 * V::kLanes <= dims; d += 4 * V::kLanes)
       UNROLL_FOR (int k = 0; k < 4; ++k) {
-        const V x = V::load(row + d + k * V::kLanes);
+        const V x = S::load(row + d + k * V::kLanes);
         sum[k] = add(sum[k], sub(x, x));
       }
     for (; d < dims; d += V::kLanes) {
-      const V x = V::load_first(row + d, dims - d);
+      const V x = S::load_first(row + d, dims - d);
       sum[0] = add(sum[0], sub(x, x));
     }
   }

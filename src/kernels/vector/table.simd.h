@@ -6,6 +6,7 @@
 // compiled for a set could be picked by the linker for every CPU (dev/check_isa_leaks.sh).
 #include "kernels/vector/captures.simd.h"
 #include "kernels/vector/dropout.simd.h"
+#include "kernels/vector/few_queries.simd.h"
 #include "kernels/vector/gradients.simd.h"
 #include "kernels/vector/long_lists.simd.h"
 #include "kernels/vector/matrix_products.simd.h"
@@ -80,8 +81,42 @@ constexpr RouteKernels<typename V::Element> kRoute = {
     .pack_values = pack_rows<V, S>,
     .pack_rows = pack_rows<V, S>,
     .output_of_bits = output_of_bits<V>,
-    .all_finite = all_finite<V>,
+    .all_finite = all_finite<V, AsElement<V>>,
     .key_gradients = {.add = add_to_keys<V>, .add_of_bits = add_to_keys_of_bits<V>}};
+
+// The route for at most `Rows` queries; null where a tile of the fma route is as fast, because each
+// query costs an FMA per vector of elements here, and each element one per vector of queries there.
+template <class V, class S, int Rows>
+constexpr ProductKernels<typename V::Element> kFewProducts[kMaxVectors] = {
+    {.scores = scores_of_few<V, S, Rows>, .output = output_of_few<V, S, Rows>}};
+template <class V, class S, int Rows>
+constexpr RouteKernels<typename V::Element> kFewRoute = {
+    .kernel = "few queries",
+    .step = 1,
+    .element_size = sizeof(typename S::Stored),
+    .weight_size = sizeof(typename V::Element),
+    .keys_in_place = true,
+    .values_in_place = true,
+    .products = kFewProducts<V, S, Rows>,
+    .grain = 1,
+    .long_vectors = 1,
+    .pack_queries = pack_queries<V, S>,
+    .pack_keys = pack_rows<V, S>,
+    .pack_values = pack_rows<V, S>,
+    .pack_rows = pack_rows<V, S>,
+    .output_of_bits = few_output_of_bits<V, S>,
+    .all_finite = all_finite<V, S>,
+    .key_gradients = {.add = add_to_keys<V>, .add_of_bits = add_to_keys_of_bits<V>}};
+template <class V, class S, int Rows>
+constexpr const RouteKernels<typename V::Element>* few_route() {
+  if constexpr (2 * Rows <= V::kLanes)
+    return &kFewRoute<V, S, Rows>;
+  else
+    return nullptr;
+}
+template <class V, class S>
+constexpr const RouteKernels<typename V::Element>* kFewRoutes[kFewWidths] = {
+    few_route<V, S, 1>(), few_route<V, S, 2>(), few_route<V, S, 4>(), few_route<V, S, 8>()};
 
 // The kernels that differ between the storage types of E, by DType.
 template <class V, class E = typename V::Element>
@@ -90,8 +125,12 @@ template <class V>
 struct Storages<V, float> {
   static constexpr const RouteKernels<float>* kRoutes[kStorageTypes] = {
       &kRoute<V, AsElement<V>>, nullptr, &kRoute<V, AsBFloat16<V>>, &kRoute<V, AsFloat16<V>>};
+  static constexpr const RouteKernels<float>* const* kFew[kStorageTypes] = {
+      kFewRoutes<V, AsElement<V>>, nullptr, kFewRoutes<V, AsBFloat16<V>>,
+      kFewRoutes<V, AsFloat16<V>>};
   static constexpr void fill(KernelTable<float>& t) {
     t.fma = kRoutes;
+    t.few_queries = kFew;
     t.gradients.store_key_rows[0] = store_key_rows<V, AsElement<V>>;
     t.gradients.store_key_rows[2] = store_key_rows<V, AsBFloat16<V>>;
     t.gradients.store_key_rows[3] = store_key_rows<V, AsFloat16<V>>;
@@ -116,8 +155,11 @@ template <class V>
 struct Storages<V, double> {
   static constexpr const RouteKernels<double>* kRoutes[kStorageTypes] = {
       nullptr, &kRoute<V, AsElement<V>>, nullptr, nullptr};
+  static constexpr const RouteKernels<double>* const* kFew[kStorageTypes] = {
+      nullptr, kFewRoutes<V, AsElement<V>>, nullptr, nullptr};
   static constexpr void fill(KernelTable<double>& t) {
     t.fma = kRoutes;
+    t.few_queries = kFew;
     t.gradients.store_key_rows[1] = store_key_rows<V, AsElement<V>>;
     t.matrices.pack_left[1] = pack_left<V, AsElement<V>>;
     t.matrices.pack_right[1] = pack_right<V, AsElement<V>>;
