@@ -10,6 +10,7 @@
 
 #include "attention/forward/forward.h"
 #include "attention/forward/forward_layout.h"
+#include "attention/forward/grouped_heads.h"
 #include "attention/plan/prepare.h"
 #include "attention/tiles/key_walk.h"
 #include "base/call_memory.h"
@@ -33,10 +34,18 @@ struct PreparedForward : PreparedCall<E> {
   size_t workspace_bytes() const { return layout.bytes; }
 };
 
-// Calls visit(prepared call) with the element type in which the problem is computed.
+// Calls visit(call, prepared, grouped) with the call that runs, prepared for the element type in
+// which it is computed. `grouped` is null if it is the given call.
 template <class Visit>
-auto with_prepared(const CheckedCall& call, const Visit& visit) {
-  return with_element_type(call, [&]<class E>(E) { return visit(PreparedForward<E>(call)); });
+auto with_prepared(const CheckedCall& given, const Visit& visit) {
+  return with_element_type(given, [&]<class E>(E) {
+    const auto& catalogue = kernels<E>().normalizers;
+    const int64_t heads = heads_of_group(given, hooks_of(given.options.normalizer, catalogue));
+    if (heads == 1)
+      return visit(given, PreparedForward<E>(given), static_cast<const GroupedCall*>(nullptr));
+    const GroupedCall grouped(given, heads);
+    return visit(grouped.call(), PreparedForward<E>(grouped.call()), &grouped);
+  });
 }
 
 // Counts the tiles and the unmasked pairs that the call will compute.
@@ -92,9 +101,11 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
 }
 
 template <class E>
-void forward(const CheckedCall& call, const PreparedForward<E>& prepared,
-             const AttentionOutputs& given, std::span<std::byte> workspace) {
-  const Outputs outputs = check_outputs(call, prepared.captures, given, workspace);
+void forward(const CheckedCall& given, const CheckedCall& call, const PreparedForward<E>& prepared,
+             const GroupedCall* grouped, const AttentionOutputs& given_outputs,
+             std::span<std::byte> workspace) {
+  const Outputs checked = check_outputs(given, prepared.captures, given_outputs, workspace);
+  const Outputs outputs = grouped ? grouped->outputs(checked) : checked;
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
   const ForwardCall<E> to_run(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
                               prepared.layout.score_tiles, scratch);
@@ -107,61 +118,69 @@ AttentionState AttentionResult::state() & { return {output, statistic}; }
 
 Plan plan(const TensorView& query, const TensorView& key, const TensorView& value,
           const AttentionOptions& options, const Context& context) {
-  const CheckedCall call(query, key, value, options, context, Elements::not_read);
-  return with_prepared(call, [&](const auto& prepared) {
-    const Problem& p = call.problem;
-    const Tiling& t = prepared.tiling;
-    Plan plan;
-    plan.isa = prepared.kernels.table.isa;
-    plan.kernel = prepared.kernels.route.kernel;
-    plan.statistic = prepared.kernels.normalizer.statistic;
-    plan.tile_queries = t.cut(std::min(p.q_len, t.unit_queries)).vectors_of(0) * t.lanes;
-    plan.block_keys = t.block_keys;
-    plan.threads = t.workers;
-    count_tiles(p, t, options, plan);
-    plan.workspace_bytes = prepared.workspace_bytes();
-    OutputSpec specs[kOutputs];
-    describe_outputs(p, prepared.captures, true, specs);
-    plan.result_bytes = bytes_of_results(specs);
-    const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
-    plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
-    return plan;
-  });
+  const CheckedCall given(query, key, value, options, context, Elements::not_read);
+  return with_prepared(
+      given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall*) {
+        const Problem& p = call.problem;
+        const Tiling& t = prepared.tiling;
+        Plan plan;
+        plan.isa = prepared.kernels.table.isa;
+        plan.kernel = prepared.kernels.route.kernel;
+        plan.statistic = prepared.kernels.normalizer.statistic;
+        plan.tile_queries = t.cut(std::min(p.q_len, t.unit_queries)).vectors_of(0) * t.lanes;
+        plan.block_keys = t.block_keys;
+        plan.threads = t.workers;
+        count_tiles(p, t, call.options, plan);
+        plan.workspace_bytes = prepared.workspace_bytes();
+        OutputSpec specs[kOutputs];
+        describe_outputs(given.problem, prepared.captures, true, specs);
+        plan.result_bytes = bytes_of_results(specs);
+        const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
+        plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
+        return plan;
+      });
 }
 
 size_t workspace_bytes(const TensorView& query, const TensorView& key, const TensorView& value,
                        const AttentionOptions& options, const Context& context) {
   const CheckedCall call(query, key, value, options, context, Elements::not_read);
-  return with_prepared(call, [](const auto& prepared) { return prepared.workspace_bytes(); });
+  return with_prepared(call, [](const CheckedCall&, const auto& prepared, const GroupedCall*) {
+    return prepared.workspace_bytes();
+  });
 }
 
 void scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                   const TensorView& value, const AttentionOptions& options,
                                   const AttentionOutputs& outputs, std::span<std::byte> workspace,
                                   const Context& context) {
-  const CheckedCall call(query, key, value, options, context, Elements::read);
-  with_prepared(call, [&](const auto& prepared) { forward(call, prepared, outputs, workspace); });
+  const CheckedCall given(query, key, value, options, context, Elements::read);
+  with_prepared(given,
+                [&](const CheckedCall& call, const auto& prepared, const GroupedCall* grouped) {
+                  forward(given, call, prepared, grouped, outputs, workspace);
+                });
 }
 
 AttentionResult scaled_dot_product_attention(const TensorView& query, const TensorView& key,
                                              const TensorView& value,
                                              const AttentionOptions& options,
                                              const Context& context) {
-  const CheckedCall call(query, key, value, options, context, Elements::read);
-  return with_prepared(call, [&](const auto& prepared) {
-    const size_t scratch = prepared.workspace_bytes();
-    OutputSpec specs[kOutputs];
-    describe_outputs(call.problem, prepared.captures, true, specs);
-    check_memory_limit(add_or_max(scratch, bytes_of_results(specs)), context,
-                       options.weights ? "; ask for fewer rows or heads of weights" : "");
-    AttentionResult result;
-    AttentionOutputs outputs;
-    allocate_results(specs, result, outputs);
-    outputs.state = result.state();
-    Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
-    forward(call, prepared, outputs, std::as_writable_bytes(workspace.values<uint8_t>()));
-    return result;
-  });
+  const CheckedCall given(query, key, value, options, context, Elements::read);
+  return with_prepared(
+      given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall* grouped) {
+        const size_t scratch = prepared.workspace_bytes();
+        OutputSpec specs[kOutputs];
+        describe_outputs(given.problem, prepared.captures, true, specs);
+        check_memory_limit(add_or_max(scratch, bytes_of_results(specs)), context,
+                           options.weights ? "; ask for fewer rows or heads of weights" : "");
+        AttentionResult result;
+        AttentionOutputs outputs;
+        allocate_results(specs, result, outputs);
+        outputs.state = result.state();
+        Tensor workspace(DType::u8, {static_cast<int64_t>(scratch)});
+        forward(given, call, prepared, grouped, outputs,
+                std::as_writable_bytes(workspace.values<uint8_t>()));
+        return result;
+      });
 }
 
 }  // namespace rapt

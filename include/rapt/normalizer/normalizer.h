@@ -147,6 +147,7 @@ struct NormalizerKernels {
                            const SecondTile<E>& second) noexcept;
   void (*finish)(const void* normalizer, Tile<E>& tile, const Finish<E>& result) noexcept;
   bool shares_without_weight;  // kSharesWithoutWeight
+  bool head_in_begin;          // kHeadInBegin
   bool learned;                // the parameters have gradients
   int delta_rows;              // numbers per query in the delta of backward()
   // Sparse normalisers only, else null. These also have `collect`, and no `apply`.

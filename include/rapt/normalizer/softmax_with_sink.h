@@ -30,6 +30,7 @@ struct SoftmaxWithSink : OnlineSoftmax {
   TensorView sinks;  // must be given
 
   static const Declaration kDeclaration;
+  static constexpr bool kHeadInBegin = true;
   static constexpr bool kMergeable = false;  // each part contains the sink
   static constexpr bool kEntropy = false;    // the weights do not sum to 1
 

@@ -8,6 +8,11 @@
 //   template <class V> void apply(Tile<typename V::Element>& tile) const noexcept;
 //                             scores in natural units, in place
 //
+// and, if apply() reads neither the head nor positions,
+//
+//   static constexpr bool kPlaceless = true;    one call then serves a tile with queries of several
+//                             heads
+//
 // and, if its parameters depend on each other in a way that their declaration does not state,
 //
 //   void check() const;       throws Error; called once per call, after tensors were checked; or
@@ -61,6 +66,7 @@ namespace rapt {
 template <class E>
 struct ScoreKernels {
   void (*apply)(const void* score, Tile<E>& tile) noexcept;
+  bool placeless;    // kPlaceless
   bool uses_before;  // backward() reads the scores before apply()
   bool uses_after;   // backward() reads the scores after apply()
   // Null for a score without a backward pass.

@@ -13,6 +13,7 @@ struct Softcap {
   double cap = 0;  // above 0; must be given
 
   static const Declaration kDeclaration;
+  static constexpr bool kPlaceless = true;
   static constexpr bool kUsesBefore = true, kUsesAfter = true;
 
   Softcap() = default;

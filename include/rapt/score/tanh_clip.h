@@ -14,6 +14,7 @@ struct TanhClip {
   double limit = 0;  // above 0; must be given
 
   static const Declaration kDeclaration;
+  static constexpr bool kPlaceless = true;
   static constexpr bool kUsesBefore = false, kUsesAfter = true;
 
   TanhClip() = default;

@@ -26,6 +26,14 @@ struct CheckedCall {
         problem(make_problem(query, key, value, options)) {
     if (elements == Elements::read) require_data(query, key, value, options);
   }
+  // The same call, stated as another problem.
+  CheckedCall(const CheckedCall& call, const Problem& restated, const AttentionOptions& its_options)
+      : query(call.query),
+        key(call.key),
+        value(call.value),
+        options(its_options),
+        context(call.context),
+        problem(restated) {}
   CheckedCall(const CheckedCall&) = delete;
   CheckedCall& operator=(const CheckedCall&) = delete;
 };

@@ -96,6 +96,9 @@ struct Problem {
   RowTransform rows;  // if it transforms keys, `key` has no data: it will lie in the workspace
   Relative relative;
 
+  // Rows of a head that are heads of the call, which share keys (forward/grouped_heads.h); 1: none.
+  int64_t group_heads = 1;
+
   int64_t sequences = 1;                  // packed one after the other in the tensors
   const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence
   const int64_t* key_starts = nullptr;    // [sequences + 1]

@@ -131,10 +131,13 @@ void choose_stage(const CheckedCall& call, PassKind pass, Kernels<E>& kernels) {
 template <class E>
 Kernels<E> kernels_of(const CheckedCall& call, const PassNeeds& needs) {
   const KernelTable<E>& table = kernels<E>();
-  const RouteKernels<E>& route = route_of_pass(call, needs.kind, table);
-  Kernels<E> kernels{
-      table, route,
-      hooks_of(call.options.normalizer, route.normalizers ? route.normalizers : table.normalizers)};
+  const RouteKernels<E>* route = &route_of_pass(call, needs.kind, table);
+  const NormalizerKernels<E>& normalizer = hooks_of(
+      call.options.normalizer, route->normalizers ? route->normalizers : table.normalizers);
+  if (needs.kind == PassKind::forward && route == table.fma[static_cast<int>(call.problem.dtype)])
+    if (const RouteKernels<E>* const few = few_queries_route(call.problem, table, normalizer))
+      route = few;
+  Kernels<E> kernels{table, *route, normalizer};
   check_variants(call, kernels, needs);
   kernels.natural_units = needs.kind == PassKind::tangents || !kernels.normalizer.takes_log2;
   kernels.prefilter = prefilter_of(call, kernels, needs.kind);

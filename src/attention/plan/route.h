@@ -48,4 +48,21 @@ const RouteKernels<E>& route_of(const Problem& p, const KernelTable<E>& table,
   return *table.fma[static_cast<int>(p.dtype)];
 }
 
+// The route of few queries (kernels/vector/few_queries.simd.h), in place of the fma route, whose
+// bits it has; null: the call has more queries than it takes, or rows that it cannot read in place.
+// With fewer keys, setting up its loops would take as long as they save.
+inline constexpr int64_t kLeastKeysOfFew = 64;
+
+template <class E>
+const RouteKernels<E>* few_queries_route(const Problem& p, const KernelTable<E>& table,
+                                         const NormalizerKernels<E>& normalizer) {
+  if (p.q_len < 1 || p.q_len > 1 << (kFewWidths - 1) || p.k_len < kLeastKeysOfFew ||
+      p.query_starts || p.relative.any() || normalizer.settle || p.key.dim_stride != 1 ||
+      p.value.dim_stride != 1)
+    return nullptr;
+  int width = 0;
+  while (1 << width < p.q_len) ++width;
+  return table.few_queries[static_cast<int>(p.dtype)][width];
+}
+
 }  // namespace rapt

@@ -29,6 +29,14 @@ class BoundMasks {
     }
   }
 
+  // Masks that are bound already.
+  static BoundMasks of_bound(std::span<const Mask* const> masks, const BoundMask* bound,
+                             int64_t k_len) noexcept {
+    BoundMasks all;
+    all.masks_ = masks, all.bound_ = bound, all.k_len_ = k_len;
+    return all;
+  }
+
   bool empty() const noexcept { return masks_.empty(); }
 
   // A range that holds every key that some query of the tile may attend to.

@@ -21,7 +21,8 @@ struct TilePlaces {
   Place<std::byte> transformed_query;  // [unit queries][head_dim] of the inputs' dtype
   Place<E> state;                      // tiles [state_rows][queries]
   Place<E> scores;                     // [block_keys][tile queries], and a vector to read beyond
-  Place<uint64_t> bits;                // [block_keys]
+  Place<E> of_heads;  // [2][block_keys][tile queries], for hooks that run once per head of a group
+  Place<uint64_t> bits;  // [block_keys]
   KeyBlockPlaces blocks;
 
   RepeatedMemory workers;
@@ -48,6 +49,7 @@ struct TilePlaces {
     plan.worker.place(state, {plan.unit, plan.kernels.normalizer.state_rows});
     plan.worker.place(scores, {plan.tiling.block_keys * plan.tile + plan.tiling.lanes});
     plan.worker.place(bits, {plan.tiling.block_keys});
+    if (p.group_heads > 1) plan.worker.place(of_heads, {2, plan.tiling.block_keys * plan.tile});
     blocks.reserve(plan);
   }
 };

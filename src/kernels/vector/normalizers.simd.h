@@ -87,6 +87,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
   k.entropy = N::kEntropy;
   k.state_rows = N::kStateRows;
   k.delta_rows = 1;
+  if constexpr (requires { N::kHeadInBegin; }) k.head_in_begin = N::kHeadInBegin;
   k.begin = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template begin<V>(t);
   };

@@ -30,6 +30,7 @@ constexpr ScoreKernels<typename V::Element> score_kernels() {
   k.apply = [](const void* s, Tile<E>& t) noexcept {
     static_cast<const S*>(s)->template apply<V>(t);
   };
+  if constexpr (requires { S::kPlaceless; }) k.placeless = S::kPlaceless;
   if constexpr (requires { S::kUsesBefore; }) {
     k.uses_before = S::kUsesBefore;
     k.uses_after = S::kUsesAfter;

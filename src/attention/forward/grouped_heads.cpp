@@ -1,0 +1,149 @@
+// Which calls are grouped, and the grouped call.
+#include "attention/forward/grouped_heads.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "attention/call/learned_parameters.h"
+
+namespace rapt {
+namespace {
+
+// Slots of masks on the stack, to compare what masks bind for the heads of a group.
+constexpr int64_t kMostSlots = 32;
+
+// The neighbouring heads that share the rows of an operand.
+int64_t sharing_heads(const Problem& p, const Operand& rows) {
+  const int last = p.leading_rank - 1;
+  return rows.lead_strides[last] == 0 ? p.leading[last] : rows.heads_per_group;
+}
+
+bool equal_masks(std::span<const Mask* const> masks, const Head& head, const BoundMask* first,
+                 BoundMask* slots) {
+  const BoundMasks bound(masks, head, slots);
+  const int64_t count = BoundMasks::slots(masks);
+  return std::equal(slots, slots + count, first, [](const BoundMask& a, const BoundMask& b) {
+    return a.mask == b.mask && a.data == b.data && std::equal(a.values, a.values + 4, b.values);
+  });
+}
+
+// Whether the masks bind the same for all heads of each group.
+bool masks_ignore_heads(const Problem& p, std::span<const Mask* const> masks, int64_t group) {
+  if (masks.empty()) return true;
+  if (BoundMasks::slots(masks) > kMostSlots) return false;
+  BoundMask first[kMostSlots], other[kMostSlots];
+  int64_t index[kMaxRank];
+  for (int64_t head = 0; head < p.heads; ++head) {
+    p.index_of(head, index);
+    const Head place{index, p.leading_rank, p.q_len, p.k_len, p.leading};
+    if (head % group == 0)
+      static_cast<void>(BoundMasks(masks, place, first));
+    else if (!equal_masks(masks, place, first, other))
+      return false;
+  }
+  return true;
+}
+
+bool has_tensors(const NormalizerRef& normalizer) {
+  bool any = false;
+  for_each_tensor_of(normalizer,
+                     [&](const char*, const TensorView& view) { any |= view.defined(); });
+  return any;
+}
+
+}  // namespace
+
+const Declaration OneQueryMask::kDeclaration = {
+    "one_query", "What the masks of a call allow to its only query.", "", {}};
+
+void OneQueryMask::bind(const Head& head, BoundMask* bound) const noexcept {
+  int64_t index[kMaxRank];
+  std::copy_n(head.index, head.rank, index);
+  index[head.rank - 1] *= group_;
+  const Head first{index, head.rank, 1, head.k_len, given_.leading};
+  static_cast<void>(BoundMasks(masks_, first, bound + 1));
+}
+
+Cover OneQueryMask::cover(const BoundMask& bound, Positions, Positions keys) const noexcept {
+  bool all = true;
+  const BoundMask* slot = &bound + 1;
+  for (const Mask* mask : masks_) {
+    const Cover cover = mask->cover(*slot, kQuery, keys);
+    if (cover == Cover::none) return Cover::none;
+    all &= cover == Cover::all;
+    slot += mask->bound_slots();
+  }
+  return all ? Cover::all : Cover::some;
+}
+
+void OneQueryMask::exclude(const BoundMask& bound, Positions, Positions keys,
+                           uint64_t* bits) const noexcept {
+  constexpr int64_t kKeys = 64;  // at a time
+  uint64_t allowed[kKeys];
+  const BoundMasks parts = parts_of(bound);
+  for (int64_t j = 0; j < keys.count; j += kKeys) {
+    const Positions some = keys.part(j, std::min(j + kKeys, keys.count));
+    const Cover cover = parts.cover(kQuery, some, allowed);
+    if (cover == Cover::all) continue;
+    for (int64_t i = 0; i < some.count; ++i)
+      if (cover == Cover::none || (allowed[i] & 1) == 0) bits[j + i] = 0;
+  }
+}
+
+template <class E>
+int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& normalizer) {
+  const Problem& p = call.problem;
+  const AttentionOptions& o = call.options;
+  if (p.q_len != 1 || p.k_len == 0 || p.heads == 0 || p.leading_rank == 0 || p.query_starts ||
+      p.drop_below > 0 || p.rows.any() || p.relative.any())
+    return 1;
+  if (o.weights || o.map || o.received || normalizer.custom ||
+      (has_tensors(o.normalizer) && !normalizer.head_in_begin))
+    return 1;
+  const int64_t group = std::gcd(sharing_heads(p, p.key), sharing_heads(p, p.value));
+  return group > 1 && masks_ignore_heads(p, o.masks, group) ? group : 1;
+}
+template int64_t heads_of_group(const CheckedCall&, const NormalizerKernels<float>&);
+template int64_t heads_of_group(const CheckedCall&, const NormalizerKernels<double>&);
+
+GroupedCall::GroupedCall(const CheckedCall& given, int64_t heads)
+    : heads_(heads),
+      last_(given.problem.leading_rank - 1),
+      mask_(given.options.masks, given.problem, heads),
+      options_(options_of(given)),
+      call_(given, problem_of(given), options_) {}
+
+// The rows of a group, one per head, become rows of a head.
+void GroupedCall::group_rows(Operand& rows) const noexcept {
+  rows.row_stride = rows.lead_strides[last_];
+  rows.lead_strides[last_] *= heads_;
+}
+
+Problem GroupedCall::problem_of(const CheckedCall& given) const {
+  Problem p = given.problem;
+  p.group_heads = heads_;
+  p.leading[last_] /= heads_;
+  p.heads /= heads_;
+  p.q_len = heads_;
+  group_rows(p.query);
+  if (p.has_bias) group_rows(p.bias);
+  for (Operand* shared : {&p.key, &p.value})
+    shared->heads_per_group = std::max<int64_t>(shared->heads_per_group / heads_, 1);
+  return p;
+}
+
+AttentionOptions GroupedCall::options_of(const CheckedCall& given) const {
+  AttentionOptions options = given.options;
+  if (!options.masks.empty()) options.masks = {&mask_};
+  return options;
+}
+
+Outputs GroupedCall::outputs(const Outputs& given) const noexcept {
+  Outputs grouped = given;
+  for (Operand* rows : {&grouped.output, &grouped.statistic, &grouped.entropy, &grouped.top_keys,
+                        &grouped.top_weights})
+    if (rows->data) group_rows(*rows);
+  return grouped;
+}
+
+}  // namespace rapt

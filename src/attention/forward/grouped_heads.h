@@ -1,0 +1,78 @@
+#pragma once
+// Decoding: one query per head, and heads that share keys and values (grouped-query attention,
+// Ainslie et al. 2023, arXiv:2305.13245). The rows of such a group become the queries of one head,
+//
+//   query [..., heads, 1, head_dim]  ->  [..., heads / group, group, head_dim]
+//
+// so that they fill the lanes of one tile, and keys and values are read once for all of them. No
+// lane depends on another, so the results have the bits of the call that was given. Masks see a
+// single query (OneQueryMask); hooks that ask for head or position run once per head
+// (ScoreTiles::for_each_head).
+#include "attention/call/captures.h"
+#include "attention/tiles/bound_masks.h"
+#include "kernels/kernel_table.h"
+
+namespace rapt {
+
+// What the masks of a call allow to its only query, for all queries of a grouped call.
+class OneQueryMask final : public Mask {
+ public:
+  static const Declaration kDeclaration;
+  // Both must outlive this mask.
+  OneQueryMask(std::span<const Mask* const> masks, const Problem& given, int64_t group) noexcept
+      : masks_(masks), given_(given), group_(group) {}
+
+  const Declaration& declaration() const noexcept override { return kDeclaration; }
+  std::span<const Mask* const> parts() const noexcept override { return masks_; }
+  void check(Shape, int64_t, int64_t) const override {}
+  int bound_slots() const noexcept override {
+    return 1 + static_cast<int>(BoundMasks::slots(masks_));
+  }
+  void bind(const Head& head, BoundMask* bound) const noexcept override;
+  KeyRange key_range(const BoundMask& bound, Positions) const noexcept override {
+    return parts_of(bound).key_range(kQuery);
+  }
+  KeyRange next_run(const BoundMask& bound, Positions, int64_t from) const noexcept override {
+    return parts_of(bound).next_run(kQuery, from);
+  }
+  Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
+  void exclude(const BoundMask& bound, Positions queries, Positions keys,
+               uint64_t* bits) const noexcept override;
+
+ private:
+  static constexpr Positions kQuery{0, 1, 1};
+  BoundMasks parts_of(const BoundMask& bound) const noexcept {
+    return BoundMasks::of_bound(masks_, &bound + 1, bound.k_len);
+  }
+
+  std::span<const Mask* const> masks_;
+  const Problem& given_;
+  int64_t group_;
+};
+
+// The number of neighbouring heads whose queries become rows of one head; 1: the call stays as it
+// is. `normalizer`: the hooks of the call.
+template <class E>
+int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& normalizer);
+
+// A call whose groups of `heads` heads are heads.
+class GroupedCall {
+ public:
+  GroupedCall(const CheckedCall& given, int64_t heads);
+  const CheckedCall& call() const noexcept { return call_; }
+  // The same for the outputs of the given call.
+  Outputs outputs(const Outputs& given) const noexcept;
+
+ private:
+  void group_rows(Operand& rows) const noexcept;
+  Problem problem_of(const CheckedCall& given) const;
+  AttentionOptions options_of(const CheckedCall& given) const;
+
+  int64_t heads_;
+  int last_;  // the dimension of the heads
+  OneQueryMask mask_;
+  AttentionOptions options_;
+  CheckedCall call_;
+};
+
+}  // namespace rapt
