@@ -3,7 +3,7 @@
 
     bench/peers/layers.py [--build DIR] [--rounds N] [--filter TEXT]
 
-One thread, f32. In each round a process of the benchmark measures a case (bench/layers/timed_case.h)
+One thread, f32. In each round a process of the benchmark measures a case (bench/timed/timed_case.h)
 and then PyTorch does, both in CPU time of the thread, or the other way round. The ratio is the
 median over the rounds of (time of PyTorch) / (time of rapt). Cases of two threads are left out.
 """

@@ -50,8 +50,8 @@ inline constexpr std::string_view kBias[] = {"none",   "matrix",    "per head", 
                                              "column", "with -inf", "f32"};
 inline constexpr std::string_view kBiasOrder[] = {"after", "before"};
 inline constexpr std::string_view kScale[] = {"default", "0", "negative", "large"};
-inline constexpr std::string_view kSizes[] = {"tiny",       "lanes", "tiles",        "blocks",
-                                              "long query", "wide",  "narrow value", "empty"};
+inline constexpr std::string_view kSizes[] = {
+    "tiny", "lanes", "tiles", "blocks", "long query", "wide", "narrow value", "empty", "decode"};
 inline constexpr std::string_view kPrecision[] = {"automatic", "fma", "fast"};
 inline constexpr std::string_view kInvariant[] = {"no", "yes"};
 inline constexpr std::string_view kPacked[] = {"no", "packed"};

@@ -132,6 +132,11 @@ class GridProblem {
       d_.head_dim = random_.between(4, 40);
     } else if (name == "empty") {
       empty();
+    } else if (name == "decode") {
+      d_.q_len = random_.chance(0.7) ? 1 : random_.between(2, 8);
+      d_.k_len = near({64, 128, 192, 256});
+      d_.head_dim = near({8, 16, 32, 64});
+      d_.value_dim = random_.chance(0.6) ? d_.head_dim : near({8, 16, 32, 64});
     }
     // Long or wide problems with many heads would be too much work.
     constexpr double kMostWork = 6e4;

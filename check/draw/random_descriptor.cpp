@@ -114,6 +114,10 @@ Descriptor random_descriptor(Random& random, const Wanted& wanted) {
     p.dtype = wanted.dtype ? *wanted.dtype : random.chance(0.15) ? DType::f64 : DType::f32;
     p.q_len = random_length(random, wanted);
     p.k_len = random_length(random, wanted);
+    if (random.chance(0.1)) {  // decoding: few queries, many keys
+      p.q_len = random.chance(0.7) ? 1 : random.between(2, 8);
+      p.k_len = random.between(64, 300);
+    }
     p.head_dim = random_head_dim(random);
     p.value_dim = random.chance(0.5) ? p.head_dim : random_head_dim(random);
     if (wanted.empty && random.chance(0.01)) p.value_dim = 0;

@@ -387,7 +387,8 @@ struct AttentionResult {
 // positions that index rotary caches, and parameters per head that have a range.
 struct Plan {
   const char* isa = "";  // the instruction set, as lscpu spells it
-  // The kernel class: "tile" (by FMA), "tile of bf16 dot products", "tile registers, six products".
+  // The kernel class: "tile" (by FMA), "few queries" (the same products and bits for a few queries,
+  // read as they are stored), "tile of bf16 dot products", "tile registers, six products".
   const char* kernel = "";
   Statistic statistic = Statistic::none;  // what the statistic means
   int64_t tile_queries = 0, block_keys = 0;

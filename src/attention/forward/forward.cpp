@@ -106,22 +106,10 @@ class Forward {
     if (call_.captures.entropy) tile.hooks.entropy = tiles_.at(layout_.entropy, tile.offset);
     top_.begin(tile);
     if (n_.settle) sparse_.open(tile);
-    if (p_.group_heads > 1 && n_.head_in_begin)
-      begin_by_head(tile);
+    if (tiles_.group().used() && n_.head_in_begin)
+      tiles_.group().begin_state(tile);
     else
       n_.begin(call_.normalizer_object, tile.hooks);
-  }
-
-  // Begins the state of each head of a group, and keeps the head's lane.
-  void begin_by_head(QueryTile<E>& tile) noexcept {
-    const int64_t numbers = n_.state_rows * tile.queries;
-    E* const state = tiles_.at(call_.layout.of_heads);
-    tiles_.for_each_head(tile, [&](int64_t lane, Tile<E>& of_head) {
-      n_.begin(call_.normalizer_object, of_head);
-      for (int64_t i = lane; i < numbers; i += tile.queries) state[i] = of_head.state[i];
-    });
-    for (int64_t lane = 0; lane < tile.positions.count; ++lane)
-      for (int64_t i = lane; i < numbers; i += tile.queries) tile.hooks.state[i] = state[i];
   }
 
   void apply(QueryTile<E>& tile, KeyBlock& block, const TileKeys& keys) noexcept {

@@ -7,7 +7,7 @@
 // so that they fill the lanes of one tile, and keys and values are read once for all of them. No
 // lane depends on another, so the results have the bits of the call that was given. Masks see a
 // single query (OneQueryMask); hooks that ask for head or position run once per head
-// (ScoreTiles::for_each_head).
+// (tiles/group_lanes.h).
 #include "attention/call/captures.h"
 #include "attention/tiles/bound_masks.h"
 #include "kernels/kernel_table.h"

@@ -15,6 +15,7 @@
 #include "attention/relative/relative_tiles.h"
 #include "attention/rows/row_transformer.h"
 #include "attention/tiles/bias_rows.h"
+#include "attention/tiles/group_lanes.h"
 #include "attention/tiles/key_blocks.h"
 #include "attention/tiles/key_walk.h"
 #include "attention/tiles/query_tile.h"
@@ -38,6 +39,7 @@ class ScoreTiles {
         scratch_(layout_.workers.nth(call.workspace, worker)),
         relative_(call, layout_.relative, scratch_),
         prefilter_(call),
+        group_(call, layout_.group, scratch_),
         exact_(call.kernels, layout_.exact, scratch_),
         blocks_(call, exact_, scratch_),
         route_thread_(call.kernels.route) {
@@ -64,6 +66,7 @@ class ScoreTiles {
                         p_.value.row_stride, p_.value.dim_stride});
     if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
+    group_.begin_head(index_);
     prefilter_.begin_head(index_, sequence_.key_begin);
   }
 
@@ -219,26 +222,6 @@ class ScoreTiles {
     return keys;
   }
 
-  // Calls run(lane, tile) for each head of a group, whose query is one lane of the tile. The tile
-  // of the argument has this head, and the head's position in its lane; its other lanes mean
-  // nothing.
-  template <class Run>
-  void for_each_head(const QueryTile<E>& tile, const Run& run) const noexcept {
-    int64_t index[kMaxRank], leading[kMaxRank];
-    const int last = p_.leading_rank - 1;
-    std::copy_n(index_, p_.leading_rank, index);
-    std::copy_n(p_.leading, p_.leading_rank, leading);
-    leading[last] *= p_.group_heads;
-    Head head{index, p_.leading_rank, 1, sequence_.k_len, leading};
-    Tile<E> of_head = tile.hooks;
-    of_head.head = &head;
-    for (int64_t lane = 0; lane < tile.positions.count; ++lane) {
-      index[last] = index_[last] * p_.group_heads + tile.positions[lane];
-      of_head.query_positions = {-lane, 1, lane + 1};
-      run(lane, of_head);
-    }
-  }
-
   // Completes scores that a pipeline stage has multiplied, with their maxima block_max [queries]:
   // applies score functions and bias, and masks them.
   void complete_scores(QueryTile<E>& tile, TileKeys keys, E* scores, E* block_max) noexcept {
@@ -375,6 +358,8 @@ class ScoreTiles {
   RelativeTiles<E>& relative() noexcept { return relative_; }
   const RelativeTiles<E>& relative() const noexcept { return relative_; }
 
+  const GroupLanes<E>& group() const noexcept { return group_; }
+
   bool stopped() const noexcept { return cancel_ && cancel_->cancelled(); }
   int64_t head() const noexcept { return head_; }
   const Sequence& sequence() const noexcept { return sequence_; }
@@ -459,30 +444,14 @@ class ScoreTiles {
       if (keep == Keep::found ||
           (keep == Keep::for_backward && (keep_result || kernel.uses_before)))
         std::copy_n(tile.hooks.scores, count, before);
-      if (p_.group_heads > 1 && !kernel.placeless)
-        apply_by_head(tile, score, kernel);
+      if (group_.used() && !kernel.placeless)
+        group_.apply(tile, score, kernel);
       else
         kernel.apply(score.object, tile.hooks);
       keep_result = kernel.uses_after;
       before += keep == Keep::nothing ? 0 : count;
     }
     if (keep == Keep::for_backward && keep_result) std::copy_n(tile.hooks.scores, count, before);
-  }
-
-  // Applies a score function to a copy of the scores for each head, and keeps the head's lane.
-  void apply_by_head(const QueryTile<E>& tile, const ScoreRef& score,
-                     const ScoreKernels<E>& kernel) noexcept {
-    const int64_t keys = tile.hooks.keys, queries = tile.queries;
-    E* const given = at(layout_.of_heads, 0);
-    E* const changed = at(layout_.of_heads, 1);
-    std::copy_n(tile.hooks.scores, keys * queries, given);
-    for_each_head(tile, [&](int64_t lane, Tile<E>& of_head) {
-      std::copy_n(given, keys * queries, changed);
-      of_head.scores = changed;
-      kernel.apply(score.object, of_head);
-      for (int64_t j = 0; j < keys; ++j)
-        tile.hooks.scores[j * queries + lane] = changed[j * queries + lane];
-    });
   }
 
   void add_bias(QueryTile<E>& tile, TileKeys& keys, E* block_max) noexcept {
@@ -505,6 +474,7 @@ class ScoreTiles {
   std::byte* scratch_;
   RelativeTiles<E> relative_;
   Prefilter<E> prefilter_;
+  GroupLanes<E> group_;
   ExactRows<E> exact_;
   KeyBlocks<E> blocks_;
   RouteThread<E> route_thread_;

@@ -2,6 +2,7 @@
 // Scratch of ScoreTiles and of the classes that it uses.
 #include "attention/relative/distance_products.h"
 #include "attention/tiles/bound_masks.h"
+#include "attention/tiles/group_lanes.h"
 #include "attention/tiles/key_blocks.h"
 
 namespace rapt {
@@ -21,9 +22,9 @@ struct TilePlaces {
   Place<std::byte> transformed_query;  // [unit queries][head_dim] of the inputs' dtype
   Place<E> state;                      // tiles [state_rows][queries]
   Place<E> scores;                     // [block_keys][tile queries], and a vector to read beyond
-  Place<E> of_heads;  // [2][block_keys][tile queries], for hooks that run once per head of a group
-  Place<uint64_t> bits;  // [block_keys]
+  Place<uint64_t> bits;                // [block_keys]
   KeyBlockPlaces blocks;
+  GroupPlaces<E> group;
 
   RepeatedMemory workers;
 
@@ -49,7 +50,7 @@ struct TilePlaces {
     plan.worker.place(state, {plan.unit, plan.kernels.normalizer.state_rows});
     plan.worker.place(scores, {plan.tiling.block_keys * plan.tile + plan.tiling.lanes});
     plan.worker.place(bits, {plan.tiling.block_keys});
-    if (p.group_heads > 1) plan.worker.place(of_heads, {2, plan.tiling.block_keys * plan.tile});
+    group.reserve(plan);
     blocks.reserve(plan);
   }
 };

@@ -1,4 +1,4 @@
-#include "layers/timed_case.h"
+#include "timed/timed_case.h"
 
 #include <algorithm>
 #include <cstdint>

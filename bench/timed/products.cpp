@@ -10,8 +10,8 @@
 #include <memory>
 #include <random>
 
-#include "layers/timed_case.h"
 #include "rapt/product.h"
+#include "timed/timed_case.h"
 
 namespace {
 

@@ -5,14 +5,14 @@
 //
 // A name is "heads/key heads d head_dim dtype, keys, variant". The caches of "memory" have four
 // times the size of the last-level cache, those of "cache" half of it. How it is measured:
-// layers/timed_case.h.
+// timed/timed_case.h.
 #include <unistd.h>
 
 #include <memory>
 #include <random>
 
-#include "layers/timed_case.h"
 #include "rapt/rapt.h"
+#include "timed/timed_case.h"
 
 namespace {
 

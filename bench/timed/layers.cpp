@@ -11,12 +11,12 @@
 #include <random>
 #include <utility>
 
-#include "layers/timed_case.h"
 #include "rapt/nn/activations.h"
 #include "rapt/nn/cross_entropy.h"
 #include "rapt/nn/encoder_layer.h"
 #include "rapt/nn/gru.h"
 #include "rapt/nn/init.h"
+#include "timed/timed_case.h"
 
 namespace {
 
