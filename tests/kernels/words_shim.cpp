@@ -99,6 +99,11 @@ Words all_words() {
            [](const float* x, uint16_t* y) { store_f16(y, F::load(x)); },
            [](const uint16_t* x, int64_t n, float* y) { store(y, F::load_first_f16(x, n)); },
            [](const float* x, int64_t n, uint16_t* y) { store_first_f16(y, F::load(x), n); }};
+  w.bf16_pairs = [](const uint16_t* x, float* lower, float* upper) {
+    const F pairs = F::load_pairs(x);
+    store(lower, lower_bf16(pairs));
+    store(upper, upper_bf16(pairs));
+  };
   w.integers = integer_words();
   return w;
 }

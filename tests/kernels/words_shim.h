@@ -51,6 +51,8 @@ struct Words {
   VectorWords<float> f32;
   VectorWords<double> f64;
   HalfWords bf16, f16;
+  // Pairs of bf16 [2 lanes]: their first and their second numbers.
+  void (*bf16_pairs)(const uint16_t* x, float* lower, float* upper);
   IntegerWords integers;
 };
 

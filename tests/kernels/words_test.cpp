@@ -239,6 +239,20 @@ void expect_same_value(T half, float x) {
         << half.bits;
 }
 
+TEST(PairsTest, EveryValueLoads) {
+  const int64_t lanes = words().f32.lanes;
+  for (int i = 0; i < 0x10000; i += static_cast<int>(2 * lanes)) {
+    uint16_t x[2 * kMostLanes];
+    float lower[kMostLanes], upper[kMostLanes];
+    for (int64_t j = 0; j < 2 * lanes; ++j) x[j] = static_cast<uint16_t>(i + j);
+    words().bf16_pairs(x, lower, upper);
+    for (int64_t j = 0; j < lanes; ++j) {
+      expect_same_value(BFloat16{x[2 * j]}, lower[j]);
+      expect_same_value(BFloat16{x[2 * j + 1]}, upper[j]);
+    }
+  }
+}
+
 TYPED_TEST(HalfTest, EveryValueLoads) {
   const int64_t lanes = words().f32.lanes;
   for (int i = 0; i < 0x10000; i += static_cast<int>(lanes)) {
