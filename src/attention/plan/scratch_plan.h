@@ -29,6 +29,11 @@ struct ScratchPlan {
   int64_t packed_bytes(int64_t dims) const noexcept {
     return packed_stride(dims, tiling.step) * kernels.route.element_size;
   }
+  // The same of a query: the route of few queries has them as E, beside keys as they are stored.
+  int64_t query_bytes(int64_t dims) const noexcept {
+    return packed_stride(dims, tiling.step) *
+           std::max<int64_t>(kernels.route.element_size, sizeof(E));
+  }
   int64_t weight_bytes() const noexcept { return kernels.route.weight_size; }
   // Bytes of a row of the inputs.
   int64_t stored_bytes(int64_t dims) const noexcept { return dims * size_of(problem.dtype); }

@@ -42,9 +42,9 @@ struct TilePlaces {
   // To be called, too, for begin_tile() and for_each_block().
   void reserve_walk(ScratchPlan<E>& plan) {
     const Problem& p = plan.problem;
-    plan.worker.place(query_t, {plan.unit, plan.packed_bytes(p.head_dim)});
+    plan.worker.place(query_t, {plan.unit, plan.query_bytes(p.head_dim)});
     if (p.rows.adds_biases)
-      plan.worker.place(position_t, {plan.unit, plan.packed_bytes(p.head_dim)});
+      plan.worker.place(position_t, {plan.unit, plan.query_bytes(p.head_dim)});
     plan.worker.place_if(p.rows.any(), transformed_query,
                          {plan.unit, plan.stored_bytes(p.head_dim)});
     plan.worker.place(state, {plan.unit, plan.kernels.normalizer.state_rows});
