@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "check/compare/set_elements.h"
 #include "check/problem/parse_normalizer.h"
 #include "check/tolerance/two_parts.h"
 
@@ -17,6 +18,16 @@ Tensor random_values(Random& random, const Descriptor& d, const Side& side, int6
   if (side.repeated < 0 || dims[static_cast<size_t>(side.repeated)] == 0) return values;
   const Dims first(static_cast<size_t>(dims[static_cast<size_t>(side.repeated)]), 0);
   return taken(values, side.repeated, first);
+}
+
+// Keys [..., k_len, head_dim] that differ from the first one as `how` says.
+Tensor alike(const TensorView& keys, Keys how) {
+  const int64_t k_len = keys.shape[keys.rank - 2];
+  const Tensor equal = taken(keys, -2, Dims(static_cast<size_t>(k_len), 0));
+  return mapped(equal, [&](double x, auto index) {
+    const auto j = static_cast<double>(index[index.size() - 2]);
+    return how == Keys::equal ? x : x * j / static_cast<double>(k_len);
+  });
 }
 
 // The starts of `sequences` sequences in `length` positions, followed by the end; some sequences
@@ -85,6 +96,12 @@ void Case::draw_inputs(Random& random) {
   query = random_values(random, d, d.query, d.q_len, d.head_dim);
   key = random_values(random, d, d.key, d.k_len, d.head_dim);
   value = random_values(random, d, d.value, d.k_len, d.value_dim);
+  // Keys of stride 0 are equal.
+  const bool repeated = d.key.repeated == static_cast<int>(d.key.leading.size());
+  if (d.k_len > 0 && d.keys != Keys::drawn && !repeated) key = alike(key, d.keys);
+  set_elements(d, InputTensor::query, query);
+  set_elements(d, InputTensor::key, key);
+  set_elements(d, InputTensor::value, value);
   strided_query = Strided(query, d.query.layout);
   strided_key = Strided(key, d.key.layout);
   strided_value = Strided(value, d.value.layout);
@@ -98,6 +115,7 @@ void Case::draw_inputs(Random& random) {
     const Dims first(static_cast<size_t>(bias.dim(d.bias.repeated)), 0);
     bias = taken(bias, d.bias.repeated, first);
   }
+  set_elements(d, InputTensor::bias, bias);
   strided_bias = Strided(bias, d.bias.layout);
   options.bias = bias;
 }

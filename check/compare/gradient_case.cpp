@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "check/compare/set_elements.h"
+
 namespace check {
 namespace {
 
@@ -28,29 +30,28 @@ GradientCase::GradientCase(const Case& of, const Sample& rows) : c(of), sample(r
   const Descriptor& d = c.descriptor;
   const DType statistic = d.dtype == DType::f64 ? DType::f64 : DType::f32;
   Random random(d.seed + 2);
-  Dims dims = d.leading;
-  dims.push_back(d.q_len);
   const auto clear = [&](Tensor& t) {
     clear_others(
         t, sample, d.heads() * d.q_len, [&](int64_t r) { return r / d.q_len; },
         [&](int64_t r) { return r % d.q_len; });
   };
   if (d.backward.d_lse) {
-    d_lse = random_normal(random, statistic, dims);
+    d_lse = random_normal(random, statistic, dims_of(InputTensor::d_lse, d));
+    set_elements(d, InputTensor::d_lse, d_lse);
     clear(d_lse);
   }
-  dims.push_back(d.value_dim);
-  d_output = random_normal(random, d.output_dtype.value_or(d.dtype), dims);
+  d_output =
+      random_normal(random, d.output_dtype.value_or(d.dtype), dims_of(InputTensor::d_output, d));
+  set_elements(d, InputTensor::d_output, d_output);
   clear(d_output);
   strided_d_output_ = Strided(d_output, d.query.layout);
   if (!d.captures.weights) return;
   const WeightsWanted& w = *d.captures.weights;
-  const int64_t count = !w.rows.empty() ? static_cast<int64_t>(w.rows.size())
-                                        : (w.end < 0 ? d.q_len : w.end) - w.begin;
-  dims = w.heads.empty() ? d.leading : Dims{static_cast<int64_t>(w.heads.size())};
+  const Dims dims = dims_of(InputTensor::d_weights, d);
+  const int64_t count = dims[dims.size() - 2];
   const int64_t heads = w.heads.empty() ? d.heads() : dims.front();
-  dims.insert(dims.end(), {count, d.k_len});
   d_weights = random_normal(random, statistic, dims);
+  set_elements(d, InputTensor::d_weights, d_weights);
   clear_others(
       d_weights, sample, heads * count,
       [&](int64_t r) { return w.heads.empty() ? r / count : w.heads[size_t(r / count)]; },

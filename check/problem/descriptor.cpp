@@ -136,6 +136,9 @@ std::string to_string(const Descriptor& d) {
   text += captures_text(d.captures);
   text += backward_text(d.backward);
   if (d.magnitude != 1) text += ":magnitude=" + number_text(d.magnitude);
+  if (d.keys != Keys::drawn) text += std::string(":keys=") + kKeysNames[static_cast<int>(d.keys)];
+  for (size_t e = 0; e < d.elements.size(); ++e)
+    text += (e == 0 ? ":set=" : ",") + to_string(d.elements[e]);
   if (d.seed != 0) text += ":seed=" + std::to_string(d.seed);
   return text;
 }
@@ -156,6 +159,36 @@ double Descriptor::work() const {
   for (const int64_t length : leading) heads *= static_cast<double>(length);
   return heads * static_cast<double>(q_len) * static_cast<double>(k_len) *
          static_cast<double>(head_dim + value_dim + 8);
+}
+
+Dims dims_of(InputTensor tensor, const Descriptor& d) {
+  const auto dims = [](const Dims& leading, std::initializer_list<int64_t> behind) {
+    Dims all = leading;
+    all.insert(all.end(), behind);
+    return all;
+  };
+  switch (tensor) {
+    case InputTensor::query:
+      return dims(d.query.leading, {d.q_len, d.head_dim});
+    case InputTensor::key:
+      return dims(d.key.leading, {d.k_len, d.head_dim});
+    case InputTensor::value:
+      return dims(d.value.leading, {d.k_len, d.value_dim});
+    case InputTensor::bias:
+      return d.has_bias ? d.bias_dims : Dims{};
+    case InputTensor::d_output:
+      return dims(d.leading, {d.q_len, d.value_dim});
+    case InputTensor::d_lse:
+      return d.backward.d_lse ? dims(d.leading, {d.q_len}) : Dims{};
+    case InputTensor::d_weights:
+      break;
+  }
+  if (!d.captures.weights) return {};
+  const WeightsWanted& w = *d.captures.weights;
+  const int64_t rows = !w.rows.empty() ? static_cast<int64_t>(w.rows.size())
+                                       : (w.end < 0 ? d.q_len : w.end) - w.begin;
+  return dims(w.heads.empty() ? d.leading : Dims{static_cast<int64_t>(w.heads.size())},
+              {rows, d.k_len});
 }
 
 void set_leading(Descriptor& descriptor, const Dims& leading) {

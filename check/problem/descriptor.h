@@ -41,6 +41,11 @@
 //                                              of the backward pass: lse (it has a gradient), f32
 //                                              (16-bit inputs have gradients in f32), two (passes)
 //              | "magnitude=" X                of query, key and value (default 1)
+//              | "keys=" ( "equal" | "rising" )
+//                                              the keys of a head are its first one; or are j /
+//                                              k_len times it, so that scores rise or fall evenly
+//              | "set=" element { "," element }
+//                                              elements with a chosen number
 //              | "seed=" N                     of all values (default 0)
 //   score      = name [ "(" item { "," item } ")" ]
 //                                              as rapt::make_score() reads it, without tensors:
@@ -62,6 +67,10 @@
 //                                              layout of value, all others that of key
 //   item       = "center=" N                   the row of distance 0 (default: the middle)
 //              | "log=" N ".." N | anchor      exact distances, and the one of the last row
+//   element    = tensor "[" { N "," } ( N | "*" ) "]=" ( "nan" | "inf" | "-inf" | X )
+//                                              its index; *: all of the last dimension. In a
+//                                              dimension of stride 0 it stands for all
+//   tensor     = "query" | "key" | "value" | "bias" | "d_output" | "d_lse" | "d_weights"
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
 //                                              a dimension of stride 0
 //   layout     = dense | padded | transposed | negative | strided | interleaved
@@ -95,6 +104,7 @@
 #include "check/problem/mask_spec.h"
 #include "check/reference/normalizer.h"
 #include "check/spec/captures.h"
+#include "check/spec/element_spec.h"
 #include "check/spec/relative_spec.h"
 #include "check/spec/row_spec.h"
 #include "check/spec/score_spec.h"
@@ -109,6 +119,14 @@ struct Side {  // one input tensor
   int repeated = -1;  // a dimension with stride 0
   bool operator==(const Side&) const = default;
 };
+
+// How the keys of a head differ.
+enum class Keys : uint8_t {
+  drawn,   // at random
+  equal,   // not at all: a query's products with them are equal
+  rising,  // key j is j / k_len times a drawn key: products rise or fall with j
+};
+inline constexpr const char* kKeysNames[] = {"drawn", "equal", "rising"};
 
 struct BackwardWanted {  // how the backward pass is called
   bool d_lse = false;
@@ -142,6 +160,8 @@ struct Descriptor {
   Captures captures;
   BackwardWanted backward;
   double magnitude = 1;
+  Keys keys = Keys::drawn;
+  std::vector<ElementSpec> elements;  // with a chosen number; a later one wins
   uint64_t seed = 0;
 
   bool operator==(const Descriptor&) const = default;
@@ -156,6 +176,9 @@ Descriptor parse_descriptor(std::string_view text);
 std::string example_text(const rapt::Declaration& variant, size_t example = 0);
 
 std::string to_string(const Descriptor& descriptor);
+
+// The dimensions of a tensor of the problem; none if the problem lacks it.
+Dims dims_of(InputTensor tensor, const Descriptor& descriptor);
 
 // Sets the leading dimensions of all inputs and of the bias, for problems made field by field.
 void set_leading(Descriptor& descriptor, const Dims& leading);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "check/problem/descriptor.h"
+#include "check/problem/parse_elements.h"
 #include "check/problem/parse_masks.h"
 #include "check/problem/parse_normalizer.h"
 #include "check/problem/parse_relative.h"
@@ -89,7 +90,7 @@ class DescriptorParser {
       in_.fail(
           "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
           "score, rows, relative, norm, precision, invariant, packed, dropout, weights, map, "
-          "top_k, entropy, received, backward, magnitude or seed");
+          "top_k, entropy, received, backward, magnitude, keys, set or seed");
     dtypes();
   }
 
@@ -108,6 +109,14 @@ class DescriptorParser {
     } else if (name == "magnitude") {
       in_.expect("=");
       d_.magnitude = in_.real(0, kLargest, "a magnitude of at least 0");
+    } else if (name == "keys") {
+      in_.expect("=");
+      d_.keys = in_.take("equal") ? Keys::equal : Keys::rising;
+      if (d_.keys == Keys::rising) in_.expect("rising");
+    } else if (name == "set") {
+      in_.expect("=");
+      elements_at_ = in_.position();
+      d_.elements = parse_elements(in_);
     } else if (name == "seed") {
       in_.expect("=");
       d_.seed = in_.whole("a seed");
@@ -423,6 +432,11 @@ class DescriptorParser {
       in_.fail("expected f32 for bf16 and f16 alone");
     }
     check_sizes();
+    for (const ElementSpec& element : d_.elements)
+      if (!exists(element, d_)) {
+        in_.go_back_to(elements_at_);
+        in_.fail("expected elements that the problem has, not " + to_string(element));
+      }
   }
 
   [[noreturn]] void refuse_layout() {
@@ -460,7 +474,7 @@ class DescriptorParser {
   std::vector<std::string> seen_;
   bool has_dtype_ = false;
   size_t inputs_end_ = 0, bias_dtype_at_ = 0, bias_first_at_ = 0, layouts_at_ = 0;
-  size_t backward_at_ = 0, relative_at_ = 0;
+  size_t backward_at_ = 0, relative_at_ = 0, elements_at_ = 0;
 };
 
 }  // namespace

@@ -164,7 +164,8 @@ Command add_check(CLI::App& root) {
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
       "          precision=fma|fast; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "
-      "seed=N\n\n"
+      "seed=N\n"
+      "          keys=equal|rising; set=key[1,7,*]=nan,value[0,2,3]=-inf,d_output[0,0,1]=1e30\n\n"
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'",
       usual_texts(check::leaf_masks()), usual_texts(score_declarations()),

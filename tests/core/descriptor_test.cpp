@@ -110,6 +110,13 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"q4k5d6:backward=two,lse:entropy", "q4k5d6:entropy:backward=lse,two"},
       {"q4k5d6:f16:backward=lse,two,f32", "q4k5d6:f16:backward=lse,f32,two"},
       {"q4k5d6:dropout=0,18446744073709551615", "q4k5d6"},
+      {"q4k5d6:seed=1:keys=equal:magnitude=2", "q4k5d6:magnitude=2:keys=equal:seed=1"},
+      {"h2q4k5d6:set=key[1,4,*]=nan,value[0,0,5]=-inf:keys=rising",
+       "h2q4k5d6:keys=rising:set=key[1,4,*]=nan,value[0,0,5]=-inf"},
+      {"q4k5d6:set=d_lse[3]=1e30,d_output[0,0]=inf:backward=lse",
+       "q4k5d6:backward=lse:set=d_lse[3]=1e+30,d_output[0,0]=inf"},
+      {"q4k5d6:set=d_weights[1,4]=nan:weights(2..4)",
+       "q4k5d6:weights(2..4):set=d_weights[1,4]=nan"},
   };
   for (const auto& [written, canonical] : cases) {
     SCOPED_TRACE(written);
@@ -240,6 +247,13 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:dropout=1", 16, "expected a probability from 0 to below 1"},
       {"q4k5d6:dropout=0.1,", 20, "expected a seed"},
       {"q4k5d6:dropout=0.1,-1", 20, "expected a seed"},
+      {"q4k5d6:keys=falling", 13, "expected 'rising'"},
+      {"q4k5d6:set=keys[0,0]=nan", 12, "expected query, key, value, bias, d_output"},
+      {"q4k5d6:set=key[0,0]=red", 21, "expected nan, inf, -inf or a number"},
+      {"q4k5d6:set=key[*,0]=nan", 17, "expected ']='"},
+      {"q4k5d6:set=key[5,0]=nan", 12, "expected elements that the problem has, not key[5,0]=nan"},
+      {"q4k5d6:set=key[0]=nan", 12, "expected elements that the problem has"},
+      {"q4k5d6:set=bias[0,0]=nan", 12, "expected elements that the problem has"},
       {"q4k5d6:packed=0", 15, "expected the number of sequences from 1"},
       {"q4k5d6:packed=2:bias", 21, "expected neither a bias nor"},
       {"q4k5d6:packed=2:weights", 24, "expected neither weights nor a map"},
