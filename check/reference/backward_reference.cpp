@@ -11,6 +11,18 @@ using rapt::DType;
 using rapt::TensorView;
 using Index = std::vector<int64_t>;
 
+// A gradient times the derivative of a score. A gradient of 0 stays 0, whatever the score is.
+template <class Real>
+Real times(Real d_score, Real derivative) {
+  return d_score == 0 ? Real{0} : d_score * derivative;
+}
+
+// Whether a pair has no part in sums: its weight is 0, and the normaliser is sparse.
+template <class Real>
+bool is_left_out(const GradientRow<Real>& g, size_t x) {
+  return g.weights[x] == 0 && is_sparse(g.forward->normalizer);
+}
+
 // A vector [..., n] as a matrix [..., n, 1].
 TensorView as_column(const TensorView& t) {
   TensorView column = t;
@@ -71,7 +83,7 @@ GradientRow<Real> passed_back(const Incoming& in, const Sizes& sizes, const Row<
         of_row += d * relative.number(RelativeSpec::values, pair.table_row, c);
     }
     g.d_weights.push_back(pair.kept * (of_value + of_row) + g.given[x]);
-    given_sum += g.weights[x] * g.given[x];
+    if (!is_left_out(g, x)) given_sum += g.weights[x] * g.given[x];
   }
   std::visit(
       [&](const auto& n) {
@@ -82,7 +94,7 @@ GradientRow<Real> passed_back(const Incoming& in, const Sizes& sizes, const Row<
       },
       row.normalizer);
   for (size_t x = 0; x < row.pairs.size(); ++x)
-    g.d_products.push_back(g.d_scores[x] * row.pairs[x].chain.slope);
+    g.d_products.push_back(times(g.d_scores[x], row.pairs[x].chain.slope));
   return g;
 }
 
@@ -113,6 +125,7 @@ class Sums {
         },
         row.normalizer);
     for (size_t x = 0; x < row.pairs.size(); ++x) {
+      if (is_left_out(g, x)) continue;
       const Pair<Real>& pair = row.pairs[x];
       const int64_t j = pair.key;
       const Real* key = row.inputs->key_row(j);
@@ -129,7 +142,7 @@ class Sums {
       sums_.scale += dz * pair.dot;
       for (size_t n = 0; n < pair.chain.number_at.size(); ++n)
         if (const int64_t at = pair.chain.number_at[n]; at >= 0)
-          sums_.numbers[static_cast<size_t>(at)] += g.d_scores[x] * pair.chain.by_number[n];
+          sums_.numbers[static_cast<size_t>(at)] += times(g.d_scores[x], pair.chain.by_number[n]);
     }
   }
 
@@ -177,8 +190,9 @@ class Sums {
     };
     for (int64_t d = 0; d < sizes_.head_dim; ++d) {
       const Real key_row = tables.number(RelativeSpec::keys, r, d);
-      sums_.query[query_(i, d)] += dz * key_row;
-      sums_.key[key_(j, d)] += dz * tables.number(RelativeSpec::queries, r, d);
+      if (tables.has(RelativeSpec::keys)) sums_.query[query_(i, d)] += dz * key_row;
+      if (tables.has(RelativeSpec::queries))
+        sums_.key[key_(j, d)] += dz * tables.number(RelativeSpec::queries, r, d);
       add(RelativeSpec::keys, r, d, dz * tables.query_of_rows(query, d));
       add(RelativeSpec::queries, r, d, dz * key[d]);
       add(RelativeSpec::content, 0, d, dz * key[d]);

@@ -34,8 +34,9 @@
 //
 // These are p, delta and dS of softmax; other normalisers have their own (normalizer_formula.h).
 // Gradients of inputs that are broadcast or shared by a group are summed over all heads that read
-// them. A masked pair adds nothing, whatever it contains; a dropped one is multiplied by 0. Source:
-// the chain rule; Dao et al. 2022, arXiv:2205.14135, appendix B.2.
+// them. A masked pair adds nothing, whatever it contains; a dropped one is multiplied by 0. A dS of
+// 0 gives a dZ and a d_number of 0, whatever the score is. Source: the chain rule; Dao et al. 2022,
+// arXiv:2205.14135, appendix B.2.
 //
 // The same loops run in long double and double, as the truth, and in the dtype itself ("plain"), as
 // for the forward pass. In the plain loop the output is rounded to its dtype before delta is

@@ -2,20 +2,28 @@
 // The captures (spec/captures.h) of one run of the reference. A map pools the weights of rows a and
 // columns b of a grid into their mean, sum or maximum.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "check/reference/reference.h"
 #include "check/spec/captures.h"
 
 namespace check {
 
-// The `count` largest numbers, a NaN before all of them; `none` behind the last.
-template <class Number>
-std::vector<Number> largest(std::vector<Number> numbers, int64_t count, Number none) {
-  std::ranges::sort(numbers, [](Number a, Number b) {
-    return std::isnan(a) ? !std::isnan(b) : !std::isnan(b) && a > b;
-  });
-  numbers.resize(static_cast<size_t>(count), none);
-  return numbers;
+// The weights of a row in the order of a list of its `top_k` largest scores: a NaN counts as +inf,
+// of equal scores the earlier key is first, and a key whose score is -inf is not listed. 0 behind
+// the last key.
+template <class Real>
+std::vector<Real> listed_weights(const Row<Real>& row, int64_t top_k) {
+  std::vector<std::pair<Real, Real>> listed;  // scores and weights
+  for (const Pair<Real>& pair : row.pairs)
+    if (pair.score != -kInfinityOf<Real>)
+      listed.emplace_back(std::isnan(pair.score) ? kInfinityOf<Real> : pair.score, pair.weight);
+  std::ranges::stable_sort(listed, std::greater<>(), &std::pair<Real, Real>::first);
+  listed.resize(static_cast<size_t>(top_k));
+  std::vector<Real> weights;
+  for (const auto& [score, weight] : listed) weights.push_back(weight);
+  return weights;
 }
 
 // Visits every index at which `wanted` holds `value`. An empty `wanted` means all: visits `value`.
@@ -66,7 +74,7 @@ void pool(const MapWanted& map, const Sizes& sizes, int64_t head, int64_t index,
         for (int64_t j = first; j < last; ++j) {
           const Number x = of_keys[static_cast<size_t>(j)];
           if (map.pooling == Pooling::max)
-            cell = std::max(cell, x);
+            cell = x <= cell || std::isnan(cell) ? cell : x;
           else
             cell += map.pooling == Pooling::mean ? x / pairs : x;
         }
@@ -98,7 +106,7 @@ void add_row(const Row<Real>& row, const Captures& captures, Result<Real>& resul
   if (captures.weights)
     for_weights_rows(*captures.weights, result.sizes.q_len, row.head, row.index,
                      [&](int64_t) { append(result.weights, row.weights); });
-  if (captures.top_k > 0) append(result.top_weights, largest(row.weights, captures.top_k, Real{0}));
+  if (captures.top_k > 0) append(result.top_weights, listed_weights(row, captures.top_k));
   if (captures.received) add_received(result.sizes, row.head, row.weights, result.received);
   if (captures.map) pool(*captures.map, result.sizes, row.head, row.index, row.weights, result.map);
 }

@@ -114,6 +114,7 @@ struct EntmaxFamily : NormalizerFormula<Self> {
   template <class T>
   T slope(const T& weight) const {
     if (value_of(weight) <= 0) return T(0);
+    if (std::isnan(value_of(weight))) return weight;
     return alpha() == 2 ? T(1) : raised(weight, 2 - alpha());
   }
 

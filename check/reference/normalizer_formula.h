@@ -96,7 +96,7 @@ struct PointwiseFormula : NormalizerFormula<Self> {
 template <class T>
 RealOf<T> largest_of(std::span<const T> scores, RealOf<T> most) {
   for (const T& s : scores)
-    if (!(value_of(s) <= most)) most = value_of(s);
+    if (!std::isnan(most) && !(value_of(s) <= most)) most = value_of(s);
   return most;
 }
 

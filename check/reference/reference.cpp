@@ -94,9 +94,10 @@ class Forward {
       Pair<Real>& pair = row_.pairs[x];
       const Real power = weighed.powers[x];
       pair.weight = row_.weights[static_cast<size_t>(pair.key)] = power / weighed.divisor;
-      if (pair.weight > 0) row_.entropy -= pair.weight * std::log(pair.weight);
+      if (pair.weight != 0) row_.entropy -= pair.weight * std::log(pair.weight);
       pair.kept =
           dropout_factor<Real>(p_.dropout, p_.dropout_seed, row_.head, row_.index, pair.key);
+      if (pair.weight == 0 && is_sparse(p_.normalizer)) continue;  // its value is not read
       const Real factor =
           pair.kept * (rounds_weights ? rounded(p_.query.dtype, power) : pair.weight);
       const bool has_rows = head_.relative.has(RelativeSpec::values);

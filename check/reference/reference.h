@@ -17,7 +17,8 @@
 //
 // A pair is masked out if the predicate is false or the bias is -inf. It is as if the key were
 // absent, whatever its key and value contain. A row without keys has output 0, lse -inf, weights 0
-// and entropy 0. Everything else is IEEE arithmetic: NaN and Inf propagate as in the formulas.
+// and entropy 0. With a sparse normaliser, a pair of weight 0 has no part in sums, whatever its
+// value contains. Everything else is IEEE arithmetic: NaN and Inf propagate as in the formulas.
 //
 // The same loops run in long double and double, as the truth for f64 and for the other dtypes, and
 // in the dtype itself ("plain"). The plain loop for 16 bits does what 16-bit products do: it

@@ -3,7 +3,8 @@
 //
 //   lse = ln (e^null_score + sum_j e^score_j)        weight_j = e^(score_j - lse)
 //
-// as if every query attended to one more key, with this score and the value 0.
+// as if every query attended to one more key, with this score and the value 0. A row of scores that
+// are all -inf has the weights 0 / 0, and the lse NaN: -inf is the lse of a row without keys.
 #include "check/reference/normalizer_formula.h"
 
 namespace check {
@@ -24,7 +25,9 @@ struct SoftmaxFamily : NormalizerFormula<Self> {
       row.powers.push_back(exp(s - T(shift)));
       row.divisor = row.divisor + row.powers.back();
     }
-    row.statistic = T(shift) + log(row.divisor);
+    const bool has_weights = value_of(row.divisor) != 0 || scores.empty();
+    row.statistic =
+        has_weights ? T(shift) + log(row.divisor) : T(std::numeric_limits<RealOf<T>>::quiet_NaN());
     return row;
   }
   template <class T>

@@ -39,7 +39,8 @@ struct SoftpickReference : NormalizerFormula<SoftpickReference> {
     if (!is_key(statistic)) return T(0);
     const T shift = shift_of(statistic);
     const T share = exp(score - shift) * exp(shift - statistic);
-    return share * (is_positive(score) * (d_weight - delta) + is_positive(-score) * delta);
+    return share *
+           (chosen(is_positive(score), d_weight - delta) + chosen(is_positive(-score), delta));
   }
 
   // Also of a statistic: whether the row has weights.
@@ -49,6 +50,11 @@ struct SoftpickReference : NormalizerFormula<SoftpickReference> {
   }
 
  private:
+  // x where `is` is 1; 0 where it is 0, even if x is not finite.
+  template <class T>
+  static T chosen(const T& is, const T& x) {
+    return value_of(is) == 0 && !std::isfinite(value_of(x)) ? T(0) : is * x;
+  }
   template <class T>
   static T shift_of(const T& statistic) {
     return value_of(statistic) <= 0 ? T(0) : statistic;

@@ -4,6 +4,8 @@
 //
 //   weight_j = e^(score_j - lse) where score_j >= cut, else 0      cut: the k-th largest score; of
 //   lse = ln sum of e^score_j over these j                         fewer than k scores the least
+//
+// A NaN counts as the largest score, and makes all weights of its row NaN.
 #include <algorithm>
 #include <functional>
 
@@ -23,11 +25,12 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
     std::vector<RealOf<T>> falling;
-    for (const T& s : scores) falling.push_back(value_of(s));
+    for (const T& s : scores)
+      falling.push_back(std::isnan(value_of(s)) ? kInfinityOf<T> : value_of(s));
     std::ranges::sort(falling, std::greater<>());
     const auto last = std::min<double>(k.value_or(1), static_cast<double>(falling.size())) - 1;
     const RealOf<T> cut = falling.empty() ? 0 : falling[static_cast<size_t>(last)];
-    std::vector<T> largest;  // a NaN counts, and makes the sum NaN
+    std::vector<T> largest;
     for (const T& s : scores) largest.push_back(value_of(s) < cut ? T(-kInfinityOf<T>) : s);
     Weighed<T> row = SoftmaxFamily::weigh(std::span<const T>(largest));
     row.cut = cut;
@@ -35,6 +38,7 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
   }
   template <class T>
   T weight(const T& score, const T& statistic, RealOf<T> cut) const {
+    if (std::isnan(value_of(statistic))) return statistic;
     return value_of(score) < cut ? T(0) : exp(score - statistic);
   }
   template <class T>
