@@ -2,7 +2,11 @@
 // The rounding errors of softpick. If every score has the error S e (tolerance.h), e^(score - m)
 // and e^-m round on their own, so that their difference has the error (2 e + S) (e^(score - m) +
 // e^-m). The condition of a row is the sum of these sizes, relative to the sum of the differences.
-// Near a score of 0 the gradient may be that of either side.
+// The sign of such a difference chooses the gradient of a score. There m is the statistic where it
+// is above 0, and the argument of each power rounds by up to 2 e m more: once as m is subtracted,
+// and twice by the factor log2 e. So a score may count as above 0, below 0 or 0 where the
+// difference is less than its error, for example where e^score rounds to 1:
+//   |e^score - 1| <= (2 e (1 + m) + S) (e^score + 1)
 #include "check/reference/normalizers/softpick.h"
 #include "check/tolerance/normalizer_error_formula.h"
 
@@ -38,9 +42,14 @@ struct NormalizerErrors<SoftpickReference> : PlainErrors<SoftpickReference> {
     const double relative =
         3 * off.epsilon + off.score + statistic_error(statistic, off) + again(statistic, off);
     const double above = std::abs(d_weight - delta), below = std::abs(delta);
-    if (std::abs(score) <= 2 * off.score)  // of either side
+    if (may_be_zero(score, statistic, off))
       return share * ((1 + relative) * (above + below) + of.d_weight + of.delta);
     return share * (relative * (score < 0 ? below : above) + of.d_weight + of.delta);
+  }
+  // Whether the gradient of a score may be that of either side of 0, or 0.
+  static bool may_be_zero(double score, double statistic, const Off& off) {
+    const double relative = 2 * off.epsilon * (1 + std::max(0.0, statistic)) + off.score;
+    return std::abs(std::tanh(score / 2)) <= relative;
   }
 
  private:
