@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "check/tolerance/normalizer_errors.h"
+#include "check/tolerance/open_gradients.h"
 #include "check/tolerance/relative_floors.h"
 #include "check/tolerance/score_errors.h"
 
@@ -21,7 +22,11 @@ template <class Real, class Wide>
 class GradientFloors {
  public:
   GradientFloors(const Problem& p, const Incoming& in)
-      : p_(p), sizes_(sizes_of(p)), score_errors_(p), relative_(p.relative, sizes_) {
+      : p_(p),
+        sizes_(sizes_of(p)),
+        score_errors_(p),
+        relative_(p.relative, sizes_),
+        open_(p, sizes_) {
     if (p.rounds_weights) weight_roundoff_ = unit_roundoff(p.query.dtype);
     if (rounds_products(p)) product_roundoff_ = weight_roundoff_;
     left_out_ = p.left_out;
@@ -86,6 +91,7 @@ class GradientFloors {
     add_scale(g);
     add_numbers(g);
     add_normalizer(g);
+    open_.add(g, {off_, weights_, weight_errors_, chains_});
   }
 
   // Called after all rows. Adds the parts left out of whole sums and, for transformed rows, turns
@@ -117,6 +123,7 @@ class GradientFloors {
   }
   const std::vector<long double>& relative(size_t part) const { return relative_.squares[part]; }
   double scale_of_products() const { return scale_; }
+  const OpenGradients<Real, Wide>& open() const { return open_; }
 
  private:
   // Of dZ, or of dS, in its own column of the bias, or in one for all keys.
@@ -302,6 +309,7 @@ class GradientFloors {
   Places query_, key_, value_, bias_;
   ScoreErrors<Wide> score_errors_;
   RelativeFloors<Wide> relative_;
+  OpenGradients<Real, Wide> open_;
   bool bias_per_row_ = false;
   // Of the current row:
   std::vector<ProductErrors<Wide>> products_;   // of query . key
@@ -349,6 +357,7 @@ GradientExpectations expect(const Problem& p, const Incoming& in, const Sample& 
   for (size_t part = 0; part < RelativeSpec::kParts; ++part)
     summed(e.relative[part], truth.relative[part], plain.relative[part], floors.relative(part),
            part == RelativeSpec::values ? 1 : scale);
+  floors.open().mark(e);
   return e;
 }
 

@@ -52,6 +52,8 @@
 // (error of dZ) row + dZ err. The error that all queries contribute to a gradient of transformed
 // rows then goes back through the transform, without quadrature: a rotation, or the division by a
 // length, mixes the elements of a row, and their errors have common causes.
+//
+// Elements that may be anything because inputs are not finite: open_gradients.h.
 #include "check/reference/backward_reference.h"
 #include "check/tolerance/tolerance.h"
 

@@ -67,7 +67,7 @@ class ScoreErrors {
     return chain(pair, scaled(pair, errors));
   }
 
-  // The largest error of a score of the row.
+  // The largest error of a finite score of the row.
   double of_row(const Row<Real>& row) const {
     double most = 0;
     for (const Pair<Real>& pair : row.pairs) {
@@ -78,7 +78,7 @@ class ScoreErrors {
       const Dual<Real> z = scaled(pair, errors), s = chain(pair, z).score;
       double error = s.value_error + (p_.bias_first ? 0 : size(pair.bias));
       if (jumps) error += jump_of(z, s, of_changed, pair);
-      most = std::max(most, error);
+      if (std::isfinite(pair.score)) most = std::max(most, error);
     }
     return most;
   }

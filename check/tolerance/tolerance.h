@@ -67,8 +67,11 @@
 //   top-k: the weight at each place of the list has the error of a weight. Keys whose weights
 //     differ by less may change places.
 //
-// Where the truth is not finite, the result must not be finite either. Where truth and plain loop
-// are finite, the result must be finite. A row without keys is compared exactly.
+// Where truth and plain loop are finite, the result must be finite. Where both are NaN, it must be
+// NaN, and where both are the same infinity, that infinity. Where the truth is not finite and the
+// plain loop is something else, for example because a weight of 1e-60 times an infinity is NaN in
+// f32, the result must not be finite, nor the opposite infinity. Where only the truth is finite,
+// the dtype overflows, and the result may be anything. A row without keys is compared exactly.
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +84,12 @@ namespace check {
 // Both are 0 for f32 and f64, to which no result is rounded.
 double unit_roundoff(rapt::DType dtype);
 double smallest_denormal(rapt::DType dtype);
+
+// Whether a weight of the truth, with this error, may be 0 in the result, or a 0 may be a weight;
+// or whether a kernel may leave it out although it is 0 (relu: blocks without a weight are not
+// read). Then its products with NaN or infinities may be anything. `tiny`: the smallest normal
+// number.
+bool may_vanish(const Normalizer& normalizer, double weight, double error, double tiny);
 
 // The largest allowed error of a tensor, as maximum and as root mean square.
 struct Budget {
@@ -99,6 +108,7 @@ struct Verdict {
 struct Expectation {
   std::vector<long double> truth, plain;
   std::vector<double> floor;
+  std::vector<char> open;   // elements that may be anything; empty: none
   std::vector<int64_t> at;  // which elements of the tensor these are; empty: all, in order
 
   Budget budget() const;
