@@ -241,7 +241,8 @@ TEST(MaskedValues, NothingVisibleOfNan) {
 }
 
 // Not masked, but every score is -inf: the formulas divide 0 by 0, and so does the library. (A row
-// whose keys are all masked gives 0.)
+// whose keys are all masked gives 0.) A statistic of -inf would be that of a row without keys,
+// which has no gradients.
 TEST(MaskedValues, AllScoresMinusInfinity) {
   for (const DType dtype : {DType::f32, DType::f64})
     for (const int64_t k_len : {1, 20, 64, 150}) {
@@ -250,6 +251,7 @@ TEST(MaskedValues, AllScoresMinusInfinity) {
       const Tensor value = filled(dtype, {k_len, 2}, 1);
       const AttentionResult got = scaled_dot_product_attention(query, key, value);
       for (const double x : values_of(got.output)) EXPECT_TRUE(std::isnan(x)) << x;
+      for (const double x : values_of(got.statistic)) EXPECT_TRUE(std::isnan(x)) << x;
     }
 }
 

@@ -165,11 +165,12 @@ class Forward {
                            .statistic = o.statistic.data ? tiles_.row(kStatistic) : nullptr,
                            .entropy = o.entropy.data ? tiles_.row(kEntropy) : nullptr};
     n_.finish(call_.normalizer_object, tile.hooks, result);
-    // Lists hold no score of -inf. A row that attends only to scores of -inf is NaN, and its
-    // statistic must be NaN, too: -inf means a row without keys, which has no gradients.
-    if (n_.settle && result.statistic)
+    // A row that attends only to scores of -inf is NaN: its weights are 0 / 0. Its statistic must
+    // be NaN, too: -inf means a row without keys, which has no gradients.
+    if (!n_.custom && result.statistic)
       for (int64_t i = 0; i < tile.positions.count; ++i)
-        if ((tile.attended >> i & 1) && result.statistic[i] == -E(__builtin_inf()))
+        if ((tile.attended >> i & 1) && result.statistic[i] == -E(__builtin_inf()) &&
+            !(result.inverse[i] - result.inverse[i] == 0))
           result.statistic[i] = static_cast<E>(__builtin_nan(""));
     if (p_.drop_below > 0) {
       const auto factor = static_cast<E>(p_.kept_factor());
