@@ -29,6 +29,7 @@ enum AxisIndex : uint8_t {
   kDropoutAxis,
   kRelativeAxis,
   kRowsAxis,
+  kInputsAxis,
 };
 
 struct Axis {
@@ -59,6 +60,10 @@ inline constexpr std::string_view kDropout[] = {"none", "some"};
 inline constexpr std::string_view kRelative[] = {"none", "shaw", "transformer-xl", "deberta",
                                                  "log"};
 inline constexpr std::string_view kRows[] = {"none", "rotary", "cosine", "both"};
+// Behind "drawn": keys that differ little, and elements that are not finite or near the end of the
+// dtype's range.
+inline constexpr std::string_view kInputs[] = {"drawn", "equal keys", "rising keys",
+                                               "NaN",   "infinity",   "huge"};
 }  // namespace axis_values
 // What follows the name of a mask with its optional tensors.
 inline constexpr std::string_view kPerBatch = " per batch";
@@ -87,6 +92,7 @@ inline const Axis kAxes[] = {
     {"dropout", axis_values::kDropout},
     {"relative", axis_values::kRelative, 0.5},
     {"rows", axis_values::kRows, 0.5},
+    {"inputs", axis_values::kInputs, 0.5},
 };
 inline constexpr size_t kAxisCount = std::size(kAxes);
 

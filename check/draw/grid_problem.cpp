@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "check/draw/drawn_element.h"
 #include "check/draw/drawn_mask.h"
 #include "check/draw/law_grid.h"
 #include "check/draw/sizes.h"
@@ -38,6 +39,7 @@ class GridProblem {
     dropout();
     relative();
     rows();
+    inputs();
     return std::move(d_);
   }
 
@@ -138,12 +140,22 @@ class GridProblem {
       d_.head_dim = near({8, 16, 32, 64});
       d_.value_dim = random_.chance(0.6) ? d_.head_dim : near({8, 16, 32, 64});
     }
+    if (at(kInputsAxis).ends_with("keys") && name != "empty" && random_.chance(0.3)) long_rows();
     // Long or wide problems with many heads would be too much work.
     constexpr double kMostWork = 6e4;
     while (d_.work() > kMostWork && d_.head_dim + d_.value_dim > 4 && name != "wide") {
       d_.head_dim = (d_.head_dim + 1) / 2;
       d_.value_dim = (d_.value_dim + 1) / 2;
     }
+  }
+
+  // More keys than a list of a sparse normaliser holds (2,048). With scores that differ little,
+  // lists overflow, and their rows are collected again.
+  void long_rows() {
+    d_.q_len = random_.between(1, 2);
+    d_.k_len = random_.between(2049, 2400);
+    d_.head_dim = random_.between(1, 3);
+    d_.value_dim = random_.between(1, 3);
   }
 
   // Sets a length to 0, except lengths that a capture needs to be at least 1.
@@ -382,6 +394,20 @@ class GridProblem {
     rotary.query = counted();
     rotary.turns_key = random_.chance(0.85);
     if (rotary.turns_key) rotary.key = counted();
+  }
+
+  void inputs() {
+    const std::string_view name = at(kInputsAxis);
+    if (name == "equal keys") d_.keys = Keys::equal;
+    if (name == "rising keys") d_.keys = Keys::rising;
+    if (name == "drawn" || name.ends_with("keys")) return;
+    std::vector<InputTensor> tensors;
+    for (const InputTensor tensor :
+         {InputTensor::query, InputTensor::key, InputTensor::value, InputTensor::bias})
+      if (has_elements(d_, tensor)) tensors.push_back(tensor);
+    if (tensors.empty()) return;
+    for (int64_t left = random_.pick({1, 1, 2, 3}); left > 0; --left)
+      d_.elements.push_back(drawn_element(d_, random_.pick(tensors), name, random_));
   }
 
   const GridPoint& point_;

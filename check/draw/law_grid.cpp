@@ -10,7 +10,7 @@ enum PairState : uint8_t { kMissing, kDrawn, kImpossible };
 
 }  // namespace
 
-LawGrid::LawGrid(uint64_t seed) : random_(seed) {
+LawGrid::LawGrid(uint64_t seed, InputKinds inputs) : inputs_(inputs), random_(seed) {
   for (const Axis& axis : kAxes) {
     begin_.push_back(values_);
     values_ += axis.values.size();
@@ -20,7 +20,7 @@ LawGrid::LawGrid(uint64_t seed) : random_(seed) {
     for (size_t b = a + 1; b < kAxisCount; ++b)
       for (size_t x = 0; x < kAxes[a].values.size(); ++x)
         for (size_t y = 0; y < kAxes[b].values.size(); ++y)
-          if (built(a, x) && built(b, y) && !conflict(a, x, b, y)) {
+          if (drawable(a, x) && drawable(b, y) && !conflict(a, x, b, y)) {
             drawn(a, x, b, y) = kMissing;
             ++pairs_all_;
           }
@@ -33,9 +33,13 @@ uint8_t& LawGrid::drawn(size_t axis_a, size_t value_a, size_t axis_b, size_t val
   return pairs_[a * values_ + b];
 }
 
+bool LawGrid::drawable(size_t axis, size_t value) const {
+  return built(axis, value) && (axis != kInputsAxis || value == 0 || inputs_ == InputKinds::any);
+}
+
 // Whether `axis` can have `value` together with the values chosen so far.
 bool LawGrid::possible(const GridPoint& point, size_t chosen, size_t axis, size_t value) const {
-  if (!built(axis, value)) return false;
+  if (!drawable(axis, value)) return false;
   for (size_t other = 0; other < kAxisCount; ++other)
     if ((chosen >> other & 1) && conflict(axis, value, other, point[other])) return false;
   return true;

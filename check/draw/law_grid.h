@@ -14,9 +14,13 @@
 
 namespace check {
 
+// Which inputs problems may have: normal ones alone, as laws need that compare bits or differences,
+// or any value of the axis.
+enum class InputKinds : uint8_t { normal, any };
+
 class LawGrid {
  public:
-  explicit LawGrid(uint64_t seed);
+  explicit LawGrid(uint64_t seed, InputKinds inputs = InputKinds::normal);
 
   Descriptor next();
 
@@ -27,12 +31,14 @@ class LawGrid {
   std::string table() const;
 
  private:
+  bool drawable(size_t axis, size_t value) const;
   bool possible(const GridPoint& point, size_t chosen_axes_mask, size_t axis, size_t value) const;
   GridPoint draw_point();
   void count(const GridPoint& point);
   uint8_t& drawn(size_t axis_a, size_t value_a, size_t axis_b, size_t value_b);
   size_t uncovered(const GridPoint& point, size_t chosen_axes_mask, size_t axis, size_t value);
 
+  const InputKinds inputs_;
   Random random_;
   std::vector<size_t> begin_;   // [axes] the index of the first value of each axis
   size_t values_ = 0;           // of all axes

@@ -40,7 +40,7 @@ TEST(GradientLaw, AgreesWithTheReference) {
   int failures = 0;
   int64_t cells = 0, problems = 0;
   const auto compare_one = [&](const Cell& cell) {
-    const Descriptor descriptor = gradient_problem(cell, random, &tally);
+    const Descriptor descriptor = gradient_problem(cell, random, &tally, InputKinds::any);
     const std::string line = to_string(descriptor);
     ++problems;
     drawn["d_lse"] += descriptor.backward.d_lse;
@@ -74,7 +74,7 @@ TEST(GradientLaw, AgreesWithTheReference) {
   for (const auto& [what, count] : drawn)
     std::printf("  %s: %lld\n", what.c_str(), static_cast<long long>(count));
   if (failures > 0 || wanted.of_cells > 1) return;
-  for (const size_t axis : {kScoreAxis, kNormalizerAxis, kRelativeAxis, kRowsAxis})
+  for (const size_t axis : {kScoreAxis, kNormalizerAxis, kRelativeAxis, kRowsAxis, kInputsAxis})
     for (size_t value = 0; value < kAxes[axis].values.size(); ++value)
       EXPECT_TRUE(!built(axis, value) || tally.of(axis, value) > 0)
           << "never drawn: " << kAxes[axis].name << "=" << kAxes[axis].values[value];

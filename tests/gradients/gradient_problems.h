@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "check/compare/gradient_comparison.h"
+#include "check/draw/drawn_element.h"
 #include "check/draw/law_grid.h"
 #include "support/call.h"
 
@@ -33,7 +34,7 @@ inline bool can_be(const GridPoint& point) {
 }
 
 // A point with the cell's values; of captures those that have gradients.
-inline GridPoint drawn_point(const Cell& cell, Random& random) {
+inline GridPoint drawn_point(const Cell& cell, Random& random, InputKinds inputs) {
   GridPoint point;
   do {
     for (size_t axis = 0; axis < kAxisCount; ++axis)
@@ -53,13 +54,27 @@ inline GridPoint drawn_point(const Cell& cell, Random& random) {
     if (point[kPackedAxis]) point[kBiasAxis] = point[kBiasOrderAxis] = point[kCaptureAxis] = 0;
     if (random.chance(0.5)) point[kRelativeAxis] = 0;
     if (random.chance(0.5)) point[kRowsAxis] = 0;
+    if (inputs == InputKinds::normal || random.chance(0.5)) point[kInputsAxis] = 0;
     point[kDropoutAxis] = cell.dropout;
   } while (!can_be(point));
   return point;
 }
 
-inline Descriptor gradient_problem(const Cell& cell, Random& random, AxisTally* tally = nullptr) {
-  const GridPoint point = drawn_point(cell, random);
+// Some elements that the inputs axis has drawn move to the inputs of the backward pass alone. Not
+// huge ones: gradients are proportional to these inputs.
+inline void move_elements(Descriptor& d, std::string_view kind, Random& random) {
+  if (kind == "huge") return;
+  for (check::ElementSpec& element : d.elements) {
+    const auto tensor = random.pick(
+        {check::InputTensor::d_output, check::InputTensor::d_lse, check::InputTensor::d_weights});
+    if (random.chance(0.6) && has_elements(d, tensor))
+      element = drawn_element(d, tensor, kind, random);
+  }
+}
+
+inline Descriptor gradient_problem(const Cell& cell, Random& random, AxisTally* tally = nullptr,
+                                   InputKinds inputs = InputKinds::normal) {
+  const GridPoint point = drawn_point(cell, random, inputs);
   if (tally) tally->count(point);
   Descriptor d = descriptor_at(point, random);
   d.dropout = kDropouts[cell.dropout];
@@ -67,6 +82,7 @@ inline Descriptor gradient_problem(const Cell& cell, Random& random, AxisTally* 
   d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer);
   d.backward.two_passes = random.chance(0.3) && !d.relative.any();
   d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
+  move_elements(d, kAxes[kInputsAxis].values[point[kInputsAxis]], random);
   return d;
 }
 

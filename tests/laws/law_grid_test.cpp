@@ -32,7 +32,7 @@ uint64_t seed_of_set() {
 }
 
 TEST(LawGrid, AgreesWithTheReference) {
-  LawGrid grid(seed_of_set());
+  LawGrid grid(seed_of_set(), InputKinds::any);
   const std::clock_t start = std::clock();
   int failures = 0;
   for (int64_t n = 0; n < law_count() && failures < 5; ++n) {
@@ -58,7 +58,7 @@ TEST(LawGrid, AgreesWithTheReference) {
 
 // A descriptor line reads back as the same problem.
 TEST(LawGrid, DescriptorsReadBack) {
-  LawGrid grid(seed_of_set());
+  LawGrid grid(seed_of_set(), InputKinds::any);
   for (int64_t n = 0; n < law_count() && !HasFailure(); ++n) {
     const Descriptor drawn = grid.next();
     const std::string line = to_string(drawn);
