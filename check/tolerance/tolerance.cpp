@@ -398,7 +398,8 @@ Verdict verdict_of_top_k(const Expectations& expected, std::span<const double> k
       if (!row.seen[key]) return fail(place, "key " + std::to_string(key) + " is excluded");
       taken[key] = 1;
       if (std::isfinite(row.weights[key]) && std::isfinite(row.error[key]) &&
-          std::isfinite(weight) && std::abs(row.weights[key] - weight) > allowed)
+          std::isfinite(weight) &&
+          std::abs(row.weights[key] - weight) > std::max(allowed, 2 * row.error[key]))
         return fail(place, "not the weight of key " + std::to_string(key));
     }
   }

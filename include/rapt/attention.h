@@ -400,6 +400,7 @@ struct Plan {
   size_t workspace_bytes = 0;  // scratch, for all threads
   size_t result_bytes = 0;     // of all results of the simple call
   size_t matrix_bytes = 0;     // of the q_len x k_len matrices of all heads, in f32 or f64
+  int64_t group_heads = 1;     // heads with one query each that are computed as queries of one head
 };
 
 // Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).

@@ -137,6 +137,7 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
         plan.result_bytes = bytes_of_results(specs);
         const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
         plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
+        plan.group_heads = p.group_heads;
         return plan;
       });
 }

@@ -192,7 +192,7 @@ template <class E>
 struct RouteKernels {
   const char* kernel;  // the kernel class, for plan()
   int step;            // dims, keys or queries that one multiplication takes; a power of two
-  int element_size;    // bytes of an element of query_t, key and value as the products read them
+  int element_size;    // bytes of an element of key, value and (but for few) query_t as read
   int weight_size;     // bytes of a weight as the products read it; it may have several parts
   bool keys_in_place, values_in_place;  // are rows of dense elements read in place?
   const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1; null: no such tiles

@@ -127,10 +127,11 @@ TEST(Masks, PlanCountsPairs) {
       EXPECT_EQ(plan.tiles_skipped, 0);
     }
     if (plan.tile_queries > 0 && plan.block_keys > 0) {
-      const int64_t rows = (p.q_len + plan.tile_queries - 1) / plan.tile_queries;
+      const int64_t queries = p.q_len * plan.group_heads;
+      const int64_t rows = (queries + plan.tile_queries - 1) / plan.tile_queries;
       const int64_t columns = (p.k_len + plan.block_keys - 1) / plan.block_keys;
       EXPECT_EQ(plan.tiles_computed + plan.tiles_partial + plan.tiles_skipped,
-                heads * rows * columns);
+                heads / plan.group_heads * rows * columns);
     }
     if (pairs > 0) {
       EXPECT_GT(plan.tiles_computed + plan.tiles_partial, 0);

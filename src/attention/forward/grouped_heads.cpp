@@ -100,6 +100,9 @@ int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& norm
   if (o.weights || o.map || o.received || normalizer.custom ||
       (has_tensors(o.normalizer) && !normalizer.head_in_begin))
     return 1;
+  // Functions of the caller's are not called with the positions of other lanes.
+  for (const ScoreRef& score : o.scores)
+    if (const auto* const own = score.custom.template of<E>(); own && !own->placeless) return 1;
   const int64_t group = std::gcd(sharing_heads(p, p.key), sharing_heads(p, p.value));
   return group > 1 && masks_ignore_heads(p, o.masks, group) ? group : 1;
 }
