@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "attention/call/learned_parameters.h"
+#include "attention/plan/tiling.h"
 
 namespace rapt {
 namespace {
@@ -103,7 +104,12 @@ int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& norm
   // Functions of the caller's are not called with the positions of other lanes.
   for (const ScoreRef& score : o.scores)
     if (const auto* const own = score.custom.template of<E>(); own && !own->placeless) return 1;
-  const int64_t group = std::gcd(sharing_heads(p, p.key), sharing_heads(p, p.value));
+  // Every thread that the work pays for gets a group. Bits do not depend on the size of groups.
+  const int64_t threads = Workers(work_of(p), call.context).worthwhile();
+  const int64_t least = std::min(threads, p.heads);
+  const int64_t sharing = std::gcd(sharing_heads(p, p.key), sharing_heads(p, p.value));
+  int64_t group = sharing;
+  while (group > 1 && (sharing % group != 0 || p.heads / group < least)) --group;
   return group > 1 && masks_ignore_heads(p, o.masks, group) ? group : 1;
 }
 template int64_t heads_of_group(const CheckedCall&, const NormalizerKernels<float>&);

@@ -14,8 +14,9 @@ namespace rapt {
 inline constexpr int64_t kShortPairs = 32 * 32;
 
 inline bool short_for_tiles(const Problem& p, const AttentionOptions& options) {
-  return !options.invariant && !p.query_starts && p.q_len < kShortPairs && p.k_len < kShortPairs &&
-         p.q_len * p.k_len < kShortPairs;
+  const int64_t q_len = p.q_len / p.group_heads;  // of a head of the call
+  return !options.invariant && !p.query_starts && q_len < kShortPairs && p.k_len < kShortPairs &&
+         q_len * p.k_len < kShortPairs;
 }
 
 // Null: the instruction set has no tile registers, or FMA is faster. Distance tables are multiplied

@@ -104,6 +104,7 @@ RAPT_INLINE void few_scores(const typename V::Element* query_t, int64_t queries,
         add_few_dims<V, S, Rows>(query_t + d * queries, queries,
                                  key + x * V::kLanes * key_stride + d, key_stride, acc[x]);
     }
+  ahead.read(Vectors * V::kLanes * (head_dim - d));
   if (d < head_dim)
     UNROLL_FOR (int x = 0; x < Vectors; ++x)
       add_last_dims<V, S, Rows>(query_t + d * queries, queries,
@@ -248,9 +249,12 @@ RAPT_NOINLINE void output_of_few(const void* tile, const void* rows, int64_t val
         add_few_values<V, S, Rows, kGroups, true>(some, from + d, value_stride, count, 0,
                                                   sums + d / kDims * kSums);
       }
-      for (; d + kDims <= dims; d += kDims)
+      for (; d + kDims <= dims; d += kDims) {
+        ahead.read(kFewValues * kDims);
         add_few_values<V, S, Rows, 1, true>(some, from + d, value_stride, count, 0,
                                             sums + d / kDims * kSums);
+      }
+      ahead.read(kFewValues * (dims - d));
       if (d < dims)
         add_few_values<V, S, Rows, 1, false>(some, from + d, value_stride, count, dims - d,
                                              sums + d / kDims * kSums);
