@@ -15,7 +15,7 @@ namespace laws {
 namespace {
 
 // For three instruction sets together 60,000.
-constexpr int kStandardCount = 20'000;
+constexpr int kStandardCount = 16'000;
 
 int64_t law_count() {
   const char* chosen = std::getenv("RAPT_LAW_COUNT");
