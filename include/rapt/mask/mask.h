@@ -52,7 +52,8 @@ class Mask {  // the base of all masks; one object serves any number of calls at
   virtual int bound_slots() const noexcept { return 1; }
 
   // Fills in `data` and `values` of bound[0], whose other members are set, and all members of
-  // further slots. This and every function below may run in several threads at once.
+  // further slots. Keeps no pointer to `head` or to its index. This and every function below may
+  // run in several threads at once.
   virtual void bind(const Head& head, BoundMask* bound) const noexcept = 0;
 
   // A range of positions outside of which none of these queries attends to a key; [0, k_len) if

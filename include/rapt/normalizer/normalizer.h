@@ -11,6 +11,8 @@
 //                                            begin() and apply() keep sums in tile.entropy unless
 //                                            it is null, and finish() writes the entropy
 //   static constexpr int kStateRows;         numbers per query that are kept between blocks
+//   static constexpr bool kHeadInBegin;      optional: begin() alone of the forward hooks reads the
+//                                            head, so a tile may have queries of several
 //
 // and these hooks, const, noexcept, templates over the vector type V:
 //
