@@ -3,8 +3,8 @@
 //
 //   bench_decode [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
-// A name is "heads/key heads d head_dim dtype, keys, variant". The caches of "memory" have four
-// times the size of the last-level cache, those of "cache" half of it. How it is measured:
+// A name is "heads/key heads d head_dim dtype, keys, variant". The keys and values of "memory" take
+// four times the size of the last-level cache, those of "cache" a quarter. How it is measured:
 // timed/timed_case.h.
 #include <unistd.h>
 

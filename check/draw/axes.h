@@ -65,7 +65,7 @@ inline constexpr std::string_view kRows[] = {"none", "rotary", "cosine", "both"}
 inline constexpr std::string_view kInputs[] = {"drawn", "equal keys", "rising keys",
                                                "NaN",   "infinity",   "huge"};
 }  // namespace axis_values
-// What follows the name of a mask with its optional tensors.
+// The ending of the value of a mask that has its optional tensors: "causal per batch".
 inline constexpr std::string_view kPerBatch = " per batch";
 // "none", those of the catalogue, also "NAME per batch" for optional tensors, "two", "three",
 // "and", "or", "not", "tree".

@@ -51,7 +51,7 @@ struct MaskSpec {
   std::unique_ptr<rapt::Mask> make() const;
 };
 
-// What a mask's predicate says about its tensors.
+// Whether a mask has tensors, and which dimensions and numbers a descriptor gives for them.
 struct MaskTensorTraits {
   bool any = false;       // it has tensors
   bool required = false;  // it has them always

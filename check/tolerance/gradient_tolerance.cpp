@@ -126,7 +126,8 @@ class GradientFloors {
   const OpenGradients<Real, Wide>& open() const { return open_; }
 
  private:
-  // Of dZ, or of dS, in its own column of the bias, or in one for all keys.
+  // The gradient of the bias is dZ if it is added before the score functions, else dS. A bias with
+  // one column sums over all keys.
   void add_bias(const GradientRow<Wide>& g) {
     if (bias.empty()) return;
     const Row<Wide>& row = *g.forward;

@@ -20,7 +20,7 @@ namespace check {
 template <class Real, class Wide>
 class OpenGradients {
  public:
-  // Of the unmasked keys of a row.
+  // The error bounds of one row; each array has an element per unmasked key.
   struct Bounds {
     const Off& off;
     std::span<const double> weights, weight_errors;

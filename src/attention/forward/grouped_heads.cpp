@@ -55,7 +55,7 @@ bool has_tensors(const NormalizerRef& normalizer) {
 }  // namespace
 
 const Declaration OneQueryMask::kDeclaration = {
-    "one_query", "What the masks of a call allow to its only query.", "", {}};
+    "one_query", "Every query attends as the only query of the given call does.", "", {}};
 
 void OneQueryMask::bind(const Head& head, BoundMask* bound) const noexcept {
   int64_t index[kMaxRank];

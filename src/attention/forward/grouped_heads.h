@@ -14,7 +14,8 @@
 
 namespace rapt {
 
-// What the masks of a call allow to its only query, for all queries of a grouped call.
+// The mask of a grouped call. Each of its queries may attend to the keys to which the masks of the
+// given call let its only query attend.
 class OneQueryMask final : public Mask {
  public:
   static const Declaration kDeclaration;

@@ -1,7 +1,7 @@
 #pragma once
 // What every pass over a call prepares first: its kernels and its threads. The forward pass,
-// plan(), the backward pass and tangents all begin here. What differs between them (how the call is
-// cut, and the layout of its workspace) follows from the result and stays with the pass.
+// plan(), the backward pass and tangents all begin here. Each of them then cuts the call and lays
+// out its workspace by itself.
 #include "attention/call/checked_call.h"
 #include "attention/plan/variant_kernels.h"
 #include "threads/workers.h"
@@ -10,7 +10,7 @@ namespace rapt {
 
 enum class PassKind : uint8_t { forward, backward, tangents };
 
-// What a pass needs from the variants of the call.
+// The hooks that a pass requires of the variants of a call, and its work.
 struct PassNeeds {
   PassKind kind;
   double products;                     // work relative to the two products of the forward pass

@@ -104,7 +104,7 @@ double work_of(const Problem& problem);
 // queries.
 int64_t map_rows_per_task(const Problem& problem, const RequestedMap& map, const Tiling& tiling);
 
-// What the products demand of any tiling; its other members are not set.
+// A tiling with the members that follow from the kernels alone; the others are not set.
 template <class E>
 Tiling tiling_of_products(const Kernels<E>& kernels) {
   const RouteKernels<E>& route = kernels.route;
