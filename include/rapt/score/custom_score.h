@@ -50,7 +50,6 @@ template <class S, class E>
 constexpr ScoreKernels<E> custom_score_kernels() {
   ScoreKernels<E> k = {};
   k.apply = [](const void* s, Tile<E>& t) noexcept { static_cast<const S*>(s)->apply(t); };
-  if constexpr (requires { S::kPlaceless; }) k.placeless = S::kPlaceless;
   k.uses_before = k.uses_after = true;
   if constexpr (requires { S::kUsesBefore; }) k.uses_before = S::kUsesBefore;
   if constexpr (requires { S::kUsesAfter; }) k.uses_after = S::kUsesAfter;

@@ -8,7 +8,7 @@
 //   template <class V> void apply(Tile<typename V::Element>& tile) const noexcept;
 //                             scores in natural units, in place
 //
-// and, if apply() reads neither the head nor positions,
+// and, in the catalogue, if apply() reads neither the head nor positions,
 //
 //   static constexpr bool kPlaceless = true;    one call then serves a tile with queries of several
 //                             heads

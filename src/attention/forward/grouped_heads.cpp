@@ -101,9 +101,10 @@ int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& norm
   if (o.weights || o.map || o.received || normalizer.custom ||
       (has_tensors(o.normalizer) && !normalizer.head_in_begin))
     return 1;
-  // Functions of the caller's are not called with the positions of other lanes.
+  // A score of the caller's own would be called with the positions of other lanes. kPlaceless does
+  // not count there, because a struct may inherit it from a score of the catalogue.
   for (const ScoreRef& score : o.scores)
-    if (const auto* const own = score.custom.template of<E>(); own && !own->placeless) return 1;
+    if (score.custom.template of<E>()) return 1;
   // Every thread that the work pays for gets a group. Bits do not depend on the size of groups.
   const int64_t threads = Workers(work_of(p), call.context).worthwhile();
   const int64_t least = std::min(threads, p.heads);
