@@ -55,6 +55,7 @@
 #include <span>
 #include <type_traits>
 
+#include "rapt/cached_keys.h"
 #include "rapt/context.h"
 #include "rapt/cosine.h"
 #include "rapt/dropout.h"
@@ -336,6 +337,7 @@ struct AttentionOptions {            // how a call computes, and which results i
   // more, calls with `invariant` keep their bits.
   bool invariant = false;
   PackedSequences packed = {};
+  CachedKeys cache = {};              // keys and values of sequences in a cache: rapt/cached_keys.h
   Dropout dropout = {};               // dropout of weights: rapt/dropout.h
   std::optional<Cosine> cosine = {};  // first: rows of query and key are divided by their lengths
   FusedRotary rotary = {};            // then: rows of query and key are rotated by their positions
