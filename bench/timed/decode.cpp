@@ -8,7 +8,9 @@
 // timed/timed_case.h.
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <random>
 
 #include "rapt/rapt.h"
@@ -21,14 +23,16 @@ using rapt::DType;
 struct Shape {
   int64_t heads, kv_heads, head_dim;
   DType dtype;
-  double caches;  // bytes of keys and values, in last-level caches
+  double caches = 0;  // bytes of keys and values, in last-level caches; 0: `keys` keys
+  int64_t keys = 0;
   int64_t queries = 1;
   int threads = 1;
 };
 
-enum class Variant { plain, softcap, alibi, window, sinks, lengths, weights };
-constexpr const char* kVariantNames[] = {"plain", "softcap", "alibi",  "window",
-                                         "sinks", "lengths", "weights"};
+enum class Variant { plain, softcap, alibi, window, sinks, lengths, weights, pages256, pages16 };
+constexpr const char* kVariantNames[] = {"plain",   "softcap",      "alibi",
+                                         "window",  "sinks",        "lengths",
+                                         "weights", "pages of 256", "pages of 16"};
 
 int64_t last_level_bytes() {
   const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -36,6 +40,7 @@ int64_t last_level_bytes() {
 }
 
 int64_t keys_of(const Shape& s) {
+  if (s.keys > 0) return s.keys;
   const int64_t row = 2 * s.kv_heads * s.head_dim * rapt::size_of(s.dtype);
   const auto bytes = static_cast<int64_t>(s.caches * static_cast<double>(last_level_bytes()));
   return std::max<int64_t>(bytes / row / 256 * 256, 256);
@@ -49,11 +54,11 @@ void repeat_numbers(const std::vector<float>& numbers, rapt::Tensor& t, const Nu
 }
 
 rapt::Tensor random_rows(std::mt19937& generator, DType dtype, int64_t heads, int64_t rows,
-                         int64_t dims) {
+                         int64_t dims, int64_t batch = 1) {
   std::normal_distribution<float> normal;
   std::vector<float> numbers(1 << 16);
   for (float& x : numbers) x = normal(generator);
-  rapt::Tensor t(dtype, {1, heads, rows, dims});
+  rapt::Tensor t(dtype, {batch, heads, rows, dims});
   if (dtype == DType::f32) repeat_numbers<float>(numbers, t, [](float x) { return x; });
   if (dtype == DType::bf16)
     repeat_numbers<rapt::BFloat16>(numbers, t, [](float x) { return rapt::BFloat16::from(x); });
@@ -62,13 +67,17 @@ rapt::Tensor random_rows(std::mt19937& generator, DType dtype, int64_t heads, in
   return t;
 }
 
+int64_t page_keys_of(Variant variant) {
+  return variant == Variant::pages256 ? 256 : variant == Variant::pages16 ? 16 : 0;
+}
+
 class Problem {
  public:
   Problem(const Shape& s, Variant variant, int64_t keys)
       : context_{.threads = s.threads},
         query_(random_rows(generator_, s.dtype, s.heads, s.queries, s.head_dim)),
-        key_(random_rows(generator_, s.dtype, s.kv_heads, keys, s.head_dim)),
-        value_(random_rows(generator_, s.dtype, s.kv_heads, keys, s.head_dim)),
+        key_(rows_of_keys(s, variant, keys)),
+        value_(rows_of_keys(s, variant, keys)),
         output_(s.dtype, {1, s.heads, s.queries, s.head_dim}),
         sinks_(DType::f32, {s.heads}),
         lengths_(DType::i64, {1}),
@@ -98,6 +107,13 @@ class Problem {
         options_.weights.emplace();
         weights_ = rapt::Tensor(DType::f32, {1, s.heads, s.queries, keys});
         break;
+      case Variant::pages256:
+      case Variant::pages16:
+        table_ = rapt::Tensor(DType::i32, {1, keys / page_keys_of(variant)});
+        std::iota(table_.values<int32_t>().begin(), table_.values<int32_t>().end(), 0);
+        std::shuffle(table_.values<int32_t>().begin(), table_.values<int32_t>().end(), generator_);
+        options_.cache = {.lengths = lengths_, .block_table = table_};
+        break;
     }
     workspace_.resize(rapt::workspace_bytes(query_, key_, value_, options_, context_));
   }
@@ -110,9 +126,16 @@ class Problem {
   }
 
  private:
+  // [1, kv_heads, keys, head_dim], or in pages [pages, kv_heads, page_keys, head_dim].
+  rapt::Tensor rows_of_keys(const Shape& s, Variant variant, int64_t keys) {
+    const int64_t page_keys = page_keys_of(variant);
+    if (page_keys == 0) return random_rows(generator_, s.dtype, s.kv_heads, keys, s.head_dim);
+    return random_rows(generator_, s.dtype, s.kv_heads, page_keys, s.head_dim, keys / page_keys);
+  }
+
   std::mt19937 generator_{1};
   rapt::Context context_;
-  rapt::Tensor query_, key_, value_, output_, sinks_, lengths_, weights_;
+  rapt::Tensor query_, key_, value_, output_, sinks_, lengths_, weights_, table_;
   rapt::Softcap softcap_{50};
   rapt::Alibi alibi_;
   rapt::Window window_;
@@ -127,7 +150,10 @@ bench::CaseMaker case_of(const Shape& s, Variant variant) {
   const double numbers = 2.0 * static_cast<double>(s.kv_heads * keys * s.head_dim);
   std::string name = std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " d" +
                      std::to_string(s.head_dim) + " " + rapt::name_of(s.dtype) + ", " +
-                     std::to_string(keys) + " keys in " + (s.caches > 1 ? "memory" : "cache") +
+                     std::to_string(keys) + " keys" +
+                     (s.caches > 1   ? " in memory"
+                      : s.caches > 0 ? " in cache"
+                                     : "") +
                      ", " + kVariantNames[static_cast<int>(variant)];
   if (s.queries > 1) name += ", " + std::to_string(s.queries) + " queries";
   if (s.threads > 1) name += ", " + std::to_string(s.threads) + " threads";
@@ -152,14 +178,24 @@ bool measure_all(const bench::Arguments& arguments) {
   add({8, 8, 128, DType::f32, 4});
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Shape shape{32, 8, 128, dtype, 4};
-    for (const Variant variant : {Variant::softcap, Variant::alibi, Variant::window, Variant::sinks,
-                                  Variant::lengths, Variant::weights})
+    for (const Variant variant :
+         {Variant::softcap, Variant::alibi, Variant::window, Variant::sinks, Variant::lengths,
+          Variant::weights, Variant::pages256, Variant::pages16})
       add(shape, variant);
     Shape eight = shape;
     eight.queries = 8;
     add(eight);
   }
-  add({4, 1, 128, DType::f32, 4, 1, 2});
+  add({.heads = 4, .kv_heads = 1, .head_dim = 128, .dtype = DType::f32, .caches = 4, .threads = 2});
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const Variant variant : {Variant::plain, Variant::pages256, Variant::pages16})
+      add({.heads = 8,
+           .kv_heads = 2,
+           .head_dim = 128,
+           .dtype = dtype,
+           .keys = 16384,
+           .queries = 512},
+          variant);
   return bench::measure_cases(arguments, "decode", cases);
 }
 

@@ -220,6 +220,7 @@ std::vector<std::pair<const char*, std::string>> meanings(const Dialect& d) {
       {"window_left_counts", word(kWindowCountNames, d.window)},
       {"softcap", word(kSoftcapPlaceNames, d.softcap)},
       {"lengths_of_keys", word(kDialectLengthsNames, d.lengths)},
+      {"keys_in_pages", d.pages ? "block table" : "none"},
       {"base_of_lse", word(kLseBaseNames, d.lse)},
       {"lse_without_keys", d.lse == LseBase::none ? "none" : fmt::format("{:.3g}", d.empty_lse)},
       {"output_without_keys", word(kEmptyRowNames, d.empty)}};

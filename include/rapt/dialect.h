@@ -92,6 +92,7 @@ struct Dialect {           // the conventions of one project
   bool window_right;       // has a right bound, which always counts neighbours
   SoftcapPlace softcap;    // where a softcap is applied
   DialectLengths lengths;  // the effect of key lengths
+  bool pages;              // keys may lie in pages of a cache that a block table names
   LseBase lse;             // its logarithm
   double empty_lse;        // the lse of a query that may attend to no key
   EmptyRow empty;          // the output of such a query
@@ -113,9 +114,12 @@ struct DialectArguments {
   TensorView mask = {};                      // boolean, broadcast to [..., q_len, k_len]
   TensorView bias = {};                      // numbers, broadcast to [..., q_len, k_len]
   TensorView lengths = {};                   // [B] i64: keys of each sequence
-  std::optional<double> softcap = {};        // scores stay within +-softcap
-  int64_t past = 0;                          // keys before the first query, for DialectAnchor::past
-  std::optional<Anchor> anchor = {};         // for DialectAnchor::named; absent: top_left
+  // [B, most pages of a sequence] i32 or i64: the pages of a cache (rapt/cached_keys.h). Lengths
+  // are then required, i32 or i64.
+  TensorView block_table = {};
+  std::optional<double> softcap = {};  // scores stay within +-softcap
+  int64_t past = 0;                    // keys before the first query, for DialectAnchor::past
+  std::optional<Anchor> anchor = {};   // for DialectAnchor::named; absent: top_left
 };
 
 // The options of rapt that mean the same as the arguments, with the masks that they point to.

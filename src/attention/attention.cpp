@@ -59,22 +59,24 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
       t.for_each_tile({first, 1, std::min(t.unit_queries, q_len - first)},
                       [&](int64_t, Positions queries, int, int64_t) { visit(queries); });
   };
-  // Without masks all heads are alike.
-  const int64_t heads = options.masks.empty() ? std::min<int64_t>(p.heads, 1) : p.heads;
+  // Without masks all heads of a plain call are alike.
+  const bool alike = options.masks.empty() && !p.pages.used();
+  const int64_t heads = alike ? std::min<int64_t>(p.heads, 1) : p.heads;
+  const int64_t counted = alike ? p.heads : 1;  // heads that each visit counts
   for (int64_t head = 0; head < heads; ++head)
     for (int64_t s = 0; s < p.sequences; ++s) {
-      const Sequence sequence = p.sequence(s);
+      p.index_of(head, index);
+      const Sequence sequence = p.sequence(s, index);
       const int64_t blocks = t.blocks(sequence.k_len);
       if (options.masks.empty()) {
-        each_tile(sequence.q_len, [&](Positions) { plan.tiles_computed += p.heads * blocks; });
+        each_tile(sequence.q_len, [&](Positions) { plan.tiles_computed += counted * blocks; });
         int64_t pairs;
         if (__builtin_mul_overflow(sequence.q_len, sequence.k_len, &pairs) ||
-            __builtin_mul_overflow(p.heads, pairs, &pairs) ||
+            __builtin_mul_overflow(counted, pairs, &pairs) ||
             __builtin_add_overflow(plan.allowed_scores, pairs, &plan.allowed_scores))
           plan.allowed_scores = INT64_MAX;
         continue;
       }
-      p.index_of(head, index);
       const Head place{index, p.leading_rank, sequence.q_len, sequence.k_len};
       const BoundMasks bound_masks(options.masks, place, bound.get());
       each_tile(sequence.q_len, [&](Positions queries) {

@@ -35,18 +35,18 @@ constexpr Dialect kDialects[] = {
   //                                                                                mask_and_causal       window,
   // name            function                               layout   scale  mask                 |  bias     anchor           right          softcap  lengths     lse            empty_lse  empty
   {"pytorch",       "torch.nn.functional.scaled_dot_product_attention, 2.13",
-                                                            kHeads,  kRoot, M::true_attends,    true,  true,  A::top_left,     W::none,       false, kNoCap, L::none,    LseBase::none, kNone,     E::zero},
-  {"pytorch-mha",   "torch.nn.MultiheadAttention, 2.13",    kHeads,  kRoot, M::true_is_masked,  true,  true,  A::top_left,     W::none,       false, kNoCap, L::none,    LseBase::none, kNone,     E::nan},
+                                                            kHeads,  kRoot, M::true_attends,    true,  true,  A::top_left,     W::none,       false, kNoCap, L::none,    false, LseBase::none, kNone,     E::zero},
+  {"pytorch-mha",   "torch.nn.MultiheadAttention, 2.13",    kHeads,  kRoot, M::true_is_masked,  true,  true,  A::top_left,     W::none,       false, kNoCap, L::none,    false, LseBase::none, kNone,     E::nan},
   {"flash-attn",    "flash_attn_func, flash-attention 2.1 and later",
-                                                            kLength, kRoot, M::none,            true,  false, A::bottom_right, W::neighbours, true,  kCap,   L::anchors, LseBase::e,    INFINITY,  E::zero},
-  {"jax",           "jax.nn.dot_product_attention, 0.10",   kLength, kRoot, M::true_attends,    true,  true,  A::top_left,     W::neighbours, true,  kNoCap, L::plain,   LseBase::e,    kJaxFill,  E::mean_of_values},
-  {"onnx",          "Attention, opsets 23 to 25",           kHeads,  kRoot, M::true_attends,    true,  true,  A::past,         W::neighbours, true,  kCap,   L::anchors, LseBase::none, kNone,     E::zero},
+                                                            kLength, kRoot, M::none,            true,  false, A::bottom_right, W::neighbours, true,  kCap,   L::anchors, true,  LseBase::e,    INFINITY,  E::zero},
+  {"jax",           "jax.nn.dot_product_attention, 0.10",   kLength, kRoot, M::true_attends,    true,  true,  A::top_left,     W::neighbours, true,  kNoCap, L::plain,   false, LseBase::e,    kJaxFill,  E::mean_of_values},
+  {"onnx",          "Attention, opsets 23 to 25",           kHeads,  kRoot, M::true_attends,    true,  true,  A::past,         W::neighbours, true,  kCap,   L::anchors, false, LseBase::none, kNone,     E::zero},
   {"huggingface",   "eager_attention_forward, transformers 5",
-                                                            kHeads,  kRoot, M::true_attends,    true,  true,  A::past,         W::with_self,  false, kCap,   L::none,    LseBase::none, kNone,     E::mean_of_values},
-  {"cudnn",         "Graph::sdpa, cudnn-frontend 1.14",     kHeads,  kOne,  M::none,            true,  true,  A::named,        W::with_self,  true,  kNoCap, L::anchors, LseBase::e,    kNone,     E::zero},
+                                                            kHeads,  kRoot, M::true_attends,    true,  true,  A::past,         W::with_self,  false, kCap,   L::none,    false, LseBase::none, kNone,     E::mean_of_values},
+  {"cudnn",         "Graph::sdpa, cudnn-frontend 1.14",     kHeads,  kOne,  M::none,            true,  true,  A::named,        W::with_self,  true,  kNoCap, L::anchors, false, LseBase::e,    kNone,     E::zero},
   {"flashinfer",    "single_prefill_with_kv_cache, FlashInfer 0.3",
-                                                            kLength, kRoot, M::true_attends,    false, false, A::bottom_right, W::neighbours, false, kCap,   L::none,    LseBase::two,  kNone,     E::zero},
-  {"x-transformers", "x_transformers.attend.Attend, 2",     kHeads,  kRoot, M::true_attends,    true,  true,  A::bottom_right, W::none,       false, kCapBias, L::none,  LseBase::none, kNone,     E::zero},
+                                                            kLength, kRoot, M::true_attends,    false, false, A::bottom_right, W::neighbours, false, kCap,   L::none,    false, LseBase::two,  kNone,     E::zero},
+  {"x-transformers", "x_transformers.attend.Attend, 2",     kHeads,  kRoot, M::true_attends,    true,  true,  A::bottom_right, W::none,       false, kCapBias, L::none,  false, LseBase::none, kNone,     E::zero},
 };
 // clang-format on
 

@@ -40,6 +40,9 @@ void check(const Dialect& d, const DialectArguments& a) {
   refuse(d, a.window_right && !d.window_right, "right bound of a window");
   refuse(d, a.softcap && d.softcap == SoftcapPlace::none, "softcap");
   refuse(d, a.lengths.defined() && d.lengths == DialectLengths::none, "lengths of keys");
+  refuse(d, a.block_table.defined() && !d.pages, "block table");
+  if (a.block_table.defined() && !a.lengths.defined())
+    fail(d, "a block_table without lengths; expected the number of keys of each sequence");
   refuse(d, a.past != 0 && d.anchor != DialectAnchor::past, "number of past keys");
   refuse(d, a.anchor.has_value() && d.anchor != DialectAnchor::named, "choice of the anchor");
   check_count(d, "past", a.past, 0, "");
@@ -54,7 +57,9 @@ Causal diagonal(const Dialect& d, const DialectArguments& a, int64_t further) {
   Anchor anchor = a.anchor.value_or(Anchor::top_left);
   if (d.anchor == DialectAnchor::bottom_right) anchor = Anchor::bottom_right;
   // Lengths move the bottom-right corner; in ONNX's static cache, the end of the past keys.
+  // Sequences in pages have corners of their own.
   const bool moved = d.lengths == DialectLengths::anchors && a.lengths.defined() &&
+                     !a.block_table.defined() &&
                      (d.anchor == DialectAnchor::past || anchor == Anchor::bottom_right);
   return moved ? Causal(a.lengths, further) : Causal(anchor, a.past + further);
 }
@@ -91,7 +96,9 @@ DialectOptions::DialectOptions(const Dialect& d, const DialectArguments& a) {
     before_ = diagonal(d, a, -neighbours - 1);
     masks.push_back(&not_before_);
   }
-  if (a.lengths.defined()) {
+  if (a.block_table.defined()) {
+    options_.cache = {.lengths = a.lengths, .block_table = a.block_table};
+  } else if (a.lengths.defined()) {
     lengths_.lengths = a.lengths;
     masks.push_back(&lengths_);
   }

@@ -221,6 +221,29 @@ TEST(Dialects, LayoutsAreViewed) {
   });
 }
 
+// Keys in pages of flash-attention's layout: page 2 then page 0, of which three keys are in use.
+TEST(Dialects, BlockTableNamesPagesOfACache) {
+  const int32_t lengths[] = {3}, table[] = {2, 0};
+  DialectArguments words{.causal = true, .lengths = {lengths, {1}}, .block_table = {table, {1, 2}}};
+  const DialectOptions call(dialect("flash-attn"), words);
+  const float query[] = {1, 1};            // [B, n, H, d] = [1, 2, 1, 1]
+  const float key[] = {8, 0, 0, 0, 2, 4};  // [pages, page_keys, H, d] = [3, 2, 1, 1]
+  const float value[] = {100, -1, -1, -1, 1, 10};
+  const auto rows = [](const float* data, std::initializer_list<int64_t> shape) {
+    return heads_first(dialect("flash-attn"), TensorView(data, shape));
+  };
+  const AttentionResult paged =
+      scaled_dot_product_attention(rows(query, {1, 2, 1, 1}), rows(key, {3, 2, 1, 1}),
+                                   rows(value, {3, 2, 1, 1}), call.options());
+  const float plain_key[] = {2, 4, 8}, plain_value[] = {1, 10, 100};
+  const Causal causal{Anchor::bottom_right};
+  const AttentionResult plain = scaled_dot_product_attention(
+      TensorView(query, {1, 1, 2, 1}), TensorView(plain_key, {1, 1, 3, 1}),
+      TensorView(plain_value, {1, 1, 3, 1}), {.masks = {&causal}});
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(paged.output.values<float>()[i], plain.output.values<float>()[i]);
+}
+
 // Results in f16, bf16 and f64 keep their type.
 TEST(Dialects, RowsWithoutKeysOfOtherTypes) {
   const bool none[] = {false};
@@ -253,6 +276,8 @@ TEST(Dialects, RefuseWhatTheProjectDoesNotHave) {
   refused("huggingface", {.window_right = 1}, "right bound");
   refused("jax", {.softcap = 30}, "softcap");
   refused("pytorch", {.lengths = kLengths}, "lengths");
+  refused("jax", {.lengths = kLengths, .block_table = kLengths}, "block table");
+  refused("flash-attn", {.block_table = kLengths}, "without lengths", ErrorCode::argument);
   refused("flash-attn", {.past = 1}, "past");
   refused("jax", {.anchor = Anchor::bottom_right}, "anchor");
   refused("onnx", {.lengths = kLengths, .past = 1}, "one of them", ErrorCode::argument);

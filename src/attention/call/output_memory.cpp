@@ -65,6 +65,12 @@ void OutputMemory::check_apart_from_inputs(const CheckedCall& call) const {
                 extent_of("packed.query_starts", options.packed.query_starts));
     check_apart("packed.key_starts", extent_of("packed.key_starts", options.packed.key_starts));
   }
+  if (options.cache.defined()) {
+    const CachedKeys& cache = options.cache;
+    check_apart("cache.lengths", extent_of("cache.lengths", cache.lengths));
+    check_apart("cache.block_table", extent_of("cache.block_table", cache.block_table));
+    check_apart("cache.starts", extent_of("cache.starts", cache.starts));
+  }
   for_each_mask_tensor(options.masks, [&](const char* name, const TensorView& tensor) {
     check_apart("a mask's tensor", extent_of(name, tensor));
   });

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "attention/call/cached_keys.h"
 #include "attention/call/learned_parameters.h"
 #include "base/check_argument.h"
 
@@ -258,7 +259,11 @@ void take_packed(const AttentionOptions& options, Problem& p) {
   const TensorView& query = options.packed.query_starts;
   const TensorView& key = options.packed.key_starts.defined() ? options.packed.key_starts : query;
   p.query_starts = check_starts("query_starts", query, p.q_len);
-  p.key_starts = check_starts("key_starts", key, p.k_len);
+  if (!options.cache.defined())
+    p.key_starts = check_starts("key_starts", key, p.k_len);
+  else if (options.packed.key_starts.defined())
+    throw Error(ErrorCode::argument,
+                "packed.key_starts beside a cache, whose lengths say which keys a sequence has");
   if (query.shape[0] != key.shape[0])
     throw Error(ErrorCode::shape, "packed: query_starts has " + std::to_string(query.shape[0]) +
                                       " entries and key_starts " + std::to_string(key.shape[0]) +
@@ -364,12 +369,18 @@ void take_scale(const AttentionOptions& options, Problem& p) {
 
 }  // namespace
 
-Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
-                     const AttentionOptions& options) {
+namespace {
+
+// The problem with `key` and `value` as the call broadcasts them: those of the caller, or a page of
+// the caller's cache.
+Problem problem_of(const TensorView& query, const TensorView& key, const TensorView& value,
+                   const TensorView& all_keys, const TensorView& all_values,
+                   const AttentionOptions& options) {
   Problem p;
   take_dtypes(query, key, value, options, p);
   take_lengths(query, key, value, p);
   take_leading(query, key, value, p);
+  if (options.cache.defined()) take_capacity(options, p);
 
   // The output, and tensors with one number per row, must be countable.
   const int64_t output_shape[] = {p.heads, p.q_len, std::max<int64_t>(1, p.value_dim)};
@@ -378,8 +389,8 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   take_operand(key, p, p.key);
   take_operand(value, p, p.value);
   p.query_bytes = extent_of("query", query);
-  p.key_bytes = extent_of("key", key);
-  p.value_bytes = extent_of("value", value);
+  p.key_bytes = extent_of("key", all_keys);
+  p.value_bytes = extent_of("value", all_values);
 
   take_scale(options, p);
   if (options.dropout.probability != 0) {
@@ -399,9 +410,19 @@ Problem make_problem(const TensorView& query, const TensorView& key, const Tenso
   else if (options.packed.key_starts.defined())
     fail(ErrorCode::argument, "packed",
          "packed.key_starts without packed.query_starts; expected both, or query_starts");
+  if (p.pages.used()) take_pages(all_keys, all_values, options, p);
   take_row_transform(options, p);
   check_argument("relative", [&] { take_relative(options, p); });
   return p;
+}
+
+}  // namespace
+
+Problem make_problem(const TensorView& query, const TensorView& key, const TensorView& value,
+                     const AttentionOptions& options) {
+  if (!options.cache.defined()) return problem_of(query, key, value, key, value, options);
+  return problem_of(query, one_page("key", query, key, options),
+                    one_page("value", query, value, options), key, value, options);
 }
 
 void require_data(const TensorView& query, const TensorView& key, const TensorView& value,

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/call/key_pages.h"
 #include "attention/call/row_positions.h"
 #include "base/tensor_memory.h"
 #include "rapt/attention.h"
@@ -41,6 +42,7 @@ struct Operand {
 struct Sequence {
   int64_t query_begin = 0, q_len = 0;
   int64_t key_begin = 0, k_len = 0;
+  int64_t cached = 0;  // its place among the sequences of a cache
 };
 
 // The row transform of a call: cosine, rotary embedding, query biases. Queries are transformed as
@@ -95,6 +97,7 @@ struct Problem {
   Bytes query_bytes, key_bytes, value_bytes, bias_bytes;  // the addresses that the views reach
   RowTransform rows;  // if it transforms keys, `key` has no data: it will lie in the workspace
   Relative relative;
+  KeyPages pages;  // used: `key` and `value` are the first page, and k_len is the capacity
 
   // Rows of a head that are heads of the call, which share keys (forward/grouped_heads.h); 1: none.
   int64_t group_heads = 1;
@@ -111,12 +114,18 @@ struct Problem {
   Shape leading_dims() const { return {leading, static_cast<size_t>(leading_rank)}; }
   // The index of head `flat` in the leading dimensions.
   void index_of(int64_t flat, int64_t* index) const noexcept;
-  Sequence sequence(int64_t i) const noexcept {
-    if (!query_starts) return {0, q_len, 0, k_len};
+  // A sequence of the head at `index`. Without an index, the lengths of keys in a cache are not
+  // looked up unless the sequences are packed: k_len is then the capacity.
+  Sequence sequence(int64_t i, const int64_t* index = nullptr) const noexcept {
+    if (!query_starts) {
+      if (!pages.used() || !index) return {0, q_len, 0, k_len};
+      return {0, q_len, 0, pages.length(index[0]), index[0]};
+    }
     const int64_t q = query_starts[i * query_starts_stride];
+    const int64_t count = query_starts[(i + 1) * query_starts_stride] - q;
+    if (pages.used()) return {q, count, 0, pages.length(i), i};
     const int64_t k = key_starts[i * key_starts_stride];
-    return {q, query_starts[(i + 1) * query_starts_stride] - q, k,
-            key_starts[(i + 1) * key_starts_stride] - k};
+    return {q, count, k, key_starts[(i + 1) * key_starts_stride] - k};
   }
 };
 

@@ -30,6 +30,7 @@ void take_rotary(const FusedRotary& fused, Problem& p) {
   c.rotary = fused.embedding;
   c.pairs = check_rotary(*c.rotary, p.head_dim);
   int64_t longest_query = 0, longest_key = 0;
+  if (p.pages.used()) longest_query = p.k_len;  // queries are the last positions of their keys
   for (int64_t s = 0; s < p.sequences; ++s) {
     longest_query = std::max(longest_query, p.sequence(s).q_len);
     longest_key = std::max(longest_key, p.sequence(s).k_len);

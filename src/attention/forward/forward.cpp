@@ -155,7 +155,7 @@ class Forward {
       route.products[tile.vectors - 1].output(weights, value, block.value_stride, count,
                                               p_.value_dim, rescale, output);
     if (block.value_outside.any())
-      tiles_.exact().add_output(tiles_.rows_at(p_.value, keys.positions.start), count, p_.value_dim,
+      tiles_.exact().add_output(tiles_.values_at(block, keys.positions.start), count, p_.value_dim,
                                 exact_weights, keys.allowed(), tile.vectors, output);
   }
 

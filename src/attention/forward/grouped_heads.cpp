@@ -36,7 +36,7 @@ bool masks_ignore_heads(const Problem& p, std::span<const Mask* const> masks, in
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
-    const Head place{index, p.leading_rank, p.q_len, p.k_len, p.leading};
+    const Head place{index, p.leading_rank, p.q_len, p.sequence(0, index).k_len, p.leading};
     if (head % group == 0)
       static_cast<void>(BoundMasks(masks, place, first));
     else if (!equal_masks(masks, place, first, other))
@@ -96,7 +96,8 @@ int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& norm
   const Problem& p = call.problem;
   const AttentionOptions& o = call.options;
   if (p.q_len != 1 || p.k_len == 0 || p.heads == 0 || p.leading_rank == 0 || p.query_starts ||
-      p.drop_below > 0 || p.rows.any() || p.relative.any())
+      (p.pages.used() && p.leading_rank == 1) || p.drop_below > 0 || p.rows.any() ||
+      p.relative.any())
     return 1;
   if (o.weights || o.map || o.received || normalizer.custom ||
       (has_tensors(o.normalizer) && !normalizer.head_in_begin))

@@ -40,7 +40,8 @@ struct SparsePlaces {
       plan.worker.place(long_counts, {2, grain});
       plan.worker.place(long_state, {plan.kernels.normalizer.state_rows, grain});
     }
-    if (!values_in_place(p, *plan.kernels.table.fma[static_cast<int>(p.value.dtype)]))
+    if (p.pages.used() ||
+        !values_in_place(p, *plan.kernels.table.fma[static_cast<int>(p.value.dtype)]))
       plan.worker.place(values, {kPackedValues, p.value_dim});
     if (plan.kernels.prefilter)
       plan.worker.place(rounded_queries, {plan.unit, prefilter_query_bytes(p.head_dim)});
@@ -134,8 +135,8 @@ class SparseRows {
                   int64_t step) noexcept {
     const KernelTable<E>& table = call_.kernels.table;
     const RouteKernels<E>& widening = *table.fma[static_cast<int>(p_.value.dtype)];
-    const auto row = [&](int64_t key) { return tiles_.key_row(p_.value, key); };
-    if (values_in_place(p_, widening)) {
+    const auto row = [&](int64_t key) { return tiles_.value_row(key); };
+    if (values_in_place(p_, widening) && !p_.pages.used()) {
       const DenseRows<E> rows{reinterpret_cast<const E*>(row(0)), p_.value.row_stride};
       table.sparse.add_rows(rows, keys, weights, count, p_.value_dim, column, step);
       return;

@@ -62,6 +62,10 @@ void check_for_tangents(const Problem& p, const AttentionOptions& options,
 template <class E>
 void check_variants(const CheckedCall& call, const Kernels<E>& kernels, const PassNeeds& needs) {
   const AttentionOptions& options = call.options;
+  if (needs.kind != PassKind::forward && call.problem.pages.used())
+    fail(ErrorCode::unsupported, "cache",
+         std::string(needs.kind == PassKind::backward ? "gradients" : "tangents") +
+             " of keys in a cache; gather the keys of each sequence");
   switch (needs.kind) {
     case PassKind::forward:
       if (options.entropy && !kernels.normalizer.entropy)
@@ -102,7 +106,7 @@ const PrefilterKernels* prefilter_of(const CheckedCall& call, const Kernels<E>& 
   if (pass == PassKind::forward && call.options.top_k > 0) return nullptr;
   if (!kernels.normalizer.bounds || kernels.route.rounds() || p.has_bias ||
       !call.options.scores.empty() || p.relative.any() || p.head_dim > kMostPrefilterDims ||
-      p.heads == 0)
+      p.heads == 0 || p.pages.used())
     return nullptr;
   if (p.k_len / p.sequences < kLeastKeys ||
       p.heads / KeyMatrices(p, p.key).count * (p.q_len / p.sequences) < kLeastQueries)

@@ -102,7 +102,7 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& wor
   t.unit_queries = tiles * tile_queries;
   t.heads_in_turn = heads_of_a_bias(p);
   const int64_t units = p.heads * t.units_per_head;
-  t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic &&
+  t.packs_ahead = packs_rows(kernels.route) && memory == Memory::automatic && !p.pages.used() &&
                   units > KeyMatrices(p, p.key).count && packed_fit(p, kernels.route);
   if (t.packs_ahead) {
     const int64_t stride = packed_stride(p.head_dim, t.step) + packed_stride(p.value_dim, t.step);

@@ -72,7 +72,7 @@ class GroupLanes {
     std::copy_n(group_, p_.leading_rank, index);
     std::copy_n(p_.leading, p_.leading_rank, leading);
     leading[last] *= p_.group_heads;
-    const Head head{index, p_.leading_rank, 1, p_.k_len, leading};
+    const Head head{index, p_.leading_rank, 1, tile.hooks.head->k_len, leading};
     Tile<E> of_head = tile.hooks;
     of_head.head = &head;
     for (int64_t lane = 0; lane < tile.positions.count; ++lane) {

@@ -2,6 +2,7 @@
 // The rows of a key block in the form that the products read: in the caller's memory, packed once
 // per call (packed_keys.h), or packed into the worker's scratch one block at a time. The code is in
 // the header because it is a template over E.
+#include "attention/tiles/cached_rows.h"
 #include "attention/tiles/packed_keys.h"
 #include "attention/tiles/query_tile.h"
 
@@ -12,7 +13,9 @@ enum class Values : uint8_t { skip, load };
 // Where key blocks that the products cannot read in the caller's memory lie.
 struct KeyBlockPlaces {
   Place<std::byte> key;  // [block_keys][head_dim] of the route's elements, if packed block by block
-  Place<std::byte> value;  // [block_keys][value_dim], the same of values
+  Place<std::byte> value;         // [block_keys][value_dim], the same of values
+  Place<std::byte> cached_key;    // [block_keys][head_dim] as stored, from several pages of a cache
+  Place<std::byte> cached_value;  // [block_keys][value_dim]
   PackedPlaces packed_key, packed_value;
 
   template <class E>
@@ -25,6 +28,10 @@ struct KeyBlockPlaces {
       return;
     }
     const int64_t keys = plan.tiling.block_keys;
+    if (p.pages.used()) {
+      plan.worker.place(cached_key, {keys, plan.stored_bytes(p.head_dim)});
+      plan.worker.place(cached_value, {keys, plan.stored_bytes(p.value_dim)});
+    }
     if (!keys_in_place(p, route)) plan.worker.place(key, {keys, plan.packed_bytes(p.head_dim)});
     if (!values_in_place(p, route))
       plan.worker.place(value, {keys, plan.packed_bytes(p.value_dim)});
@@ -47,11 +54,20 @@ class KeyBlocks {
   bool packed_per_call() const noexcept { return packed_keys_.used(); }
 
   // Selects a sequence of a head; `keys` and `values` are its first rows.
-  void begin_head(const int64_t* index, int64_t key_begin, int64_t sequence, const RowsAt& keys,
+  void begin_head(const int64_t* index, const Sequence& at, int64_t sequence, const RowsAt& keys,
                   const RowsAt& values) noexcept {
     keys_ = keys, values_ = values;
-    packed_keys_.begin_head(index, key_begin, sequence);
-    packed_values_.begin_head(index, key_begin, sequence);
+    if (p_.pages.used()) {
+      cached_keys_ = {p_.pages, keys, p_.pages.key_stride, at.cached};
+      cached_values_ = {p_.pages, values, p_.pages.value_stride, at.cached};
+    }
+    packed_keys_.begin_head(index, at.key_begin, sequence);
+    packed_values_.begin_head(index, at.key_begin, sequence);
+  }
+
+  // The address of a row of values.
+  std::byte* value_row(int64_t key) const noexcept {
+    return p_.pages.used() ? cached_values_.at(key) : from(values_, key).data;
   }
 
   // Loads keys [begin, end) of the sequence, all in one block; with Values::skip without their
@@ -71,7 +87,8 @@ class KeyBlocks {
       block.value_outside = packed_values_.outside(begin, count);
       return block;
     }
-    const RowsAt key = from(keys_, begin);
+    const RowsAt key = rows_of_keys(begin, count);
+    block.key_rows = key;
     block.key = key.data, block.key_stride = key.row_stride;
     if (!keys_in_place(p_, route_)) {
       std::byte* const packed = call_.layout.blocks.key.in(scratch_);
@@ -80,7 +97,8 @@ class KeyBlocks {
     }
     block.key_outside = exact_.find(key, count, p_.head_dim);
     if (values == Values::skip) return block;
-    const RowsAt value = from(values_, begin);
+    const RowsAt value = rows_of_values(begin, count);
+    block.value_rows = value;
     block.value = value.data, block.value_stride = value.row_stride;
     if (!values_in_place(p_, route_)) {
       std::byte* const packed = call_.layout.blocks.value.in(scratch_);
@@ -102,6 +120,16 @@ class KeyBlocks {
   }
 
  private:
+  RowsAt rows_of_keys(int64_t begin, int64_t count) const noexcept {
+    if (!p_.pages.used()) return from(keys_, begin);
+    return cached_keys_.rows(begin, count, p_.head_dim,
+                             call_.layout.blocks.cached_key.in(scratch_));
+  }
+  RowsAt rows_of_values(int64_t begin, int64_t count) const noexcept {
+    if (!p_.pages.used()) return from(values_, begin);
+    return cached_values_.rows(begin, count, p_.value_dim,
+                               call_.layout.blocks.cached_value.in(scratch_));
+  }
   static RowsAt from(const RowsAt& rows, int64_t begin) noexcept {
     return {rows.data + begin * rows.row_stride * size_of(rows.dtype), rows.dtype, rows.row_stride,
             rows.dim_stride};
@@ -113,7 +141,8 @@ class KeyBlocks {
   const ExactRows<E>& exact_;
   std::byte* scratch_;
   PackedRows<E> packed_keys_, packed_values_;
-  RowsAt keys_, values_;  // of the first key of the sequence
+  RowsAt keys_, values_;  // of the first key of the sequence; in a cache, of the first page
+  CachedRows cached_keys_, cached_values_;
 };
 
 }  // namespace rapt

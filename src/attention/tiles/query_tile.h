@@ -57,8 +57,9 @@ struct KeyBlock {
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;
-  Finite finite;                         // of all values
-  BlockBits key_outside, value_outside;  // rows that need ExactRows
+  RowsAt key_rows = {}, value_rows = {};  // from `begin` on as stored; unless packed per call
+  Finite finite;                          // of all values
+  BlockBits key_outside, value_outside;   // rows that need ExactRows
 };
 
 }  // namespace rapt

@@ -52,14 +52,14 @@ class ScoreTiles {
   void begin_head(int64_t head, int64_t sequence) noexcept {
     head_ = head;
     p_.index_of(head, index_);
-    sequence_ = p_.sequence(sequence);
+    sequence_ = p_.sequence(sequence, index_);
     place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
     bound_masks_ = BoundMasks(call_.masks, place_, layout_.masks.in_or_null(scratch_));
     const auto begin_of = [&](const Operand& o, int64_t row) {
       return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
     };
     query_ = begin_of(p_.query, sequence_.query_begin);
-    blocks_.begin_head(index_, sequence_.key_begin, sequence,
+    blocks_.begin_head(index_, sequence_, sequence,
                        {begin_of(call_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride,
                         p_.key.dim_stride},
                        {begin_of(p_.value, sequence_.key_begin), p_.value.dtype,
@@ -149,8 +149,11 @@ class ScoreTiles {
   RowTransformer<E> row_transformer() const noexcept {
     return {table_, p_.rows, p_.head_dim, layout_.row_transform, call_.workspace, scratch_};
   }
+  // The queries of a sequence in a cache are its last positions.
   RowPlace place_of_queries(Positions at) const noexcept {
-    return {index_, p_.leading_rank, sequence_.query_begin + at.start, at};
+    const int64_t row = sequence_.query_begin + at.start;
+    if (p_.pages.used()) at.start += std::max<int64_t>(sequence_.k_len - sequence_.q_len, 0);
+    return {index_, p_.leading_rank, row, at};
   }
   RowPlace place_of_keys(Positions at) const noexcept {
     return {index_, p_.leading_rank, sequence_.key_begin + at.start, at};
@@ -294,10 +297,11 @@ class ScoreTiles {
           scores + j * tile.queries, row(kBlockMax));
     }
     if (tile.outside != 0 || block.key_outside.any())
-      exact_.replace_scores(tile.rows, tile.positions.count, tile.outside,
-                            rows_at(call_.key, keys.start), keys.count,
-                            block.key_outside.part(first, keys.count), p_.head_dim, factor_,
-                            tile.vectors, scores, row(kBlockMax));
+      exact_.replace_scores(
+          tile.rows, tile.positions.count, tile.outside,
+          p_.pages.used() ? rows_in(block.key_rows, first) : rows_at(call_.key, keys.start),
+          keys.count, block.key_outside.part(first, keys.count), p_.head_dim, factor_, tile.vectors,
+          scores, row(kBlockMax));
     if (p_.relative.tables())
       relative_.add_scores(
           tile.position_t,
@@ -346,6 +350,13 @@ class ScoreTiles {
   RowsAt rows_at(const Operand& o, int64_t position) const noexcept {
     return {key_row(o, position), o.dtype, o.row_stride, o.dim_stride};
   }
+  // The same of a block's rows of values.
+  RowsAt values_at(const KeyBlock& block, int64_t position) const noexcept {
+    return p_.pages.used() ? rows_in(block.value_rows, position - block.begin)
+                           : rows_at(p_.value, position);
+  }
+  // The address of a row of values of the current head and sequence.
+  std::byte* value_row(int64_t position) const noexcept { return blocks_.value_row(position); }
   const ExactRows<E>& exact() const noexcept { return exact_; }
   // The address of a query row, or of a key row, of the current head and sequence.
   std::byte* query_row(const Operand& o, int64_t position) const noexcept {
@@ -399,6 +410,10 @@ class ScoreTiles {
     return block;
   }
 
+  static RowsAt rows_in(const RowsAt& rows, int64_t first) noexcept {
+    return {rows.data + first * rows.row_stride * size_of(rows.dtype), rows.dtype, rows.row_stride,
+            rows.dim_stride};
+  }
   std::byte* row_of(const Operand& o, int64_t row) const noexcept {
     return o.at(offset_of(o) + row * o.row_stride);
   }

@@ -1,0 +1,63 @@
+#pragma once
+// Rows of keys, or of values, of one sequence in a cache (rapt/cached_keys.h). The rows of a key
+// block may lie in several pages; they are then copied to scratch, so that everything behind reads
+// rows that follow each other. The functions are in the header because they are inlined into the
+// loop over blocks.
+#include <cstring>
+
+#include "attention/call/key_pages.h"
+#include "attention/rows/row_transformer.h"
+
+namespace rapt {
+
+class CachedRows {
+ public:
+  CachedRows() = default;
+  // `first`: row 0 of page 0 for the current head. `page_stride` in elements.
+  CachedRows(const KeyPages& pages, const RowsAt& first, int64_t page_stride,
+             int64_t sequence) noexcept
+      : pages_(&pages), first_(first), page_stride_(page_stride), sequence_(sequence) {}
+
+  // The address of a row.
+  std::byte* at(int64_t key) const noexcept { return at(pages_->run(sequence_, key, 1)); }
+
+  // Rows [begin, begin + count): in the cache, or copied to `copies` [count, dims].
+  RowsAt rows(int64_t begin, int64_t count, int64_t dims, std::byte* copies) const noexcept {
+    KeyPages::Run run = pages_->run(sequence_, begin, count);
+    if (run.keys == count) return {at(run), first_.dtype, first_.row_stride, first_.dim_stride};
+    std::byte* to = copies;
+    for (int64_t done = 0;;) {
+      to = copy(run, dims, to);
+      done += run.keys;
+      if (done == count) return {copies, first_.dtype, dims, 1};
+      run = pages_->run(sequence_, begin + done, count - done);
+    }
+  }
+
+ private:
+  std::byte* at(const KeyPages::Run& run) const noexcept {
+    return first_.data +
+           (run.page * page_stride_ + run.row * first_.row_stride) * size_of(first_.dtype);
+  }
+
+  // Copies the rows of a run. Returns the end of the copies.
+  std::byte* copy(const KeyPages::Run& run, int64_t dims, std::byte* to) const noexcept {
+    const int64_t size = size_of(first_.dtype);
+    const std::byte* row = at(run);
+    for (int64_t j = 0; j < run.keys; ++j, row += first_.row_stride * size)
+      if (first_.dim_stride == 1) {
+        std::memcpy(to, row, static_cast<size_t>(dims * size));
+        to += dims * size;
+      } else {
+        for (int64_t d = 0; d < dims; ++d, to += size)
+          std::memcpy(to, row + d * first_.dim_stride * size, static_cast<size_t>(size));
+      }
+    return to;
+  }
+
+  const KeyPages* pages_ = nullptr;
+  RowsAt first_ = {};
+  int64_t page_stride_ = 0, sequence_ = 0;
+};
+
+}  // namespace rapt
