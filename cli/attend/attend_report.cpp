@@ -131,6 +131,7 @@ Json plan_json(const AttendReport& r) {
   plan["workspace_bytes"] = r.plan.workspace_bytes;
   plan["result_bytes"] = r.plan.result_bytes;
   plan["matrix_bytes"] = r.plan.matrix_bytes;
+  plan["group_heads"] = r.plan.group_heads;
   const double estimate = r.computed ? -1 : r.estimated_seconds();
   plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
   return plan;

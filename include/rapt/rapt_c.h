@@ -344,6 +344,8 @@ typedef struct rapt_plan_info {
   uint64_t workspace_bytes;  // scratch that rapt_attention_forward needs
   uint64_t result_bytes;     // of all results of the call
   uint64_t matrix_bytes;     // of the q_len x k_len matrices of all heads
+  int64_t group_heads;       // heads with few queries that are computed as queries of one head; 1:
+                             // every head by itself
 } rapt_plan_info;
 
 const char* rapt_version(void);     // "0.1.0"

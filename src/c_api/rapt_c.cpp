@@ -84,6 +84,7 @@ void write_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_ten
   info.workspace_bytes = plan.workspace_bytes;
   info.result_bytes = plan.result_bytes;
   info.matrix_bytes = plan.matrix_bytes;
+  info.group_heads = plan.group_heads;
   write_struct(info, out);
 }
 

@@ -30,6 +30,7 @@ void expect_same_plan(const rapt_plan_info& plan, const rapt::Plan& expected) {
   EXPECT_EQ(plan.workspace_bytes, expected.workspace_bytes);
   EXPECT_EQ(plan.result_bytes, expected.result_bytes);
   EXPECT_EQ(plan.matrix_bytes, expected.matrix_bytes);
+  EXPECT_EQ(plan.group_heads, expected.group_heads);
 }
 
 struct FreePrepared {

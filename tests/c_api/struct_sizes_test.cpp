@@ -52,7 +52,7 @@ TEST(CApi, WrongSizeFields) {
     }
   }
   Call c;
-  c.info.size -= 1;
+  c.info.size = SIZE_UP_TO(rapt_plan_info, matrix_bytes) - 1;
   EXPECT_TRUE(c.refused(c.plan(), RAPT_ERROR_ARGUMENT, "rapt_plan_info"));
 }
 
@@ -116,6 +116,16 @@ TEST(CApi, ContextsBeforeMemoryHaveNone) {
   EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "memory is 2"));
   c.context.size = SIZE_UP_TO(rapt_context, threads);
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
+// A plan of the version before `group_heads` is written up to its end.
+TEST(CApi, PlansBeforeGroupHeadsEndBefore) {
+  Call c;
+  c.info.group_heads = 7;
+  c.info.size = SIZE_UP_TO(rapt_plan_info, matrix_bytes);
+  EXPECT_EQ(c.plan(), RAPT_OK) << rapt_last_error();
+  EXPECT_GT(c.info.matrix_bytes, 0u);
+  EXPECT_EQ(c.info.group_heads, 7);
 }
 
 // A caller built against a later version has larger structs.

@@ -279,7 +279,7 @@ TEST_F(AttendTest, JsonHasWhatTheDocumentationLists) {
                                            {"what": "weights", "path": "w.npy", "name": null}])"));
   for (const char* key :
        {"isa", "kernel", "tile_queries", "block_keys", "tiles_computed", "tiles_partial",
-        "tiles_skipped", "workspace_bytes", "result_bytes", "matrix_bytes"}) {
+        "tiles_skipped", "workspace_bytes", "result_bytes", "matrix_bytes", "group_heads"}) {
     EXPECT_TRUE(d.at("plan").contains(key)) << key;
   }
   EXPECT_EQ(d.at("plan").at("allowed_scores"), 3);
