@@ -294,7 +294,8 @@ enum class WeightsStage : uint8_t {
 };
 
 // Which weights to return: all, or those of some rows and heads. They cost a second pass over the
-// scores of these rows, and only their own memory.
+// scores of these rows, and only their own memory. All weights of at most 16 queries per head take
+// no second pass, unless a map is requested, too, or the normaliser is sparse or your own.
 struct WeightsRequest {
   int64_t row_begin = 0;
   int64_t row_end = kToEnd;  // kToEnd: q_len
@@ -350,7 +351,8 @@ struct AttentionOptions {            // how a call computes, and which results i
   // most k_len. Needs no second pass; scratch grows with top_k.
   int64_t top_k = 0;
   bool entropy = false;  // per query -sum_j w_j ln w_j, in nats; 0 for a row without keys
-  // For each key and query head, the sum of its weights over the queries. Needs a second pass.
+  // For each key and query head, the sum of its weights over the queries. Needs a second pass, or,
+  // for at most 16 queries per head, scratch for the weights if they are not returned.
   bool received = false;
 };
 
@@ -402,7 +404,7 @@ struct Plan {
   size_t workspace_bytes = 0;  // scratch, for all threads
   size_t result_bytes = 0;     // of all results of the simple call
   size_t matrix_bytes = 0;     // of the q_len x k_len matrices of all heads, in f32 or f64
-  int64_t group_heads = 1;     // heads with one query each that are computed as queries of one head
+  int64_t group_heads = 1;     // heads with few queries that are computed as queries of one head
 };
 
 // Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).

@@ -18,18 +18,25 @@
 namespace rapt {
 namespace {
 
+template <class E>
+Captures captures_of(const CheckedCall& call, const Kernels<E>& kernels, const Tiling& tiling) {
+  Captures captures = requested_captures(call.problem, call.options);
+  captures.kept = keeps_scores(call, kernels, tiling);
+  return captures;
+}
+
 // Everything about a call that is known before its memory. Constructed in place: for a tiny problem
 // a copy would take as long as the arithmetic.
 template <class E>
 struct PreparedForward : PreparedCall<E> {
-  Captures captures;
   Tiling tiling;
+  Captures captures;
   ForwardLayout<E> layout;
 
   explicit PreparedForward(const CheckedCall& call)
       : PreparedCall<E>(prepare<E>(call, {PassKind::forward, 1})),
-        captures(requested_captures(call.problem, call.options)),
         tiling(tiling_of(call.problem, this->kernels, this->workers, call.context.memory)),
+        captures(captures_of(call, this->kernels, tiling)),
         layout(forward_layout(call, captures, tiling, this->kernels)) {}
   size_t workspace_bytes() const { return layout.bytes; }
 };
@@ -106,7 +113,8 @@ template <class E>
 void forward(const CheckedCall& given, const CheckedCall& call, const PreparedForward<E>& prepared,
              const GroupedCall* grouped, const AttentionOutputs& given_outputs,
              std::span<std::byte> workspace) {
-  const Outputs checked = check_outputs(given, prepared.captures, given_outputs, workspace);
+  const Captures& captures = grouped ? grouped->given_captures() : prepared.captures;
+  const Outputs checked = check_outputs(given, captures, given_outputs, workspace);
   const Outputs outputs = grouped ? grouped->outputs(checked) : checked;
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
   const ForwardCall<E> to_run(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
@@ -122,7 +130,7 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
           const AttentionOptions& options, const Context& context) {
   const CheckedCall given(query, key, value, options, context, Elements::not_read);
   return with_prepared(
-      given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall*) {
+      given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall* grouped) {
         const Problem& p = call.problem;
         const Tiling& t = prepared.tiling;
         Plan plan;
@@ -135,7 +143,8 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
         count_tiles(p, t, call.options, plan);
         plan.workspace_bytes = prepared.workspace_bytes();
         OutputSpec specs[kOutputs];
-        describe_outputs(given.problem, prepared.captures, true, specs);
+        describe_outputs(given.problem, grouped ? grouped->given_captures() : prepared.captures,
+                         true, specs);
         plan.result_bytes = bytes_of_results(specs);
         const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
         plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
@@ -172,7 +181,8 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
       given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall* grouped) {
         const size_t scratch = prepared.workspace_bytes();
         OutputSpec specs[kOutputs];
-        describe_outputs(given.problem, prepared.captures, true, specs);
+        describe_outputs(given.problem, grouped ? grouped->given_captures() : prepared.captures,
+                         true, specs);
         check_memory_limit(add_or_max(scratch, bytes_of_results(specs)), context,
                            options.weights ? "; ask for fewer rows or heads of weights" : "");
         AttentionResult result;

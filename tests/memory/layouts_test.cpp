@@ -75,9 +75,10 @@ void expect_apart(Arrays& arrays, const rapt::RepeatedMemory& workers, int64_t c
 template <class E>
 void expect_forward(const rapt::CheckedCall& call, rapt::Memory memory) {
   const auto prepared = rapt::prepare<E>(call, {rapt::PassKind::forward, 1});
-  const rapt::Captures captures = rapt::requested_captures(call.problem, call.options);
+  rapt::Captures captures = rapt::requested_captures(call.problem, call.options);
   const rapt::Tiling tiling =
       rapt::tiling_of(call.problem, prepared.kernels, prepared.workers, memory);
+  captures.kept = rapt::keeps_scores(call, prepared.kernels, tiling);
   const auto layout = rapt::forward_layout(call, captures, tiling, prepared.kernels);
   Arrays arrays(layout);
   expect_apart(arrays, layout.score_tiles.workers, tiling.workers, layout.bytes);

@@ -92,6 +92,19 @@ Captures requested_captures(const Problem& p, const AttentionOptions& options) {
   return captures;
 }
 
+bool wants_weights_of_few(const CheckedCall& call) {
+  const AttentionOptions& options = call.options;
+  const std::optional<WeightsRequest>& w = options.weights;
+  if ((!w && !options.received) || options.map || call.problem.head_queries() > kFewQueries)
+    return false;
+  // Received attention is a sum of weights, which are kept in scratch if they are not returned.
+  if (call.context.memory == Memory::low && (!w || w->stage == WeightsStage::scores) &&
+      options.received)
+    return false;
+  return !w || (w->heads.empty() && w->rows.empty() && w->row_begin == 0 &&
+                (w->row_end == kToEnd || w->row_end == call.problem.q_len));
+}
+
 void describe_outputs(const Problem& p, const Captures& c, bool statistic,
                       OutputSpec (&specs)[kOutputs]) {
   const auto name = [&](int i, const char* text, TensorView AttentionOutputs::*view,

@@ -40,11 +40,23 @@ struct Captures {
   RequestedMap map;
   int64_t top_k = 0;
   bool entropy = false, received = false;
+  // The main pass keeps its scores and turns them into weights (forward/kept_scores.h).
+  bool kept = false;
 
-  bool any() const noexcept { return second_pass() || top_k > 0 || entropy; }
+  bool any() const noexcept {
+    return weights.wanted || map.wanted || top_k > 0 || entropy || received;
+  }
   // Whether a second pass over the scores is needed.
-  bool second_pass() const noexcept { return weights.wanted || map.wanted || received; }
+  bool second_pass() const noexcept { return !kept && (weights.wanted || map.wanted || received); }
 };
+
+// The most queries of a head whose scores are kept, and with which heads are grouped: a token, or
+// the draft of speculative decoding.
+inline constexpr int64_t kFewQueries = 16;
+
+// Whether the call requests all weights of a few queries, or received attention of these, and no
+// map; and, if the scores need scratch, whether it may take that.
+bool wants_weights_of_few(const CheckedCall& call);
 
 // Checks the captures that the options request. Throws Error(argument, unsupported).
 Captures requested_captures(const Problem& problem, const AttentionOptions& options);

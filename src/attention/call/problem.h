@@ -24,6 +24,11 @@ struct Operand {
   int64_t heads_per_group;         // query heads that share a matrix, on the last leading dimension
   int64_t row_stride;
   int64_t dim_stride;
+  // Rows of several heads of a grouped call, head by head, that no single stride reaches:
+  // `run_rows` rows of each head, and run_stride from head to head. 0: all rows are row_stride
+  // apart.
+  int64_t run_rows = 0;
+  int64_t run_stride = 0;
 
   // The offset, in elements, of the matrix of the head at `index`.
   int64_t offset_of(const int64_t* index, int rank) const noexcept {
@@ -31,6 +36,11 @@ struct Operand {
     for (int i = 0; i + 1 < rank; ++i) at += index[i] * lead_strides[i];
     if (rank > 0) at += index[rank - 1] / heads_per_group * lead_strides[rank - 1];
     return at;
+  }
+  // The offset, in elements, of a row of a matrix.
+  int64_t row_offset(int64_t row) const noexcept {
+    if (run_rows == 0) return row * row_stride;
+    return row / run_rows * run_stride + row % run_rows * row_stride;
   }
   // The address of an element.
   std::byte* at(int64_t element) const noexcept {
@@ -99,8 +109,11 @@ struct Problem {
   Relative relative;
   KeyPages pages;  // used: `key` and `value` are the first page, and k_len is the capacity
 
-  // Rows of a head that are heads of the call, which share keys (forward/grouped_heads.h); 1: none.
+  // Heads of the call, which share keys, whose queries are rows of one head, head by head
+  // (forward/grouped_heads.h); 1: none.
   int64_t group_heads = 1;
+  // Queries of a head of the call.
+  int64_t head_queries() const noexcept { return q_len / group_heads; }
 
   int64_t sequences = 1;                  // packed one after the other in the tensors
   const int64_t* query_starts = nullptr;  // [sequences + 1]; null: one sequence
@@ -110,6 +123,13 @@ struct Problem {
   // The factor of weights that dropout keeps: 1 / (1 - p).
   double kept_factor() const noexcept {
     return 0x1p32 / (0x1p32 - static_cast<double>(drop_below));
+  }
+  // The positions by which queries of a sequence rotate: in a cache, they are its last ones.
+  Positions turned(Positions queries, int64_t queries_of_sequence,
+                   int64_t keys_of_sequence) const noexcept {
+    if (pages.used() && keys_of_sequence > queries_of_sequence)
+      queries.start += keys_of_sequence - queries_of_sequence;
+    return queries;
   }
   Shape leading_dims() const { return {leading, static_cast<size_t>(leading_rank)}; }
   // The index of head `flat` in the leading dimensions.

@@ -26,7 +26,8 @@ class Forward {
         tiles_(call_, in.cancel, worker),
         pipelined_(call_, layout_.pipeline, tiles_),
         sparse_(call_, layout_.sparse, tiles_),
-        top_(call_, layout_.top, tiles_) {}
+        top_(call_, layout_.top, tiles_),
+        kept_(call_, layout_.kept, tiles_) {}
 
   // Computes a work unit. Units are numbered head by head. If t.heads_in_turn > 1, successive units
   // belong in turn to the heads of a group of that size. Within a sequence, the units with the most
@@ -59,6 +60,7 @@ class Forward {
         [&](int64_t n, Positions positions, int vectors, int64_t offset) {
           tiles_.begin_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);
           begin_tile(tile[n]);
+          kept_.begin(tile[n], n);
         });
     if (n_.settle) {
       run_sparse(tile, count);
@@ -82,6 +84,7 @@ class Forward {
       tiles_.for_each_block(tile, count, Values::load, apply_one);
     if (tiles_.stopped()) return;
     for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
+    kept_.sum_received();
   }
 
   void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
@@ -114,6 +117,7 @@ class Forward {
 
   void apply(QueryTile<E>& tile, KeyBlock& block, const TileKeys& keys) noexcept {
     top_.add(tile);
+    kept_.add(tile, keys);
     tile.hooks.zero = tile.hooks.rescale = false;
     n_.apply(call_.normalizer_object, tile.hooks);
     // Normalisers of the catalogue turn a score of -inf into weight 0; a custom one may not.
@@ -179,10 +183,9 @@ class Forward {
     store_rows(tiles_, call_.kernels.table, output_t(tile), p_.value_dim, tile, result.inverse,
                tile.attended, o.output);
     const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unattended) {
-      std::byte* out = tiles_.query_row(target, tile.positions.start);
-      for (int64_t i = 0; i < tile.positions.count;
-           ++i, out += target.row_stride * int64_t{sizeof(E)})
-        *reinterpret_cast<E*>(out) =
+      auto* const out = reinterpret_cast<E*>(tiles_.query_row(target, 0));
+      for (int64_t i = 0; i < tile.positions.count; ++i)
+        out[target.row_offset(tile.positions[i])] =
             zero_if_unattended && !(tile.attended >> i & 1) ? E(0) : column[i];
     };
     if (result.statistic) store_column(o.statistic, result.statistic, false);
@@ -192,6 +195,7 @@ class Forward {
         std::copy_n(tile.hooks.state + r * tile.queries, tile.positions.count,
                     saved_state(in_, tiles_, r) + tile.positions.start);
     finish_top(tile);
+    kept_.finish(tile);
   }
 
   // Turns the top-k scores into weights, and writes weights and keys.
@@ -199,11 +203,12 @@ class Forward {
     const Outputs& o = call_.outputs;
     top_.for_each_part(tile, [&](int64_t first, int64_t places, E* scores, const auto& key_at) {
       if (o.top_keys.data) {
-        auto* out = reinterpret_cast<int64_t*>(tiles_.query_row(o.top_keys, tile.positions.start));
+        auto* out = reinterpret_cast<int64_t*>(tiles_.query_row(o.top_keys, 0));
         out += first * o.top_keys.dim_stride;
         for (int64_t i = 0; i < tile.positions.count; ++i)
           for (int64_t k = 0; k < places; ++k)
-            out[i * o.top_keys.row_stride + k * o.top_keys.dim_stride] = key_at(k, i);
+            out[o.top_keys.row_offset(tile.positions[i]) + k * o.top_keys.dim_stride] =
+                key_at(k, i);
       }
       if (!o.top_weights.data) return;
       Tile<E> list = tile.hooks;
@@ -230,6 +235,7 @@ class Forward {
   PipelinedTiles<E> pipelined_;
   SparseRows<E> sparse_;
   TopScores<E> top_;
+  KeptScores<E> kept_;
 };
 
 template <class E>

@@ -4,8 +4,9 @@
 //
 // This room, src/attention/forward, computes what a forward call returns. In: a ForwardCall, whose
 // workspace is laid out. Out: output, statistic, entropy and top keys (forward.cpp); returned
-// weights, pooled map and received attention, each by a second pass over the scores. It may use
-// call, plan, rows, relative, tiles and the kernel tables. It does not include backward.
+// weights, pooled map and received attention, each by a second pass over the scores, or of few
+// queries by the main pass (kept_scores.h). It may use call, plan, rows, relative, tiles and the
+// kernel tables. It does not include backward.
 #include "attention/plan/forward_call.h"
 
 namespace rapt {

@@ -1,6 +1,7 @@
 #pragma once
 // Where the arrays of a forward call lie in its workspace: a block of places for each class that
 // works in it, and those of the passes.
+#include "attention/forward/kept_scores.h"
 #include "attention/forward/pipelined_tiles.h"
 #include "attention/forward/sparse_rows.h"
 #include "attention/forward/top_scores.h"
@@ -13,6 +14,7 @@ struct ForwardLayout {
   PipelinePlaces<E> pipeline;
   SparsePlaces<E> sparse;
   TopPlaces<E> top;
+  KeptPlaces<E> kept;
   // forward.cpp
   CallPlace<int64_t> unit_starts;  // [sequences + 1]: units of a head before each sequence
   Place<QueryTile<E>> tiles;       // [tiles]
@@ -76,6 +78,7 @@ ForwardLayout<E> forward_layout(const CheckedCall& call, const Captures& capture
   layout.pipeline.reserve(plan);
   if (kernels.normalizer.settle) layout.sparse.reserve(plan, keys);
   if (captures.top_k > 0) layout.top.reserve(plan, captures.top_k, keys);
+  if (captures.kept) layout.kept.reserve(plan, captures);
   layout.reserve_second_passes(plan, captures);
   layout.score_tiles.workers = plan.call.repeat(plan.worker, tiling.workers);
   layout.bytes = plan.call.total();

@@ -115,9 +115,9 @@ const PrefilterKernels* prefilter_of(const CheckedCall& call, const Kernels<E>& 
 }
 
 // Sets the stage of the pipeline. The pipeline never holds a finished tile, on which custom
-// normalisers and dropout work; entropy and top-k of the forward pass; score functions, bias and
-// returned weights of the backward pass. The forward pipeline finds the maximum before it applies
-// the scale, so the scale must be positive.
+// normalisers and dropout work; entropy, top-k and kept scores of the forward pass; score
+// functions, bias and returned weights of the backward pass. The forward pipeline finds the maximum
+// before it applies the scale, so the scale must be positive.
 template <class E>
 void choose_stage(const CheckedCall& call, PassKind pass, Kernels<E>& kernels) {
   const Problem& p = call.problem;
@@ -125,7 +125,7 @@ void choose_stage(const CheckedCall& call, PassKind pass, Kernels<E>& kernels) {
   if (options.normalizer.custom.template of<E>() || p.drop_below != 0) return;
   const auto nth = options.normalizer.index;
   if (pass == PassKind::forward && kernels.route.stages && !options.entropy && options.top_k == 0 &&
-      static_cast<E>(p.scale) > 0)
+      !wants_weights_of_few(call) && static_cast<E>(p.scale) > 0)
     kernels.stage = kernels.route.stages[nth];
   if (pass == PassKind::backward && kernels.route.gradient_stages && options.scores.empty() &&
       !p.has_bias && !options.weights)

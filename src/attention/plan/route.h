@@ -14,7 +14,7 @@ namespace rapt {
 inline constexpr int64_t kShortPairs = 32 * 32;
 
 inline bool short_for_tiles(const Problem& p, const AttentionOptions& options) {
-  const int64_t q_len = p.q_len / p.group_heads;  // of a head of the call
+  const int64_t q_len = p.head_queries();
   return !options.invariant && !p.query_starts && q_len < kShortPairs && p.k_len < kShortPairs &&
          q_len * p.k_len < kShortPairs;
 }

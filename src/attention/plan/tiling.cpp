@@ -90,13 +90,16 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& wor
   const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries
                           : kernels.route.step > 2  ? kTileUnitQueries
                                                     : kUnitQueries;
+  // A group of heads is one unit, so that it reads its keys once.
+  const int64_t least = p.group_heads > 1 ? ceil_div(p.q_len, tile_queries) : 1;
   int64_t tiles = std::clamp<int64_t>(kUnitBytes / tile_bytes, 1, queries / tile_queries);
+  tiles = std::max(tiles, least);
   t.units_per_head = count_units(p, tiles * tile_queries);
 
   const int most = workers.worthwhile();
   t.to_executor = workers.to_executor();
-  while (most > 1 && tiles > 1 && p.heads * t.units_per_head < kUnitsPerWorker * most) {
-    tiles /= 2;
+  while (most > 1 && tiles > least && p.heads * t.units_per_head < kUnitsPerWorker * most) {
+    tiles = std::max(tiles / 2, least);
     t.units_per_head = count_units(p, tiles * tile_queries);
   }
   t.unit_queries = tiles * tile_queries;

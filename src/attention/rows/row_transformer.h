@@ -20,6 +20,11 @@ struct RowsAt {
   std::byte* data;
   DType dtype;
   int64_t row_stride, dim_stride;
+
+  // The rows from this one on.
+  RowsAt from(int64_t row) const noexcept {
+    return {data + row * row_stride * size_of(dtype), dtype, row_stride, dim_stride};
+  }
 };
 
 // Identifies rows: the rows `first_row` + 0, 1, ... of the tensor, for the head at `index`, at the

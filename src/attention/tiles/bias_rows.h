@@ -3,7 +3,8 @@
 // header because it is inlined into the loop over tiles.
 #include <algorithm>
 
-#include "attention/call/problem.h"
+#include "attention/rows/row_transformer.h"
+#include "attention/tiles/group_rows.h"
 
 namespace rapt {
 
@@ -15,7 +16,18 @@ class BiasRows {
 
   bool exists() const noexcept { return bias_ != nullptr; }
   const std::byte* at(int64_t query, int64_t key) const noexcept {
-    return rows_ + (query * bias_->row_stride + key * bias_->dim_stride) * size_of(bias_->dtype);
+    return rows_ + (bias_->row_offset(query) + key * bias_->dim_stride) * size_of(bias_->dtype);
+  }
+  // The bias of a tile: in place, or copied to dense_rows(), which returns room for it.
+  template <class DenseRows>
+  RowsAt of_tile(Positions queries, Positions keys, const DenseRows& dense_rows) const noexcept {
+    const Operand& b = *bias_;
+    if (b.run_rows == 0)
+      return {const_cast<std::byte*>(at(queries.start, keys.start)), b.dtype,
+              queries.step * b.row_stride, b.dim_stride};
+    std::byte* const dense = dense_rows();
+    gather_rows(b, at(0, keys.start), queries, keys.count, dense);
+    return {dense, b.dtype, keys.count, 1};
   }
 
   // Whether the bias is prefetched before it is added. A row that all queries share is in the cache

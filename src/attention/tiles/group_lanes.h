@@ -1,23 +1,31 @@
 #pragma once
-// The heads of a group that fill the lanes of a tile (forward/grouped_heads.h), for hooks that read
-// the head or positions. Such a hook runs once per head, and only the head's lane is kept. The code
-// is in the header because it is a template over E.
+// The heads of a group whose queries fill the lanes of a tile (forward/grouped_heads.h): row r of
+// the group is query r mod n of head r / n, where n = Problem::head_queries(). Hooks that read the
+// head or positions run once per head. The code is in the header because it is a template over E.
 #include <algorithm>
 
+#include "attention/tiles/group_rows.h"
 #include "attention/tiles/query_tile.h"
 
 namespace rapt {
 
 template <class E>
 struct GroupPlaces {
-  Place<E> given, changed;  // [block_keys][tile queries]
+  Place<E> lanes;          // [block_keys][a head's queries, padded], or [state_rows][tile queries]
+  Place<std::byte> query;  // [q_len][head_dim] of the inputs' dtype
+  Place<std::byte> rows;   // [tile queries][value_dim or block_keys] of E or a smaller type
 
   void reserve(ScratchPlan<E>& plan) {
-    if (plan.problem.group_heads == 1) return;
-    const int64_t most =
-        std::max<int64_t>(plan.tiling.block_keys, plan.kernels.normalizer.state_rows);
-    plan.worker.place(given, {most, plan.tile});
-    plan.worker.place(changed, {most, plan.tile});
+    const Problem& p = plan.problem;
+    if (p.group_heads == 1) return;
+    const int64_t lane_count = plan.tiling.lanes, block_keys = plan.tiling.block_keys;
+    const int64_t padded = (p.head_queries() + lane_count - 1) & -lane_count;
+    plan.worker.place(lanes, {std::max<int64_t>(block_keys * padded,
+                                                plan.kernels.normalizer.state_rows * plan.tile)});
+    if (p.head_queries() == 1) return;
+    plan.worker.place(query, {p.q_len, plan.stored_bytes(p.head_dim)});
+    plan.worker.place(
+        rows, {plan.tile, std::max(p.value_dim, block_keys) * static_cast<int64_t>(sizeof(E))});
   }
 };
 
@@ -29,56 +37,87 @@ class GroupLanes {
       : call_(call), p_(call.problem), places_(places), scratch_(scratch) {}
 
   bool used() const noexcept { return p_.group_heads > 1; }
-  // Selects a group: a head of the grouped call.
-  void begin_head(const int64_t* index) noexcept { group_ = index; }
+  // Selects a group: a head of the grouped call. `head` must outlive its use.
+  void begin_head(const Head& head) noexcept { group_ = &head; }
 
-  // Applies a score function to the tile's scores.
+  // Applies a score function to the tile's scores, head by head in a narrow tile.
   void apply(const QueryTile<E>& tile, const ScoreRef& score,
              const ScoreKernels<E>& kernel) const noexcept {
-    E* const scores = tile.hooks.scores;
-    E* const given = places_.given.in(scratch_);
-    E* const changed = places_.changed.in(scratch_);
-    const int64_t count = tile.hooks.keys * tile.queries;
-    std::copy_n(scores, count, given);
-    for_each_head(tile, [&](int64_t lane, Tile<E>& of_head) {
-      std::copy_n(given, count, changed);
-      of_head.scores = changed;
-      kernel.apply(score.object, of_head);
-      for (int64_t i = lane; i < count; i += tile.queries) scores[i] = changed[i];
+    const int64_t lane_count = call_.kernels.table.lanes;
+    const int64_t keys = tile.hooks.keys, queries = tile.queries;
+    for_each_head(tile.positions, [&](int64_t lane, const Head& head, Positions at) {
+      Tile<E> narrow = tile.hooks;
+      narrow.scores = places_.lanes.in(scratch_);
+      narrow.queries = (at.count + lane_count - 1) & -lane_count;
+      narrow.query_positions = at;
+      narrow.head = &head;
+      E* const scores = tile.hooks.scores + lane;
+      std::fill_n(narrow.scores, keys * narrow.queries, E(0));
+      for (int64_t j = 0; j < keys; ++j)
+        std::copy_n(scores + j * queries, at.count, narrow.scores + j * narrow.queries);
+      kernel.apply(score.object, narrow);
+      for (int64_t j = 0; j < keys; ++j)
+        std::copy_n(narrow.scores + j * narrow.queries, at.count, scores + j * queries);
     });
   }
 
   // Begins the normaliser's state.
   void begin_state(const QueryTile<E>& tile) const noexcept {
     const NormalizerKernels<E>& normalizer = call_.kernels.normalizer;
-    E* const state = tile.hooks.state;
-    E* const kept = places_.given.in(scratch_);
-    const int64_t count = normalizer.state_rows * tile.queries;
-    for_each_head(tile, [&](int64_t lane, Tile<E>& of_head) {
+    const int64_t rows = normalizer.state_rows, queries = tile.queries;
+    E* const kept = places_.lanes.in(scratch_);
+    Tile<E> of_head = tile.hooks;
+    for_each_head(tile.positions, [&](int64_t lane, const Head& head, Positions at) {
+      of_head.head = &head;
       normalizer.begin(call_.normalizer_object, of_head);
-      for (int64_t i = lane; i < count; i += tile.queries) kept[i] = state[i];
+      for (int64_t r = 0; r < rows; ++r)
+        std::copy_n(of_head.state + r * queries + lane, at.count, kept + r * queries + lane);
     });
-    for (int64_t lane = 0; lane < tile.positions.count; ++lane)
-      for (int64_t i = lane; i < count; i += tile.queries) state[i] = kept[i];
+    for (int64_t r = 0; r < rows; ++r)
+      std::copy_n(kept + r * queries, tile.positions.count, of_head.state + r * queries);
   }
 
+  // Transforms the group's rows `at`.
+  void change_queries(const RowTransformer<E>& transformer, const RowsAt& from, Positions at,
+                      const RowsAt& to) const noexcept {
+    for_each_head(at, [&](int64_t lane, const Head& head, Positions queries) {
+      const auto from_lane = [&](RowsAt rows) {
+        rows.data += lane * rows.row_stride * size_of(rows.dtype);
+        return rows;
+      };
+      transformer.change(
+          from_lane(from), p_.rows.query_turns(), p_.rows.content_bias,
+          {head.index, head.rank, queries.start, p_.turned(queries, head.q_len, head.k_len)},
+          from_lane(to));
+    });
+  }
+
+  // Copies the group's queries, whose first row begins at `first`, to dense rows.
+  std::byte* gather_queries(const std::byte* first) const noexcept {
+    std::byte* const dense = places_.query.in(scratch_);
+    gather_rows(p_.query, first, {0, 1, p_.q_len}, p_.head_dim, dense);
+    return dense;
+  }
+  // Room for dense rows of a tile: of its output, or of a block of keys.
+  std::byte* dense_rows() const noexcept { return places_.rows.in(scratch_); }
+
  private:
-  // Calls run(lane, tile) for each head. The tile of the argument has this head, and its lane the
-  // head's only position; its other lanes mean nothing.
-  template <class Run>
-  void for_each_head(const QueryTile<E>& tile, const Run& run) const noexcept {
+  // Calls visit(lane, head, queries) for each head of the rows: its first lane, and its queries.
+  template <class Visit>
+  void for_each_head(Positions rows, const Visit& visit) const noexcept {
     int64_t index[kMaxRank], leading[kMaxRank];
     const int last = p_.leading_rank - 1;
-    std::copy_n(group_, p_.leading_rank, index);
+    std::copy_n(group_->index, p_.leading_rank, index);
     std::copy_n(p_.leading, p_.leading_rank, leading);
     leading[last] *= p_.group_heads;
-    const Head head{index, p_.leading_rank, 1, tile.hooks.head->k_len, leading};
-    Tile<E> of_head = tile.hooks;
-    of_head.head = &head;
-    for (int64_t lane = 0; lane < tile.positions.count; ++lane) {
-      index[last] = group_[last] * p_.group_heads + tile.positions[lane];
-      of_head.query_positions = {-lane, 1, lane + 1};
-      run(lane, of_head);
+    const int64_t queries = p_.head_queries();
+    const Head head{index, p_.leading_rank, queries, group_->k_len, leading};
+    for (int64_t lane = 0; lane < rows.count;) {
+      const int64_t row = rows.start + lane, first = row % queries;
+      const int64_t count = std::min(queries - first, rows.count - lane);
+      index[last] = group_->index[last] * p_.group_heads + row / queries;
+      visit(lane, head, Positions{first, 1, count});
+      lane += count;
     }
   }
 
@@ -86,7 +125,7 @@ class GroupLanes {
   const Problem& p_;
   const GroupPlaces<E>& places_;
   std::byte* scratch_;
-  const int64_t* group_ = nullptr;
+  const Head* group_ = nullptr;
 };
 
 }  // namespace rapt

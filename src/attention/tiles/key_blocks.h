@@ -67,7 +67,7 @@ class KeyBlocks {
 
   // The address of a row of values.
   std::byte* value_row(int64_t key) const noexcept {
-    return p_.pages.used() ? cached_values_.at(key) : from(values_, key).data;
+    return p_.pages.used() ? cached_values_.at(key) : values_.from(key).data;
   }
 
   // Loads keys [begin, end) of the sequence, all in one block; with Values::skip without their
@@ -121,18 +121,14 @@ class KeyBlocks {
 
  private:
   RowsAt rows_of_keys(int64_t begin, int64_t count) const noexcept {
-    if (!p_.pages.used()) return from(keys_, begin);
+    if (!p_.pages.used()) return keys_.from(begin);
     return cached_keys_.rows(begin, count, p_.head_dim,
                              call_.layout.blocks.cached_key.in(scratch_));
   }
   RowsAt rows_of_values(int64_t begin, int64_t count) const noexcept {
-    if (!p_.pages.used()) return from(values_, begin);
+    if (!p_.pages.used()) return values_.from(begin);
     return cached_values_.rows(begin, count, p_.value_dim,
                                call_.layout.blocks.cached_value.in(scratch_));
-  }
-  static RowsAt from(const RowsAt& rows, int64_t begin) noexcept {
-    return {rows.data + begin * rows.row_stride * size_of(rows.dtype), rows.dtype, rows.row_stride,
-            rows.dim_stride};
   }
 
   const ForwardCall<E>& call_;

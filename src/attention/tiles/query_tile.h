@@ -19,6 +19,7 @@ struct QueryTile {
   RowsAt rows = {};               // its queries before packing, where ExactRows is used
   uint64_t outside = 0;           // bit i: query i needs ExactRows
   uint64_t d_output_outside = 0;  // bit i: row i of d_output needs ExactRows
+  uint64_t* unmasked = nullptr;   // [k_len] its unmasked pairs, where KeptScores asks for them
   PrefilterTile prefilter;
   Tile<E> hooks;
 };

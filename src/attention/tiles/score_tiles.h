@@ -55,18 +55,12 @@ class ScoreTiles {
     sequence_ = p_.sequence(sequence, index_);
     place_ = {index_, p_.leading_rank, sequence_.q_len, sequence_.k_len, p_.leading};
     bound_masks_ = BoundMasks(call_.masks, place_, layout_.masks.in_or_null(scratch_));
-    const auto begin_of = [&](const Operand& o, int64_t row) {
-      return o.at(o.offset_of(index_, p_.leading_rank) + row * o.row_stride);
-    };
-    query_ = begin_of(p_.query, sequence_.query_begin);
-    blocks_.begin_head(index_, sequence_, sequence,
-                       {begin_of(call_.key, sequence_.key_begin), p_.key.dtype, p_.key.row_stride,
-                        p_.key.dim_stride},
-                       {begin_of(p_.value, sequence_.key_begin), p_.value.dtype,
-                        p_.value.row_stride, p_.value.dim_stride});
-    if (p_.has_bias) bias_ = BiasRows(p_.bias, begin_of(p_.bias, 0));
+    query_ = query_row(p_.query, 0);
+    blocks_.begin_head(index_, sequence_, sequence, rows_at(call_.key, 0), rows_at(p_.value, 0));
+    if (p_.has_bias) bias_ = BiasRows(p_.bias, row_of(p_.bias, 0));
     relative_.begin_head(index_, place_);
-    group_.begin_head(index_);
+    group_.begin_head(place_);
+    if (p_.query.run_rows != 0) query_ = group_.gather_queries(query_);
     prefilter_.begin_head(index_, sequence_.key_begin);
   }
 
@@ -116,8 +110,11 @@ class ScoreTiles {
     }
     const auto transform_and_pack = [&](const Operand& query_bias, std::byte* kept, void* to) {
       const RowsAt dense{kept, original.dtype, p_.head_dim, 1};
-      row_transformer().change(original, p_.rows.query_turns(), query_bias, place_of_queries(at),
-                               dense);
+      if (group_.used())
+        group_.change_queries(row_transformer(), original, at, dense);
+      else
+        row_transformer().change(original, p_.rows.query_turns(), query_bias, place_of_queries(at),
+                                 dense);
       pack(dense, to);
     };
     transform_and_pack(p_.rows.content_bias, transformed, tile.query_t);
@@ -132,11 +129,13 @@ class ScoreTiles {
     if (p_.rows.any()) tile.rows = {transformed, tile.rows.dtype, p_.head_dim, 1};
     tile.outside = exact_.find(tile.rows, tile.positions.count, p_.head_dim).words[0];
   }
-  // Query rows in the caller's memory.
+  // Query rows before the row transform: in the caller's memory, or those that begin_head() copied.
   RowsAt original_queries(Positions at) const noexcept {
     const Operand& q = p_.query;
-    return {query_ + at.start * q.row_stride * size_of(q.dtype), q.dtype, q.row_stride * at.step,
-            q.dim_stride};
+    const bool dense = q.run_rows != 0;
+    const int64_t stride = dense ? p_.head_dim : q.row_stride;
+    return {query_ + at.start * stride * size_of(q.dtype), q.dtype, stride * at.step,
+            dense ? 1 : q.dim_stride};
   }
 
   // Key rows in the caller's memory, before the row transform.
@@ -149,11 +148,9 @@ class ScoreTiles {
   RowTransformer<E> row_transformer() const noexcept {
     return {table_, p_.rows, p_.head_dim, layout_.row_transform, call_.workspace, scratch_};
   }
-  // The queries of a sequence in a cache are its last positions.
   RowPlace place_of_queries(Positions at) const noexcept {
-    const int64_t row = sequence_.query_begin + at.start;
-    if (p_.pages.used()) at.start += std::max<int64_t>(sequence_.k_len - sequence_.q_len, 0);
-    return {index_, p_.leading_rank, row, at};
+    return {index_, p_.leading_rank, sequence_.query_begin + at.start,
+            p_.turned(at, sequence_.q_len, sequence_.k_len)};
   }
   RowPlace place_of_keys(Positions at) const noexcept {
     return {index_, p_.leading_rank, sequence_.key_begin + at.start, at};
@@ -299,9 +296,9 @@ class ScoreTiles {
     if (tile.outside != 0 || block.key_outside.any())
       exact_.replace_scores(
           tile.rows, tile.positions.count, tile.outside,
-          p_.pages.used() ? rows_in(block.key_rows, first) : rows_at(call_.key, keys.start),
-          keys.count, block.key_outside.part(first, keys.count), p_.head_dim, factor_, tile.vectors,
-          scores, row(kBlockMax));
+          p_.pages.used() ? block.key_rows.from(first) : rows_at(call_.key, keys.start), keys.count,
+          block.key_outside.part(first, keys.count), p_.head_dim, factor_, tile.vectors, scores,
+          row(kBlockMax));
     if (p_.relative.tables())
       relative_.add_scores(
           tile.position_t,
@@ -352,7 +349,7 @@ class ScoreTiles {
   }
   // The same of a block's rows of values.
   RowsAt values_at(const KeyBlock& block, int64_t position) const noexcept {
-    return p_.pages.used() ? rows_in(block.value_rows, position - block.begin)
+    return p_.pages.used() ? block.value_rows.from(position - block.begin)
                            : rows_at(p_.value, position);
   }
   // The address of a row of values of the current head and sequence.
@@ -410,12 +407,8 @@ class ScoreTiles {
     return block;
   }
 
-  static RowsAt rows_in(const RowsAt& rows, int64_t first) noexcept {
-    return {rows.data + first * rows.row_stride * size_of(rows.dtype), rows.dtype, rows.row_stride,
-            rows.dim_stride};
-  }
   std::byte* row_of(const Operand& o, int64_t row) const noexcept {
-    return o.at(offset_of(o) + row * o.row_stride);
+    return o.at(offset_of(o) + o.row_offset(row));
   }
 
   // Sets the arguments of hooks that depend on the keys.
@@ -472,11 +465,11 @@ class ScoreTiles {
   void add_bias(QueryTile<E>& tile, TileKeys& keys, E* block_max) noexcept {
     const int64_t count = keys.positions.count;
     if (!keys.partial) std::fill_n(keys.bits, count, low_bits(tile.positions.count));
-    const Operand& b = p_.bias;
-    keys.partial |= table_.add_bias[static_cast<int>(b.dtype)](
-        tile.hooks.scores, bias_.at(tile.positions.start, keys.positions.start),
-        tile.positions.step * b.row_stride, b.dim_stride, count, tile.positions.count, tile.queries,
-        keys.bits, block_max);
+    const RowsAt rows =
+        bias_.of_tile(tile.positions, keys.positions, [&] { return group_.dense_rows(); });
+    keys.partial |= table_.add_bias[static_cast<int>(rows.dtype)](
+        tile.hooks.scores, rows.data, rows.row_stride, rows.dim_stride, count, tile.positions.count,
+        tile.queries, keys.bits, block_max);
   }
 
   const ForwardCall<E>& call_;

@@ -23,14 +23,24 @@ void read_column(const ScoreTiles<E>& tiles, const Operand& from, const QueryTil
 }
 
 // Stores rows of a tile [dims][queries], times `factor` [queries]; null: 1. Rows of queries whose
-// bit in `present` is clear are stored as 0.
+// bit in `present` is clear are stored as 0. Rows at two strides hold at most value_dim elements or
+// those of a key block.
 template <class E>
 void store_rows(const ScoreTiles<E>& tiles, const KernelTable<E>& table, const E* rows_t,
                 int64_t dims, const QueryTile<E>& tile, const E* factor, uint64_t present,
                 const Operand& target) noexcept {
-  table.store_rows[static_cast<int>(target.dtype)](
-      rows_t, dims, tile.queries, factor, present, tile.positions.count,
-      tiles.query_row(target, tile.positions.start), target.row_stride, target.dim_stride);
+  const auto store = [&](std::byte* to, int64_t row_stride, int64_t dim_stride) {
+    table.store_rows[static_cast<int>(target.dtype)](rows_t, dims, tile.queries, factor, present,
+                                                     tile.positions.count, to, row_stride,
+                                                     dim_stride);
+  };
+  if (target.run_rows == 0) {
+    store(tiles.query_row(target, tile.positions.start), target.row_stride, target.dim_stride);
+    return;
+  }
+  std::byte* const dense = tiles.group().dense_rows();
+  store(dense, dims, 1);
+  scatter_rows(dense, tile.positions, dims, target, tiles.query_row(target, 0));
 }
 
 }  // namespace rapt
