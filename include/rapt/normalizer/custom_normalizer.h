@@ -23,7 +23,14 @@
 //                                    const E* delta) const noexcept;
 //
 // The hooks backward_rows(), tangent() and backward_tangent() of normalizer.h are optional. Scores
-// are in natural units.
+// are in natural units. One more hook is optional:
+//
+//   template <class E> void merge(Tile<E>& total, const Tile<E>& part, E* total_factor,
+//                                 E* part_factor) const noexcept;
+//
+// With it, long rows are summed in chunks of keys, which threads can share (normalizer.h). begin()
+// then begins the state of every chunk: it must not add anything that counts once per row. With
+// kWholeRow the hook is not used.
 //
 // kWholeRow: the normaliser needs the whole row before the first weight. It gets the blocks more
 // than once: collect(tile) for all blocks, then bool solve(tile). Both are repeated while solve()
@@ -96,6 +103,16 @@ constexpr NormalizerKernels<E> custom_normalizer_kernels() {
         return static_cast<const N*>(n)->solve(t);
       };
     }
+  }
+  if constexpr (requires(const N& n, Tile<E>& t, const Tile<E>& part, E* factor) {
+                  n.merge(t, part, factor, factor);
+                }) {
+    k.begin_part = k.begin;
+    if (!k.whole_row)
+      k.merge = [](const void* n, Tile<E>& total, const Tile<E>& part, E* total_factor,
+                   E* part_factor) noexcept {
+        static_cast<const N*>(n)->merge(total, part, total_factor, part_factor);
+      };
   }
   if constexpr (requires(const N& n, Tile<E>& t, E* out, const E* in) {
                   n.backward(t, out, in, in);

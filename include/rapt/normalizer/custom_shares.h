@@ -75,6 +75,17 @@ class CustomShares {
     for (int64_t i = 0; entropy && i < t.queries; ++i) t.entropy[i] += logs[i];
   }
 
+  // Sums over disjoint keys are added.
+  template <class E>
+  requires PairFunction<Weight, E, QueryPlace>
+  void merge(Tile<E>& total, const Tile<E>& part, E* total_factor, E* part_factor) const noexcept {
+    for (int64_t i = 0; i < total.queries; ++i) {
+      total.state[i] += part.state[i];
+      if (total.entropy) total.entropy[i] += part.entropy[i];
+      total_factor[i] = part_factor[i] = 1;
+    }
+  }
+
   // The entropy -sum_j w_j ln w_j is ln Z - sum_j u_j ln u_j / Z.
   template <class E>
   requires PairFunction<Weight, E, QueryPlace>

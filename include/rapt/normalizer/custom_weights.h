@@ -48,6 +48,13 @@ class CustomWeights {
   requires PairFunction<Weight, E, QueryPlace>
   void apply(Tile<E>& t) const noexcept { weights(t); }
 
+  // Outputs over disjoint keys are added.
+  template <class E>
+  requires PairFunction<Weight, E, QueryPlace>
+  void merge(Tile<E>& total, const Tile<E>&, E* total_factor, E* part_factor) const noexcept {
+    for (int64_t i = 0; i < total.queries; ++i) total_factor[i] = part_factor[i] = 1;
+  }
+
   template <class E>
   requires PairFunction<Weight, E, QueryPlace>
   void finish(Tile<E>& t, const Finish<E>& out) const noexcept {

@@ -22,6 +22,14 @@
 //   finish<V>(tile, result)   after the last block: writes the factor of the output and the
 //                       statistic of each query, also of queries without keys
 //   weights<V>(tile)    scores -> final weights, after finish(); for returned weights
+//   merge<V>(total, part, total_factor, part_factor)   optional: adds the state and the entropy of
+//                       a part to those of a total, over disjoint keys of the same queries. Writes
+//                       the factors [queries] of both outputs. A side without keys changes no bit
+//                       of the other: its factor is 0 or 1, that of the other is 1. It must not
+//                       read the head. Long rows are then summed in chunks of keys that threads can
+//                       share (src/attention/forward/chunks.h); without this hook they are not
+//   begin_part<V>(tile) before the first key of such a part; as begin(), but without what begin()
+//                       adds to the keys of a row (sinks). Default: begin()
 //   backward<V>(tile, d_weights, statistic, delta)   scores -> final weights; d_weights
 //                       [keys][queries] -> gradients of the scores in natural units. Reads the
 //                       statistic [queries] and delta [queries] (rapt/backward.h), but no state of
@@ -135,6 +143,10 @@ struct NormalizerKernels {
   bool whole_row;            // of your own only: needs collect() and solve()
   int state_rows;            // kStateRows
   Hook begin, collect, apply, weights;  // collect: for whole rows and lists; apply: not for lists
+  Hook begin_part;                      // set if merge is
+  // Null: the state of a row cannot be merged.
+  void (*merge)(const void* normalizer, Tile<E>& total, const Tile<E>& part, E* total_factor,
+                E* part_factor) noexcept;
   // Whole-row normalisers only, else null.
   bool (*solve)(const void* normalizer, Tile<E>& tile) noexcept;
   // Null for a normaliser without a backward pass.

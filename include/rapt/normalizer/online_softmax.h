@@ -52,6 +52,14 @@ struct OnlineSoftmax {
     t.log2_units ? weights_in<true, V>(t) : weights_in<false, V>(t);
   }
 
+  // m = max(m_a, m_b), l = l_a e^(m_a - m) + l_b e^(m_b - m), and the outputs likewise.
+  template <class V>
+  void merge(Tile<typename V::Element>& total, const Tile<typename V::Element>& part,
+             typename V::Element* total_factor, typename V::Element* part_factor) const noexcept {
+    total.log2_units ? merge_in<true, V>(total, part, total_factor, part_factor)
+                     : merge_in<false, V>(total, part, total_factor, part_factor);
+  }
+
   // dS = P (dP - delta) (Dao et al. 2022, arXiv:2205.14135, algorithm 4).
   template <class V>
   void backward(Tile<typename V::Element>& t, typename V::Element* d_weights,
@@ -223,7 +231,15 @@ struct OnlineSoftmax {
   }
 
   // With t = sum_j e^(s_j - m) (s_j - m), the entropy -sum_j p_j ln p_j is ln l - t / l. A new
-  // maximum m' makes t' = (t + l (m - m')) e^(m - m').
+  // maximum m' makes t' = (t + l (m - m')) e^(m - m'); `factor` is e^(m - m'), `sum` l e^(m - m').
+  // A row without keys so far has a spread of 0. Clamped as above: the difference of two large
+  // scores may overflow.
+  template <class V>
+  static V moved_spread(V spread, V factor, V sum, V old_max, V shift) noexcept {
+    const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), shift)));
+    return select(equal(old_max, V::set(-__builtin_inf())), V::set(0), fma(spread, factor, moved));
+  }
+
   template <bool kLog2Units, bool kEntropyToo, class V>
   static void apply_in(Tile<typename V::Element>& t, double slack) noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {
@@ -232,15 +248,37 @@ struct OnlineSoftmax {
       V spread = V::set(0);
       weigh_all<kLog2Units, kEntropyToo>(t, x, column, spread);
       if constexpr (kEntropyToo) {
-        // A row without keys so far has a spread of 0. Clamped as above: the difference of two
-        // large scores may overflow.
         const V sum = V::load(t.state + t.queries + x);  // l e^(m - m')
-        const V moved = mul(sum, max(V::set(kNoWeight), sub(shift_of(old_max), column.shift)));
-        const V before = select(equal(old_max, V::set(-__builtin_inf())), V::set(0),
-                                fma(V::load(t.entropy + x), V::load(t.factor + x), moved));
-        store(t.entropy + x, add(before, spread));
+        store(t.entropy + x, add(moved_spread(V::load(t.entropy + x), V::load(t.factor + x), sum,
+                                              old_max, column.shift),
+                                 spread));
       }
       close_column(t, x, column);
+    }
+  }
+
+  // A side whose maximum is that of both keeps its bits: its factor is exactly 1, and the other sum
+  // is 0 if it has no key.
+  template <bool kLog2Units, class V>
+  static void merge_in(Tile<typename V::Element>& total, const Tile<typename V::Element>& part,
+                       typename V::Element* total_factor,
+                       typename V::Element* part_factor) noexcept {
+    const int64_t queries = total.queries;
+    for (int64_t x = 0; x < queries; x += V::kLanes) {
+      const V a = V::load(total.state + x), b = V::load(part.state + x), both = max(a, b);
+      const V shift = shift_of(both), one = V::set(1);
+      const V f = select(equal(a, both), one, exponential<kLog2Units>(a, shift));
+      const V g = select(equal(b, both), one, exponential<kLog2Units>(b, shift));
+      const V sum = mul(V::load(total.state + queries + x), f);
+      const V part_sum = mul(V::load(part.state + queries + x), g);
+      if (total.entropy)
+        store(total.entropy + x,
+              add(moved_spread(V::load(total.entropy + x), f, sum, a, shift),
+                  moved_spread(V::load(part.entropy + x), g, part_sum, b, shift)));
+      store(total.state + x, both);
+      store(total.state + queries + x, add(sum, part_sum));
+      store(total_factor + x, f);
+      store(part_factor + x, g);
     }
   }
 

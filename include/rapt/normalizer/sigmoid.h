@@ -33,6 +33,16 @@ struct Sigmoid {
     weights<V>(t);
   }
 
+  // Outputs over disjoint keys are added.
+  template <class V>
+  void merge(Tile<typename V::Element>& total, const Tile<typename V::Element>&,
+             typename V::Element* total_factor, typename V::Element* part_factor) const noexcept {
+    for (int64_t x = 0; x < total.queries; x += V::kLanes) {
+      store(total_factor + x, V::set(1));
+      store(part_factor + x, V::set(1));
+    }
+  }
+
   template <class V>
   void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {

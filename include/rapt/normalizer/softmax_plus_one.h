@@ -28,6 +28,12 @@ struct SoftmaxPlusOne : OnlineSoftmax {
     begin_with<V>(t, 0, 1);
   }
 
+  // Without the additional key, which the state of the first keys contains.
+  template <class V>
+  void begin_part(Tile<typename V::Element>& t) const noexcept {
+    begin_with<V>(t, -__builtin_inf(), 0);
+  }
+
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
     apply_with<V>(t, kSlack<V>);

@@ -43,6 +43,12 @@ struct SoftmaxWithSink : OnlineSoftmax {
     begin_with<V>(t, number_of_head(sinks, *t.head) * (t.log2_units ? kLog2E : 1), 1);
   }
 
+  // Without the sink, which the state of the first keys contains.
+  template <class V>
+  void begin_part(Tile<typename V::Element>& t) const noexcept {
+    begin_with<V>(t, -__builtin_inf(), 0);
+  }
+
   template <class V>
   void apply(Tile<typename V::Element>& t) const noexcept {
     // A sink may be far below or above all scores; it is a maximum like any other.

@@ -61,6 +61,24 @@ struct Softpick {
     }
   }
 
+  // As for softmax. A part without keys has m = 0 and a sum of 0, and m of the total is at least 0.
+  template <class V>
+  void merge(Tile<typename V::Element>& total, const Tile<typename V::Element>& part,
+             typename V::Element* total_factor, typename V::Element* part_factor) const noexcept {
+    const int64_t step = total.queries;
+    for (int64_t x = 0; x < step; x += V::kLanes) {
+      const V a = V::load(total.state + x), b = V::load(part.state + x), most = max(a, b);
+      const V one = V::set(1);
+      const V f = select(equal(a, most), one, power(sub(a, most)));
+      const V g = select(equal(b, most), one, power(sub(b, most)));
+      store(total.state + x, most);
+      store(total.state + step + x,
+            add(mul(V::load(total.state + step + x), f), mul(V::load(part.state + step + x), g)));
+      store(total_factor + x, f);
+      store(part_factor + x, g);
+    }
+  }
+
   template <class V>
   void finish(Tile<typename V::Element>& t, Finish<typename V::Element> out) const noexcept {
     for (int64_t x = 0; x < t.queries; x += V::kLanes) {

@@ -1,6 +1,6 @@
 // The forward pass. A work unit is a few query tiles of one head. It walks once over the key blocks
 // that any of its tiles attends to (whole-row normalisers: at least twice). Each block serves all
-// tiles while it is in the cache. Sparse normalisers: sparse_rows.h.
+// tiles while it is in the cache. Sparse normalisers: sparse_rows.h. Long rows: chunks.h.
 #include "attention/forward/forward.h"
 
 #include <algorithm>
@@ -24,15 +24,51 @@ class Forward {
         p_(call_.problem),
         n_(call_.kernels.normalizer),
         tiles_(call_, in.cancel, worker),
+        chunks_(call_, layout_.chunks, tiles_),
         pipelined_(call_, layout_.pipeline, tiles_),
         sparse_(call_, layout_.sparse, tiles_),
         top_(call_, layout_.top, tiles_),
         kept_(call_, layout_.kept, tiles_) {}
 
-  // Computes a work unit. Units are numbered head by head. If t.heads_in_turn > 1, successive units
-  // belong in turn to the heads of a group of that size. Within a sequence, the units with the most
-  // causal keys come first.
+  // Computes a work unit.
   void run(int64_t unit) noexcept {
+    QueryTile<E>* const tile = tiles_.at(layout_.tiles);
+    const int64_t count = begin_tiles(select(unit), tile);
+    for (int64_t i = 0; i < count; ++i) begin_row(tile[i]);
+    if (n_.settle) {
+      settle_rows(tile, count);
+    } else {
+      if (n_.whole_row) solve_rows(tile, count);
+      chunks_.sum(tile, count, [&](KeyRange keys) { add_keys(tile, count, keys); });
+    }
+    if (tiles_.stopped()) return;
+    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
+    kept_.sum_received();
+  }
+
+  // Sums the chunks of one task of a split unit.
+  void run_part(int64_t unit, int64_t part) noexcept {
+    QueryTile<E>* const tile = tiles_.at(layout_.tiles);
+    const int64_t count = begin_tiles(select(unit), tile);
+    chunks_.sum_part(unit, part, tile, count, [&](KeyRange keys) { add_keys(tile, count, keys); });
+  }
+
+  // Computes a split unit from the sums of its chunks.
+  void merge(int64_t unit) noexcept {
+    QueryTile<E>* const tile = tiles_.at(layout_.tiles);
+    const int64_t count = call_.tiling.for_each_tile(
+        select(unit), [&](int64_t n, Positions positions, int vectors, int64_t offset) {
+          tiles_.place_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);
+        });
+    chunks_.merge_all(unit, tile, count);
+    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
+  }
+
+ private:
+  // Selects the head and the sequence of a work unit. Returns its queries. Units are numbered head
+  // by head. If t.heads_in_turn > 1, successive units belong in turn to the heads of a group of
+  // that size. Within a sequence, the units with the most causal keys come first.
+  Positions select(int64_t unit) noexcept {
     const Tiling& t = call_.tiling;
     const int64_t units = t.heads_in_turn * t.units_per_head;  // of the heads in one turn
     int64_t head = unit < units ? 0 : unit / units;
@@ -49,24 +85,30 @@ class Forward {
     tiles_.begin_head(head, sequence);
     const int64_t q_len = tiles_.sequence().q_len;
     const int64_t first = (t.units(q_len) - 1 - within) * t.unit_queries;
-    run(first, std::min(t.unit_queries, q_len - first));
+    return {first, 1, std::min(t.unit_queries, q_len - first)};
   }
 
- private:
-  void run(int64_t first_query, int64_t queries) noexcept {
-    QueryTile<E>* const tile = tiles_.at(layout_.tiles);
-    const int64_t count = call_.tiling.for_each_tile(
-        {first_query, 1, queries},
-        [&](int64_t n, Positions positions, int vectors, int64_t offset) {
+  int64_t begin_tiles(Positions queries, QueryTile<E>* tile) noexcept {
+    return call_.tiling.for_each_tile(
+        queries, [&](int64_t n, Positions positions, int vectors, int64_t offset) {
           tiles_.begin_tile(*new (&tile[n]) QueryTile<E>, positions, vectors, offset);
-          begin_tile(tile[n]);
           kept_.begin(tile[n], n);
         });
-    if (n_.settle) {
-      run_sparse(tile, count);
-      return;
-    }
-    for (bool more = n_.whole_row; more && !tiles_.stopped();) {
+  }
+
+  void begin_row(QueryTile<E>& tile) noexcept {
+    chunks_.use(tile, {.state = tile.hooks.state,
+                       .output_t = tiles_.at(layout_.output_t, tile.offset),
+                       .entropy = call_.captures.entropy ? tiles_.at(layout_.entropy, tile.offset)
+                                                         : nullptr,
+                       .attended = 0});
+    top_.begin(tile);
+    if (n_.settle) sparse_.open(tile);
+    chunks_.begin(tile);
+  }
+
+  void solve_rows(QueryTile<E>* tile, int64_t count) noexcept {
+    for (bool more = true; more && !tiles_.stopped();) {
       tiles_.for_each_block(tile, count, Values::skip,
                             [&](QueryTile<E>& one, KeyBlock&, const TileKeys&) {
                               n_.collect(call_.normalizer_object, one.hooks);
@@ -74,20 +116,20 @@ class Forward {
       more = false;
       for (int64_t i = 0; i < count; ++i) more |= n_.solve(call_.normalizer_object, tile[i].hooks);
     }
-    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, const TileKeys& keys) {
-      apply(one, block, keys);
-    };
-    if (pipelined_.used())
-      pipelined_.run(
-          tile, count, [&](QueryTile<E>& one) { return output_t(one); }, apply_one);
-    else
-      tiles_.for_each_block(tile, count, Values::load, apply_one);
-    if (tiles_.stopped()) return;
-    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
-    kept_.sum_received();
   }
 
-  void run_sparse(QueryTile<E>* tile, int64_t count) noexcept {
+  // Adds keys, whole blocks of them, to the sums of the tiles.
+  void add_keys(QueryTile<E>* tile, int64_t count, KeyRange keys) noexcept {
+    const auto apply_one = [&](QueryTile<E>& one, KeyBlock& block, const TileKeys& of_one) {
+      apply(one, block, of_one);
+    };
+    if (pipelined_.used())
+      pipelined_.run(tile, count, keys, apply_one);
+    else
+      tiles_.for_each_block(tile, count, Values::load, apply_one, keys);
+  }
+
+  void settle_rows(QueryTile<E>* tile, int64_t count) noexcept {
     tiles_.for_each_block(tile, count, Values::skip,
                           [&](QueryTile<E>& one, KeyBlock&, const TileKeys&) {
                             top_.add(one);
@@ -95,24 +137,7 @@ class Forward {
                             if (one.hooks.kept.open == 0 && !top_.wanted()) one.range = {0, 0};
                           });
     for (int64_t i = 0; i < count && !tiles_.stopped(); ++i)
-      sparse_.settle(tile[i], output_t(tile[i]));
-    if (tiles_.stopped()) return;
-    for (int64_t i = 0; i < count; ++i) finish_tile(tile[i]);
-  }
-
-  E* output_t(const QueryTile<E>& tile) const noexcept {
-    return tiles_.at(layout_.output_t, tile.offset);
-  }
-
-  void begin_tile(QueryTile<E>& tile) noexcept {
-    std::fill_n(output_t(tile), p_.value_dim * tile.queries, E(0));
-    if (call_.captures.entropy) tile.hooks.entropy = tiles_.at(layout_.entropy, tile.offset);
-    top_.begin(tile);
-    if (n_.settle) sparse_.open(tile);
-    if (tiles_.group().used() && n_.head_in_begin)
-      tiles_.group().begin_state(tile);
-    else
-      n_.begin(call_.normalizer_object, tile.hooks);
+      sparse_.settle(tile[i], tile[i].output_t);
   }
 
   void apply(QueryTile<E>& tile, KeyBlock& block, const TileKeys& keys) noexcept {
@@ -126,9 +151,9 @@ class Forward {
                                        tile.queries, E(1));
     if (tile.hooks.zero && !tile.hooks.rescale) return;
     if (p_.drop_below > 0) drop(tile);
-    add_values(tile, block, keys, output_t(tile));
+    add_values(tile, block, keys, tile.output_t);
     tiles_.relative().add_output(tile.hooks.scores, tile.vectors, tile.positions, keys.positions,
-                                 keys.allowed(), output_t(tile));
+                                 keys.allowed(), tile.output_t);
   }
 
   // Sets the weights of dropped pairs to 0. finish_tile() applies the factor of the kept pairs.
@@ -180,7 +205,7 @@ class Forward {
       const auto factor = static_cast<E>(p_.kept_factor());
       for (int64_t i = 0; i < tile.queries; ++i) result.inverse[i] *= factor;
     }
-    store_rows(tiles_, call_.kernels.table, output_t(tile), p_.value_dim, tile, result.inverse,
+    store_rows(tiles_, call_.kernels.table, tile.output_t, p_.value_dim, tile, result.inverse,
                tile.attended, o.output);
     const auto store_column = [&](const Operand& target, const E* column, bool zero_if_unattended) {
       auto* const out = reinterpret_cast<E*>(tiles_.query_row(target, 0));
@@ -232,6 +257,7 @@ class Forward {
   const Problem& p_;
   const NormalizerKernels<E>& n_;
   ScoreTiles<E> tiles_;
+  ChunkedRows<E> chunks_;
   PipelinedTiles<E> pipelined_;
   SparseRows<E> sparse_;
   TopScores<E> top_;
@@ -241,6 +267,22 @@ class Forward {
 template <class E>
 int64_t units_of(const ForwardCall<E>& call) {
   return call.problem.heads * call.tiling.units_per_head;
+}
+
+// The tasks of a call whose units are split: their parts, unit by unit; then their merges.
+template <class E>
+Pass<E> parts_pass(const ForwardCall<E>& call) {
+  return {units_of(call) * call.tiling.parts(),
+          [](const PassInput<E>& in, int64_t task, int worker) noexcept {
+            const int64_t parts = in.call.tiling.parts();
+            Forward<E>(in, worker).run_part(task / parts, task % parts);
+          }};
+}
+template <class E>
+Pass<E> merge_pass(const ForwardCall<E>& call) {
+  return {units_of(call), [](const PassInput<E>& in, int64_t unit, int worker) noexcept {
+            Forward<E>(in, worker).merge(unit);
+          }};
 }
 
 template <class E>
@@ -280,13 +322,17 @@ void run_forward(const ForwardCall<E>& call, const ForwardLayout<E>& layout,
   write_starts(call, layout);
   prepare_keys(call, context);
   const PassInput<E> in{call, layout, context.cancel};
-  Pass<E> passes[4] = {forward_pass(call)};
-  if (call.captures.second_pass())
-    passes[1] = weights_pass(in), passes[2] = map_pass(in), passes[3] = received_pass(in);
+  const bool splits = call.tiling.splits(), second = call.captures.second_pass();
+  Pass<E> passes[5] = {splits ? parts_pass(call) : forward_pass(call)};
+  size_t count = 1;
+  if (splits) passes[count++] = merge_pass(call);
+  if (second) passes[count++] = weights_pass(in);
+  if (second) passes[count++] = map_pass(in);
+  if (second) passes[count++] = received_pass(in);
   int64_t tasks = 0;
-  for (const Pass<E>& pass : passes) tasks += pass.tasks;
+  for (const Pass<E>& pass : std::span(passes, count)) tasks += pass.tasks;
   TaskRun run(context, tasks);
-  for (const Pass<E>& pass : std::span(passes, call.captures.second_pass() ? 4 : 1))
+  for (const Pass<E>& pass : std::span(passes, count))
     run.run(pass.tasks, call.tiling.workers, call.tiling.to_executor,
             [&](int64_t task, int worker) { pass.run(in, task, worker); });
 }

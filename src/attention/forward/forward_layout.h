@@ -1,6 +1,7 @@
 #pragma once
 // Where the arrays of a forward call lie in its workspace: a block of places for each class that
 // works in it, and those of the passes.
+#include "attention/forward/chunks.h"
 #include "attention/forward/kept_scores.h"
 #include "attention/forward/pipelined_tiles.h"
 #include "attention/forward/sparse_rows.h"
@@ -11,6 +12,7 @@ namespace rapt {
 template <class E>
 struct ForwardLayout {
   TilePlaces<E> score_tiles;
+  ChunkPlaces<E> chunks;
   PipelinePlaces<E> pipeline;
   SparsePlaces<E> sparse;
   TopPlaces<E> top;
@@ -55,14 +57,6 @@ struct ForwardLayout {
   }
 };
 
-// The longest sequence of a call, by queries or by keys; `whole`: of a call that is not packed.
-inline int64_t longest_sequence(const Problem& p, int64_t Sequence::*length, int64_t whole) {
-  if (!p.query_starts) return whole;
-  int64_t most = 0;
-  for (int64_t s = 0; s < p.sequences; ++s) most = std::max(most, p.sequence(s).*length);
-  return most;
-}
-
 // Throws Error(overflow).
 template <class E>
 ForwardLayout<E> forward_layout(const CheckedCall& call, const Captures& captures,
@@ -75,6 +69,7 @@ ForwardLayout<E> forward_layout(const CheckedCall& call, const Captures& capture
   layout.reserve_units(plan, captures);
   layout.score_tiles.reserve(plan);
   layout.score_tiles.reserve_walk(plan);
+  layout.chunks.reserve(plan, captures.entropy);
   layout.pipeline.reserve(plan);
   if (kernels.normalizer.settle) layout.sparse.reserve(plan, keys);
   if (captures.top_k > 0) layout.top.reserve(plan, captures.top_k, keys);

@@ -124,9 +124,11 @@ int64_t heads_of_group(const CheckedCall& call, const NormalizerKernels<E>& norm
   // not count there, because a struct may inherit it from a score of the catalogue.
   for (const ScoreRef& score : o.scores)
     if (score.custom.template of<E>()) return 1;
-  // Every thread that the work pays for gets a group. Bits do not depend on the size of groups.
+  // Every thread that the work pays for gets a group, or a share of the keys of a group. Bits do
+  // not depend on the size of groups.
   const int64_t threads = Workers(work_of(p), call.context).worthwhile();
-  const int64_t least = std::min(threads, p.heads);
+  const int64_t shares = may_share_rows(call) ? chunks_of_rows(p, normalizer) : 1;
+  const int64_t least = std::min(ceil_div(threads, shares), p.heads);
   const int64_t sharing = std::gcd(sharing_heads(p, p.key), sharing_heads(p, p.value));
   int64_t group = std::min(sharing, kMostRows / p.q_len);
   while (group > 1 && (sharing % group != 0 || p.heads / group < least)) --group;

@@ -37,11 +37,11 @@ class PipelinedTiles {
 
   bool used() const noexcept { return call_.kernels.stage != nullptr; }
 
-  // Adds weights times values of all key blocks to the outputs of the tiles. output_of(tile) is the
-  // output of a tile. apply_alone(tile, block, keys) adds an item outside the pipeline. Its scores
-  // have been computed.
-  template <class OutputOf, class ApplyAlone>
-  void run(QueryTile<E>* tiles, int64_t count, const OutputOf& output_of,
+  // Adds weights times values of the key blocks within `within` to the outputs of the tiles.
+  // apply_alone(tile, block, keys) adds an item outside the pipeline. Its scores have been
+  // computed.
+  template <class ApplyAlone>
+  void run(QueryTile<E>* tiles, int64_t count, KeyRange within,
            const ApplyAlone& apply_alone) noexcept {
     next_ = current_ = previous_ = {};
     const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
@@ -52,14 +52,14 @@ class PipelinedTiles {
         apply_alone(tile, block, tiles_.scores_of(tile, block));
         return;
       }
-      begin(next_, tile, block, keys.positions, output_of(tile));
+      begin(next_, tile, block, keys.positions);
       stage(&next_);
       tiles_.complete_scores(tile, keys, next_.scores, next_.block_max);
       next_.hooks = tile.hooks;
       next_.hooks.factor = next_.factor;
       previous_ = current_, current_ = next_;
     };
-    tiles_.for_each_tile_and_block(tiles, count, Values::load, visit, [&] { drain(); });
+    tiles_.for_each_tile_and_block(tiles, count, Values::load, within, visit, [&] { drain(); });
     drain();
   }
 
@@ -80,8 +80,7 @@ class PipelinedTiles {
     return tiles_.finite(block);
   }
 
-  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, Positions keys,
-             E* output) noexcept {
+  void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, Positions keys) noexcept {
     buffer_ ^= 1;
     item.tile = &tile;
     item.scores = tiles_.at(places_.scores);
@@ -94,13 +93,10 @@ class PipelinedTiles {
                         p_.head_dim,           tiles_.factor(),
                         tile.hooks.log2_units, item.scores,
                         item.block_max};
-    item.output = {item.rounded,
-                   block.value + first * block.value_stride * element,
-                   block.value_stride,
-                   keys.count,
-                   p_.value_dim,
-                   nullptr,
-                   output};
+    item.output = {item.rounded,       block.value + first * block.value_stride * element,
+                   block.value_stride, keys.count,
+                   p_.value_dim,       nullptr,
+                   tile.output_t};
   }
 
   // Computes the scores of the next item and the weights of the current one, and adds weights times

@@ -48,6 +48,28 @@ int64_t heads_of_a_bias(const Problem& p) {
   return std::max<int64_t>(heads, 1);
 }
 
+// Tasks of a worker where units are split: enough that the last one does not keep the others
+// waiting for long.
+constexpr int64_t kPartsPerWorker = 4;
+
+// The sums of all chunks of split units take at most this many bytes. Rows of keys without end,
+// which a stride of 0 makes, would exceed any memory.
+constexpr double kMostSumBytes = 256 << 20;
+
+// The chunks of a unit that one task sums: all, unless there are fewer units than threads.
+template <class E>
+int64_t chunks_per_task(const Problem& p, const Kernels<E>& kernels, const Tiling& t,
+                        int most_workers) {
+  const int64_t units = p.heads * t.units_per_head;
+  if (units == 0 || units >= most_workers) return t.chunks;
+  const int64_t q_len = t.padded(longest_sequence(p, &Sequence::q_len, p.q_len));
+  const double numbers = static_cast<double>(p.value_dim) + kernels.normalizer.state_rows + 2;
+  const double bytes = static_cast<double>(units) * static_cast<double>(t.chunks) * numbers *
+                       static_cast<double>(std::min(t.unit_queries, q_len)) * sizeof(E);
+  if (bytes > kMostSumBytes) return t.chunks;
+  return ceil_div(t.chunks, ceil_div(kPartsPerWorker * most_workers, units));
+}
+
 // Whether all packed keys and values fit 64-bit addresses. Broadcast rows can exceed that.
 template <class E>
 bool packed_fit(const Problem& p, const RouteKernels<E>& route) {
@@ -77,8 +99,8 @@ int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tilin
 }
 
 template <class E>
-Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& workers,
-                 Memory memory) {
+Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& workers, Memory memory,
+                 bool shares_rows) {
   Tiling t = tiling_of_products(kernels);
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys pay for the prologue of a tile, and their score tile is half an L1. Large heads take
@@ -112,12 +134,14 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& wor
     t.blocks_at_work = std::clamp<int64_t>(
         kBytesAtWork / (stride * kernels.route.element_size * t.block_keys), 1, kMostBlocksAtWork);
   }
-  t.workers = workers.of_tasks(units);
-  t.units_per_task = workers.items_per_task(units, t.workers);
+  t.chunks = chunks_of_rows(p, kernels.normalizer);
+  t.chunks_per_task = shares_rows ? chunks_per_task(p, kernels, t, most) : t.chunks;
+  t.workers = workers.of_tasks(units * t.parts());
+  t.units_per_task = t.splits() ? 1 : workers.items_per_task(units, t.workers);
   return t;
 }
 
-template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&, Memory);
-template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&, Memory);
+template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&, Memory, bool);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&, Memory, bool);
 
 }  // namespace rapt

@@ -24,6 +24,13 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return a <= b ? a > 0 : a / b + 
 inline constexpr int kMostBlockKeys = 128;
 inline constexpr int kMostBlocksAtWork = 16;
 
+// Rows are summed in chunks of keys, counted from key 0 of their sequence, if their normaliser can
+// merge them (forward/chunks.h). Every call does so, so that the bits of a row do not depend on how
+// many threads share its chunks. Merging two chunks passes once over the output: 3 reads and writes
+// for the 1,024 multiplications of each of its elements.
+inline constexpr int64_t kChunkKeys = 1024;
+static_assert(kChunkKeys % kMostBlockKeys == 0);
+
 // Sparse normalisers: the first capacity of a query's list, sixteen key blocks; and the number of
 // value rows that are converted at once, which is the length of one sum (sparse.simd.h).
 inline constexpr int64_t kShortList = 16 * kMostBlockKeys;
@@ -53,6 +60,12 @@ struct Tiling {
   bool to_executor = false;    // there is enough work for a caller's executor
   bool packs_ahead = false;    // keys and values are packed once, before all tiles
   int64_t blocks_at_work = 1;  // packed blocks that a query tile processes before the next tile
+  // Of the forward pass: the chunks of the longest row; 1: rows are not summed in chunks. And the
+  // chunks of a unit that one task sums; all of them: units are not split.
+  int64_t chunks = 1, chunks_per_task = 1;
+
+  bool splits() const { return chunks_per_task < chunks; }
+  int64_t parts() const { return ceil_div(chunks, chunks_per_task); }
 
   int64_t blocks(int64_t k_len) const { return ceil_div(k_len, block_keys); }
   int64_t units(int64_t q_len) const { return ceil_div(q_len, unit_queries); }
@@ -117,10 +130,32 @@ Tiling tiling_of_products(const Kernels<E>& kernels) {
   return t;
 }
 
+// The longest sequence of a call, by queries or by keys; `whole`: of a call that is not packed.
+inline int64_t longest_sequence(const Problem& p, int64_t Sequence::*length, int64_t whole) {
+  if (!p.query_starts) return whole;
+  int64_t most = 0;
+  for (int64_t s = 0; s < p.sequences; ++s) most = std::max(most, p.sequence(s).*length);
+  return most;
+}
+
+// The chunks of the longest row of a forward call; 1: its rows are not summed in chunks.
+template <class E>
+int64_t chunks_of_rows(const Problem& p, const NormalizerKernels<E>& normalizer) {
+  if (!normalizer.merge) return 1;
+  return std::max<int64_t>(1, ceil_div(longest_sequence(p, &Sequence::k_len, p.k_len), kChunkKeys));
+}
+
+// Whether threads may share the chunks of a row. One thread lists the largest scores of a row and
+// keeps the scores of a few queries, and sums of all chunks take memory.
+inline bool may_share_rows(const CheckedCall& call) {
+  return call.options.top_k == 0 && !wants_weights_of_few(call) &&
+         call.context.memory == Memory::automatic;
+}
+
 // The tiling of a forward call.
 template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, const Workers& workers,
-                 Memory memory);
+                 Memory memory, bool shares_rows);
 
 // Whether the route packs its operands at a cost that is worth saving.
 template <class E>

@@ -9,6 +9,9 @@
 
 namespace rapt {
 
+// All keys of a sequence.
+inline constexpr KeyRange kAllKeys{0, INT64_MAX};
+
 class KeyWalk {
  public:
   // Blocks have `length` keys, counted from `origin`, which is at most within.begin. `within` holds

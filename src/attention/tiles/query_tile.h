@@ -21,6 +21,7 @@ struct QueryTile {
   uint64_t d_output_outside = 0;  // bit i: row i of d_output needs ExactRows
   uint64_t* unmasked = nullptr;   // [k_len] its unmasked pairs, where KeptScores asks for them
   PrefilterTile prefilter;
+  E* output_t = nullptr;  // [value_dim][queries] weights times values, of the forward pass
   Tile<E> hooks;
 };
 

@@ -157,33 +157,24 @@ class ScoreTiles {
   }
 
   // Calls step(tile, block, keys) with the masked scores of every tile and the keys of every block
-  // that it attends to.
+  // that it attends to. `within`: only blocks there; it begins and ends at blocks.
   template <class Step>
-  void for_each_block(QueryTile<E>* tiles, int64_t count, Values values,
-                      const Step& step) noexcept {
+  void for_each_block(QueryTile<E>* tiles, int64_t count, Values values, const Step& step,
+                      KeyRange within = kAllKeys) noexcept {
     const auto visit = [&](QueryTile<E>& tile, KeyBlock& block) {
       const TileKeys keys = scores_of(tile, block);
       if (!keys.none()) step(tile, block, keys);
     };
-    for_each_tile_and_block(tiles, count, values, visit, [] {});
+    for_each_tile_and_block(tiles, count, values, within, visit, [] {});
   }
-  // Tiles follow each other without a gap; one alone may have any step.
   // Calls visit(tile, block) for all tiles and blocks, for each tile in the order of its keys.
   // Calls release() before the rows of a block are overwritten. Keys that are packed per call are
   // never overwritten; then a tile visits many blocks in a row, so that its queries and outputs
   // stay in the L1.
   template <class Visit, class Release>
-  void for_each_tile_and_block(QueryTile<E>* tiles, int64_t count, Values values,
+  void for_each_tile_and_block(QueryTile<E>* tiles, int64_t count, Values values, KeyRange within,
                                const Visit& visit, const Release& release) noexcept {
-    KeyRange range{sequence_.k_len, 0};
-    for (int64_t i = 0; i < count; ++i) {
-      if (tiles[i].range.begin == tiles[i].range.end) continue;
-      range = {std::min(range.begin, tiles[i].range.begin),
-               std::max(range.end, tiles[i].range.end)};
-    }
-    Positions queries = tiles[0].positions;
-    if (count > 1) queries.count = tiles[count - 1].positions.last() + 1 - queries.start;
-    KeyWalk walk = walk_keys(queries, range);
+    KeyWalk walk = walk_tiles(bound_masks_, tiles, count, within, call_.tiling.block_keys);
     if (blocks_.packed_per_call()) {
       visit_packed_blocks(tiles, count, walk, values, visit);
       return;
@@ -194,6 +185,11 @@ class ScoreTiles {
       for (int64_t i = 0; i < count; ++i) visit(tiles[i], block);
       release();
     }
+  }
+
+  // A walk over the chunks of keys within `within` to which some query of the tiles attends.
+  KeyWalk walk_chunks(const QueryTile<E>* tiles, int64_t count, KeyRange within) const noexcept {
+    return walk_tiles(bound_masks_, tiles, count, within, kChunkKeys);
   }
 
   // A walk over the blocks of keys within `range` that some of the queries attend to.

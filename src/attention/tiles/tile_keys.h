@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attention/tiles/bound_masks.h"
+#include "attention/tiles/key_walk.h"
 #include "attention/tiles/query_tile.h"
 
 namespace rapt {
@@ -19,6 +20,24 @@ struct TileKeys {
   // Which queries may attend to each key; null: all.
   const uint64_t* allowed() const noexcept { return partial ? bits : nullptr; }
 };
+
+// A walk over the blocks of `length` keys within `within` that some query of the tiles attends to.
+// Tiles follow each other without a gap; one alone may have any step.
+template <class E>
+KeyWalk walk_tiles(const BoundMasks& masks, const QueryTile<E>* tiles, int64_t count,
+                   KeyRange within, int64_t length) noexcept {
+  KeyRange range{INT64_MAX, 0};
+  for (int64_t i = 0; i < count; ++i) {
+    if (tiles[i].range.begin == tiles[i].range.end) continue;
+    range = {std::min(range.begin, tiles[i].range.begin), std::max(range.end, tiles[i].range.end)};
+  }
+  Positions queries = tiles[0].positions;
+  if (count > 1) queries.count = tiles[count - 1].positions.last() + 1 - queries.start;
+  return {masks,
+          queries,
+          {std::max(range.begin, within.begin), std::min(range.end, within.end)},
+          length};
+}
 
 // The keys from the first to the last key of the block that some query of the tile attends to. The
 // range is widened to whole steps of the route, counted from the start of the block; the added keys

@@ -48,6 +48,23 @@ constexpr void add_sparse_hooks(NormalizerKernels<typename V::Element>& k) {
   }
 }
 
+// The hooks of rows that are summed in parts.
+template <class V, class N>
+constexpr void add_merge_hooks(NormalizerKernels<typename V::Element>& k) {
+  using E = typename V::Element;
+  if constexpr (requires(const N& n, Tile<E>& t, E* e) { n.template merge<V>(t, t, e, e); }) {
+    k.merge = [](const void* n, Tile<E>& total, const Tile<E>& part, E* total_factor,
+                 E* part_factor) noexcept {
+      static_cast<const N*>(n)->template merge<V>(total, part, total_factor, part_factor);
+    };
+    k.begin_part = k.begin;
+    if constexpr (requires(const N& n, Tile<E>& t) { n.template begin_part<V>(t); })
+      k.begin_part = [](const void* n, Tile<E>& t) noexcept {
+        static_cast<const N*>(n)->template begin_part<V>(t);
+      };
+  }
+}
+
 // The hooks of gradients and tangents that the normaliser has.
 template <class V, class N>
 constexpr void add_gradient_hooks(NormalizerKernels<typename V::Element>& k) {
@@ -98,6 +115,7 @@ constexpr NormalizerKernels<typename V::Element> normalizer_kernels() {
       static_cast<const N*>(n)->template apply<V>(t);
     };
   }
+  add_merge_hooks<V, N>(k);
   add_gradient_hooks<V, N>(k);
   k.weights = [](const void* n, Tile<E>& t) noexcept {
     static_cast<const N*>(n)->template weights<V>(t);
