@@ -79,6 +79,21 @@ constexpr bool mergeable_of() {
     return false;
 }
 
+// A normaliser that needs whole rows cannot be summed in parts.
+template <class N, class E>
+constexpr void add_custom_merge(NormalizerKernels<E>& k) {
+  if constexpr (requires(const N& n, Tile<E>& t, const Tile<E>& part, E* factor) {
+                  n.merge(t, part, factor, factor);
+                })
+    if (!k.whole_row) {
+      k.begin_part = k.begin;
+      k.merge = [](const void* n, Tile<E>& total, const Tile<E>& part, E* total_factor,
+                   E* part_factor) noexcept {
+        static_cast<const N*>(n)->merge(total, part, total_factor, part_factor);
+      };
+    }
+}
+
 template <class N, class E>
 constexpr NormalizerKernels<E> custom_normalizer_kernels() {
   NormalizerKernels<E> k = {};
@@ -104,16 +119,7 @@ constexpr NormalizerKernels<E> custom_normalizer_kernels() {
       };
     }
   }
-  if constexpr (requires(const N& n, Tile<E>& t, const Tile<E>& part, E* factor) {
-                  n.merge(t, part, factor, factor);
-                }) {
-    k.begin_part = k.begin;
-    if (!k.whole_row)
-      k.merge = [](const void* n, Tile<E>& total, const Tile<E>& part, E* total_factor,
-                   E* part_factor) noexcept {
-        static_cast<const N*>(n)->merge(total, part, total_factor, part_factor);
-      };
-  }
+  add_custom_merge<N>(k);
   if constexpr (requires(const N& n, Tile<E>& t, E* out, const E* in) {
                   n.backward(t, out, in, in);
                 })
