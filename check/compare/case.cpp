@@ -10,10 +10,8 @@
 namespace check {
 namespace {
 
-Tensor random_values(Random& random, const Descriptor& d, const Side& side, int64_t rows,
-                     int64_t columns) {
-  Dims dims = side.leading;
-  dims.insert(dims.end(), {rows, columns});
+Tensor random_values(Random& random, const Descriptor& d, const Side& side, InputTensor which) {
+  const Dims dims = dims_of(which, d);
   Tensor values = random_normal(random, d.dtype, dims, d.magnitude);
   if (side.repeated < 0 || dims[static_cast<size_t>(side.repeated)] == 0) return values;
   const Dims first(static_cast<size_t>(dims[static_cast<size_t>(side.repeated)]), 0);
@@ -42,13 +40,20 @@ Tensor random_starts(Random& random, int64_t sequences, int64_t length) {
 }
 
 // The sequence of `position`: the last one that starts at or before it.
-size_t sequence_of(std::span<const int64_t> starts, int64_t position) {
+size_t sequence_at(std::span<const int64_t> starts, int64_t position) {
   return static_cast<size_t>(std::ranges::upper_bound(starts, position) - starts.begin()) - 1;
 }
 
-int64_t place_in_sequence(const Tensor& starts, int64_t position) {
-  const auto begin = starts.values<int64_t>();
-  return position - begin[sequence_of(begin, position)];
+// The starts of sequences of the lengths in `cache`, followed by the end.
+Tensor starts_of(const DrawnCache& cache, int64_t sequences) {
+  Tensor tensor(DType::i64, {sequences + 1});
+  const auto starts = tensor.values<int64_t>();
+  starts.front() = 0;
+  for (int64_t s = 0; s < sequences; ++s) {
+    const auto at = static_cast<size_t>(s);
+    starts[at + 1] = starts[at] + cache.length(s);
+  }
+  return tensor;
 }
 
 TensorView with_stride_0(TensorView view, const Side& side) {
@@ -93,9 +98,9 @@ Case::Case(Descriptor drawn)
 
 void Case::draw_inputs(Random& random) {
   const Descriptor& d = descriptor;
-  query = random_values(random, d, d.query, d.q_len, d.head_dim);
-  key = random_values(random, d, d.key, d.k_len, d.head_dim);
-  value = random_values(random, d, d.value, d.k_len, d.value_dim);
+  query = random_values(random, d, d.query, InputTensor::query);
+  key = random_values(random, d, d.key, InputTensor::key);
+  value = random_values(random, d, d.value, InputTensor::value);
   // Keys of stride 0 are equal.
   const bool repeated = d.key.repeated == static_cast<int>(d.key.leading.size());
   if (d.k_len > 0 && d.keys != Keys::drawn && !repeated) key = alike(key, d.keys);
@@ -103,9 +108,14 @@ void Case::draw_inputs(Random& random) {
   set_elements(d, InputTensor::key, key);
   set_elements(d, InputTensor::value, value);
   strided_query = Strided(query, d.query.layout);
+  if (d.cache) return draw_cache(random);
   strided_key = Strided(key, d.key.layout);
   strided_value = Strided(value, d.value.layout);
-  if (!d.has_bias) return;
+  if (d.has_bias) draw_bias(random);
+}
+
+void Case::draw_bias(Random& random) {
+  const Descriptor& d = descriptor;
   bias = random_normal(random, d.bias_dtype.value_or(d.dtype), d.bias_dims);
   for_each_index(d.bias_dims, [&](auto index) {
     if (random.chance(d.excluded_by_bias))
@@ -120,9 +130,24 @@ void Case::draw_inputs(Random& random) {
   options.bias = bias;
 }
 
+// Reads keys and values back, because sequences may share pages.
+void Case::draw_cache(Random& random) {
+  const Descriptor& d = descriptor;
+  cache.emplace(random, *d.cache, d.packed > 0 ? d.packed : d.leading.front(), d.k_len);
+  const auto store = [&](Tensor& rows, const Side& side, Strided& strided) {
+    const Tensor stored = cache->stored(rows);
+    strided = Strided(stored, side.layout);
+    rows = cache->found(stored);
+    if (d.packed > 0) rows = cache->joined(rows);
+  };
+  store(key, d.key, strided_key);
+  store(value, d.value, strided_value);
+}
+
 void Case::draw_packing(Random& random) {
   query_starts = random_starts(random, descriptor.packed, descriptor.q_len);
-  key_starts = random_starts(random, descriptor.packed, descriptor.k_len);
+  key_starts = cache ? starts_of(*cache, descriptor.packed)
+                     : random_starts(random, descriptor.packed, descriptor.k_len);
   options.packed = {query_starts, key_starts};
 }
 
@@ -180,19 +205,28 @@ rapt::AttentionOptions Case::wanted_options() const {
   wanted.top_k = captures.top_k;
   wanted.entropy = captures.entropy;
   wanted.received = captures.received;
+  if (cache) {
+    wanted.cache = {cache->lengths, cache->block_table, cache->starts};
+    wanted.packed.key_starts = {};
+  }
   return wanted;
 }
 
+Case::Sequence Case::sequence_of(std::span<const int64_t> leading, int64_t i) const {
+  const Descriptor& d = descriptor;
+  if (d.packed == 0) return {0, d.q_len, 0, cache ? cache->length(leading.front()) : d.k_len};
+  const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
+  const size_t s = sequence_at(queries, i);
+  return {queries[s], queries[s + 1] - queries[s], keys[s], keys[s + 1] - keys[s]};
+}
+
+// A sequence attends to its own keys only, and its positions count from its own start.
 std::optional<PairPlace> Case::place_of(std::span<const int64_t> leading, int64_t i,
                                         int64_t j) const {
-  if (descriptor.packed == 0)
-    return PairPlace{leading, descriptor.leading, i, j, descriptor.q_len, descriptor.k_len};
-  // A sequence attends to its own keys only, and its positions count from its own start.
-  const auto queries = query_starts.values<int64_t>(), keys = key_starts.values<int64_t>();
-  const size_t s = sequence_of(queries, i);
-  if (j < keys[s] || j >= keys[s + 1]) return {};
-  return PairPlace{leading,     descriptor.leading,          i - queries[s],
-                   j - keys[s], queries[s + 1] - queries[s], keys[s + 1] - keys[s]};
+  const Sequence s = sequence_of(leading, i);
+  if (j < s.first_key || j >= s.first_key + s.k_len) return {};
+  return PairPlace{leading, descriptor.leading, i - s.first_query, j - s.first_key, s.q_len,
+                   s.k_len};
 }
 
 bool Case::allowed(std::span<const int64_t> leading, int64_t i, int64_t j) const {
@@ -211,7 +245,25 @@ bool Case::is_of_two_parts() const {
 
 int64_t Case::first_key(int64_t query_position) const {
   if (descriptor.packed == 0) return 0;
-  return key_starts.values<int64_t>()[sequence_of(query_starts.values<int64_t>(), query_position)];
+  return sequence_of({}, query_position).first_key;
+}
+
+// The places of the rows of packed sequences, and of sequences in a cache.
+void Case::place_rows(Problem& p) const {
+  using Leading = std::span<const int64_t>;
+  p.placed = [this](Leading leading, int64_t i, int64_t j) { return *place_of(leading, i, j); };
+  p.k_len_of = [this](Leading leading, int64_t i) { return sequence_of(leading, i).k_len; };
+  // The queries of a cache are the last positions of their sequence; its keys are not rotated.
+  p.query_place = [this](Leading leading, int64_t i) {
+    const Sequence s = sequence_of(leading, i);
+    return i - s.first_query + (cache ? s.k_len - s.q_len : 0);
+  };
+  if (!cache)
+    p.key_place = [this](Leading, int64_t j) {
+      const auto starts = key_starts.values<int64_t>();
+      return j - starts[sequence_at(starts, j)];
+    };
+  p.drops_by_place = cache.has_value();
 }
 
 Problem Case::for_reference() const {
@@ -226,10 +278,6 @@ Problem Case::for_reference() const {
   p.bias_first = descriptor.bias_first;
   p.relative = descriptor.relative;
   p.rows = descriptor.rows;
-  if (descriptor.packed > 0)
-    p.placed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
-      return *place_of(leading, i, j);
-    };
   p.dropout = descriptor.dropout;
   p.dropout_seed = descriptor.dropout_seed;
   p.output_dtype = descriptor.output_dtype.value_or(descriptor.dtype);
@@ -237,16 +285,8 @@ Problem Case::for_reference() const {
   p.rounds_weights = descriptor.dtype == DType::bf16 &&
                      descriptor.precision != rapt::Precision::fma && !descriptor.relative.any();
   if (is_of_two_parts()) p.left_out = left_out_of_two_parts(descriptor.dtype);
-  if (descriptor.packed > 0) {
-    p.query_place = [this](int64_t i) { return place_in_sequence(query_starts, i); };
-    p.key_place = [this](int64_t j) { return place_in_sequence(key_starts, j); };
-    p.k_len_of = [this](int64_t i) {
-      const auto keys = key_starts.values<int64_t>();
-      const size_t s = sequence_of(query_starts.values<int64_t>(), i);
-      return keys[s + 1] - keys[s];
-    };
-  }
-  if (!masks.empty() || descriptor.packed > 0)
+  if (descriptor.packed > 0 || cache) place_rows(p);
+  if (!masks.empty() || descriptor.packed > 0 || cache)
     p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
       return allowed(leading, i, j);
     };

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "check/compare/drawn_cache.h"
 #include "check/problem/descriptor.h"
 #include "check/problem/parse_scores.h"
 #include "check/reference/reference.h"
@@ -19,9 +20,12 @@ class Case {
   Case& operator=(const Case&) = delete;
 
   Descriptor descriptor;
-  Tensor query, key, value, bias;  // dense; bias may be absent
+  // Dense; bias may be absent. With a cache: the keys and values that lie in it, [sequences, ...,
+  // k_len, dim] with 0 beyond a length, or one packed sequence after the other.
+  Tensor query, key, value, bias;
   Strided strided_query, strided_key, strided_value, strided_bias;
   Tensor query_starts, key_starts;  // [sequences + 1] of packed sequences
+  std::optional<DrawnCache> cache;
   std::vector<Tensor> mask_values, score_numbers;
   std::vector<Tensor> relative_tables;  // of descriptor.relative, those that are there
   std::array<Strided, RelativeSpec::kParts> strided_relative;
@@ -31,14 +35,15 @@ class Case {
   std::vector<Tensor> normalizer_numbers;
   rapt::MadeNormalizer normalizer;
   rapt::Rotary rotary;             // of descriptor.rows
-  rapt::AttentionOptions options;  // over the dense tensors, without captures
+  rapt::AttentionOptions options;  // over the dense tensors, without cache and captures
 
   // The inputs in the layout of the descriptor: strides, and stride 0 for broadcast dimensions.
+  // With a cache, key and value are the cache.
   struct Inputs {
     TensorView query, key, value, bias;
   };
   Inputs laid_out() const;
-  // Options with the laid-out bias and tables, and with the captures of the descriptor.
+  // Options with the laid-out bias and tables, and with the cache and captures of the descriptor.
   rapt::AttentionOptions wanted_options() const;
 
   // The place of a pair in its sequence; none for a pair of different sequences.
@@ -49,8 +54,17 @@ class Case {
   Problem for_reference() const;
 
  private:
+  // The sequence of a query: where its queries and keys begin, and how many they are.
+  struct Sequence {
+    int64_t first_query = 0, q_len = 0, first_key = 0, k_len = 0;
+  };
+  Sequence sequence_of(std::span<const int64_t> leading, int64_t i) const;
+  void place_rows(Problem& problem) const;
+
   void draw_inputs(Random& random);
+  void draw_bias(Random& random);
   void draw_packing(Random& random);
+  void draw_cache(Random& random);
   void draw_relative(Random& random);
   void change_rows();
   bool is_of_two_parts() const;

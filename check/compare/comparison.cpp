@@ -111,9 +111,8 @@ Sample sample_of(const Descriptor& d, double most) {
   Sample sample;
   const Captures& captures = d.captures;
   // A kept weight needs the memory of three numbers, and all of them must fit into memory.
-  const double per_row =
-      static_cast<double>(d.k_len) * (static_cast<double>(d.head_dim + d.value_dim + 8) +
-                                      (captures.weights || captures.top_k > 0 ? 400 : 0));
+  const double per_row = d.keys_of_head() * (static_cast<double>(d.head_dim + d.value_dim + 8) +
+                                             (captures.weights || captures.top_k > 0 ? 400 : 0));
   const auto heads = static_cast<double>(d.heads()), rows = static_cast<double>(d.q_len);
   if (per_row * heads * rows <= most) return sample;
   Random random(d.seed + 1);

@@ -131,6 +131,7 @@ std::string to_string(const Descriptor& d) {
   if (d.precision == rapt::Precision::fast) text += ":precision=fast";
   if (d.invariant) text += ":invariant";
   if (d.packed > 0) text += ":packed=" + std::to_string(d.packed);
+  if (d.cache) text += ":cache=" + to_string(*d.cache);
   if (d.dropout > 0) text += ":dropout=" + number_text(d.dropout);
   if (d.dropout_seed != 0) text += "," + std::to_string(d.dropout_seed);
   text += captures_text(d.captures);
@@ -154,6 +155,10 @@ int64_t Descriptor::heads() const {
   return heads;
 }
 
+double Descriptor::keys_of_head() const {
+  return static_cast<double>(k_len) * static_cast<double>(cache && packed > 0 ? packed : 1);
+}
+
 double Descriptor::work() const {
   double heads = 1;
   for (const int64_t length : leading) heads *= static_cast<double>(length);
@@ -167,13 +172,18 @@ Dims dims_of(InputTensor tensor, const Descriptor& d) {
     all.insert(all.end(), behind);
     return all;
   };
+  const auto of_keys = [&](const Side& side, int64_t dim) {
+    Dims all = dims(side.leading, {d.k_len, dim});
+    if (d.cache && d.packed > 0) all.insert(all.begin(), d.packed);
+    return all;
+  };
   switch (tensor) {
     case InputTensor::query:
       return dims(d.query.leading, {d.q_len, d.head_dim});
     case InputTensor::key:
-      return dims(d.key.leading, {d.k_len, d.head_dim});
+      return of_keys(d.key, d.head_dim);
     case InputTensor::value:
-      return dims(d.value.leading, {d.k_len, d.value_dim});
+      return of_keys(d.value, d.value_dim);
     case InputTensor::bias:
       return d.has_bias ? d.bias_dims : Dims{};
     case InputTensor::d_output:

@@ -33,6 +33,9 @@
 //                                              in the place of a tensor
 //              | "precision=" ( "automatic" | "fma" | "fast" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
+//              | "cache=" cache                sequences of drawn lengths, from 0 to the number of
+//                                              keys of the shape, lie in a cache. Without packed,
+//                                              the first leading dimension is that of the sequences
 //              | "dropout=" P [ "," N ]         probability, in [0, 1), and seed (default 0)
 //              | "weights" [ "(" [ rows ] [ "," ] [ heads_wanted ] ")" ]
 //              | "map(" N "," N [ "," pool ] [ "," heads_wanted ] ")"
@@ -54,11 +57,17 @@
 //                                              leading dimensions, or 1 for each, then how many
 //                                              numbers a head has, if it has several. Default: the
 //                                              heads, and 32
+//   cache      = "linear" | "circular"         a page for each sequence; key 0 may be in any slot
+//              | "pages(" N [ ",circular" ] [ ",shared" ] ")"
+//                                              pages of N keys, which divides the number of keys,
+//                                              by a block table; shared: it begins with the same
+//                                              pages for all sequences
 //   change     = "cosine" [ "(" X ")" ]        X: the least length (default 1e-12)
 //              | "rotary" [ "(" turn { "," turn } ")" ]          after cosine
 //   turn       = "interleaved" | "dims=" N | "theta=" X | "query=" counted | "key=" counted
 //              | "magnitude=" X | "query-only"     the keys are already rotated
-//   counted    = N [ ( "+" | "-" ) N "i" ]     row i's position (default 0+1i)
+//   counted    = N [ ( "+" | "-" ) N "i" ]     row i's position (default 0+1i; with a cache, the
+//                                              last query is at the position of the last key)
 //   table      = ( "keys" | "queries" | "values" | "content" | "position" ) [ dims ]
 //                                              keys, queries, values: tables with a row per
 //                                              distance; content, position: biases
@@ -69,7 +78,9 @@
 //              | "log=" N ".." N | anchor      exact distances, and the one of the last row
 //   element    = tensor "[" { N "," } ( N | "*" ) "]=" ( "nan" | "inf" | "-inf" | X )
 //                                              its index; *: all of the last dimension. In a
-//                                              dimension of stride 0 it stands for all
+//                                              dimension of stride 0 it stands for all. Keys and
+//                                              values of packed sequences in a cache have the
+//                                              sequence in front
 //   tensor     = "query" | "key" | "value" | "bias" | "d_output" | "d_lse" | "d_weights"
 //   side       = layout [ "+broadcast(" N ")" ] | "broadcast(" N ")"
 //                                              a dimension of stride 0
@@ -103,6 +114,7 @@
 
 #include "check/problem/mask_spec.h"
 #include "check/reference/normalizer.h"
+#include "check/spec/cache_spec.h"
 #include "check/spec/captures.h"
 #include "check/spec/element_spec.h"
 #include "check/spec/relative_spec.h"
@@ -155,6 +167,7 @@ struct Descriptor {
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;
   int64_t packed = 0;  // sequences; 0: not packed
+  std::optional<CacheSpec> cache;
   double dropout = 0;  // of weights: the probability
   uint64_t dropout_seed = 0;
   Captures captures;
@@ -167,6 +180,8 @@ struct Descriptor {
   bool operator==(const Descriptor&) const = default;
   double work() const;  // multiplications
   int64_t heads() const;
+  // The keys of all sequences in a head of the output, which the reference looks at for each query.
+  double keys_of_head() const;
 };
 
 // Throws Error(argument) with the column and what was expected there.
@@ -177,7 +192,8 @@ std::string example_text(const rapt::Declaration& variant, size_t example = 0);
 
 std::string to_string(const Descriptor& descriptor);
 
-// The dimensions of a tensor of the problem; none if the problem lacks it.
+// The dimensions of a tensor of the problem; none if the problem lacks it. Keys and values of
+// packed sequences in a cache: [sequences, ..., k_len, dim].
 Dims dims_of(InputTensor tensor, const Descriptor& descriptor);
 
 // Sets the leading dimensions of all inputs and of the bias, for problems made field by field.

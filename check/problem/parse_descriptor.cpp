@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "check/problem/descriptor.h"
+#include "check/problem/parse_cache.h"
 #include "check/problem/parse_elements.h"
 #include "check/problem/parse_masks.h"
 #include "check/problem/parse_normalizer.h"
@@ -89,8 +90,8 @@ class DescriptorParser {
     if (has_dtype_ || !is_dtype(name))
       in_.fail(
           "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-          "score, rows, relative, norm, precision, invariant, packed, dropout, weights, map, "
-          "top_k, entropy, received, backward, magnitude, keys, set or seed");
+          "score, rows, relative, norm, precision, invariant, packed, cache, dropout, weights, "
+          "map, top_k, entropy, received, backward, magnitude, keys, set or seed");
     dtypes();
   }
 
@@ -164,6 +165,10 @@ class DescriptorParser {
     } else if (name == "packed") {
       in_.expect("=");
       d_.packed = in_.integer(1, kMaxLength, "the number of sequences");
+    } else if (name == "cache") {
+      in_.expect("=");
+      cache_at_ = in_.position();
+      d_.cache = parse_cache(in_, d_);
     } else if (name == "dropout") {
       dropout();
     } else if (name == "backward") {
@@ -431,6 +436,10 @@ class DescriptorParser {
       in_.go_back_to(backward_at_);
       in_.fail("expected f32 for bf16 and f16 alone");
     }
+    if (d_.cache) {
+      in_.go_back_to(cache_at_);
+      check_beside_cache(in_, d_);
+    }
     check_sizes();
     for (const ElementSpec& element : d_.elements)
       if (!exists(element, d_)) {
@@ -474,7 +483,7 @@ class DescriptorParser {
   std::vector<std::string> seen_;
   bool has_dtype_ = false;
   size_t inputs_end_ = 0, bias_dtype_at_ = 0, bias_first_at_ = 0, layouts_at_ = 0;
-  size_t backward_at_ = 0, relative_at_ = 0, elements_at_ = 0;
+  size_t backward_at_ = 0, cache_at_ = 0, relative_at_ = 0, elements_at_ = 0;
 };
 
 }  // namespace

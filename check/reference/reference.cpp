@@ -22,11 +22,7 @@ template <class Real>
 class Forward {
  public:
   explicit Forward(const Problem& p)
-      : p_(p),
-        sizes_(sizes_of(p)),
-        scale_(scale_of<Real>(p, sizes_)),
-        query_transform_(query_transform<Real>(p, sizes_)),
-        key_transform_(key_transform<Real>(p, sizes_)) {}
+      : p_(p), sizes_(sizes_of(p)), scale_(scale_of<Real>(p, sizes_)) {}
 
   const Sizes& sizes() const { return sizes_; }
 
@@ -45,15 +41,18 @@ class Forward {
              p_.bias.defined() ? matrix_of(p_.bias, leading, sizes_.leading) : Matrix{},
              RelativeRows<Real>(p_.relative, p_.query.dtype, leading, sizes_.leading)};
     if (!p_.rows.any()) return;
+    const auto of_query = query_transform<Real>(p_, sizes_, leading),
+               of_key = key_transform<Real>(p_, sizes_, leading);
     for (int64_t i = 0; i < sizes_.q_len; ++i)
-      query_transform_.change(i, head_.query.data() + i * sizes_.head_dim);
+      of_query.change(i, head_.query.data() + i * sizes_.head_dim);
     for (int64_t j = 0; j < sizes_.k_len; ++j)
-      key_transform_.change(j, head_.key.data() + j * sizes_.head_dim);
+      of_key.change(j, head_.key.data() + j * sizes_.head_dim);
   }
 
   const Row<Real>& attend(int64_t i) {
     row_.head = head_.index, row_.index = i, row_.inputs = &head_;
-    row_.normalizer = of_length(p_.normalizer, p_.k_len_of ? p_.k_len_of(i) : sizes_.k_len);
+    row_.normalizer =
+        of_length(p_.normalizer, p_.k_len_of ? p_.k_len_of(head_.leading, i) : sizes_.k_len);
     row_.weights.assign(static_cast<size_t>(sizes_.k_len), 0);
     row_.output.assign(static_cast<size_t>(sizes_.value_dim), 0);
     row_.entropy = 0;
@@ -95,8 +94,8 @@ class Forward {
       const Real power = weighed.powers[x];
       pair.weight = row_.weights[static_cast<size_t>(pair.key)] = power / weighed.divisor;
       if (pair.weight != 0) row_.entropy -= pair.weight * std::log(pair.weight);
-      pair.kept =
-          dropout_factor<Real>(p_.dropout, p_.dropout_seed, row_.head, row_.index, pair.key);
+      pair.kept = dropout_factor<Real>(p_.dropout, p_.dropout_seed, row_.head, row_.index,
+                                       p_.drops_by_place ? pair.place.j : pair.key);
       if (pair.weight == 0 && is_sparse(p_.normalizer)) continue;  // its value is not read
       const Real factor =
           pair.kept * (rounds_weights ? rounded(p_.query.dtype, power) : pair.weight);
@@ -117,7 +116,6 @@ class Forward {
   const Problem& p_;
   const Sizes sizes_;
   const Real scale_;
-  const RowTransform<Real> query_transform_, key_transform_;
   HeadInputs<Real> head_;
   Row<Real> row_;
 };

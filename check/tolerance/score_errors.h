@@ -38,18 +38,16 @@ template <class Real>
 class ScoreErrors {
  public:
   explicit ScoreErrors(const Problem& p)
-      : p_(p),
-        sizes_(sizes_of(p)),
-        scale_(scale_of<Real>(p, sizes_)),
-        query_transform_(query_transform<Real>(p, sizes_)),
-        key_transform_(key_transform<Real>(p, sizes_)) {}
+      : p_(p), sizes_(sizes_of(p)), scale_(scale_of<Real>(p, sizes_)) {}
 
   // Before the rows of another head.
   void enter(const HeadInputs<Real>& head) {
     head_ = &head;
     if (!p_.rows.any()) return;
-    query_errors_ = errors_of(query_transform_, p_.query, sizes_.q_len);
-    key_errors_ = errors_of(key_transform_, p_.key, sizes_.k_len);
+    const RowErrors<Real> of_query(query_transform<Real>(p_, sizes_, head.leading)),
+        of_key(key_transform<Real>(p_, sizes_, head.leading));
+    query_errors_ = errors_of(of_query, p_.query, sizes_.q_len);
+    key_errors_ = errors_of(of_key, p_.key, sizes_.k_len);
   }
 
   // The error of element d of a row of query or key after its transform.
@@ -158,7 +156,6 @@ class ScoreErrors {
   const Problem& p_;
   const Sizes sizes_;
   const Real scale_;
-  const RowErrors<Real> query_transform_, key_transform_;
   const HeadInputs<Real>* head_ = nullptr;
   std::vector<double> query_errors_, key_errors_;  // as query and key, if rows are transformed
 };

@@ -159,7 +159,7 @@ Moved<Real> moved(const GradientCase& g, const Motion& motion, bool exact) {
     for (int64_t i = 0; i < sizes.q_len; ++i) {
       N& lse = m.lse[at(head * sizes.q_len + i)];
       const Normalizer normalizer =
-          of_length(p.normalizer, p.k_len_of ? p.k_len_of(i) : sizes.k_len);
+          of_length(p.normalizer, p.k_len_of ? p.k_len_of(leading, i) : sizes.k_len);
       std::vector<int64_t> keys;
       for (int64_t j = 0; j < sizes.k_len; ++j)
         if ((!p.allowed || p.allowed(leading, i, j)) &&
