@@ -64,7 +64,21 @@ std::set<TwoValues> conflicts() {
   // Rows have keys of different sequences.
   exclude(kPackedAxis, {"packed"}, kCaptureAxis,
           {"weights", "weights of rows", "weights chosen", "map mean", "map max", "map sum"});
+  // Positions are each sequence's own, and no call rotates the keys of a cache.
+  const Names caches(axis_values::kCache + 1, std::end(axis_values::kCache));
+  exclude(kCacheAxis, caches, kMaskAxis,
+          Names(all_with_tensors().begin(), all_with_tensors().end()));
+  exclude(kCacheAxis, caches, kBiasAxis,
+          {"matrix", "per head", "row", "column", "with -inf", "f32"});
+  exclude(kCacheAxis, caches, kCaptureAxis,
+          {"weights", "weights of rows", "weights chosen", "map mean", "map max", "map sum",
+           "received"});
+  exclude(kCacheAxis, caches, kRelativeAxis, {"shaw", "transformer-xl", "deberta", "log"});
+  exclude(kCacheAxis, caches, kRowsAxis, {"cosine", "both"});
+  // Every sequence has keys and queries of its own.
+  exclude(kCacheAxis, caches, kHeadsAxis, {"none", "batch shared", "query shared"});
   // There is no bias, or no score that it could be before.
+  exclude(kBiasOrderAxis, {"before"}, kCacheAxis, caches);
   exclude(kBiasOrderAxis, {"before"}, kPackedAxis, {"packed"});
   exclude(kBiasOrderAxis, {"before"}, kBiasAxis, {"none"});
   exclude(kBiasOrderAxis, {"before"}, kScoreAxis, {"none"});

@@ -26,6 +26,7 @@ enum AxisIndex : uint8_t {
   kPrecisionAxis,
   kInvariantAxis,
   kPackedAxis,
+  kCacheAxis,
   kDropoutAxis,
   kRelativeAxis,
   kRowsAxis,
@@ -56,6 +57,8 @@ inline constexpr std::string_view kSizes[] = {
 inline constexpr std::string_view kPrecision[] = {"automatic", "fma", "fast"};
 inline constexpr std::string_view kInvariant[] = {"no", "yes"};
 inline constexpr std::string_view kPacked[] = {"no", "packed"};
+inline constexpr std::string_view kCache[] = {"none", "linear", "circular", "pages",
+                                              "shared pages"};
 inline constexpr std::string_view kDropout[] = {"none", "some"};
 inline constexpr std::string_view kRelative[] = {"none", "shaw", "transformer-xl", "deberta",
                                                  "log"};
@@ -89,6 +92,7 @@ inline const Axis kAxes[] = {
     {"precision", axis_values::kPrecision},
     {"invariant", axis_values::kInvariant},
     {"packed", axis_values::kPacked},
+    {"cache", axis_values::kCache, 0.5},
     {"dropout", axis_values::kDropout},
     {"relative", axis_values::kRelative, 0.5},
     {"rows", axis_values::kRows, 0.5},

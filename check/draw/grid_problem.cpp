@@ -23,6 +23,7 @@ class GridProblem {
     heads();
     sizes();
     packed();
+    cache();
     masks();
     bias();
     layout();
@@ -161,9 +162,9 @@ class GridProblem {
   // Sets a length to 0, except lengths that a capture needs to be at least 1.
   void empty() {
     const std::string_view capture = at(kCaptureAxis);
-    const bool needs_keys = capture == "top-k", needs_both = capture.starts_with("map") ||
-                                                             capture == "weights chosen" ||
-                                                             capture == "all";
+    const bool needs_keys = capture == "top-k" || at(kCacheAxis) != "none",
+               needs_both =
+                   capture.starts_with("map") || capture == "weights chosen" || capture == "all";
     switch (random_.between(needs_both ? 2 : needs_keys ? 1 : 0, 2)) {
       case 0:
         d_.k_len = 0;
@@ -180,8 +181,24 @@ class GridProblem {
     if (at(kPackedAxis) == "packed") d_.packed = random_.between(1, 5);
   }
 
-  // In packed sequences only masks without tensors.
-  MaskSpec any_leaf() { return drawn_leaf(random_, d_, d_.packed == 0); }
+  void cache() {
+    const std::string_view name = at(kCacheAxis);
+    if (name == "none") return;
+    CacheSpec& spec = d_.cache.emplace();
+    spec.circular = name == "circular" || (name.ends_with("pages") && random_.chance(0.3));
+    spec.shared = name == "shared pages";
+    if (name.ends_with("pages")) {
+      spec.page_keys = std::min(d_.k_len, random_.pick<int64_t>({1, 2, 3, 4, 7, 8, 16, 33}));
+      d_.k_len -= d_.k_len % spec.page_keys;
+    }
+    // More sequences than batches elsewhere.
+    if (d_.packed == 0 && at(kHeadsAxis) != "one" && random_.chance(0.3))
+      for (Side* side : {&d_.query, &d_.key, &d_.value})
+        side->leading.front() = d_.leading.front() = 5;
+  }
+
+  // Packed sequences and those in a cache only have masks without tensors.
+  MaskSpec any_leaf() { return drawn_leaf(random_, d_, d_.packed == 0 && !d_.cache); }
 
   MaskSpec compound(MaskSpec::Kind kind, int depth) {
     MaskSpec mask;
@@ -232,7 +249,8 @@ class GridProblem {
     const std::string_view name = at(kLayoutAxis);
     Side* const sides[] = {&d_.query, &d_.key, &d_.value};
     if (name == "broadcast") {
-      Side& side = *sides[random_.between(0, 2)];
+      // A cache lies as it was written.
+      Side& side = *sides[random_.between(0, d_.cache ? 0 : 2)];
       side.repeated =
           static_cast<int>(random_.between(0, static_cast<int64_t>(side.leading.size()) + 1));
       return;
@@ -258,8 +276,8 @@ class GridProblem {
     const std::string_view name = at(kCaptureAxis);
     Captures& wanted = d_.captures;
     const bool all = name == "all";
-    // Packed sequences have no captures of weights and maps.
-    const bool matrices = all && d_.packed == 0;
+    // Packed sequences, and sequences in a cache, have no captures of weights and maps.
+    const bool matrices = all && d_.packed == 0 && !d_.cache;
     if (name == "weights" || matrices) wanted.weights.emplace();
     if (name == "weights of rows") {
       auto& weights = wanted.weights.emplace();
@@ -285,7 +303,7 @@ class GridProblem {
     }
     if (name == "top-k" || all) wanted.top_k = random_.between(1, std::min<int64_t>(d_.k_len, 20));
     wanted.entropy = name == "entropy" || all;
-    wanted.received = name == "received" || all;
+    wanted.received = name == "received" || (all && !d_.cache);
   }
 
   void score(std::string_view name) {
@@ -391,6 +409,10 @@ class GridProblem {
     rotary.interleaved = random_.chance(0.5);
     rotary.theta = random_.pick({10000.0, 10000.0, 100.0, 500000.0});
     rotary.magnitude = random_.pick({1.0, 1.0, 1.0, 1.2, 0.25});
+    if (d_.cache) {  // queries are the last positions, and the keys are already rotated
+      rotary.turns_key = false;
+      return;
+    }
     rotary.query = counted();
     rotary.turns_key = random_.chance(0.85);
     if (rotary.turns_key) rotary.key = counted();

@@ -52,6 +52,7 @@ inline GridPoint drawn_point(const Cell& cell, Random& random, InputKinds inputs
     // Packed sequences have neither biases nor weights, and would hardly ever be drawn.
     point[kPackedAxis] = random.chance(0.25);
     if (point[kPackedAxis]) point[kBiasAxis] = point[kBiasOrderAxis] = point[kCaptureAxis] = 0;
+    point[kCacheAxis] = 0;  // calls on a cache have no gradients
     if (random.chance(0.5)) point[kRelativeAxis] = 0;
     if (random.chance(0.5)) point[kRowsAxis] = 0;
     if (inputs == InputKinds::normal || random.chance(0.5)) point[kInputsAxis] = 0;

@@ -44,7 +44,8 @@ int64_t matrices_of(const Side& side) {
 size_t packed_bytes(const Descriptor& d) {
   constexpr int64_t kStep = 32;
   const auto steps = [](int64_t n) { return (n + kStep - 1) / kStep; };
-  const int64_t rows = (d.k_len / kStep + std::max<int64_t>(d.packed, 1)) * kStep;
+  const auto keys = static_cast<int64_t>(d.keys_of_head());
+  const int64_t rows = (keys / kStep + std::max<int64_t>(d.packed, 1)) * kStep;
   const int64_t element = d.dtype == DType::bf16 ? 2 : 6;
   const auto bytes = [&](const Side& side, int64_t dims) {
     return matrices_of(side) * (rows * steps(dims) * kStep * element + rows / kStep * 4);
