@@ -33,7 +33,7 @@ double bytes_needed(const check::Descriptor& d, const check::Sample& sample) {
   const double sampled =
       real(sample.heads ? static_cast<int64_t>(sample.heads->size()) : d.heads()) *
       real(sample.rows ? static_cast<int64_t>(sample.rows->size()) : d.q_len);
-  const double pairs = d.captures.top_k > 0 ? sampled * real(d.k_len) * 17 : 0;
+  const double pairs = d.captures.top_k > 0 ? sampled * d.keys_of_head() * 17 : 0;
   // A result, and the same as doubles.
   const double results = count_of(d.leading, d.q_len, 1) * count_per_query(d) * 16 +
                          count_of(d.leading, d.k_len, d.captures.received ? 60 : 0);
@@ -73,7 +73,8 @@ void measure(const check::Case& c, const Context& context, CheckReport& report) 
   report.peak_gflops = measure_fma_gflops(0.02);
 }
 
-CheckReport checked(const check::Descriptor& descriptor, bool backward, MemoryBudget& budget) {
+CheckReport checked(const check::Descriptor& descriptor, bool gradients, MemoryBudget& budget) {
+  const bool backward = gradients && !descriptor.cache;  // calls on a cache have none
   CheckReport report;
   report.descriptor = descriptor;
   report.sample = check::sample_of(descriptor);
@@ -157,6 +158,7 @@ Command add_check(CLI::App& root) {
       "  FIELD   f32 f64 bf16 f16 bf16>f32 f16>f32\n"
       "          mask=causal(2)&!(M|M) with M of {}\n"
       "          bias[=[dims],PART_OF_INF,DTYPE,before]; scale=X; packed=N\n"
+      "          cache=linear|circular|pages(16,circular,shared)\n"
       "          score=S,S,... with S of {}\n"
       "          rows=cosine(1e-6)+rotary(interleaved,dims=32,theta=10000,query=512,key=0+2i)\n"
       "          relative=keys+queries+values+content+position(33,center=16,log=4..64)\n"

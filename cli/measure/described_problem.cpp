@@ -38,9 +38,13 @@ double count_per_query(const check::Descriptor& d) {
 }
 
 double bytes_of_inputs(const check::Descriptor& d) {
-  double count = count_of(d.query.leading, d.q_len, d.head_dim) +
-                 count_of(d.key.leading, d.k_len, d.head_dim) +
-                 count_of(d.value.leading, d.k_len, d.value_dim);
+  double count = count_of(dims_of(check::InputTensor::query, d), 1, 1);
+  for (const auto tensor : {check::InputTensor::key, check::InputTensor::value}) {
+    check::Dims dims = dims_of(tensor, d);
+    if (d.cache && d.cache->page_keys > 0) dims.front() += check::kMostUnusedPages;
+    // The rows of a cache are also kept as they are found there, and one sequence after the other.
+    count += count_of(dims, 1, 1) * (d.cache ? 2 : 1);
+  }
   if (d.has_bias) count += count_of(d.bias_dims, 1, 1);
   for (size_t part = 0; part < check::RelativeSpec::kParts; ++part)
     if (d.relative.tables[part].there)

@@ -17,7 +17,7 @@ double count_of(const check::Dims& dims, int64_t rows, int64_t columns);
 double count_per_query(const check::Descriptor& descriptor);
 
 // The bytes of the inputs: a dense tensor and a strided copy of each, in which at most every third
-// element is used; and of the tensors that masks read.
+// element is used; of a cache; and of the tensors that masks read.
 double bytes_of_inputs(const check::Descriptor& descriptor);
 
 }  // namespace rapt::cli

@@ -95,6 +95,12 @@ TEST_F(BenchTest, MeasuresAProblemOnceHoweverOftenItIsNamed) {
   EXPECT_EQ(lines_of(ran.out).size(), 1u);
 }
 
+TEST_F(BenchTest, MeasuresCallsOnACache) {
+  const Ran ran = rapt(small({"b3h4/2q1k64d16:cache=pages(16)", "--format", "jsonl"}));
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "b3h4/2q1k64d16:cache=pages(16)")) << ran.out;
+}
+
 TEST_F(BenchTest, PrintsATableForPeople) {
   const Ran ran = rapt(small({"h2q8k8d4:mask=causal"}));
   ASSERT_EQ(ran.exit, 0) << ran.err;

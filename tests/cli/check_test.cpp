@@ -74,6 +74,19 @@ TEST_F(CheckTest, ComparesGradients) {
   EXPECT_TRUE(Json::parse(ran.out)["problems"][0]["gradients"].is_null()) << ran.out;
 }
 
+// Calls on a cache have no gradients.
+TEST_F(CheckTest, ComparesCallsOnACache) {
+  const Ran ran =
+      rapt({"check", "--json", "b3h4/2q2k48d8:mask=causal(bottom-right):cache=pages(16)",
+            "h2q9k40d8:packed=4:cache=circular:top_k(3)"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  for (const Json& problem : document["problems"]) {
+    EXPECT_TRUE(problem["ok"].get<bool>());
+    EXPECT_TRUE(problem["gradients"].is_null());
+  }
+}
+
 TEST_F(CheckTest, LargeProblemsAreComparedInPart) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "takes minutes under sanitizers";
   const Ran ran = rapt({"check", "--json", "h2q3000k3000d64:seed=2"});
