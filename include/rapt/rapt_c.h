@@ -212,6 +212,11 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
                                     // positions, start and step must be unset
   int64_t rotary_query_step;        // from one counted position to the next; 0: 1
   int64_t rotary_key_step;          // the same for keys
+  // Keys and values of several sequences lie in a cache (cached_keys.h); all i32 or i64.
+  // rapt_cache_inputs() of rapt_cache_c.h fills them in
+  const rapt_tensor* cache_lengths;      // [sequences]: keys of each; NULL: no cache
+  const rapt_tensor* cache_block_table;  // [sequences, most pages of one]; NULL: one page each
+  const rapt_tensor* cache_starts;       // [sequences]: the slot of key 0; NULL: 0
 } rapt_options;
 
 // The memory for results. Outputs must not overlap an input, each other or themselves; they may be

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "rapt/rapt_c.h"
+#include "rapt/rapt_cache_c.h"
 #include "rapt/tensor.h"
 
 namespace rapt::c_api {
@@ -33,6 +34,7 @@ RAPT_FIRST_VERSION(rapt_executor, run)
 RAPT_FIRST_VERSION(rapt_context, memory_limit)
 RAPT_FIRST_VERSION(rapt_plan_info, matrix_bytes)
 RAPT_FIRST_VERSION(rapt_bf16_dot_info, speed)
+RAPT_FIRST_VERSION(rapt_cache_options, pages)
 #undef RAPT_FIRST_VERSION
 
 // No struct will ever be this large. A larger size is a field that was not set, and reading that

@@ -151,6 +151,9 @@ Options::Options(const rapt_options* given, Lists lists) {
     bad_argument("key_starts without query_starts; packed sequences need both, or query_starts");
   read_if_given("query_starts", o->query_starts, options_.packed.query_starts);
   read_if_given("key_starts", o->key_starts, options_.packed.key_starts);
+  read_if_given("cache_lengths", o->cache_lengths, options_.cache.lengths);
+  read_if_given("cache_block_table", o->cache_block_table, options_.cache.block_table);
+  read_if_given("cache_starts", o->cache_starts, options_.cache.starts);
 
   if (o->cosine_epsilon != 0) options_.cosine = Cosine{o->cosine_epsilon};
   if (o->rotary) options_.rotary.embedding = &rotary_.emplace(rotary_of(o->rotary));

@@ -1,44 +1,34 @@
 // Rows written into a cache of keys or values, copied as bytes whatever they mean.
 #include "rapt/cache.h"
 
-#include <cstring>
 #include <string>
 
-#include "attention/call/problem.h"
+#include "base/check_argument.h"
+#include "cache/check_tensor.h"
+#include "cache/copy_rows.h"
 
 namespace rapt {
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
-
-void check_present(const char* name, const TensorView& view) {
-  if (!view.defined()) fail(ErrorCode::argument, std::string(name) + " is missing");
-  if (view.rank > kMaxRank)
-    fail(ErrorCode::shape, std::string(name) + " has rank " + std::to_string(view.rank) +
-                               "; the largest rank is " + std::to_string(kMaxRank));
-  element_count(view.dims());
-  if (!view.empty() && !view.data)
-    fail(ErrorCode::argument, std::string(name) + " " + to_string(view.dims()) +
-                                  " has elements but a null data pointer");
-  check_alignment(name, view);
-}
-
 void check_update(const TensorView& cache, const TensorView& update) {
   if (cache.rank < 2)
-    fail(ErrorCode::shape, "cache " + to_string(cache.dims()) +
-                               "; expected [..., capacity, dim], two dimensions at least");
-  if (cache.read_only) fail(ErrorCode::argument, "cache is read-only; it is written in place");
+    fail(ErrorCode::shape, "cache",
+         "cache " + to_string(cache.dims()) +
+             "; expected [..., capacity, dim], two dimensions at least");
+  if (cache.read_only)
+    fail(ErrorCode::argument, "cache", "cache is read-only; it is written in place");
   if (update.dtype != cache.dtype)
-    fail(ErrorCode::dtype, std::string("update is ") + name_of(update.dtype) + ", the cache is " +
-                               name_of(cache.dtype) + "; expected one dtype");
+    fail(ErrorCode::dtype, "update",
+         std::string("update is ") + name_of(update.dtype) + ", the cache is " +
+             name_of(cache.dtype) + "; expected one dtype");
   const int rows = cache.rank - 2;
   bool fits = update.rank == cache.rank;
   for (int i = 0; fits && i < cache.rank; ++i)
     fits = i == rows ? update.shape[i] <= cache.shape[i] : update.shape[i] == cache.shape[i];
   if (!fits)
-    fail(ErrorCode::shape, "update " + to_string(update.dims()) + " of a cache " +
-                               to_string(cache.dims()) +
-                               "; expected the same shape but for at most as many rows");
+    fail(ErrorCode::shape, "update",
+         "update " + to_string(update.dims()) + " of a cache " + to_string(cache.dims()) +
+             "; expected the same shape but for at most as many rows");
 }
 
 // The start of the head at `index`, in the cache's leading dimensions.
@@ -52,14 +42,15 @@ int64_t start_of(const TensorView& starts, const int64_t* index) {
 
 void check_starts(const TensorView& starts, const TensorView& cache) {
   if (starts.dtype != DType::i64)
-    fail(ErrorCode::dtype, std::string("starts are ") + name_of(starts.dtype) + "; expected i64");
+    fail(ErrorCode::dtype, "starts",
+         std::string("starts are ") + name_of(starts.dtype) + "; expected i64");
   bool fits = starts.rank <= cache.rank - 2;
   for (int i = 0; fits && i < starts.rank; ++i)
     fits = starts.shape[i] == 1 || starts.shape[i] == cache.shape[i];
   if (!fits)
-    fail(ErrorCode::shape, "starts " + to_string(starts.dims()) +
-                               " do not fit the first dimensions of the cache " +
-                               to_string(cache.dims()) + "; each must be equal or 1");
+    fail(ErrorCode::shape, "starts",
+         "starts " + to_string(starts.dims()) + " do not fit the first dimensions of the cache " +
+             to_string(cache.dims()) + "; each must be equal or 1");
 }
 
 // Calls visit(index, cache offset, update offset) for every head.
@@ -93,11 +84,12 @@ void write_to_cache(const TensorView& cache, const TensorView& update, const Ten
     starts_read = extent_of("starts", starts);
   }
   if (end != CacheEnd::linear && end != CacheEnd::circular)
-    fail(ErrorCode::argument, "unknown end of the cache; expected linear or circular");
+    fail(ErrorCode::argument, "end", "unknown end of the cache; expected linear or circular");
   if (overlaps_itself(cache))
-    fail(ErrorCode::overlap, "cache: two of its elements may share memory (strides)");
+    fail(ErrorCode::overlap, "cache", "cache: two of its elements may share memory (strides)");
   if (written.meets(read) || written.meets(starts_read))
-    fail(ErrorCode::overlap, "cache overlaps what is read in memory; give it memory of its own");
+    fail(ErrorCode::overlap, "cache",
+         "cache overlaps what is read in memory; give it memory of its own");
   if (update.empty()) return;
 
   const int rows = cache.rank - 2;
@@ -106,25 +98,19 @@ void write_to_cache(const TensorView& cache, const TensorView& update, const Ten
   for_each_head(cache, update, [&](const int64_t* index, int64_t, int64_t) {
     const int64_t start = start_of(starts, index);
     if (start < 0 || (end == CacheEnd::linear && start > capacity - count))
-      fail(ErrorCode::argument,
+      fail(ErrorCode::argument, "starts",
            "a start of " + std::to_string(start) + " for " + std::to_string(count) +
                " rows in a cache of " + std::to_string(capacity) + "; expected 0 " +
                (end == CacheEnd::linear ? "to " + std::to_string(capacity - count) : "or more"));
   });
 
-  const bool dense = dim == 1 || (cache.strides[rows + 1] == 1 && update.strides[rows + 1] == 1);
   for_each_head(cache, update, [&](const int64_t* index, int64_t to, int64_t from) {
-    const int64_t start = start_of(starts, index) % capacity;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = (start + i) % capacity;
-      auto* target = static_cast<char*>(cache.data) + (to + row * cache.strides[rows]) * size;
-      const auto* source =
-          static_cast<const char*>(update.data) + (from + i * update.strides[rows]) * size;
-      for (int64_t d = 0; d < (dense ? 1 : dim); ++d)
-        std::memcpy(target + d * cache.strides[rows + 1] * size,
-                    source + d * update.strides[rows + 1] * size,
-                    static_cast<size_t>(dense ? dim * size : size));
-    }
+    for_each_piece(start_of(starts, index) % capacity, count, capacity,
+                   [&](int64_t row, int64_t, int64_t slot, int64_t piece) {
+                     copy_rows(rows_from(cache, to + slot * cache.strides[rows]),
+                               rows_from(update, from + row * update.strides[rows]), piece, dim,
+                               size);
+                   });
   });
 }
 

@@ -1,5 +1,6 @@
-/* The header as the only include of a C99 file: it must include all that it needs. */
-#include "rapt/rapt_c.h"
+/* A header as the only include of a C99 file: it must include all that it needs. This one includes
+ * rapt_c.h. */
+#include "rapt/rapt_cache_c.h"
 
 int rapt_header_is_c99(void);
 int rapt_header_is_c99(void) {

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# visible_symbols.sh LIBRARY HEADER: the shared library must show exactly the functions that the
-# header declares, so that it can lie beside any other C++ in one process.
+# visible_symbols.sh LIBRARY HEADERS...: the shared library must show exactly the functions that the
+# headers declare, so that it can lie beside any other C++ in one process.
 set -euo pipefail
-library=$1 header=$2
+library=$1
+shift
 
 shown=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sed 's/@.*//' | sort)
-declared=$(grep -oE '\brapt_[a-z0-9_]+\(' "$header" | tr -d '(' | sort -u)
+declared=$(grep -ohE '\brapt_[a-z0-9_]+\(' "$@" | tr -d '(' | sort -u)
 
 if [ "$shown" != "$declared" ]; then
-  echo "Shown by $library (<) but declared in $header (>):"
+  echo "Shown by $library (<) but declared in $* (>):"
   diff <(printf '%s\n' "$shown") <(printf '%s\n' "$declared") || true
   exit 1
 fi
