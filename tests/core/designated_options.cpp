@@ -2,6 +2,7 @@
 // Compiled with warnings as errors: -Wextra would report a member without a default initialiser as
 // missing.
 #include "rapt/attention.h"
+#include "rapt/key_value_cache.h"
 
 namespace {
 
@@ -15,6 +16,8 @@ namespace {
 [[maybe_unused]] const rapt::AttentionState kOutputOnly{.output = {}};
 [[maybe_unused]] const rapt::AttentionOutputs kNoWeights{.state = {.output = {}}};
 [[maybe_unused]] const rapt::Context kLimited{.memory_limit = 1 << 20};
+[[maybe_unused]] const rapt::AttentionOptions kCached{.cache = {.lengths = {}}};
+[[maybe_unused]] const rapt::KeyValueCacheOptions kPaged{.head_dim = 8, .page_keys = 4, .pages = 2};
 [[maybe_unused]] const rapt::Context kAlone{.threads = 1};
 
 }  // namespace

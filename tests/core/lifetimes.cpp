@@ -1,6 +1,7 @@
 // Arguments that would be destroyed before the call reads them do not compile. Compiled only.
 #include <array>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rapt/rapt.h"
@@ -31,6 +32,18 @@ static_assert(!takes<Documents, Tensor&, Tensor> && !takes<Documents, Tensor, Te
 static_assert(takes<DocumentsByStarts, Tensor&> && !takes<DocumentsByStarts, Tensor>);
 static_assert(takes<DocumentsByStarts, Tensor&, Tensor&>);
 static_assert(!takes<DocumentsByStarts, Tensor&, Tensor>);
+
+// A cache in the caller's memory refers to it, and views of a cache refer to the cache.
+static_assert(takes<KeyValueCache, KeyValueCacheOptions, Tensor&, Tensor&>);
+static_assert(takes<KeyValueCache, KeyValueCacheOptions, TensorView, TensorView>);
+static_assert(!takes<KeyValueCache, KeyValueCacheOptions, Tensor&, Tensor>);
+static_assert(!takes<KeyValueCache, KeyValueCacheOptions, Tensor, Tensor&>);
+template <class Cache>
+concept HasViews = requires(Cache&& cache) {
+  std::forward<Cache>(cache).views();
+};
+static_assert(HasViews<KeyValueCache&> && HasViews<const KeyValueCache&>);
+static_assert(!HasViews<KeyValueCache> && !HasViews<const KeyValueCache>);
 
 // References to scores and normalisers reject temporaries, and objects of the other kind.
 static_assert(takes<ScoreRef, Softcap&> && !takes<ScoreRef, Softcap>);
