@@ -109,6 +109,16 @@ TEST(CApi, OptionsBeforeRotatedKeysHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
+// Options of the version before caches have none, whatever data follow them.
+TEST(CApi, OptionsBeforeCachesHaveNone) {
+  Call c;
+  const rapt_tensor wrong = {};  // rejected where it is read
+  c.options.cache_lengths = c.options.cache_block_table = c.options.cache_starts = &wrong;
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "rapt_tensor"));
+  c.options.size = SIZE_UP_TO(rapt_options, rotary_key_step);
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
 // A context of the version before `memory` has the default, whatever data follow it.
 TEST(CApi, ContextsBeforeMemoryHaveNone) {
   Call c;
