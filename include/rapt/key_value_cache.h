@@ -27,6 +27,7 @@
 
 namespace rapt {
 
+// What a cache holds, and in which memory.
 struct KeyValueCacheOptions {
   int64_t sequences = 1;
   int64_t num_kv_heads = 1;
@@ -59,10 +60,8 @@ class KeyValueCache {
   // CacheViews; any strides without overlaps. Throws as above and Error(shape, overlap).
   KeyValueCache(const KeyValueCacheOptions& options, const TensorView& keys,
                 const TensorView& values);
-  template <class Keys, class Values>
-  requires TemporaryBeside<Keys, Values> KeyValueCache(const KeyValueCacheOptions& options,
-                                                       Keys&& keys, Values&& values)
-  = delete;
+  template <class Keys, TemporaryBeside<Keys> Values>
+  KeyValueCache(const KeyValueCacheOptions&, Keys&&, Values&&) = delete;
 
   // A cache that was moved from may only be destroyed or assigned to.
   KeyValueCache(KeyValueCache&&) noexcept;

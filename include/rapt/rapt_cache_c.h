@@ -33,8 +33,8 @@ enum {
 rapt_status rapt_write_to_cache(const rapt_tensor* cache, const rapt_tensor* update,
                                 const rapt_tensor* starts, rapt_cache_end end);
 
-typedef struct rapt_cache_options {
-  size_t size;  // sizeof(rapt_cache_options)
+typedef struct rapt_cache_options {  // what a cache holds, and in which memory
+  size_t size;                       // sizeof(rapt_cache_options)
   int64_t sequences;
   int64_t num_kv_heads;
   int64_t capacity;  // the most keys of a sequence; 0 with pages: as many as the pool has
@@ -46,6 +46,7 @@ typedef struct rapt_cache_options {
   int64_t pages;       // pages of the pool, with page_keys
 } rapt_cache_options;
 
+// Keys and values of several sequences: a KeyValueCache.
 typedef struct rapt_cache rapt_cache;
 
 // keys [pages, num_kv_heads, page_keys, head_dim] and values with value_dim: the caller's memory,
