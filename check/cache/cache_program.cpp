@@ -39,10 +39,10 @@ int64_t integer_in(const TensorView& view, int64_t offset) {
 }
 
 // Where key j of sequence s lies, as cached_keys.h says.
-struct Place {
+struct KeyPlace {
   int64_t page, row;
 };
-Place place_of(const rapt::CacheViews& views, int64_t s, int64_t j) {
+KeyPlace place_of_key(const rapt::CacheViews& views, int64_t s, int64_t j) {
   const rapt::CachedKeys& cache = views.cache;
   const int64_t page_keys = views.key.shape[2];
   const int64_t columns = cache.block_table.defined() ? cache.block_table.shape[1] : 1;
@@ -270,7 +270,7 @@ void CacheProgram::compare_rows(Side side, int64_t sequence) const {
   const TensorView& rows = side == Side::key ? views.key : views.value;
   const std::vector<int64_t>& tokens = model_->tokens(sequence);
   for (int64_t j = 0; j < model_->length(sequence); ++j) {
-    const Place place = place_of(views, sequence, j);
+    const KeyPlace place = place_of_key(views, sequence, j);
     require(place.page >= 0 && place.page < rows.shape[0], "a key without a page");
     for (int64_t h = 0; h < options_.num_kv_heads; ++h)
       for (int64_t d = 0; d < dim(side); ++d)

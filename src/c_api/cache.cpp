@@ -186,7 +186,8 @@ rapt_status rapt_cache_inputs(const rapt_cache* cache, rapt_options* options,
   return guarded([&] {
     const rapt_cache& from = pointed_to("cache", cache);
     check_size(options);
-    if (options->size < offsetof(rapt_options, cache_starts) + sizeof options->cache_starts)
+    if (options->size <
+        offsetof(rapt_options, cache_starts) + sizeof(decltype(rapt_options::cache_starts)))
       wrong_size("rapt_options", options->size, sizeof(rapt_options));
     const rapt_tensor*& to_value = pointed_to("value", value);
     pointed_to("key", key) = &from.key;
