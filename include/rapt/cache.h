@@ -1,6 +1,6 @@
 #pragma once
 // Writes new rows into a cache of keys or values with room for `capacity` positions, in place,
-// before a decoding step.
+// before a decoding step. KeyValueCache (key_value_cache.h) also keeps lengths and pages.
 //
 //   linear    cache[b, ..., starts[b] + i, :] = update[b, ..., i, :]
 //   circular  cache[b, ..., (starts[b] + i) mod capacity, :] = update[b, ..., i, :]
