@@ -13,11 +13,13 @@ class Case:
     """goal: how many times as fast as PyTorch, on a machine with AMX. Forward, or the backward pass
     alone."""
 
-    def __init__(self, n, head_dim, goal, mask="none", backward=False, heads=2):
+    def __init__(self, n, head_dim, goal, mask="none", backward=False, heads=2, batch=1):
         what = "backward" if backward else "forward"
         self.name = f"bf16 {what}, {'causal' if mask == 'causal' else 'full'} d={head_dim} n={n}"
+        if batch > 1:
+            self.name = f"bf16 batch {batch}, {heads} heads, d={head_dim} n={n}"
         self.n, self.head_dim, self.goal = n, head_dim, goal
-        self.mask, self.backward, self.heads = mask, backward, heads
+        self.mask, self.backward, self.heads, self.batch = mask, backward, heads, batch
 
 
 LENGTHS = (2048, 4096)
@@ -27,6 +29,7 @@ CASES = [Case(n, d, goal, mask, backward)
                                  (True, {(64, "none"): 3.6, (128, "none"): 2.9,
                                          (64, "causal"): 3.8, (128, "causal"): 3.2}))
          for (d, mask), goal in goals.items() for n in LENGTHS]
+CASES += [Case(n, 64, 1.5, heads=12, batch=8) for n in (16, 32, 64, 128, 256, 512)]
 
 
 def as_bf16(x):
@@ -59,7 +62,7 @@ def prepare(case, rapt):
     """name -> call; the largest difference, as a share of the largest element; and, forward, the
     errors of rapt over those of PyTorch (root mean square, largest), else None."""
     generator = np.random.default_rng(1)
-    shape = (1, case.heads, case.n, case.head_dim)
+    shape = (case.batch, case.heads, case.n, case.head_dim)
     query, key, value, d_output = (
         as_bf16(generator.standard_normal(shape, dtype=np.float32)) for _ in range(4))
     causal = case.mask == "causal"

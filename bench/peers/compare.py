@@ -12,6 +12,7 @@ round).
 """
 import argparse
 import datetime
+import json
 import math
 import os
 import statistics
@@ -29,6 +30,7 @@ try:
     import onnxruntime
     import torch
     import bf16
+    import decode
     import opponents
     import sparse
     import training
@@ -64,7 +66,7 @@ CASES = (
     [Case("boolean mask d=64 n=2048", 2048, 64, 2, "boolean"),
      Case("d=64 d_v=32 n=2048", 2048, 64, 3, value_dim=32)] +
     [Case(f"batch 8, 12 heads, d=64 n={n}", n, 64, goal, batch=8, heads=12)
-     for n, goal in ((16, 2), (32, 1.6), (64, 1.6), (128, 1.4), (256, 1.3))])
+     for n, goal in ((16, 2), (32, 1.6), (64, 1.6), (128, 1.4), (256, 1.3), (512, 1.25))])
 
 
 def prepare(case, rapt):
@@ -141,6 +143,21 @@ def row(case, seconds, difference):
             f"| {difference:.1e} |")
 
 
+def rows_of(lines):
+    """The rows of Markdown tables, each as column -> cell; a column without a title is "verdict"."""
+    rows, titles = [], None
+    for line in lines:
+        if not line.startswith("|"):
+            titles = None
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if titles is None:
+            titles = [cell or "verdict" for cell in cells]
+        elif not cells[0].startswith("---"):
+            rows.append(dict(zip(titles, cells, strict=True)))
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -148,6 +165,7 @@ def main():
                         default=ROOT / "build/release/src/c_api/librapt_c.so")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--filter", default="", help="only cases with this text in their name")
+    parser.add_argument("--json", type=Path, help="also write the rows of all tables to this file")
     parser.add_argument("--record", action="store_true",
                         help="also write bench/results/MACHINE-peers.md")
     arguments = parser.parse_args()
@@ -155,8 +173,10 @@ def main():
     training_cases = [c for c in training.CASES if arguments.filter in c.name]
     bf16_cases = [c for c in bf16.CASES if arguments.filter in c.name]
     sparse_cases = [c for c in sparse.CASES if arguments.filter in c.name]
+    decode_cases = [c for c in decode.CASES if arguments.filter in c.name]
     with_memory = arguments.filter in training_memory.CASE.name
-    if not (cases or training_cases or bf16_cases or sparse_cases or with_memory) or arguments.rounds < 1:
+    if not (cases or training_cases or bf16_cases or sparse_cases or decode_cases or
+            with_memory) or arguments.rounds < 1:
         parser.error("nothing to measure")
     if arguments.record and arguments.filter:
         parser.error("--record keeps the whole table; leave --filter out")
@@ -208,8 +228,17 @@ def main():
         if not difference <= LARGEST_DIFFERENCE:
             sys.exit(f"{case.name}: the results differ by {difference}")
         add(sparse.row(case, measure(calls, sparse.rounds(arguments.rounds)), difference))
+    if decode_cases:
+        add(*decode.HEAD)
+    for case in decode_cases:
+        calls, difference = decode.prepare(case, rapt)
+        if not difference <= decode.largest_difference(case):
+            sys.exit(f"{case.name}: the outputs differ by {difference}")
+        add(decode.row(case, decode.measure(case, calls, arguments.rounds), difference))
     if with_memory:
         add(*training_memory.HEAD, training_memory.row(training_memory.measure(arguments.library)))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows_of(lines), indent=1) + "\n", encoding="ascii")
     if arguments.record:
         path = ROOT / "bench/results" / f"{machine.file_stem()}-peers.md"
         path.parent.mkdir(exist_ok=True)

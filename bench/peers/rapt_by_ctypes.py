@@ -126,8 +126,8 @@ class Rapt:
             name = self.library.rapt_status_name(status).decode()
             raise RaptError(f"{name}: {self.library.rapt_last_error().decode()}")
 
-    def _prepare(self, mask, mask_tensors, normalizer, scale, **more):
-        """A rapt_prepared of one thread. mask and normalizer: as in rapt_variant.spec, or none, as
+    def _prepare(self, mask, mask_tensors, normalizer, scale, threads=1, **more):
+        """A rapt_prepared. mask and normalizer: as in rapt_variant.spec, or none, as
         scale; more: members of rapt_options."""
         named = [CNamedTensor(name=name.encode(), tensor=ctypes.pointer(describe(array)))
                  for name, array in mask_tensors.items()]
@@ -141,9 +141,9 @@ class Rapt:
             options.normalizer = ctypes.pointer(CVariant(spec=normalizer.encode()))
         if scale is not None:
             options.scale = ctypes.pointer(c_double(scale))
-        # The thread whose time is taken does all the work.
+        # With one thread, that whose time is taken does all the work.
         prepared = c_void_p()
-        self.check(self.library.rapt_prepare(byref(options), byref(CContext(threads=1)),
+        self.check(self.library.rapt_prepare(byref(options), byref(CContext(threads=threads)),
                                              byref(prepared)))
         return prepared
 
@@ -210,7 +210,8 @@ class Rapt:
         weakref.finalize(call, self.library.rapt_prepared_destroy, prepared)
         return call
 
-    def attention(self, query, key, value, mask=None, normalizer=None, scale=None, **mask_tensors):
+    def attention(self, query, key, value, mask=None, normalizer=None, scale=None, threads=1,
+                  **mask_tensors):
         """Prepares one problem; returns a function without arguments that computes it into a new
         array [..., q_len, value_dim], with a workspace that it keeps.
 
@@ -218,7 +219,7 @@ class Rapt:
         mask="boolean(m)", m=array.
         """
         inputs = [describe(x) for x in (query, key, value)]
-        prepared = self._prepare(mask, mask_tensors, normalizer, scale)
+        prepared = self._prepare(mask, mask_tensors, normalizer, scale, threads)
         workspace_bytes = c_size_t()
         self.check(self.library.rapt_prepared_workspace_bytes(prepared, *inputs,
                                                               byref(workspace_bytes)))
