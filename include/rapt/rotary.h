@@ -32,8 +32,10 @@
 // for equal positions.
 //
 // Source: Su et al. 2021, RoFormer, arXiv:2104.09864, section 3.2.2.
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "rapt/declaration.h"
 #include "rapt/tensor.h"
@@ -100,10 +102,15 @@ Tensor rotary_embedding(const TensorView& rows, const Rotary& rotary,
                         const RotaryPositions& positions = {});
 
 // Writes the rotated rows into the caller's memory, which has the rows' shape and dtype. It is
-// either the rows themselves (same address and strides), or does not overlap them. Also throws
-// Error(overlap).
+// either the rows themselves (same address and strides), or does not overlap them. An empty
+// workspace: the call allocates its own; otherwise it allocates nothing. Also throws
+// Error(overlap), Error(argument) for a workspace that is too small.
 void rotary_embedding(const TensorView& rows, const Rotary& rotary,
-                      const RotaryPositions& positions, const TensorView& output);
+                      const RotaryPositions& positions, const TensorView& output,
+                      std::span<std::byte> workspace = {});
+
+// The bytes of workspace that are enough for rows of this head_dim and dtype.
+size_t rotary_workspace_bytes(const TensorView& rows, const Rotary& rotary);
 
 // The gradient of the rows, from the gradient d_output of the rotated rows: the inverse rotation,
 // times the magnitude. Dtypes, shapes and errors as above.

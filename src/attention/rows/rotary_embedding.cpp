@@ -1,9 +1,11 @@
 // The public functions of rotary embedding: rotary_embedding() and its backward pass.
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include "attention/call/output_memory.h"
 #include "attention/rows/row_transformer.h"
+#include "base/call_memory.h"
 
 namespace rapt {
 namespace {
@@ -37,29 +39,52 @@ bool same_memory(const TensorView& a, const TensorView& b) {
   return true;
 }
 
+// The memory of a call: angles and the scratch of one worker.
 template <class E>
-void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse,
-                const TensorView& output) {
-  const KernelTable<E>& table = kernels<E>();
-  Problem p;  // only its leading dimensions and its row transform are set
+struct RotationMemory {
+  RowTransformPlaces<E> places;
+  RepeatedMemory worker;
+  size_t bytes;
+
+  RotationMemory(const Problem& p, const KernelTable<E>& table) {
+    ScratchPlanner<Per::call> of_call;
+    ScratchPlanner<Per::worker> of_worker;
+    places.reserve(p, table, of_call, of_worker);
+    worker = of_call.repeat(of_worker, 1);
+    bytes = of_call.total();
+  }
+};
+
+// A problem of which only leading dimensions, dtype and row transform are set.
+Problem rotation_problem(const TensorView& rows, const RowTransform& change) {
+  Problem p;
   p.leading_rank = rows.rank - 2;
   std::copy_n(rows.shape, p.leading_rank, p.leading);
   p.heads = element_count(p.leading_dims());
+  p.rows = change, p.head_dim = rows.shape[rows.rank - 1];
+  return p;
+}
+
+template <class E>
+void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse,
+                const TensorView& output, std::span<std::byte> workspace) {
+  const KernelTable<E>& table = kernels<E>();
+  const Problem p = rotation_problem(rows, change);
   Operand from, to;
   take_operand(rows, p, from);
   take_operand(output, p, to);
-  const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
+  const int64_t length = rows.shape[rows.rank - 2], head_dim = p.head_dim;
 
-  p.rows = change, p.head_dim = head_dim;
-  RowTransformPlaces<E> places;
-  ScratchPlanner<Per::call> of_call;
-  ScratchPlanner<Per::worker> of_worker;
-  places.reserve(p, table, of_call, of_worker);
-  const RepeatedMemory worker = of_call.repeat(of_worker, 1);
-  Tensor memory(DType::u8, {static_cast<int64_t>(of_call.total())});
-  auto* const bytes = static_cast<std::byte*>(memory.data());
-  write_row_transform(change, head_dim, places.angles.in(bytes));
-  const RowTransformer<E> changer(table, change, head_dim, places, bytes, worker.nth(bytes, 0));
+  const RotationMemory<E> memory(p, table);
+  Tensor own;
+  if (workspace.empty()) {
+    own = Tensor(DType::u8, {static_cast<int64_t>(memory.bytes)});
+    workspace = {static_cast<std::byte*>(own.data()), memory.bytes};
+  }
+  std::byte* const bytes = checked_workspace(workspace, memory.bytes);
+  write_row_transform(change, head_dim, memory.places.angles.in(bytes));
+  const RowTransformer<E> changer(table, change, head_dim, memory.places, bytes,
+                                  memory.worker.nth(bytes, 0));
   int64_t index[kMaxRank];
   for (int64_t head = 0; head < p.heads; ++head) {
     p.index_of(head, index);
@@ -82,7 +107,7 @@ void rotate_all(const TensorView& rows, const RowTransform& change, bool inverse
 
 void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
             const RotaryPositions& given, bool inverse, const char* output_name,
-            const TensorView& output) {
+            const TensorView& output, std::span<std::byte> workspace = {}) {
   check_rows(name, rows);
   const int64_t length = rows.shape[rows.rank - 2], head_dim = rows.shape[rows.rank - 1];
   RowTransform change;
@@ -99,9 +124,9 @@ void rotate(const char* name, const TensorView& rows, const Rotary& rotary,
   memory.check_apart_from_rotary(rotary, given);
   if (rows.empty()) return;
   if (rows.dtype == DType::f64)
-    rotate_all<double>(rows, change, inverse, output);
+    rotate_all<double>(rows, change, inverse, output, workspace);
   else
-    rotate_all<float>(rows, change, inverse, output);
+    rotate_all<float>(rows, change, inverse, output, workspace);
 }
 
 Tensor rotated(const char* name, const TensorView& rows, const Rotary& rotary,
@@ -119,8 +144,20 @@ Tensor rotary_embedding(const TensorView& rows, const Rotary& rotary,
   return rotated("rows", rows, rotary, positions, false);
 }
 void rotary_embedding(const TensorView& rows, const Rotary& rotary,
-                      const RotaryPositions& positions, const TensorView& output) {
-  rotate("rows", rows, rotary, positions, false, "output", output);
+                      const RotaryPositions& positions, const TensorView& output,
+                      std::span<std::byte> workspace) {
+  rotate("rows", rows, rotary, positions, false, "output", output, workspace);
+}
+size_t rotary_workspace_bytes(const TensorView& rows, const Rotary& rotary) {
+  if (!rows.defined() || rows.rank < 2 || rows.rank > kMaxRank)
+    throw Error(ErrorCode::shape,
+                "rows " + to_string(rows.dims()) + "; expected [..., n, head_dim]");
+  RowTransform change;
+  change.rotary = &rotary;
+  change.pairs = check_rotary(rotary, rows.shape[rows.rank - 1]);
+  const Problem p = rotation_problem(rows, change);
+  return rows.dtype == DType::f64 ? RotationMemory<double>(p, kernels<double>()).bytes
+                                  : RotationMemory<float>(p, kernels<float>()).bytes;
 }
 
 Tensor rotary_embedding_backward(const TensorView& d_output, const Rotary& rotary,
