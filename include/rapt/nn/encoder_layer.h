@@ -11,15 +11,15 @@
 //
 // With a causal mask it is the block of a decoder without cross-attention, as GPT has it.
 #include "rapt/nn/feed_forward.h"
-#include "rapt/nn/layer_norm.h"
 #include "rapt/nn/multi_head_attention.h"
+#include "rapt/nn/norm.h"
 
 namespace rapt::nn {
 
 struct EncoderLayer {
   MultiHeadAttention self_attn;
   FeedForward network;
-  LayerNorm norm1, norm2;
+  Norm norm1, norm2;
   Dropout dropout1, dropout2;
   bool norm_first = false;
 
@@ -37,8 +37,8 @@ struct EncoderLayer {
   struct State {
     MultiHeadAttention::State attention;  // of self_attn
     FeedForward::State network;           // of the network
-    LayerNorm::State norm1;               // of norm1
-    LayerNorm::State norm2;               // of norm2
+    Norm::State norm1;                    // of norm1
+    Norm::State norm2;                    // of norm2
     TensorView normed1;                   // norm_first: norm1(x)
     TensorView residual;                  // norm_first: h; else x + dropout1(attention(x))
     TensorView normed2;                   // norm_first: norm2(h); else h
@@ -54,6 +54,9 @@ struct EncoderLayerSpec {
   double dropout = 0;           // of weights, of hidden and of both branches, in [0, 1)
   uint64_t dropout_stream = 0;  // the layer draws from this stream and the three behind it
   double norm_epsilon = 1e-5;
+  bool rms_norm = false;  // RmsNorm, without biases, where PyTorch's block has LayerNorm
+  bool gated = false;     // a gated network (feed_forward.h)
+  bool network_bias = true;
   MultiHeadAttentionSpec attention = {};  // its dropout and stream are those of this struct
 };
 

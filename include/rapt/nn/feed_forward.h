@@ -3,7 +3,12 @@
 //
 //   hidden = dropout(activation(x W1^T + b1)),  y = hidden W2^T + b2
 //
+// or gated (Shazeer 2020, arXiv:2002.05202, eq. 6; SwiGLU with silu, as in Llama):
+//
+//   hidden = dropout(activation(x Wg^T + bg) * (x Wu^T + bu)),  W1 = [Wg; Wu], gate first
+//
 //   x, y, d_x, d_y [..., features], dense; hidden [..., hidden_features]
+//   W1 [hidden_features, features], gated [2 hidden_features, features]
 #include "rapt/nn/dropout.h"
 #include "rapt/nn/linear.h"
 
@@ -12,7 +17,10 @@ namespace rapt::nn {
 struct FeedForward {
   Linear linear1, linear2;
   Activation activation = Activation::relu;
+  bool gated = false;
   Dropout dropout;
+
+  int64_t hidden_features() const { return linear2.in_features(); }
 
   template <class Self, class F>
   static void members(Self& layer, const F& f) {
@@ -22,14 +30,21 @@ struct FeedForward {
 
   // What a backward call needs of its forward call.
   struct State {
-    TensorView before;  // [..., hidden_features]: before the activation
+    TensorView before;  // [..., hidden_features], gated twice as many: before the activation
     TensorView hidden;  // [..., hidden_features]
   };
 };
 
+// What differs from the default.
+struct FeedForwardSpec {
+  Activation activation = Activation::relu;
+  bool gated = false;
+  bool bias = true;
+};
+
 // Makes the layer.
 FeedForward make_feed_forward(int64_t features, int64_t hidden_features,
-                              Activation activation = Activation::relu, DType dtype = DType::f32);
+                              const FeedForwardSpec& spec = {}, DType dtype = DType::f32);
 
 // `x`: the shape of x.
 FeedForward::State make_state(const FeedForward& layer, Shape x, Arena& arena);

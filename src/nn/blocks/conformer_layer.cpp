@@ -68,8 +68,8 @@ ConformerLayer make_conformer_layer(int64_t features, int64_t num_heads,
   layer.conv_module = make_conformer_convolution(
       features, {.kernel = spec.kernel, .padding = spec.padding, .norm_epsilon = spec.norm_epsilon},
       dtype);
-  layer.ffn1 = make_feed_forward(features, hidden, Activation::silu, dtype);
-  layer.ffn2 = make_feed_forward(features, hidden, Activation::silu, dtype);
+  layer.ffn1 = make_feed_forward(features, hidden, {.activation = Activation::silu}, dtype);
+  layer.ffn2 = make_feed_forward(features, hidden, {.activation = Activation::silu}, dtype);
   layer.ffn1_layer_norm = norm();
   layer.self_attn_layer_norm = norm();
   layer.ffn2_layer_norm = norm();

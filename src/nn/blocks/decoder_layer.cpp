@@ -80,7 +80,7 @@ DecoderLayer make_decoder_layer(int64_t features, int64_t num_heads, const Decod
   DecoderLayer layer;
   layer.self_attn = attention(spec.self_attention, 0);
   layer.multihead_attn = attention(spec.cross_attention, 1);
-  layer.network = make_feed_forward(features, hidden, spec.activation, dtype);
+  layer.network = make_feed_forward(features, hidden, {.activation = spec.activation}, dtype);
   layer.norm1 = make_layer_norm(features, norm, dtype);
   layer.norm2 = make_layer_norm(features, norm, dtype);
   layer.norm3 = make_layer_norm(features, norm, dtype);

@@ -12,9 +12,12 @@ EncoderLayer make_encoder_layer(int64_t features, int64_t num_heads, const Encod
   const int64_t hidden = spec.hidden_features == 0 ? 4 * features : spec.hidden_features;
   EncoderLayer layer;
   layer.self_attn = make_multi_head_attention(features, num_heads, attention, dtype);
-  layer.network = make_feed_forward(features, hidden, spec.activation, dtype);
-  layer.norm1 = make_layer_norm(features, {.epsilon = spec.norm_epsilon}, dtype);
-  layer.norm2 = make_layer_norm(features, {.epsilon = spec.norm_epsilon}, dtype);
+  layer.network = make_feed_forward(
+      features, hidden,
+      {.activation = spec.activation, .gated = spec.gated, .bias = spec.network_bias}, dtype);
+  const NormSpec norm{.rms = spec.rms_norm, .epsilon = spec.norm_epsilon};
+  layer.norm1 = make_norm(features, norm, dtype);
+  layer.norm2 = make_norm(features, norm, dtype);
   layer.network.dropout = {spec.dropout, spec.dropout_stream + 1};
   layer.dropout1 = {spec.dropout, spec.dropout_stream + 2};
   layer.dropout2 = {spec.dropout, spec.dropout_stream + 3};
