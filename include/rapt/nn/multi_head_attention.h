@@ -18,6 +18,9 @@
 //   in_proj_bias    [inner + 2 kv]
 //   bias_k, bias_v  [1, 1, kv], if `add_bias_kv`: a key and a value behind those of each sequence
 //   out_proj        weight [embed_dim, inner], bias [embed_dim]
+//   q_norm, k_norm  weight [head_dim], with `qk_norm`: an RmsNorm of each head's row of Q and of K
+//                   before attention, and so before any rotation (Henry et al. 2020,
+//                   arXiv:2010.04245, normalise by lengths; this form is that of Qwen3)
 //   learned         learned tensors of attention's options (LearnedTensor)
 //
 // The leading dimensions of key_value and value have the rank of x's; each is equal or 1. Rows of
@@ -34,6 +37,7 @@
 // Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2; Ainslie et al. 2023,
 // arXiv:2305.13245 (grouped heads).
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +45,7 @@
 #include "rapt/catalogue.h"
 #include "rapt/nn/dropout.h"
 #include "rapt/nn/linear.h"
+#include "rapt/nn/rms_norm.h"
 
 namespace rapt::nn {
 
@@ -62,6 +67,7 @@ struct MultiHeadAttention {
   Parameter q_proj_weight, k_proj_weight, v_proj_weight;
   Parameter in_proj_bias, bias_k, bias_v;
   Linear out_proj;
+  std::optional<RmsNorm> q_norm, k_norm;  // both, or neither
   std::vector<LearnedTensor> learned;
 
   // Options of every call: masks, scores, normaliser, scale, rotary, ... What they refer to must
@@ -90,6 +96,8 @@ struct MultiHeadAttention {
     f("bias_k", layer.bias_k);
     f("bias_v", layer.bias_v);
     f("out_proj", layer.out_proj);
+    if (layer.q_norm) f("q_norm", *layer.q_norm);
+    if (layer.k_norm) f("k_norm", *layer.k_norm);
     for (auto& tensor : layer.learned) f(tensor.name.c_str(), tensor.parameter);
   }
 
@@ -101,6 +109,10 @@ struct MultiHeadAttention {
     TensorView key_value;  // [..., k_len + appended, 2 kv]; absent where projections hold them
     TensorView attention;  // [..., length, inner]
     TensorView statistic;  // [..., num_heads, length], f32 or f64: attention's statistic
+    // With qk_norm: normalised rows [..., length, num_heads, head_dim] and [..., k_len,
+    // num_kv_heads, head_dim]. The projections keep those before the norms.
+    TensorView normed_query, normed_key;
+    RmsNorm::State q_norm, k_norm;  // of the norms
   };
 };
 
@@ -114,6 +126,8 @@ struct MultiHeadAttentionSpec {
   // A key and a value of zeros: the normaliser softmax_plus_one, which is the same without a key.
   // Only beside softmax and without scores.
   bool add_zero_attn = false;
+  bool qk_norm = false;  // q_norm and k_norm; not beside add_bias_kv
+  double qk_norm_epsilon = 1e-6;
   double dropout = 0;           // in [0, 1)
   uint64_t dropout_stream = 0;  // MultiHeadAttention::dropout_stream
 

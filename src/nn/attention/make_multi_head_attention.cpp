@@ -246,6 +246,12 @@ MultiHeadAttention make_multi_head_attention(int64_t embed_dim, int64_t num_head
   }
   layer.out_proj = make_linear(inner, embed_dim, spec.bias, dtype);
   layer.out_proj.bias.init = Init::keep();  // zeros, as in PyTorch
+  if (spec.qk_norm) {
+    if (spec.add_bias_kv)
+      fail_spec("qk_norm beside add_bias_kv, whose key has no norm; leave one out");
+    layer.q_norm = make_rms_norm(layer.head_dim, {.epsilon = spec.qk_norm_epsilon}, dtype);
+    layer.k_norm = make_rms_norm(layer.head_dim, {.epsilon = spec.qk_norm_epsilon}, dtype);
+  }
   LayerTexts(layer, spec).take_all();
   return layer;
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "nn/attention/head_norms.h"
 #include "nn/attention/multi_head_parts.h"
 
 namespace rapt::nn {
@@ -40,8 +41,9 @@ void append_keys(const MultiHeadAttention& layer, const TensorView& key_value) {
   }
 }
 
-void project(const MultiHeadAttention& layer, const TensorView& x,
-             const MultiHeadAttention::State& state, const Run& run, const MultiHeadCall& call) {
+void project_rows(const MultiHeadAttention& layer, const TensorView& x,
+                  const MultiHeadAttention::State& state, const Run& run,
+                  const MultiHeadCall& call) {
   const Projection projection{layer, {run}};
   const int64_t kv = layer.kv(), all = layer.inner() + 2 * kv;
   if (!state.key_value.defined())
@@ -78,6 +80,13 @@ void attend(const MultiHeadAttention& layer, const MultiHeadAttention::State& st
 
 }  // namespace
 
+void project_heads(const MultiHeadAttention& layer, const TensorView& x,
+                   const MultiHeadAttention::State& state, const Run& run,
+                   const MultiHeadCall& call) {
+  project_rows(layer, x, state, run, call);
+  if (layer.q_norm) normalize_heads(layer, state, run);
+}
+
 MultiHeadAttention::State make_state(const MultiHeadAttention& layer, Shape x, Arena& arena,
                                      Shape key_value) {
   const MultiHeadShapes shapes(layer, x, key_value);
@@ -87,13 +96,14 @@ MultiHeadAttention::State make_state(const MultiHeadAttention& layer, Shape x, A
   if (!shapes.joint) state.key_value = arena.take(dtype, shapes.keys);
   state.attention = arena.take(dtype, shapes.attention);
   state.statistic = arena.take(dtype == DType::f64 ? DType::f64 : DType::f32, shapes.statistic);
+  if (layer.q_norm) take_head_norms(layer, arena, state);
   return state;
 }
 
 void forward(const MultiHeadAttention& layer, const TensorView& x, const TensorView& y,
              const MultiHeadAttention::State& state, const Run& run, const MultiHeadCall& call) {
   if (!run.counts()) check_forward(layer, x, y, state, call);
-  project(layer, x, state, run, call);
+  project_heads(layer, x, state, run, call);
   attend(layer, state, run, call);
   forward(layer.out_proj, state.attention, y, run, {.add = call.add});
 }

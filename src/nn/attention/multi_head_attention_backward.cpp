@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include "nn/attention/head_norms.h"
 #include "nn/attention/learned_tensors.h"
 #include "nn/attention/multi_head_parts.h"
 #include "nn/attention/store_sums.h"
@@ -12,6 +13,11 @@ DType computed_type(const MultiHeadAttention& layer) noexcept {
   return layer.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
 
+// Of the gradients of projections. A norm's gradient has the dtype of its input.
+DType gradient_type(const MultiHeadAttention& layer) noexcept {
+  return layer.q_norm ? layer.dtype() : computed_type(layer);
+}
+
 // One of query, key and value, or all three of self-attention: its part of the projections, the
 // input that it is made of, and the gradients.
 struct ProjectedPart {
@@ -20,7 +26,7 @@ struct ProjectedPart {
   const TensorView* d_input;  // undefined: not computed
   Parameter* appended;        // bias_k, bias_v; null: none
   int64_t appended_rows;      // at the end of each sequence of the projection
-  TensorView gradient = {};   // of the projection, in the computed type; undefined: not needed
+  TensorView gradient = {};   // of the projection; undefined: not needed
 };
 
 class MultiHeadBackward {
@@ -51,7 +57,7 @@ class MultiHeadBackward {
       parts_[0].part = {0, layer.inner() + 2 * layer.kv()};
       part_count_ = 1;
     }
-    request_.dtype = computed_type(layer);
+    request_.dtype = gradient_type(layer);
     request_learned_gradients(layer.learned, *options_, gradients.bias, computed_type(layer),
                               run.scratch, request_, outputs_);
     if (run.context.memory == Memory::low && !request_.relative)
@@ -62,6 +68,7 @@ class MultiHeadBackward {
     attention_gradients();
     // Gradients of parameters are added from here on: attention has accepted the options.
     if (!run_.counts()) add_learned_gradients(layer_.learned, *options_, outputs_, run_.context);
+    norm_gradients();
     backward(layer_.out_proj, state_.attention, d_y_, {}, run_);
     for (const ProjectedPart& part : parts())
       if (part.gradient.defined()) weight_gradients(part);
@@ -78,7 +85,11 @@ class MultiHeadBackward {
   }
   bool needs(const ProjectedPart& part) const {
     return part.d_input->defined() || weight_of(layer_, part.part).learns() ||
-           layer_.in_proj_bias.learns() || (part.appended && part.appended->learns());
+           layer_.in_proj_bias.learns() || (part.appended && part.appended->learns()) ||
+           norms_learn();
+  }
+  bool norms_learn() const {
+    return layer_.q_norm && (layer_.q_norm->weight.learns() || layer_.k_norm->weight.learns());
   }
 
   // The gradients of the projections and of learned tensors.
@@ -92,6 +103,7 @@ class MultiHeadBackward {
       take_joint_gradient();
     else
       take_gradients();
+    if (layer_.q_norm) take_normed_gradients();
     const Arena::Frame frame(run_.scratch);
     const TensorView d_attention = memory_of_d_attention();
     products_.input_gradient(as_matrix(d_y_), layer_.out_proj.weight.value.view(),
@@ -128,12 +140,42 @@ class MultiHeadBackward {
     take(request_.value, 2, keys, layer_.num_kv_heads, outputs_.d_value);
   }
 
-  // [..., length, columns] of the computed type, with the leading dimensions and length of `like`.
+  // With norms attention writes the gradients of normalised rows; those of projections follow.
+  void take_normed_gradients() {
+    const auto take = [&](const TensorView& like, TensorView& normed, TensorView& target) {
+      if (!target.defined()) return;
+      normed = run_.scratch.take(gradient_type(layer_), like.dims());
+      target = normed.transposed(-3, -2);
+    };
+    take(state_.normed_query, d_normed_query_, outputs_.d_query);
+    take(state_.normed_key, d_normed_key_, outputs_.d_key);
+  }
+  void norm_gradients() {
+    const bool joint = part_count_ == 1;
+    if (d_normed_query_.defined())
+      head_norm_gradient({.norm = *layer_.q_norm,
+                          .state = state_.q_norm,
+                          .rows = query_rows(layer_, state_.projections, joint),
+                          .d_normed = d_normed_query_,
+                          .d_rows = query_rows(layer_, parts_[0].gradient, joint)},
+                         run_);
+    if (d_normed_key_.defined())
+      head_norm_gradient(
+          {.norm = *layer_.k_norm,
+           .state = state_.k_norm,
+           .rows = key_rows(layer_, joint ? state_.projections : state_.key_value, joint),
+           .d_normed = d_normed_key_,
+           .d_rows = key_rows(layer_, parts_[joint ? 0 : 1].gradient, joint)},
+          run_);
+  }
+
+  // [..., length, columns] of the gradients' type, with the leading dimensions and length of
+  // `like`.
   TensorView take_like(const TensorView& like, int64_t columns) const {
     int64_t lengths[kMaxRank];
     std::copy_n(like.shape, like.rank, lengths);
     lengths[like.rank - 1] = columns;
-    return run_.scratch.take(computed_type(layer_), Shape(lengths, static_cast<size_t>(like.rank)));
+    return run_.scratch.take(gradient_type(layer_), Shape(lengths, static_cast<size_t>(like.rank)));
   }
 
   // The memory of d_x serves where it fits: it is written when d_attention is no longer needed.
@@ -200,6 +242,7 @@ class MultiHeadBackward {
   Products products_;
   BackwardRequest request_;
   GradientOutputs outputs_;
+  TensorView d_normed_query_, d_normed_key_;  // with norms: of the normalised rows
   ProjectedPart parts_[3];
   int part_count_ = 3;  // 1: the first holds all three
 };

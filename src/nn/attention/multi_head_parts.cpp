@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "nn/attention/head_norms.h"
 #include "nn/dense.h"
 
 namespace rapt::nn {
@@ -91,6 +92,7 @@ void check_state_tensors(const MultiHeadAttention& layer, const MultiHeadAttenti
                 "state.key_value is given for self-attention, whose projections hold keys and "
                 "values; make_state() without the shape of key_value");
   check_output("state.attention", state.attention, shapes.attention, dtype);
+  if (layer.q_norm) check_head_norms(layer, state);
   check_output("state.statistic", state.statistic, shapes.statistic,
                dtype == DType::f64 ? DType::f64 : DType::f32);
 }
@@ -195,14 +197,25 @@ TensorView KeyMatrices::appended(const TensorView& keys) const {
   return all;
 }
 
+TensorView query_rows(const MultiHeadAttention& layer, const TensorView& projections, bool joint) {
+  return joint ? projections.slice(-1, 0, layer.inner()) : projections;
+}
+
+TensorView key_rows(const MultiHeadAttention& layer, const TensorView& keys, bool joint) {
+  const int64_t begin = joint ? layer.inner() : 0;
+  return keys.slice(-1, begin, begin + layer.kv());
+}
+
 HeadViews::HeadViews(const MultiHeadAttention& layer, const MultiHeadAttention::State& state) {
   const bool joint = !state.key_value.defined();
   const TensorView& keys = joint ? state.projections : state.key_value;
-  const int64_t begin = joint ? layer.inner() : 0, kv = layer.kv();
-  query = split_heads(joint ? state.projections.slice(-1, 0, layer.inner()) : state.projections,
-                      layer.num_heads);
-  key = split_heads(keys.slice(-1, begin, begin + kv), layer.num_kv_heads);
-  value = split_heads(keys.slice(-1, begin + kv, begin + 2 * kv), layer.num_kv_heads);
+  const int64_t begin = (joint ? layer.inner() : 0) + layer.kv();
+  const bool normed = state.normed_query.defined();
+  query = normed ? state.normed_query.transposed(-3, -2)
+                 : split_heads(query_rows(layer, state.projections, joint), layer.num_heads);
+  key = normed ? state.normed_key.transposed(-3, -2)
+               : split_heads(key_rows(layer, keys, joint), layer.num_kv_heads);
+  value = split_heads(keys.slice(-1, begin, begin + layer.kv()), layer.num_kv_heads);
   output = split_heads(state.attention, layer.num_heads);
 }
 

@@ -69,7 +69,18 @@ struct KeyMatrices {
   TensorView appended(const TensorView& keys) const;
 };
 
-// The heads of a state: query and output [..., num_heads, length, head_dim], key and value
+// Writes the projections of a call, and their normalised rows, into the state.
+void project_heads(const MultiHeadAttention& layer, const TensorView& x,
+                   const MultiHeadAttention::State& state, const Run& run,
+                   const MultiHeadCall& call = {});
+
+// Rows of Q [..., length, inner] and of K [..., k_len, kv] within the projections of a state, or
+// within a tensor of their layout.
+TensorView query_rows(const MultiHeadAttention& layer, const TensorView& projections, bool joint);
+TensorView key_rows(const MultiHeadAttention& layer, const TensorView& keys, bool joint);
+
+// The heads of a state as attention reads them: query and output [..., num_heads, length,
+// head_dim], key and value
 // [..., num_kv_heads, keys, head_dim].
 struct HeadViews {
   TensorView query, key, value, output;

@@ -1,0 +1,133 @@
+#include "rapt/nn/decoding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "nn/attention/cached_attention.h"
+#include "nn/dense.h"
+#include "nn/rowwise/token_rows.h"
+
+namespace rapt::nn {
+namespace {
+
+int64_t* integers_in(const TensorView& view) { return static_cast<int64_t*>(view.data); }
+
+void check_decoding(const LanguageModel& model, const TensorView& tokens,
+                    const DecodingCache& cache, const TensorView& logits) {
+  if (cache.layers.size() != model.layers.size())
+    throw Error(ErrorCode::argument, "the cache has " + std::to_string(cache.layers.size()) +
+                                         " layers; the model has " +
+                                         std::to_string(model.layers.size()));
+  const int64_t batch = cache.batch(), n = tokens.rank == 2 ? tokens.shape[1] : 0;
+  const int64_t token_shape[] = {batch, n}, length_shape[] = {batch};
+  if (n < 1)
+    throw Error(ErrorCode::shape,
+                "tokens " + to_string(tokens.dims()) + "; expected [batch, 1 or more]");
+  check_output("cache.lengths", cache.lengths, length_shape, DType::i64);
+  check_tokens("tokens", tokens, token_shape, model.spec.vocabulary);
+  const int64_t all[] = {batch, n, model.spec.vocabulary}, last[] = {batch, model.spec.vocabulary};
+  check_output("logits", logits, logits.rank == 3 ? Shape(all) : Shape(last), model.dtype());
+  for (int64_t b = 0; b < batch; ++b)
+    if (const int64_t length = integers_in(cache.lengths)[b];
+        length < 0 || length > cache.capacity - n)
+      throw Error(ErrorCode::argument, "sequence " + std::to_string(b) + " has " +
+                                           std::to_string(length) + " tokens and gets " +
+                                           std::to_string(n) + " more; the cache has room for " +
+                                           std::to_string(cache.capacity));
+}
+
+// The lengths after a call [batch] and the positions of its tokens [batch, n]. A call that counts
+// takes full caches, which need the most workspace.
+struct DecodingPlaces {
+  TensorView lengths, positions;
+
+  DecodingPlaces(const DecodingCache& cache, int64_t n, const Run& run)
+      : lengths(run.scratch.take(DType::i64, {cache.batch()})),
+        positions(run.scratch.take(DType::i64, {cache.batch(), n})) {
+    if (run.counts()) {
+      lengths.data = const_cast<int64_t*>(&cache.capacity);
+      lengths.strides[0] = 0;
+      return;
+    }
+    for (int64_t b = 0; b < cache.batch(); ++b) {
+      const int64_t before = integers_in(cache.lengths)[b];
+      integers_in(lengths)[b] = before + n;
+      for (int64_t i = 0; i < n; ++i) integers_in(positions)[b * n + i] = before + i;
+    }
+  }
+};
+
+// x = block(x).
+void decode_layer(const EncoderLayer& layer, const TensorView& x, const CachedRows& rows,
+                  const Run& run) {
+  const Arena::Frame frame(run.scratch);
+  const TensorView normed = run.scratch.take(x.dtype, x.dims());
+  forward(layer.norm1, x, normed, make_state(layer.norm1, x.dims(), x.dtype, run.scratch), run);
+  forward_cached(layer.self_attn, normed, x, rows, run, true);
+  forward(layer.norm2, x, normed, make_state(layer.norm2, x.dims(), x.dtype, run.scratch), run);
+  forward(layer.network, normed, x, make_state(layer.network, x.dims(), run.scratch), run, true);
+}
+
+// The last row of each sequence [batch, n, features], as [batch, features].
+TensorView last_rows(const TensorView& x, const Run& run) {
+  const int64_t batch = x.shape[0], n = x.shape[1], features = x.shape[2];
+  const TensorView last = run.scratch.take(x.dtype, {batch, features});
+  if (run.counts()) return last;
+  const auto bytes = static_cast<size_t>(features * size_of(x.dtype));
+  for (int64_t b = 0; b < batch; ++b)
+    std::memcpy(
+        static_cast<std::byte*>(last.data) + static_cast<size_t>(b) * bytes,
+        static_cast<const std::byte*>(x.data) + static_cast<size_t>((b + 1) * n - 1) * bytes,
+        bytes);
+  return last;
+}
+
+}  // namespace
+
+DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,
+                                  Arena& arena) {
+  const bool learned = model.positions.weight.defined();
+  if (batch < 0 || capacity < 1 || (learned && capacity > model.spec.context))
+    throw Error(ErrorCode::argument,
+                "a cache of " + std::to_string(batch) + " sequences of " +
+                    std::to_string(capacity) + " tokens; expected a capacity of 1 " +
+                    (learned ? "to " + std::to_string(model.spec.context) : "or more"));
+  DecodingCache cache;
+  cache.capacity = capacity;
+  const int64_t shape[] = {batch, model.spec.kv_heads, capacity, model.spec.head_dim};
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    cache.layers.push_back(
+        {.keys = arena.take(model.dtype(), shape), .values = arena.take(model.dtype(), shape)});
+  cache.lengths = arena.take(DType::i64, {batch});
+  if (!arena.counts()) std::fill_n(integers_in(cache.lengths), batch, int64_t{0});
+  return cache;
+}
+
+void decode(const LanguageModel& model, const TensorView& tokens, const DecodingCache& cache,
+            const TensorView& logits, const Run& given) {
+  const Run run{.scratch = given.scratch, .context = given.context};  // without dropout
+  if (!run.counts()) check_decoding(model, tokens, cache, logits);
+  const Arena::Frame frame(run.scratch);
+  const int64_t batch = tokens.shape[0], n = tokens.shape[1];
+  const DecodingPlaces places(cache, n, run);
+  const TensorView x = run.scratch.take(model.dtype(), {batch, n, model.features()});
+  forward(model.embedding, tokens, x, run);
+  if (model.positions.weight.defined()) forward(model.positions, places.positions, x, run, true);
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    decode_layer(model.layers[i], x,
+                 {.keys = cache.layers[i].keys,
+                  .values = cache.layers[i].values,
+                  .lengths_before = cache.lengths,
+                  .lengths = places.lengths,
+                  .positions = places.positions},
+                 run);
+  const TensorView rows = logits.rank == 3 ? x : last_rows(x, run);
+  forward(model.norm, rows, rows, make_state(model.norm, rows.dims(), rows.dtype, run.scratch),
+          run);
+  compute_logits(model, rows, logits, run);
+  if (run.counts()) return;
+  std::copy_n(integers_in(places.lengths), batch, integers_in(cache.lengths));
+}
+
+}  // namespace rapt::nn
