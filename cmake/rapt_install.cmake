@@ -1,4 +1,4 @@
-# Installs rapt::core and, if built, rapt::io, rapt::nn and rapt::viz, each with its headers, CMake package and pkg-config
+# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint and rapt::viz, each with its headers, CMake package and pkg-config
 # file, and the command line. The installed tree can be moved: no path of it is written anywhere.
 include(CMakePackageConfigHelpers)
 
@@ -66,6 +66,12 @@ if(TARGET rapt_nn)
   rapt_install_component(nn rapt-nn "Layers around attention, with gradients" REQUIRES rapt)
 else()
   list(APPEND headers_left_out PATTERN nn EXCLUDE)
+endif()
+if(TARGET rapt_checkpoint)
+  rapt_install_component(checkpoint rapt-checkpoint "Language models in files, for rapt"
+                         REQUIRES rapt-nn rapt-io)
+else()
+  list(APPEND headers_left_out PATTERN checkpoint EXCLUDE)
 endif()
 if(TARGET rapt_viz)
   rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt

@@ -28,7 +28,8 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
                "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
-PUBLIC = PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/nn/*.h", "include/rapt/viz/*.h"]
+PUBLIC = PUBLIC_CORE + ["include/rapt/checkpoint/*.h", "include/rapt/io/*.h", "include/rapt/nn/*.h",
+                        "include/rapt/viz/*.h"]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [
@@ -81,6 +82,9 @@ TABLE = [
      "rapt::viz stands on the core and does not know rapt::io"),
     ("include/rapt/nn/*.h", PUBLIC_CORE + ["include/rapt/nn/*.h"], STD,
      "layers stand on the core and know neither rapt::io nor rapt::viz"),
+    ("include/rapt/checkpoint/*.h", PUBLIC_CORE + ["include/rapt/checkpoint/*.h",
+                                                   "include/rapt/io/*.h", "include/rapt/nn/*.h"],
+     STD, "checkpoints stand on layers and on files of tensors"),
     ("include/rapt/rapt_c.h", [], C99,
      "the C interface is plain C99 and stands alone"),
     ("include/rapt/rapt_cache_c.h", ["include/rapt/rapt_c.h"], C99,
@@ -178,6 +182,10 @@ TABLE = [
      STD + POSIX + ["nlohmann/*.hpp"], "safetensors knows JSON and no other format"),
     ("src/io/*", IO_SIDE + ["src/io/**"], STD + POSIX,
      "rapt::io is a customer of the core and does not know rapt::viz"),
+    ("src/checkpoint/**", PUBLIC_CORE + ["include/rapt/checkpoint/*.h", "include/rapt/io/*.h",
+                                         "include/rapt/nn/*.h", "src/checkpoint/*.h",
+                                         "src/io/quoted.h"], STD + ["nlohmann/*.hpp"],
+     "checkpoints are a customer of layers and of files of tensors"),
     ("src/viz/text/**", VIZ_SIDE + ["src/viz/text/*"], STD, "letters know no picture"),
     ("src/viz/**", VIZ_SIDE + ["src/viz/**"], STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),

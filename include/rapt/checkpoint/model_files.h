@@ -1,0 +1,22 @@
+#pragma once
+// Language models in folders, as Hugging Face transformers has them: config.json and
+// model.safetensors, or, in shards, model.safetensors.index.json and the files that it names.
+#include <string>
+
+#include "rapt/io/output_file.h"
+#include "rapt/nn/language_model.h"
+
+namespace rapt::checkpoint {
+
+// Reads a model. `dtype`: of its parameters; tensors of another one are converted. Throws Error as
+// read_model_config(), open_safetensors() and load_model_tensors(), with the name of the file;
+// Error(io) for a folder that lacks one.
+nn::LanguageModel load_model(const std::string& folder, DType dtype = DType::f32);
+
+// Writes model.safetensors and config.json into a folder, which is made if its parent exists. Both
+// files appear whole or not at all. Throws Error(io), also for files that exist if `overwrite` is
+// no; Error(unsupported) as write_model_config().
+void save_model(const std::string& folder, const nn::LanguageModel& model,
+                Overwrite overwrite = Overwrite::no);
+
+}  // namespace rapt::checkpoint

@@ -1,0 +1,118 @@
+#include "checkpoint/config_object.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "io/quoted.h"
+#include "rapt/checkpoint/model_config.h"
+
+namespace rapt::checkpoint {
+namespace {
+
+// rapt::in_quotes has its full name below, because the JSON library includes std::quoted.
+
+using Json = nlohmann::json;
+
+[[noreturn]] void fail_format(const std::string& file, const std::string& what) {
+  throw Error(ErrorCode::format, path_text(file) + ": " + what);
+}
+
+}  // namespace
+
+Json parse_config(std::string_view text, const std::string& file) {
+  if (std::ssize(text) > kMaxConfigBytes)
+    fail_format(file, "expected at most " + std::to_string(kMaxConfigBytes) + " bytes, got " +
+                          std::to_string(text.size()));
+  // The parser treats a zero byte as the end, whatever follows it.
+  if (text.find('\0') != std::string_view::npos)
+    fail_format(file, "expected JSON, got a zero byte");
+  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxConfigDepth)
+      fail_format(file, "expected objects and arrays at most " + std::to_string(kMaxConfigDepth) +
+                            " deep, got more");
+    return true;
+  };
+  Json json;
+  try {
+    json = Json::parse(text.begin(), text.end(), limit_depth);
+  } catch (const Json::parse_error& e) {
+    fail_format(file, "expected JSON; it is malformed at its byte " + std::to_string(e.byte));
+  } catch (const Json::out_of_range&) {
+    fail_format(file, "it has a number that is too large");
+  }
+  if (!json.is_object()) fail_format(file, "expected an object {\"model_type\": ..., ...}");
+  return json;
+}
+
+const Json* ConfigObject::find(const char* key) const {
+  const auto at = object_.find(key);
+  return at == object_.end() || at->is_null() ? nullptr : &*at;
+}
+
+bool ConfigObject::has(const char* key) const { return find(key) != nullptr; }
+
+int64_t ConfigObject::integer(const char* key, int64_t otherwise, int64_t least) const {
+  const Json* const value = find(key);
+  if (!value) return otherwise;
+  const std::string expected = "an integer, " + std::to_string(least) + " or more";
+  const bool fits = value->is_number_unsigned()
+                        ? value->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                        : value->is_number_integer();
+  if (!fits || value->get<int64_t>() < least) fail(ErrorCode::format, key, expected);
+  return value->get<int64_t>();
+}
+
+double ConfigObject::number(const char* key, double otherwise) const {
+  const Json* const value = find(key);
+  if (!value) return otherwise;
+  if (!value->is_number()) fail(ErrorCode::format, key, "a number");
+  return value->get<double>();
+}
+
+bool ConfigObject::boolean(const char* key, bool otherwise) const {
+  const Json* const value = find(key);
+  if (!value) return otherwise;
+  if (!value->is_boolean()) fail(ErrorCode::format, key, "true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigObject::text(const char* key, const std::string& otherwise) const {
+  const Json* const value = find(key);
+  if (!value) return otherwise;
+  if (!value->is_string()) fail(ErrorCode::format, key, "a text");
+  return value->get<std::string>();
+}
+
+std::optional<ConfigObject> ConfigObject::object(const char* key) const {
+  const Json* const value = find(key);
+  if (!value) return std::nullopt;
+  if (!value->is_object()) fail(ErrorCode::format, key, "an object");
+  return ConfigObject(*value, file_, within_ + key + ".");
+}
+
+void ConfigObject::require_texts(const char* key, const char* only) const {
+  const Json* const value = find(key);
+  if (!value) return;
+  if (!value->is_array()) fail(ErrorCode::format, key, "a list");
+  for (const Json& one : *value)
+    if (one != only) reject(key, "\"" + std::string(only) + "\" alone");
+}
+
+void ConfigObject::require(const char* key, bool otherwise, bool only) const {
+  if (boolean(key, otherwise) != only) reject(key, only ? "true" : "false");
+}
+
+void ConfigObject::reject(const char* key, const std::string& expected) const {
+  fail(ErrorCode::unsupported, key, expected);
+}
+
+void ConfigObject::fail(ErrorCode code, const char* key, const std::string& expected) const {
+  const Json* const value = find(key);
+  const std::string got =
+      value ? rapt::in_quotes(value->dump(-1, ' ', true, Json::error_handler_t::replace))
+            : "absent";
+  throw Error(code,
+              path_text(file_) + ": " + within_ + key + " is " + got + "; expected " + expected);
+}
+
+}  // namespace rapt::checkpoint
