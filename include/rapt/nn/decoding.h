@@ -6,7 +6,8 @@
 //   decode(model, prompt, cache, logits, run);      // [batch, prompt length]
 //   decode(model, next_token, cache, logits, run);  // [batch, 1], as often as needed
 //
-// The logits are those of one pass over all tokens, up to the rounding of sums.
+// The logits are those of one pass over all tokens, up to the rounding of sums. Scratch is counted
+// (arena.h) with each number of new tokens that calls have: few tokens may need more than many.
 #include <vector>
 
 #include "rapt/nn/language_model.h"

@@ -1,0 +1,125 @@
+// Language models: gradients against central differences, what causal means, specs.
+#include "rapt/nn/language_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nn/models/model_problem.h"
+#include "support/expect_error.h"
+
+namespace {
+
+using namespace rapt;
+using namespace nn_tests;
+using laws::expect_error;
+using nn::LanguageModelLayout;
+using nn::LanguageModelSpec;
+
+TEST(LanguageModel, GradientsAreCentralDifferences) {
+  for (const LanguageModelLayout layout : kLayouts) {
+    LanguageModelSpec spec = small_model(layout);
+    spec.attention_dropout = 0.2;
+    if (layout == LanguageModelLayout::gpt2) spec.embedding_dropout = spec.residual_dropout = 0.1;
+    ModelProblem p(spec);
+    const Counted counted{.training = true, .seed = 7};
+    p.run(counted, true);
+    std::vector<Checked> checked;
+    add_parameters(p.model, checked);
+    expect_gradients(
+        checked,
+        [&] {
+          p.run(counted, false);
+          return p.loss;
+        },
+        5);
+  }
+}
+
+TEST(LanguageModel, HasTheParametersOfItsLayout) {
+  const auto names = [](LanguageModelLayout layout) {
+    nn::LanguageModel model = make_language_model(small_model(layout));
+    std::string all;
+    visit(model, [&](const std::string& name, nn::Parameter&) { all += name + " "; });
+    return all;
+  };
+  const std::string gpt2 = names(LanguageModelLayout::gpt2);
+  const std::string llama = names(LanguageModelLayout::llama);
+  const std::string qwen3 = names(LanguageModelLayout::qwen3);
+  EXPECT_NE(gpt2.find("positions.weight "), std::string::npos) << gpt2;
+  EXPECT_NE(gpt2.find("layers.1.norm2.bias "), std::string::npos) << gpt2;
+  EXPECT_EQ(llama.find("positions.weight "), std::string::npos) << llama;
+  EXPECT_EQ(llama.find("norm1.bias "), std::string::npos) << llama;
+  EXPECT_NE(llama.find("norm.weight head "), std::string::npos) << llama;
+  EXPECT_NE(qwen3.find("layers.0.self_attn.q_norm.weight "), std::string::npos) << qwen3;
+  EXPECT_EQ(qwen3.find("bias "), std::string::npos) << qwen3;
+}
+
+TEST(LanguageModel, LogitsDoNotDependOnLaterTokens) {
+  for (const LanguageModelLayout layout : kLayouts) {
+    ModelProblem p(small_model(layout));
+    p.run({}, false);
+    const Tensor before = Tensor::copy_of(p.logits.view());
+    int64_t& last = p.tokens.values<int64_t>()[5];
+    last = (last + 1) % 11;
+    p.run({}, false);
+    const auto a = before.values<double>();
+    const auto b = std::as_const(p.logits).values<double>();
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i] == b[i], i / 11 != 5) << i;
+  }
+}
+
+TEST(LanguageModel, TheLossIsThatOfTheLogits) {
+  for (const LanguageModelLayout layout : kLayouts) {
+    ModelProblem p(small_model(layout));
+    p.run({}, false);
+    double expected = 0;
+    Counted{}([&](nn::Arena& states, const nn::Run& run) {
+      const TensorView lse = states.take(DType::f64, {2, 6});
+      expected = cross_entropy(p.logits, p.targets, lse, run);
+    });
+    EXPECT_NEAR(p.loss, expected, 1e-12);
+  }
+}
+
+TEST(LanguageModel, InitialValuesHaveTheirSpread) {
+  LanguageModelSpec spec = small_model(LanguageModelLayout::gpt2);
+  spec.features = 64;
+  nn::LanguageModel model = make_language_model(spec);
+  initialize_language_model(model, 3);
+  const auto spread = [](const nn::Parameter& p) {
+    double squares = 0;
+    for (const double x : values_of(p.value)) squares += x * x;
+    return std::sqrt(squares / static_cast<double>(p.value.count()));
+  };
+  EXPECT_NEAR(spread(model.layers[0].self_attn.in_proj_weight), 0.02, 0.001);
+  EXPECT_NEAR(spread(model.layers[0].self_attn.out_proj.weight), 0.01, 0.001);
+  EXPECT_EQ(spread(model.layers[0].self_attn.in_proj_bias), 0);
+  EXPECT_EQ(spread(std::get<nn::LayerNorm>(model.norm.kind).weight), 1);
+}
+
+TEST(LanguageModel, RejectsSpecsByName) {
+  const auto refused = [](const char* name, LanguageModelLayout layout, const auto& change) {
+    LanguageModelSpec spec = small_model(layout);
+    change(spec);
+    expect_error(ErrorCode::argument, {name}, [&] { make_language_model(spec); });
+  };
+  const auto gpt2 = LanguageModelLayout::gpt2, qwen3 = LanguageModelLayout::qwen3;
+  refused("vocabulary is 0", gpt2, [](auto& s) { s.vocabulary = 0; });
+  refused("heads", gpt2, [](auto& s) { s.heads = 3; });
+  refused("gpt2 has no kv_heads", gpt2, [](auto& s) { s.kv_heads = 2; });
+  refused("gpt2 has no head_dim", gpt2, [](auto& s) { s.head_dim = 3; });
+  refused("qwen3 has no network_bias", qwen3, [](auto& s) { s.network_bias = true; });
+  refused("qwen3 has no residual_dropout", qwen3, [](auto& s) { s.residual_dropout = 0.1; });
+  refused("num_kv_heads 3", qwen3, [](auto& s) { s.kv_heads = 3; });
+  refused("a dropout is 1", gpt2, [](auto& s) { s.attention_dropout = 1; });
+}
+
+TEST(LanguageModel, RejectsMoreTokensThanPositions) {
+  const nn::LanguageModel model = make_language_model(small_model(LanguageModelLayout::llama));
+  nn::Arena counter;
+  expect_error(ErrorCode::shape, {"10 tokens", "9 positions"},
+               [&] { make_state(model, 1, 10, counter); });
+}
+
+}  // namespace
