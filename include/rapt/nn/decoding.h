@@ -14,15 +14,18 @@
 
 namespace rapt::nn {
 
+// The keys and values of sequences in progress.
 struct DecodingCache {
+  // Those of one block.
   struct Layer {
     TensorView keys, values;  // [batch, kv_heads, capacity, head_dim]
   };
   std::vector<Layer> layers;
   // [batch] i64: tokens of each sequence, 0 at first. Smaller numbers forget the last tokens.
   TensorView lengths;
-  int64_t capacity = 0;
+  int64_t capacity = 0;  // tokens of a sequence, at most
 
+  // The number of sequences.
   int64_t batch() const noexcept { return lengths.shape[0]; }
 };
 

@@ -54,9 +54,9 @@ struct EncoderLayerSpec {
   double dropout = 0;           // of weights, of hidden and of both branches, in [0, 1)
   uint64_t dropout_stream = 0;  // the layer draws from this stream and the three behind it
   double norm_epsilon = 1e-5;
-  bool rms_norm = false;  // RmsNorm, without biases, where PyTorch's block has LayerNorm
-  bool gated = false;     // a gated network (feed_forward.h)
-  bool network_bias = true;
+  bool rms_norm = false;     // RmsNorm, without biases, where PyTorch's block has LayerNorm
+  bool gated = false;        // a gated network (feed_forward.h)
+  bool network_bias = true;  // of both products of the network
   MultiHeadAttentionSpec attention = {};  // its dropout and stream are those of this struct
 };
 

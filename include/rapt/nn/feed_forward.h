@@ -17,9 +17,10 @@ namespace rapt::nn {
 struct FeedForward {
   Linear linear1, linear2;
   Activation activation = Activation::relu;
-  bool gated = false;
+  bool gated = false;  // the second formula
   Dropout dropout;
 
+  // The columns of hidden.
   int64_t hidden_features() const { return linear2.in_features(); }
 
   template <class Self, class F>
@@ -38,8 +39,8 @@ struct FeedForward {
 // What differs from the default.
 struct FeedForwardSpec {
   Activation activation = Activation::relu;
-  bool gated = false;
-  bool bias = true;
+  bool gated = false;  // the second formula
+  bool bias = true;    // b1 and b2
 };
 
 // Makes the layer.

@@ -26,14 +26,16 @@
 
 namespace rapt::nn {
 
+// Whose blocks a model has.
 enum class LanguageModelLayout : uint8_t { gpt2, llama, qwen3 };
+// Their names, as `model_type` in a config.json.
 inline constexpr const char* kLanguageModelLayoutNames[] = {"gpt2", "llama", "qwen3"};
 
 // Sizes, and what differs from the default. make_language_model() replaces zeros and absent values
 // by what they stand for.
 struct LanguageModelSpec {
-  LanguageModelLayout layout = LanguageModelLayout::gpt2;
-  int64_t vocabulary = 0, context = 0;  // tokens, and positions
+  LanguageModelLayout layout = LanguageModelLayout::gpt2;  // norms, positions, network
+  int64_t vocabulary = 0, context = 0;                     // tokens, and positions
   int64_t layers = 0, heads = 0, features = 0;
   int64_t kv_heads = 0;                       // 0: heads; gpt2 has no others
   int64_t head_dim = 0;                       // 0: features / heads; gpt2 has no others

@@ -67,7 +67,8 @@ struct MultiHeadAttention {
   Parameter q_proj_weight, k_proj_weight, v_proj_weight;
   Parameter in_proj_bias, bias_k, bias_v;
   Linear out_proj;
-  std::optional<RmsNorm> q_norm, k_norm;  // both, or neither
+  std::optional<RmsNorm> q_norm;  // of each head's row of Q
+  std::optional<RmsNorm> k_norm;  // of each head's row of K; there if q_norm is
   std::vector<LearnedTensor> learned;
 
   // Options of every call: masks, scores, normaliser, scale, rotary, ... What they refer to must
@@ -109,10 +110,11 @@ struct MultiHeadAttention {
     TensorView key_value;  // [..., k_len + appended, 2 kv]; absent where projections hold them
     TensorView attention;  // [..., length, inner]
     TensorView statistic;  // [..., num_heads, length], f32 or f64: attention's statistic
-    // With qk_norm: normalised rows [..., length, num_heads, head_dim] and [..., k_len,
-    // num_kv_heads, head_dim]. The projections keep those before the norms.
-    TensorView normed_query, normed_key;
-    RmsNorm::State q_norm, k_norm;  // of the norms
+    // With qk_norm: the rows that attention reads. The projections keep those before the norms.
+    TensorView normed_query;  // [..., length, num_heads, head_dim]
+    TensorView normed_key;    // [..., k_len, num_kv_heads, head_dim]
+    RmsNorm::State q_norm;    // of q_norm
+    RmsNorm::State k_norm;    // of k_norm
   };
 };
 
@@ -126,10 +128,10 @@ struct MultiHeadAttentionSpec {
   // A key and a value of zeros: the normaliser softmax_plus_one, which is the same without a key.
   // Only beside softmax and without scores.
   bool add_zero_attn = false;
-  bool qk_norm = false;  // q_norm and k_norm; not beside add_bias_kv
-  double qk_norm_epsilon = 1e-6;
-  double dropout = 0;           // in [0, 1)
-  uint64_t dropout_stream = 0;  // MultiHeadAttention::dropout_stream
+  bool qk_norm = false;           // q_norm and k_norm; not beside add_bias_kv
+  double qk_norm_epsilon = 1e-6;  // of both
+  double dropout = 0;             // in [0, 1)
+  uint64_t dropout_stream = 0;    // MultiHeadAttention::dropout_stream
 
   // Texts of the catalogue, whose objects the layer owns: "causal & window(15,0)", "softcap(30)",
   // "entmax15", "rotary(theta=500000)", "relative(key_rows=learned[17])". As a tensor with numbers
