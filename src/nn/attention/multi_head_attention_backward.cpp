@@ -5,17 +5,14 @@
 #include "nn/attention/learned_tensors.h"
 #include "nn/attention/multi_head_parts.h"
 #include "nn/attention/store_sums.h"
+#include "nn/leading.h"
 
 namespace rapt::nn {
 namespace {
 
-DType computed_type(const MultiHeadAttention& layer) noexcept {
-  return layer.dtype() == DType::f64 ? DType::f64 : DType::f32;
-}
-
 // Of the gradients of projections. A norm's gradient has the dtype of its input.
-DType gradient_type(const MultiHeadAttention& layer) noexcept {
-  return layer.q_norm ? layer.dtype() : computed_type(layer);
+DType gradient_type(const MultiHeadAttention& layer) {
+  return layer.q_norm ? layer.dtype() : computed_type(layer.dtype());
 }
 
 // One of query, key and value, or all three of self-attention: its part of the projections, the
@@ -58,8 +55,8 @@ class MultiHeadBackward {
       part_count_ = 1;
     }
     request_.dtype = gradient_type(layer);
-    request_learned_gradients(layer.learned, *options_, gradients.bias, computed_type(layer),
-                              run.scratch, request_, outputs_);
+    request_learned_gradients(layer.learned, *options_, gradients.bias,
+                              computed_type(layer.dtype()), run.scratch, request_, outputs_);
     if (run.context.memory == Memory::low && !request_.relative)
       request_.passes = BackwardPasses::two;
   }
@@ -218,8 +215,9 @@ class MultiHeadBackward {
     int terms = 0;
     for (const ProjectedPart& p : parts()) terms += p.d_input == &target;
     const Arena::Frame frame(run_.scratch);
-    const bool rounds = terms > 1 && target.dtype != computed_type(layer_);
-    const TensorView to = rounds ? run_.scratch.take(computed_type(layer_), target.dims()) : target;
+    const bool rounds = terms > 1 && target.dtype != computed_type(layer_.dtype());
+    const TensorView to =
+        rounds ? run_.scratch.take(computed_type(layer_.dtype()), target.dims()) : target;
     bool adds = add_ && !rounds;
     for (const ProjectedPart& p : parts()) {
       if (p.d_input != &target) continue;
