@@ -62,6 +62,10 @@ void write_llama(const nn::LanguageModelSpec& spec, OrderedJson& config) {
 }  // namespace
 
 std::string write_model_config(const nn::LanguageModelSpec& spec, DType dtype) {
+  if (!spec.activation || spec.kv_heads < 1 || spec.head_dim < 1 || spec.hidden_features < 1)
+    throw Error(ErrorCode::argument,
+                "the spec has zeros and absent values; expected that of a model, as "
+                "make_language_model() replaces them");
   const bool gpt2 = spec.layout == nn::LanguageModelLayout::gpt2;
   const char* const classes[] = {"GPT2LMHeadModel", "LlamaForCausalLM", "Qwen3ForCausalLM"};
   OrderedJson config;

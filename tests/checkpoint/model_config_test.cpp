@@ -170,7 +170,9 @@ TEST(ModelConfig, RefusesToWriteWhatTransformersDoesNotHave) {
                          .layers = 1,
                          .heads = 2,
                          .features = 8};
-  spec.activation = Activation::silu, spec.head_dim = 4;
+  expect_error(ErrorCode::argument, {"expected that of a model"},
+               [&] { write_model_config(spec, DType::f32); });
+  spec = make_language_model(spec).spec;
   const auto refused = [&](const char* part, const Rotary& rotary) {
     spec.rotary = rotary;
     expect_error(ErrorCode::unsupported, {part}, [&] { write_model_config(spec, DType::f32); });

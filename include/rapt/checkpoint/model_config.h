@@ -23,8 +23,9 @@ inline constexpr int kMaxConfigDepth = 16;
 nn::LanguageModelSpec read_model_config(std::string_view json,
                                         const std::string& file = "config.json");
 
-// A config that AutoModelForCausalLM.from_pretrained() opens. `dtype`: of the tensors. Throws
-// Error(unsupported) for what transformers does not have.
+// A config that AutoModelForCausalLM.from_pretrained() opens. `spec`: that of a model, with zeros
+// and absent values replaced. `dtype`: of the tensors. Throws Error(unsupported) for what
+// transformers does not have, Error(argument) for a spec that is not that of a model.
 std::string write_model_config(const nn::LanguageModelSpec& spec, DType dtype);
 
 }  // namespace rapt::checkpoint
