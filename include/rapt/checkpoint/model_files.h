@@ -8,7 +8,8 @@
 
 namespace rapt::checkpoint {
 
-// Reads a model. `dtype`: of its parameters; tensors of another one are converted. Throws Error as
+// Reads a model. `dtype`: of its parameters; tensors of another one are converted. nn::freeze()
+// gives back the memory of gradients where the model is not trained. Throws Error as
 // read_model_config(), open_safetensors() and load_model_tensors(), with the name of the file;
 // Error(io) for a folder that lacks one.
 nn::LanguageModel load_model(const std::string& folder, DType dtype = DType::f32);
