@@ -4,26 +4,10 @@
 #include <bit>
 #include <cmath>
 
+#include "base/philox.h"
+
 namespace rapt::nn {
 namespace {
-
-struct TwoWords {
-  uint64_t even, odd;
-};
-
-TwoWords philox4x32_10(uint64_t seed, uint64_t stream, uint64_t block) {
-  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  auto c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32);
-  auto c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
-    const uint64_t a = uint64_t{0xD2511F53} * c0, b = uint64_t{0xCD9E8D57} * c2;
-    c0 = static_cast<uint32_t>(b >> 32) ^ c1 ^ k0;
-    c1 = static_cast<uint32_t>(b);
-    c2 = static_cast<uint32_t>(a >> 32) ^ c3 ^ k1;
-    c3 = static_cast<uint32_t>(a);
-  }
-  return {c0 | uint64_t{c1} << 32, c2 | uint64_t{c3} << 32};
-}
 
 double uniform_of(uint64_t word) {
   return (static_cast<double>(word >> 12) + 0.5) * 0x1p-52;  // 2^52 + 1/2 has 53 bits
@@ -92,7 +76,7 @@ double far_tail(double r) {
 template <class Function>
 void for_words(uint64_t seed, uint64_t stream, int64_t begin, int64_t end, const Function& f) {
   for (int64_t i = begin; i < end;) {
-    const TwoWords two = philox4x32_10(seed, stream, static_cast<uint64_t>(i) / 2);
+    const PhiloxWords two = philox4x32_10(seed, stream, static_cast<uint64_t>(i) / 2);
     if (i % 2 == 0) f(i++, two.even);
     if (i < end && i % 2 == 1) f(i++, two.odd);
   }
