@@ -29,7 +29,7 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/checkpoint/*.h", "include/rapt/io/*.h", "include/rapt/nn/*.h",
-                        "include/rapt/viz/*.h"]
+                        "include/rapt/text/*.h", "include/rapt/viz/*.h"]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [
@@ -85,6 +85,8 @@ TABLE = [
     ("include/rapt/checkpoint/*.h", PUBLIC_CORE + ["include/rapt/checkpoint/*.h",
                                                    "include/rapt/io/*.h", "include/rapt/nn/*.h"],
      STD, "checkpoints stand on layers and on files of tensors"),
+    ("include/rapt/text/*.h", ["include/rapt/*.h", "include/rapt/text/*.h"], STD,
+     "rapt::text stands on the core and knows neither layers nor files of tensors"),
     ("include/rapt/rapt_c.h", [], C99,
      "the C interface is plain C99 and stands alone"),
     ("include/rapt/rapt_cache_c.h", ["include/rapt/rapt_c.h"], C99,
@@ -186,6 +188,9 @@ TABLE = [
                                          "include/rapt/nn/*.h", "src/checkpoint/*.h",
                                          "src/io/quoted.h"], STD + ["nlohmann/*.hpp"],
      "checkpoints are a customer of layers and of files of tensors"),
+    ("src/text/verse/**", ["include/rapt/error.h", "include/rapt/text/*grammar.h",
+                           "src/base/philox.h"], STD,
+     "grammars know no tokenizer"),
     ("src/viz/text/**", VIZ_SIDE + ["src/viz/text/*"], STD, "letters know no picture"),
     ("src/viz/**", VIZ_SIDE + ["src/viz/**"], STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),
