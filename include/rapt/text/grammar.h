@@ -34,22 +34,26 @@ namespace rapt::text {
 
 class Grammar {
  public:
+  // A part of an alternative: a rule or a piece of text.
   struct Symbol {
-    int32_t rule = -1;  // the index of a rule, or -1: the text itself
-    std::string text = {};
+    int32_t rule = -1;      // the index of the rule, or -1 for text
+    std::string text = {};  // empty for a rule
   };
+  // What a rule may expand to, chosen with the probability weight / Rule::weights.
   struct Alternative {
-    uint64_t weight = 1;
-    std::vector<Symbol> symbols = {};
+    uint64_t weight = 1;               // 1 or more
+    std::vector<Symbol> symbols = {};  // in the order of the text
   };
+  // A line `name = alternatives` with the lines that continue it.
   struct Rule {
-    std::string name;
-    std::vector<Alternative> alternatives = {};
-    uint64_t weights = 0;  // their sum
+    std::string name;                            // as in <name>
+    std::vector<Alternative> alternatives = {};  // at least one
+    uint64_t weights = 0;                        // their sum, at most 2^24
   };
+  // A text with its probability.
   struct Drawn {
-    std::string text;
-    double nats = 0;  // -ln of the probability of all choices
+    std::string text;  // in the encoding of the rules
+    double nats = 0;   // -ln of the probability of all choices
   };
 
   // Throws Error(format) for rules that cannot be read, with the number of the line, and for rules
@@ -67,6 +71,7 @@ class Grammar {
   // expected([](std::string_view piece) { return double(piece.size()); }).
   double expected(const std::function<double(std::string_view)>& cost) const;
 
+  // In the order in which they are written; the first is the whole text.
   std::span<const Rule> rules() const { return rules_; }
 
  private:

@@ -33,7 +33,9 @@ struct VerseEntropy {
   double nats;        // H
   double characters;  // L, with line breaks
   double words;       // W
+  // Nats per character of endless verse, H / L.
   double per_character() const { return nats / characters; }
+  // Nats per word of endless verse, H / W.
   double per_word() const { return nats / words; }
 };
 VerseEntropy verse_entropy();
