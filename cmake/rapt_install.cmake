@@ -1,5 +1,5 @@
-# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint and rapt::viz, each with its headers, CMake package and pkg-config
-# file, and the command line. The installed tree can be moved: no path of it is written anywhere.
+# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint, rapt::text and rapt::viz, each with its headers,
+# CMake package and pkg-config file, and the command line. The installed tree can be moved: no path of it is written anywhere.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rapt)
@@ -72,6 +72,11 @@ if(TARGET rapt_checkpoint)
                          REQUIRES rapt-nn rapt-io)
 else()
   list(APPEND headers_left_out PATTERN checkpoint EXCLUDE)
+endif()
+if(TARGET rapt_text)
+  rapt_install_component(text rapt-text "Tokenizers, for rapt" REQUIRES rapt-io)
+else()
+  list(APPEND headers_left_out PATTERN text EXCLUDE)
 endif()
 if(TARGET rapt_viz)
   rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt

@@ -28,8 +28,8 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
                "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
-PUBLIC = PUBLIC_CORE + ["include/rapt/checkpoint/*.h", "include/rapt/io/*.h", "include/rapt/nn/*.h",
-                        "include/rapt/text/*.h", "include/rapt/viz/*.h"]
+PUBLIC = PUBLIC_CORE + ["include/rapt/%s/*.h" % name
+                        for name in ("checkpoint", "io", "nn", "text", "viz")]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [
@@ -57,6 +57,8 @@ BELOW_THE_CONDUCTOR = KERNEL_TABLES + ["src/base/*.h", "src/threads/task_run.h",
 COMPILED_PER_SET = ("compiled once per instruction set, in the words of simd/: no standard library "
                     "function, no intrinsics, no concrete mask")
 IO_SIDE = ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/*.h"]
+TEXT_SIDE = ["include/rapt/error.h", "include/rapt/io/*.h", "include/rapt/text/*.h",
+             "src/io/quoted.h", "src/io/repeated_name.h", "src/io/text/utf8.h", "src/text/*.h"]
 VIZ_SIDE = ["include/rapt/*.h", "include/rapt/viz/*.h"]
 
 # THE TABLE: files, what of the project they may include, which system headers, and why.
@@ -85,8 +87,8 @@ TABLE = [
     ("include/rapt/checkpoint/*.h", PUBLIC_CORE + ["include/rapt/checkpoint/*.h",
                                                    "include/rapt/io/*.h", "include/rapt/nn/*.h"],
      STD, "checkpoints stand on layers and on files of tensors"),
-    ("include/rapt/text/*.h", ["include/rapt/*.h", "include/rapt/text/*.h"], STD,
-     "rapt::text stands on the core and knows neither layers nor files of tensors"),
+    ("include/rapt/text/*.h", ["include/rapt/*.h", "include/rapt/io/*.h", "include/rapt/text/*.h"],
+     STD, "tokenizers stand on the core and on rapt::io"),
     ("include/rapt/rapt_c.h", [], C99,
      "the C interface is plain C99 and stands alone"),
     ("include/rapt/rapt_cache_c.h", ["include/rapt/rapt_c.h"], C99,
@@ -191,6 +193,9 @@ TABLE = [
     ("src/text/verse/**", ["include/rapt/error.h", "include/rapt/text/*grammar.h",
                            "src/base/philox.h"], STD,
      "grammars know no tokenizer"),
+    ("src/text/file/**", TEXT_SIDE + ["src/text/file/*.h"], STD + ["nlohmann/*.hpp"],
+     "files of tokenizers know tokenizers"),
+    ("src/text/*", TEXT_SIDE + ["src/text/*.inc"], STD, "tokenizers know no file and no attention"),
     ("src/viz/text/**", VIZ_SIDE + ["src/viz/text/*"], STD, "letters know no picture"),
     ("src/viz/**", VIZ_SIDE + ["src/viz/**"], STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),

@@ -1,0 +1,45 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+
+namespace rapt::text {
+
+void TokenSearch::add(const AddedToken& token) {
+  const auto at = std::ranges::lower_bound(entries_, token.content, {}, &Entry::content);
+  entries_.insert(at, {token.content, token.id});
+  begins_[static_cast<uint8_t>(token.content[0])] = true;
+}
+
+std::optional<TokenSearch::Found> TokenSearch::longest_at(std::string_view text, size_t at) const {
+  std::optional<Found> found;
+  auto begin = entries_.begin(), end = entries_.end();
+  // [begin, end): the tokens that begin with the `length` bytes of the text at `at`.
+  for (size_t length = 0; begin != end; ++length) {
+    if (begin->content.size() == length) {
+      found = Found{at, at + length, begin->id};
+      ++begin;
+    }
+    if (at + length == text.size()) break;
+    const auto byte_of = [length](const Entry& entry) {
+      return static_cast<uint8_t>(entry.content[length]);
+    };
+    const auto byte = static_cast<uint8_t>(text[at + length]);
+    begin = std::ranges::lower_bound(begin, end, byte, {}, byte_of);
+    end = std::ranges::upper_bound(begin, end, byte, {}, byte_of);
+  }
+  return found;
+}
+
+std::optional<TokenSearch::Found> TokenSearch::next(std::string_view text, size_t from) const {
+  if (entries_.empty()) return std::nullopt;
+  for (size_t at = from; at < text.size(); ++at)
+    if (begins_[static_cast<uint8_t>(text[at])])
+      if (const auto found = longest_at(text, at)) return found;
+  return std::nullopt;
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  for (const AddedToken& token : tokens_) (token.normalized ? normalized_ : as_written_).add(token);
+}
+
+}  // namespace rapt::text

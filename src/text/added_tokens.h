@@ -1,0 +1,81 @@
+#pragma once
+// Added tokens, which a text is searched for before the model sees it.
+//
+// Those that the file does not call normalized are found first, and the others in what remains, as
+// the package tokenizers does. Of several that begin at one place the longest counts.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rapt::text {
+
+struct AddedToken {
+  std::string content;
+  uint32_t id;
+  bool special;
+  bool normalized;
+};
+
+// Finds some tokens in a text.
+class TokenSearch {
+ public:
+  struct Found {
+    size_t begin, end;
+    uint32_t id;
+  };
+
+  void add(const AddedToken& token);
+  // The first one at or after `from`.
+  std::optional<Found> next(std::string_view text, size_t from) const;
+
+ private:
+  struct Entry {
+    std::string content;
+    uint32_t id;
+  };
+  std::optional<Found> longest_at(std::string_view text, size_t at) const;
+
+  std::vector<Entry> entries_;      // by content
+  std::array<bool, 256> begins_{};  // does a token begin with the byte?
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  // No two have the same content, and no content is empty.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+
+  // Calls on_text(begin, end) for what is between the tokens of a text, where it is not empty, and
+  // on_token(id) for these, in order.
+  template <class OnText, class OnToken>
+  void split(std::string_view text, OnText on_text, OnToken on_token) const {
+    split_by(
+        as_written_, text, 0,
+        [&](size_t begin, size_t end) {
+          split_by(normalized_, text.substr(0, end), begin, on_text, on_token);
+        },
+        on_token);
+  }
+
+ private:
+  template <class OnText, class OnToken>
+  static void split_by(const TokenSearch& search, std::string_view text, size_t begin,
+                       OnText on_text, OnToken on_token) {
+    while (const std::optional<TokenSearch::Found> found = search.next(text, begin)) {
+      if (begin < found->begin) on_text(begin, found->begin);
+      on_token(found->id);
+      begin = found->end;
+    }
+    if (begin < text.size()) on_text(begin, text.size());
+  }
+
+  std::vector<AddedToken> tokens_;
+  TokenSearch as_written_, normalized_;
+};
+
+}  // namespace rapt::text

@@ -1,0 +1,48 @@
+#pragma once
+// Byte-level BPE: a text is cut into pieces (split_pieces.h), and the bytes of a piece are merged.
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/merge_table.h"
+#include "text/piece_merger.h"
+
+namespace rapt::text {
+
+class ByteLevelBpe {
+ public:
+  // byte_ids: the token of each byte. merges: by rank. tokens: more than any id.
+  ByteLevelBpe(const std::array<uint32_t, 256>& byte_ids, std::vector<Merge> merges, size_t tokens)
+      : byte_ids_(byte_ids), merges_(std::move(merges)), table_(merges_, tokens) {}
+
+  const std::vector<Merge>& merges() const { return merges_; }
+
+  // Encodes parts of a text one after the other, and remembers the pieces that it has met.
+  class Encoder {
+   public:
+    Encoder(const ByteLevelBpe& model, std::vector<int64_t>& ids)
+        : model_(model), ids_(ids), merger_(model.table_) {}
+    // Appends the ids of a part [begin, end) of a text that outlives the encoder.
+    void encode(std::string_view text, size_t begin, size_t end);
+
+   private:
+    struct Range {
+      size_t begin, count;
+    };
+    void encode_piece(std::string_view piece);
+
+    const ByteLevelBpe& model_;
+    std::vector<int64_t>& ids_;
+    PieceMerger merger_;
+    std::unordered_map<std::string_view, Range> met_;  // where in ids_ the ids of a piece are
+  };
+
+ private:
+  std::array<uint32_t, 256> byte_ids_;
+  std::vector<Merge> merges_;
+  MergeTable table_;
+};
+
+}  // namespace rapt::text

@@ -1,0 +1,204 @@
+// tokenizer.json as the package tokenizers writes it, to a tokenizer.
+#include <algorithm>
+
+#include "io/quoted.h"
+#include "io/text/utf8.h"
+#include "rapt/io/input_file.h"
+#include "rapt/text/tokenizer_file.h"
+#include "text/byte_characters.h"
+#include "text/file/json_text.h"
+#include "text/file/read_vocabulary.h"
+#include "text/file/settings.h"
+#include "text/parts.h"
+
+namespace rapt::text {
+namespace {
+
+using Json = nlohmann::json;
+using enum Presence;
+
+// Tokens of the model as bytes, by id. bytes_of(text): nothing where the text is no token of its
+// kind; then it must be an added token, which stands for itself.
+template <class BytesOf>
+std::vector<std::string> model_tokens(const Vocabulary& vocabulary, const std::string& file,
+                                      BytesOf bytes_of) {
+  std::vector<bool> is_added(vocabulary.texts.size());
+  for (const AddedToken& token : vocabulary.added)
+    if (token.id < is_added.size()) is_added[token.id] = true;
+  std::vector<std::string> tokens;
+  for (size_t id = 0; id < is_added.size(); ++id) {
+    const std::string& text = *vocabulary.texts[id];
+    std::optional<std::string> bytes = bytes_of(text);
+    if (!bytes && !is_added[id])
+      fail_unsupported(file, "token " + rapt::in_quotes(text) + " in a model of this kind");
+    tokens.push_back(bytes ? *std::move(bytes) : text);
+  }
+  return tokens;
+}
+
+// The two texts of a merge: a pair, or one text with a blank between them.
+std::pair<std::string, std::string> read_pair(const Json& merge, const std::string& what,
+                                              const std::string& file) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+  if (merge.is_string()) {
+    const auto& text = merge.get_ref<const std::string&>();
+    const size_t blank = text.find(' ');
+    if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
+      return {text.substr(0, blank), text.substr(blank + 1)};
+  }
+  fail_malformed(file, what + ": expected two tokens, got " + shown(merge));
+}
+
+std::vector<Merge> read_merges(const Json& merges, const Vocabulary& vocabulary,
+                               const std::string& file) {
+  if (!merges.is_array()) fail_malformed(file, "merges: expected an array, got " + shown(merges));
+  std::vector<Merge> read;
+  read.reserve(merges.size());
+  for (const Json& merge : merges) {
+    const std::string what = "merge " + std::to_string(read.size());
+    const auto [left, right] = read_pair(merge, what, file);
+    read.push_back({.left = id_of(vocabulary, left, what, file),
+                    .right = id_of(vocabulary, right, what, file),
+                    .id = id_of(vocabulary, left + right, what, file)});
+  }
+  return read;
+}
+
+ByteLevelBpe read_bpe(const Json& model, const Vocabulary& vocabulary, const std::string& file) {
+  check_settings(model, "model BPE",
+                 {{"type", optional, {}},
+                  {"dropout", optional, {nullptr}},
+                  // What happens to unknown characters: no byte is unknown.
+                  {"unk_token", optional, {}},
+                  {"fuse_unk", optional, {}},
+                  {"byte_fallback", optional, {}},
+                  {"continuing_subword_prefix", optional, {nullptr, ""}},
+                  {"end_of_word_suffix", optional, {nullptr, ""}},
+                  {"ignore_merges", optional, {false}},
+                  {"vocab", required, {}},
+                  {"merges", required, {}}},
+                 file);
+  std::array<uint32_t, 256> byte_ids{};
+  for (size_t byte = 0; byte < byte_ids.size(); ++byte) {
+    const char one = static_cast<char>(byte);
+    byte_ids[byte] = id_of(vocabulary, characters_of_bytes({&one, 1}),
+                           "the token of byte " + std::to_string(byte), file);
+  }
+  return {byte_ids, read_merges(model["merges"], vocabulary, file), vocabulary.texts.size()};
+}
+
+CharacterModel read_characters(const Json& model, const Vocabulary& vocabulary,
+                               const std::vector<std::string>& tokens, const std::string& file) {
+  check_settings(model, "model WordLevel",
+                 {{"type", required, {}}, {"unk_token", required, {}}, {"vocab", required, {}}},
+                 file);
+  if (model["unk_token"].is_string() && vocabulary.ids.contains(model["unk_token"]))
+    fail_unsupported(file, "a token for unknown characters, " + shown(model["unk_token"]) + ",");
+  std::vector<CharacterModel::Entry> entries;
+  for (size_t id = 0; id < tokens.size(); ++id)
+    if (const CodePoint c = decode_utf8(tokens[id]); c.bytes == tokens[id].size())
+      entries.push_back({c.value, static_cast<uint32_t>(id)});
+  return CharacterModel(std::move(entries));
+}
+
+// What stands around the model must change nothing that rapt does not change.
+void check_byte_level(const Json& json, const std::string& file) {
+  check_settings(json["pre_tokenizer"], "pre_tokenizer ByteLevel",
+                 {{"type", required, {}},
+                  {"add_prefix_space", required, {false}},
+                  {"trim_offsets", optional, {}},
+                  {"use_regex", optional, {true}}},
+                 file);
+  const Json& decoder = json["decoder"];
+  if (const std::string& type = type_of(decoder, "decoder", file); type != "ByteLevel")
+    fail_unsupported(file, "decoder " + rapt::in_quotes(type));
+}
+
+void check_split(const Json& json, const std::string& file) {
+  check_settings(json["pre_tokenizer"], "pre_tokenizer Split",
+                 {{"type", required, {}},
+                  {"pattern", required, {{{"String", ""}}}},
+                  {"behavior", required, {"Isolated"}},
+                  {"invert", required, {false}}},
+                 file);
+  const Json& decoder = json["decoder"];
+  if (const std::string& type = type_of(decoder, "decoder", file); type != "Fuse")
+    fail_unsupported(file, "decoder " + rapt::in_quotes(type));
+}
+
+void check_file(const Json& json, const std::string& file) {
+  check_settings(json, "the tokenizer",
+                 {{"version", optional, {"1.0"}},
+                  {"truncation", optional, {nullptr}},
+                  {"padding", optional, {nullptr}},
+                  {"added_tokens", optional, {}},
+                  {"normalizer", optional, {}},
+                  {"pre_tokenizer", required, {}},
+                  {"post_processor", optional, {}},
+                  {"decoder", required, {}},
+                  {"model", required, {}}},
+                 file);
+  const Json normalizer = json.value("normalizer", Json());
+  if (!normalizer.is_null())
+    fail_unsupported(file,
+                     "normalizer " + rapt::in_quotes(type_of(normalizer, "normalizer", file)));
+  const Json post_processor = json.value("post_processor", Json());
+  // That of ByteLevel changes offsets, not ids.
+  if (post_processor.is_null()) return;
+  if (const std::string& type = type_of(post_processor, "post_processor", file);
+      type != "ByteLevel")
+    fail_unsupported(file, "post_processor " + rapt::in_quotes(type));
+}
+
+std::optional<std::string> one_character(std::string_view text) {
+  if (text.empty() || decode_utf8(text).bytes != text.size()) return std::nullopt;
+  return std::string(text);
+}
+
+std::shared_ptr<const Tokenizer::Parts> make_parts(const Json& json, const std::string& file) {
+  const Json& model = json["model"];
+  // Early files of GPT-2 have a BPE without a type.
+  const bool untyped = model.is_object() && !model.contains("type") && model.contains("merges");
+  const std::string type = untyped ? "BPE" : type_of(model, "model", file);
+  const std::string& pre_tokenizer = type_of(json["pre_tokenizer"], "pre_tokenizer", file);
+  const bool bpe = type == "BPE" && pre_tokenizer == "ByteLevel";
+  if (!bpe && !(type == "WordLevel" && pre_tokenizer == "Split"))
+    fail_unsupported(file, "model " + rapt::in_quotes(type) + " with pre_tokenizer " +
+                               rapt::in_quotes(pre_tokenizer));
+  (bpe ? check_byte_level : check_split)(json, file);
+  if (!model.contains("vocab")) fail_malformed(file, "model: expected a vocab, got none");
+
+  const Vocabulary vocabulary = read_vocabulary(json, file);
+  std::vector<std::string> tokens =
+      model_tokens(vocabulary, file, bpe ? bytes_of_characters : one_character);
+  const auto read_model = [&]() -> std::variant<CharacterModel, ByteLevelBpe> {
+    if (bpe) return read_bpe(model, vocabulary, file);
+    return read_characters(model, vocabulary, tokens, file);
+  };
+  std::variant<CharacterModel, ByteLevelBpe> read = read_model();
+  for (const AddedToken& token : vocabulary.added)
+    if (token.id == tokens.size()) tokens.push_back(token.content);
+  return std::make_shared<Tokenizer::Parts>(
+      Tokenizer::Parts{.tokens = std::move(tokens),
+                       .model_tokens = vocabulary.texts.size(),
+                       .model = std::move(read),
+                       .added = AddedTokens(vocabulary.added)});
+}
+
+}  // namespace
+
+Tokenizer parse_tokenizer(std::string_view json, const std::string& name) {
+  const Json parsed = parse_json(json, name);
+  check_file(parsed, name);
+  return Tokenizer(make_parts(parsed, name));
+}
+
+Tokenizer read_tokenizer(const std::string& folder) {
+  const InputFile file(folder + "/tokenizer.json");
+  std::string text(static_cast<size_t>(std::min(file.bytes(), kMaxTokenizerFile + 1)), '\0');
+  file.read(0, reinterpret_cast<std::byte*>(text.data()), std::ssize(text));
+  return parse_tokenizer(text, file.name());
+}
+
+}  // namespace rapt::text

@@ -1,0 +1,135 @@
+// A tokenizer to tokenizer.json, as the package tokenizers saves it, and tokenizer_config.json.
+#include <nlohmann/json.hpp>
+
+#include "rapt/text/tokenizer_file.h"
+#include "text/byte_characters.h"
+#include "text/parts.h"
+
+namespace rapt::text {
+namespace {
+
+constexpr std::string_view kPreTokenizer = R"({
+    "type": "ByteLevel",
+    "add_prefix_space": false,
+    "trim_offsets": true,
+    "use_regex": true
+  })";
+constexpr std::string_view kDecoder = R"({
+    "type": "ByteLevel",
+    "add_prefix_space": true,
+    "trim_offsets": true,
+    "use_regex": true
+  })";
+constexpr std::string_view kSplit = R"({
+    "type": "Split",
+    "pattern": {
+      "String": ""
+    },
+    "behavior": "Isolated",
+    "invert": false
+  })";
+constexpr std::string_view kBpe = R"(
+    "type": "BPE",
+    "dropout": null,
+    "unk_token": null,
+    "continuing_subword_prefix": null,
+    "end_of_word_suffix": null,
+    "fuse_unk": false,
+    "byte_fallback": false,
+    "ignore_merges": false,
+    "vocab": )";
+constexpr std::string_view kWordLevel = R"(
+    "type": "WordLevel",
+    "vocab": )";
+constexpr std::string_view kFuse = R"({
+    "type": "Fuse"
+  })";
+
+// transformers opens a folder by it. Without its own default, decoding would drop blanks before
+// punctuation.
+constexpr std::string_view kConfig = R"({
+  "clean_up_tokenization_spaces": false,
+  "tokenizer_class": "PreTrainedTokenizerFast"
+}
+)";
+
+std::string quoted_json(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// Items between brackets, each on a line of its own.
+std::string list_of(const std::vector<std::string>& items, std::string_view brackets,
+                    const std::string& indent) {
+  std::string text(1, brackets[0]);
+  for (const std::string& item : items)
+    text += (text.size() == 1 ? "\n" : ",\n") + indent + "  " + item;
+  if (!items.empty()) text += "\n" + indent;
+  return text + brackets[1];
+}
+
+// The texts that stand for the tokens of the model, by id.
+std::vector<std::string> texts_of(const Tokenizer::Parts& parts) {
+  const bool bpe = std::holds_alternative<ByteLevelBpe>(parts.model);
+  std::vector<std::string> texts;
+  for (size_t id = 0; id < parts.model_tokens; ++id)
+    texts.push_back(bpe ? characters_of_bytes(parts.tokens[id]) : parts.tokens[id]);
+  for (const AddedToken& token : parts.added.tokens())
+    if (token.id < texts.size()) texts[token.id] = token.content;
+  return texts;
+}
+
+std::string added_json(const AddedToken& token) {
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  return list_of(
+      {"\"id\": " + std::to_string(token.id), "\"content\": " + quoted_json(token.content),
+       "\"single_word\": false", "\"lstrip\": false", "\"rstrip\": false",
+       std::string("\"normalized\": ") + word(token.normalized),
+       std::string("\"special\": ") + word(token.special)},
+      "{}", "    ");
+}
+
+std::string model_json(const Tokenizer::Parts& parts) {
+  const std::vector<std::string> texts = texts_of(parts);
+  std::vector<std::string> vocab;
+  for (size_t id = 0; id < texts.size(); ++id)
+    vocab.push_back(quoted_json(texts[id]) + ": " + std::to_string(id));
+  const std::string vocab_json = list_of(vocab, "{}", "    ");
+  const auto* bpe = std::get_if<ByteLevelBpe>(&parts.model);
+  if (bpe == nullptr)
+    return "{" + std::string(kWordLevel) + vocab_json + ",\n    \"unk_token\": \"<unk>\"\n  }";
+  std::vector<std::string> merges;
+  for (const Merge& merge : bpe->merges())
+    merges.push_back(
+        list_of({quoted_json(texts[merge.left]), quoted_json(texts[merge.right])}, "[]", "      "));
+  return "{" + std::string(kBpe) + vocab_json +
+         ",\n    \"merges\": " + list_of(merges, "[]", "    ") + "\n  }";
+}
+
+void write_file(const std::string& path, std::string_view text, Overwrite overwrite) {
+  OutputFile file(path, overwrite);
+  file.write(text.data(), std::ssize(text));
+  file.commit();
+}
+
+}  // namespace
+
+std::string tokenizer_json(const Tokenizer& tokenizer) {
+  const Tokenizer::Parts& parts = tokenizer.parts();
+  const bool bpe = std::holds_alternative<ByteLevelBpe>(parts.model);
+  std::vector<std::string> added;
+  for (const AddedToken& token : parts.added.tokens()) added.push_back(added_json(token));
+  const auto member = [](const char* name, std::string_view value) {
+    return "\"" + std::string(name) + "\": " + std::string(value);
+  };
+  return list_of(
+      {member("version", "\"1.0\""), member("truncation", "null"), member("padding", "null"),
+       member("added_tokens", list_of(added, "[]", "  ")), member("normalizer", "null"),
+       member("pre_tokenizer", bpe ? kPreTokenizer : kSplit), member("post_processor", "null"),
+       member("decoder", bpe ? kDecoder : kFuse), member("model", model_json(parts))},
+      "{}", "");
+}
+
+void write_tokenizer(const Tokenizer& tokenizer, const std::string& folder, Overwrite overwrite) {
+  write_file(folder + "/tokenizer.json", tokenizer_json(tokenizer), overwrite);
+  write_file(folder + "/tokenizer_config.json", kConfig, overwrite);
+}
+
+}  // namespace rapt::text

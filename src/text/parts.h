@@ -1,0 +1,23 @@
+#pragma once
+// What a tokenizer consists of.
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rapt/text/tokenizer.h"
+#include "text/added_tokens.h"
+#include "text/byte_level_bpe.h"
+#include "text/character_model.h"
+
+namespace rapt::text {
+
+struct Tokenizer::Parts {
+  std::vector<std::string> tokens;  // the bytes of each
+  // The first of them are the vocabulary of the model; added tokens follow, and may be among it,
+  // too.
+  size_t model_tokens;
+  std::variant<CharacterModel, ByteLevelBpe> model;
+  AddedTokens added;
+};
+
+}  // namespace rapt::text
