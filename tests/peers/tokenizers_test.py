@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""tokenizers_test.py RAPT: ids, learned merges and files, with the package tokenizers.
+
+tokenizer_parity, built beside the command line, encodes drawn strings of all planes of Unicode, learns
+from texts, and reads and writes files; the package does the same, and ids, vocabularies, merges and
+files must be equal. Exits with 77 where tokenizer_parity was not built or the package is missing.
+"""
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+except ImportError as error:
+    print(f"skipped: {error}; pip install -r tests/peers/requirements.txt")
+    sys.exit(77)
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(sys.argv[1]).resolve().parents[1] / "tests" / "text" / "tokenizer_parity"
+STRINGS = 100_000
+failed, compared = [], 0
+
+
+def expect(equal, what):
+    global compared
+    compared += 1
+    if not equal:
+        failed.append(what)
+        print(f"DIFFERS: {what}")
+
+
+def run(*words):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"tokenizer_parity {' '.join(map(str, words))}: {done.stderr}")
+
+
+def byte_level(vocabulary, text, special=()):
+    """A tokenizer that the package learns from a text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, show_progress=False, special_tokens=list(special),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator([text], trainer)
+    return tokenizer
+
+
+def drawn_character(draw):
+    kind = draw.random()
+    if kind < 0.5:
+        return draw.choice("abcdestl   \n\t'0129.,!-<|>")
+    if kind < 0.6:  # white space, digits and letters of other scripts
+        return draw.choice("\u00a0\u0085\u2003\u3000\u1680\u200b\u0660\u00b2\u2167\u00e9\u00df\u0301"
+                           "\u4e2d\u6587\u0e01\u0e33\u0939\u093f\uac00\u1100\ufeff\u001c\u001f")
+    plane = draw.choice([0, 0, 0, 1, 1, 2, 3, 14, 15, 16])
+    while True:
+        code = plane * 0x10000 + draw.randrange(0x10000)
+        if not 0xD800 <= code < 0xE000:
+            return chr(code)
+
+
+def drawn_string(draw):
+    words = ["<|endoftext|>", "'re", "'ll", "'", "  ", "\n\n", "don't", " the", "we've"]
+    parts = [draw.choice(words) if draw.random() < 0.15 else drawn_character(draw)
+             for _ in range(draw.randrange(24))]
+    return "".join(parts)
+
+
+def ids_by_rapt(folder, strings):
+    given, found = folder / "strings", folder / "ids"
+    with given.open("wb") as out:
+        for string in strings:
+            raw = string.encode()
+            out.write(struct.pack("<I", len(raw)) + raw)
+    run("encode", folder, given, found)
+    raw, at, lists = found.read_bytes(), 0, []
+    while at < len(raw):
+        count, = struct.unpack_from("<I", raw, at)
+        lists.append(list(struct.unpack_from(f"<{count}i", raw, at + 4)))
+        at += 4 + 4 * count
+    return lists
+
+
+def compare_ids(folder, tokenizer, strings, name):
+    tokenizer.save(str(folder / "tokenizer.json"))
+    expected = [encoding.ids for encoding in tokenizer.encode_batch(strings)]
+    different = [string for string, a, b in
+                 zip(strings, ids_by_rapt(folder, strings), expected, strict=True) if a != b]
+    for string in different[:5]:
+        print(f"  {string!r}")
+    expect(not different, f"{name}: ids of {len(different)} of {len(strings)} strings")
+
+
+def compare_files(folder, tokenizer, name):
+    """rapt's file of a tokenizer that it read, with the package's own."""
+    (folder / "copy").mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    run("copy", folder, folder / "copy")
+    same = (folder / "copy/tokenizer.json").read_text() == (folder / "tokenizer.json").read_text()
+    expect(same, f"{name}: the file of a tokenizer that was read")
+    again = Tokenizer.from_file(str(folder / "copy/tokenizer.json"))
+    expect(again.to_str() == tokenizer.to_str(), f"{name}: what the package reads from rapt's file")
+
+
+def byte_level_bpe(text, draw):
+    strings = [drawn_string(draw) for _ in range(STRINGS)]
+    learned_from = text + "\n".join(strings[:2000])
+    special = ["<|endoftext|>"]
+    for vocabulary in (257, 1500):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            tokenizer = byte_level(vocabulary, learned_from, special)
+            compare_ids(folder, tokenizer, strings, f"BPE of {vocabulary}")
+            compare_files(folder, tokenizer, f"BPE of {vocabulary}")
+    with tempfile.TemporaryDirectory() as name:  # a few added tokens, one the beginning of another
+        folder = Path(name)
+        tokenizer = byte_level(400, learned_from)
+        tokenizer.add_special_tokens(["<|endoftext|>", "<|end", AddedToken("\u4e2d", normalized=True)])
+        tokenizer.add_tokens(["stl", "st", " the"])
+        compare_ids(folder, tokenizer, strings[:20_000], "BPE with added tokens")
+        compare_files(folder, tokenizer, "BPE with added tokens")
+    with tempfile.TemporaryDirectory() as name:  # one long piece, and long runs
+        tokenizer = byte_level(1500, learned_from)
+        long = ["".join(draw.choice("abcdestl") for _ in range(200_000)), "a" * 100_000, " " * 9999,
+                "\n" * 5001 + "a", text]
+        compare_ids(Path(name), tokenizer, long, "BPE of long pieces")
+
+
+def merges_as_texts(text):
+    """The other form of merges, "a b"; and a file of early versions, without the model's type."""
+    tokenizer = byte_level(600, text)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        content = json.loads(tokenizer.to_str())
+        model = content["model"]
+        model["merges"] = [" ".join(pair) for pair in model["merges"]]
+        del model["type"], model["byte_fallback"], model["ignore_merges"]
+        (folder / "tokenizer.json").write_text(json.dumps(content))
+        expect(ids_by_rapt(folder, [text]) == [tokenizer.encode(text).ids], "merges as texts")
+
+
+def learned(texts):
+    for name, text in texts.items():
+        for vocabulary in (256, 300, 1280, 6000):
+            with tempfile.TemporaryDirectory() as folder:
+                folder = Path(folder)
+                (folder / "text").write_bytes(text.encode())
+                run("learn", folder, folder / "text", vocabulary)
+                found = Tokenizer.from_file(str(folder / "tokenizer.json"))
+                expected = byte_level(vocabulary, text)
+                same = (folder / "tokenizer.json").read_text() == expected.to_str(pretty=True)
+                expect(same, f"the file learned from {name}, {vocabulary}")
+                expect(found.decode(found.encode(text).ids) == text, f"round trip of {name}")
+
+
+def characters(text, draw):
+    """Files of characters, which the package opens."""
+    text += "".join(drawn_character(draw) for _ in range(5000))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "text").write_bytes(text.encode())
+        run("characters", folder, folder / "text")
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        ids = tokenizer.encode(text).ids
+        order = sorted(set(text))
+        expect(ids == [order.index(c) for c in text], "characters: the package's ids of rapt's file")
+        expect(tokenizer.decode(ids) == text, "characters: decoded by the package")
+        expect(ids_by_rapt(folder, [text, "", text[::-1]]) == [ids, [], ids[::-1]], "characters: ids")
+        compare_files(folder, tokenizer, "characters")
+
+
+def main():
+    if not PROGRAM.exists():
+        print(f"skipped: {PROGRAM} was not built")
+        sys.exit(77)
+    draw = random.Random(1)
+    pages = "".join(page.read_text() for page in sorted(ROOT.glob("*.md")))
+    texts = {"pages": pages, "drawn strings": " ".join(drawn_string(draw) for _ in range(20_000)),
+             "runs": "".join(draw.choice("a-") * draw.randrange(40) + draw.choice(" \nb")
+                             for _ in range(3000)), "no text": ""}
+    plays = Path(os.environ.get("RAPT_SHARED_DATA", "")) / "tinyshakespeare.txt"
+    if plays.is_file():
+        texts["tinyshakespeare"] = plays.read_text()
+    byte_level_bpe(pages, draw)
+    merges_as_texts(pages)
+    learned(texts)
+    characters(pages, draw)
+    print(f"{compared - len(failed)} of {compared} comparisons agree")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
