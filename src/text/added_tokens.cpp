@@ -4,10 +4,13 @@
 
 namespace rapt::text {
 
-void TokenSearch::add(const AddedToken& token) {
-  const auto at = std::ranges::lower_bound(entries_, token.content, {}, &Entry::content);
-  entries_.insert(at, {token.content, token.id});
-  begins_[static_cast<uint8_t>(token.content[0])] = true;
+TokenSearch::TokenSearch(const std::vector<AddedToken>& tokens, bool normalized) {
+  for (const AddedToken& token : tokens) {
+    if (token.normalized != normalized) continue;
+    entries_.push_back({token.content, token.id});
+    begins_[static_cast<uint8_t>(token.content[0])] = true;
+  }
+  std::ranges::sort(entries_, {}, &Entry::content);
 }
 
 std::optional<TokenSearch::Found> TokenSearch::longest_at(std::string_view text, size_t at) const {
@@ -36,10 +39,6 @@ std::optional<TokenSearch::Found> TokenSearch::next(std::string_view text, size_
     if (begins_[static_cast<uint8_t>(text[at])])
       if (const auto found = longest_at(text, at)) return found;
   return std::nullopt;
-}
-
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  for (const AddedToken& token : tokens_) (token.normalized ? normalized_ : as_written_).add(token);
 }
 
 }  // namespace rapt::text

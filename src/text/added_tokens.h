@@ -27,7 +27,10 @@ class TokenSearch {
     uint32_t id;
   };
 
-  void add(const AddedToken& token);
+  TokenSearch() = default;
+  // Those of the tokens for which `normalized` holds, or does not hold.
+  TokenSearch(const std::vector<AddedToken>& tokens, bool normalized);
+
   // The first one at or after `from`.
   std::optional<Found> next(std::string_view text, size_t from) const;
 
@@ -46,7 +49,8 @@ class AddedTokens {
  public:
   AddedTokens() = default;
   // No two have the same content, and no content is empty.
-  explicit AddedTokens(std::vector<AddedToken> tokens);
+  explicit AddedTokens(std::vector<AddedToken> tokens)
+      : tokens_(std::move(tokens)), as_written_(tokens_, false), normalized_(tokens_, true) {}
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 

@@ -151,10 +151,11 @@ class MergeLearner {
 }  // namespace
 
 Tokenizer learn_byte_level_bpe(std::string_view text, int64_t vocabulary) {
-  if (vocabulary < kBytes || vocabulary > std::numeric_limits<int32_t>::max())
+  if (vocabulary < kByteTokens || vocabulary > std::numeric_limits<int32_t>::max())
     throw Error(ErrorCode::argument,
-                "vocabulary: expected " + std::to_string(kBytes) + " to 2147483647 tokens, got " +
-                    std::to_string(vocabulary) + "; the 256 bytes are tokens",
+                "vocabulary: expected " + std::to_string(kByteTokens) +
+                    " to 2147483647 tokens, got " + std::to_string(vocabulary) +
+                    "; the 256 bytes are tokens",
                 "vocabulary");
   check_utf8(text);
   std::array<uint32_t, 256> byte_ids{};

@@ -20,6 +20,11 @@ except ImportError as error:
     print(f"skipped: {error}; pip install -r tests/peers/requirements.txt")
     sys.exit(77)
 
+try:
+    from transformers import AutoTokenizer
+except ImportError:
+    AutoTokenizer = None
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(sys.argv[1]).resolve().parents[1] / "tests" / "text" / "tokenizer_parity"
 STRINGS = 100_000
@@ -146,6 +151,16 @@ def merges_as_texts(text):
         expect(ids_by_rapt(folder, [text]) == [tokenizer.encode(text).ids], "merges as texts")
 
 
+def transformers_open(folder, text, ids, name):
+    """transformers opens a folder that rapt wrote."""
+    if AutoTokenizer is None:
+        print(f"{name}: not opened by transformers, which is not installed")
+        return
+    opened = AutoTokenizer.from_pretrained(folder)
+    expect(opened.encode(text, add_special_tokens=False) == ids, f"{name}: ids of transformers")
+    expect(opened.decode(ids) == text, f"{name}: decoded by transformers")
+
+
 def learned(texts):
     for name, text in texts.items():
         for vocabulary in (256, 300, 1280, 6000):
@@ -158,6 +173,8 @@ def learned(texts):
                 same = (folder / "tokenizer.json").read_text() == expected.to_str(pretty=True)
                 expect(same, f"the file learned from {name}, {vocabulary}")
                 expect(found.decode(found.encode(text).ids) == text, f"round trip of {name}")
+                if vocabulary == 1280:
+                    transformers_open(folder, text, found.encode(text).ids, name)
 
 
 def characters(text, draw):
@@ -173,6 +190,7 @@ def characters(text, draw):
         expect(ids == [order.index(c) for c in text], "characters: the package's ids of rapt's file")
         expect(tokenizer.decode(ids) == text, "characters: decoded by the package")
         expect(ids_by_rapt(folder, [text, "", text[::-1]]) == [ids, [], ids[::-1]], "characters: ids")
+        transformers_open(folder, text, ids, "characters")
         compare_files(folder, tokenizer, "characters")
 
 

@@ -7,7 +7,7 @@
 
 namespace rapt::text {
 
-inline constexpr int64_t kBytes = 256;  // the smallest vocabulary of byte-level BPE
+inline constexpr int64_t kByteTokens = 256;  // the smallest vocabulary of byte-level BPE
 
 // The characters of the text, by ascending code point. Throws Error(argument): an empty text, or
 // one that is not UTF-8.

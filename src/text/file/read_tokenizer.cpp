@@ -118,7 +118,7 @@ void check_byte_level(const Json& json, const std::string& file) {
 void check_split(const Json& json, const std::string& file) {
   check_settings(json["pre_tokenizer"], "pre_tokenizer Split",
                  {{"type", required, {}},
-                  {"pattern", required, {{{"String", ""}}}},
+                  {"pattern", required, {Json::object({{"String", ""}})}},
                   {"behavior", required, {"Isolated"}},
                   {"invert", required, {false}}},
                  file);

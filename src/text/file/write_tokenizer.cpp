@@ -103,12 +103,6 @@ std::string model_json(const Tokenizer::Parts& parts) {
          ",\n    \"merges\": " + list_of(merges, "[]", "    ") + "\n  }";
 }
 
-void write_file(const std::string& path, std::string_view text, Overwrite overwrite) {
-  OutputFile file(path, overwrite);
-  file.write(text.data(), std::ssize(text));
-  file.commit();
-}
-
 }  // namespace
 
 std::string tokenizer_json(const Tokenizer& tokenizer) {
@@ -128,8 +122,14 @@ std::string tokenizer_json(const Tokenizer& tokenizer) {
 }
 
 void write_tokenizer(const Tokenizer& tokenizer, const std::string& folder, Overwrite overwrite) {
-  write_file(folder + "/tokenizer.json", tokenizer_json(tokenizer), overwrite);
-  write_file(folder + "/tokenizer_config.json", kConfig, overwrite);
+  // Both are opened first: if one of them exists and must stay, none is written.
+  OutputFile file(folder + "/tokenizer.json", overwrite);
+  OutputFile config(folder + "/tokenizer_config.json", overwrite);
+  const std::string json = tokenizer_json(tokenizer);
+  file.write(json.data(), std::ssize(json));
+  config.write(kConfig.data(), std::ssize(kConfig));
+  file.commit();
+  config.commit();
 }
 
 }  // namespace rapt::text
