@@ -5,6 +5,7 @@
 
 #include "io/quoted.h"
 #include "rapt/checkpoint/model_config.h"
+#include "rapt/io/input_file.h"
 
 namespace rapt::checkpoint {
 namespace {
@@ -18,6 +19,16 @@ using Json = nlohmann::json;
 }
 
 }  // namespace
+
+std::string read_config_text(const std::string& path) {
+  const InputFile file(path);
+  if (file.bytes() > kMaxConfigBytes)
+    fail_format(path, "expected at most " + std::to_string(kMaxConfigBytes) + " bytes, got " +
+                          std::to_string(file.bytes()));
+  std::string text(static_cast<size_t>(file.bytes()), '\0');
+  file.read(0, reinterpret_cast<std::byte*>(text.data()), std::ssize(text));
+  return text;
+}
 
 Json parse_config(std::string_view text, const std::string& file) {
   if (std::ssize(text) > kMaxConfigBytes)
@@ -40,7 +51,7 @@ Json parse_config(std::string_view text, const std::string& file) {
   } catch (const Json::out_of_range&) {
     fail_format(file, "it has a number that is too large");
   }
-  if (!json.is_object()) fail_format(file, "expected an object {\"model_type\": ..., ...}");
+  if (!json.is_object()) fail_format(file, "expected an object {\"key\": value, ...}");
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/config_object.h"
 #include "io/quoted.h"
 #include "rapt/checkpoint/model_config.h"
 #include "rapt/checkpoint/model_tensors.h"
@@ -20,17 +21,6 @@ constexpr const char* kIndexFile = "/model.safetensors.index.json";
 bool exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
-}
-
-std::string text_of(const std::string& path) {
-  const InputFile file(path);
-  if (file.bytes() > kMaxConfigBytes)
-    throw Error(ErrorCode::format, path_text(path) + ": expected at most " +
-                                       std::to_string(kMaxConfigBytes) + " bytes, got " +
-                                       std::to_string(file.bytes()));
-  std::string text(static_cast<size_t>(file.bytes()), '\0');
-  file.read(0, reinterpret_cast<std::byte*>(text.data()), std::ssize(text));
-  return text;
 }
 
 // The tensors of a folder, and the name of the file that names them.
@@ -84,7 +74,7 @@ auto naming(const std::string& path, const Call& call) {
 
 nn::LanguageModel load_model(const std::string& folder, DType dtype) {
   const std::string config = folder + kConfigFile;
-  const nn::LanguageModelSpec spec = read_model_config(text_of(config), config);
+  const nn::LanguageModelSpec spec = read_model_config(read_config_text(config), config);
   const auto [file, path] = open_tensors(folder);
   check_sizes(spec, config, file);
   nn::LanguageModel model = naming(config, [&] { return make_language_model(spec, dtype); });
