@@ -1,5 +1,6 @@
-# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint, rapt::text and rapt::viz, each with its headers,
-# CMake package and pkg-config file, and the command line. The installed tree can be moved: no path of it is written anywhere.
+# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint, rapt::text, rapt::training and rapt::viz,
+# each with its headers, CMake package and pkg-config file, and the command line. The installed tree can be moved: no path of
+# it is written anywhere.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rapt)
@@ -77,6 +78,12 @@ if(TARGET rapt_text)
   rapt_install_component(text rapt-text "Tokenizers, for rapt" REQUIRES rapt-io)
 else()
   list(APPEND headers_left_out PATTERN text EXCLUDE)
+endif()
+if(TARGET rapt_training)
+  rapt_install_component(training rapt-training "Language models trained on texts, for rapt"
+                         REQUIRES rapt-checkpoint rapt-text)
+else()
+  list(APPEND headers_left_out PATTERN training EXCLUDE)
 endif()
 if(TARGET rapt_viz)
   rapt_install_component(viz rapt-viz "Attention as pictures, from plain arrays" REQUIRES rapt

@@ -29,7 +29,7 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/%s/*.h" % name
-                        for name in ("checkpoint", "io", "nn", "text", "viz")]
+                        for name in ("checkpoint", "io", "nn", "text", "training", "viz")]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [
@@ -59,6 +59,7 @@ COMPILED_PER_SET = ("compiled once per instruction set, in the words of simd/: n
 IO_SIDE = ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/*.h"]
 TEXT_SIDE = ["include/rapt/error.h", "include/rapt/io/*.h", "include/rapt/text/*.h",
              "src/io/quoted.h", "src/io/repeated_name.h", "src/io/text/utf8.h", "src/text/*.h"]
+TRAINED = ["include/rapt/%s/*.h" % name for name in ("checkpoint", "io", "nn", "text", "training")]
 VIZ_SIDE = ["include/rapt/*.h", "include/rapt/viz/*.h"]
 
 # THE TABLE: files, what of the project they may include, which system headers, and why.
@@ -89,6 +90,8 @@ TABLE = [
      STD, "checkpoints stand on layers and on files of tensors"),
     ("include/rapt/text/*.h", ["include/rapt/*.h", "include/rapt/io/*.h", "include/rapt/text/*.h"],
      STD, "tokenizers stand on the core and on rapt::io"),
+    ("include/rapt/training/*.h", PUBLIC_CORE + TRAINED, STD,
+     "training stands on layers, checkpoints and tokenizers"),
     ("include/rapt/rapt_c.h", [], C99,
      "the C interface is plain C99 and stands alone"),
     ("include/rapt/rapt_cache_c.h", ["include/rapt/rapt_c.h"], C99,
@@ -196,6 +199,10 @@ TABLE = [
     ("src/text/file/**", TEXT_SIDE + ["src/text/file/*.h"], STD + ["nlohmann/*.hpp"],
      "files of tokenizers know tokenizers"),
     ("src/text/*", TEXT_SIDE + ["src/text/*.inc"], STD, "tokenizers know no file and no attention"),
+    ("src/training/**", PUBLIC_CORE + TRAINED +
+     ["src/training/*.h", "src/checkpoint/config_object.h", "src/io/quoted.h",
+      "src/io/system_failure.h", "src/nn/training/random_numbers.h"],
+     STD + POSIX + ["nlohmann/*.hpp"], "training is a customer of layers, checkpoints and tokenizers"),
     ("src/viz/text/**", VIZ_SIDE + ["src/viz/text/*"], STD, "letters know no picture"),
     ("src/viz/**", VIZ_SIDE + ["src/viz/**"], STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),

@@ -1,0 +1,50 @@
+#pragma once
+// Sizes of a model and of its training, from the text and the time that there is.
+//
+//   operations = seconds flops_per_second share_of_updates
+//
+// * The model is the largest of a list that can make 2,000 updates with these operations, as many
+// as
+//   nanoGPT's recipe for a CPU makes, whose sizes are on the list.
+// * The model has at most 12 parameters for each token of the training parts. nanoGPT's larger
+//   recipe for the same text has 10.7, and over-fits from a third of its run on.
+// * A run reads the training parts at most 30 times, for the same reason: that recipe has its least
+//   held-out loss after 28 times. The checkpoint `best` keeps the least one.
+// * Characters are the tokens of texts below 4 MiB: byte-level BPE needs text for each of its
+//   tokens. Above, and for scripts of more than 1,024 characters, BPE has a token for each 2 KiB.
+//
+// The layout is that of Qwen3, with a gated network of 8/3 features (Shazeer 2020,
+// arXiv:2002.05202, section 2: as many parameters as four times the features without a gate).
+#include <cstdint>
+
+#include "rapt/nn/language_model.h"
+#include "rapt/training/training_data.h"
+#include "rapt/training/training_settings.h"
+
+namespace rapt::training {
+
+// The text and the time that there is.
+struct SizeRequest {
+  int64_t text_bytes = 0;       // of all texts
+  int64_t characters = 0;       // different ones
+  double seconds = 0;           // of the whole run
+  double flops_per_second = 0;  // training_flops() of a probe, divided by the seconds of its step
+};
+
+// What fits them.
+struct ChosenSizes {
+  TokenizerChoice tokenizer;    // for learn_tokenizer()
+  nn::LanguageModelSpec model;  // `vocabulary`: what the tokenizer may have at most
+  TrainingSettings settings;    // for the Trainer
+};
+
+// Floating-point operations of one update: 6 per parameter of a matrix and token, those of the head
+// included, and 6 layers heads head_dim block per token for the causal scores and outputs
+// (Chowdhery et al. 2022, arXiv:2204.02311, appendix B, halved for the mask).
+double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t block);
+
+// Throws Error(argument) for a request that is not positive and finite, and for fewer than 200
+// bytes of text.
+ChosenSizes choose_sizes(const SizeRequest& request);
+
+}  // namespace rapt::training

@@ -1,0 +1,129 @@
+#include "rapt/training/choose_sizes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+namespace rapt::training {
+namespace {
+
+struct ModelSize {
+  int64_t layers, heads, features, block, batch;
+};
+// The third is nanoGPT's recipe for a CPU, the sixth that for an A100.
+constexpr ModelSize kLadder[] = {{2, 2, 64, 32, 8},    {3, 3, 96, 64, 8},     {4, 4, 128, 64, 12},
+                                 {6, 6, 192, 128, 16}, {6, 8, 256, 128, 32},  {6, 6, 384, 256, 64},
+                                 {8, 8, 512, 256, 64}, {12, 12, 768, 512, 64}};
+
+// The header says why.
+constexpr double kLeastSteps = 2000, kMostEpochs = 30, kMostParametersPerToken = 12;
+constexpr int64_t kCharactersBelow = 4 << 20, kMostCharacters = 1024;
+constexpr int64_t kBytesPerVocabulary = 2 << 10, kLeastVocabulary = 512, kMostVocabulary = 16384;
+// The rest of the time is for evaluations, 8 of which cost about 50 updates, and checkpoints.
+constexpr double kShareOfUpdates = 0.9;
+// Those of GPT-2 in tiny Shakespeare (nanoGPT, data/shakespeare/readme.md): an estimate.
+constexpr double kBytesPerBpeToken = 3.3;
+constexpr int64_t kLeastBlock = 8, kLeastText = 200;
+// GPT-2's rate is for 768 features (Brown et al. 2020, arXiv:2005.14165, table 2.1); the recipes
+// for smaller models have 1e-3.
+constexpr int64_t kLargeFeatures = 512;
+constexpr double kSmallModelRate = 1e-3, kLargeModelRate = 6e-4;
+
+double number(int64_t value) { return static_cast<double>(value); }
+
+void check_request(const SizeRequest& request) {
+  const auto require = [](bool holds, const char* name, const char* expected) {
+    if (!holds)
+      throw Error(ErrorCode::argument, std::string(name) + ": expected " + expected, name);
+  };
+  require(request.text_bytes >= kLeastText, "text_bytes", "200 bytes of text or more");
+  require(request.characters >= 1, "characters", "1 or more");
+  require(request.seconds > 0 && std::isfinite(request.seconds), "seconds",
+          "a finite number above 0");
+  require(request.flops_per_second > 0 && std::isfinite(request.flops_per_second),
+          "flops_per_second", "a finite number above 0");
+}
+
+TokenizerChoice choose_tokenizer(const SizeRequest& request) {
+  if (request.text_bytes < kCharactersBelow && request.characters <= kMostCharacters)
+    return {.kind = TokenizerKind::characters};
+  const auto wanted = static_cast<uint64_t>(request.text_bytes / kBytesPerVocabulary);
+  return {.kind = TokenizerKind::byte_level_bpe,
+          .vocabulary = std::clamp(static_cast<int64_t>(std::bit_floor(wanted)), kLeastVocabulary,
+                                   kMostVocabulary)};
+}
+
+// A multiple of 32 near 8/3 features.
+int64_t gated_features(int64_t features) { return (features * 8 / 3 + 31) / 32 * 32; }
+
+nn::LanguageModelSpec spec_of(const ModelSize& size, int64_t vocabulary) {
+  return {.layout = nn::LanguageModelLayout::qwen3,
+          .vocabulary = vocabulary,
+          .context = size.block,
+          .layers = size.layers,
+          .heads = size.heads,
+          .features = size.features,
+          .hidden_features = gated_features(size.features)};
+}
+
+// Parameters of the matrices that a token is multiplied with.
+double matrix_parameters(const nn::LanguageModelSpec& spec) {
+  const bool gpt2 = spec.layout == nn::LanguageModelLayout::gpt2;
+  const double features = number(spec.features), heads = number(spec.heads);
+  const double head_dim = spec.head_dim > 0 ? number(spec.head_dim) : features / heads;
+  const double kv_heads = spec.kv_heads > 0 ? number(spec.kv_heads) : heads;
+  const double hidden = spec.hidden_features > 0 ? number(spec.hidden_features) : 4 * features;
+  const double layer = features * (2 * head_dim * (heads + kv_heads) + (gpt2 ? 2 : 3) * hidden);
+  return number(spec.layers) * layer + number(spec.vocabulary) * features;
+}
+
+// The largest model that the time and the text suffice for.
+ModelSize choose_model(double flops, double training_tokens, int64_t vocabulary) {
+  ModelSize chosen = kLadder[0];
+  for (const ModelSize& size : kLadder) {
+    const nn::LanguageModelSpec spec = spec_of(size, vocabulary);
+    if (kLeastSteps * training_flops(spec, size.batch, size.block) > flops ||
+        matrix_parameters(spec) > kMostParametersPerToken * training_tokens)
+      break;
+    chosen = size;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t block) {
+  const double head_dim =
+      spec.head_dim > 0 ? number(spec.head_dim) : number(spec.features) / number(spec.heads);
+  const double attention = 6 * number(spec.layers) * number(spec.heads) * head_dim * number(block);
+  return number(batch) * number(block) * (6 * matrix_parameters(spec) + attention);
+}
+
+ChosenSizes choose_sizes(const SizeRequest& request) {
+  check_request(request);
+  ChosenSizes chosen;
+  chosen.tokenizer = choose_tokenizer(request);
+  const bool characters = chosen.tokenizer.kind == TokenizerKind::characters;
+  const int64_t vocabulary = characters ? request.characters : chosen.tokenizer.vocabulary;
+  const double tokens = number(request.text_bytes) / (characters ? 1 : kBytesPerBpeToken);
+  const double flops = request.seconds * request.flops_per_second * kShareOfUpdates;
+  ModelSize size = choose_model(flops, 0.9 * tokens, vocabulary);
+  // The held-out tenth has at least two windows.
+  while (size.block > kLeastBlock && 2 * number(size.block) > tokens / 10) size.block /= 2;
+  chosen.model = spec_of(size, vocabulary);
+
+  TrainingSettings& settings = chosen.settings;
+  settings.batch = size.batch;
+  settings.block = size.block;
+  const double in_time = flops / training_flops(chosen.model, size.batch, size.block);
+  const double in_text = kMostEpochs * 0.9 * tokens / number(size.batch * size.block);
+  settings.steps = static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, 1e9));
+  settings.warmup_steps = std::min<int64_t>(100, settings.steps / 10);
+  settings.learning_rate = size.features < kLargeFeatures ? kSmallModelRate : kLargeModelRate;
+  settings.min_learning_rate = settings.learning_rate / 10;
+  settings.evaluation_interval = std::max<int64_t>(1, settings.steps / 8);
+  return chosen;
+}
+
+}  // namespace rapt::training
