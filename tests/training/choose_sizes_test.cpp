@@ -1,0 +1,79 @@
+// Sizes by time: nanoGPT's recipe where its operations fit, and sensible ends.
+#include "rapt/training/choose_sizes.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+
+namespace {
+
+using namespace rapt;
+using namespace rapt::training;
+
+constexpr int64_t kTinyShakespeare = 1'115'394;
+
+TEST(ChooseSizes, CountsTheOperationsOfNanoGpt) {
+  // nanoGPT's own count, 6 N + 12 L H Q T for each token, is 3.96e9; the mask halves the second.
+  const nn::LanguageModelSpec spec{
+      .vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .features = 128};
+  EXPECT_NEAR(training_flops(spec, 12, 64), 3.81e9, 0.02e9);
+}
+
+TEST(ChooseSizes, GivesTheRecipeForACpu) {
+  const ChosenSizes chosen = choose_sizes(
+      {.text_bytes = kTinyShakespeare, .characters = 65, .seconds = 180, .flops_per_second = 60e9});
+  EXPECT_EQ(chosen.tokenizer.kind, TokenizerKind::characters);
+  EXPECT_EQ(chosen.model.vocabulary, 65);
+  EXPECT_EQ(chosen.model.layers, 4);
+  EXPECT_EQ(chosen.model.heads, 4);
+  EXPECT_EQ(chosen.model.features, 128);
+  EXPECT_EQ(chosen.settings.batch, 12);
+  EXPECT_EQ(chosen.settings.block, 64);
+  EXPECT_EQ(chosen.settings.warmup_steps, 100);
+  EXPECT_GE(chosen.settings.steps, 2000);
+}
+
+TEST(ChooseSizes, TakesLargerModelsForMoreTime) {
+  int64_t features = 0;
+  for (const double seconds : {1.0, 60.0, 3600.0, 86400.0}) {
+    const ChosenSizes chosen = choose_sizes({.text_bytes = 100'000'000,
+                                             .characters = 200,
+                                             .seconds = seconds,
+                                             .flops_per_second = 100e9});
+    EXPECT_EQ(chosen.tokenizer.kind, TokenizerKind::byte_level_bpe);
+    EXPECT_EQ(chosen.tokenizer.vocabulary, 16384);
+    EXPECT_GE(chosen.model.features, features);
+    features = chosen.model.features;
+    check_settings(chosen.settings);
+    const double flops = training_flops(chosen.model, chosen.settings.batch, chosen.settings.block);
+    EXPECT_LE(static_cast<double>(chosen.settings.steps - 1) * flops, seconds * 100e9);
+  }
+  EXPECT_GE(features, 256);
+}
+
+TEST(ChooseSizes, DoesNotReadAShortTextTooOften) {
+  for (const int64_t bytes : {200, 2'000, 20'000}) {
+    const ChosenSizes chosen = choose_sizes(
+        {.text_bytes = bytes, .characters = 50, .seconds = 1e6, .flops_per_second = 1e12});
+    check_settings(chosen.settings);
+    EXPECT_LE(2 * chosen.settings.block, bytes / 10);
+    EXPECT_LE(chosen.settings.steps * chosen.settings.batch * chosen.settings.block, 30 * bytes);
+  }
+}
+
+TEST(ChooseSizes, RejectsRequestsThatAreNone) {
+  const SizeRequest good{
+      .text_bytes = 1000, .characters = 10, .seconds = 1, .flops_per_second = 1e9};
+  choose_sizes(good);
+  const auto rejected = [&](const char* name, const auto& change) {
+    SizeRequest request = good;
+    change(request);
+    laws::expect_error(ErrorCode::argument, {name}, [&] { choose_sizes(request); });
+  };
+  rejected("text_bytes", [](SizeRequest& r) { r.text_bytes = 199; });
+  rejected("characters", [](SizeRequest& r) { r.characters = 0; });
+  rejected("seconds", [](SizeRequest& r) { r.seconds = 0; });
+  rejected("flops_per_second", [](SizeRequest& r) { r.flops_per_second = -1; });
+}
+
+}  // namespace
