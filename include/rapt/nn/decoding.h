@@ -35,10 +35,18 @@ struct DecodingCache {
 DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,
                                   Arena& arena);
 
+// A request for attention weights of one head: those of the last token of each sequence. They take
+// a call of attention per sequence, over its keys.
+struct DecodingWeights {
+  int64_t layer = 0, head = 0;
+  // [batch, capacity], f32, or f64 for f64; 0 behind the last key. Absent: not wanted.
+  TensorView weights = {};
+};
+
 // Appends tokens [batch, n] to the sequences and writes logits: [batch, vocabulary] of the last
 // token of each, or [batch, n, vocabulary]. Takes scratch, allocates nothing. Throws
 // Error(argument) for tokens that do not fit into the cache; the lengths are then unchanged.
 void decode(const LanguageModel& model, const TensorView& tokens, const DecodingCache& cache,
-            const TensorView& logits, const Run& run);
+            const TensorView& logits, const Run& run, const DecodingWeights& weights = {});
 
 }  // namespace rapt::nn

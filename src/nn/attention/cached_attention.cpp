@@ -1,5 +1,6 @@
 #include "nn/attention/cached_attention.h"
 
+#include "nn/attention/cached_weights.h"
 #include "nn/attention/multi_head_parts.h"
 #include "rapt/cache.h"
 
@@ -30,7 +31,7 @@ void attend_to_cache(const MultiHeadAttention& layer, const HeadViews& heads,
 }  // namespace
 
 void forward_cached(const MultiHeadAttention& layer, const TensorView& x, const TensorView& y,
-                    const CachedRows& cache, const Run& run, bool add) {
+                    const CachedRows& cache, const Run& run, bool add, const HeadWeights& weights) {
   const Arena::Frame frame(run.scratch);
   const MultiHeadAttention::State state = make_state(layer, x.dims(), run.scratch);
   project_heads(layer, x, state, run);
@@ -40,6 +41,7 @@ void forward_cached(const MultiHeadAttention& layer, const TensorView& x, const 
     rotate_in_place(heads.key, *rotary, cache.positions, run);
   }
   attend_to_cache(layer, heads, cache, state.statistic, run);
+  if (weights.weights.defined()) write_cached_weights(layer, heads.query, cache, weights, run);
   forward(layer.out_proj, state.attention, y, run, {.add = add});
 }
 

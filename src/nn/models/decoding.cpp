@@ -6,6 +6,7 @@
 
 #include "nn/attention/cached_attention.h"
 #include "nn/dense.h"
+#include "nn/leading.h"
 #include "nn/rowwise/token_rows.h"
 
 namespace rapt::nn {
@@ -37,6 +38,24 @@ void check_decoding(const LanguageModel& model, const TensorView& tokens,
                                            std::to_string(cache.capacity));
 }
 
+void check_weights(const LanguageModel& model, const DecodingCache& cache,
+                   const DecodingWeights& request, bool counts) {
+  if (!request.weights.defined()) return;
+  const struct {
+    const char* name;
+    int64_t value, count;
+  } indices[] = {{"layer", request.layer, std::ssize(model.layers)},
+                 {"head", request.head, model.spec.heads}};
+  for (const auto& [name, value, count] : indices)
+    if (value < 0 || value >= count)
+      throw Error(ErrorCode::argument, std::string(name) + " " + std::to_string(value) +
+                                           " of the weights; expected 0 to " +
+                                           std::to_string(count - 1));
+  if (counts) return;
+  const int64_t shape[] = {cache.batch(), cache.capacity};
+  check_output("weights", request.weights, shape, computed_type(model.dtype()));
+}
+
 // The lengths after a call [batch] and the positions of its tokens [batch, n]. A call that counts
 // takes full caches, which need the most workspace.
 struct DecodingPlaces {
@@ -60,11 +79,11 @@ struct DecodingPlaces {
 
 // x = block(x).
 void decode_layer(const EncoderLayer& layer, const TensorView& x, const CachedRows& rows,
-                  const Run& run) {
+                  const HeadWeights& weights, const Run& run) {
   const Arena::Frame frame(run.scratch);
   const TensorView normed = run.scratch.take(x.dtype, x.dims());
   forward(layer.norm1, x, normed, make_state(layer.norm1, x.dims(), x.dtype, run.scratch), run);
-  forward_cached(layer.self_attn, normed, x, rows, run, true);
+  forward_cached(layer.self_attn, normed, x, rows, run, true, weights);
   forward(layer.norm2, x, normed, make_state(layer.norm2, x.dims(), x.dtype, run.scratch), run);
   forward(layer.network, normed, x, make_state(layer.network, x.dims(), run.scratch), run, true);
 }
@@ -105,8 +124,9 @@ DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int
 }
 
 void decode(const LanguageModel& model, const TensorView& tokens, const DecodingCache& cache,
-            const TensorView& logits, const Run& given) {
+            const TensorView& logits, const Run& given, const DecodingWeights& weights) {
   const Run run{.scratch = given.scratch, .context = given.context};  // without dropout
+  check_weights(model, cache, weights, run.counts());
   if (!run.counts()) check_decoding(model, tokens, cache, logits);
   const Arena::Frame frame(run.scratch);
   const int64_t batch = tokens.shape[0], n = tokens.shape[1];
@@ -114,14 +134,16 @@ void decode(const LanguageModel& model, const TensorView& tokens, const Decoding
   const TensorView x = run.scratch.take(model.dtype(), {batch, n, model.features()});
   forward(model.embedding, tokens, x, run);
   if (model.positions.weight.defined()) forward(model.positions, places.positions, x, run, true);
-  for (size_t i = 0; i < model.layers.size(); ++i)
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const bool wanted = weights.weights.defined() && weights.layer == static_cast<int64_t>(i);
     decode_layer(model.layers[i], x,
                  {.keys = cache.layers[i].keys,
                   .values = cache.layers[i].values,
                   .lengths_before = cache.lengths,
                   .lengths = places.lengths,
                   .positions = places.positions},
-                 run);
+                 wanted ? HeadWeights{weights.head, weights.weights} : HeadWeights{}, run);
+  }
   const TensorView rows = logits.rank == 3 ? x : last_rows(x, run);
   forward(model.norm, rows, rows, make_state(model.norm, rows.dims(), rows.dtype, run.scratch),
           run);
