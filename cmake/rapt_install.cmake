@@ -1,6 +1,6 @@
-# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint, rapt::text, rapt::training and rapt::viz,
-# each with its headers, CMake package and pkg-config file, and the command line. The installed tree can be moved: no path of
-# it is written anywhere.
+# Installs rapt::core and, if built, rapt::io, rapt::nn, rapt::checkpoint, rapt::generation, rapt::text, rapt::training and
+# rapt::viz, each with its headers, CMake package and pkg-config file, and the command line. The installed tree can be moved:
+# no path of it is written anywhere.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rapt)
@@ -67,6 +67,12 @@ if(TARGET rapt_nn)
   rapt_install_component(nn rapt-nn "Layers around attention, with gradients" REQUIRES rapt)
 else()
   list(APPEND headers_left_out PATTERN nn EXCLUDE)
+endif()
+if(TARGET rapt_generation)
+  rapt_install_component(generation rapt-generation "Texts continued by language models, for rapt"
+                         REQUIRES rapt-nn)
+else()
+  list(APPEND headers_left_out PATTERN generation EXCLUDE)
 endif()
 if(TARGET rapt_checkpoint)
   rapt_install_component(checkpoint rapt-checkpoint "Language models in files, for rapt"

@@ -29,7 +29,7 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
                "include/rapt/normalizer/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/%s/*.h" % name
-                        for name in ("checkpoint", "io", "nn", "text", "training", "viz")]
+                        for name in ("checkpoint", "generation", "io", "nn", "text", "training", "viz")]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants")] + [
@@ -92,6 +92,9 @@ TABLE = [
      STD, "tokenizers stand on the core and on rapt::io"),
     ("include/rapt/training/*.h", PUBLIC_CORE + TRAINED, STD,
      "training stands on layers, checkpoints and tokenizers"),
+    ("include/rapt/generation/*.h", PUBLIC_CORE + ["include/rapt/generation/*.h",
+                                                   "include/rapt/nn/*.h"],
+     STD, "texts are generated as tokens, without files and tokenizers"),
     ("include/rapt/rapt_c.h", [], C99,
      "the C interface is plain C99 and stands alone"),
     ("include/rapt/rapt_cache_c.h", ["include/rapt/rapt_c.h"], C99,
@@ -203,6 +206,9 @@ TABLE = [
      ["src/training/*.h", "src/checkpoint/config_object.h", "src/io/quoted.h",
       "src/io/system_failure.h", "src/nn/training/random_numbers.h"],
      STD + POSIX + ["nlohmann/*.hpp"], "training is a customer of layers, checkpoints and tokenizers"),
+    ("src/generation/**", PUBLIC_CORE + ["include/rapt/generation/*.h", "include/rapt/nn/*.h",
+                                         "src/nn/training/random_numbers.h"], STD,
+     "generation is a customer of layers, with their random numbers"),
     ("src/viz/text/**", VIZ_SIDE + ["src/viz/text/*"], STD, "letters know no picture"),
     ("src/viz/**", VIZ_SIDE + ["src/viz/**"], STD + POSIX + ["png.h"],
      "rapt::viz is a customer of the core and does not know rapt::io"),

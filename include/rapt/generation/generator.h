@@ -1,0 +1,121 @@
+#pragma once
+// Continues a text, given as tokens, by a language model: the prompt is read in one call, then each
+// token that is drawn is read beside the keys and values of earlier ones (rapt/nn/decoding.h).
+//
+//   Generator generator(model, {.length = 100, .stop_tokens = {50256}}, prompt);
+//   while (generator.next())
+//     if (generator.token(0) != kNoToken) write(generator.token(0));
+//
+// Several sequences continue the same prompt. They are computed together, and sequence i has the
+// tokens that it has alone, up to the rounding of sums in larger products.
+//
+// A model has `context` positions. When they are full, a sequence ends, or slides: the cache
+// forgets all but the newest context / 2 tokens, which are then read again as a prompt. Their
+// positions count from 0 anew, so sliding suits learned and rotary positions alike.
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rapt/generation/sampler.h"
+#include "rapt/nn/decoding.h"
+
+namespace rapt::generation {
+
+inline constexpr int64_t kNoToken = -1;
+
+// Limits, by which sizes fit 64 bits.
+inline constexpr int64_t kMostSequences = 1 << 16;
+inline constexpr int64_t kMostLength = int64_t{1} << 31;
+
+enum class WhenFull : uint8_t { stop, slide };
+inline constexpr const char* kWhenFullNames[] = {"stop", "slide"};
+
+// Why a sequence has ended.
+enum class Finish : uint8_t {
+  none,        // it goes on
+  stop_token,  // one was drawn, which is not part of the text
+  length,      // it has the tokens that were asked for
+  context,     // the model has no further position
+};
+inline constexpr const char* kFinishNames[] = {"none", "stop-token", "length", "context"};
+
+// One head of one layer, both from 0.
+struct LayerHead {
+  int64_t layer = 0, head = 0;
+};
+
+struct GeneratorOptions {
+  SamplingOptions sampling = {};
+  int64_t sequences = 1;
+  int64_t length = 100;                     // tokens of a sequence behind the prompt, at most
+  int64_t vocabulary = 0;                   // draws tokens below it; 0: all of the model
+  std::vector<int64_t> stop_tokens = {};    // end a sequence
+  WhenFull when_full = WhenFull::stop;      // what happens when the context is full
+  std::optional<LayerHead> attention = {};  // whose weights attention() returns
+};
+
+class Generator {
+ public:
+  // The model, and what the context refers to, must outlive the generator. Takes all memory.
+  // Throws Error(argument) for options out of their ranges, an empty prompt, or one that is longer
+  // than the context or has tokens beyond the vocabulary; std::bad_alloc.
+  Generator(const nn::LanguageModel& model, const GeneratorOptions& options,
+            std::span<const int64_t> prompt, const Context& context = {});
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+
+  // Draws a token for each sequence that goes on; the first call reads the prompt. False: all have
+  // ended, and nothing is drawn. Throws Error(cancelled), and Error(argument) for logits of which
+  // none can be drawn; the generator is then of no further use.
+  bool next();
+
+  // The token that the last next() added to a sequence; kNoToken if it added none.
+  int64_t token(int64_t sequence) const { return newest_[static_cast<size_t>(sequence)]; }
+  Finish finish(int64_t sequence) const { return finish_[static_cast<size_t>(sequence)]; }
+  // The tokens of a sequence without the prompt and without a stop token.
+  std::span<const int64_t> text(int64_t sequence) const;
+
+  // With options.attention: the weights [keys] that the last next() looked with, f32, or f64 for
+  // f64: those of the token before the one that it drew. Key j is token forgotten() + j of prompt
+  // and text.
+  TensorView attention(int64_t sequence) const;
+  // The tokens that sliding has dropped.
+  int64_t forgotten() const { return forgotten_; }
+
+ private:
+  void check(std::span<const int64_t> prompt) const;
+  void take_memory();
+  void take_states(int64_t capacity, nn::Arena& arena);
+  // Append n tokens of input_ to the first sequence, or to all.
+  void decode_first(int64_t n, nn::Arena& scratch);
+  void decode_all(int64_t n, nn::Arena& scratch);
+  void read_prompt();
+  void read_new_tokens();
+  void draw(int64_t sequence, int64_t position);
+  Finish finish_after(int64_t written) const;
+
+  // Tokens in the cache, the same for all sequences.
+  int64_t cached() const { return static_cast<const int64_t*>(cache_.lengths.data)[0]; }
+  // Tokens of each sequence, with the prompt. Ended sequences go on with what nobody looks at.
+  int64_t total() const { return std::ssize(tokens_[0]); }
+  int64_t kept_when_sliding() const;
+
+  const nn::LanguageModel& model_;
+  const GeneratorOptions options_;
+  const Context context_;
+  Sampler sampler_;
+  const int64_t prompt_;                      // tokens
+  std::vector<std::vector<int64_t>> tokens_;  // of each sequence, with the prompt
+  std::vector<int64_t> written_;              // how many of them are the text
+  std::vector<int64_t> newest_;
+  std::vector<Finish> finish_;
+  int64_t forgotten_ = 0;
+  std::vector<std::byte> state_memory_, scratch_memory_;
+  nn::DecodingCache cache_;
+  TensorView logits_;            // [sequences, vocabulary of the model]
+  nn::DecodingWeights weights_;  // [sequences, capacity]
+  std::vector<int64_t> input_;   // [sequences, new tokens]
+};
+
+}  // namespace rapt::generation

@@ -1,0 +1,212 @@
+#include "rapt/generation/generator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace rapt::generation {
+namespace {
+
+[[noreturn]] void fail_prompt(const std::string& message) {
+  throw Error(ErrorCode::argument, "prompt: " + message, "prompt");
+}
+
+void check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value < least || value > most)
+    throw Error(ErrorCode::argument,
+                std::string(name) + " is " + std::to_string(value) + "; expected " +
+                    std::to_string(least) + " to " + std::to_string(most),
+                name);
+}
+
+int64_t drawn_vocabulary(const nn::LanguageModel& model, int64_t asked) {
+  check_range("vocabulary", asked, 0, model.spec.vocabulary);
+  return asked == 0 ? model.spec.vocabulary : asked;
+}
+
+std::vector<std::byte> memory_for(const nn::Arena& counter) {
+  if (counter.bytes() > static_cast<size_t>(PTRDIFF_MAX)) throw std::bad_alloc();
+  return std::vector<std::byte>(counter.bytes());
+}
+
+// The cache of the first sequence alone.
+nn::DecodingCache first_of(const nn::DecodingCache& cache) {
+  nn::DecodingCache first = cache;
+  for (nn::DecodingCache::Layer& layer : first.layers) {
+    layer.keys = layer.keys.slice(0, 0, 1);
+    layer.values = layer.values.slice(0, 0, 1);
+  }
+  first.lengths = first.lengths.slice(0, 0, 1);
+  return first;
+}
+
+// Copies element 0 of the first dimension of a dense tensor to all others.
+void repeat_first(const TensorView& tensor) {
+  const int64_t count = tensor.shape[0];
+  const auto bytes = static_cast<size_t>(tensor.count() / count * size_of(tensor.dtype));
+  auto* const data = static_cast<std::byte*>(tensor.data);
+  for (size_t i = 1; i < static_cast<size_t>(count); ++i)
+    std::memcpy(data + i * bytes, data, bytes);
+}
+
+}  // namespace
+
+Generator::Generator(const nn::LanguageModel& model, const GeneratorOptions& options,
+                     std::span<const int64_t> prompt, const Context& context)
+    : model_(model),
+      options_(options),
+      context_(context),
+      sampler_(options.sampling, drawn_vocabulary(model, options.vocabulary)),
+      prompt_(std::ssize(prompt)) {
+  check(prompt);
+  constexpr int64_t kMostReserved = int64_t{1} << 16;  // longer texts grow as they are written
+  tokens_.resize(static_cast<size_t>(options.sequences));
+  for (std::vector<int64_t>& tokens : tokens_) {
+    tokens.reserve(prompt.size() + static_cast<size_t>(std::min(options.length, kMostReserved)));
+    tokens.assign(prompt.begin(), prompt.end());
+  }
+  written_.resize(tokens_.size(), 0);
+  newest_.resize(tokens_.size(), kNoToken);
+  finish_.resize(tokens_.size(), Finish::none);
+  take_memory();
+}
+
+void Generator::check(std::span<const int64_t> prompt) const {
+  check_range("sequences", options_.sequences, 1, kMostSequences);
+  check_range("length", options_.length, 1, kMostLength);
+  if (options_.attention) {
+    check_range("layer", options_.attention->layer, 0, model_.spec.layers - 1);
+    check_range("head", options_.attention->head, 0, model_.spec.heads - 1);
+  }
+  if (prompt.empty()) fail_prompt("expected at least one token, got none");
+  if (prompt_ > model_.spec.context)
+    fail_prompt(std::to_string(prompt_) + " tokens; the model has " +
+                std::to_string(model_.spec.context) + " positions");
+  for (const int64_t token : prompt)
+    if (token < 0 || token >= model_.spec.vocabulary)
+      fail_prompt("token " + std::to_string(token) + "; expected 0 to " +
+                  std::to_string(model_.spec.vocabulary - 1));
+}
+
+int64_t Generator::kept_when_sliding() const {
+  return std::max<int64_t>(1, model_.spec.context / 2);
+}
+
+void Generator::decode_first(int64_t n, nn::Arena& scratch) {
+  nn::DecodingWeights weights = weights_;
+  if (weights.weights.defined()) weights.weights = weights.weights.slice(0, 0, 1);
+  decode(model_, TensorView(input_.data(), {1, n}), first_of(cache_), logits_.slice(0, 0, 1),
+         {.scratch = scratch, .context = context_}, weights);
+}
+
+void Generator::decode_all(int64_t n, nn::Arena& scratch) {
+  decode(model_, TensorView(input_.data(), {options_.sequences, n}), cache_, logits_,
+         {.scratch = scratch, .context = context_}, weights_);
+}
+
+void Generator::take_states(int64_t capacity, nn::Arena& arena) {
+  cache_ = make_decoding_cache(model_, options_.sequences, capacity, arena);
+  logits_ = arena.take(model_.dtype(), {options_.sequences, model_.spec.vocabulary});
+  if (!options_.attention) return;
+  const DType dtype = model_.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  weights_ = {.layer = options_.attention->layer,
+              .head = options_.attention->head,
+              .weights = arena.take(dtype, {options_.sequences, capacity})};
+}
+
+// Counts the cache, and the scratch of each kind of call, and takes both.
+void Generator::take_memory() {
+  // The last token is never read.
+  const int64_t capacity = options_.length - 1 > model_.spec.context - prompt_
+                               ? model_.spec.context
+                               : prompt_ + options_.length - 1;
+  const int64_t most_new =
+      options_.when_full == WhenFull::slide ? std::min(kept_when_sliding(), capacity) : 1;
+  nn::Arena states, scratch;
+  take_states(capacity, states);
+  state_memory_ = memory_for(states);
+  decode_first(prompt_, scratch);
+  decode_all(1, scratch);
+  decode_all(most_new, scratch);
+  scratch_memory_ = memory_for(scratch);
+  input_.resize(static_cast<size_t>(std::max(prompt_, options_.sequences * most_new)));
+  nn::Arena memory(state_memory_);
+  take_states(capacity, memory);
+}
+
+void Generator::read_prompt() {
+  std::copy_n(tokens_[0].begin(), prompt_, input_.begin());
+  nn::Arena scratch(scratch_memory_);
+  decode_first(prompt_, scratch);
+  for (const nn::DecodingCache::Layer& layer : cache_.layers) {
+    repeat_first(layer.keys);
+    repeat_first(layer.values);
+  }
+  repeat_first(cache_.lengths);
+  repeat_first(logits_);
+  if (weights_.weights.defined()) repeat_first(weights_.weights);
+}
+
+void Generator::read_new_tokens() {
+  if (cached() == cache_.capacity) {
+    forgotten_ = total() - kept_when_sliding();
+    std::fill_n(static_cast<int64_t*>(cache_.lengths.data), options_.sequences, int64_t{0});
+  }
+  const int64_t begin = forgotten_ + cached(), n = total() - begin;
+  auto to = input_.begin();
+  for (const std::vector<int64_t>& tokens : tokens_)
+    to = std::copy_n(tokens.begin() + begin, n, to);
+  nn::Arena scratch(scratch_memory_);
+  decode_all(n, scratch);
+}
+
+Finish Generator::finish_after(int64_t written) const {
+  if (written == options_.length) return Finish::length;
+  const bool full = prompt_ + written > model_.spec.context;
+  return full && options_.when_full == WhenFull::stop ? Finish::context : Finish::none;
+}
+
+void Generator::draw(int64_t sequence, int64_t position) {
+  const auto s = static_cast<size_t>(sequence);
+  newest_[s] = kNoToken;
+  if (finish_[s] != Finish::none) return tokens_[s].push_back(tokens_[s].back());
+  const int64_t shape[] = {drawn_vocabulary(model_, options_.vocabulary)};
+  const TensorView logits(logits_.slice(0, sequence, sequence + 1).data, logits_.dtype, shape,
+                          true);
+  const int64_t token = sampler_.draw(logits, sequence, position);
+  tokens_[s].push_back(token);
+  if (std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end()) {
+    finish_[s] = Finish::stop_token;
+    return;
+  }
+  newest_[s] = token;
+  finish_[s] = finish_after(++written_[s]);
+}
+
+bool Generator::next() {
+  if (std::ranges::find(finish_, Finish::none) == finish_.end()) return false;
+  if (context_.cancel && context_.cancel->cancelled())
+    throw Error(ErrorCode::cancelled, "cancelled by the caller");
+  if (cached() == 0)
+    read_prompt();
+  else
+    read_new_tokens();
+  const int64_t position = total();
+  for (int64_t s = 0; s < options_.sequences; ++s) draw(s, position);
+  return true;
+}
+
+std::span<const int64_t> Generator::text(int64_t sequence) const {
+  const auto s = static_cast<size_t>(sequence);
+  return {tokens_[s].data() + prompt_, static_cast<size_t>(written_[s])};
+}
+
+TensorView Generator::attention(int64_t sequence) const {
+  const int64_t shape[] = {cached()};
+  return {weights_.weights.slice(0, sequence, sequence + 1).data, weights_.weights.dtype, shape,
+          true};
+}
+
+}  // namespace rapt::generation
