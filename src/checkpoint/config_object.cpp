@@ -18,6 +18,11 @@ using Json = nlohmann::json;
   throw Error(ErrorCode::format, path_text(file) + ": " + what);
 }
 
+bool is_int64(const Json& value) {
+  return value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                                    : value.is_number_integer();
+}
+
 }  // namespace
 
 std::string read_config_text(const std::string& path) {
@@ -66,10 +71,7 @@ int64_t ConfigObject::integer(const char* key, int64_t otherwise, int64_t least)
   const Json* const value = find(key);
   if (!value) return otherwise;
   const std::string expected = "an integer, " + std::to_string(least) + " or more";
-  const bool fits = value->is_number_unsigned()
-                        ? value->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
-                        : value->is_number_integer();
-  if (!fits || value->get<int64_t>() < least) fail(ErrorCode::format, key, expected);
+  if (!is_int64(*value) || value->get<int64_t>() < least) fail(ErrorCode::format, key, expected);
   return value->get<int64_t>();
 }
 
@@ -99,6 +101,19 @@ std::optional<ConfigObject> ConfigObject::object(const char* key) const {
   if (!value) return std::nullopt;
   if (!value->is_object()) fail(ErrorCode::format, key, "an object");
   return ConfigObject(*value, file_, within_ + key + ".");
+}
+
+std::vector<int64_t> ConfigObject::integers(const char* key) const {
+  const Json* const value = find(key);
+  if (!value) return {};
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  std::vector<int64_t> integers;
+  for (const Json& one : list) {
+    if (!is_int64(one) || one.get<int64_t>() < 0)
+      fail(ErrorCode::format, key, "an integer, 0 or more, or a list of them");
+    integers.push_back(one.get<int64_t>());
+  }
+  return integers;
 }
 
 void ConfigObject::require_texts(const char* key, const char* only) const {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rapt/error.h"
 
@@ -32,6 +33,8 @@ class ConfigObject {
   bool boolean(const char* key, bool otherwise) const;
   std::string text(const char* key, const std::string& otherwise) const;
   std::optional<ConfigObject> object(const char* key) const;
+  // One integer or a list of them, each 0 or more; none if there is no value.
+  std::vector<int64_t> integers(const char* key) const;
 
   // Throws Error(unsupported) unless all elements of a list of texts, if there is one, are `only`.
   void require_texts(const char* key, const char* only) const;

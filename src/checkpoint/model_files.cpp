@@ -15,6 +15,7 @@ namespace rapt::checkpoint {
 namespace {
 
 constexpr const char* kConfigFile = "/config.json";
+constexpr const char* kGenerationFile = "/generation_config.json";
 constexpr const char* kTensorFile = "/model.safetensors";
 constexpr const char* kIndexFile = "/model.safetensors.index.json";
 
@@ -87,6 +88,13 @@ nn::LanguageModel load_model(const std::string& folder, DType dtype) {
   }
   naming(path, [&] { load_model_tensors(model, tensors); });
   return model;
+}
+
+std::vector<int64_t> load_stop_tokens(const std::string& folder) {
+  const std::string generation = folder + kGenerationFile, config = folder + kConfigFile;
+  std::vector<int64_t> tokens;
+  if (exists(generation)) tokens = read_stop_tokens(text_of(generation), generation);
+  return tokens.empty() ? read_stop_tokens(text_of(config), config) : tokens;
 }
 
 void save_model(const std::string& folder, const nn::LanguageModel& model, Overwrite overwrite) {

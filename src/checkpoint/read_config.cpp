@@ -97,4 +97,9 @@ LanguageModelSpec read_model_config(std::string_view text, const std::string& fi
   return spec;
 }
 
+std::vector<int64_t> read_stop_tokens(std::string_view text, const std::string& file) {
+  const nlohmann::json json = parse_config(text, file);
+  return ConfigObject(json, file).integers("eos_token_id");
+}
+
 }  // namespace rapt::checkpoint

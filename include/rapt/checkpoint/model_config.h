@@ -9,6 +9,7 @@
 // classes do not compute with, are ignored.
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rapt/nn/language_model.h"
 
@@ -22,6 +23,11 @@ inline constexpr int kMaxConfigDepth = 16;
 // value that the model does not have; both name the key.
 nn::LanguageModelSpec read_model_config(std::string_view json,
                                         const std::string& file = "config.json");
+
+// The value of `eos_token_id`, one token or several, which end a text; none where it is absent, as
+// in what write_model_config() writes. Throws as read_model_config().
+std::vector<int64_t> read_stop_tokens(std::string_view json,
+                                      const std::string& file = "config.json");
 
 // A config that AutoModelForCausalLM.from_pretrained() opens. `spec`: that of a model, with zeros
 // and absent values replaced. `dtype`: of the tensors. Throws Error(unsupported) for what

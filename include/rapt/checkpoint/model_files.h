@@ -2,6 +2,7 @@
 // Language models in folders, as Hugging Face transformers has them: config.json and
 // model.safetensors, or, in shards, model.safetensors.index.json and the files that it names.
 #include <string>
+#include <vector>
 
 #include "rapt/io/output_file.h"
 #include "rapt/nn/language_model.h"
@@ -13,6 +14,10 @@ namespace rapt::checkpoint {
 // read_model_config(), open_safetensors() and load_model_tensors(), with the name of the file;
 // Error(io) for a folder that lacks one.
 nn::LanguageModel load_model(const std::string& folder, DType dtype = DType::f32);
+
+// The tokens that end a text: those of generation_config.json where that has some, as transformers
+// generates, else those of config.json. Throws as read_stop_tokens().
+std::vector<int64_t> load_stop_tokens(const std::string& folder);
 
 // Writes model.safetensors and config.json into a folder, which is made if its parent exists. Both
 // files appear whole or not at all. Throws Error(io), also for files that exist if `overwrite` is
