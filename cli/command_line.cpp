@@ -15,8 +15,7 @@ namespace rapt::cli {
 namespace {
 
 // Reserved commands that do not exist yet.
-constexpr std::string_view kUnbuiltCommands[] = {"compare",  "view",  "plot",
-                                                 "tokenize", "model", "generate"};
+constexpr std::string_view kUnbuiltCommands[] = {"compare", "view", "plot", "tokenize", "model"};
 
 constexpr const char* kEnvironment =
     "Environment:\n"
@@ -33,6 +32,9 @@ constexpr const char* kEnvironment =
   if (name == "train")  // else it is among the commands
     throw usage_error("'rapt train' needs layers, which this build lacks",
                       "build rapt with RAPT_BUILD_NN=ON");
+  if (name == "generate")
+    throw usage_error("'rapt generate' needs layers and tokenizers, which this build lacks",
+                      "build rapt with RAPT_BUILD_NN=ON and RAPT_BUILD_TEXT=ON");
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -70,6 +72,9 @@ CommandLine::CommandLine()
   for (const auto add : {add_attend, add_explain, add_mask, add_check, add_bench,
 #ifdef RAPT_WITH_LAYERS
                          add_train,
+#endif
+#ifdef RAPT_WITH_GENERATION
+                         add_generate,
 #endif
                          add_info, add_convert, add_cpu, add_list, add_man, add_completions}) {
     commands_.push_back(add(root_));
