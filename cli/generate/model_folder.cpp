@@ -63,6 +63,7 @@ text::Tokenizer read_folder_tokenizer(const std::string& folder) {
 nn::LanguageModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
                                     DType dtype) {
   nn::LanguageModel model = checkpoint::load_model(folder, dtype);
+  nn::freeze(model);  // frees the memory of gradients
   if (tokenizer.vocabulary() > model.spec.vocabulary)
     throw Failure(Exit::data,
                   fmt::format("{}: tokenizer.json has {} tokens, the model {}; expected the "
