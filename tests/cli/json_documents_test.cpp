@@ -6,6 +6,9 @@
 #include <sstream>
 
 #include "cli/support/run_rapt.h"
+#ifdef RAPT_WITH_GENERATION
+#include "cli/support/tiny_language_model.h"
+#endif
 #include "support/sanitizers.h"
 
 namespace rapt::cli_test {
@@ -124,6 +127,16 @@ TEST_F(JsonDocumentsTest, Train) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "copying takes minutes under sanitizers";
   expect_documented("rapt.train/1", {{"train", "--example", "tiny", "--json"},
                                      {"train", "--example", "copy", "--steps", "3", "--json"}});
+}
+#endif
+#ifdef RAPT_WITH_GENERATION
+TEST_F(JsonDocumentsTest, Generate) {
+  save_tiny_language_model(path("model"));
+  const std::vector<std::string> plain = {"generate", "model", "--prompt", "ab",
+                                          "--length", "3",     "--json"};
+  std::vector<std::string> with_attention = plain;
+  with_attention.insert(with_attention.end(), {"--attention", "looked.npy"});
+  expect_documented("rapt.generate/1", {plain, with_attention});
 }
 #endif
 

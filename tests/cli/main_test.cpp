@@ -48,7 +48,7 @@ TEST_F(MainTest, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
-  for (const std::string command : {"generate", "view", "compare"}) {
+  for (const std::string command : {"plot", "view", "compare"}) {
     const Ran ran = rapt({command});
     EXPECT_EQ(ran.exit, 2);
     EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' is not built yet")) << ran.err;
@@ -60,6 +60,14 @@ TEST_F(MainTest, SaysThatABuildWithoutLayersCannotTrain) {
   const Ran ran = rapt({"train", "--example", "tiny"});
   EXPECT_EQ(ran.exit, 2);
   EXPECT_TRUE(contains(ran.err, "'rapt train' needs layers, which this build lacks")) << ran.err;
+}
+#endif
+
+#ifndef RAPT_WITH_GENERATION
+TEST_F(MainTest, SaysThatABuildWithoutTokenizersCannotGenerate) {
+  const Ran ran = rapt({"generate", "model"});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_TRUE(contains(ran.err, "'rapt generate' needs layers and tokenizers")) << ran.err;
 }
 #endif
 

@@ -1,0 +1,227 @@
+// rapt generate: texts, seeds, files, refusals, exit codes and interruption.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "cli/support/run_rapt.h"
+#include "cli/support/tiny_language_model.h"
+
+namespace rapt::cli_test {
+namespace {
+
+using Json = nlohmann::json;
+
+class GenerateTest : public RaptTest {
+ protected:
+  GenerateTest() { save_tiny_language_model(path("model")); }
+
+  Ran generate(const std::vector<std::string>& more, const How& how = {}) const {
+    std::vector<std::string> arguments = {"generate", "model"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return rapt(arguments, how);
+  }
+
+  Json document(std::vector<std::string> more) const {
+    more.push_back("--json");
+    const Ran ran = generate(more);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return Json::parse(ran.out);
+  }
+
+  void refused(int exit, const std::vector<std::string>& more, const std::string& message) const {
+    const Ran ran = generate(more);
+    EXPECT_EQ(ran.exit, exit) << message;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(contains(ran.err, message)) << ran.err;
+  }
+};
+
+TEST_F(GenerateTest, PrintsThePromptAndWhatFollows) {
+  const Ran ran = generate({"--prompt", "abé", "--length", "6"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("abé")) << ran.out;
+  EXPECT_TRUE(ran.out.ends_with("\n")) << ran.out;
+  EXPECT_TRUE(contains(ran.err, "6 tokens, ")) << ran.err;
+  EXPECT_TRUE(contains(ran.err, " per second, after a prompt of 3 in ")) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "ended by length")) << ran.err;
+  const Json text = document({"--prompt", "abé", "--length", "6"}).at("texts").at(0);
+  const std::string whole = "abé" + text.at("text").get<std::string>();
+  EXPECT_EQ(ran.out, whole + (whole.ends_with('\n') ? "" : "\n"));
+  EXPECT_EQ(text.at("tokens").size(), 6u);
+  EXPECT_EQ(text.at("finish"), "length");
+}
+
+TEST_F(GenerateTest, ReadsThePromptFromAFile) {
+  write("start.txt", "cab\n");
+  EXPECT_EQ(generate({"--prompt-file", "start.txt", "--length", "5"}).out,
+            generate({"--prompt", "cab\n", "--length", "5"}).out);
+}
+
+TEST_F(GenerateTest, TheSeedDecidesAndThreadsDoNot) {
+  const auto text = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--prompt", "a", "--length", "20"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return generate(arguments).out;
+  };
+  EXPECT_EQ(text({"--seed", "3", "--threads", "1"}), text({"--seed", "3", "--threads", "2"}));
+  EXPECT_NE(text({"--seed", "3"}), text({"--seed", "4"}));
+  EXPECT_EQ(text({"--temperature", "0"}), text({"--temperature", "0", "--seed", "4"}));
+  EXPECT_EQ(text({"--top-k", "1"}), text({"--temperature", "0"}));
+  EXPECT_EQ(text({"--top-p", "1e-9"}), text({"--temperature", "0"}));
+  EXPECT_EQ(text({"--min-p", "1"}), text({"--temperature", "0"}));
+}
+
+TEST_F(GenerateTest, PrintsSeveralTextsOneAfterTheOther) {
+  const std::vector<std::string> arguments = {"--prompt", "ab", "--num", "2", "--length", "5"};
+  const Ran ran = generate(arguments);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("== 1 of 2 ==\nab")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "\n\n== 2 of 2 ==\nab")) << ran.out;
+  const Json texts = document(arguments).at("texts");
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[0], document({"--prompt", "ab", "--length", "5"}).at("texts").at(0));
+  EXPECT_NE(texts[0], texts[1]);
+}
+
+TEST_F(GenerateTest, EndsWhenTheContextIsFullUnlessItSlides) {
+  const std::vector<std::string> arguments = {"--prompt", "abc", "--length", "40"};
+  const Json full = document(arguments).at("texts").at(0);
+  EXPECT_EQ(std::ssize(full.at("tokens")), kTinyContext - 3 + 1);
+  EXPECT_EQ(full.at("finish"), "context");
+  EXPECT_TRUE(contains(generate(arguments).err, "--when-full slide")) << generate(arguments).err;
+  const Json slid =
+      document({"--prompt", "abc", "--length", "40", "--when-full", "slide"}).at("texts").at(0);
+  EXPECT_EQ(slid.at("tokens").size(), 40u);
+}
+
+TEST_F(GenerateTest, EndsBeforeAStopToken) {
+  const Json whole = document({"--prompt", "a", "--length", "20"}).at("texts").at(0);
+  const std::vector<int64_t> tokens = whole.at("tokens");
+  write("model/generation_config.json", "{\"eos_token_id\": " + std::to_string(tokens[7]) + "}");
+  const Json ended = document({"--prompt", "a", "--length", "20"}).at("texts").at(0);
+  const auto stop = std::find(tokens.begin(), tokens.end(), tokens[7]);
+  EXPECT_EQ(ended.at("tokens"), std::vector<int64_t>(tokens.begin(), stop));
+  EXPECT_EQ(ended.at("finish"), "stop-token");
+}
+
+TEST_F(GenerateTest, WithoutAPromptATextBeginsBehindTheStopToken) {
+  refused(3, {}, "there is no prompt");
+  write("empty.txt", "");
+  refused(3, {"--prompt-file", "empty.txt"}, "there is no prompt");
+  write("model/generation_config.json", "{\"eos_token_id\": 0}");
+  const Json found = document({"--length", "3"});
+  EXPECT_EQ(found.at("prompt"), "");
+  EXPECT_EQ(found.at("prompt_tokens"), 1);
+}
+
+TEST_F(GenerateTest, ComputesInBf16) {
+  const Json found = document({"--prompt", "ab", "--length", "4", "--dtype", "bf16"});
+  EXPECT_EQ(found.at("model").at("dtype"), "bf16");
+  EXPECT_EQ(found.at("texts").at(0).at("tokens").size(), 4u);
+}
+
+TEST_F(GenerateTest, WritesWhatEachTokenLookedAt) {
+  const std::vector<std::string> arguments = {"--prompt", "abc", "--length", "4", "--attention"};
+  const auto with = [&](const std::string& file, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = arguments;
+    all.push_back(file);
+    all.insert(all.end(), more.begin(), more.end());
+    const Ran ran = generate(all);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    EXPECT_TRUE(contains(ran.err, "wrote " + file)) << ran.err;
+  };
+  with("looked.npy");
+  const Tensor weights = load("looked.npy");
+  ASSERT_EQ(std::vector<int64_t>(weights.dims().begin(), weights.dims().end()),
+            (std::vector<int64_t>{4, 6}));
+  const auto values = weights.values<float>();
+  for (size_t row = 0; row < 4; ++row) {
+    float sum = 0;
+    for (size_t column = 0; column < 6; ++column) {
+      const float weight = values[row * 6 + column];
+      EXPECT_EQ(weight > 0, column < row + 3) << row << " " << column;
+      sum += weight;
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+  with("looked.svg", {"--attention-layer", "0", "--attention-head", "1"});
+  EXPECT_TRUE(contains(read("looked.svg"), "Attention weights of layer 0, head 1"));
+  with("looked.png");
+  with("looked.npy", {"--force"});
+  EXPECT_EQ(read("looked.png").substr(1, 3), "PNG");
+}
+
+TEST_F(GenerateTest, SaysWhatAFolderLacks) {
+  const auto fails = [&](const std::string& folder, const std::string& message) {
+    const Ran ran = rapt({"generate", folder, "--prompt", "a"});
+    EXPECT_EQ(ran.exit, 4) << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(contains(ran.err, message)) << ran.err;
+  };
+  write("file", "text");
+  fails("nowhere", "nowhere: no such folder");
+  fails("file", "file: is no folder");
+  std::filesystem::remove(folder() / "model" / "model.safetensors");
+  fails("model", "model.safetensors");
+  std::filesystem::remove(folder() / "model" / "tokenizer.json");
+  fails("model", "model: has no tokenizer.json");
+}
+
+TEST_F(GenerateTest, NamesTheCharactersThatTheTokenizerLacks) {
+  refused(3, {"--prompt", "axbüx z"}, "--prompt: the tokenizer lacks 'x', 'ü', 'z'");
+  write("latin1.txt", "ab\xE9");
+  refused(3, {"--prompt-file", "latin1.txt"}, "expected UTF-8");
+}
+
+TEST_F(GenerateTest, RefusesPromptsBeyondTheContext) {
+  refused(3, {"--prompt", std::string(25, 'a')}, "prompt: 25 tokens; the model has 24 positions");
+}
+
+TEST_F(GenerateTest, RefusesWhatCannotBeMeant) {
+  const auto usage = [&](const std::vector<std::string>& more, const std::string& message) {
+    std::vector<std::string> arguments = {"--prompt", "a"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    refused(2, arguments, message);
+  };
+  usage({"--length", "0"}, "--length: expected 1 to 1000000, got 0");
+  usage({"--length", "x"}, "--length: expected a whole number");
+  usage({"--num", "0"}, "--num: expected 1 to 1024");
+  usage({"--temperature", "-1"}, "--temperature: expected 0 or more");
+  usage({"--top-k", "0"}, "--top-k: expected 1 or more");
+  usage({"--top-p", "0"}, "--top-p: expected more than 0, at most 1");
+  usage({"--min-p", "2"}, "--min-p: expected 0 to 1");
+  usage({"--seed", "-1"}, "--seed: expected 0 or more");
+  usage({"--dtype", "f64"}, "--dtype: expected f32 or bf16");
+  usage({"--when-full", "go"}, "--when-full: expected stop or slide");
+  usage({"--prompt-file", "f"}, "--prompt and --prompt-file");
+  usage({"--attention-head", "1"}, "need --attention");
+  usage({"--attention", "-"}, "standard output has the text");
+  usage({"--attention", "f.txt"}, "--attention: the format follows the ending");
+  usage({"--attention", "f.npy", "--num", "2"}, "leave out --num");
+  usage({"--attention", "f.npy", "--length", "5000"}, "at most 4096");
+  usage({"--attention", "f.npy", "--attention-layer", "2"}, "the model has layers 0 to 1, got 2");
+  usage({"--attention", "f.npy", "--attention-head", "2"}, "the model has heads 0 to 1, got 2");
+  usage({"--temprature", "1"}, "did you mean '--temperature'?");
+  refused(2, {"--prompt", ""}, "--prompt: expected a value");
+  EXPECT_EQ(rapt({"generate"}).exit, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder() / "f.npy"));
+}
+
+TEST_F(GenerateTest, CtrlCEndsTheText) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const Ran ran = generate({"--prompt", "ab", "--length", "1000000", "--when-full", "slide"},
+                           {.watch = [&](int child, const std::string&) {
+                             // Long after the program has set its signal handler.
+                             if (Clock::now() - start < std::chrono::seconds(1)) return false;
+                             kill(child, SIGINT);
+                             return true;
+                           }});
+  EXPECT_EQ(ran.exit, 130) << ran.err << " signal " << ran.signal;
+  EXPECT_TRUE(contains(ran.err, "rapt generate: interrupted")) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("ab")) << ran.out.substr(0, 40);
+}
+
+}  // namespace
+}  // namespace rapt::cli_test
