@@ -7,7 +7,7 @@
 //     if (generator.token(0) != kNoToken) write(generator.token(0));
 //
 // Several sequences continue the same prompt. They are computed together, and sequence i has the
-// tokens that it has alone, up to the rounding of sums in larger products.
+// same tokens whatever their number is, up to the rounding of sums in larger products.
 //
 // A model has `context` positions. When they are full, a sequence ends, or slides: the cache
 // forgets all but the newest context / 2 tokens, which are then read again as a prompt. Their
@@ -22,14 +22,17 @@
 
 namespace rapt::generation {
 
-inline constexpr int64_t kNoToken = -1;
+inline constexpr int64_t kNoToken = -1;  // in place of a token
 
 // Limits, by which sizes fit 64 bits.
 inline constexpr int64_t kMostSequences = 1 << 16;
 inline constexpr int64_t kMostLength = int64_t{1} << 31;
 
-enum class WhenFull : uint8_t { stop, slide };
-inline constexpr const char* kWhenFullNames[] = {"stop", "slide"};
+// What happens to a sequence when the context is full.
+enum class WhenFull : uint8_t {
+  stop,   // it ends
+  slide,  // the newest half of its tokens are read anew, and it goes on
+};
 
 // Why a sequence has ended.
 enum class Finish : uint8_t {
@@ -45,9 +48,10 @@ struct LayerHead {
   int64_t layer = 0, head = 0;
 };
 
+// What is generated.
 struct GeneratorOptions {
-  SamplingOptions sampling = {};
-  int64_t sequences = 1;
+  SamplingOptions sampling = {};            // how tokens are drawn
+  int64_t sequences = 1;                    // texts behind the one prompt
   int64_t length = 100;                     // tokens of a sequence behind the prompt, at most
   int64_t vocabulary = 0;                   // draws tokens below it; 0: all of the model
   std::vector<int64_t> stop_tokens = {};    // end a sequence
@@ -55,6 +59,7 @@ struct GeneratorOptions {
   std::optional<LayerHead> attention = {};  // whose weights attention() returns
 };
 
+// A model, its cache, and sequences in progress.
 class Generator {
  public:
   // The model, and what the context refers to, must outlive the generator. Takes all memory.
@@ -72,6 +77,7 @@ class Generator {
 
   // The token that the last next() added to a sequence; kNoToken if it added none.
   int64_t token(int64_t sequence) const { return newest_[static_cast<size_t>(sequence)]; }
+  // Why a sequence has ended, or that it goes on.
   Finish finish(int64_t sequence) const { return finish_[static_cast<size_t>(sequence)]; }
   // The tokens of a sequence without the prompt and without a stop token.
   std::span<const int64_t> text(int64_t sequence) const;

@@ -21,19 +21,22 @@
 
 namespace rapt::generation {
 
+// How tokens are drawn.
 struct SamplingOptions {
   double temperature = 1;  // 0: the token with the largest logit, of equal ones the earlier
   int64_t top_k = 0;       // 0: all tokens
   double top_p = 1;        // above 0, at most 1: all tokens
   double min_p = 0;        // 0: all tokens; at most 1
-  uint64_t seed = 1;
+  uint64_t seed = 1;       // of the random numbers
 };
 
 // Throws Error(argument) for an option out of its range.
 void check_sampling_options(const SamplingOptions& options);
 
+// Keeps its memory from draw to draw. Not for several threads at once.
 class Sampler {
  public:
+  // A token that may be drawn, and how probable it is.
   struct Candidate {
     int64_t token;
     double probability;

@@ -38,7 +38,7 @@ DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int
 // A request for attention weights of one head: those of the last token of each sequence. They take
 // a call of attention per sequence, over its keys.
 struct DecodingWeights {
-  int64_t layer = 0, head = 0;
+  int64_t layer = 0, head = 0;  // both from 0
   // [batch, capacity], f32, or f64 for f64; 0 behind the last key. Absent: not wanted.
   TensorView weights = {};
 };
