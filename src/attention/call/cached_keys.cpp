@@ -59,6 +59,10 @@ void check_places(const KeyPages& pages, int64_t sequences, int64_t page_count) 
 }
 
 void check_combinations(const AttentionOptions& options) {
+  if (options.packed.key_starts.defined())
+    fail(ErrorCode::argument,
+         "lengths beside packed.key_starts; the lengths say which keys a "
+         "sequence has, expected query_starts alone");
   const auto refuse = [](bool wanted, const char* what) {
     if (wanted)
       fail(ErrorCode::unsupported,

@@ -259,11 +259,7 @@ void take_packed(const AttentionOptions& options, Problem& p) {
   const TensorView& query = options.packed.query_starts;
   const TensorView& key = options.packed.key_starts.defined() ? options.packed.key_starts : query;
   p.query_starts = check_starts("query_starts", query, p.q_len);
-  if (!options.cache.defined())
-    p.key_starts = check_starts("key_starts", key, p.k_len);
-  else if (options.packed.key_starts.defined())
-    throw Error(ErrorCode::argument,
-                "packed.key_starts beside a cache, whose lengths say which keys a sequence has");
+  if (!p.pages.used()) p.key_starts = check_starts("key_starts", key, p.k_len);
   if (query.shape[0] != key.shape[0])
     throw Error(ErrorCode::shape, "packed: query_starts has " + std::to_string(query.shape[0]) +
                                       " entries and key_starts " + std::to_string(key.shape[0]) +

@@ -111,11 +111,13 @@ class KeptScores {
   }
 
   // After finish() of all tiles: received[j] = sum_i weight(i, j) for the queries of each head, in
-  // the order of received_pass.cpp: lane by lane in E, then over the lanes in double.
+  // the order of received_pass.cpp: lane by lane in E, a tile after the other, then over the lanes
+  // in double.
   void sum_received() noexcept {
     const Operand& out = call_.outputs.received;
     if (!used_ || !out.data) return;
     const int64_t queries = p_.head_queries(), lanes = std::min<int64_t>(table_.lanes, queries);
+    const int64_t widest = int64_t{call_.tiling.long_vectors} * table_.lanes;
     const int last = p_.leading_rank - 1;
     const auto* const rows = reinterpret_cast<const E*>(tiles_.query_row(rows_, 0));
     for (int64_t head = 0; head < p_.group_heads; ++head) {
@@ -125,8 +127,12 @@ class KeptScores {
         double total = 0;
         for (int64_t lane = 0; lane < lanes; ++lane) {
           E sum = 0;
-          for (int64_t i = lane; i < queries; i += lanes)
-            sum += rows[rows_.row_offset(head * queries + i) + j * rows_.dim_stride];
+          for (int64_t tile = 0; tile < queries; tile += widest) {
+            E of_tile = 0;
+            for (int64_t i = tile + lane; i < std::min(tile + widest, queries); i += lanes)
+              of_tile += rows[rows_.row_offset(head * queries + i) + j * rows_.dim_stride];
+            sum += of_tile;
+          }
           total += sum;
         }
         sums[j * out.row_stride] = static_cast<E>(total);
