@@ -29,11 +29,8 @@ constexpr const char* kEnvironment =
   for (const std::string_view unbuilt : kUnbuiltCommands) {
     if (name == unbuilt) throw not_built("'rapt " + name + "'");
   }
-  if (name == "train")  // else it is among the commands
-    throw usage_error("'rapt train' needs layers, which this build lacks",
-                      "build rapt with RAPT_BUILD_NN=ON");
-  if (name == "generate")
-    throw usage_error("'rapt generate' needs layers and tokenizers, which this build lacks",
+  if (name == "train" || name == "generate")  // else it is among the commands
+    throw usage_error("'rapt " + name + "' needs layers and tokenizers, which this build lacks",
                       "build rapt with RAPT_BUILD_NN=ON and RAPT_BUILD_TEXT=ON");
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
@@ -70,11 +67,8 @@ CommandLine::CommandLine()
   root_.set_version_flag("--version", rapt::build_info(), "version, commit and compiler");
   root_.footer(kEnvironment);
   for (const auto add : {add_attend, add_explain, add_mask, add_check, add_bench,
-#ifdef RAPT_WITH_LAYERS
-                         add_train,
-#endif
-#ifdef RAPT_WITH_GENERATION
-                         add_generate,
+#ifdef RAPT_WITH_LANGUAGE_MODELS
+                         add_train, add_generate,
 #endif
                          add_info, add_convert, add_cpu, add_list, add_man, add_completions}) {
     commands_.push_back(add(root_));

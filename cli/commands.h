@@ -30,7 +30,7 @@ Command add_check(CLI::App& root);
 Command add_info(CLI::App& root);
 Command add_convert(CLI::App& root);
 Command add_bench(CLI::App& root);
-Command add_train(CLI::App& root);     // only in a build with layers
+Command add_train(CLI::App& root);     // only in a build with layers and tokenizers
 Command add_generate(CLI::App& root);  // only in a build with layers and tokenizers
 Command add_cpu(CLI::App& root);
 Command add_list(CLI::App& root);

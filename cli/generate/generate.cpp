@@ -156,13 +156,14 @@ void run_generate(const GenerateArguments& a) {
   if (!a.attention.empty())
     attention.emplace(a.attention, a.force ? Overwrite::yes : Overwrite::no);
 
-  const text::Tokenizer tokenizer = read_folder_tokenizer(a.folder);
+  const std::string folder = model_folder_of(a.folder);
+  const text::Tokenizer tokenizer = read_folder_tokenizer(folder);
   generation::GeneratorOptions options = settings.options;
-  options.stop_tokens = checkpoint::load_stop_tokens(a.folder);
+  options.stop_tokens = checkpoint::load_stop_tokens(folder);
   GenerateReport report{.prompt = prompt_text(a)};
   const std::vector<int64_t> prompt =
       prompt_tokens(a, tokenizer, report.prompt, options.stop_tokens);
-  const nn::LanguageModel model = read_folder_model(a.folder, tokenizer, settings.dtype);
+  const nn::LanguageModel model = read_folder_model(folder, tokenizer, settings.dtype);
   options.vocabulary = tokenizer.vocabulary();
   if (attention) choose_head(settings, model.spec, options);
   stop_if_interrupted();

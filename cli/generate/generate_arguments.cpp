@@ -19,24 +19,6 @@ constexpr int64_t kMostTexts = 1024;
 // Rows of the picture of --attention: the numbers of a few thousand are kept until the end.
 constexpr int64_t kMostAttentionRows = 4096;
 
-int64_t integer_within(const std::string& option, const std::string& text, int64_t otherwise,
-                       int64_t least, int64_t most) {
-  if (text.empty()) return otherwise;
-  const int64_t value = parse_integer(option, text);
-  if (value < least || value > most)
-    throw usage_error(fmt::format("{}: expected {} to {}, got {}", option, least, most, text));
-  return value;
-}
-
-int64_t integer_from(const std::string& option, const std::string& text, int64_t otherwise,
-                     int64_t least) {
-  if (text.empty()) return otherwise;
-  const int64_t value = parse_integer(option, text);
-  if (value < least)
-    throw usage_error(fmt::format("{}: expected {} or more, got {}", option, least, text));
-  return value;
-}
-
 generation::SamplingOptions sampling_of(const GenerateArguments& a) {
   generation::SamplingOptions sampling;
   const auto read = [](const std::string& option, const std::string& text, double& value) {
@@ -119,7 +101,9 @@ bool is_picture(const std::string& path) {
 }
 
 void add_generate_options(CLI::App& app, GenerateArguments& a) {
-  app.add_option("DIR", a.folder, "a folder with config.json, model.safetensors and tokenizer.json")
+  app.add_option(
+         "DIR", a.folder,
+         "a folder with config.json, model.safetensors and tokenizer.json, or of rapt train")
       ->type_name("");
   app.add_option("--prompt", a.prompt, "the text to continue")->type_name("TEXT");
   app.add_option("--prompt-file", a.prompt_file, "the same from a file")->type_name("F");

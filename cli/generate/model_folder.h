@@ -1,5 +1,6 @@
 #pragma once
-// A language model with its tokenizer, from a folder as Hugging Face transformers has it.
+// A language model with its tokenizer, from a folder as Hugging Face transformers has it, or from
+// that of a run of `rapt train`.
 #include <string>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include "rapt/text/tokenizer.h"
 
 namespace rapt::cli {
+
+// The folder of the model: of a run of `rapt train`, its checkpoint of the least held-out loss.
+std::string model_folder_of(const std::string& folder);
 
 // Throws Failure(io) with a hint for a folder that is none or has no tokenizer.json, and Error as
 // text::read_tokenizer().

@@ -1,6 +1,8 @@
 // Parses option values, and reports errors with what came and a suggestion.
 #include "cli/input/arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -96,6 +98,24 @@ int64_t parse_integer(const std::string& option, std::string_view text) {
   const std::optional<int64_t> value = number<int64_t>(text);
   if (!value) fail(option, text, "a whole number");
   return *value;
+}
+
+int64_t integer_within(const std::string& option, const std::string& text, int64_t otherwise,
+                       int64_t least, int64_t most) {
+  if (text.empty()) return otherwise;
+  const int64_t value = parse_integer(option, text);
+  if (value < least || value > most)
+    throw usage_error(fmt::format("{}: expected {} to {}, got {}", option, least, most, text));
+  return value;
+}
+
+int64_t integer_from(const std::string& option, const std::string& text, int64_t otherwise,
+                     int64_t least) {
+  if (text.empty()) return otherwise;
+  const int64_t value = parse_integer(option, text);
+  if (value < least)
+    throw usage_error(fmt::format("{}: expected {} or more, got {}", option, least, text));
+  return value;
 }
 
 std::vector<int64_t> parse_integers(const std::string& option, std::string_view text) {

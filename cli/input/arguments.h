@@ -33,6 +33,12 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
 // All of these throw usage errors that name the option.
 double parse_real(const std::string& option, const std::string& text);  // any finite number
 int64_t parse_integer(const std::string& option, std::string_view text);
+// `otherwise` for an empty text; else at least `least` and at most `most`.
+int64_t integer_within(const std::string& option, const std::string& text, int64_t otherwise,
+                       int64_t least, int64_t most);
+// The same without a limit above.
+int64_t integer_from(const std::string& option, const std::string& text, int64_t otherwise,
+                     int64_t least);
 std::vector<int64_t> parse_integers(const std::string& option, std::string_view text);      // "0,3"
 std::pair<int64_t, int64_t> parse_range(const std::string& option, std::string_view text);  // "a:b"
 int64_t parse_bytes(const std::string& option, const std::string& text);  // "512M", "8GiB", "1e9"

@@ -43,7 +43,7 @@ Progress ProgressLine::hook() {
           this};
 }
 
-void ProgressLine::report(double fraction) noexcept {
+void ProgressLine::report(double fraction, const std::string& about) noexcept {
   const Clock::time_point now = Clock::now();
   const auto pause = style_ == ProgressStyle::json ? kJsonPause : kPause;
   if (style_ == ProgressStyle::none || now - start_ < kSilence || now - last_ < pause) return;
@@ -57,7 +57,7 @@ void ProgressLine::report(double fraction) noexcept {
                fraction, elapsed, elapsed * (1 - fraction) / fraction);
     return;
   }
-  std::string line = fmt::format("{:3.0f} %", 100 * fraction);
+  std::string line = about.empty() ? fmt::format("{:3.0f} %", 100 * fraction) : about;
   if (flops_ > 0) line += fmt::format("   {:.1f} GFLOP/s", 1e-9 * flops_ * fraction / elapsed);
   line += "   " + clock_text(elapsed * (1 - fraction) / fraction) + " to go";
   rewrite(line);

@@ -27,7 +27,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress hook();
-  void report(double fraction) noexcept;
+  // `about`: what stands before the remaining time, in place of percent and speed.
+  void report(double fraction, const std::string& about = "") noexcept;
   // Removes the line from the terminal, before something else is printed there. The next report()
   // shows it again.
   void erase() noexcept;
