@@ -206,8 +206,8 @@ TextRunSettings text_run_settings(const TrainArguments& a) {
 
 void refuse_options_of_texts(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
-    constexpr std::string_view kOfExamples[] = {"--example", "--seed", "--steps",
-                                                "--threads", "--json", "FILES"};
+    constexpr std::string_view kOfExamples[] = {"--example", "--seed", "--steps", "--threads",
+                                                "--json"};
     const std::string name = option->get_name();
     if (option->count() > 0 && std::ranges::find(kOfExamples, name) == std::end(kOfExamples))
       throw usage_error(name + " is for training on a text, not for --example");

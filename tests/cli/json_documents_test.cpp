@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "cli/support/run_rapt.h"
-#ifdef RAPT_WITH_GENERATION
+#ifdef RAPT_WITH_LANGUAGE_MODELS
 #include "cli/support/tiny_language_model.h"
 #endif
 #include "support/sanitizers.h"
@@ -122,14 +122,17 @@ TEST_F(JsonDocumentsTest, Bench) {
                     {{"bench", "q4k4d4", "-r", "1", "--json"},
                      {"bench", "--compare", "old.json", "--tolerance", "1e9", "--json"}});
 }
-#ifdef RAPT_WITH_LAYERS
+#ifdef RAPT_WITH_LANGUAGE_MODELS
 TEST_F(JsonDocumentsTest, Train) {
   if (RAPT_SANITIZED) GTEST_SKIP() << "copying takes minutes under sanitizers";
   expect_documented("rapt.train/1", {{"train", "--example", "tiny", "--json"},
                                      {"train", "--example", "copy", "--steps", "3", "--json"}});
 }
-#endif
-#ifdef RAPT_WITH_GENERATION
+TEST_F(JsonDocumentsTest, TrainText) {
+  expect_documented("rapt.train_text/1",
+                    {{"train", "--text", "poems", "--steps", "2", "--layers", "1", "--heads", "2",
+                      "--features", "16", "--block", "16", "--batch", "2", "--json"}});
+}
 TEST_F(JsonDocumentsTest, Generate) {
   save_tiny_language_model(path("model"));
   const std::vector<std::string> plain = {"generate", "model", "--prompt", "ab",

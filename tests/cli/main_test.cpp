@@ -55,19 +55,13 @@ TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
   }
 }
 
-#ifndef RAPT_WITH_LAYERS
-TEST_F(MainTest, SaysThatABuildWithoutLayersCannotTrain) {
-  const Ran ran = rapt({"train", "--example", "tiny"});
-  EXPECT_EQ(ran.exit, 2);
-  EXPECT_TRUE(contains(ran.err, "'rapt train' needs layers, which this build lacks")) << ran.err;
-}
-#endif
-
-#ifndef RAPT_WITH_GENERATION
-TEST_F(MainTest, SaysThatABuildWithoutTokenizersCannotGenerate) {
-  const Ran ran = rapt({"generate", "model"});
-  EXPECT_EQ(ran.exit, 2);
-  EXPECT_TRUE(contains(ran.err, "'rapt generate' needs layers and tokenizers")) << ran.err;
+#ifndef RAPT_WITH_LANGUAGE_MODELS
+TEST_F(MainTest, SaysThatABuildWithoutTokenizersCannotTrainAndGenerate) {
+  for (const std::string command : {"train", "generate"}) {
+    const Ran ran = rapt({command, "model"});
+    EXPECT_EQ(ran.exit, 2);
+    EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' needs layers and tokenizers")) << ran.err;
+  }
 }
 #endif
 

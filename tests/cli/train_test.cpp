@@ -1,4 +1,4 @@
-// rapt train: what the examples reach, their output, refusals, exit codes and interruption.
+// rapt train --example: what the examples reach, their output, refusals, exit codes, interruption.
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -103,19 +103,6 @@ TEST_F(TrainTest, ASeedDecidesTheLosses) {
   EXPECT_NE(first_loss("1"), first_loss("2"));
 }
 
-TEST_F(TrainTest, TrainingOnATextIsNotBuilt) {
-  write("text.txt", "a b c");
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"train"}, {"train", "text.txt"}, {"train", "--seed", "3"}}) {
-    const Ran ran = rapt(arguments);
-    EXPECT_EQ(ran.exit, 2);
-    EXPECT_EQ(ran.out, "");
-    EXPECT_TRUE(contains(ran.err, "'rapt train FILE', training on a text, is not built yet"))
-        << ran.err;
-    EXPECT_TRUE(contains(ran.err, "--example tiny")) << ran.err;
-  }
-}
-
 TEST_F(TrainTest, RefusesWhatCannotBeMeant) {
   const auto refused = [&](const std::vector<std::string>& more, const std::string& message) {
     std::vector<std::string> arguments = {"train"};
@@ -128,10 +115,11 @@ TEST_F(TrainTest, RefusesWhatCannotBeMeant) {
   refused({"--example", "tyni"}, "did you mean 'tiny'?");
   refused({"--example", "words"}, "expected tiny or copy, got 'words'");
   refused({"--example", ""}, "--example: expected a value");
-  refused({"--example", "tiny", "text.txt"}, "'text.txt' is not expected here");
+  refused({"--example", "tiny", "text.txt"}, "FILES is for training on a text");
   refused({"--example", "tiny", "--sede", "3"}, "did you mean '--seed'?");
   refused({"--exampel", "tiny"}, "did you mean '--example'?");
   refused({"--example", "tiny", "--seed", "-1"}, "--seed: expected 0 or more");
+  refused({"--example", "tiny", "--layers", "2"}, "--layers is for training on a text");
   refused({"--example", "tiny", "--steps", "9"}, "--steps is for --example copy");
   refused({"--example", "copy", "--steps", "0"}, "--steps: expected 1 to 1000000, got 0");
   refused({"--example", "copy", "--threads", "0"}, "--threads: expected 1 to");

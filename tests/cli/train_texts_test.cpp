@@ -1,0 +1,137 @@
+// rapt train FILE...: runs on texts, their folders and logs, resuming, refusals and interruption.
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/support/run_rapt.h"
+
+namespace rapt::cli_test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string fish_text() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "One fish, two fish, red fish, blue fish.\n";
+  return text;
+}
+
+// A run with all sizes given, so that no speed decides anything.
+const std::vector<std::string> kSmallRun = {
+    "train",   "fish.txt", "--layers", "1", "--heads", "2", "--features",   "16",
+    "--block", "16",       "--batch",  "4", "--seed",  "3", "--eval-every", "10"};
+
+class TrainTextsTest : public RaptTest {
+ protected:
+  TrainTextsTest() { write("fish.txt", fish_text()); }
+
+  Ran train(std::vector<std::string> arguments, const std::vector<std::string>& more,
+            const How& how = {}) const {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return rapt(arguments, how);
+  }
+
+  void refused(int exit, const std::vector<std::string>& arguments,
+               const std::string& message) const {
+    const Ran ran = train({"train"}, arguments);
+    EXPECT_EQ(ran.exit, exit) << message << "\n" << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(contains(ran.err, message)) << ran.err;
+  }
+};
+
+TEST_F(TrainTextsTest, TrainsAModelThatGenerates) {
+  const Ran ran = train(kSmallRun, {"--steps", "30"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.err, "") << "no status line without a terminal";
+  for (const char* part :
+       {"text      2460 bytes in 1 text, ", "qwen3, 1 layers, 2 heads", "held out", "\n      10 ",
+        "\n      30 ", "\n  | ", "model/best", "rapt generate model --prompt"})
+    EXPECT_TRUE(contains(ran.out, part)) << part << " is missing in\n" << ran.out;
+  int steps = 0, evaluations = 0;
+  std::istringstream log(read("model/log.jsonl"));
+  for (std::string line; std::getline(log, line);)
+    ++(Json::parse(line).at("record") == "step" ? steps : evaluations);
+  EXPECT_EQ(steps, 30);
+  EXPECT_EQ(evaluations, 3);
+  for (const char* folder : {"model", "model/best", "model/latest"}) {
+    const Ran text = rapt({"generate", folder, "--prompt", "One", "--length", "8"});
+    EXPECT_EQ(text.exit, 0) << text.err;
+    EXPECT_TRUE(text.out.starts_with("One")) << text.out;
+  }
+}
+
+TEST_F(TrainTextsTest, PrintsADocument) {
+  const Ran ran = train(kSmallRun, {"--steps", "20", "--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  EXPECT_EQ(document.at("schema"), "rapt.train_text/1");
+  EXPECT_EQ(document.at("texts").at(0), Json({{"name", "fish.txt"}, {"bytes", 2460}}));
+  EXPECT_EQ(document.at("step"), 20);
+  EXPECT_EQ(document.at("evaluations").size(), 2u);
+  EXPECT_EQ(document.at("resumed_step"), nullptr);
+  EXPECT_EQ(document.at("model").at("layers"), 1);
+}
+
+TEST_F(TrainTextsTest, AnInterruptedRunGoesOnWithTheSameBits) {
+  const std::vector<std::string> steps = {"--steps", "400", "--sample-every", "0"};
+  ASSERT_EQ(train(kSmallRun, steps).exit, 0);
+  std::vector<std::string> other = steps;
+  other.insert(other.end(), {"--output", "stopped"});
+  const Ran stopped = train(kSmallRun, other, {.watch = [&](int child, const std::string&) {
+                              if (!std::filesystem::exists(path("stopped/latest"))) return false;
+                              kill(child, SIGINT);
+                              return true;
+                            }});
+  ASSERT_EQ(stopped.exit, 130) << stopped.err;
+  EXPECT_TRUE(contains(stopped.err, " is saved as stopped/latest")) << stopped.err;
+  EXPECT_TRUE(contains(stopped.err, "'rapt train fish.txt --resume stopped' goes on"))
+      << stopped.err;
+  const Ran resumed = rapt({"train", "fish.txt", "--resume", "stopped", "--sample-every", "0"});
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  for (const char* file : {"/latest/model.safetensors", "/latest/training.json", "/log.jsonl"})
+    EXPECT_EQ(read(std::string("model") + file), read(std::string("stopped") + file)) << file;
+}
+
+TEST_F(TrainTextsTest, RefusesFoldersAndTextsOfOtherRuns) {
+  ASSERT_EQ(train(kSmallRun, {"--steps", "2"}).exit, 0);
+  refused(4, {"fish.txt"}, "model: has the checkpoint of another run");
+  refused(4, {"fish.txt", "--resume", "nowhere"}, "nowhere: has no checkpoint of a run");
+  refused(3, {"--text", "poems", "--resume", "model"}, "model: the run was trained on other texts");
+  refused(2, {"fish.txt", "--resume", "model", "--layers", "2"}, "leave out --layers");
+  refused(4, {"fish.txt", "--output", "fish.txt"}, "fish.txt: is no folder");
+}
+
+TEST_F(TrainTextsTest, RefusesWhatIsNoText) {
+  write("empty.txt", "");
+  write("tiny.txt", "a b c");
+  write("zero.txt", std::string("ab\0cd", 5) + fish_text());
+  write("latin.txt", "caf\xe9 " + fish_text());
+  refused(4, {"nowhere.txt"}, "nowhere.txt");
+  refused(3, {"empty.txt"}, "empty.txt: is empty");
+  refused(3, {"tiny.txt"}, "tiny.txt: 5 bytes are too short a text; expected 200 or more");
+  refused(3, {"zero.txt"}, "zero.txt: has a zero byte at byte 2");
+  refused(3, {"latin.txt"}, "at byte 3");
+  refused(3, {"fish.txt", "--steps", "1", "--block", "5000"}, "tokens to train on");
+  EXPECT_FALSE(std::filesystem::exists(path("model")));
+}
+
+TEST_F(TrainTextsTest, RefusesWhatCannotBeMeant) {
+  refused(2, {}, "expected a text to train on");
+  refused(2, {}, "'rapt train FILE', 'rapt train --text poems' or 'rapt train --example copy'");
+  refused(2, {"fish.txt", "--text", "poems"}, "FILE and --text: expected one of them");
+  refused(2, {"--text", "verze"}, "did you mean 'verse'?");
+  refused(2, {"fish.txt", "--budget", "-3m"}, "--budget: expected a time above 0");
+  refused(2, {"fish.txt", "--layers", "0"}, "--layers: expected 1 to 1000, got 0");
+  refused(2, {"fish.txt", "--heads", "3", "--features", "16"},
+          "expected a multiple of the 3 heads");
+  refused(2, {"fish.txt", "--tokenizer", "characters", "--vocab", "300"}, "--vocab is for");
+  refused(2, {"fish.txt", "--layout", "gpt3"}, "did you mean 'gpt2'?");
+  refused(2, {"fish.txt", "--learning-rate", "0"}, "--learning-rate: expected more than 0");
+  refused(2, {"fish.txt", "--dropout", "1"}, "--dropout: expected at least 0, below 1");
+  refused(2, {"fish.txt", "--dtype", "f16"}, "--dtype: expected f32, bf16, got 'f16'");
+}
+
+}  // namespace
+}  // namespace rapt::cli_test
