@@ -29,7 +29,8 @@ inline constexpr ExitMeaning kExitMeanings[] = {
     {Exit::data, "bad data: shapes, dtypes, a file that is not what it says it is"},
     {Exit::io, "input or output failed, or a file would be overwritten"},
     {Exit::memory, "out of memory, or beyond --memory-limit; found before it is taken"},
-    {Exit::interrupted, "interrupted; nothing was written"},
+    {Exit::interrupted,
+     "interrupted; nothing was written, but for the checkpoint of a training run"},
 };
 
 // An error of this program whose exit code is known where it is thrown.

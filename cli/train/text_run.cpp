@@ -79,7 +79,7 @@ void print_head(const training::Trainer& trainer, const TrainingTexts& texts) {
   const int64_t count = std::ssize(texts.texts);
   fmt::print("text      {} byte{} in {} text{}, {} different tokens\n", texts.bytes(),
              texts.bytes() == 1 ? "" : "s", count, count == 1 ? "" : "s", spec.vocabulary);
-  fmt::print("model     {}, {} layers, {} heads, {} features, {}\n",
+  fmt::print("model     {}: layers {}, heads {}, features {}, {}\n",
              nn::kLanguageModelLayoutNames[static_cast<int>(spec.layout)], spec.layers, spec.heads,
              spec.features, name_of(trainer.model().dtype()));
   fmt::print("training  {} updates of {} windows of {} tokens, learning rate {:g}\n\n",

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
-#include "cli/process/interrupt.h"
 #include "rapt/text/verse_grammar.h"
 #include "rapt/training/trainer.h"
 
 namespace rapt::cli {
 namespace {
 
-// The probe: the third of choose_sizes(), on a text of this many characters.
 constexpr int64_t kProbeCharacters = 20'000;
-constexpr double kProbeSeconds = 0.4;
+constexpr double kProbeSeconds = 0.25;
 constexpr int64_t kMostProbeSteps = 64;
 
 // As choose_sizes() has them.
@@ -76,28 +73,25 @@ void plan_steps(const TextRunSettings& given, const training::ChosenSizes& chose
   settings.steps =
       given.steps.value_or(affordable_steps(chosen, plan.model, settings.batch, settings.block));
   settings.warmup_steps = std::min(kMostWarmup, settings.steps / 10);
-  settings.evaluation_interval =
-      given.evaluation_interval.value_or(std::max<int64_t>(1, settings.steps / kEvaluationsOfARun));
+  settings.evaluation_interval = given.evaluation_interval.value_or(
+      (settings.steps + kEvaluationsOfARun - 1) / kEvaluationsOfARun);
   settings.learning_rate = given.learning_rate.value_or(settings.learning_rate);
   settings.min_learning_rate = settings.learning_rate / 10;
   settings.seed = given.seed;
   settings.dtype = given.dtype;
 }
 
-}  // namespace
-
-double measure_training_speed(const Context& context) {
+// Floating-point operations per second of updates of these sizes.
+double measure_training_speed(const training::ChosenSizes& sizes, const Context& context) {
   const std::string verse = text::write_verse(kProbeCharacters, 1);
   const training::NamedText texts[] = {{"verse", verse}};
   training::TrainingData data(texts, training::learn_tokenizer(texts, {}));
-  const nn::LanguageModelSpec spec{.layout = nn::LanguageModelLayout::qwen3,
-                                   .vocabulary = data.tokenizer().vocabulary(),
-                                   .context = 64,
-                                   .layers = 4,
-                                   .heads = 4,
-                                   .features = 128,
-                                   .hidden_features = 352};
-  const training::TrainingSettings settings{.steps = kMostProbeSteps};
+  nn::LanguageModelSpec spec = sizes.model;
+  spec.vocabulary = data.tokenizer().vocabulary();
+  const training::TrainingSettings settings{.batch = sizes.settings.batch,
+                                            .block = sizes.settings.block,
+                                            .steps = kMostProbeSteps,
+                                            .warmup_steps = 0};
   training::Trainer trainer(spec, settings, std::move(data), context);
   trainer.step();  // pages and caches
   using Clock = std::chrono::steady_clock;
@@ -110,16 +104,37 @@ double measure_training_speed(const Context& context) {
     seconds = std::chrono::duration<double>(Clock::now() - start).count();
   }
   return static_cast<double>(steps) *
-         training::training_flops(trainer.model().spec, settings.batch, settings.block) / seconds;
+         training::training_flops(spec, settings.batch, settings.block) / seconds;
 }
+
+// Smaller models make fewer operations per second, so the model that the speed of a middling one
+// allows is measured, too.
+training::ChosenSizes choose_by_probes(training::SizeRequest request, const Context& context) {
+  training::ChosenSizes sizes;
+  sizes.model = {.layout = nn::LanguageModelLayout::qwen3,
+                 .context = 64,
+                 .layers = 4,
+                 .heads = 4,
+                 .features = 128,
+                 .hidden_features = 352};
+  for (int probe = 0; probe < 2; ++probe) {
+    request.flops_per_second = measure_training_speed(sizes, context);
+    sizes = training::choose_sizes(request);
+  }
+  return sizes;
+}
+
+}  // namespace
 
 training::ChosenSizes plan_training(const TextRunSettings& given, const TrainingTexts& texts) {
   // Any speed will do where it decides nothing.
-  const double speed = decides_all_sizes(given) ? 1e9 : measure_training_speed(given.context);
-  const training::ChosenSizes chosen = training::choose_sizes({.text_bytes = texts.bytes(),
-                                                               .characters = texts.characters,
-                                                               .seconds = given.seconds,
-                                                               .flops_per_second = speed});
+  const training::SizeRequest request{.text_bytes = texts.bytes(),
+                                      .characters = texts.characters,
+                                      .seconds = given.seconds,
+                                      .flops_per_second = 1e9};
+  const training::ChosenSizes chosen = decides_all_sizes(given)
+                                           ? training::choose_sizes(request)
+                                           : choose_by_probes(request, given.context);
   training::ChosenSizes plan = chosen;
   if (given.tokenizer) {
     const bool bpe = *given.tokenizer == training::TokenizerKind::byte_level_bpe;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli/support/run_rapt.h"
+#include "support/sanitizers.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -19,8 +20,8 @@ std::string fish_text() {
 
 // A run with all sizes given, so that no speed decides anything.
 const std::vector<std::string> kSmallRun = {
-    "train",   "fish.txt", "--layers", "1", "--heads", "2", "--features",   "16",
-    "--block", "16",       "--batch",  "4", "--seed",  "3", "--eval-every", "10"};
+    "train", "fish.txt", "--layers", "1",       "--heads", "2",      "--features",
+    "16",    "--block",  "16",       "--batch", "4",       "--seed", "3"};
 
 class TrainTextsTest : public RaptTest {
  protected:
@@ -42,12 +43,12 @@ class TrainTextsTest : public RaptTest {
 };
 
 TEST_F(TrainTextsTest, TrainsAModelThatGenerates) {
-  const Ran ran = train(kSmallRun, {"--steps", "30"});
+  const Ran ran = train(kSmallRun, {"--steps", "30", "--eval-every", "10"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.err, "") << "no status line without a terminal";
-  for (const char* part :
-       {"text      2460 bytes in 1 text, ", "qwen3, 1 layers, 2 heads", "held out", "\n      10 ",
-        "\n      30 ", "\n  | ", "model/best", "rapt generate model --prompt"})
+  for (const char* part : {"text      2460 bytes in 1 text, ",
+                           "qwen3: layers 1, heads 2, features 16, f32", "held out", "\n      10 ",
+                           "\n      30 ", "\n  | ", "model/best", "rapt generate model --prompt"})
     EXPECT_TRUE(contains(ran.out, part)) << part << " is missing in\n" << ran.out;
   int steps = 0, evaluations = 0;
   std::istringstream log(read("model/log.jsonl"));
@@ -63,7 +64,7 @@ TEST_F(TrainTextsTest, TrainsAModelThatGenerates) {
 }
 
 TEST_F(TrainTextsTest, PrintsADocument) {
-  const Ran ran = train(kSmallRun, {"--steps", "20", "--json"});
+  const Ran ran = train(kSmallRun, {"--steps", "20", "--eval-every", "10", "--json"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const Json document = Json::parse(ran.out);
   EXPECT_EQ(document.at("schema"), "rapt.train_text/1");
@@ -75,7 +76,10 @@ TEST_F(TrainTextsTest, PrintsADocument) {
 }
 
 TEST_F(TrainTextsTest, AnInterruptedRunGoesOnWithTheSameBits) {
-  const std::vector<std::string> steps = {"--steps", "400", "--sample-every", "0"};
+  // Long enough for a signal to come after the first checkpoint and before the end.
+  const std::vector<std::string> steps = {"--steps",        RAPT_SANITIZED ? "300" : "4000",
+                                          "--eval-every",   RAPT_SANITIZED ? "50" : "500",
+                                          "--sample-every", "0"};
   ASSERT_EQ(train(kSmallRun, steps).exit, 0);
   std::vector<std::string> other = steps;
   other.insert(other.end(), {"--output", "stopped"});
