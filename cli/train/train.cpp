@@ -1,9 +1,9 @@
 // rapt train: trains a language model on texts, or runs an example that needs none.
 #include "cli/commands.h"
 #include "cli/input/arguments.h"
+#include "cli/train/examples/train_examples.h"
 #include "cli/train/text_run.h"
 #include "cli/train/train_arguments.h"
-#include "cli/train/train_examples.h"
 
 namespace rapt::cli {
 namespace {

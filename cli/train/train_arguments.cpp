@@ -10,7 +10,7 @@
 #include "cli/input/choices.h"
 #include "cli/process/failure.h"
 #include "cli/train/built_in_texts.h"
-#include "cli/train/train_examples.h"
+#include "cli/train/examples/train_examples.h"
 #include "rapt/text/learn.h"
 
 namespace rapt::cli {

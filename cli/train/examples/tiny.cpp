@@ -1,4 +1,4 @@
-#include "cli/train/tiny.h"
+#include "cli/train/examples/tiny.h"
 
 #include <cmath>
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/train/tiny.h"
+#include "cli/train/examples/tiny.h"
 
 namespace rapt::cli {
 

@@ -1,5 +1,5 @@
 // The examples of rapt train: runs that need no text, and the goals that they must reach.
-#include "cli/train/train_examples.h"
+#include "cli/train/examples/train_examples.h"
 
 #include <fmt/format.h>
 
@@ -12,9 +12,9 @@
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
-#include "cli/train/copy.h"
-#include "cli/train/tiny.h"
-#include "cli/train/train_report.h"
+#include "cli/train/examples/copy.h"
+#include "cli/train/examples/tiny.h"
+#include "cli/train/examples/train_report.h"
 
 namespace rapt::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/train/copy.h"
+#include "cli/train/examples/copy.h"
 
 #include <algorithm>
 #include <cstddef>

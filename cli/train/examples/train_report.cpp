@@ -1,8 +1,8 @@
-#include "cli/train/train_report.h"
+#include "cli/train/examples/train_report.h"
 
 #include <fmt/format.h>
 
-#include "cli/train/copy.h"
+#include "cli/train/examples/copy.h"
 #include "rapt/version.h"
 
 namespace rapt::cli {
