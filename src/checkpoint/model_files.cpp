@@ -93,8 +93,8 @@ nn::LanguageModel load_model(const std::string& folder, DType dtype) {
 std::vector<int64_t> load_stop_tokens(const std::string& folder) {
   const std::string generation = folder + kGenerationFile, config = folder + kConfigFile;
   std::vector<int64_t> tokens;
-  if (exists(generation)) tokens = read_stop_tokens(text_of(generation), generation);
-  return tokens.empty() ? read_stop_tokens(text_of(config), config) : tokens;
+  if (exists(generation)) tokens = read_stop_tokens(read_config_text(generation), generation);
+  return tokens.empty() ? read_stop_tokens(read_config_text(config), config) : tokens;
 }
 
 void save_model(const std::string& folder, const nn::LanguageModel& model, Overwrite overwrite) {
