@@ -9,16 +9,13 @@ using Json = nlohmann::ordered_json;
 
 Json trained_model_part(const training::Trainer& trainer) {
   const nn::LanguageModelSpec& spec = trainer.model().spec;
-  int64_t parameters = 0;
-  for (const nn::NamedParameter& one : nn::named_parameters(trainer.model()))
-    parameters += one.parameter->count();
   return {{"layout", nn::kLanguageModelLayoutNames[static_cast<int>(spec.layout)]},
           {"vocabulary", spec.vocabulary},
           {"context", spec.context},
           {"layers", spec.layers},
           {"heads", spec.heads},
           {"features", spec.features},
-          {"parameters", parameters},
+          {"parameters", nn::count_parameters(trainer.model())},
           {"dtype", name_of(trainer.model().dtype())}};
 }
 
