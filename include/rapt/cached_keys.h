@@ -20,6 +20,7 @@
 // The k_len of the call is the capacity. Each sequence is a problem of its own, as in
 // PackedSequences: positions, anchors and top_keys count from its first key, q_len and k_len are
 // those of the sequence, so that causal(bottom-right) is right for sequences of different lengths.
+// With options.rotary, query i is at position length - q_len + i of its sequence, times the step.
 // A sequence without keys gives output 0 and lse -inf. Rows beyond a length are never read, nor are
 // entries of the block table that belong to no key.
 //

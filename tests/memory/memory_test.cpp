@@ -107,7 +107,8 @@ bool expect_law(const Case& c, Random& random) {
   const Context low = with(rapt::Memory::low), fast = with(rapt::Memory::automatic);
   const size_t least = bytes_of(c, low), most = bytes_of(c, fast);
   if (!has_tile_registers()) {
-    EXPECT_EQ(least, most);
+    // Scores of a few queries are kept in scratch for received attention, or computed again.
+    if (!c.options.received) EXPECT_EQ(least, most);
     return false;
   }
   EXPECT_LE(most, least + packed_bytes(c.descriptor));

@@ -127,8 +127,7 @@ struct Problem {
   // The positions by which queries of a sequence rotate: in a cache, they are its last ones.
   Positions turned(Positions queries, int64_t queries_of_sequence,
                    int64_t keys_of_sequence) const noexcept {
-    if (pages.used() && keys_of_sequence > queries_of_sequence)
-      queries.start += keys_of_sequence - queries_of_sequence;
+    if (pages.used()) queries.start += keys_of_sequence - queries_of_sequence;
     return queries;
   }
   Shape leading_dims() const { return {leading, static_cast<size_t>(leading_rank)}; }

@@ -1,5 +1,6 @@
 // Checks of row transforms: rotary embedding and cosine attention.
 #include <algorithm>
+#include <string>
 
 #include "attention/call/rotary.h"
 #include "base/check_argument.h"
@@ -25,12 +26,30 @@ void check_use(const FusedRotary& fused) {
                 "rotary");
 }
 
+// Rejects sequences of a cache with more queries than keys: the first queries would have positions
+// before 0, which tables of cosines do not have.
+void check_counted(const Problem& p) {
+  const int64_t sequences = p.query_starts ? p.sequences : p.leading[0];
+  for (int64_t s = 0; s < sequences; ++s)
+    if (const int64_t queries = p.query_starts ? p.sequence(s).q_len : p.q_len;
+        queries > p.pages.length(s))
+      throw Error(ErrorCode::argument,
+                  "rotary of queries: sequence " + std::to_string(s) + " of the cache has " +
+                      std::to_string(queries) + " queries and " +
+                      std::to_string(p.pages.length(s)) +
+                      " keys; expected positions as a tensor beside cos_cache",
+                  "rotary");
+}
+
 void take_rotary(const FusedRotary& fused, Problem& p) {
   RowTransform& c = p.rows;
   c.rotary = fused.embedding;
   c.pairs = check_rotary(*c.rotary, p.head_dim);
   int64_t longest_query = 0, longest_key = 0;
-  if (p.pages.used()) longest_query = p.k_len;  // queries are the last positions of their keys
+  if (p.pages.used()) {  // queries are the last positions of their keys
+    longest_query = p.k_len;
+    if (c.rotary->cos_cache.defined() && !fused.query.values.defined()) check_counted(p);
+  }
   for (int64_t s = 0; s < p.sequences; ++s) {
     longest_query = std::max(longest_query, p.sequence(s).q_len);
     longest_key = std::max(longest_key, p.sequence(s).k_len);
