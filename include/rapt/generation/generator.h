@@ -45,7 +45,8 @@ inline constexpr const char* kFinishNames[] = {"none", "stop-token", "length", "
 
 // One head of one layer, both from 0.
 struct LayerHead {
-  int64_t layer = 0, head = 0;
+  int64_t layer = 0;  // of the model
+  int64_t head = 0;   // of the layer
 };
 
 // What is generated.

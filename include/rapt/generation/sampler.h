@@ -38,8 +38,8 @@ class Sampler {
  public:
   // A token that may be drawn, and how probable it is.
   struct Candidate {
-    int64_t token;
-    double probability;
+    int64_t token;       // its id
+    double probability;  // above 0
   };
 
   // Throws as check_sampling_options(), and Error(argument) for a vocabulary without a token.
