@@ -57,7 +57,9 @@ void expect_bits_of_tiles(const RouteKernels<E>& few, const RouteKernels<E>& til
   const std::vector<E> before = random_tile(dims), rescale = random_tile(1);
   const auto expect_equal = [&](const std::vector<E>& a, const std::vector<E>& b) {
     for (size_t i = 0; i < a.size(); ++i) {
-      if (static_cast<int64_t>(i) % lanes < queries) ASSERT_EQ(a[i], b[i]) << i;
+      if (static_cast<int64_t>(i) % lanes < queries) {
+        ASSERT_EQ(a[i], b[i]) << i;
+      }
     }
   };
 

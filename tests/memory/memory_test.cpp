@@ -108,7 +108,9 @@ bool expect_law(const Case& c, Random& random) {
   const size_t least = bytes_of(c, low), most = bytes_of(c, fast);
   if (!has_tile_registers()) {
     // Scores of a few queries are kept in scratch for received attention, or computed again.
-    if (!c.descriptor.captures.received) EXPECT_EQ(least, most);
+    if (!c.descriptor.captures.received) {
+      EXPECT_EQ(least, most);
+    }
     return false;
   }
   EXPECT_LE(most, least + packed_bytes(c.descriptor));
