@@ -53,7 +53,7 @@ TEST(LawGrid, AgreesWithTheReference) {
     const std::string line = to_string(descriptor);
     try {
       const Case c(descriptor);
-      if (sums_equal_terms(descriptor, c.query, c.key)) continue;
+      if (sums_equal_terms(descriptor, c.strided_query, c.strided_key)) continue;
       const Comparison comparison = compare(c, run(c));
       if (comparison.ok()) continue;
       ADD_FAILURE() << "rapt check '" << line << "'\n" << comparison.failures();
