@@ -31,8 +31,8 @@ uint64_t seed_of_set() {
   return seed;
 }
 
-// Whether scores may be sums of equal terms: rows that are broadcast, beside rows of one number. Such
-// terms round alike, while bounds are those of roundings that are independent.
+// Whether scores may be sums of equal terms: rows that are broadcast, beside rows of one number.
+// Such terms round alike, while bounds are those of roundings that are independent.
 bool may_sum_equal_terms(const std::string& line) {
   const size_t set = line.find(":set=");
   return set != line.npos && line.find("*]", set) != line.npos &&
