@@ -29,7 +29,7 @@ int64_t fitting_heads(int64_t features, int64_t most) {
   return 1;
 }
 
-// Of features that were not given: those that were chosen, as a multiple of two for each head.
+// Features for this number of heads: at most `features`, and an even number for each head.
 int64_t fitting_features(int64_t features, int64_t heads) {
   return std::max<int64_t>(1, features / (2 * heads)) * 2 * heads;
 }

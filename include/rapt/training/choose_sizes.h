@@ -4,8 +4,7 @@
 //   operations = seconds flops_per_second share_of_updates
 //
 // * The model is the largest of a list that can make 2,000 updates with these operations, as many
-// as
-//   nanoGPT's recipe for a CPU makes, whose sizes are on the list.
+//   as nanoGPT's recipe for a CPU makes. Its sizes are on the list.
 // * The model has at most 12 parameters for each token of the training parts. nanoGPT's larger
 //   recipe for the same text has 10.7, and over-fits from a third of its run on.
 // * A run reads the training parts at most 30 times, for the same reason: that recipe has its least
