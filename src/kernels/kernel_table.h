@@ -34,6 +34,15 @@ struct ProductKernels {
                  int64_t value_dim, const E* rescale, E* output_t) noexcept;
 };
 
+// Rows of keys or values, `stride` elements apart. The kernels of few queries take a block of rows
+// as an array of runs of kRunRows rows, so that pages of a cache are read where they lie.
+// kRunsAhead more runs follow in the array: those that will be read next, for prefetching.
+struct RowRun {
+  const void* rows;
+  int64_t stride;
+};
+inline constexpr int64_t kRunRows = 16, kRunsAhead = 4;
+
 // Rows of E, dense along their dimensions.
 template <class E>
 struct DenseRows {
@@ -195,9 +204,11 @@ struct RouteKernels {
   int element_size;    // bytes of an element of key, value and (but for few) query_t as read
   int weight_size;     // bytes of a weight as the products read it; it may have several parts
   bool keys_in_place, values_in_place;  // are rows of dense elements read in place?
-  const ProductKernels<E>* products;    // [kMaxVectors], index vectors - 1; null: no such tiles
-  int grain;         // the vectors of a tile are a multiple of it; a power of two
-  int long_vectors;  // the fastest width for long sequences, in vectors
+  // Are keys and values given to the products, and to output_of_bits, as an array of RowRun?
+  bool reads_runs = false;
+  const ProductKernels<E>* products;  // [kMaxVectors], index vectors - 1; null: no such tiles
+  int grain;                          // the vectors of a tile are a multiple of it; a power of two
+  int long_vectors;                   // the fastest width for long sequences, in vectors
   // The route's own normaliser hooks, in the order of the catalogue; null: the table's.
   const NormalizerKernels<E>* normalizers = nullptr;
 

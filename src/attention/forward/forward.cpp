@@ -167,7 +167,8 @@ class Forward {
                   E* output) noexcept {
     const RouteKernels<E>& route = call_.kernels.route;
     const int64_t first = keys.positions.start - block.begin, count = keys.positions.count;
-    const std::byte* value = block.value + first * block.value_stride * route.element_size;
+    RowRuns runs;
+    const void* const value = tiles_.blocks().values_of(block, first, count, runs);
     const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
     const E* const exact_weights = tile.hooks.scores;
     const void* weights = exact_weights;
@@ -177,7 +178,7 @@ class Forward {
       weights = rounded;
     }
     // A masked-out pair has weight 0, but 0 * NaN is NaN. Only partial tiles are affected.
-    if (keys.partial && !tiles_.finite(block))
+    if (keys.partial && !tiles_.blocks().finite(block))
       route.output_of_bits(weights, keys.bits, value, block.value_stride, count, p_.value_dim,
                            rescale, tile.queries, output);
     else

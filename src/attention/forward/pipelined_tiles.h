@@ -77,7 +77,7 @@ class PipelinedTiles {
                     const TileKeys& keys) const noexcept {
     if (tile.outside != 0 || block.key_outside.any() || block.value_outside.any()) return false;
     if (!keys.partial && !p_.has_bias) return true;
-    return tiles_.finite(block);
+    return tiles_.blocks().finite(block);
   }
 
   void begin(Item& item, QueryTile<E>& tile, const KeyBlock& block, Positions keys) noexcept {

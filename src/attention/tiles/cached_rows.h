@@ -1,12 +1,13 @@
 #pragma once
 // Rows of keys, or of values, of one sequence in a cache (rapt/cached_keys.h). The rows of a key
-// block may lie in several pages; they are then copied to scratch, so that everything behind reads
-// rows that follow each other. The functions are in the header because they are inlined into the
-// loop over blocks.
+// block may lie in several pages. Kernels of few queries read runs of rows where they lie. For
+// other kernels such rows are copied to scratch, so that they follow each other. The functions are
+// in the header because they are inlined into the loop over blocks.
 #include <cstring>
 
 #include "attention/call/key_pages.h"
 #include "attention/rows/row_transformer.h"
+#include "kernels/kernel_table.h"
 
 namespace rapt {
 
@@ -31,6 +32,23 @@ class CachedRows {
       done += run.keys;
       if (done == count) return {copies, first_.dtype, dims, 1};
       run = pages_->run(sequence_, begin + done, count - done);
+    }
+  }
+
+  // The same rows as runs of kRunRows, and the runs that follow them. Runs that no page holds whole
+  // are copied.
+  void runs(int64_t begin, int64_t count, int64_t dims, std::byte* copies,
+            RowRun* runs) const noexcept {
+    int64_t done = 0;
+    for (; done < count; done += kRunRows) {
+      std::byte* const to = copies + done * dims * size_of(first_.dtype);
+      const RowsAt found = rows(begin + done, std::min(kRunRows, count - done), dims, to);
+      *runs++ = {found.data, found.row_stride};
+    }
+    for (int64_t n = 0; n < kRunsAhead; ++n, done += kRunRows) {
+      // Past the last key there is nothing to read ahead, but lines that have been read.
+      const bool exists = begin + done < pages_->length(sequence_);
+      runs[n] = exists ? RowRun{at(begin + done), first_.row_stride} : runs[-1];
     }
   }
 

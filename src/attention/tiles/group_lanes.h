@@ -53,11 +53,9 @@ class GroupLanes {
       narrow.head = &head;
       E* const scores = tile.hooks.scores + lane;
       std::fill_n(narrow.scores, keys * narrow.queries, E(0));
-      for (int64_t j = 0; j < keys; ++j)
-        std::copy_n(scores + j * queries, at.count, narrow.scores + j * narrow.queries);
+      copy_lanes(scores, queries, keys, at.count, narrow.scores, narrow.queries);
       kernel.apply(score.object, narrow);
-      for (int64_t j = 0; j < keys; ++j)
-        std::copy_n(narrow.scores + j * narrow.queries, at.count, scores + j * queries);
+      copy_lanes(narrow.scores, narrow.queries, keys, at.count, scores, queries);
     });
   }
 
@@ -102,6 +100,18 @@ class GroupLanes {
   std::byte* dense_rows() const noexcept { return places_.rows.in(scratch_); }
 
  private:
+  // Copies `count` lanes of `keys` scores. Most groups have one query per head: a call of memmove()
+  // for each number would take longer than the score function.
+  static void copy_lanes(const E* from, int64_t from_stride, int64_t keys, int64_t count, E* to,
+                         int64_t to_stride) noexcept {
+    if (count == 1) {
+      for (int64_t j = 0; j < keys; ++j) to[j * to_stride] = from[j * from_stride];
+      return;
+    }
+    for (int64_t j = 0; j < keys; ++j)
+      std::copy_n(from + j * from_stride, count, to + j * to_stride);
+  }
+
   // Calls visit(lane, head, queries) for each head of the rows: its first lane, and its queries.
   template <class Visit>
   void for_each_head(Positions rows, const Visit& visit) const noexcept {

@@ -10,6 +10,9 @@ namespace rapt {
 
 enum class Values : uint8_t { skip, load };
 
+// Rows of a key block for a route that reads runs.
+using RowRuns = RowRun[kMostBlockKeys / kRunRows + kRunsAhead];
+
 // Where key blocks that the products cannot read in the caller's memory lie.
 struct KeyBlockPlaces {
   Place<std::byte> key;  // [block_keys][head_dim] of the route's elements, if packed block by block
@@ -70,8 +73,23 @@ class KeyBlocks {
     return p_.pages.used() ? cached_values_.at(key) : values_.from(key).data;
   }
 
+  // What the products take as keys, or values, for `count` rows of a block from its row `first` on:
+  // the address of the first one, or runs, which are written to `runs`.
+  const void* keys_of(const KeyBlock& block, int64_t first, int64_t count,
+                      RowRuns& runs) const noexcept {
+    if (!route_.reads_runs) return block.key + first * block.key_stride * route_.element_size;
+    return runs_of(keys_, cached_keys_, block.begin + first, count, p_.head_dim,
+                   call_.layout.blocks.cached_key, runs);
+  }
+  const void* values_of(const KeyBlock& block, int64_t first, int64_t count,
+                        RowRuns& runs) const noexcept {
+    if (!route_.reads_runs) return block.value + first * block.value_stride * route_.element_size;
+    return runs_of(values_, cached_values_, block.begin + first, count, p_.value_dim,
+                   call_.layout.blocks.cached_value, runs);
+  }
+
   // Loads keys [begin, end) of the sequence, all in one block; with Values::skip without their
-  // values.
+  // values. A route that reads runs needs no rows of a block.
   KeyBlock load(int64_t begin, int64_t end, Values values) const noexcept {
     const int64_t count = end - begin;
     KeyBlock block;
@@ -87,6 +105,7 @@ class KeyBlocks {
       block.value_outside = packed_values_.outside(begin, count);
       return block;
     }
+    if (route_.reads_runs) return block;
     const RowsAt key = rows_of_keys(begin, count);
     block.key_rows = key;
     block.key = key.data, block.key_stride = key.row_stride;
@@ -114,12 +133,35 @@ class KeyBlocks {
   // attend to the block. A route with ExactRows packs elements that are not finite as 0.
   bool finite(KeyBlock& block) const noexcept {
     return block.finite.known_or([&] {
-      return exact_.used() || route_.all_finite(block.value, block.value_stride,
-                                                block.end - block.begin, p_.value_dim);
+      const int64_t count = block.end - block.begin;
+      if (!route_.reads_runs)
+        return exact_.used() ||
+               route_.all_finite(block.value, block.value_stride, count, p_.value_dim);
+      RowRuns runs;
+      values_of(block, 0, count, runs);
+      bool finite = true;
+      for (int64_t row = 0; row < count && finite; row += kRunRows) {
+        const RowRun& run = runs[row / kRunRows];
+        finite =
+            route_.all_finite(run.rows, run.stride, std::min(kRunRows, count - row), p_.value_dim);
+      }
+      return finite;
     });
   }
 
  private:
+  const RowRun* runs_of(const RowsAt& rows, const CachedRows& cached, int64_t begin, int64_t count,
+                        int64_t dims, const Place<std::byte>& copies,
+                        RowRuns& runs) const noexcept {
+    if (p_.pages.used()) {
+      cached.runs(begin, count, dims, copies.in(scratch_), runs);
+    } else {
+      const int64_t all = (count + kRunRows - 1) / kRunRows + kRunsAhead;
+      for (int64_t n = 0; n < all; ++n)
+        runs[n] = {rows.from(begin + n * kRunRows).data, rows.row_stride};
+    }
+    return runs;
+  }
   RowsAt rows_of_keys(int64_t begin, int64_t count) const noexcept {
     if (!p_.pages.used()) return keys_.from(begin);
     return cached_keys_.rows(begin, count, p_.head_dim,

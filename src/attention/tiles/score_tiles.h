@@ -227,8 +227,7 @@ class ScoreTiles {
   }
   E factor() const noexcept { return factor_; }
 
-  // Whether all values of the block are finite.
-  bool finite(KeyBlock& block) const noexcept { return blocks_.finite(block); }
+  const KeyBlocks<E>& blocks() const noexcept { return blocks_; }
 
   // The prefilter: whether the call has one, and enabling it for a tile by rounding its packed
   // queries to `to`.
@@ -282,12 +281,13 @@ class ScoreTiles {
       return;
     // A bias is prefetched for some keys at a time; adding it finds block_max anew.
     const int64_t some = bias_.needs_prefetch() ? bias_.keys_per_prefetch(route_.step) : keys.count;
+    RowRuns runs;
     for (int64_t j = 0; j < keys.count; j += some) {
       if (bias_.needs_prefetch()) bias_.prefetch(tile.positions, keys, j, j + some);
+      const int64_t count = std::min(some, keys.count - j);
       route_.products[tile.vectors - 1].scores(
-          tile.query_t, block.key + (first + j) * block.key_stride * route_.element_size,
-          block.key_stride, std::min(some, keys.count - j), p_.head_dim, factor_,
-          scores + j * tile.queries, row(kBlockMax));
+          tile.query_t, blocks_.keys_of(block, first + j, count, runs), block.key_stride, count,
+          p_.head_dim, factor_, scores + j * tile.queries, row(kBlockMax));
     }
     if (tile.outside != 0 || block.key_outside.any())
       exact_.replace_scores(

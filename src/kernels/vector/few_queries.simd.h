@@ -14,30 +14,41 @@ namespace rapt::RAPT_ISA {
 namespace {
 
 // Values that are multiplied before the next ones: their rows and the sums stay in the L1.
-constexpr int64_t kFewValues = 16;
+constexpr int64_t kFewValues = kRunRows;
+
+// Row n of an array of runs.
+template <class Stored>
+RAPT_INLINE const Stored* row_of(const RowRun* runs, int64_t n) {
+  const RowRun& run = runs[n / kRunRows];
+  return static_cast<const Stored*>(run.rows) + n % kRunRows * run.stride;
+}
 
 // Rows are read from memory in the order of their addresses, although they are multiplied in
 // another: prefetchers follow a single stream, and lines are asked for far ahead.
 template <class Stored>
 class RowStream {
  public:
-  RAPT_INLINE RowStream(const Stored* first, int64_t stride, int64_t dims, int64_t rows)
-      : row_(first), stride_(stride), dims_(dims), left_(rows) {}
+  // Dimensions [first, first + dims) of `rows` rows.
+  RAPT_INLINE RowStream(const RowRun* runs, int64_t first, int64_t dims, int64_t rows)
+      : runs_(runs), first_(first), dims_(dims), rows_(rows) {}
   // Reads the lines of the next rows, as far as there are any, when `elements` more elements than
   // before are to be multiplied.
   RAPT_INLINE void read(int64_t elements) {
     due_ += elements;
-    for (; due_ >= dims_ && left_ > 0; due_ -= dims_, --left_, row_ += stride_)
+    for (; due_ >= dims_ && row_ < rows_; due_ -= dims_, ++row_) {
+      const Stored* const now = row_of<Stored>(runs_, row_) + first_;
+      const Stored* const ahead = row_of<Stored>(runs_ + kRunsAhead, row_) + first_;
       for (int64_t d = 0; d < dims_; d += kLine) {
-        touch(row_ + d);
-        prefetch_far(row_ + kRowsAhead * stride_ + d);  // beyond the last row this is harmless
+        touch(now + d);
+        prefetch_far(ahead + d);
       }
+    }
   }
 
  private:
-  static constexpr int64_t kLine = 64 / sizeof(Stored), kRowsAhead = 64;
-  const Stored* row_;
-  int64_t stride_, dims_, left_, due_ = 0;
+  static constexpr int64_t kLine = 64 / sizeof(Stored);
+  const RowRun* runs_;
+  int64_t first_, dims_, rows_, row_ = 0, due_ = 0;
 };
 
 // Blocks of V::kLanes keys x kFewDims dimensions, transposed: k[d] holds dimension d of all keys. A
@@ -85,30 +96,36 @@ RAPT_INLINE void add_last_dims(const typename V::Element* query_t, int64_t queri
   }
 }
 
-// scores [keys][queries] of `Vectors` vectors of keys; `most` becomes their maximum. Only `keys` of
-// a single vector exist.
+// scores [keys][queries] of `Vectors` vectors of keys from `first` on; `most` becomes their
+// maximum. Only `keys` of a single vector exist.
 template <class V, class S, int Rows, int Vectors>
-RAPT_INLINE void few_scores(const typename V::Element* query_t, int64_t queries,
-                            const typename S::Stored* key, int64_t key_stride, int64_t keys,
-                            int64_t head_dim, RowStream<typename S::Stored>& ahead,
-                            typename V::Element* scores, V& most) {
+RAPT_INLINE void few_scores(const typename V::Element* query_t, int64_t queries, const RowRun* runs,
+                            int64_t first, int64_t keys, int64_t head_dim,
+                            RowStream<typename S::Stored>& ahead, typename V::Element* scores,
+                            V& most) {
+  static_assert(kRunRows % V::kLanes == 0);
   V acc[Vectors][Rows];
   UNROLL_FOR (int x = 0; x < Vectors; ++x)
     UNROLL_FOR (int r = 0; r < Rows; ++r) acc[x][r] = V::splat(0);
+  const typename S::Stored* key[Vectors];
+  int64_t stride[Vectors];
+  UNROLL_FOR (int x = 0; x < Vectors; ++x) {
+    const int64_t n = first + x * V::kLanes;
+    key[x] = row_of<typename S::Stored>(runs, n);
+    stride[x] = runs[n / kRunRows].stride;
+  }
   // The next keys are read meanwhile.
   int64_t d = 0;
   if (Vectors > 1 || keys == V::kLanes)
     for (; d + kFewDims<V, S> <= head_dim; d += kFewDims<V, S>) {
       ahead.read(Vectors * V::kLanes * kFewDims<V, S>);
       UNROLL_FOR (int x = 0; x < Vectors; ++x)
-        add_few_dims<V, S, Rows>(query_t + d * queries, queries,
-                                 key + x * V::kLanes * key_stride + d, key_stride, acc[x]);
+        add_few_dims<V, S, Rows>(query_t + d * queries, queries, key[x] + d, stride[x], acc[x]);
     }
   ahead.read(Vectors * V::kLanes * (head_dim - d));
   if (d < head_dim)
     UNROLL_FOR (int x = 0; x < Vectors; ++x)
-      add_last_dims<V, S, Rows>(query_t + d * queries, queries,
-                                key + x * V::kLanes * key_stride + d, key_stride,
+      add_last_dims<V, S, Rows>(query_t + d * queries, queries, key[x] + d, stride[x],
                                 smaller(keys, V::kLanes), head_dim - d, acc[x]);
   UNROLL_FOR (int x = 0; x < Vectors; ++x) {
     V of_key[V::kLanes];
@@ -122,24 +139,25 @@ RAPT_INLINE void few_scores(const typename V::Element* query_t, int64_t queries,
   }
 }
 
+// `rows`: an array of RowRun, here and below.
 template <class V, class S, int Rows, class E = typename V::Element>
-RAPT_NOINLINE void scores_of_few(const void* query_t, const void* rows, int64_t key_stride,
+RAPT_NOINLINE void scores_of_few(const void* query_t, const void* rows, int64_t /* in the runs */,
                                  int64_t keys, int64_t head_dim, E /* in the queries */, E* scores,
                                  E* block_max) noexcept {
   constexpr int64_t kKeys = kFewKeyVectors<Rows> * V::kLanes;
-  const auto* key = static_cast<const typename S::Stored*>(rows);
-  RowStream ahead(key, key_stride, head_dim, keys);
+  const auto* runs = static_cast<const RowRun*>(rows);
+  RowStream<typename S::Stored> ahead(runs, 0, head_dim, keys);
   ahead.read(kKeys * head_dim);
   V most = V::set(-__builtin_inf());
   int64_t j = 0;
   for (; j + kKeys <= keys; j += kKeys)
-    few_scores<V, S, Rows, kFewKeyVectors<Rows>>(static_cast<const E*>(query_t), V::kLanes,
-                                                 key + j * key_stride, key_stride, kKeys, head_dim,
-                                                 ahead, scores + j * V::kLanes, most);
+    few_scores<V, S, Rows, kFewKeyVectors<Rows>>(static_cast<const E*>(query_t), V::kLanes, runs, j,
+                                                 kKeys, head_dim, ahead, scores + j * V::kLanes,
+                                                 most);
   for (; j < keys; j += V::kLanes)
-    few_scores<V, S, Rows, 1>(static_cast<const E*>(query_t), V::kLanes, key + j * key_stride,
-                              key_stride, smaller(keys - j, V::kLanes), head_dim, ahead,
-                              scores + j * V::kLanes, most);
+    few_scores<V, S, Rows, 1>(static_cast<const E*>(query_t), V::kLanes, runs, j,
+                              smaller(keys - j, V::kLanes), head_dim, ahead, scores + j * V::kLanes,
+                              most);
   store(block_max, most);
 }
 
@@ -225,38 +243,39 @@ RAPT_INLINE void store_few(const E* sums, int64_t dims, const E* rescale, E* out
 }
 
 template <class V, class S, int Rows, class E = typename V::Element>
-RAPT_NOINLINE void output_of_few(const void* tile, const void* rows, int64_t value_stride,
+RAPT_NOINLINE void output_of_few(const void* tile, const void* rows, int64_t /* in the runs */,
                                  int64_t keys, int64_t value_dim, const E* rescale,
                                  E* output_t) noexcept {
   constexpr int64_t kDims = kFewDims<V, S>, kSums = kParts<V, S> * Rows * V::kLanes;
   constexpr int kGroups = few_groups<V, S, Rows>();
   const auto* weights = static_cast<const E*>(tile);
-  const auto* value = static_cast<const typename S::Stored*>(rows);
+  const auto* runs = static_cast<const RowRun*>(rows);
   E sums[(kFewPanel / kDims) * kSums];
   for (int64_t panel = 0; panel < value_dim; panel += kFewPanel) {
     const int64_t dims = smaller(value_dim - panel, kFewPanel);
     const int64_t groups = (dims + kDims - 1) / kDims;
     for (int64_t i = 0; i < groups * kSums; i += V::kLanes) store(sums + i, V::splat(0));
-    RowStream ahead(value + panel, value_stride, dims, keys);
+    RowStream<typename S::Stored> ahead(runs, panel, dims, keys);
     ahead.read(kFewValues * dims);
     for (int64_t j = 0; j < keys; j += kFewValues) {
       const int64_t count = smaller(keys - j, kFewValues);
+      const int64_t stride = runs[j / kRunRows].stride;
       const E* const some = weights + j * V::kLanes;
-      const auto* const from = value + j * value_stride + panel;
+      const auto* const from = row_of<typename S::Stored>(runs, j) + panel;
       int64_t d = 0;
       for (; d + kGroups * kDims <= dims; d += kGroups * kDims) {
         ahead.read(kFewValues * kGroups * kDims);
-        add_few_values<V, S, Rows, kGroups, true>(some, from + d, value_stride, count, 0,
+        add_few_values<V, S, Rows, kGroups, true>(some, from + d, stride, count, 0,
                                                   sums + d / kDims * kSums);
       }
       for (; d + kDims <= dims; d += kDims) {
         ahead.read(kFewValues * kDims);
-        add_few_values<V, S, Rows, 1, true>(some, from + d, value_stride, count, 0,
+        add_few_values<V, S, Rows, 1, true>(some, from + d, stride, count, 0,
                                             sums + d / kDims * kSums);
       }
       ahead.read(kFewValues * (dims - d));
       if (d < dims)
-        add_few_values<V, S, Rows, 1, false>(some, from + d, value_stride, count, dims - d,
+        add_few_values<V, S, Rows, 1, false>(some, from + d, stride, count, dims - d,
                                              sums + d / kDims * kSums);
     }
     store_few<V, S, Rows>(sums, dims, rescale, output_t + panel * V::kLanes);
@@ -266,17 +285,17 @@ RAPT_NOINLINE void output_of_few(const void* tile, const void* rows, int64_t val
 // As output_of_bits() in scores.simd.h: pairs whose bit is clear contribute nothing.
 template <class V, class S, class E = typename V::Element>
 RAPT_NOINLINE void few_output_of_bits(const void* tile, const uint64_t* bits, const void* rows,
-                                      int64_t value_stride, int64_t keys, int64_t value_dim,
+                                      int64_t /* in the runs */, int64_t keys, int64_t value_dim,
                                       const E* rescale, int64_t queries, E* output_t) noexcept {
   const auto* weights = static_cast<const E*>(tile);
-  const auto* value = static_cast<const typename S::Stored*>(rows);
+  const auto* runs = static_cast<const RowRun*>(rows);
   for (int64_t d = 0; d < value_dim; d += V::kLanes)
     for (int64_t r = 0; r < queries; ++r) {
       const int64_t dims = smaller(value_dim - d, V::kLanes);
       V acc = V::splat(0);
       for (int64_t j = 0; j < keys; ++j)
         if ((bits[j] >> r & 1) != 0)
-          acc = fma(S::load_first(value + j * value_stride + d, dims),
+          acc = fma(S::load_first(row_of<typename S::Stored>(runs, j) + d, dims),
                     V::splat(weights[j * queries + r]), acc);
       E sums[V::kLanes], old[V::kLanes] = {};
       for (int64_t x = 0; x < dims; ++x) old[x] = output_t[(d + x) * queries + r];

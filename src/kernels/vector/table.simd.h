@@ -98,6 +98,7 @@ constexpr RouteKernels<typename V::Element> kFewRoute = {
     .weight_size = sizeof(typename V::Element),
     .keys_in_place = true,
     .values_in_place = true,
+    .reads_runs = true,
     .products = kFewProducts<V, S, Rows>,
     .grain = 1,
     .long_vectors = 1,
