@@ -61,6 +61,7 @@
 #include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
 #include "rapt/normalizer/custom_normalizer.h"
+#include "rapt/precision.h"
 #include "rapt/relative.h"
 #include "rapt/rotary.h"
 #include "rapt/score/custom_score.h"
@@ -228,17 +229,6 @@ enum class BiasOrder : uint8_t {
   before_scores,  // softcap(scale qk + bias): x-transformers, ONNX 1.18 to 1.21
 };
 inline constexpr const char* kBiasOrderNames[] = {"after-scores", "before-scores"};
-
-// The arithmetic of the products. Tile registers (AMX, instruction sets `amx` and `amx_emulated`)
-// multiply bf16 directly, and f32 and f16 as sums of bf16: f32 as three parts each, by six
-// products, as accurate as FMA. f64 is multiplied by FMA.
-enum class Precision : uint8_t {
-  automatic,  // tile registers where the CPU has them; else f32 and f16 by FMA, bf16 by the
-              // 16-bit dot product where that is faster
-  fma,        // every dtype by FMA in f32 (f64: f64)
-  fast,       // as automatic, but tile registers multiply f32 and f16 as two parts each, by
-              // three products: a product loses less than 2^-14, usually about 2^-18
-};
 
 // Several sequences in one tensor, one after the other ("variable length", flash-attention's
 // cu_seqlens): sequence s has the queries [query_starts[s], query_starts[s + 1]) of the second-last

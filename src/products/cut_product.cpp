@@ -7,9 +7,6 @@ namespace {
 // Pieces per worker, so that the last ones keep few workers waiting.
 constexpr int64_t kTasksPerWorker = 4;
 
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }  // cannot overflow
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
 // The rows of a piece, and how many workers there are.
 void cut_rows(ProductCut& c, int64_t rows, int64_t sum, const Workers& workers) {
   const int64_t most_rows = sum > kSumChunk ? kPieceRows : rows;
@@ -24,20 +21,42 @@ void cut_rows(ProductCut& c, int64_t rows, int64_t sum, const Workers& workers) 
   c.workers = workers.of_tasks(c.groups * c.pieces);
 }
 
+// Bytes of the left side of a row block for a block of terms.
 template <class E>
-void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t sum, int64_t lanes,
-                   int64_t tile_rows) {
-  const int64_t terms = std::min(sum, kSumBlock), block_rows = std::min(c.piece, kRowBlock);
+int64_t left_bytes(const KernelTable<E>& table, const RouteKernels<E>* route, int64_t rows,
+                   int64_t terms) {
+  const int64_t fma = (terms * round_up(rows, table.matrices.tile_rows) + table.lanes) *
+                      static_cast<int64_t>(sizeof(E));
+  if (!route) return fma;
+  return std::max(fma, round_up(terms, route->step) * round_up(rows, route->layers->row_step) *
+                           route->element_size);
+}
+
+template <class E>
+void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t sum,
+                   const KernelTable<E>& table, const RouteKernels<E>* route) {
+  constexpr int64_t kSize = sizeof(E);
+  const int64_t block_rows = std::min(c.piece, kRowBlock);
   const bool few_rows = right == RightSide::in_place;
   ScratchPlanner<Per::call> call;
   ScratchPlanner<Per::worker> worker;
-  worker.place(c.sums, {sum > kSumChunk || few_rows ? c.piece : block_rows, c.group});
-  if (right == RightSide::per_task) worker.place(c.panels, {std::min(sum, kSumChunk), c.group});
+  worker.place(c.sums, {sum > c.chunk || few_rows ? c.piece : block_rows, c.group});
+  if (right == RightSide::per_task) {
+    const int64_t terms = std::min(sum, c.chunk);
+    if (route)
+      worker.place(c.panels, {round_up(terms, route->step), c.group,
+                              std::max<int64_t>(kSize, route->element_size)});
+    else
+      worker.place(c.panels, {terms, c.group, kSize});
+  }
   if (few_rows)
-    worker.place(c.left, {rows, sum});
+    worker.place(c.left, {rows, sum, kSize});
   else
-    worker.place(c.left, {terms * round_up(block_rows, tile_rows) + lanes});
+    worker.place(c.left, {left_bytes(table, route, block_rows, std::min(sum, kSumBlock))});
   worker.place(c.row, {std::max(c.group, c.piece)});
+  const bool outside = route && route->find_outside;
+  worker.place_if(outside, c.outside_rows, {ceil_div(c.piece, 64)});
+  worker.place_if(outside, c.outside_columns, {words_of(c)});
   c.workers_memory = call.repeat(worker, c.workers);
   c.bytes = call.total();  // throws if it does not fit
 }
@@ -46,7 +65,7 @@ void place_scratch(ProductLayout<E>& c, RightSide right, int64_t rows, int64_t s
 
 template <class E>
 ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
-                             int64_t sum, const Context& context) {
+                             int64_t sum, const Context& context, const RouteKernels<E>* route) {
   const double work =
       2.0 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(sum);
   const Workers workers(work, context);  // checks the context
@@ -55,18 +74,37 @@ ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, in
   const bool column_sums = form == ProductForm::weight_gradient;  // even if there are no columns
   if (rows == 0 || (columns == 0 && !column_sums)) return c;
   c.width = int64_t{table.matrices.panel_vectors} * table.lanes;
-  const bool few_rows = right == RightSide::in_place;
-  const int64_t group = round_up(few_rows ? kFewRowsGroupColumns : kGroupColumns, c.width);
-  c.group = columns < group ? round_up(columns, c.width) : group;
+  const bool few_rows =
+      right == RightSide::in_place || (route && right == RightSide::per_task && rows <= kFewRows);
+  // Whole panels of both passes; widths are powers of two.
+  const int64_t width = route ? std::max(c.width, route->layers->width) : c.width;
+  const int64_t group = round_up(few_rows ? kFewRowsGroupColumns : kGroupColumns, width);
+  c.group = columns < group ? round_up(columns, width) : group;
   c.groups = columns > 0 ? ceil_div(columns, c.group) : 1;
   cut_rows(c, rows, sum, workers);
-  place_scratch(c, right, rows, sum, table.lanes, table.matrices.tile_rows);
+  if (route && c.piece <= kRowBlock) c.chunk = kSumBlock;  // stays in the L2 for the only row block
+  place_scratch(c, right, rows, sum, table, route);
   return c;
 }
 
+template <class E>
+PackedLayout<E> packed_layout(const ProductCut& cut, int64_t sum, const RouteKernels<E>* route) {
+  PackedLayout<E> layout;
+  ScratchPlanner<Per::call> memory;
+  memory.place(layout.panels, {cut.groups, sum, cut.group});
+  const int64_t step = route ? route->step : 1, size = route ? route->element_size : 0;
+  memory.place_if(route, layout.of_route, {cut.groups, ceil_div(sum, step), step, cut.group, size});
+  memory.place_if(route && route->find_outside, layout.outside, {cut.groups, words_of(cut)});
+  layout.bytes = memory.total();
+  return layout;
+}
+
 template ProductLayout<float> cut_product(ProductForm, RightSide, int64_t, int64_t, int64_t,
-                                          const Context&);
+                                          const Context&, const RouteKernels<float>*);
 template ProductLayout<double> cut_product(ProductForm, RightSide, int64_t, int64_t, int64_t,
-                                           const Context&);
+                                           const Context&, const RouteKernels<double>*);
+template PackedLayout<float> packed_layout(const ProductCut&, int64_t, const RouteKernels<float>*);
+template PackedLayout<double> packed_layout(const ProductCut&, int64_t,
+                                            const RouteKernels<double>*);
 
 }  // namespace rapt

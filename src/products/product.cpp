@@ -7,12 +7,10 @@
 #include "base/call_memory.h"
 #include "base/tensor_memory.h"
 #include "products/product_call.h"
+#include "products/product_route.h"
 
 namespace rapt {
 namespace {
-
-// Bytes that aligning a workspace to a cache line may take.
-constexpr int64_t kToAlign = 63;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) { throw Error(code, message); }
 
@@ -100,13 +98,52 @@ void check_apart(std::initializer_list<Named> outputs, std::initializer_list<Nam
   for (const Named& b : inputs) outside(b);
 }
 
+void check_precision(Precision precision) {
+  if (precision > Precision::fast)
+    fail(ErrorCode::argument, "precision " + std::to_string(static_cast<int>(precision)) +
+                                  " is unknown; expected automatic, fma or fast");
+}
+
+// The weight of a product: a matrix, or packed panels and the sizes of the matrix.
+struct Weight {
+  TensorView view;  // the memory, for overlaps
+  Matrix matrix;
+  std::byte* packed = nullptr;
+};
+
+// The product for which a weight is packed, and how it is cut.
 template <class E>
-void run(ProductCall<E>& call, const Context& context, std::span<std::byte> workspace) {
-  const RightSide right = call.packed       ? RightSide::packed
+ProductLayout<E> packed_cut(int64_t out_features, int64_t in_features, PackedFor use,
+                            const RouteKernels<E>* route) {
+  const bool forward = use == PackedFor::multiply;
+  return cut_product<E>(forward ? ProductForm::forward : ProductForm::input_gradient,
+                        RightSide::packed, 1, forward ? out_features : in_features,
+                        forward ? in_features : out_features, Context{}, route);
+}
+template <class E>
+PackedLayout<E> layout_of(int64_t out_features, int64_t in_features, PackedFor use,
+                          const RouteKernels<E>* route) {
+  return packed_layout<E>(packed_cut<E>(out_features, in_features, use, route),
+                          use == PackedFor::multiply ? in_features : out_features, route);
+}
+
+template <class E>
+void run(ProductCall<E>& call, Precision precision, const Context& context,
+         std::span<std::byte> workspace, std::byte* packed = nullptr) {
+  const RouteKernels<E>* const of_right = product_route<E>(call.right.dtype, precision);
+  const bool used = call.left.dtype == call.right.dtype && call.sum > 0 && call.out.columns > 0;
+  call.route = used ? of_right : nullptr;
+  if (packed) {
+    const PackedFor use =
+        call.form == ProductForm::forward ? PackedFor::multiply : PackedFor::multiply_gradient;
+    call.packed =
+        packed_right(layout_of(call.right.rows, call.right.columns, use, of_right), packed);
+  }
+  const RightSide right = packed            ? RightSide::packed
                           : call.few_rows() ? RightSide::in_place
                                             : RightSide::per_task;
-  const ProductLayout<E> cut =
-      cut_product<E>(call.form, right, call.out.rows, call.out.columns, call.sum, context);
+  const ProductLayout<E> cut = cut_product<E>(call.form, right, call.out.rows, call.out.columns,
+                                              call.sum, context, packed ? of_right : call.route);
   const size_t needed = cut.bytes;
   if (!workspace.empty()) {
     run_product(call, cut, context, checked_workspace(workspace, needed));
@@ -120,22 +157,17 @@ void run(ProductCall<E>& call, const Context& context, std::span<std::byte> work
                         needed));
 }
 
-// The weight of a product: a matrix, or packed panels and the sizes of the matrix.
-struct Weight {
-  TensorView view;  // the memory, for overlaps
-  Matrix matrix;
-  const void* panels = nullptr;
-};
-
 // Throws Error(shape) if the length of the weight that meets the left side is not `expected`.
-Weight weight_of(const TensorView& weight, PackedFor use, bool in_double, int64_t expected) {
+Weight weight_of(const TensorView& weight, PackedFor use, Precision, bool in_double,
+                 int64_t expected) {
   Weight w{.view = weight, .matrix = input_matrix({"weight", weight}, in_double)};
   const bool forward = use == PackedFor::multiply;
   check_length({"weight", weight}, forward, forward ? "in_features" : "out_features", expected);
   return w;
 }
 
-Weight weight_of(const PackedWeight& weight, PackedFor use, bool in_double, int64_t expected) {
+Weight weight_of(const PackedWeight& weight, PackedFor use, Precision precision, bool in_double,
+                 int64_t expected) {
   const bool forward = use == PackedFor::multiply;
   if (!weight.panels)
     fail(ErrorCode::argument, "the packed weight is missing; pack_weight() makes it");
@@ -143,21 +175,29 @@ Weight weight_of(const PackedWeight& weight, PackedFor use, bool in_double, int6
     fail(ErrorCode::argument, std::string("the weight is packed for ") +
                                   (forward ? "multiply_gradient" : "multiply") +
                                   "; pack it for this product, too");
-  if (weight.in_double != in_double)
+  if ((weight.dtype == DType::f64) != in_double)
     fail(ErrorCode::dtype, "f64 goes with f64 alone, and the packed weight was " +
-                               std::string(weight.in_double ? "" : "not ") + "f64");
+                               std::string(name_of(weight.dtype)));
+  if (weight.precision != precision)
+    fail(ErrorCode::argument, std::string("the weight is packed for precision ") +
+                                  kPrecisionNames[static_cast<int>(weight.precision)] +
+                                  ", and the product is of precision " +
+                                  kPrecisionNames[static_cast<int>(precision)] +
+                                  "; pack it for this precision, too");
   if ((forward ? weight.in_features : weight.out_features) != expected)
     fail(ErrorCode::shape, "the packed weight [" + std::to_string(weight.out_features) + ", " +
                                std::to_string(weight.in_features) + "]: expected " +
                                (forward ? "in_features = " : "out_features = ") +
                                std::to_string(expected));
   Weight w;
-  w.panels = weight.panels;
+  w.packed = static_cast<std::byte*>(const_cast<void*>(weight.panels));
+  w.matrix.dtype = weight.dtype;
   w.matrix.rows = weight.out_features, w.matrix.columns = weight.in_features;
   w.matrix.row_stride = weight.in_features;
-  const auto bytes = static_cast<int64_t>(packed_weight_bytes(
-      weight.out_features, weight.in_features, in_double ? DType::f64 : DType::f32, use));
-  w.view = TensorView(static_cast<const uint8_t*>(weight.panels), {bytes - kToAlign});
+  const auto bytes = static_cast<int64_t>(
+      packed_weight_bytes(weight.out_features, weight.in_features, weight.dtype, use));
+  w.view = TensorView(static_cast<const uint8_t*>(weight.panels),
+                      {bytes - static_cast<int64_t>(kScratchAlignment - 1)});
   return w;
 }
 
@@ -175,15 +215,16 @@ void multiply_as(const Matrix& x, const Weight& weight, const Matrix& y, const M
                       .before = before,
                       .bias = bias,
                       .column_sums = {},
-                      .packed = static_cast<const E*>(weight.panels)};
+                      .packed = {}};
   call.store.activation = options.activation;
   call.store.add = options.add;
-  run(call, context, workspace);
+  run(call, options.precision, context, workspace, weight.packed);
 }
 
 template <class E>
 void input_gradient_as(const Matrix& d_y, const Weight& weight, const Matrix& d_x, bool add,
-                       const Context& context, std::span<std::byte> workspace) {
+                       Precision precision, const Context& context,
+                       std::span<std::byte> workspace) {
   ProductCall<E> call{.form = ProductForm::input_gradient,
                       .table = kernels<E>(),
                       .left = d_y,
@@ -194,14 +235,14 @@ void input_gradient_as(const Matrix& d_y, const Weight& weight, const Matrix& d_
                       .before = {},
                       .bias = {},
                       .column_sums = {},
-                      .packed = static_cast<const E*>(weight.panels)};
+                      .packed = {}};
   call.store.add = add;
-  run(call, context, workspace);
+  run(call, precision, context, workspace, weight.packed);
 }
 
 template <class E>
 void weight_gradient_as(const Matrix& d_y, const Matrix& x, const Matrix& d_weight,
-                        const Matrix& d_bias, const Context& context,
+                        const Matrix& d_bias, Precision precision, const Context& context,
                         std::span<std::byte> workspace) {
   ProductCall<E> call{.form = ProductForm::weight_gradient,
                       .table = kernels<E>(),
@@ -212,9 +253,10 @@ void weight_gradient_as(const Matrix& d_y, const Matrix& x, const Matrix& d_weig
                       .store = {},
                       .before = {},
                       .bias = {},
-                      .column_sums = d_bias};
+                      .column_sums = d_bias,
+                      .packed = {}};
   call.store.add = true;
-  run(call, context, workspace);
+  run(call, precision, context, workspace);
 }
 
 // multiply() by a weight of either kind.
@@ -224,7 +266,9 @@ void multiply_by(const TensorView& x, const AnyWeight& any_weight, const TensorV
                  std::span<std::byte> workspace) {
   const bool in_double = x.defined() && is_double("x", x);
   const Matrix x_matrix = input_matrix({"x", x}, in_double);
-  const Weight weight = weight_of(any_weight, PackedFor::multiply, in_double, x.shape[1]);
+  check_precision(options.precision);
+  const Weight weight =
+      weight_of(any_weight, PackedFor::multiply, options.precision, in_double, x.shape[1]);
   const int64_t out_features = weight.matrix.rows;
   const Matrix out = output_matrix({"y", y}, {x.shape[0], out_features}, in_double);
   Matrix bias, before;
@@ -257,28 +301,22 @@ void multiply_by(const TensorView& x, const AnyWeight& any_weight, const TensorV
 // multiply_gradient() by a weight of either kind.
 template <class AnyWeight>
 void multiply_gradient_by(const TensorView& d_y, const AnyWeight& any_weight, const TensorView& d_x,
-                          bool add, const Context& context, std::span<std::byte> workspace) {
+                          bool add, const Context& context, std::span<std::byte> workspace,
+                          Precision precision) {
   const bool in_double = d_y.defined() && is_double("d_y", d_y);
   const Matrix left = input_matrix({"d_y", d_y}, in_double);
+  check_precision(precision);
   const Weight weight =
-      weight_of(any_weight, PackedFor::multiply_gradient, in_double, d_y.shape[1]);
+      weight_of(any_weight, PackedFor::multiply_gradient, precision, in_double, d_y.shape[1]);
   const Matrix out = output_matrix({"d_x", d_x}, {d_y.shape[0], weight.matrix.columns}, in_double);
   check_apart({{"d_x", d_x}}, {{"d_y", d_y}, {"weight", weight.view}}, workspace);
   (in_double ? input_gradient_as<double> : input_gradient_as<float>)(left, weight, out, add,
-                                                                     context, workspace);
-}
-
-// The product for which a weight of these sizes is packed, and how it is cut.
-template <class E>
-ProductLayout<E> packed_cut(int64_t out_features, int64_t in_features, PackedFor use) {
-  const bool forward = use == PackedFor::multiply;
-  return cut_product<E>(forward ? ProductForm::forward : ProductForm::input_gradient,
-                        RightSide::packed, 1, forward ? out_features : in_features,
-                        forward ? in_features : out_features, Context{});
+                                                                     precision, context, workspace);
 }
 
 template <class E>
-void pack_as(const Matrix& weight, PackedFor use, std::byte* memory) {
+void pack_as(const Matrix& weight, PackedFor use, Precision precision, std::byte* memory) {
+  if (!weight.data) return;
   const bool forward = use == PackedFor::multiply;
   ProductCall<E> call{.form = forward ? ProductForm::forward : ProductForm::input_gradient,
                       .table = kernels<E>(),
@@ -289,16 +327,47 @@ void pack_as(const Matrix& weight, PackedFor use, std::byte* memory) {
                       .store = {},
                       .before = {},
                       .bias = {},
-                      .column_sums = {}};
+                      .column_sums = {},
+                      .packed = {},
+                      .route = product_route<E>(weight.dtype, precision)};
   call.out.columns = forward ? weight.rows : weight.columns;
-  if (weight.data)
-    pack_right(call, packed_cut<E>(weight.rows, weight.columns, use), reinterpret_cast<E*>(memory));
+  pack_right(call, packed_cut<E>(weight.rows, weight.columns, use, call.route),
+             layout_of<E>(weight.rows, weight.columns, use, call.route), memory);
 }
 
 void check_not_negative(std::initializer_list<int64_t> sizes) {
   for (const int64_t size : sizes)
     if (size < 0)
       fail(ErrorCode::argument, "a size of " + std::to_string(size) + "; expected 0 or more");
+}
+
+// The bytes that are enough for each of the three products, by any route.
+template <class E>
+size_t most_bytes(int64_t rows, int64_t in_features, int64_t out_features, const Context& context) {
+  size_t most = 0;
+  for_each_route<E>([&](const RouteKernels<E>* route) {
+    const auto take = [&](ProductForm form, RightSide right, int64_t m, int64_t n, int64_t sum) {
+      most = std::max(most, cut_product<E>(form, right, m, n, sum, context, route).bytes);
+    };
+    if (!route && rows <= kFewRows)
+      take(ProductForm::forward, RightSide::in_place, rows, out_features, in_features);
+    for (const RightSide right : {RightSide::per_task, RightSide::packed}) {
+      take(ProductForm::forward, right, rows, out_features, in_features);
+      take(ProductForm::input_gradient, right, rows, in_features, out_features);
+    }
+    for (const int64_t columns : {in_features, int64_t{0}})  // 0: d_bias alone
+      take(ProductForm::weight_gradient, RightSide::per_task, out_features, columns, rows);
+  });
+  return most;
+}
+
+template <class E>
+size_t most_packed_bytes(int64_t out_features, int64_t in_features, PackedFor use) {
+  size_t most = 0;
+  for_each_route<E>([&](const RouteKernels<E>* route) {
+    most = std::max(most, layout_of<E>(out_features, in_features, use, route).bytes);
+  });
+  return most;
 }
 
 }  // namespace
@@ -315,29 +384,32 @@ void multiply(const TensorView& x, const PackedWeight& weight, const TensorView&
 }
 
 void multiply_gradient(const TensorView& d_y, const TensorView& weight, const TensorView& d_x,
-                       bool add, const Context& context, std::span<std::byte> workspace) {
-  multiply_gradient_by(d_y, weight, d_x, add, context, workspace);
+                       bool add, const Context& context, std::span<std::byte> workspace,
+                       Precision precision) {
+  multiply_gradient_by(d_y, weight, d_x, add, context, workspace, precision);
 }
 void multiply_gradient(const TensorView& d_y, const PackedWeight& weight, const TensorView& d_x,
-                       bool add, const Context& context, std::span<std::byte> workspace) {
-  multiply_gradient_by(d_y, weight, d_x, add, context, workspace);
+                       bool add, const Context& context, std::span<std::byte> workspace,
+                       Precision precision) {
+  multiply_gradient_by(d_y, weight, d_x, add, context, workspace, precision);
 }
 
 void add_weight_gradient(const TensorView& d_y, const TensorView& x, const TensorView& d_weight,
                          const TensorView& d_bias, const Context& context,
-                         std::span<std::byte> workspace) {
+                         std::span<std::byte> workspace, Precision precision) {
   const bool in_double = d_y.defined() && is_double("d_y", d_y);
   const Matrix left = input_matrix({"d_y", d_y}, in_double);
   const Matrix right = input_matrix({"x", x}, in_double);
   check_length({"x", x}, 0, "rows", d_y.shape[0]);
+  check_precision(precision);
   Matrix out, sums;
   out.rows = d_y.shape[1];
   if (d_weight.defined())
     out = output_matrix({"d_weight", d_weight}, {d_y.shape[1], x.shape[1]}, in_double);
   if (d_bias.defined()) sums = output_matrix({"d_bias", d_bias}, {d_y.shape[1]}, in_double);
   check_apart({{"d_weight", d_weight}, {"d_bias", d_bias}}, {{"d_y", d_y}, {"x", x}}, workspace);
-  (in_double ? weight_gradient_as<double> : weight_gradient_as<float>)(left, right, out, sums,
-                                                                       context, workspace);
+  (in_double ? weight_gradient_as<double>
+             : weight_gradient_as<float>)(left, right, out, sums, precision, context, workspace);
 }
 
 size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_features, DType dtype,
@@ -349,47 +421,38 @@ size_t product_workspace_bytes(int64_t rows, int64_t in_features, int64_t out_fe
     const int64_t shape[] = {length, width};
     element_count(shape);  // throws if there are too many
   }
-  const auto bytes = [&](ProductForm form, RightSide right, int64_t m, int64_t n, int64_t sum) {
-    return dtype == DType::f64 ? cut_product<double>(form, right, m, n, sum, context).bytes
-                               : cut_product<float>(form, right, m, n, sum, context).bytes;
-  };
-  size_t most = 0;
-  for (const RightSide right : {RightSide::per_task, RightSide::in_place})
-    if (right == RightSide::per_task || rows <= kFewRows)
-      most = std::max(most, bytes(ProductForm::forward, right, rows, out_features, in_features));
-  const auto per_task = RightSide::per_task;
-  most =
-      std::max(most, bytes(ProductForm::input_gradient, per_task, rows, in_features, out_features));
-  for (const int64_t columns : {in_features, int64_t{0}})  // 0: d_bias alone
-    most =
-        std::max(most, bytes(ProductForm::weight_gradient, per_task, out_features, columns, rows));
-  return most;
+  return dtype == DType::f64 ? most_bytes<double>(rows, in_features, out_features, context)
+                             : most_bytes<float>(rows, in_features, out_features, context);
 }
 
 size_t packed_weight_bytes(int64_t out_features, int64_t in_features, DType dtype, PackedFor use) {
   check_not_negative({out_features, in_features});
-  const bool in_double = dtype == DType::f64;
-  const ProductCut cut = in_double ? ProductCut(packed_cut<double>(out_features, in_features, use))
-                                   : packed_cut<float>(out_features, in_features, use);
-  const int64_t shape[] = {cut.groups, cut.group,
-                           use == PackedFor::multiply ? in_features : out_features};
-  element_count(shape);  // throws if it does not fit
-  return bytes_of(shape, in_double ? DType::f64 : DType::f32) + kToAlign;
+  return dtype == DType::f64 ? most_packed_bytes<double>(out_features, in_features, use)
+                             : most_packed_bytes<float>(out_features, in_features, use);
 }
 
-PackedWeight pack_weight(const TensorView& weight, PackedFor use, std::span<std::byte> memory) {
+PackedWeight pack_weight(const TensorView& weight, PackedFor use, std::span<std::byte> memory,
+                         Precision precision) {
   const bool in_double = weight.defined() && is_double("weight", weight);
   const Matrix matrix = input_matrix({"weight", weight}, in_double);
-  const DType dtype = in_double ? DType::f64 : DType::f32;
-  std::byte* const panels =
-      checked_workspace(memory, packed_weight_bytes(matrix.rows, matrix.columns, dtype, use));
+  check_precision(precision);
+  std::byte* const panels = checked_workspace(
+      memory, packed_weight_bytes(matrix.rows, matrix.columns, weight.dtype, use));
   check_apart({}, {{"weight", weight}}, memory);
-  (in_double ? pack_as<double> : pack_as<float>)(matrix, use, panels);
+  (in_double ? pack_as<double> : pack_as<float>)(matrix, use, precision, panels);
   return {.panels = panels,
           .out_features = matrix.rows,
           .in_features = matrix.columns,
-          .in_double = in_double,
-          .use = use};
+          .dtype = weight.dtype,
+          .use = use,
+          .precision = precision};
+}
+
+const char* product_kernel(DType left, DType right, Precision precision) {
+  check_precision(precision);
+  const RouteKernels<float>* const route =
+      left == right && left <= DType::f16 ? product_route<float>(left, precision) : nullptr;
+  return route ? route->kernel : "fma";
 }
 
 TensorView as_matrix(const TensorView& view) {

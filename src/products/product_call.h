@@ -12,6 +12,11 @@
 // side in panels [k][width], then goes through its rows, kRowBlock at a time, which stay in the L2:
 // for each block of kSumBlock terms it packs the left side in tiles, then goes through all panels.
 // The last block of terms is stored straight to the output where nothing but bias and sum is left.
+//
+// A route (product_route.h) multiplies bf16. It packs both sides in its own way, and all of its
+// sums are made before they are stored. If a row or a column has elements that the route cannot
+// multiply (kernel_table.h, find_outside), a second pass over the piece makes its sums by FMA, and
+// each pass stores its own.
 #include <algorithm>
 
 #include "base/scratch_planner.h"
@@ -40,7 +45,8 @@ inline constexpr int64_t kGroupColumns = 384;
 // as much as 11 columns, reading it in place one in 30.
 inline constexpr int64_t kColumnsInPlace = 128;
 
-// Fewer where the weight is read in place: groups are all that can be shared among threads.
+// Fewer where the weight is read in place: groups are all that can be shared among threads. Fewer
+// by routes, too: what they pack of the weight for a block of terms stays in the L2.
 inline constexpr int64_t kFewRowsGroupColumns = 128;
 
 // The most terms that are packed at once: 3 MiB of f32. Longer sums are made in chunks,
@@ -54,6 +60,19 @@ inline constexpr int64_t kPieceRows = 960;
 // With so few rows the weight is read in place: packing it would take longer than the products.
 inline constexpr int64_t kFewRows = 8;
 
+inline int64_t ceil_div(int64_t a, int64_t b) {  // cannot overflow
+  return a / b + (a % b != 0);
+}
+inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+// A right side that was packed before the call (PackedLayout).
+template <class E>
+struct PackedRight {
+  E* panels = nullptr;  // null: each task packs its own
+  std::byte* of_route = nullptr;
+  uint64_t* outside = nullptr;
+};
+
 template <class E>
 struct ProductCall {
   ProductForm form = ProductForm::forward;
@@ -64,22 +83,23 @@ struct ProductCall {
   Matrix before;            // before the activation; data null: not stored
   Matrix bias;              // [1, columns], of any dtype; data null: none
   Matrix column_sums;       // [1, rows]: d_bias; data null: not requested
-  // The right side as pack_right() stores it; null: each task packs its own.
-  const E* packed = nullptr;
+  PackedRight<E> packed;
+  const RouteKernels<E>* route = nullptr;  // null: FMA
 
   bool few_rows() const noexcept {
-    return !packed && form == ProductForm::forward && out.rows <= kFewRows &&
+    return !route && !packed.panels && form == ProductForm::forward && out.rows <= kFewRows &&
            (right.column_stride == 1 || right.columns <= 1);
   }
 };
 
 // How a product is cut; see above. Nothing here changes a bit of the result.
 struct ProductCut {
-  int64_t width = 1;  // columns of a panel, whole vectors
+  int64_t width = 1;  // columns of a panel of FMA, whole vectors
   int64_t group = 1;  // columns of a group, whole panels
   int64_t groups = 0;
   int64_t piece = 1;  // rows
   int64_t pieces = 0;
+  int64_t chunk = kSumChunk;  // the terms that a task packs at once
   int workers = 1;
   bool to_executor = false;
   size_t bytes = kScratchAlignment - 1;  // of the workspace
@@ -88,10 +108,13 @@ struct ProductCut {
 // The same with the scratch of a worker.
 template <class E>
 struct ProductLayout : ProductCut {
-  Place<E> sums;    // [rows of a piece or of a block][group]
-  Place<E> panels;  // [terms][group], if a task packs its own
-  Place<E> left;    // rows of the left side, packed or dense
-  Place<E> row;     // the bias of a group, or the column sums of a piece
+  Place<E> sums;            // [rows of a piece or of a block][group]
+  Place<std::byte> panels;  // [terms][group] of either pass, if a task packs its own
+  Place<std::byte> left;    // rows of the left side, packed or dense
+  Place<E> row;             // the bias of a group, or the column sums of a piece
+  // One bit per row of a piece and column of a group: does it have elements that the route cannot
+  // multiply? If there is a route with such elements.
+  Place<uint64_t> outside_rows, outside_columns;
   RepeatedMemory workers_memory;
 };
 
@@ -102,19 +125,45 @@ enum class RightSide {
   packed,    // packed before the call
 };
 
-// The cut for these sizes. Throws Error(argument, overflow).
+// The cut for these sizes. `route`: of the call or, if the right side was packed before, for which
+// it was packed. Throws Error(argument, overflow).
 template <class E>
 ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, int64_t columns,
-                             int64_t sum, const Context& context);
+                             int64_t sum, const Context& context,
+                             const RouteKernels<E>* route = nullptr);
+
+// Words of the bits of a group's columns.
+inline int64_t words_of(const ProductCut& cut) { return ceil_div(cut.group, 64); }
+
+// A right side that is packed before the call. Of each kind, the groups lie after each other, each
+// as a task packs it.
+template <class E>
+struct PackedLayout {
+  CallPlace<E> panels;            // [groups][terms][group], for FMA
+  CallPlace<std::byte> of_route;  // the same for the route; absent: it has none
+  CallPlace<uint64_t> outside;    // [groups][words]: as find_outside() finds columns; may be absent
+  size_t bytes;
+};
+
+// The layout for `sum` terms, of which `cut` says the groups. Throws Error(overflow).
+template <class E>
+PackedLayout<E> packed_layout(const ProductCut& cut, int64_t sum, const RouteKernels<E>* route);
+
+// Where the parts of the layout lie.
+template <class E>
+PackedRight<E> packed_right(const PackedLayout<E>& layout, std::byte* memory) noexcept {
+  return {layout.panels.in(memory), layout.of_route.in_or_null(memory),
+          layout.outside.in_or_null(memory)};
+}
 
 // Computes a product with scratch of `bytes`. Throws Error(cancelled).
 template <class E>
 void run_product(const ProductCall<E>& call, const ProductLayout<E>& cut, const Context& context,
                  std::byte* scratch);
 
-// Packs the whole right side: groups after each other, each [sum][group] in blocks of kSumBlock
-// terms, as a task packs its own. Of `cut` only the width and the groups count.
+// Packs the whole right side for FMA and for the route of the call. `memory`: aligned to 64 bytes.
 template <class E>
-void pack_right(const ProductCall<E>& call, const ProductLayout<E>& cut, E* packed) noexcept;
+void pack_right(const ProductCall<E>& call, const ProductLayout<E>& cut,
+                const PackedLayout<E>& layout, std::byte* memory) noexcept;
 
 }  // namespace rapt

@@ -12,12 +12,15 @@ class PieceOfProduct {
                  std::byte* scratch) noexcept
       : call_(call), cut_(cut), table_(call.table), scratch_(scratch) {}
 
-  // Packs the columns of a group for all terms.
-  void pack_group(int64_t group, E* packed) noexcept {
+  // Packs the columns of a group for all terms, by FMA and by the route.
+  void pack_group(int64_t group, const PackedRight<E>& packed) noexcept {
     first_column_ = group * cut_.group;
     columns_ = std::min(cut_.group, call_.out.columns - first_column_);
-    for (int64_t k = 0; k < call_.sum; k += kSumBlock)
-      pack(k, std::min(kSumBlock, call_.sum - k), packed + first_column_ * call_.sum, k);
+    pack_group_to(reinterpret_cast<std::byte*>(packed.panels));
+    if (!call_.route) return;
+    by_ = call_.route;
+    pack_group_to(packed.of_route);
+    if (by_->find_outside) find_columns_outside(packed.outside + group * words_of(cut_));
   }
 
   void run(int64_t task) noexcept {
@@ -27,6 +30,8 @@ class PieceOfProduct {
     rows_ = std::min(cut_.piece, call_.out.rows - first_row_);
     if (call_.few_rows()) {
       multiply_few_rows();
+    } else if (call_.route) {
+      multiply_by_route();
     } else {
       multiply();
     }
@@ -39,13 +44,40 @@ class PieceOfProduct {
     return *table_.fma[static_cast<int>(dtype)];
   }
 
-  // A panel of the group: its first column, its columns, and these in whole vectors.
+  // A panel of the group: its first column, its columns, and these in whole vectors or steps.
   struct Panel {
     int64_t first, columns, padded;
   };
+  int64_t width() const noexcept { return by_ ? by_->layers->width : cut_.width; }
   Panel panel(int64_t first) const noexcept {
-    const int64_t columns = std::min(cut_.width, columns_ - first);
-    return {first, columns, (columns + table_.lanes - 1) / table_.lanes * table_.lanes};
+    const int64_t columns = std::min(width(), columns_ - first);
+    return {first, columns, round_up(columns, by_ ? by_->layers->column_step : table_.lanes)};
+  }
+
+  // Bytes of a column of a packed right side, for so many terms.
+  int64_t column_bytes(int64_t terms) const noexcept {
+    return by_ ? round_up(terms, by_->step) * by_->element_size
+               : terms * static_cast<int64_t>(sizeof(E));
+  }
+
+  // A side of the product as the caller stores it: rows of the left one, or columns of the right
+  // one, and their terms.
+  struct Side {
+    const void* data;
+    int64_t outer_stride, term_stride;
+    DType dtype;
+  };
+  Side left_side(int64_t row, int64_t term) const noexcept {
+    const Matrix& left = call_.left;
+    if (call_.form == ProductForm::weight_gradient)
+      return {left.at(term, row), left.column_stride, left.row_stride, left.dtype};
+    return {left.at(row, term), left.row_stride, left.column_stride, left.dtype};
+  }
+  Side right_side(int64_t term) const noexcept {
+    const Matrix& right = call_.right;
+    if (call_.form == ProductForm::forward)  // its rows are columns here
+      return {right.at(first_column_, term), right.row_stride, right.column_stride, right.dtype};
+    return {right.at(term, first_column_), right.column_stride, right.row_stride, right.dtype};
   }
 
   // Rows of the piece.
@@ -58,19 +90,68 @@ class PieceOfProduct {
     int64_t first, count;
   };
 
+  // The pass of the route; then, for sums with elements that it cannot multiply, that of FMA.
+  void multiply_by_route() noexcept {
+    const RouteKernels<E>& route = *call_.route;
+    const bool some_outside = route.find_outside && find_outside();
+    typename RouteKernels<E>::ThreadState before;
+    if (route.begin) route.begin(before);
+    by_ = &route;
+    stored_ = some_outside ? Stored::inside : Stored::all;
+    multiply();
+    if (route.end) route.end(before);
+    by_ = nullptr;
+    stored_ = Stored::outside;
+    if (some_outside) multiply();
+  }
+
+  // Marks rows and columns with elements that the route cannot multiply. Are there such?
+  bool find_outside() const noexcept {
+    uint64_t* const rows = cut_.outside_rows.in(scratch_);
+    uint64_t* const columns = cut_.outside_columns.in(scratch_);
+    const int64_t row_words = ceil_div(rows_, 64), column_words = ceil_div(columns_, 64);
+    const Side left = left_side(first_row_, 0);
+    call_.route->find_outside(left.data, left.outer_stride, left.term_stride, rows_, call_.sum,
+                              rows);
+    if (call_.packed.panels)
+      std::copy_n(call_.packed.outside + first_column_ / cut_.group * words_of(cut_), column_words,
+                  columns);
+    else
+      find_columns_outside(columns);
+    uint64_t any = 0;
+    for (int64_t i = 0; i < row_words; ++i) any |= rows[i];
+    for (int64_t i = 0; i < column_words; ++i) any |= columns[i];
+    return any != 0;
+  }
+  void find_columns_outside(uint64_t* bits) const noexcept {
+    const Side right = right_side(0);
+    call_.route->find_outside(right.data, right.outer_stride, right.term_stride, columns_,
+                              call_.sum, bits);
+  }
+
+  // Does this pass store the sum of a row of the piece and a column of the group?
+  bool stores(int64_t row, int64_t column) const noexcept {
+    const uint64_t* const rows = cut_.outside_rows.in(scratch_);
+    const uint64_t* const columns = cut_.outside_columns.in(scratch_);
+    const bool outside =
+        ((rows[row / 64] >> (row % 64)) | (columns[column / 64] >> (column % 64))) & 1;
+    return outside == (stored_ == Stored::outside);
+  }
+
   void multiply() noexcept {
     E* const column_sums = scratch(cut_.row);
     if (call_.column_sums.data) std::fill_n(column_sums, rows_, E(0));
     load_bias();
     int64_t begin = 0;
     do {
-      const int64_t end = std::min(begin + kSumChunk, call_.sum);
-      if (!call_.packed)
+      const int64_t end = std::min(begin + cut_.chunk, call_.sum);
+      if (!call_.packed.panels)
         for (int64_t k = begin; k < end; k += kSumBlock)
-          pack(k, std::min(kSumBlock, end - k), scratch(cut_.panels), k - begin);
+          pack(k, std::min(kSumBlock, end - k),
+               cut_.panels.in(scratch_) + cut_.group * column_bytes(k - begin));
       for (int64_t row = 0; row < rows_; row += kRowBlock) {
         const Rows rows{row, std::min(kRowBlock, rows_ - row)};
-        E* const sums = scratch(cut_.sums) + (call_.sum > kSumChunk ? row * cut_.group : 0);
+        E* const sums = scratch(cut_.sums) + (call_.sum > cut_.chunk ? row * cut_.group : 0);
         if (call_.sum == 0) std::fill_n(sums, rows.count * cut_.group, E(0));
         for (int64_t k = begin; k < end; k += kSumBlock)
           multiply(rows, {k, std::min(kSumBlock, end - k)}, begin, sums);
@@ -80,16 +161,22 @@ class PieceOfProduct {
     } while (begin < call_.sum);
   }
 
-  // Packs a block of terms of the right side, panel after panel, each [terms][padded columns]. The
-  // block of terms from `at` on follows those before, of which the first is from 0 on.
-  void pack(int64_t k, int64_t terms, E* panels, int64_t at) const noexcept {
-    const Matrix& right = call_.right;
-    const bool transposed = call_.form == ProductForm::forward;  // its rows are columns here
-    table_.matrices.pack_right[static_cast<int>(right.dtype)](
-        transposed ? right.at(first_column_, k) : right.at(k, first_column_),
-        transposed ? right.row_stride : right.column_stride,
-        transposed ? right.column_stride : right.row_stride, columns_, terms,
-        panels + at * cut_.group);
+  // Packs a block of terms of the right side, panel after panel, each [terms][padded columns].
+  void pack(int64_t k, int64_t terms, std::byte* panels) const noexcept {
+    const Side right = right_side(k);
+    if (by_)
+      by_->layers->pack_right(right.data, right.outer_stride, right.term_stride, columns_, terms,
+                              panels);
+    else
+      table_.matrices.pack_right[static_cast<int>(right.dtype)](right.data, right.outer_stride,
+                                                                right.term_stride, columns_, terms,
+                                                                reinterpret_cast<E*>(panels));
+  }
+  // All terms of a group, behind those of the groups before it.
+  void pack_group_to(std::byte* packed) const noexcept {
+    std::byte* const group = packed + first_column_ * column_bytes(call_.sum);
+    for (int64_t k = 0; k < call_.sum; k += kSumBlock)
+      pack(k, std::min(kSumBlock, call_.sum - k), group + cut_.group * column_bytes(k));
   }
 
   // Is the left side read in place, but for rows that fill no tile? Rows one element apart would
@@ -102,22 +189,19 @@ class PieceOfProduct {
 
   // Packs rows of the left side for a block of terms.
   LeftTiles<E> packed_left(const Rows& rows, const Terms& terms) const noexcept {
-    const Matrix& left = call_.left;
-    const bool transposed = call_.form == ProductForm::weight_gradient;
-    const int64_t row = first_row_ + rows.first;
-    E* const tiles = scratch(cut_.left);
+    const Side left = left_side(first_row_ + rows.first, terms.first);
+    E* const tiles = left_scratch();
     table_.matrices.pack_left[static_cast<int>(left.dtype)](
-        transposed ? left.at(terms.first, row) : left.at(row, terms.first),
-        transposed ? left.column_stride : left.row_stride,
-        transposed ? left.row_stride : left.column_stride, rows.count, terms.count, tiles);
+        left.data, left.outer_stride, left.term_stride, rows.count, terms.count, tiles);
     return {tiles, 1, terms.count * table_.matrices.tile_rows};
   }
+  E* left_scratch() const noexcept { return reinterpret_cast<E*>(cut_.left.in(scratch_)); }
 
   // Does the last block of terms go straight to the output?
   bool stores_directly(const Panel& p) const noexcept {
-    return p.columns == p.padded && call_.store.activation == Activation::none &&
-           !call_.before.data && call_.out.dtype == dtype_of<E>() && call_.out.column_stride == 1 &&
-           call_.sum > 0;
+    return !by_ && stored_ == Stored::all && p.columns == p.padded &&
+           call_.store.activation == Activation::none && !call_.before.data &&
+           call_.out.dtype == dtype_of<E>() && call_.out.column_stride == 1 && call_.sum > 0;
   }
 
   // Where a block of terms of a panel goes: the sums [rows][padded columns], or the output.
@@ -149,9 +233,20 @@ class PieceOfProduct {
 
   // sums += a block of terms.
   void multiply(const Rows& rows, const Terms& terms, int64_t chunk_begin, E* sums) const noexcept {
-    const E* const panels =
-        call_.packed ? call_.packed + first_column_ * call_.sum + terms.first * cut_.group
-                     : scratch(cut_.panels) + (terms.first - chunk_begin) * cut_.group;
+    const std::byte* const packed =
+        by_ ? call_.packed.of_route : reinterpret_cast<const std::byte*>(call_.packed.panels);
+    const std::byte* const panels =
+        packed ? packed + first_column_ * column_bytes(call_.sum) +
+                     cut_.group * column_bytes(terms.first)
+               : cut_.panels.in(scratch_) + cut_.group * column_bytes(terms.first - chunk_begin);
+    if (by_)
+      add_products(rows, terms, panels, sums);
+    else
+      multiply_tiles(rows, terms, reinterpret_cast<const E*>(panels), sums);
+  }
+
+  void multiply_tiles(const Rows& rows, const Terms& terms, const E* panels,
+                      E* sums) const noexcept {
     Rows to_pack = rows;
     if (left_in_place()) {
       const Matrix& left = call_.left;
@@ -164,17 +259,55 @@ class PieceOfProduct {
     }
     if (to_pack.count == 0) return;
     const LeftTiles<E> left = packed_left(to_pack, terms);
-    if (call_.column_sums.data && first_column_ == 0)
-      table_.matrices.add_left_sums(left.data, terms.count, rows.count,
-                                    scratch(cut_.row) + rows.first);
+    if (call_.column_sums.data && first_column_ == 0) add_column_sums(left, rows, terms);
     multiply_panels(left, rows, to_pack, terms, panels, sums);
   }
 
-  void store(const Rows& rows, const E* sums) const noexcept {
-    for (int64_t first = 0; first < columns_; first += cut_.width) {
+  // The same by the route.
+  void add_products(const Rows& rows, const Terms& terms, const std::byte* panels,
+                    E* sums) const noexcept {
+    if (call_.column_sums.data && first_column_ == 0)
+      add_column_sums(packed_left(rows, terms), rows, terms);
+    const LayerProducts<E>& route = *by_->layers;
+    const Side left = left_side(first_row_ + rows.first, terms.first);
+    route.pack_left(left.data, left.outer_stride, left.term_stride, rows.count, terms.count,
+                    left_scratch());
+    for (int64_t first = 0; first < columns_; first += width()) {
       const Panel p = panel(first);
-      if (!stores_directly(p)) store(rows, sums + first * rows.count, p.padded, first, p.columns);
+      E* const to = sums + first * rows.count;
+      if (terms.first == 0) std::fill_n(to, rows.count * p.padded, E(0));
+      route.add_product(left_scratch(), panels + first * column_bytes(terms.count), terms.count,
+                        rows.count, p.padded, to);
     }
+  }
+
+  void add_column_sums(const LeftTiles<E>& left, const Rows& rows,
+                       const Terms& terms) const noexcept {
+    table_.matrices.add_left_sums(left.data, terms.count, rows.count,
+                                  scratch(cut_.row) + rows.first);
+  }
+
+  void store(const Rows& rows, const E* sums) const noexcept {
+    for (int64_t first = 0; first < columns_; first += width()) {
+      const Panel p = panel(first);
+      if (stores_directly(p)) continue;
+      if (stored_ == Stored::all)
+        store(rows, sums + first * rows.count, p.padded, first, p.columns);
+      else
+        store_some(rows, sums + first * rows.count, p);
+    }
+  }
+
+  // Stores the sums of a panel that this pass stores, in runs along each row.
+  void store_some(const Rows& rows, const E* sums, const Panel& p) const noexcept {
+    for (int64_t r = 0; r < rows.count; ++r)
+      for (int64_t c = 0, end; c < p.columns; c = end) {
+        const bool stored = stores(rows.first + r, p.first + c);
+        for (end = c + 1; end < p.columns; ++end)
+          if (stores(rows.first + r, p.first + end) != stored) break;
+        if (stored)
+          store({rows.first + r, 1}, sums + r * p.padded + c, p.padded, p.first + c, end - c);
+      }
   }
 
   void multiply_few_rows() noexcept {
@@ -197,7 +330,7 @@ class PieceOfProduct {
     const Matrix& left = call_.left;
     if (left.dtype == dtype_of<E>() && (left.column_stride == 1 || left.columns == 1))
       return {reinterpret_cast<const E*>(left.data), left.row_stride};
-    E* const dense = scratch(cut_.left);
+    E* const dense = left_scratch();
     fma(left.dtype)
         .pack_rows(left.data, left.row_stride, left.column_stride, left.rows, left.columns, dense);
     return {dense, left.columns};
@@ -236,11 +369,17 @@ class PieceOfProduct {
     table_.matrices.store[static_cast<int>(target.dtype)](scratch(cut_.row), rows_, 1, rows_, to);
   }
 
+  // Which sums a pass stores: all, or those without or with elements that the route cannot
+  // multiply.
+  enum class Stored : uint8_t { all, inside, outside };
+
   const ProductCall<E>& call_;
   const ProductLayout<E>& cut_;
   const KernelTable<E>& table_;
   std::byte* scratch_;
   int64_t first_row_ = 0, rows_ = 0, first_column_ = 0, columns_ = 0;
+  const RouteKernels<E>* by_ = nullptr;  // of the pass; null: FMA
+  Stored stored_ = Stored::all;
 };
 
 }  // namespace
@@ -256,17 +395,20 @@ void run_product(const ProductCall<E>& call, const ProductLayout<E>& cut, const 
 }
 
 template <class E>
-void pack_right(const ProductCall<E>& call, const ProductLayout<E>& cut, E* packed) noexcept {
-  PieceOfProduct<E> piece(call, cut, nullptr);
-  for (int64_t group = 0; group < cut.groups; ++group) piece.pack_group(group, packed);
+void pack_right(const ProductCall<E>& call, const ProductLayout<E>& cut,
+                const PackedLayout<E>& layout, std::byte* memory) noexcept {
+  const PackedRight<E> packed = packed_right(layout, memory);
+  for (int64_t group = 0; group < cut.groups; ++group)
+    PieceOfProduct<E>(call, cut, nullptr).pack_group(group, packed);
 }
 
 template void run_product(const ProductCall<float>&, const ProductLayout<float>&, const Context&,
                           std::byte*);
 template void run_product(const ProductCall<double>&, const ProductLayout<double>&, const Context&,
                           std::byte*);
-template void pack_right(const ProductCall<float>&, const ProductLayout<float>&, float*) noexcept;
+template void pack_right(const ProductCall<float>&, const ProductLayout<float>&,
+                         const PackedLayout<float>&, std::byte*) noexcept;
 template void pack_right(const ProductCall<double>&, const ProductLayout<double>&,
-                         double*) noexcept;
+                         const PackedLayout<double>&, std::byte*) noexcept;
 
 }  // namespace rapt

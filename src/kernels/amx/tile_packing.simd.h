@@ -85,12 +85,16 @@ RAPT_INLINE void pack_over_dims(const void* from, int64_t row_stride, int64_t di
       }
 }
 
-template <class S, bool kTranspose>
+// Which rows are a pair: r and r + 16, or neighbours.
+enum class Pairs : uint8_t { halves, neighbours };
+
+template <class S, bool kTranspose, Pairs kPairs>
 RAPT_INLINE void pack_over_rows(const void* from, int64_t row_stride, int64_t dim_stride,
                                 int64_t rows, int64_t dims, void* to) {
   auto* panel = static_cast<char*>(to);
   const RunOrder low = interleaving(0), high = interleaving(16);
-  constexpr int64_t first = kTranspose ? 2 : 1, second = kTranspose ? 1 : 16;  // rows of a pair
+  constexpr bool kNeighbours = kPairs == Pairs::neighbours;
+  constexpr int64_t first = kNeighbours ? 2 : 1, second = kNeighbours ? 1 : 16;  // rows of a pair
   for (int64_t i = 0; i < rows; i += kStep)
     for (int64_t d = 0; d < dims; d += kStep, panel += kRowPanels<S>) {
       Run halves[2][S::kParts][16];
@@ -125,18 +129,36 @@ RAPT_NOINLINE void tile_pack_keys(const void* rows, int64_t row_stride, int64_t 
 template <class S>
 RAPT_NOINLINE void tile_pack_values(const void* rows, int64_t row_stride, int64_t dim_stride,
                                     int64_t count, int64_t dims, void* packed) noexcept {
-  pack_over_rows<S, true>(rows, row_stride, dim_stride, count, dims, packed);
+  pack_over_rows<S, true, Pairs::neighbours>(rows, row_stride, dim_stride, count, dims, packed);
 }
 template <class S>
 RAPT_NOINLINE void tile_pack_pairs(const void* rows, int64_t row_stride, int64_t dim_stride,
                                    int64_t count, int64_t dims, void* packed) noexcept {
-  pack_over_rows<S, false>(rows, row_stride, dim_stride, count, dims, packed);
+  pack_over_rows<S, false, Pairs::halves>(rows, row_stride, dim_stride, count, dims, packed);
+}
+
+// Finds 32 rows at a time, which lie side by side.
+template <class S>
+RAPT_INLINE void find_outside_of_columns(const typename S::Stored* rows, int64_t dim_stride,
+                                         int64_t count, int64_t dims, uint64_t* bits) {
+  for (int64_t i = 0; i < count; i += kStep) {
+    uint64_t inside = 0xFFFFFFFF;
+    for (int64_t d = 0; d < dims; ++d) {
+      F low, high;
+      S::widen(rows + i + d * dim_stride, 1, count - i, low, high);
+      inside &= bits_of(is_inside(low)) | bits_of(is_inside(high)) << 16;
+    }
+    if (i % 64 == 0) bits[i / 64] = 0;
+    bits[i / 64] |= (inside ^ 0xFFFFFFFF) << (i % 64);
+  }
 }
 
 template <class S>
 RAPT_NOINLINE void tile_find_outside(const void* from, int64_t row_stride, int64_t dim_stride,
                                      int64_t count, int64_t dims, uint64_t* bits) noexcept {
   const auto* row = static_cast<const typename S::Stored*>(from);
+  if (row_stride == 1 && dim_stride != 1)
+    return find_outside_of_columns<S>(row, dim_stride, count, dims, bits);
   for (int64_t i = 0; i < count; ++i, row += row_stride) {
     unsigned inside = 0xFFFF;
     for (int64_t d = 0; d < dims; d += kStep) {

@@ -2,6 +2,7 @@
 // A route by tile registers (kernel_table.h), for one way of storing numbers (tile_parts.simd.h).
 #include "kernels/amx/tile_exclusion.simd.h"
 #include "kernels/amx/tile_gradient_stage.simd.h"
+#include "kernels/amx/tile_layers.simd.h"
 #include "kernels/amx/tile_stage.simd.h"
 #include "kernels/vector/storage.simd.h"
 #include "rapt/variants.h"
@@ -66,7 +67,8 @@ constexpr RouteKernels<float> make_route(const char* kernel,
           .stages = StageList<S, Normalizers>::all,
           .gradient_stages = GradientStageList<S, Normalizers>::all,
           .begin = begin,
-          .end = end};
+          .end = end,
+          .layers = &kTileLayers<S>};
 }
 
 }  // namespace

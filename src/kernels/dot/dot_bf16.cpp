@@ -165,12 +165,10 @@ RAPT_NOINLINE void dot_pack_keys(const void* from, int64_t row_stride, int64_t d
           run_of_row(rows + j * row_stride + d * dim_stride, dim_stride, dims - d));
 }
 
-// [count / 2][dims rounded up] pairs of rows; a missing last row is 0.
-RAPT_NOINLINE void dot_pack_values(const void* from, int64_t row_stride, int64_t dim_stride,
-                                   int64_t count, int64_t dims, void* to) noexcept {
-  const auto* rows = static_cast<const uint16_t*>(from);
-  auto* pairs = static_cast<Pair*>(to);
-  const int64_t stride = 2 * half_of(dims);
+// [count / 2][stride] pairs of rows; a missing last row is 0.
+RAPT_NOINLINE void pack_row_pairs(const uint16_t* rows, int64_t row_stride, int64_t dim_stride,
+                                  int64_t count, int64_t dims, int64_t stride,
+                                  Pair* pairs) noexcept {
   const __m512i low = interleaving(0), high = interleaving(16);
   for (int64_t j = 0; j < count; j += 2)
     for (int64_t d = 0; d < dims; d += 32) {
@@ -185,6 +183,13 @@ RAPT_NOINLINE void dot_pack_values(const void* from, int64_t row_stride, int64_t
       _mm512_mask_storeu_epi32(out + 16, F::first(dims - d - 16),
                                _mm512_permutex2var_epi16(even, high, odd));
     }
+}
+
+// [count / 2][dims rounded up] pairs of rows.
+void dot_pack_values(const void* from, int64_t row_stride, int64_t dim_stride, int64_t count,
+                     int64_t dims, void* to) noexcept {
+  pack_row_pairs(static_cast<const uint16_t*>(from), row_stride, dim_stride, count, dims,
+                 2 * half_of(dims), static_cast<Pair*>(to));
 }
 
 // Pairs of keys, each weight rounded to bf16.
@@ -251,6 +256,41 @@ constexpr ProductKernels<float> kDotProducts[kMaxVectors] = {{dot_scores<1>, dot
                                                              {dot_scores<2>, dot_output<2>},
                                                              {dot_scores<3>, dot_output<3>},
                                                              {dot_scores<4>, dot_output<4>}};
+
+// The products of layers: both sides in pairs of terms, [terms / 2][rows or columns, padded]. So
+// the left side is a value and a panel of the right side the weights of an output.
+constexpr int64_t kDotPanel = 64;
+RAPT_INLINE int64_t padded_to_16(int64_t n) { return (n + 15) & -16; }
+
+RAPT_NOINLINE void dot_pack_side(const void* from, int64_t outer_stride, int64_t term_stride,
+                                 int64_t outer, int64_t terms, void* to) noexcept {
+  const int64_t padded = padded_to_16(outer);
+  if (outer_stride == 1 && term_stride != 1)
+    pack_row_pairs(static_cast<const uint16_t*>(from), term_stride, 1, terms, outer, padded,
+                   static_cast<Pair*>(to));
+  else
+    dot_pack_queries(from, outer_stride, term_stride, outer, terms, 1, padded, to);
+}
+void dot_pack_panels(const void* from, int64_t column_stride, int64_t term_stride, int64_t columns,
+                     int64_t terms, void* to) noexcept {
+  const auto* right = static_cast<const uint16_t*>(from);
+  auto* panel = static_cast<Pair*>(to);
+  for (int64_t c = 0; c < columns; c += kDotPanel, panel += kDotPanel * half_of(terms))
+    dot_pack_side(right + c * column_stride, column_stride, term_stride,
+                  columns - c < kDotPanel ? columns - c : kDotPanel, terms, panel);
+}
+void dot_add_product(const void* left, const void* panel, int64_t terms, int64_t rows,
+                     int64_t columns, float* sums) noexcept {
+  kDotProducts[columns / 16 - 1].output(panel, left, padded_to_16(rows), terms, rows, nullptr,
+                                        sums);
+}
+constexpr LayerProducts<float> kDotLayers = {.row_step = 16,
+                                             .column_step = 16,
+                                             .width = kDotPanel,
+                                             .pack_left = dot_pack_side,
+                                             .pack_right = dot_pack_panels,
+                                             .add_product = dot_add_product};
+
 constexpr RouteKernels<float> kDotRoute = {
     .kernel = "tile of bf16 dot products",
     .step = 2,
@@ -270,7 +310,8 @@ constexpr RouteKernels<float> kDotRoute = {
     .round_for_keys = dot_round_for_keys,
     .output_of_bits = dot_output_of_bits,
     .all_finite = dot_all_finite,
-    .key_gradients = {.add = dot_add_to_keys, .add_of_bits = dot_add_to_keys_of_bits}};
+    .key_gradients = {.add = dot_add_to_keys, .add_of_bits = dot_add_to_keys_of_bits},
+    .layers = &kDotLayers};
 
 }  // namespace
 
