@@ -182,7 +182,7 @@ using GradientStage = void (*)(const StageProducts<E>* next, const StageGradient
                                const StageSums<E>* before) noexcept;
 
 // The products of layers (rapt/product.h) by an instruction that multiplies bf16. Both sides are
-// packed, to whole steps of rows, columns and terms. Of each product one block of terms is summed.
+// packed, to whole steps of rows, columns and terms.
 template <class E>
 struct LayerProducts {
   int64_t row_step, column_step;  // of the left and of the right side

@@ -25,19 +25,22 @@ struct Call {
   TensorView in_x = x, in_weight = weight, in_bias = bias, in_d_y = d_y, out_y = y,
              out_before = before, out_d_x = d_x, out_d_weight = d_weight, out_d_bias = d_bias;
   rapt::ProductOptions options;
+  rapt::Precision precision = rapt::Precision::automatic;
   Context context;
   std::vector<std::byte> memory{std::vector<std::byte>(1 << 20)};
   std::span<std::byte> workspace = memory;
 
   void forward() {
     options.bias = in_bias, options.before_activation = out_before;
+    options.precision = precision;
     rapt::multiply(in_x, in_weight, out_y, options, context, workspace);
   }
   void input_gradient() {
-    rapt::multiply_gradient(in_d_y, in_weight, out_d_x, false, context, workspace);
+    rapt::multiply_gradient(in_d_y, in_weight, out_d_x, false, context, workspace, precision);
   }
   void weight_gradient() {
-    rapt::add_weight_gradient(in_d_y, in_x, out_d_weight, out_d_bias, context, workspace);
+    rapt::add_weight_gradient(in_d_y, in_x, out_d_weight, out_d_bias, context, workspace,
+                              precision);
   }
   bool untouched() const {
     for (const Tensor* t : {&y, &before, &d_x, &d_weight, &d_bias})
@@ -198,6 +201,9 @@ TEST(BadProductInput, Options) {
     expect_refused(kForward, ErrorCode::argument, {"activation", std::to_string(bad)},
                    [&](Call& c) { c.options.activation = static_cast<rapt::Activation>(bad); });
   for (const Verb run : {kForward, kInput, kWeight}) {
+    for (const int bad : {3, 255})
+      expect_refused(run, ErrorCode::argument, {"precision", std::to_string(bad)},
+                     [&](Call& c) { c.precision = static_cast<rapt::Precision>(bad); });
     expect_refused(run, ErrorCode::argument, {"workspace", "10"},
                    [](Call& c) { c.workspace = c.workspace.first(10); });
     expect_refused(run, ErrorCode::argument, {"threads"}, [](Call& c) { c.context.threads = -1; });

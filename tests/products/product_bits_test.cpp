@@ -76,7 +76,7 @@ Tensor product_of(Product product, const TensorView& left, const TensorView& wei
   if (forward)
     rapt::multiply(left, weight, y, options);
   else
-    rapt::multiply_gradient(left, weight, y);
+    rapt::multiply_gradient(left, weight, y, false, {}, {}, options.precision);
   return y;
 }
 
@@ -97,6 +97,8 @@ TEST(ProductBits, ARowAlone) {
     rapt::ProductOptions options;
     if (random.chance(0.5)) options.bias = bias;
     options.activation = random.pick({rapt::Activation::none, rapt::Activation::gelu});
+    options.precision =
+        random.pick({rapt::Precision::automatic, rapt::Precision::fma, rapt::Precision::fast});
     const Tensor all = product_of(product, x, weight, options);
     for (const int64_t most : {1, 2, 3, 8, 9, 50}) {
       const int64_t first = random.between(0, rows - 1), end = std::min(rows, first + most);
@@ -111,15 +113,17 @@ TEST(ProductBits, StridesChangeNone) {
   for (int n = 0; n < problem_count(60) && !HasFailure(); ++n) {
     const int64_t rows = random.between(1, 30), terms = drawn_size(random, 1000) + 1,
                   columns = random.between(1, 50);
-    const DType dtype = random.pick({DType::f32, DType::f64, DType::bf16});
+    const DType dtype = random.pick({DType::f32, DType::f64, DType::bf16, DType::f16});
+    rapt::ProductOptions options;
+    options.precision = random.pick({rapt::Precision::automatic, rapt::Precision::fast});
     const Tensor x = random_normal(random, dtype, {rows, terms}),
                  weight = random_normal(random, dtype, {columns, terms}),
                  zeros = filled(dtype, {rows, columns}, 0);
     Tensor expected = Tensor::copy_of(zeros);
-    rapt::multiply(x, weight, expected);
+    rapt::multiply(x, weight, expected, options);
     for (int layout = 0; layout < 6; ++layout) {
       const Placed y = Placed::drawn(random, zeros);
-      rapt::multiply(Placed::drawn(random, x), Placed::drawn(random, weight), y);
+      rapt::multiply(Placed::drawn(random, x), Placed::drawn(random, weight), y, options);
       EXPECT_TRUE(same_bits(Tensor::copy_of(y), expected));
     }
   }

@@ -5,11 +5,15 @@
 #include <cstring>
 #include <limits>
 #include <sstream>
+#include <string_view>
+
+#include "check/tolerance/two_parts.h"
 
 namespace laws {
 namespace {
 
 using rapt::Activation;
+using rapt::Precision;
 
 // The plain loop. Real: the type of the computation, or the next larger one.
 template <class Real>
@@ -96,6 +100,9 @@ std::vector<check::Expectation> expect(const DrawnProduct& p) {
                 terms = forward ? in
                         : d_x   ? out
                                 : p.rows;
+  const double left_out = left_out_of(
+      (forward ? p.x : p.y).view().dtype,
+      (p.product == Product::weight_gradient ? p.x : p.weight).view().dtype, p.precision);
   std::vector<check::Expectation> all;
   const auto collected = [&](const Placed& output) {
     all.emplace_back();
@@ -116,11 +123,12 @@ std::vector<check::Expectation> expect(const DrawnProduct& p) {
         double size;
         auto plain = Loop<Plain>::dot(a, left.term_step, b, right.term_step, terms, size);
         auto truth = Loop<Wide>::dot(a, left.term_step, b, right.term_step, terms, size);
+        double floor = left_out * size;
         if (biased) {
           const double x = bias[static_cast<size_t>(c)];
           plain += static_cast<Plain>(x), truth += static_cast<Wide>(x), size += std::abs(x);
         }
-        double floor = e * size;
+        floor += e * size;
         if (before) before->add(truth, plain, floor);
         if (p.activation != Activation::none) {
           const auto z = static_cast<double>(truth);
@@ -230,6 +238,7 @@ DrawnProduct::DrawnProduct(Random& random, Product drawn, int64_t row_count, int
   if (has_bias) bias = place({out}, dtype(), forward);
   has_weight = drawn != Product::weight_gradient || !has_bias || random.chance(0.8);
   add = drawn != Product::weight_gradient && random.chance(0.3);
+  if (random.chance(0.5)) precision = random.pick({Precision::fma, Precision::fast});
   if (!forward) return;
   if (random.chance(0.5))
     activation =
@@ -251,7 +260,8 @@ std::string DrawnProduct::text() const {
   if (has_bias) tensor("bias", bias);
   if (has_before) tensor("before", before);
   text << ", activation " << static_cast<int>(activation) << (add ? ", add" : "")
-       << (has_weight ? "" : ", bias alone");
+       << (has_weight ? "" : ", bias alone") << ", "
+       << rapt::kPrecisionNames[static_cast<int>(precision)];
   return text.str();
 }
 
@@ -259,15 +269,16 @@ void DrawnProduct::call(const Context& context, std::span<std::byte> workspace) 
   const TensorView b = has_bias ? bias.view() : TensorView();
   switch (product) {
     case Product::forward: {
-      rapt::ProductOptions options{.bias = b, .activation = activation, .add = add};
+      rapt::ProductOptions options{
+          .bias = b, .activation = activation, .add = add, .precision = precision};
       if (has_before) options.before_activation = before;
       return rapt::multiply(x, weight, y, options, context, workspace);
     }
     case Product::input_gradient:
-      return rapt::multiply_gradient(y, weight, x, add, context, workspace);
+      return rapt::multiply_gradient(y, weight, x, add, context, workspace, precision);
     case Product::weight_gradient:
       return rapt::add_weight_gradient(y, x, has_weight ? weight.view() : TensorView(), b, context,
-                                       workspace);
+                                       workspace, precision);
   }
 }
 
@@ -281,6 +292,13 @@ std::vector<const Placed*> DrawnProduct::outputs() const {
   if (has_before) all.push_back(&before);
   if (product == Product::weight_gradient && has_bias) all.push_back(&bias);
   return all;
+}
+
+double left_out_of(DType left, DType right, Precision precision) {
+  const std::string_view kernel = rapt::product_kernel(left, right, precision);
+  if (!kernel.starts_with("tile registers") || left == DType::bf16) return 0;
+  if (precision == Precision::fast) return check::left_out_of_two_parts(left).rows;
+  return left == DType::f16 ? 0 : 2 * 0x1p-8 * 0x1p-16 + 0x1p-32;
 }
 
 std::vector<check::Expectation> expectations_of(const DrawnProduct& product) {

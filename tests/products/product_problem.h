@@ -4,7 +4,9 @@
 // Tolerance, as in check/tolerance/tolerance.h: the error of a result, against sums in the next
 // larger type, is at most twice that of a plain loop in the type of the computation plus a floor.
 // With e the distance from 1 to the next number (two roundings), per element:
-//   z = sum x w + bias     e (sum |x w| + |bias|), for products, sums and the addition of the bias
+//   z = sum x w + bias     e (sum |x w| + |bias|), for products, sums and the addition of the bias;
+//                          l sum |x w| for products of parts (tile registers), where l is what
+//                          parts leave out of a product of two elements (left_out_of())
 //   activation(z)          that times the largest slope, 1.2; 4 e |activation(z)| for its last
 //                          steps; 3 e |a| |z| s (1 - s) for the rounding of the argument a of a
 //                          logistic function s
@@ -58,6 +60,7 @@ struct DrawnProduct {
   bool has_weight = true;  // false: d_bias alone
   rapt::Activation activation = rapt::Activation::none;
   bool add = false;
+  rapt::Precision precision = rapt::Precision::automatic;
 
   DrawnProduct(Random& random, Product product, int64_t rows, int64_t in, int64_t out, bool f64);
   std::string text() const;
@@ -70,6 +73,12 @@ struct DrawnProduct {
   }
   std::vector<const Placed*> outputs() const;
 };
+
+// The most that a product of two elements of these dtypes loses, as a fraction of it, because its
+// route multiplies parts (src/kernels/amx/tile_parts.h). Three parts a = h + m + r, each rounded to
+// nearest, so that |m| <= 2^-8 |a| and |r| <= 2^-16 |a|: m r', r m' and r r' are left out. Two
+// parts: check/tolerance/two_parts.h; those of f16 are exact, and only `fast` leaves out m m'.
+double left_out_of(DType left, DType right, rapt::Precision precision);
 
 // The outputs that call() should write, in their order. Make them before the call.
 std::vector<check::Expectation> expectations_of(const DrawnProduct& product);
