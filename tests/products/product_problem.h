@@ -75,9 +75,10 @@ struct DrawnProduct {
 };
 
 // The most that a product of two elements of these dtypes loses, as a fraction of it, because its
-// route multiplies parts (src/kernels/amx/tile_parts.h). Three parts a = h + m + r, each rounded to
-// nearest, so that |m| <= 2^-8 |a| and |r| <= 2^-16 |a|: m r', r m' and r r' are left out. Two
-// parts: check/tolerance/two_parts.h; those of f16 are exact, and only `fast` leaves out m m'.
+// route multiplies parts (src/kernels/amx/tile_parts.simd.h). Three parts a = h + m + r, each
+// rounded to nearest, so that |m| <= 2^-8 |a| and |r| <= 2^-16 |a|: m r', r m' and r r' are left
+// out. Two parts: check/tolerance/two_parts.h; those of f16 are exact, and only `fast` leaves out m
+// m'.
 double left_out_of(DType left, DType right, rapt::Precision precision);
 
 // The outputs that call() should write, in their order. Make them before the call.
