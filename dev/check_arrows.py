@@ -163,7 +163,7 @@ TABLE = [
     ("src/kernels/prefilter/prefilter_vnni.cpp", KERNELS("prefilter"), NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
     ("src/kernels/isa_tu.cpp", KERNELS("vector"), NO_CODE, COMPILED_PER_SET),
-    ("src/kernels/kernel_table.h", TILE_SIDE, STD,
+    ("src/kernels/kernel_table.h", TILE_SIDE + ["src/kernels/layer_products.h"], STD,
      "the tables of kernels see the interfaces of variants, never a concrete mask"),
     ("src/kernels/**", TILE_SIDE + ["include/rapt/instruction_sets.h", "src/base/*.h",
                                     "src/kernels/*.h", "src/kernels/dot/*.h",

@@ -9,6 +9,7 @@
 // max_vectors vectors and at most 64 queries (a mask word). Kernels check nothing and are noexcept.
 #include <cstdint>
 
+#include "kernels/layer_products.h"
 #include "rapt/activation.h"
 #include "rapt/normalizer/normalizer.h"
 #include "rapt/score/score.h"
@@ -180,24 +181,6 @@ struct StageSums {
 template <class E>
 using GradientStage = void (*)(const StageProducts<E>* next, const StageGradients<E>* now,
                                const StageSums<E>* before) noexcept;
-
-// The products of layers (rapt/product.h) by an instruction that multiplies bf16. Both sides are
-// packed, to whole steps of rows, columns and terms.
-template <class E>
-struct LayerProducts {
-  int64_t row_step, column_step;  // of the left and of the right side
-  int64_t width;                  // columns of a panel of the right side, whole steps
-  // Packs the left side [rows, terms].
-  void (*pack_left)(const void* left, int64_t row_stride, int64_t term_stride, int64_t rows,
-                    int64_t terms, void* packed) noexcept;
-  // Packs the right side [terms, columns] in panels of `width` columns, one after the other; the
-  // last has as many steps as it needs.
-  void (*pack_right)(const void* right, int64_t column_stride, int64_t term_stride, int64_t columns,
-                     int64_t terms, void* packed) noexcept;
-  // sums [rows][columns] += the product of a left side and a panel. `columns`: whole steps.
-  void (*add_product)(const void* left, const void* panel, int64_t terms, int64_t rows,
-                      int64_t columns, E* sums) noexcept;
-};
 
 // A route: how inputs of one storage type reach the products. There are four kinds.
 //

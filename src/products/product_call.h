@@ -14,9 +14,9 @@
 // The last block of terms is stored straight to the output where nothing but bias and sum is left.
 //
 // A route (product_route.h) multiplies bf16. It packs both sides in its own way, and all of its
-// sums are made before they are stored. If a row or a column has elements that the route cannot
-// multiply (kernel_table.h, find_outside), a second pass over the piece makes its sums by FMA, and
-// each pass stores its own.
+// sums are made before they are stored. If some rows or columns have elements that the route cannot
+// multiply (kernel_table.h, find_outside), a second pass over the piece makes their sums by FMA,
+// and each pass stores its own. If all rows or all columns have such, FMA makes the only pass.
 #include <algorithm>
 
 #include "base/scratch_planner.h"

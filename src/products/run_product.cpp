@@ -1,4 +1,6 @@
 // The loops of a product over pieces, blocks of terms, rows and panels.
+#include <bit>
+
 #include "products/product_call.h"
 #include "threads/task_run.h"
 
@@ -93,35 +95,44 @@ class PieceOfProduct {
   // The pass of the route; then, for sums with elements that it cannot multiply, that of FMA.
   void multiply_by_route() noexcept {
     const RouteKernels<E>& route = *call_.route;
-    const bool some_outside = route.find_outside && find_outside();
+    const Outside outside = route.find_outside ? find_outside() : Outside::none;
+    if (outside == Outside::all) return multiply();
     typename RouteKernels<E>::ThreadState before;
     if (route.begin) route.begin(before);
     by_ = &route;
-    stored_ = some_outside ? Stored::inside : Stored::all;
+    stored_ = outside == Outside::none ? Stored::all : Stored::inside;
     multiply();
     if (route.end) route.end(before);
+    if (outside == Outside::none) return;
     by_ = nullptr;
     stored_ = Stored::outside;
-    if (some_outside) multiply();
+    multiply();
   }
 
-  // Marks rows and columns with elements that the route cannot multiply. Are there such?
-  bool find_outside() const noexcept {
+  // Which sums of a piece have elements that the route cannot multiply.
+  enum class Outside : uint8_t { none, some, all };
+
+  // Marks the rows and columns with such elements.
+  Outside find_outside() const noexcept {
     uint64_t* const rows = cut_.outside_rows.in(scratch_);
     uint64_t* const columns = cut_.outside_columns.in(scratch_);
-    const int64_t row_words = ceil_div(rows_, 64), column_words = ceil_div(columns_, 64);
     const Side left = left_side(first_row_, 0);
     call_.route->find_outside(left.data, left.outer_stride, left.term_stride, rows_, call_.sum,
                               rows);
     if (call_.packed.panels)
-      std::copy_n(call_.packed.outside + first_column_ / cut_.group * words_of(cut_), column_words,
-                  columns);
+      std::copy_n(call_.packed.outside + first_column_ / cut_.group * words_of(cut_),
+                  ceil_div(columns_, 64), columns);
     else
       find_columns_outside(columns);
-    uint64_t any = 0;
-    for (int64_t i = 0; i < row_words; ++i) any |= rows[i];
-    for (int64_t i = 0; i < column_words; ++i) any |= columns[i];
-    return any != 0;
+    const int64_t marked_rows = count_bits(rows, rows_);
+    const int64_t marked_columns = count_bits(columns, columns_);
+    if (marked_rows == rows_ || marked_columns == columns_) return Outside::all;
+    return marked_rows + marked_columns > 0 ? Outside::some : Outside::none;
+  }
+  static int64_t count_bits(const uint64_t* words, int64_t count) noexcept {
+    int64_t bits = 0;
+    for (int64_t i = 0; i < ceil_div(count, 64); ++i) bits += std::popcount(words[i]);
+    return bits;
   }
   void find_columns_outside(uint64_t* bits) const noexcept {
     const Side right = right_side(0);
