@@ -15,18 +15,17 @@
 // same bits for any executor and number of threads, and a row of y or d_x has the same bits
 // whatever other rows are computed with it. NaN and Inf propagate as in the plain loops.
 //
-// Both sides of a product in one dtype are multiplied as Precision says (rapt/precision.h); with
-// tile registers or the 16-bit dot product, products and sums of bf16 below 2^-126 may become 0.
-// Sides of two dtypes, and all sides on other sets, are multiplied by FMA. So the route follows
-// from both dtypes and the precision alone; product_kernel() tells it. Tile registers cannot
-// multiply f32 and f16 that are not finite, above 2^40, or below 2^-48 but not 0: the sums of rows
-// of x (d_y) and of columns that have such elements are made by FMA, in a second pass over the rows
-// and columns around them.
+// Products of two sides of one dtype are made as Precision says (rapt/precision.h). Sides of two
+// dtypes are multiplied by FMA. So the kernel follows from the dtypes and the precision alone, and
+// product_kernel() tells it. Tile registers and the 16-bit dot product may take products and sums
+// of bf16 below 2^-126 for 0. Tile registers cannot multiply an f32 or f16 that is not finite,
+// above 2^40, or below 2^-48 and not 0. Results whose row or column has such a term are computed by
+// FMA, which costs a second pass.
 //
 // All functions throw Error before anything is written:
 //   shape, dtype     shapes or dtypes that do not fit together
 //   argument         an output that is missing or read-only, a null pointer with elements, a
-//                    workspace that is too small
+//                    workspace that is too small, an unknown activation or precision
 //   overflow         a tensor or workspace that 64 bits cannot address
 //   overlap          an output that shares memory with an input, another output or itself
 //   memory_limit     see Context

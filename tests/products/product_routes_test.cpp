@@ -126,11 +126,11 @@ TEST(ProductRoutes, WholeNumbersAreExact) {
 // theirs.
 TEST(ProductRoutes, ElementsThatPartsCannotHold) {
   Random random(base_seed() + 2);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   for (const Product product : kAllProducts)
     for (const DType dtype : {DType::f32, DType::f16})
       for (const Precision precision : {Precision::automatic, Precision::fast})
-        for (const double odd : {0x1p41, -0x1p-49, kInfinity, -kInfinity}) {
+        for (const double odd : {0x1p41, -0x1p-49, kUnbounded, -kUnbounded}) {
           if (dtype == DType::f16 && std::isfinite(odd)) continue;
           SCOPED_TRACE(testing::Message() << kProductNames[static_cast<int>(product)] << " "
                                           << rapt::name_of(dtype) << " " << odd);
