@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The demonstration of `./run demo`: demo.sh RAPT shows what the command line at RAPT can do.
 #
-# Leaves demo/attention.svg and demo/attention.png.
+# Leaves demo/attention.svg and demo/attention.png, and in demo/poems a language model with pictures
+# of its training.
 set -euo pipefail
 rapt=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,3 +39,10 @@ awk 'function below(n) { seed = seed * 16807 % 2147483647; return seed % n }
        }
      }' >demo/words.txt
 show attend --text demo/words.txt --dim 512 --heads 8 --mask causal --peak
+
+say "A language model, trained on 111 poems for 20 seconds"
+rm -rf demo/poems
+show train --text poems --output demo/poems --budget 20s --sample-every 0
+
+say "It writes a verse"
+show generate demo/poems --prompt "The rain" --length 200 --temperature 0.6 --when-full slide

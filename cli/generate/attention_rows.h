@@ -41,7 +41,4 @@ class AttentionRows {
   std::vector<Row> rows_;
 };
 
-// A token as a label: line ends and tabs as \n and \t, blanks alone in quotes.
-std::string token_label(std::string_view bytes);
-
 }  // namespace rapt::cli

@@ -21,6 +21,7 @@
 #include "cli/output/printable.h"
 #include "cli/output/tensor_output.h"
 #include "cli/output/tensor_text.h"
+#include "cli/output/token_label.h"
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
 #include "rapt/checkpoint/model_files.h"

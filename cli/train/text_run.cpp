@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/output/narrate.h"
 #include "cli/output/printable.h"
@@ -12,6 +13,7 @@
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
+#include "cli/train/pictures/training_pictures.h"
 #include "cli/train/text_run_report.h"
 #include "cli/train/training_log_file.h"
 #include "cli/train/training_plan.h"
@@ -96,11 +98,14 @@ class TextRun {
         log_(settings.folder, trainer.state().step),
         status_(trainer, settings.context.threads, speaks) {
     report_.folder = settings.folder;
+    if (settings.draws) pictures_.emplace(trainer, settings.folder, settings.context);
     if (settings.resumes) report_.resumed_step = trainer.state().step;
   }
 
   training::TrainingEnd train() {
     const RunClock::time_point start = RunClock::now();
+    if (trainer_.state().step == 0) draw();
+    status_.resume_clock();
     const training::TrainingEnd end = training::run_training(
         trainer_, settings_.folder,
         {.step = [this](const training::StepRecord& record) { add(record); },
@@ -120,22 +125,38 @@ class TextRun {
  private:
   void add(const training::StepRecord& record) {
     log_.add(record);
+    if (pictures_) pictures_->add(record);
     status_.add(record);
   }
 
   void add(const training::EvaluationRecord& record) {
     log_.add(record);
     log_.flush();
+    if (pictures_) pictures_->add(record);
     status_.add(record);
     report_.evaluations.push_back(record);
     evaluated_ = true;
   }
 
-  // Samples come behind the checkpoint, so that Ctrl-C never comes between it and its evaluation.
+  // Samples and pictures come behind the checkpoint, so that Ctrl-C never comes between it and its
+  // evaluation.
   void after_checkpoint() {
     if (evaluated_) print_sample();
     evaluated_ = false;
+    draw();
     status_.resume_clock();
+  }
+
+  // Whatever is wrong with a picture, the training is worth more.
+  void draw() {
+    if (!pictures_) return;
+    try {
+      pictures_->draw();
+    } catch (const std::exception& error) {
+      status_.erase();
+      narrate(fmt::format("rapt train: no picture of step {}: {}", trainer_.state().step,
+                          error.what()));
+    }
   }
 
   void print_sample() {
@@ -166,15 +187,17 @@ class TextRun {
   bool speaks_;
   TrainingLogFile log_;
   TrainingStatus status_;
+  std::optional<TrainingPictures> pictures_;
   TextRunReport report_;
   bool evaluated_ = false;  // is the last evaluation without a checkpoint?
 };
 
-void print_end(const training::Trainer& trainer, const std::string& folder) {
+void print_end(const training::Trainer& trainer, const std::string& folder, bool draws) {
   const training::BestEvaluation& best = *trainer.state().best;
-  fmt::print("\nThe least held-out loss is {:.4f}, of step {}: {}/best\n\n", best.loss, best.step,
+  fmt::print("\nThe least held-out loss is {:.4f}, of step {}: {}/best\n", best.loss, best.step,
              printable(folder));
-  fmt::print("  rapt generate {} --prompt TEXT\n", printable(folder));
+  if (draws) fmt::print("Pictures: {0}/loss.svg, {0}/attention-*.svg\n", printable(folder));
+  fmt::print("\n  rapt generate {} --prompt TEXT\n", printable(folder));
   finish_stdout();
 }
 
@@ -208,7 +231,7 @@ void run_on_texts(const TrainArguments& a) {
   if (run.train() == training::TrainingEnd::cancelled)
     tell_interrupted(*trainer, a, settings.folder);
   if (a.json) return print_json(text_run_document(run.report(), texts, *trainer));
-  print_end(*trainer, settings.folder);
+  print_end(*trainer, settings.folder, settings.draws);
 }
 
 }  // namespace rapt::cli

@@ -30,7 +30,10 @@ Command add_train(CLI::App& root) {
   app->footer(
       "What is not given is chosen from the text, the time and the speed of this machine, which\n"
       "takes half a second to measure. The folder gets checkpoints of Hugging Face transformers,\n"
-      "best and latest among them, and log.jsonl. Ctrl-C saves a checkpoint and ends with 130.\n"
+      "best and latest among them, log.jsonl, and pictures: loss.svg, and attention-000000.svg of "
+      "a\n"
+      "head after so many updates, each also as .png. Ctrl-C saves a checkpoint and ends with "
+      "130.\n"
       "A run that is resumed has the bits of one that was not interrupted.\n\n"
       "  poems  111 poems of this project, 66,759 characters\n"
       "  verse  2,000,000 characters by a grammar; no model can have a loss below 0.2601\n\n"

@@ -151,6 +151,9 @@ void add_report_options(CLI::App& app, TrainArguments& a) {
          "print a sample after every Nth evaluation (default 1); 0: none");
   option("--sample-length", a.sample_length,
          fmt::format("tokens of a sample (default {})", kDefaultSampleLength));
+  app.add_flag("--no-pictures", a.no_pictures,
+               "leave out the pictures: of the loss, and of a head before, during and after")
+      ->group("Report");
   app.add_flag("--json", a.json, "one document at the end, for programs (docs/json.md)")
       ->group("Report");
 }
@@ -200,6 +203,7 @@ TextRunSettings text_run_settings(const TrainArguments& a) {
   settings.sample_interval = integer_from("--sample-every", a.sample_every, 1, 0);
   settings.sample_length =
       integer_within("--sample-length", a.sample_length, kDefaultSampleLength, 1, kMostBlock);
+  settings.draws = !a.no_pictures;
   settings.context.threads = parse_threads(a.threads);
   return settings;
 }

@@ -20,6 +20,7 @@ struct TrainArguments {
   std::string learning_rate, seed;
   std::string evaluate_every, sample_every, sample_length;
   std::string threads;
+  bool no_pictures = false;
   bool json = false;
 };
 
@@ -39,6 +40,7 @@ struct TextRunSettings {
   int64_t seed = 1;
   int64_t sample_interval = 1;  // in evaluations; 0: no samples
   int64_t sample_length = 0;    // tokens
+  bool draws = true;            // pictures into the folder
   Context context;
 };
 

@@ -10,16 +10,24 @@
 #include "rapt/io/output_file.h"
 
 namespace rapt::cli {
+namespace {
+
+std::string log_path(const std::string& folder) { return folder + "/log.jsonl"; }
+
+}  // namespace
+
+std::string read_training_log(const std::string& folder, int64_t step) {
+  const std::string path = log_path(folder);
+  std::error_code ignored;
+  if (step == 0 || !std::filesystem::exists(path, ignored)) return "";
+  MemoryBudget budget(-1);
+  const std::string log = read_text_file("log.jsonl", path, budget);
+  return std::string(training::log_through(log, step));
+}
 
 TrainingLogFile::TrainingLogFile(const std::string& folder, int64_t step)
-    : path_(folder + "/log.jsonl") {
-  std::string kept;
-  std::error_code ignored;
-  if (step > 0 && std::filesystem::exists(path_, ignored)) {
-    MemoryBudget budget(-1);
-    const std::string log = read_text_file("log.jsonl", path_, budget);
-    kept = training::log_through(log, step);
-  }
+    : path_(log_path(folder)) {
+  const std::string kept = read_training_log(folder, step);
   OutputFile begin(path_, Overwrite::yes);
   begin.write(kept.data(), std::ssize(kept));
   begin.commit();

@@ -8,6 +8,9 @@
 
 namespace rapt::cli {
 
+// The lines of the first `step` updates; empty if there is no log. Throws Failure(io).
+std::string read_training_log(const std::string& folder, int64_t step);
+
 class TrainingLogFile {
  public:
   // Goes on behind the lines of the first `step` updates. Throws Failure(io).

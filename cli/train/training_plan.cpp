@@ -13,13 +13,9 @@ constexpr int64_t kProbeCharacters = 20'000;
 constexpr double kProbeSeconds = 0.25;
 constexpr int64_t kMostProbeSteps = 64;
 
-// As choose_sizes() has them.
-constexpr int64_t kMostWarmup = 100, kEvaluationsOfARun = 8;
-constexpr int64_t kPlannedBpeVocabulary = 512;  // of texts that it takes characters for
-
-// A multiple of 32 near 8/3 features, as choose_sizes() has it; gpt2 has four times the features.
+// gpt2 has the default, four times the features.
 int64_t network_features(const TextRunSettings& given, int64_t features) {
-  return given.layout == nn::LanguageModelLayout::gpt2 ? 0 : (features * 8 / 3 + 31) / 32 * 32;
+  return given.layout == nn::LanguageModelLayout::gpt2 ? 0 : training::gated_features(features);
 }
 
 // The most heads, at most `most`, that share the features in pairs, which rotary embedding turns.
@@ -70,13 +66,10 @@ void plan_steps(const TextRunSettings& given, const training::ChosenSizes& chose
   settings.batch = given.batch.value_or(settings.batch);
   settings.block = given.block.value_or(settings.block);
   plan.model.context = settings.block;
-  settings.steps =
-      given.steps.value_or(affordable_steps(chosen, plan.model, settings.batch, settings.block));
-  settings.warmup_steps = std::min(kMostWarmup, settings.steps / 10);
-  settings.evaluation_interval = given.evaluation_interval.value_or(
-      (settings.steps + kEvaluationsOfARun - 1) / kEvaluationsOfARun);
-  settings.learning_rate = given.learning_rate.value_or(settings.learning_rate);
-  settings.min_learning_rate = settings.learning_rate / 10;
+  training::set_steps(settings, given.steps.value_or(affordable_steps(
+                                    chosen, plan.model, settings.batch, settings.block)));
+  settings.evaluation_interval = given.evaluation_interval.value_or(settings.evaluation_interval);
+  training::set_learning_rate(settings, given.learning_rate.value_or(settings.learning_rate));
   settings.seed = given.seed;
   settings.dtype = given.dtype;
 }
@@ -139,9 +132,10 @@ training::ChosenSizes plan_training(const TextRunSettings& given, const Training
   if (given.tokenizer) {
     const bool bpe = *given.tokenizer == training::TokenizerKind::byte_level_bpe;
     plan.tokenizer.kind = *given.tokenizer;
-    plan.tokenizer.vocabulary = bpe ? given.vocabulary.value_or(std::max(
-                                          kPlannedBpeVocabulary, chosen.tokenizer.vocabulary))
-                                    : 0;
+    plan.tokenizer.vocabulary =
+        bpe ? given.vocabulary.value_or(
+                  std::max(training::kLeastPlannedVocabulary, chosen.tokenizer.vocabulary))
+            : 0;
     plan.model.vocabulary = bpe ? plan.tokenizer.vocabulary : texts.characters;
   }
   plan_model(given, plan.model);

@@ -8,11 +8,10 @@
 #include "cli/process/memory.h"
 #include "cli/train/built_in_texts.h"
 #include "rapt/text/learn.h"
+#include "rapt/training/choose_sizes.h"
 
 namespace rapt::cli {
 namespace {
-
-constexpr int64_t kLeastTextBytes = 200;  // of training::choose_sizes()
 
 void check_training_text(const std::string& name, const std::string& text) {
   if (text.empty()) throw Failure(Exit::data, name + ": is empty; expected a text");
@@ -55,9 +54,9 @@ TrainingTexts read_training_texts(const TrainArguments& a) {
     check_training_text(file, read.texts.back());
     stop_if_interrupted();
   }
-  if (read.bytes() < kLeastTextBytes)
+  if (read.bytes() < training::kLeastTextBytes)
     throw Failure(Exit::data, fmt::format("{}: {} bytes are too short a text; expected {} or more",
-                                          read.names[0], read.bytes(), kLeastTextBytes));
+                                          read.names[0], read.bytes(), training::kLeastTextBytes));
   const std::vector<training::NamedText> views = read.views();
   read.characters = training::learn_tokenizer(views, {}).vocabulary();
   return read;

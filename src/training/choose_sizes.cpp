@@ -17,14 +17,16 @@ constexpr ModelSize kLadder[] = {{2, 2, 64, 32, 8},    {3, 3, 96, 64, 8},     {4
                                  {8, 8, 512, 256, 64}, {12, 12, 768, 512, 64}};
 
 // The header says why.
-constexpr double kLeastSteps = 2000, kMostEpochs = 30, kMostParametersPerToken = 12;
+constexpr double kLeastSteps = 2000, kMostSteps = 1e9;
+constexpr double kMostEpochs = 30, kMostParametersPerToken = 12;
 constexpr int64_t kCharactersBelow = 4 << 20, kMostCharacters = 1024;
-constexpr int64_t kBytesPerVocabulary = 2 << 10, kLeastVocabulary = 512, kMostVocabulary = 16384;
+constexpr int64_t kBytesPerVocabulary = 2 << 10, kMostVocabulary = 16384;
 // The rest of the time is for evaluations, 8 of which cost about 50 updates, and checkpoints.
 constexpr double kShareOfUpdates = 0.9;
 // Those of GPT-2 in tiny Shakespeare (nanoGPT, data/shakespeare/readme.md): an estimate.
 constexpr double kBytesPerBpeToken = 3.3;
-constexpr int64_t kLeastBlock = 8, kLeastText = 200;
+constexpr int64_t kLeastBlock = 8;
+constexpr int64_t kMostWarmup = 100, kEvaluations = 8;  // of a run
 // GPT-2's rate is for 768 features (Brown et al. 2020, arXiv:2005.14165, table 2.1); the recipes
 // for smaller models have 1e-3.
 constexpr int64_t kLargeFeatures = 512;
@@ -37,7 +39,7 @@ void check_request(const SizeRequest& request) {
     if (!holds)
       throw Error(ErrorCode::argument, std::string(name) + ": expected " + expected, name);
   };
-  require(request.text_bytes >= kLeastText, "text_bytes", "200 bytes of text or more");
+  require(request.text_bytes >= kLeastTextBytes, "text_bytes", "200 bytes of text or more");
   require(request.characters >= 1, "characters", "1 or more");
   require(request.seconds > 0 && std::isfinite(request.seconds), "seconds",
           "a finite number above 0");
@@ -50,12 +52,9 @@ TokenizerChoice choose_tokenizer(const SizeRequest& request) {
     return {.kind = TokenizerKind::characters};
   const auto wanted = static_cast<uint64_t>(request.text_bytes / kBytesPerVocabulary);
   return {.kind = TokenizerKind::byte_level_bpe,
-          .vocabulary = std::clamp(static_cast<int64_t>(std::bit_floor(wanted)), kLeastVocabulary,
-                                   kMostVocabulary)};
+          .vocabulary = std::clamp(static_cast<int64_t>(std::bit_floor(wanted)),
+                                   kLeastPlannedVocabulary, kMostVocabulary)};
 }
-
-// A multiple of 32 near 8/3 features.
-int64_t gated_features(int64_t features) { return (features * 8 / 3 + 31) / 32 * 32; }
 
 nn::LanguageModelSpec spec_of(const ModelSize& size, int64_t vocabulary) {
   return {.layout = nn::LanguageModelLayout::qwen3,
@@ -93,6 +92,19 @@ ModelSize choose_model(double flops, double training_tokens, int64_t vocabulary)
 
 }  // namespace
 
+int64_t gated_features(int64_t features) { return (features * 8 / 3 + 31) / 32 * 32; }
+
+void set_steps(TrainingSettings& settings, int64_t steps) {
+  settings.steps = steps;
+  settings.warmup_steps = std::min(kMostWarmup, steps / 10);
+  settings.evaluation_interval = (steps + kEvaluations - 1) / kEvaluations;
+}
+
+void set_learning_rate(TrainingSettings& settings, double largest) {
+  settings.learning_rate = largest;
+  settings.min_learning_rate = largest / 10;
+}
+
 double training_flops(const nn::LanguageModelSpec& spec, int64_t batch, int64_t block) {
   const double head_dim =
       spec.head_dim > 0 ? number(spec.head_dim) : number(spec.features) / number(spec.heads);
@@ -118,11 +130,9 @@ ChosenSizes choose_sizes(const SizeRequest& request) {
   settings.block = size.block;
   const double in_time = flops / training_flops(chosen.model, size.batch, size.block);
   const double in_text = kMostEpochs * 0.9 * tokens / number(size.batch * size.block);
-  settings.steps = static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, 1e9));
-  settings.warmup_steps = std::min<int64_t>(100, settings.steps / 10);
-  settings.learning_rate = size.features < kLargeFeatures ? kSmallModelRate : kLargeModelRate;
-  settings.min_learning_rate = settings.learning_rate / 10;
-  settings.evaluation_interval = std::max<int64_t>(1, settings.steps / 8);
+  set_steps(settings,
+            static_cast<int64_t>(std::clamp(std::min(in_time, in_text), 1.0, kMostSteps)));
+  set_learning_rate(settings, size.features < kLargeFeatures ? kSmallModelRate : kLargeModelRate);
   return chosen;
 }
 

@@ -29,6 +29,16 @@ struct Line {
   Color color;
 };
 
+struct Point {
+  double x, y;
+};
+
+struct Curve {  // straight lines from point to point with round ends; one point is a dot
+  std::vector<Point> points;
+  double width;
+  Color color;
+};
+
 struct Hatch {  // the hatching of masked cells
   Box box;
 };
@@ -59,7 +69,7 @@ struct Text {
   std::u32string text;
 };
 
-using Shape = std::variant<Fill, Frame, Line, Hatch, ColorBar, Image, Text>;
+using Shape = std::variant<Fill, Frame, Line, Curve, Hatch, ColorBar, Image, Text>;
 
 struct Drawing {
   double width = 0, height = 0;  // whole numbers

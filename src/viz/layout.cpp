@@ -8,26 +8,21 @@
 #include "viz/cells.h"
 #include "viz/contrast.h"
 #include "viz/numbers.h"
+#include "viz/page_style.h"
 #include "viz/text/label_text.h"
+#include "viz/text/ruler.h"
 
 namespace rapt::viz {
 namespace {
 
-// Sizes in units of the picture, which a browser shows as pixels.
-constexpr double kMargin = 14;
-constexpr double kSmallestFont = 8, kLabelFont = 12, kTitleFont = 15, kCaptionFont = 11;
+constexpr double kSmallestFont = 8;
 constexpr double kSmallestNumber = 9, kLargestNumber = 13;  // fonts of the values in cells
 constexpr double kNumberPadding = 8;
-constexpr double kTickLength = 4, kTickGap = 3;
-constexpr double kDescent = 3;  // of level labels, whose letters may hang below the line
-constexpr double kLongestLabel = 150;
-constexpr double kAxisTitleGap = 8;
-constexpr double kTitleGap = 12;
+constexpr double kDescent = 3;          // of level labels, whose letters may hang below the line
 constexpr double kShortestTitle = 300;  // no title is wrapped to less than this
-constexpr int kMaxTitleLines = 3, kMaxCaptionLines = 4;
 constexpr double kBarGap = 20, kBarWidth = 14, kShortestBar = 90, kBarTickDistance = 18;
 constexpr int kMaxBarTicks = 8;
-constexpr double kLegendSwatch = 12, kLegendGap = 6;
+constexpr double kLegendSwatch = 12;
 
 // Cells of small maps are squares between these sizes, chosen for a picture of the target size. The
 // picture may grow up to the limit if that makes room for numbers in all cells.
@@ -36,11 +31,6 @@ constexpr double kSmallestCell = 10, kLargestCell = 64, kVectorTarget = 600, kNu
 constexpr double kImageTarget = 720, kLargestImageCell = 24;
 // Images have square cells up to this ratio of their sides; beyond it they would be too thin.
 constexpr double kLargestAspect = 4;
-
-constexpr Color kFaintInk{0x49, 0x50, 0x57};
-constexpr Color kAxisColor{0x86, 0x8e, 0x96};
-
-double text_height(double font) { return kCapHeight * font; }
 
 // One axis: the labels that are shown, their places, and the room that they take across the axis.
 struct Axis {
@@ -62,7 +52,10 @@ struct LegendItem {
 class Layout {
  public:
   Layout(const Heatmap& map, Foreign foreign)
-      : map_(map), foreign_(foreign), cells_(pool(map, kMaxImageCells, kMaxImageCells)) {}
+      : map_(map),
+        foreign_(foreign),
+        ruler_(foreign),
+        cells_(pool(map, kMaxImageCells, kMaxImageCells)) {}
 
   Drawing make() {
     size_cells();
@@ -77,14 +70,6 @@ class Layout {
   }
 
  private:
-  double width(std::u32string_view text, double font) const {
-    return text_width(text, foreign_) * font;
-  }
-  std::u32string cut(std::u32string_view text, double limit, double font) const {
-    return shorten(text, limit, U'\u2026',
-                   [&](std::u32string_view part) { return width(part, font); });
-  }
-
   bool vector_cells() const { return std::max(map_.rows, map_.columns) <= kMaxVectorCells; }
 
   std::u32string number(float value) const {
@@ -138,8 +123,9 @@ class Layout {
       const int64_t end = std::llround(static_cast<double>(count) * positions);
       const std::string last = std::to_string(std::max<int64_t>(end - 1, 0));
       // The same room on both axes, so that square maps have the same ticks on both.
-      const double room = std::max(kLineHeight * axis.font,
-                                   width(std::u32string(last.begin(), last.end()), axis.font) + 6);
+      const double room =
+          std::max(kLineHeight * axis.font,
+                   ruler_.width(std::u32string(last.begin(), last.end()), axis.font) + 6);
       const int64_t step = round_step(room / cell * positions);
       for (int64_t i = 0; i == 0 || i < end; i += step) {
         const std::string text = std::to_string(i);
@@ -155,7 +141,7 @@ class Layout {
       if (!beside) {  // level if all of them fit into their cells
         double widest = 0;
         for (const std::string& text : texts)
-          widest = std::max(widest, width(clean_text(text), kLabelFont));
+          widest = std::max(widest, ruler_.width(clean_text(text), kLabelFont));
         if (widest + kNumberPadding <= cell) axis.font = kLabelFont;
         axis.turn = widest + kNumberPadding <= cell ? Turn::none : Turn::upwards;
       }
@@ -163,37 +149,16 @@ class Layout {
       const int64_t step = level ? 1 : round_step(1.1 * axis.font / cell);
       for (int64_t i = 0; i < count; i += step)
         add(static_cast<double>(i),
-            cut(clean_text(texts[static_cast<size_t>(i)]), kLongestLabel, axis.font));
+            ruler_.cut(clean_text(texts[static_cast<size_t>(i)]), kLongestLabel, axis.font));
     }
     for (const Axis::Label& label : axis.labels)
-      axis.depth = std::max(axis.depth, width(label.text, axis.font));
+      axis.depth = std::max(axis.depth, ruler_.width(label.text, axis.font));
     if (!beside && axis.turn == Turn::none) axis.depth = text_height(axis.font) + kDescent;
     return axis;
   }
 
   bool has_bar() const { return map_.legend == Legend::bar; }
   double bar_height() const { return has_bar() ? std::max(map_box_.height, kShortestBar) : 0; }
-
-  // Breaks a text into lines at blanks; the last allowed line is shortened.
-  std::vector<std::u32string> wrap(const std::u32string& text, double limit, double font,
-                                   int max_lines) const {
-    std::vector<std::u32string> lines;
-    std::u32string_view rest(text);
-    while (!rest.empty() && std::ssize(lines) < max_lines) {
-      size_t end = rest.size();
-      if (std::ssize(lines) + 1 < max_lines && width(rest, font) > limit) {
-        const std::u32string fits = cut(rest, limit, font);
-        const size_t space = rest.rfind(U' ', fits.size());
-        end = space != std::u32string_view::npos && space > 0
-                  ? space
-                  : std::max<size_t>(fits.size(), 2) - 1;
-      }
-      lines.push_back(cut(rest.substr(0, end), limit, font));
-      rest.remove_prefix(end);
-      rest.remove_prefix(std::min(rest.find_first_not_of(U' '), rest.size()));
-    }
-    return lines;
-  }
 
   std::u32string caption() const {
     std::string text;
@@ -203,9 +168,7 @@ class Layout {
              " \u00d7 " + std::to_string(cells_.columns_per_cell) + ".";
     if (cells_.any_clipped)
       text += std::string(text.empty() ? "" : " ") + "Values beyond the bar take its end colours.";
-    if (any_boxed())
-      text += std::string(text.empty() ? "" : " ") +
-              "Boxes hold the code points of characters that this font lacks; an SVG shows them.";
+    if (any_boxed()) text += std::string(text.empty() ? "" : " ") + kBoxedCaption;
     return clean_text(text);
   }
 
@@ -224,24 +187,26 @@ class Layout {
   // Places the map on the page; everything else is placed relative to it.
   void place() {
     out_.title = clean_text(map_.title);
-    title_ = wrap(out_.title, std::max(map_box_.width, kShortestTitle), kTitleFont * kBold,
-                  kMaxTitleLines);
-    x_title_ = cut(clean_text(map_.x_label), std::max(map_box_.width, kLongestLabel), kLabelFont);
-    y_title_ = cut(clean_text(map_.y_label), std::max(map_box_.height, kLongestLabel), kLabelFont);
+    title_ = ruler_.wrap(out_.title, std::max(map_box_.width, kShortestTitle), kTitleFont * kBold,
+                         kMaxTitleLines);
+    x_title_ =
+        ruler_.cut(clean_text(map_.x_label), std::max(map_box_.width, kLongestLabel), kLabelFont);
+    y_title_ =
+        ruler_.cut(clean_text(map_.y_label), std::max(map_box_.height, kLongestLabel), kLabelFont);
 
     double left = kMargin + kTickLength + kTickGap + rows_.depth;
     if (!y_title_.empty()) left += text_height(kLabelFont) + kAxisTitleGap;
     double bar_label = 0;
     for (const Tick& tick : ticks_)
-      bar_label = std::max(bar_label, width(clean_text(tick.text), kLabelFont));
+      bar_label = std::max(bar_label, ruler_.width(clean_text(tick.text), kLabelFont));
     double right = kMargin;
     if (has_bar()) right += kBarGap + kBarWidth + kTickLength + kTickGap + bar_label;
     // Texts that are centred on the map may be wider than the map.
-    double centred = width(x_title_, kLabelFont);
+    double centred = ruler_.width(x_title_, kLabelFont);
     for (const std::u32string& line : title_)
-      centred = std::max(centred, width(line, kTitleFont) * kBold);
+      centred = std::max(centred, ruler_.width(line, kTitleFont) * kBold);
     if (columns_.turn == Turn::none && !columns_.labels.empty())
-      centred = std::max(centred, width(columns_.labels.back().text, columns_.font) +
+      centred = std::max(centred, ruler_.width(columns_.labels.back().text, columns_.font) +
                                       2 * columns_.labels.back().center - map_box_.width);
     const double overhang = (centred - map_box_.width) / 2 + kMargin;
     left = std::ceil(std::max(left, overhang));
@@ -253,7 +218,7 @@ class Layout {
       top += static_cast<double>(title_.size()) * kTitleFont * kLineHeight -
              (kLineHeight - 1) * kTitleFont + kTitleGap;
     // A vertical title longer than the map needs room above and below.
-    const double y_overhang = (width(y_title_, kLabelFont) - map_box_.height) / 2;
+    const double y_overhang = (ruler_.width(y_title_, kLabelFont) - map_box_.height) / 2;
     map_box_.x = left;
     map_box_.y = std::ceil(top + std::max(0.0, y_overhang));
 
@@ -273,7 +238,7 @@ class Layout {
     if (!legend_.empty())
       bottom = legend_y_ + static_cast<double>(legend_.size()) * (kLegendSwatch + kLegendGap) -
                kLegendGap;
-    caption_ = wrap(caption(), out_.width - 2 * kMargin, kCaptionFont, kMaxCaptionLines);
+    caption_ = ruler_.wrap(caption(), out_.width - 2 * kMargin, kCaptionFont, kMaxCaptionLines);
     caption_y_ = bottom + kAxisTitleGap + kLegendGap;
     if (!caption_.empty())
       bottom = caption_y_ + static_cast<double>(caption_.size()) * kCaptionFont * kLineHeight;
@@ -407,11 +372,11 @@ class Layout {
     }
   }
 
-  static constexpr double kBold = 1.2;  // bold letters are wider by up to this
   static constexpr double kShortestLegendLine = 80;
 
   const Heatmap& map_;
   const Foreign foreign_;
+  const Ruler ruler_;
   const Cells cells_;
   Drawing out_;
 

@@ -1,17 +1,30 @@
-// A heatmap as a PNG file.
+// Pictures as PNG files.
 #include "rapt/viz/heatmap.h"
+#include "rapt/viz/line_chart.h"
+#include "viz/chart_layout.h"
 #include "viz/layout.h"
 #include "viz/png_file.h"
 #include "viz/raster.h"
 
 namespace rapt::viz {
+namespace {
 
 // Two pixels per unit: sharp on today's screens, and readable in print at half the size.
 constexpr int kPixelsPerUnit = 2;
 
-std::vector<unsigned char> to_png(const Heatmap& map) {
-  const Raster raster = rasterize(lay_out(map, Foreign::as_box), kPixelsPerUnit);
+std::vector<unsigned char> draw_png(const Drawing& drawing) {
+  const Raster raster = rasterize(drawing, kPixelsPerUnit);
   return encode_png(raster.pixels, raster.width, raster.height);
+}
+
+}  // namespace
+
+std::vector<unsigned char> to_png(const Heatmap& map) {
+  return draw_png(lay_out(map, Foreign::as_box));
+}
+
+std::vector<unsigned char> to_png(const LineChart& chart) {
+  return draw_png(lay_out(chart, Foreign::as_box));
 }
 
 int64_t boxed_characters(const Heatmap& map) {

@@ -38,6 +38,17 @@ class Painter {
              s.color});
   }
 
+  void add(const Curve& s) {
+    std::vector<Segment> strokes;  // in pixels
+    const Point* before = &s.points.front();
+    for (const Point& point : s.points) {
+      strokes.push_back(
+          {before->x * scale_, before->y * scale_, point.x * scale_, point.y * scale_});
+      before = &point;
+    }
+    stroke(strokes, s.width / 2 * scale_, s.color);
+  }
+
   void add(const Hatch& s) {
     const int64_t period = std::lround(kHatchPeriod * scale_);
     // Measured along x, a line at 45 degrees is wider by the square root of two.
@@ -114,10 +125,29 @@ class Painter {
     return std::hypot(x - s.x1 - along * dx, y - s.y1 - along * dy);
   }
 
-  // Draws a glyph. The depth of a pixel in its nearest stroke determines its coverage, so that
-  // crossing strokes do not darken each other.
-  void stroke(const std::vector<Segment>& strokes, double pen, Color color) {
-    if (strokes.empty()) return;
+  // Pixels [x, x_end) x [y, y_end).
+  struct Area {
+    int64_t x, y, x_end, y_end;
+    int64_t width() const { return x_end - x; }
+    int64_t height() const { return y_end - y; }
+  };
+
+  // The pixels that a pen may touch between two corners.
+  Area touched(double left, double top, double right, double bottom, double pen) const {
+    const auto pixel = [](double at, int64_t end) {
+      return std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, end);
+    };
+    const double reach = pen + 1;
+    return {pixel(left - reach, raster_.width), pixel(top - reach, raster_.height),
+            pixel(right + reach + 1, raster_.width), pixel(bottom + reach + 1, raster_.height)};
+  }
+
+  Area touched(const Segment& s, double pen) const {
+    return touched(std::min(s.x1, s.x2), std::min(s.y1, s.y2), std::max(s.x1, s.x2),
+                   std::max(s.y1, s.y2), pen);
+  }
+
+  Area touched(const std::vector<Segment>& strokes, double pen) const {
     double left = strokes[0].x1, right = left, top = strokes[0].y1, bottom = top;
     for (const Segment& s : strokes) {
       left = std::min({left, s.x1, s.x2});
@@ -125,22 +155,30 @@ class Painter {
       top = std::min({top, s.y1, s.y2});
       bottom = std::max({bottom, s.y1, s.y2});
     }
-    const auto pixel = [](double at, int64_t end) {
-      return std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, end);
-    };
-    const double reach = pen + 1;
-    const int64_t x_end = pixel(right + reach + 1, raster_.width);
-    const int64_t y_end = pixel(bottom + reach + 1, raster_.height);
-    for (int64_t y = pixel(top - reach, raster_.height); y < y_end; ++y) {
-      for (int64_t x = pixel(left - reach, raster_.width); x < x_end; ++x) {
-        double nearest = reach;
-        for (const Segment& s : strokes)
-          nearest = std::min(
-              nearest, distance(s, static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5));
-        const double cover = std::clamp(pen - nearest + 0.5, 0.0, 1.0);
-        if (cover > 0) blend(raster_.pixels[y * raster_.width + x], color, cover);
+    return touched(left, top, right, bottom, pen);
+  }
+
+  // Draws a glyph or a curve. The depth of a pixel in its nearest stroke determines its coverage,
+  // so that crossing strokes do not darken each other.
+  void stroke(const std::vector<Segment>& strokes, double pen, Color color) {
+    if (strokes.empty()) return;
+    const Area all = touched(strokes, pen);
+    covers_.assign(all.width() * all.height(), 0);
+    for (const Segment& s : strokes) {
+      const Area area = touched(s, pen);
+      for (int64_t y = area.y; y < area.y_end; ++y) {
+        for (int64_t x = area.x; x < area.x_end; ++x) {
+          const double away =
+              distance(s, static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
+          double& cover = covers_[(y - all.y) * all.width() + x - all.x];
+          cover = std::max(cover, std::clamp(pen - away + 0.5, 0.0, 1.0));
+        }
       }
     }
+    for (int64_t y = all.y; y < all.y_end; ++y)
+      for (int64_t x = all.x; x < all.x_end; ++x)
+        if (const double cover = covers_[(y - all.y) * all.width() + x - all.x]; cover > 0)
+          blend(raster_.pixels[y * raster_.width + x], color, cover);
   }
 
   static void blend(Color& pixel, Color ink, double cover) {
@@ -152,6 +190,7 @@ class Painter {
 
   const int scale_;
   Raster raster_;
+  std::vector<double> covers_;  // of the pixels that a stroke touches: 0 to 1
 };
 
 }  // namespace

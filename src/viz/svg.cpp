@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "rapt/viz/heatmap.h"
+#include "rapt/viz/line_chart.h"
+#include "viz/chart_layout.h"
 #include "viz/drawing.h"
 #include "viz/layout.h"
 #include "viz/png_file.h"
@@ -116,6 +118,8 @@ class SvgWriter {
            attribute("height", b.height);
   }
 
+  static std::string place(const Point& p) { return number(p.x) + " " + number(p.y); }
+
   void group(bool fills) {
     if (fills == in_fills_) return;
     out_ += fills ? "<g shape-rendering=\"crispEdges\">\n" : "</g>\n";
@@ -129,6 +133,16 @@ class SvgWriter {
   void add(const Line& s) {
     out_ += "<path d=\"M" + number(s.x1) + " " + number(s.y1) + "L" + number(s.x2) + " " +
             number(s.y2) + "\" stroke=\"" + hex(s.color) + "\"/>\n";
+  }
+  void add(const Curve& s) {
+    out_ += "<path d=\"M" + place(s.points.front()) + "L";
+    // A line without length has two round ends, which are a dot.
+    const size_t second = s.points.size() > 1 ? 1 : 0;
+    for (size_t i = second; i < s.points.size(); ++i)
+      out_ += (i > second ? " " : "") + place(s.points[i]);
+    out_ += "\" fill=\"none\" stroke=\"" + hex(s.color) + "\"" +
+            attribute("stroke-width", s.width) +
+            " stroke-linecap=\"round\" stroke-linejoin=\"round\"/>\n";
   }
   // Draws lines, not a pattern: several programs paint patterns black, or not at all.
   void add(const Hatch& s) {
@@ -196,6 +210,10 @@ std::string to_svg(const Heatmap& map) {
   // Pictures in one HTML page share a space of identifiers, so the identifiers are a hash of the
   // picture.
   return SvgWriter(hash_of(SvgWriter("").write(drawing))).write(drawing);
+}
+
+std::string to_svg(const LineChart& chart) {
+  return SvgWriter("").write(lay_out(chart, Foreign::by_viewer));  // without identifiers
 }
 
 }  // namespace rapt::viz

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "cli/support/run_rapt.h"
@@ -22,6 +23,12 @@ std::string fish_text() {
 const std::vector<std::string> kSmallRun = {
     "train", "fish.txt", "--layers", "1",       "--heads", "2",      "--features",
     "16",    "--block",  "16",       "--batch", "4",       "--seed", "3"};
+
+int64_t count_of(const std::string& text, const std::string& part) {
+  int64_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
 
 class TrainTextsTest : public RaptTest {
  protected:
@@ -63,6 +70,45 @@ TEST_F(TrainTextsTest, TrainsAModelThatGenerates) {
   }
 }
 
+TEST_F(TrainTextsTest, DrawsTheLossAndAHeadBeforeDuringAndAfter) {
+  ASSERT_EQ(train(kSmallRun, {"--steps", "30", "--eval-every", "10"}).exit, 0);
+  const std::string loss = read("model/loss.svg");
+  for (const char* words : {">training<", ">held out<", ">Updates<", ">Loss in nats per token<"})
+    EXPECT_TRUE(contains(loss, words)) << words;
+  EXPECT_EQ(count_of(loss, "stroke-width=\"6\""), 4) << "three evaluations and the legend";
+  std::set<std::string> pictures;
+  for (const char* step : {"000000", "000020", "000030"}) {
+    const std::string name = std::string("model/attention-") + step;
+    const std::string svg = read(name + ".svg");
+    EXPECT_TRUE(contains(svg, "Attention weights of layer 0, head 0 after " +
+                                  std::to_string(std::stoi(step)) + " updates"));
+    EXPECT_TRUE(contains(svg, ">O<") && contains(svg, ">' '<")) << "tokens as labels";
+    EXPECT_EQ(read(name + ".png").substr(1, 3), "PNG");
+    pictures.insert(svg.substr(svg.find("<g ")));
+  }
+  EXPECT_EQ(pictures.size(), 3u) << "what the head looks at changes";
+  EXPECT_EQ(read("model/loss.png").substr(1, 3), "PNG");
+  EXPECT_FALSE(std::filesystem::exists(path("model/attention-000010.svg")));
+}
+
+TEST_F(TrainTextsTest, LeavesOutPictures) {
+  const Ran ran = train(kSmallRun, {"--steps", "2", "--no-pictures"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_FALSE(contains(ran.out, "Pictures"));
+  for (const auto& entry : std::filesystem::directory_iterator(path("model"))) {
+    const std::string ending = entry.path().extension().string();
+    EXPECT_FALSE(ending == ".svg" || ending == ".png") << entry.path();
+  }
+}
+
+TEST_F(TrainTextsTest, TrainsOnWithoutAPictureThatCannotBeWritten) {
+  std::filesystem::create_directories(path("model/loss.svg"));
+  const Ran ran = train(kSmallRun, {"--steps", "2", "--eval-every", "2"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "rapt train: no picture of step 2: ")) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(path("model/best/model.safetensors")));
+}
+
 TEST_F(TrainTextsTest, PrintsADocument) {
   const Ran ran = train(kSmallRun, {"--steps", "20", "--eval-every", "10", "--json"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
@@ -94,7 +140,8 @@ TEST_F(TrainTextsTest, AnInterruptedRunGoesOnWithTheSameBits) {
       << stopped.err;
   const Ran resumed = rapt({"train", "fish.txt", "--resume", "stopped", "--sample-every", "0"});
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
-  for (const char* file : {"/latest/model.safetensors", "/latest/training.json", "/log.jsonl"})
+  for (const char* file :
+       {"/latest/model.safetensors", "/latest/training.json", "/log.jsonl", "/loss.svg"})
     EXPECT_EQ(read(std::string("model") + file), read(std::string("stopped") + file)) << file;
 }
 

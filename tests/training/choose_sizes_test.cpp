@@ -51,6 +51,18 @@ TEST(ChooseSizes, TakesLargerModelsForMoreTime) {
   EXPECT_GE(features, 256);
 }
 
+TEST(ChooseSizes, ARunHasAtMostEightEvaluations) {
+  for (const int64_t steps : {1, 2, 7, 8, 9, 15, 1000, 2001}) {
+    TrainingSettings settings;
+    set_steps(settings, steps);
+    check_settings(settings);
+    EXPECT_EQ(settings.steps, steps);
+    const int64_t interval = settings.evaluation_interval;
+    EXPECT_LE((steps + interval - 1) / interval, 8) << steps;  // the last step has one, too
+    EXPECT_EQ(settings.warmup_steps, steps < 1000 ? steps / 10 : 100);
+  }
+}
+
 TEST(ChooseSizes, DoesNotReadAShortTextTooOften) {
   for (const int64_t bytes : {200, 2'000, 20'000}) {
     const ChosenSizes chosen = choose_sizes(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rapt/viz/heatmap.h"
+#include "rapt/viz/line_chart.h"
 
 namespace rapt::viz::test {
 
@@ -84,6 +85,23 @@ inline Heatmap hostile_labels() {
   map.column_labels = {"tab\there\n", "bad \xff\xc0\xaf", "o" + std::string(1, '\0') + "k",
                        "Z\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81", "]]>"};
   return map;
+}
+
+// Two curves of different lengths, as training has them.
+inline LineChart losses() {
+  Series training{.name = "training"};
+  for (int step = 10; step <= 400; step += 10) {
+    training.x.push_back(step);
+    training.y.push_back(1.4 + 300.0 / (100 + step) + 0.05 * (step * 7 % 11 - 5) / 5);
+  }
+  return {.series = {training,
+                     {.name = "held out",
+                      .x = {100, 200, 300, 400},
+                      .y = {2.95, 2.45, 2.2, 2.1},
+                      .dots = true}},
+          .title = "Loss",
+          .x_label = "Updates",
+          .y_label = "Loss in nats per token"};
 }
 
 }  // namespace rapt::viz::test

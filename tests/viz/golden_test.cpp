@@ -83,6 +83,8 @@ TEST_P(GoldenSvg, Document) {
   expect_golden(std::string(GetParam().name) + ".svg", to_svg(GetParam().map));
 }
 
+TEST(GoldenLineChart, Document) { expect_golden("losses.svg", to_svg(test::losses())); }
+
 const Case kSmall[] = {{"two_tokens", test::two_tokens(), 80},
                        {"four_tokens", test::four_tokens(), 80},
                        {"four_tokens_in_three_stops", test::four_tokens_in_three_stops(), 80},

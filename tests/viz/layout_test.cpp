@@ -1,4 +1,4 @@
-// Layouts of maps of many sizes: everything is on the page, and no two texts overlap.
+// Layouts of maps of many sizes and of charts: everything is on the page, and no two texts overlap.
 #include "viz/layout.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "viz/chart_layout.h"
 #include "viz/examples.h"
 #include "viz/text/label_text.h"
 
@@ -38,8 +39,9 @@ Heatmap labelled(int64_t rows, int64_t columns, const std::string& label) {
   return map;
 }
 
-void expect_lawful(const Heatmap& map, Foreign foreign) {
-  const Drawing drawing = lay_out(map, foreign);
+template <class Picture>
+void expect_lawful(const Picture& picture, Foreign foreign) {
+  const Drawing drawing = lay_out(picture, foreign);
   ASSERT_GT(drawing.width, 0);
   std::vector<Box> texts;
   const auto expect_inside = [&](const Box& b) {
@@ -59,6 +61,9 @@ void expect_lawful(const Heatmap& map, Foreign foreign) {
       expect_inside(frame->box);
     } else if (const Fill* fill = std::get_if<Fill>(&shape)) {
       expect_inside(fill->box);
+    } else if (const Curve* curve = std::get_if<Curve>(&shape)) {
+      for (const Point& p : curve->points)
+        expect_inside({p.x - curve->width / 2, p.y - curve->width / 2, curve->width, curve->width});
     }
   }
   EXPECT_FALSE(texts.empty());
@@ -86,6 +91,26 @@ TEST(Layout, NothingLeavesThePageAndNoTextCoversAnother) {
 TEST(Layout, HostileLabelsStayInTheirPlace) {
   expect_lawful(test::hostile_labels(), Foreign::as_box);
   expect_lawful(test::hostile_labels(), Foreign::by_viewer);
+}
+
+TEST(Layout, ChartsOfAnyRangeAndNamesStayOnThePage) {
+  const std::pair<double, double> ranges[] = {
+      {0, 1},  {0, 0},       {-5, 7e8},      {99999, 99999.001},  {1e300, 1.1e300},
+      {-1, 0}, {1e-9, 2e-9}, {-2e-5, 3e-12}, {123456, 123456.12}, {7, 7.0000000000001}};
+  for (const auto& [low, high] : ranges)
+    for (const char* name : {"", "held out", "internationalization of labels ",
+                             "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"}) {
+      SCOPED_TRACE(std::to_string(low) + " to " + std::to_string(high) + " '" + name + "'");
+      std::string long_name;
+      for (int i = 0; i < 12; ++i) long_name += name;
+      LineChart chart{.title = long_name, .x_label = long_name, .y_label = long_name};
+      for (size_t k = 0; k < kMaxSeries; ++k)
+        chart.series.push_back(
+            {.name = name, .x = {low, high}, .y = {high, low}, .dots = k % 2 == 0});
+      expect_lawful(chart, Foreign::as_box);
+      expect_lawful(chart, Foreign::by_viewer);
+      if (HasFailure()) return;
+    }
 }
 
 int64_t numbers_of(const Heatmap& map) {

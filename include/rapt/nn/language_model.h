@@ -96,7 +96,8 @@ void initialize_language_model(LanguageModel& model, uint64_t seed);
 LanguageModel::State make_state(const LanguageModel& model, int64_t batch, int64_t length,
                                 Arena& arena);
 
-// Writes state.normed. `call`: masks, captures, ... of the attention of every block.
+// Writes state.normed. `call`: masks, captures, ... of the attention of every block. Each block
+// writes its captures over those of the block before, so that those of the last block remain.
 void forward(const LanguageModel& model, const TensorView& tokens,
              const LanguageModel::State& state, const Run& run, const MultiHeadCall& call = {});
 

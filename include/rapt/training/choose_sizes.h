@@ -22,6 +22,9 @@
 
 namespace rapt::training {
 
+inline constexpr int64_t kLeastTextBytes = 200;          // of a text to train on
+inline constexpr int64_t kLeastPlannedVocabulary = 512;  // of byte-level BPE, where it is chosen
+
 // The text and the time that there is.
 struct SizeRequest {
   int64_t text_bytes = 0;       // of all texts
@@ -36,6 +39,16 @@ struct ChosenSizes {
   nn::LanguageModelSpec model;  // `vocabulary`: what the tokenizer may have at most
   TrainingSettings settings;    // for the Trainer
 };
+
+// Features of a gated network of a model with `features`: the multiple of 32 at or above 8/3.
+int64_t gated_features(int64_t features);
+
+// Sets the updates of a run, and what follows from them: a tenth of them, at most 100, warms up,
+// and there are at most 8 evaluations. `steps`: 1 or more.
+void set_steps(TrainingSettings& settings, int64_t steps);
+
+// Sets the largest learning rate, and the last one to a tenth of it.
+void set_learning_rate(TrainingSettings& settings, double largest);
 
 // Floating-point operations of one update: 6 per parameter of a matrix and token, those of the head
 // included, and 6 layers heads head_dim block per token for the causal scores and outputs

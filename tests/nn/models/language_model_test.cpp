@@ -69,6 +69,27 @@ TEST(LanguageModel, LogitsDoNotDependOnLaterTokens) {
   }
 }
 
+TEST(LanguageModel, CapturesOfTheLastBlockRemain) {
+  for (const LanguageModelLayout layout : kLayouts) {
+    ModelProblem p(small_model(layout));
+    Tensor of_model(DType::f64, {2, 4, 6, 6}), of_last(DType::f64, {2, 4, 6, 6}),
+        of_first(DType::f64, {2, 4, 6, 6});
+    Counted{}([&](nn::Arena& states, const nn::Run& run) {
+      const auto state = make_state(p.model, 2, 6, states);
+      nn::MultiHeadCall call;
+      call.options.weights = WeightsRequest{};
+      call.weights = of_model;
+      forward(p.model, p.tokens, state, run, call);
+      call.weights = of_last;
+      forward(p.model.layers[1], state.x[1], state.x[2], state.layers[1], run, call);
+      call.weights = of_first;
+      forward(p.model.layers[0], state.x[0], state.x[1], state.layers[0], run, call);
+    });
+    EXPECT_EQ(difference(of_model, of_last), 0);
+    EXPECT_GT(difference(of_model, of_first), 1e-3) << "blocks that differ";
+  }
+}
+
 TEST(LanguageModel, TheLossIsThatOfTheLogits) {
   for (const LanguageModelLayout layout : kLayouts) {
     ModelProblem p(small_model(layout));
