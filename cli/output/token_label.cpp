@@ -3,17 +3,19 @@
 namespace rapt::cli {
 
 std::string token_label(std::string_view bytes) {
+  const bool blank = bytes.find_first_not_of(' ') == std::string_view::npos;
   std::string label;
   for (const char c : bytes) {
     if (c == '\n')
-      label += "\\n";
+      label += "\u21b5";
     else if (c == '\t')
       label += "\\t";
+    else if (blank)
+      label += "\u2423";
     else
       label += c;
   }
-  const bool blank = label.find_first_not_of(' ') == std::string::npos;
-  return blank ? "'" + label + "'" : label;
+  return label;
 }
 
 }  // namespace rapt::cli

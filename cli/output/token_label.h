@@ -5,7 +5,7 @@
 
 namespace rapt::cli {
 
-// Line ends and tabs as \n and \t, blanks alone in quotes.
+// Line ends as ↵, tabs as \t, blanks as ␣ where there is nothing else.
 std::string token_label(std::string_view bytes);
 
 }  // namespace rapt::cli

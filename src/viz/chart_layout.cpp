@@ -84,13 +84,19 @@ Scale with_headroom(const Scale& scale) {
           scale.high <= 0 ? std::min(0.0, scale.high + room) : scale.high + room};
 }
 
+// With 0, where it is near: a tenth of the range.
+Scale from_zero(const Scale& scale) {
+  const bool near = scale.low > 0 && 10 * scale.low <= scale.high - scale.low;
+  return {near ? 0 : scale.low, scale.high};
+}
+
 class ChartLayout {
  public:
   ChartLayout(const LineChart& chart, Foreign foreign)
       : chart_(chart),
         foreign_(foreign),
         ruler_(foreign),
-        x_(scale_of(chart, &Series::x)),
+        x_(from_zero(scale_of(chart, &Series::x))),
         y_(with_headroom(scale_of(chart, &Series::y))) {}
 
   Drawing make() {

@@ -147,6 +147,7 @@ TEST_F(GenerateTest, WritesWhatEachTokenLookedAt) {
   }
   with("looked.svg", {"--attention-layer", "0", "--attention-head", "1"});
   EXPECT_TRUE(contains(read("looked.svg"), "Attention weights of layer 0, head 1"));
+  EXPECT_TRUE(contains(read("looked.svg"), ">c<")) << "tokens as labels";
   with("looked.png");
   with("looked.npy", {"--force"});
   EXPECT_EQ(read("looked.png").substr(1, 3), "PNG");

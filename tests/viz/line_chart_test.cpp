@@ -119,6 +119,14 @@ TEST(LineChart, AxesOfPositiveValuesShowNoNegativeOnes) {
   for (const Element& e : svg.all("text")) EXPECT_FALSE(e.text.starts_with('-')) << e.text;
 }
 
+TEST(LineChart, TheXAxisBeginsAtAZeroThatIsNear) {
+  const SvgReader svg(to_svg(one_curve({5, 100}, {7, 8})));
+  EXPECT_NEAR(points_of(curves_of(svg).at(0))[0].x - text_of(svg, "0").number("x"), 560 * 0.05,
+              0.02);
+  const SvgReader far(to_svg(one_curve({20, 100}, {7, 8})));
+  EXPECT_NEAR(points_of(curves_of(far).at(0))[0].x, text_of(far, "20").number("x"), 0.02);
+}
+
 TEST(LineChart, NamesCannotBecomeMarkup) {
   LineChart chart = test::losses();
   chart.title = "</title><script>alert('x')</script>";

@@ -170,7 +170,7 @@ TEST(Png, TurnedTextReadsUpwards) {
 TEST(Png, HasTheLettersOfEuropeAndBoxesForTheRest) {
   Heatmap map = test::two_tokens();
   map.row_labels = {"Straße naïve Łódź čeština þæð ơ e\u0323\u0301 «¿", "Ελληνικά ΰ"};
-  map.column_labels = {"Привіт, ёж", "„€“"};
+  map.column_labels = {"Привіт, ёж", "„€“␣↵"};
   EXPECT_EQ(boxed_characters(map), 0);
   map.column_labels[1] = "日本";
   EXPECT_EQ(boxed_characters(map), 2);

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers over numbers as a picture: named curves on two linear axes with round ticks.
+// Numbers over numbers as a picture: named curves on two linear axes with round ticks. The axes span
+// the values; that of x begins at 0 where this is near.
 //
 //   LineChart chart{.series = {{.name = "held out", .x = {0, 100, 200}, .y = {4.2, 2.5, 2.1}}},
 //                   .x_label = "Updates",
