@@ -45,4 +45,4 @@ rm -rf demo/poems
 show train --text poems --output demo/poems --budget 20s --sample-every 0
 
 say "It writes a verse"
-show generate demo/poems --prompt "The rain" --length 200 --temperature 0.6 --when-full slide
+show generate demo/poems --prompt Rain --length 200 --temperature 0.6 --when-full slide

@@ -18,6 +18,7 @@ namespace {
 constexpr double kSmallestFont = 8;
 constexpr double kSmallestNumber = 9, kLargestNumber = 13;  // fonts of the values in cells
 constexpr double kNumberPadding = 8;
+constexpr double kLetterGap = 3;
 constexpr double kDescent = 3;          // of level labels, whose letters may hang below the line
 constexpr double kShortestTitle = 300;  // no title is wrapped to less than this
 constexpr double kBarGap = 20, kBarWidth = 14, kShortestBar = 90, kBarTickDistance = 18;
@@ -109,6 +110,18 @@ class Layout {
     map_box_ = {0, 0, cell_width_ * columns, cell_height_ * rows};
   }
 
+  // Single letters need less of a gap than words to be told apart.
+  double widest_with_gap(const std::vector<std::string>& texts) const {
+    double widest = 0;
+    bool letters = true;
+    for (const std::string& text : texts) {
+      const std::u32string label = clean_text(text);
+      widest = std::max(widest, ruler_.width(label, kLabelFont));
+      letters = letters && label.size() <= 1;
+    }
+    return widest + (letters ? kLetterGap : kNumberPadding);
+  }
+
   // Labels of `count` cells of `positions` positions each along `length`. With `when_wide`, texts
   // stand across the axis if they are too wide for their cells.
   Axis axis(const std::vector<std::string>& texts, int64_t count, double positions, double length,
@@ -139,11 +152,9 @@ class Layout {
                       ? kSmallestFont + 1
                       : std::clamp(std::floor(cell * 0.9), kSmallestFont, kLabelFont);
       if (!beside) {  // level if all of them fit into their cells
-        double widest = 0;
-        for (const std::string& text : texts)
-          widest = std::max(widest, ruler_.width(clean_text(text), kLabelFont));
-        if (widest + kNumberPadding <= cell) axis.font = kLabelFont;
-        axis.turn = widest + kNumberPadding <= cell ? Turn::none : Turn::upwards;
+        const double widest = widest_with_gap(texts);
+        if (widest <= cell) axis.font = kLabelFont;
+        axis.turn = widest <= cell ? Turn::none : Turn::upwards;
       }
       const bool level = !beside && axis.turn == Turn::none;
       const int64_t step = level ? 1 : round_step(1.1 * axis.font / cell);

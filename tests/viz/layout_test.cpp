@@ -113,6 +113,23 @@ TEST(Layout, ChartsOfAnyRangeAndNamesStayOnThePage) {
     }
 }
 
+int64_t turned_texts(const Heatmap& map) {
+  const Drawing drawing = lay_out(map, Foreign::as_box);
+  return std::count_if(drawing.shapes.begin(), drawing.shapes.end(), [](const Shape& shape) {
+    const Text* text = std::get_if<Text>(&shape);
+    return text && text->turn == Turn::upwards;
+  });
+}
+
+TEST(Layout, SingleLettersStandLevel) {
+  Heatmap map = labelled(4, 40, "");
+  map.column_labels.assign(40, "w");
+  EXPECT_EQ(turned_texts(map), 1) << "the title of the axis";
+  expect_lawful(map, Foreign::as_box);
+  map.column_labels[7] = "two";
+  EXPECT_EQ(turned_texts(map), 41);
+}
+
 int64_t numbers_of(const Heatmap& map) {
   const Drawing drawing = lay_out(map, Foreign::as_box);
   return std::count_if(drawing.shapes.begin(), drawing.shapes.end(), [](const Shape& shape) {

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers over numbers as a picture: named curves on two linear axes with round ticks. The axes span
-// the values; that of x begins at 0 where this is near.
+// Numbers over numbers as a picture: named curves on two linear axes with round ticks. The axes
+// span the values; that of x begins at 0 where this is near.
 //
 //   LineChart chart{.series = {{.name = "held out", .x = {0, 100, 200}, .y = {4.2, 2.5, 2.1}}},
 //                   .x_label = "Updates",
@@ -25,7 +25,7 @@ struct Series {
   bool dots = false;           // shows each point as a dot, too
 };
 
-struct LineChart {
+struct LineChart {                  // what is drawn
   std::vector<Series> series = {};  // later ones are drawn over earlier ones
   std::string title = {};           // above everything
   std::string x_label = {};         // name and unit of the horizontal axis
