@@ -148,6 +148,10 @@ TEST_F(TrainTextsTest, AnInterruptedRunGoesOnWithTheSameBits) {
   for (const char* file :
        {"/latest/model.safetensors", "/latest/training.json", "/log.jsonl", "/loss.svg"})
     EXPECT_EQ(read(std::string("model") + file), read(std::string("stopped") + file)) << file;
+  if (!RAPT_SANITIZED) {
+    EXPECT_TRUE(contains(read("model/loss.svg"), "training, means of 16 updates"))
+        << "250 points of 4,000 updates: at most 400 are kept";
+  }
 }
 
 TEST_F(TrainTextsTest, RefusesFoldersAndTextsOfOtherRuns) {
