@@ -164,6 +164,7 @@ void run_generate(const GenerateArguments& a) {
   GenerateReport report{.prompt = prompt_text(a)};
   const std::vector<int64_t> prompt =
       prompt_tokens(a, tokenizer, report.prompt, options.stop_tokens);
+  check_generation_memory(folder, settings.dtype, options, std::ssize(prompt));
   const nn::LanguageModel model = read_folder_model(folder, tokenizer, settings.dtype);
   options.vocabulary = tokenizer.vocabulary();
   if (attention) choose_head(settings, model.spec, options);

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cli/process/failure.h"
+#include "cli/process/memory.h"
 #include "rapt/checkpoint/model_files.h"
 #include "rapt/text/tokenizer_file.h"
 #include "rapt/training/training_checkpoint.h"
@@ -67,6 +68,17 @@ text::Tokenizer read_folder_tokenizer(const std::string& folder) {
     throw Failure(Exit::io, folder + ": has no tokenizer.json",
                   "text becomes tokens by the tokenizer that the model was trained with");
   return text::read_tokenizer(folder);
+}
+
+void check_generation_memory(const std::string& folder, DType dtype,
+                             const generation::GeneratorOptions& options, int64_t prompt) {
+  const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
+  MemoryBudget budget(-1);
+  // Parameters are made with gradients, which freeze() gives back.
+  const auto bytes_of_a_parameter = static_cast<double>(size_of(dtype) + size_of(DType::f32));
+  budget.take_estimate(count_parameters(spec) * bytes_of_a_parameter, "weights as they are loaded");
+  budget.take_estimate(generation_bytes(spec, dtype, options, prompt),
+                       "keys and values (a smaller --length, --num takes less)");
 }
 
 nn::LanguageModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,

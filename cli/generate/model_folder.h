@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rapt/nn/language_model.h"
+#include "rapt/generation/generator.h"
 #include "rapt/text/tokenizer.h"
 
 namespace rapt::cli {
@@ -15,6 +15,11 @@ std::string model_folder_of(const std::string& folder);
 // Throws Failure(io) with a hint for a folder that is none or has no tokenizer.json, and Error as
 // text::read_tokenizer().
 text::Tokenizer read_folder_tokenizer(const std::string& folder);
+
+// Throws Error(memory_limit) before memory is taken if the model and the generator that continues
+// `prompt` tokens do not fit, and Error as checkpoint::load_model_spec().
+void check_generation_memory(const std::string& folder, DType dtype,
+                             const generation::GeneratorOptions& options, int64_t prompt);
 
 // Throws Error as checkpoint::load_model(), and Failure(data) for a model with fewer tokens than
 // the tokenizer.

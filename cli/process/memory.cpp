@@ -93,4 +93,9 @@ void MemoryBudget::take(int64_t bytes, const std::string& what) {
   taken_ = total;
 }
 
+void MemoryBudget::take_estimate(double bytes, const std::string& what) {
+  constexpr auto kMost = std::numeric_limits<int64_t>::max();
+  take(bytes < static_cast<double>(kMost) ? static_cast<int64_t>(bytes) : kMost, what);
+}
+
 }  // namespace rapt::cli

@@ -36,6 +36,8 @@ class MemoryBudget {
 
   // Throws Error(memory_limit) that names `what` if it does not fit beside the memory taken so far.
   void take(int64_t bytes, const std::string& what);
+  // The same for an estimate, which need not fit 64 bits.
+  void take_estimate(double bytes, const std::string& what);
 
   int64_t taken() const { return taken_; }
   int64_t left() const { return limit_ > taken_ ? limit_ - taken_ : 0; }

@@ -13,6 +13,7 @@
 #include "cli/output/tensor_text.h"
 #include "cli/process/failure.h"
 #include "cli/process/interrupt.h"
+#include "cli/process/memory.h"
 #include "cli/train/pictures/training_pictures.h"
 #include "cli/train/text_run_report.h"
 #include "cli/train/training_log_file.h"
@@ -20,6 +21,7 @@
 #include "cli/train/training_sample.h"
 #include "cli/train/training_status.h"
 #include "rapt/training/run_training.h"
+#include "rapt/training/training_memory.h"
 
 namespace rapt::cli {
 namespace {
@@ -50,6 +52,14 @@ void check_run_folder(const TextRunSettings& settings, const TrainArguments& a) 
     throw Failure(Exit::io, folder + ": is no folder");
 }
 
+// Throws Error(memory_limit) before memory is taken.
+void check_training_memory(const training::TrainingMemory& memory) {
+  MemoryBudget budget(-1);
+  budget.take_estimate(memory.weights + memory.gradients + memory.moments,
+                       "weights, gradients and moments (fewer --layers, --features take less)");
+  budget.take_estimate(memory.activations, "activations (a smaller --batch, --block take less)");
+}
+
 std::unique_ptr<training::Trainer> begin_run(const TextRunSettings& settings,
                                              const TrainingTexts& texts) {
   const training::ChosenSizes plan = plan_training(settings, texts);
@@ -58,13 +68,16 @@ std::unique_ptr<training::Trainer> begin_run(const TextRunSettings& settings,
   stop_if_interrupted();
   nn::LanguageModelSpec spec = plan.model;
   spec.vocabulary = data.tokenizer().vocabulary();
+  check_training_memory(training::training_memory(spec, plan.settings));
   return std::make_unique<training::Trainer>(spec, plan.settings, std::move(data),
                                              settings.context);
 }
 
 std::unique_ptr<training::Trainer> resume_run(const TextRunSettings& settings,
                                               const TrainingTexts& texts) {
-  training::Checkpoint checkpoint = training::load_checkpoint(settings.folder + training::kLatest);
+  const std::string latest = settings.folder + training::kLatest;
+  check_training_memory(training::training_memory(latest));
+  training::Checkpoint checkpoint = training::load_checkpoint(latest);
   const std::vector<training::NamedText> views = texts.views();
   // Before the texts are encoded: the tokenizer of another text may lack characters of these.
   if (training::hash_texts(views) != checkpoint.state.text_hash)

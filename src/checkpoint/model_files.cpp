@@ -73,11 +73,17 @@ auto naming(const std::string& path, const Call& call) {
 
 }  // namespace
 
-nn::LanguageModel load_model(const std::string& folder, DType dtype) {
+nn::LanguageModelSpec load_model_spec(const std::string& folder) {
   const std::string config = folder + kConfigFile;
   const nn::LanguageModelSpec spec = read_model_config(read_config_text(config), config);
+  check_sizes(spec, config, open_tensors(folder).first);
+  return naming(config, [&] { return complete_spec(spec); });
+}
+
+nn::LanguageModel load_model(const std::string& folder, DType dtype) {
+  const std::string config = folder + kConfigFile;
+  const nn::LanguageModelSpec spec = load_model_spec(folder);
   const auto [file, path] = open_tensors(folder);
-  check_sizes(spec, config, file);
   nn::LanguageModel model = naming(config, [&] { return make_language_model(spec, dtype); });
   std::vector<LoadedTensor> loaded;
   std::vector<NamedTensor> tensors;

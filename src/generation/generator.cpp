@@ -26,20 +26,31 @@ int64_t drawn_vocabulary(const nn::LanguageModel& model, int64_t asked) {
   return asked == 0 ? model.spec.vocabulary : asked;
 }
 
-std::vector<std::byte> memory_for(const nn::Arena& counter) {
+// Memory that becomes pages of the process as it is written, not before.
+Tensor memory_for(const nn::Arena& counter) {
   if (counter.bytes() > static_cast<size_t>(PTRDIFF_MAX)) throw std::bad_alloc();
-  return std::vector<std::byte>(counter.bytes());
+  return Tensor(DType::u8, {static_cast<int64_t>(counter.bytes())});
 }
 
-// The cache of the first sequence alone.
-nn::DecodingCache first_of(const nn::DecodingCache& cache) {
-  nn::DecodingCache first = cache;
-  for (nn::DecodingCache::Layer& layer : first.layers) {
-    layer.keys = layer.keys.slice(0, 0, 1);
-    layer.values = layer.values.slice(0, 0, 1);
-  }
-  first.lengths = first.lengths.slice(0, 0, 1);
-  return first;
+nn::Arena arena_of(Tensor& memory) {
+  return nn::Arena({static_cast<std::byte*>(memory.data()), static_cast<size_t>(memory.count())});
+}
+
+// Tokens that are read anew when the context is full.
+int64_t kept_when_sliding(const nn::LanguageModelSpec& spec) {
+  return std::max<int64_t>(1, spec.context / 2);
+}
+
+// Tokens of a sequence that the cache holds at most: the last one is never read.
+int64_t capacity_of(const nn::LanguageModelSpec& spec, const GeneratorOptions& options,
+                    int64_t prompt) {
+  return options.length - 1 > spec.context - prompt ? spec.context : prompt + options.length - 1;
+}
+
+// New tokens of a sequence behind the prompt that one call reads at most.
+int64_t most_new_tokens(const nn::LanguageModelSpec& spec, const GeneratorOptions& options,
+                        int64_t capacity) {
+  return options.when_full == WhenFull::slide ? std::min(kept_when_sliding(spec), capacity) : 1;
 }
 
 // Copies element 0 of the first dimension of a dense tensor to all others.
@@ -52,6 +63,27 @@ void repeat_first(const TensorView& tensor) {
 }
 
 }  // namespace
+
+double generation_bytes(const nn::LanguageModelSpec& spec, DType dtype,
+                        const GeneratorOptions& options, int64_t prompt) {
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  const double sequences = number(options.sequences), features = number(spec.features);
+  const double inner = number(spec.heads) * number(spec.head_dim);
+  const double kv = number(spec.kv_heads) * number(spec.head_dim);
+  const int64_t capacity = capacity_of(spec, options, prompt);
+  double cached = sequences * number(capacity);
+  if (options.sequences > 1) cached += number(prompt);
+  const double rows =
+      std::max(number(prompt), sequences * number(most_new_tokens(spec, options, capacity)));
+  // x and a norm of it, and the wider of attention and network (decode_layer in nn/models).
+  const bool gpt2 = spec.layout == nn::LanguageModelLayout::gpt2;
+  const bool qwen3 = spec.layout == nn::LanguageModelLayout::qwen3;
+  const double attention = 2 * (inner + kv) + (qwen3 ? inner + kv : 0);
+  const double network = (gpt2 ? 2 : 3) * number(spec.hidden_features);
+  return number(size_of(dtype)) *
+         (2 * number(spec.layers) * kv * cached + sequences * number(spec.vocabulary) +
+          rows * (2 * features + std::max(attention, network)));
+}
 
 Generator::Generator(const nn::LanguageModel& model, const GeneratorOptions& options,
                      std::span<const int64_t> prompt, const Context& context)
@@ -90,20 +122,14 @@ void Generator::check(std::span<const int64_t> prompt) const {
                   std::to_string(model_.spec.vocabulary - 1));
 }
 
-int64_t Generator::kept_when_sliding() const {
-  return std::max<int64_t>(1, model_.spec.context / 2);
-}
-
-void Generator::decode_first(int64_t n, nn::Arena& scratch) {
+void Generator::decode_input(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch) {
   nn::DecodingWeights weights = weights_;
-  if (weights.weights.defined()) weights.weights = weights.weights.slice(0, 0, 1);
-  decode(model_, TensorView(input_.data(), {1, n}), first_of(cache_), logits_.slice(0, 0, 1),
-         {.scratch = scratch, .context = context_}, weights);
-}
-
-void Generator::decode_all(int64_t n, nn::Arena& scratch) {
-  decode(model_, TensorView(input_.data(), {options_.sequences, n}), cache_, logits_,
-         {.scratch = scratch, .context = context_}, weights_);
+  if (weights.weights.defined()) {
+    // The cache of the prompt has one sequence and fewer keys.
+    weights.weights = weights.weights.slice(0, 0, cache.batch).slice(1, 0, cache.capacity);
+  }
+  decode(model_, TensorView(input_.data(), {cache.batch, n}), cache,
+         logits_.slice(0, 0, cache.batch), {.scratch = scratch, .context = context_}, weights);
 }
 
 void Generator::take_states(int64_t capacity, nn::Arena& arena) {
@@ -118,48 +144,51 @@ void Generator::take_states(int64_t capacity, nn::Arena& arena) {
 
 // Counts the cache, and the scratch of each kind of call, and takes both.
 void Generator::take_memory() {
-  // The last token is never read.
-  const int64_t capacity = options_.length - 1 > model_.spec.context - prompt_
-                               ? model_.spec.context
-                               : prompt_ + options_.length - 1;
-  const int64_t most_new =
-      options_.when_full == WhenFull::slide ? std::min(kept_when_sliding(), capacity) : 1;
-  nn::Arena states, scratch;
+  const int64_t capacity = capacity_of(model_.spec, options_, prompt_);
+  const int64_t most_new = most_new_tokens(model_.spec, options_, capacity);
+  nn::Arena states, scratch, prompt;
   take_states(capacity, states);
+  if (options_.sequences > 1) {
+    prompt_cache_ = make_decoding_cache(model_, 1, prompt_, prompt);
+    prompt_memory_ = memory_for(prompt);
+  }
   state_memory_ = memory_for(states);
-  decode_first(prompt_, scratch);
-  decode_all(1, scratch);
-  decode_all(most_new, scratch);
+  decode_input(options_.sequences > 1 ? prompt_cache_ : cache_, prompt_, scratch);
+  decode_input(cache_, 1, scratch);
+  decode_input(cache_, most_new, scratch);
   scratch_memory_ = memory_for(scratch);
   input_.resize(static_cast<size_t>(std::max(prompt_, options_.sequences * most_new)));
-  nn::Arena memory(state_memory_);
+  nn::Arena memory = arena_of(state_memory_);
   take_states(capacity, memory);
+  if (options_.sequences == 1) return;
+  nn::Arena of_prompt = arena_of(prompt_memory_);
+  prompt_cache_ = make_decoding_cache(model_, 1, prompt_, of_prompt);
 }
 
+// One sequence reads the prompt, and all others get copies of its keys and values.
 void Generator::read_prompt() {
   std::copy_n(tokens_[0].begin(), prompt_, input_.begin());
-  nn::Arena scratch(scratch_memory_);
-  decode_first(prompt_, scratch);
-  for (const nn::DecodingCache::Layer& layer : cache_.layers) {
-    repeat_first(layer.keys);
-    repeat_first(layer.values);
-  }
-  repeat_first(cache_.lengths);
+  nn::Arena scratch = arena_of(scratch_memory_);
+  if (options_.sequences == 1) return decode_input(cache_, prompt_, scratch);
+  decode_input(prompt_cache_, prompt_, scratch);
+  append_prompt(cache_, prompt_cache_);
+  prompt_cache_ = {};
+  prompt_memory_ = {};
   repeat_first(logits_);
   if (weights_.weights.defined()) repeat_first(weights_.weights);
 }
 
 void Generator::read_new_tokens() {
   if (cached() == cache_.capacity) {
-    forgotten_ = total() - kept_when_sliding();
-    std::fill_n(static_cast<int64_t*>(cache_.lengths.data), options_.sequences, int64_t{0});
+    forgotten_ = total() - kept_when_sliding(model_.spec);
+    cache_.clear();
   }
   const int64_t begin = forgotten_ + cached(), n = total() - begin;
   auto to = input_.begin();
   for (const std::vector<int64_t>& tokens : tokens_)
     to = std::copy_n(tokens.begin() + begin, n, to);
-  nn::Arena scratch(scratch_memory_);
-  decode_all(n, scratch);
+  nn::Arena scratch = arena_of(scratch_memory_);
+  decode_input(cache_, n, scratch);
 }
 
 Finish Generator::finish_after(int64_t written) const {

@@ -50,7 +50,7 @@ double loss_of(nn::LanguageModel& model, const Tensor& tokens, const Tensor& tar
 void decode_all(const nn::LanguageModel& model, const Tensor& tokens, const TensorView& logits) {
   const int64_t batch = tokens.dim(0), length = tokens.dim(1), vocabulary = model.spec.vocabulary;
   run_twice([&](nn::Arena& states, const nn::Run& run) {
-    const nn::DecodingCache cache = make_decoding_cache(model, batch, length, states);
+    nn::DecodingCache cache = make_decoding_cache(model, batch, length, states);
     for (int64_t at = 0; at < length;) {
       const int64_t n = at == 0 ? std::min<int64_t>(2, length) : 1;
       const Tensor some = Tensor::copy_of(tokens.view().slice(1, at, at + n));

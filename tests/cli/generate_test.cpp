@@ -6,6 +6,7 @@
 
 #include "cli/support/run_rapt.h"
 #include "cli/support/tiny_language_model.h"
+#include "rapt/checkpoint/model_files.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -207,6 +208,20 @@ TEST_F(GenerateTest, RefusesWhatCannotBeMeant) {
   refused(2, {"--prompt", ""}, "--prompt: expected a value");
   EXPECT_EQ(rapt({"generate"}).exit, 2);
   EXPECT_FALSE(std::filesystem::exists(folder() / "f.npy"));
+}
+
+// Keys and values of 134 TB beside 2 MB of weights.
+TEST_F(GenerateTest, TellsThatACacheDoesNotFitTheMemory) {
+  const nn::LanguageModel model = nn::make_language_model({.layout = nn::LanguageModelLayout::llama,
+                                                           .vocabulary = 8,
+                                                           .context = 1 << 30,
+                                                           .layers = 2,
+                                                           .heads = 64,
+                                                           .features = 8,
+                                                           .head_dim = 128});
+  checkpoint::save_model(path("model"), model, Overwrite::yes);
+  refused(5, {"--prompt", "ab", "--num", "1024", "--length", "1000000"},
+          "keys and values (a smaller --length, --num takes less)");
 }
 
 TEST_F(GenerateTest, CtrlCEndsTheText) {

@@ -177,6 +177,18 @@ TEST_F(TrainTextsTest, RefusesWhatIsNoText) {
   EXPECT_FALSE(std::filesystem::exists(path("model")));
 }
 
+TEST_F(TrainTextsTest, TellsThatSizesDoNotFitTheMemory) {
+  refused(5,
+          {"fish.txt", "--layers", "1000", "--heads", "1024", "--features", "65536", "--block",
+           "16", "--batch", "4", "--steps", "1"},
+          "weights, gradients and moments (fewer --layers, --features take less)");
+  refused(5,
+          {"fish.txt", "--layers", "1000", "--heads", "2", "--features", "16", "--block", "16384",
+           "--batch", "65536", "--steps", "1"},
+          "activations (a smaller --batch, --block take less)");
+  EXPECT_FALSE(std::filesystem::exists(path("model")));
+}
+
 TEST_F(TrainTextsTest, RefusesWhatCannotBeMeant) {
   refused(2, {}, "expected a text to train on");
   refused(2, {}, "'rapt train FILE', 'rapt train --text poems' or 'rapt train --example copy'");

@@ -245,6 +245,36 @@ TEST(Generator, AllocatesNothingPerToken) {
   EXPECT_EQ(laws::stop_counting().made, 0);
 }
 
+// What a generator of two sequences that slide counts, but for the workspaces of single calls.
+TEST(Generator, TellsItsMemoryBeforeItTakesIt) {
+  for (const LanguageModelLayout layout : kAllLayouts) {
+    nn::LanguageModelSpec spec{.layout = layout,
+                               .vocabulary = 90,
+                               .context = 200,
+                               .layers = 12,
+                               .heads = 4,
+                               .features = 64};
+    if (layout != LanguageModelLayout::gpt2) spec.kv_heads = 2;
+    const nn::LanguageModel model = make_language_model(spec);
+    const Context context{.threads = 1};
+    nn::Arena states, scratch;
+    nn::DecodingCache prompt = make_decoding_cache(model, 1, 100, states);
+    nn::DecodingCache cache = make_decoding_cache(model, 2, 200, states);
+    states.take(DType::f32, {2, 90});
+    for (nn::DecodingCache* const one : {&prompt, &cache}) {
+      const int64_t tokens[] = {one->batch, 100}, logits[] = {one->batch, 90};
+      decode(model, {nullptr, DType::i64, tokens, true}, *one, {nullptr, DType::f32, logits, false},
+             {.scratch = scratch, .context = context});
+    }
+    const auto counted = static_cast<double>(states.bytes() + scratch.bytes());
+    const double told = generation::generation_bytes(
+        model.spec, DType::f32, {.sequences = 2, .length = 1000, .when_full = WhenFull::slide},
+        100);
+    EXPECT_LE(told, counted);
+    EXPECT_GE(told, 0.85 * counted);
+  }
+}
+
 TEST(Generator, StopsWhenItIsCancelled) {
   const nn::LanguageModel model = drawn_model(LanguageModelLayout::gpt2);
   CancelToken cancel;

@@ -9,6 +9,11 @@
 
 namespace rapt::checkpoint {
 
+// The spec of a model, without its tensors: what it needs can be told before memory is taken for
+// it. Throws Error as read_model_config() and open_safetensors(); Error(format) for a config whose
+// matrices have more elements than the tensors.
+nn::LanguageModelSpec load_model_spec(const std::string& folder);
+
 // Reads a model. `dtype`: of its parameters; tensors of another one are converted. nn::freeze()
 // gives back the memory of gradients where the model is not trained. Throws Error as
 // read_model_config(), open_safetensors() and load_model_tensors(), with the name of the file;

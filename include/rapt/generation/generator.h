@@ -10,8 +10,10 @@
 // same tokens whatever their number is, up to the rounding of sums in larger products.
 //
 // A model has `context` positions. When they are full, a sequence ends, or slides: the cache
-// forgets all but the newest context / 2 tokens, which are then read again as a prompt. Their
-// positions count from 0 anew, so sliding suits learned and rotary positions alike.
+// forgets all tokens, and the newest context / 2 are read again as a prompt. Their positions count
+// from 0 anew, so sliding suits learned and rotary positions alike, and each token has the logits
+// of a pass over the tokens that the model still knows. decoding.h says why no circular cache
+// forgets one token at a time.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -60,6 +62,13 @@ struct GeneratorOptions {
   std::optional<LayerHead> attention = {};  // whose weights attention() returns
 };
 
+// The bytes that a Generator takes beside the model: keys and values, logits, and what the layers
+// keep of the tokens of one call. It leaves out the workspaces of single calls, which grow with the
+// threads. `spec` as nn::complete_spec() returns it, `dtype` of the model, `prompt` in tokens. A
+// double, because the sizes of a config need not fit 64 bits.
+double generation_bytes(const nn::LanguageModelSpec& spec, DType dtype,
+                        const GeneratorOptions& options, int64_t prompt);
+
 // A model, its cache, and sequences in progress.
 class Generator {
  public:
@@ -94,19 +103,18 @@ class Generator {
   void check(std::span<const int64_t> prompt) const;
   void take_memory();
   void take_states(int64_t capacity, nn::Arena& arena);
-  // Append n tokens of input_ to the first sequence, or to all.
-  void decode_first(int64_t n, nn::Arena& scratch);
-  void decode_all(int64_t n, nn::Arena& scratch);
+  // Appends the tokens of input_ [sequences, n] to a cache of so many sequences, and writes the
+  // logits and weights of the last ones.
+  void decode_input(nn::DecodingCache& cache, int64_t n, nn::Arena& scratch);
   void read_prompt();
   void read_new_tokens();
   void draw(int64_t sequence, int64_t position);
   Finish finish_after(int64_t written) const;
 
   // Tokens in the cache, the same for all sequences.
-  int64_t cached() const { return static_cast<const int64_t*>(cache_.lengths.data)[0]; }
+  int64_t cached() const { return cache_.length(0); }
   // Tokens of each sequence, with the prompt. Ended sequences go on with what nobody looks at.
   int64_t total() const { return std::ssize(tokens_[0]); }
-  int64_t kept_when_sliding() const;
 
   const nn::LanguageModel& model_;
   const GeneratorOptions options_;
@@ -118,11 +126,12 @@ class Generator {
   std::vector<int64_t> newest_;
   std::vector<Finish> finish_;
   int64_t forgotten_ = 0;
-  std::vector<std::byte> state_memory_, scratch_memory_;
+  Tensor state_memory_, scratch_memory_, prompt_memory_;  // u8
   nn::DecodingCache cache_;
-  TensorView logits_;            // [sequences, vocabulary of the model]
-  nn::DecodingWeights weights_;  // [sequences, capacity]
-  std::vector<int64_t> input_;   // [sequences, new tokens]
+  nn::DecodingCache prompt_cache_;  // of several sequences: the prompt, until all have it
+  TensorView logits_;               // [sequences, vocabulary of the model]
+  nn::DecodingWeights weights_;     // [sequences, capacity]
+  std::vector<int64_t> input_;      // [sequences, new tokens]
 };
 
 }  // namespace rapt::generation

@@ -1,39 +1,51 @@
 #pragma once
 // Continues texts token by token: a LanguageModel reads new tokens beside the keys and values of
-// earlier ones, which a cache keeps. Keys are rotated once, as they are appended.
+// earlier ones, which caches keep (rapt/key_value_cache.h). Keys are rotated once, as they are
+// appended.
 //
 //   DecodingCache cache = make_decoding_cache(model, batch, capacity, states);
 //   decode(model, prompt, cache, logits, run);      // [batch, prompt length]
 //   decode(model, next_token, cache, logits, run);  // [batch, 1], as often as needed
 //
-// The logits are those of one pass over all tokens, up to the rounding of sums. Scratch is counted
-// (arena.h) with each number of new tokens that calls have: few tokens may need more than many.
+// The logits have the bits of one pass over all tokens, however these are cut into calls, but for
+// what docs/numerics.md says of bf16 and tile registers. Scratch is counted (arena.h) with each
+// number of new tokens that calls have: few tokens may need more than many.
+//
+// The caches are linear. A circular one would forget single tokens: those of a model with learned
+// positions would keep positions that no longer are theirs, and later blocks of any model would
+// still hold what the forgotten tokens told them. A caller that runs out of capacity clears the
+// cache and reads the newest tokens anew (rapt/generation/generator.h).
 #include <vector>
 
+#include "rapt/key_value_cache.h"
 #include "rapt/nn/language_model.h"
 
 namespace rapt::nn {
 
-// The keys and values of sequences in progress.
+// The keys and values of sequences in progress. All blocks have the same lengths.
 struct DecodingCache {
-  // Those of one block.
-  struct Layer {
-    TensorView keys, values;  // [batch, kv_heads, capacity, head_dim]
-  };
-  std::vector<Layer> layers;
-  // [batch] i64: tokens of each sequence, 0 at first. Smaller numbers forget the last tokens.
-  TensorView lengths;
-  int64_t capacity = 0;  // tokens of a sequence, at most
+  std::vector<KeyValueCache> layers;  // linear, one for each block; none if the arena only counts
+  int64_t batch = 0;                  // sequences
+  int64_t capacity = 0;               // tokens of a sequence, at most
 
-  // The number of sequences.
-  int64_t batch() const noexcept { return lengths.shape[0]; }
+  // The tokens of a sequence. Throws Error(argument) for one that there is not, as truncate().
+  int64_t length(int64_t sequence) const { return layers.front().length(sequence); }
+  // Keeps the oldest `length` tokens of a sequence. Throws Error(argument) for a length that is
+  // negative or above length(sequence).
+  void truncate(int64_t sequence, int64_t length);
+  // Forgets all tokens.
+  void clear() noexcept;
 };
 
-// Allocates a list beside what it takes from the arena, whose memory must outlive the cache. Throws
-// Error(argument) for a capacity that is not positive, or above the context of a model with learned
-// positions.
+// Allocates the lists of the caches beside what it takes from the arena, whose memory must outlive
+// the cache. Throws Error(argument) for a batch or capacity that is not positive, and for a
+// capacity above the context of a model with learned positions.
 DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,
                                   Arena& arena);
+
+// Copies the tokens of `prompt`, a full cache of one sequence of the same model, to each sequence
+// of `cache`. Throws Error(argument) for another prompt and for sequences without room for it.
+void append_prompt(DecodingCache& cache, const DecodingCache& prompt);
 
 // A request for attention weights of one head: those of the last token of each sequence. They take
 // a call of attention per sequence, over its keys.
@@ -45,8 +57,9 @@ struct DecodingWeights {
 
 // Appends tokens [batch, n] to the sequences and writes logits: [batch, vocabulary] of the last
 // token of each, or [batch, n, vocabulary]. Takes scratch, allocates nothing. Throws
-// Error(argument) for tokens that do not fit into the cache; the lengths are then unchanged.
-void decode(const LanguageModel& model, const TensorView& tokens, const DecodingCache& cache,
+// Error(argument) for tokens that do not fit into the cache. After an error, and after
+// Error(cancelled), the cache holds what it held before.
+void decode(const LanguageModel& model, const TensorView& tokens, DecodingCache& cache,
             const TensorView& logits, const Run& run, const DecodingWeights& weights = {});
 
 }  // namespace rapt::nn

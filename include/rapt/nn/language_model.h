@@ -82,8 +82,14 @@ struct LanguageModel {
   };
 };
 
-// Throws Error(argument) for sizes that are not positive or do not fit together, and for what the
-// layout does not have.
+// The spec with zeros and absent values replaced. Throws Error(argument) for sizes that are not
+// positive or do not fit together, and for what the layout does not have.
+LanguageModelSpec complete_spec(const LanguageModelSpec& spec);
+
+// The learned numbers of a model, without making it; exact up to 2^53. Throws as complete_spec().
+double count_parameters(const LanguageModelSpec& spec);
+
+// Throws as complete_spec().
 LanguageModel make_language_model(const LanguageModelSpec& spec, DType dtype = DType::f32);
 
 // Draws matrices from normal(initializer_range), those of gpt2 that project back into h divided by

@@ -14,7 +14,7 @@ TensorView weights_row(const TensorView& weights, int64_t s) {
 }  // namespace
 
 void write_cached_weights(const MultiHeadAttention& layer, const TensorView& query,
-                          const CachedRows& cache, const HeadWeights& request, const Run& run) {
+                          const CacheViews& views, const HeadWeights& request, const Run& run) {
   const Arena::Frame frame(run.scratch);
   const int64_t batch = query.shape[0], rows = query.shape[2];
   const TensorView output = run.scratch.take(query.dtype, {1, layer.num_heads, 1, layer.head_dim});
@@ -23,10 +23,10 @@ void write_cached_weights(const MultiHeadAttention& layer, const TensorView& que
   options.rotary = {};  // rows are rotated
   options.weights = WeightsRequest{.heads = heads};
   for (int64_t s = 0; s < batch; ++s) {
-    const Lengths keys(cache.lengths.slice(0, s, s + 1));
+    const Lengths keys(views.cache.lengths.slice(0, s, s + 1));
     options.masks = {&keys};
     const TensorView last = query.slice(0, s, s + 1).slice(2, rows - 1, rows);
-    const TensorView key = cache.keys.slice(0, s, s + 1), value = cache.values.slice(0, s, s + 1);
+    const TensorView key = views.key.slice(0, s, s + 1), value = views.value.slice(0, s, s + 1);
     if (run.counts())  // all sequences need the same
       return run.scratch.need(workspace_bytes(last, key, value, options, run.context));
     const AttentionOutputs outputs{.state = {output, {}},

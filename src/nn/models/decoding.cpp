@@ -1,6 +1,5 @@
 #include "rapt/nn/decoding.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -20,18 +19,16 @@ void check_decoding(const LanguageModel& model, const TensorView& tokens,
     throw Error(ErrorCode::argument, "the cache has " + std::to_string(cache.layers.size()) +
                                          " layers; the model has " +
                                          std::to_string(model.layers.size()));
-  const int64_t batch = cache.batch(), n = tokens.rank == 2 ? tokens.shape[1] : 0;
-  const int64_t token_shape[] = {batch, n}, length_shape[] = {batch};
+  const int64_t batch = cache.batch, n = tokens.rank == 2 ? tokens.shape[1] : 0;
+  const int64_t token_shape[] = {batch, n};
   if (n < 1)
     throw Error(ErrorCode::shape,
                 "tokens " + to_string(tokens.dims()) + "; expected [batch, 1 or more]");
-  check_output("cache.lengths", cache.lengths, length_shape, DType::i64);
   check_tokens("tokens", tokens, token_shape, model.spec.vocabulary);
   const int64_t all[] = {batch, n, model.spec.vocabulary}, last[] = {batch, model.spec.vocabulary};
   check_output("logits", logits, logits.rank == 3 ? Shape(all) : Shape(last), model.dtype());
   for (int64_t b = 0; b < batch; ++b)
-    if (const int64_t length = integers_in(cache.lengths)[b];
-        length < 0 || length > cache.capacity - n)
+    if (const int64_t length = cache.length(b); length > cache.capacity - n)
       throw Error(ErrorCode::argument, "sequence " + std::to_string(b) + " has " +
                                            std::to_string(length) + " tokens and gets " +
                                            std::to_string(n) + " more; the cache has room for " +
@@ -52,30 +49,58 @@ void check_weights(const LanguageModel& model, const DecodingCache& cache,
                                            " of the weights; expected 0 to " +
                                            std::to_string(count - 1));
   if (counts) return;
-  const int64_t shape[] = {cache.batch(), cache.capacity};
+  const int64_t shape[] = {cache.batch, cache.capacity};
   check_output("weights", request.weights, shape, computed_type(model.dtype()));
 }
 
-// The lengths after a call [batch] and the positions of its tokens [batch, n]. A call that counts
-// takes full caches, which need the most workspace.
+// The lengths of sequences before a call [batch], and the positions of its tokens [batch, n].
 struct DecodingPlaces {
   TensorView lengths, positions;
 
   DecodingPlaces(const DecodingCache& cache, int64_t n, const Run& run)
-      : lengths(run.scratch.take(DType::i64, {cache.batch()})),
-        positions(run.scratch.take(DType::i64, {cache.batch(), n})) {
-    if (run.counts()) {
-      lengths.data = const_cast<int64_t*>(&cache.capacity);
-      lengths.strides[0] = 0;
-      return;
-    }
-    for (int64_t b = 0; b < cache.batch(); ++b) {
-      const int64_t before = integers_in(cache.lengths)[b];
-      integers_in(lengths)[b] = before + n;
+      : lengths(run.scratch.take(DType::i64, {cache.batch})),
+        positions(run.scratch.take(DType::i64, {cache.batch, n})) {
+    if (run.counts()) return;
+    for (int64_t b = 0; b < cache.batch; ++b) {
+      const int64_t before = cache.length(b);
+      integers_in(lengths)[b] = before;
       for (int64_t i = 0; i < n; ++i) integers_in(positions)[b * n + i] = before + i;
     }
   }
 };
+
+// Takes back what a call has appended, unless keep() says that the call has succeeded.
+class AppendedTokens {
+ public:
+  AppendedTokens(DecodingCache& cache, const TensorView& lengths)
+      : cache_(cache), lengths_(lengths) {}
+  AppendedTokens(const AppendedTokens&) = delete;
+  AppendedTokens& operator=(const AppendedTokens&) = delete;
+  ~AppendedTokens() {
+    if (kept_) return;
+    // Lengths that the layers had: truncate() finds nothing to reject.
+    for (KeyValueCache& layer : cache_.layers)
+      for (int64_t b = 0; b < cache_.batch; ++b) layer.truncate(b, integers_in(lengths_)[b]);
+  }
+
+  void keep() noexcept { kept_ = true; }
+
+ private:
+  DecodingCache& cache_;
+  TensorView lengths_;  // before the call
+  bool kept_ = false;
+};
+
+// What calls that count read: caches without memory that are full, as these need the most
+// workspace.
+CacheViews counted_views(const LanguageModel& model, const DecodingCache& cache) {
+  const int64_t shape[] = {cache.batch, model.spec.kv_heads, cache.capacity, model.spec.head_dim};
+  const int64_t lengths[] = {cache.batch}, step[] = {0};
+  CacheViews views;
+  views.key = views.value = {nullptr, model.dtype(), shape, true};
+  views.cache.lengths = {const_cast<int64_t*>(&cache.capacity), DType::i64, lengths, step, true};
+  return views;
+}
 
 // x = block(x).
 void decode_layer(const EncoderLayer& layer, const TensorView& x, const CachedRows& rows,
@@ -104,26 +129,53 @@ TensorView last_rows(const TensorView& x, const Run& run) {
 
 }  // namespace
 
+void DecodingCache::truncate(int64_t sequence, int64_t length) {
+  for (KeyValueCache& layer : layers) layer.truncate(sequence, length);
+}
+
+void DecodingCache::clear() noexcept {
+  for (KeyValueCache& layer : layers) layer.clear();
+}
+
 DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int64_t capacity,
                                   Arena& arena) {
   const bool learned = model.positions.weight.defined();
-  if (batch < 0 || capacity < 1 || (learned && capacity > model.spec.context))
+  if (batch < 1 || capacity < 1 || (learned && capacity > model.spec.context))
     throw Error(ErrorCode::argument,
                 "a cache of " + std::to_string(batch) + " sequences of " +
-                    std::to_string(capacity) + " tokens; expected a capacity of 1 " +
+                    std::to_string(capacity) + " tokens; expected 1 or more, and a capacity of 1 " +
                     (learned ? "to " + std::to_string(model.spec.context) : "or more"));
+  const LanguageModelSpec& spec = model.spec;
   DecodingCache cache;
-  cache.capacity = capacity;
-  const int64_t shape[] = {batch, model.spec.kv_heads, capacity, model.spec.head_dim};
-  for (size_t i = 0; i < model.layers.size(); ++i)
-    cache.layers.push_back(
-        {.keys = arena.take(model.dtype(), shape), .values = arena.take(model.dtype(), shape)});
-  cache.lengths = arena.take(DType::i64, {batch});
-  if (!arena.counts()) std::fill_n(integers_in(cache.lengths), batch, int64_t{0});
+  cache.batch = batch, cache.capacity = capacity;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const int64_t shape[] = {batch, spec.kv_heads, capacity, spec.head_dim};
+    const TensorView keys = arena.take(model.dtype(), shape);
+    const TensorView values = arena.take(model.dtype(), shape);
+    if (!arena.counts())
+      cache.layers.emplace_back(KeyValueCacheOptions{.sequences = batch,
+                                                     .num_kv_heads = spec.kv_heads,
+                                                     .capacity = capacity,
+                                                     .head_dim = spec.head_dim,
+                                                     .dtype = model.dtype()},
+                                keys, values);
+  }
   return cache;
 }
 
-void decode(const LanguageModel& model, const TensorView& tokens, const DecodingCache& cache,
+void append_prompt(DecodingCache& cache, const DecodingCache& prompt) {
+  if (prompt.batch != 1 || prompt.layers.size() != cache.layers.size() || prompt.layers.empty() ||
+      prompt.length(0) != prompt.capacity)
+    throw Error(ErrorCode::argument, "expected the full cache of one prompt, of the same model");
+  for (size_t i = 0; i < cache.layers.size(); ++i) {
+    CacheViews rows = prompt.layers[i].views();
+    for (TensorView* const view : {&rows.key, &rows.value})
+      view->shape[0] = cache.batch, view->strides[0] = 0;
+    cache.layers[i].append(rows.key, rows.value);
+  }
+}
+
+void decode(const LanguageModel& model, const TensorView& tokens, DecodingCache& cache,
             const TensorView& logits, const Run& given, const DecodingWeights& weights) {
   const Run run{.scratch = given.scratch, .context = given.context};  // without dropout
   check_weights(model, cache, weights, run.counts());
@@ -131,16 +183,16 @@ void decode(const LanguageModel& model, const TensorView& tokens, const Decoding
   const Arena::Frame frame(run.scratch);
   const int64_t batch = tokens.shape[0], n = tokens.shape[1];
   const DecodingPlaces places(cache, n, run);
+  AppendedTokens appended(cache, places.lengths);
   const TensorView x = run.scratch.take(model.dtype(), {batch, n, model.features()});
   forward(model.embedding, tokens, x, run);
   if (model.positions.weight.defined()) forward(model.positions, places.positions, x, run, true);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const bool wanted = weights.weights.defined() && weights.layer == static_cast<int64_t>(i);
+    KeyValueCache* const rows = run.counts() ? nullptr : &cache.layers[i];
     decode_layer(model.layers[i], x,
-                 {.keys = cache.layers[i].keys,
-                  .values = cache.layers[i].values,
-                  .lengths_before = cache.lengths,
-                  .lengths = places.lengths,
+                 {.cache = rows,
+                  .views = rows ? rows->views() : counted_views(model, cache),
                   .positions = places.positions},
                  wanted ? HeadWeights{weights.head, weights.weights} : HeadWeights{}, run);
   }
@@ -148,8 +200,7 @@ void decode(const LanguageModel& model, const TensorView& tokens, const Decoding
   forward(model.norm, rows, rows, make_state(model.norm, rows.dims(), rows.dtype, run.scratch),
           run);
   compute_logits(model, rows, logits, run);
-  if (run.counts()) return;
-  std::copy_n(integers_in(places.lengths), batch, integers_in(cache.lengths));
+  appended.keep();
 }
 
 }  // namespace rapt::nn

@@ -50,28 +50,6 @@ void check_layout(const LanguageModelSpec& spec) {
   reject(spec.rotary.cos_cache.defined() || spec.rotary.sin_cache.defined(), "rotary caches");
 }
 
-LanguageModelSpec resolved_spec(const LanguageModelSpec& given) {
-  if (given.layout > LanguageModelLayout::qwen3)
-    fail_model("layout " + std::to_string(static_cast<int>(given.layout)) + " is unknown");
-  check_model_sizes(given);
-  LanguageModelSpec spec = given;
-  const bool gpt2 = spec.layout == LanguageModelLayout::gpt2;
-  if (spec.kv_heads == 0) spec.kv_heads = spec.heads;
-  if (spec.head_dim == 0) {
-    if (spec.features % spec.heads != 0)
-      fail_model("features " + std::to_string(spec.features) + " is not divisible by heads " +
-                 std::to_string(spec.heads) + "; expected a multiple of it, or a head_dim");
-    spec.head_dim = spec.features / spec.heads;
-  }
-  if (spec.hidden_features == 0 &&
-      __builtin_mul_overflow(spec.features, int64_t{4}, &spec.hidden_features))
-    fail_model("features is " + std::to_string(spec.features) + "; expected fewer");
-  if (!spec.activation) spec.activation = gpt2 ? Activation::gelu_tanh : Activation::silu;
-  if (gpt2) spec.attention_bias = spec.network_bias = true, spec.rotary = {};
-  check_layout(spec);
-  return spec;
-}
-
 EncoderLayer make_model_layer(const LanguageModelSpec& spec, int64_t index,
                               const std::shared_ptr<const Rotary>& rotary, DType dtype) {
   const bool gpt2 = spec.layout == LanguageModelLayout::gpt2;
@@ -104,9 +82,48 @@ EncoderLayer make_model_layer(const LanguageModelSpec& spec, int64_t index,
 
 }  // namespace
 
+LanguageModelSpec complete_spec(const LanguageModelSpec& given) {
+  if (given.layout > LanguageModelLayout::qwen3)
+    fail_model("layout " + std::to_string(static_cast<int>(given.layout)) + " is unknown");
+  check_model_sizes(given);
+  LanguageModelSpec spec = given;
+  const bool gpt2 = spec.layout == LanguageModelLayout::gpt2;
+  if (spec.kv_heads == 0) spec.kv_heads = spec.heads;
+  if (spec.head_dim == 0) {
+    if (spec.features % spec.heads != 0)
+      fail_model("features " + std::to_string(spec.features) + " is not divisible by heads " +
+                 std::to_string(spec.heads) + "; expected a multiple of it, or a head_dim");
+    spec.head_dim = spec.features / spec.heads;
+  }
+  if (spec.hidden_features == 0 &&
+      __builtin_mul_overflow(spec.features, int64_t{4}, &spec.hidden_features))
+    fail_model("features is " + std::to_string(spec.features) + "; expected fewer");
+  if (!spec.activation) spec.activation = gpt2 ? Activation::gelu_tanh : Activation::silu;
+  if (gpt2) spec.attention_bias = spec.network_bias = true, spec.rotary = {};
+  check_layout(spec);
+  return spec;
+}
+
+double count_parameters(const LanguageModelSpec& given) {
+  const LanguageModelSpec spec = complete_spec(given);
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  const bool gpt2 = spec.layout == LanguageModelLayout::gpt2;
+  const double features = number(spec.features), hidden = number(spec.hidden_features);
+  const double inner = number(spec.heads) * number(spec.head_dim);
+  const double all = inner + 2 * number(spec.kv_heads) * number(spec.head_dim);
+  const double norm = (gpt2 ? 2 : 1) * features;
+  double layer = features * (all + inner + (gpt2 ? 2 : 3) * hidden) + 2 * norm;
+  if (spec.attention_bias) layer += all + features;
+  if (spec.network_bias) layer += (gpt2 ? 1 : 2) * hidden + features;
+  if (spec.layout == LanguageModelLayout::qwen3) layer += 2 * number(spec.head_dim);
+  double tables = number(spec.vocabulary) * (spec.tied_head ? 1 : 2);
+  if (gpt2) tables += number(spec.context);
+  return tables * features + number(spec.layers) * layer + norm;
+}
+
 LanguageModel make_language_model(const LanguageModelSpec& given, DType dtype) {
   LanguageModel model;
-  model.spec = resolved_spec(given);
+  model.spec = complete_spec(given);
   const LanguageModelSpec& spec = model.spec;
   const bool gpt2 = spec.layout == LanguageModelLayout::gpt2;
   const auto rotary = std::make_shared<const Rotary>(spec.rotary);
