@@ -73,12 +73,14 @@ text::Tokenizer read_folder_tokenizer(const std::string& folder) {
 void check_generation_memory(const std::string& folder, DType dtype,
                              const generation::GeneratorOptions& options, int64_t prompt) {
   const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
-  MemoryBudget budget(-1);
   // Parameters are made with gradients, which freeze() gives back.
   const auto bytes_of_a_parameter = static_cast<double>(size_of(dtype) + size_of(DType::f32));
-  budget.take_estimate(count_parameters(spec) * bytes_of_a_parameter, "weights as they are loaded");
-  budget.take_estimate(generation_bytes(spec, dtype, options, prompt),
-                       "keys and values (a smaller --length, --num takes less)");
+  const double weights = count_parameters(spec) * bytes_of_a_parameter;
+  const double cache = generation_bytes(spec, dtype, options, prompt);
+  require_memory(weights + cache,
+                 fmt::format("weights while they are loaded {}, keys and values {}",
+                             bytes_text(weights), bytes_text(cache)),
+                 "keys and values grow with --length and --num");
 }
 
 nn::LanguageModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,

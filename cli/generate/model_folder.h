@@ -16,7 +16,7 @@ std::string model_folder_of(const std::string& folder);
 // text::read_tokenizer().
 text::Tokenizer read_folder_tokenizer(const std::string& folder);
 
-// Throws Error(memory_limit) before memory is taken if the model and the generator that continues
+// Throws Failure(memory) before memory is taken if the model and the generator that continues
 // `prompt` tokens do not fit, and Error as checkpoint::load_model_spec().
 void check_generation_memory(const std::string& folder, DType dtype,
                              const generation::GeneratorOptions& options, int64_t prompt);

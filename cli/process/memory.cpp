@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "cli/process/failure.h"
 #include "rapt/error.h"
 
 namespace rapt::cli {
@@ -65,6 +66,15 @@ int64_t available_memory() {
   return available;
 }
 
+void require_memory(double bytes, const std::string& parts, const std::string& hint) {
+  const auto available = static_cast<double>(available_memory());
+  if (bytes > available)
+    throw Failure(
+        Exit::memory,
+        fmt::format("needs {}, available {}: {}", bytes_text(bytes), bytes_text(available), parts),
+        hint);
+}
+
 PeakMemory::PeakMemory() {
   // "5" sets the peak back to what is held now (proc(5), clear_refs).
   std::ofstream("/proc/self/clear_refs") << 5;
@@ -91,11 +101,6 @@ void MemoryBudget::take(int64_t bytes, const std::string& what) {
     throw Error(ErrorCode::memory_limit, message);
   }
   taken_ = total;
-}
-
-void MemoryBudget::take_estimate(double bytes, const std::string& what) {
-  constexpr auto kMost = std::numeric_limits<int64_t>::max();
-  take(bytes < static_cast<double>(kMost) ? static_cast<int64_t>(bytes) : kMost, what);
 }
 
 }  // namespace rapt::cli

@@ -11,6 +11,10 @@ std::string bytes_text(double bytes);  // "8.6 MiB"
 // control group if that is less. Linux.
 int64_t available_memory();
 
+// Throws Failure(memory) with a hint if more bytes are needed than there are. `parts`: what takes
+// them, such as "weights 3.0 GiB". A double, because a forecast need not fit 64 bits.
+void require_memory(double bytes, const std::string& parts, const std::string& hint);
+
 // The growth of the process's own memory since construction, at its peak: results, work, stacks.
 // Pages of mapped files belong to the files and do not count; the system reclaims them when memory
 // is scarce.
@@ -36,8 +40,6 @@ class MemoryBudget {
 
   // Throws Error(memory_limit) that names `what` if it does not fit beside the memory taken so far.
   void take(int64_t bytes, const std::string& what);
-  // The same for an estimate, which need not fit 64 bits.
-  void take_estimate(double bytes, const std::string& what);
 
   int64_t taken() const { return taken_; }
   int64_t left() const { return limit_ > taken_ ? limit_ - taken_ : 0; }

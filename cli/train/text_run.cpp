@@ -52,12 +52,14 @@ void check_run_folder(const TextRunSettings& settings, const TrainArguments& a) 
     throw Failure(Exit::io, folder + ": is no folder");
 }
 
-// Throws Error(memory_limit) before memory is taken.
+// Throws Failure(memory) before memory is taken.
 void check_training_memory(const training::TrainingMemory& memory) {
-  MemoryBudget budget(-1);
-  budget.take_estimate(memory.weights + memory.gradients + memory.moments,
-                       "weights, gradients and moments (fewer --layers, --features take less)");
-  budget.take_estimate(memory.activations, "activations (a smaller --batch, --block take less)");
+  require_memory(memory.total(),
+                 fmt::format("weights {}, gradients {}, moments {}, activations {}",
+                             bytes_text(memory.weights), bytes_text(memory.gradients),
+                             bytes_text(memory.moments), bytes_text(memory.activations)),
+                 "activations grow with --batch, --block and --layers, the others with --features "
+                 "and --layers");
 }
 
 std::unique_ptr<training::Trainer> begin_run(const TextRunSettings& settings,

@@ -16,6 +16,7 @@ try:
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen3Config
+    from transformers.utils import logging
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -23,6 +24,7 @@ except ImportError as missing:
 from rapt_by_files import Comparison
 
 RAPT = Path(sys.argv[1]).resolve()
+logging.disable_progress_bar()
 compare = Comparison()
 
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -53,8 +55,11 @@ def bytes_as_tokens():
 
 def drawn_model(config):
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, float(parameter.dim() == 1), 0.3)
+    for name, parameter in model.named_parameters():
+        # Tables and biases are small beside what the blocks add, or every token would be the same one.
+        small = name.endswith("bias") or parameter.shape[0] in (VOCABULARY, CONTEXT)
+        is_norm = parameter.dim() == 1 and not name.endswith("bias")
+        torch.nn.init.normal_(parameter, float(is_norm), 0.1 if small else 0.8)
     return model
 
 
@@ -91,7 +96,7 @@ def expect_tokens(what, model, prompt, found, expected):
 
 for name, config in CONFIGS.items():
     torch.manual_seed(1)
-    model, tokenizer = drawn_model(config), bytes_as_tokens()
+    model, tokenizer, written = drawn_model(config), bytes_as_tokens(), set()
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         model.save_pretrained(folder)
@@ -101,8 +106,9 @@ for name, config in CONFIGS.items():
             expected = by_transformers(model, tokens, length)
             found = by_rapt(folder, prompt, length)
             what = f"{name}, {len(tokens)} tokens"
-            compare.close(what + ", different ones (a text, not a token)", len(set(expected)) > 3, True, 0)
             expect_tokens(what, model, tokens, found["tokens"], expected)
+            written.update(expected)
+        compare.close(f"{name}, different tokens (a text, not a repeated token)", len(written) > 20, True, 0)
         # The text ends before the first occurrence of a token that ends texts.
         tokens = tokenizer.encode(PROMPTS[1][0]).ids
         ends = by_transformers(model, tokens, 60)[7]

@@ -8,7 +8,8 @@
 
 #include "rapt/nn/adam.h"
 #include "rapt/nn/clip.h"
-#include "rapt/nn/language_model.h"
+#include "rapt/nn/cross_entropy.h"
+#include "rapt/nn/gpt.h"
 #include "rapt/nn/schedule.h"
 
 namespace rapt::cli {
@@ -24,13 +25,14 @@ constexpr int64_t kCopyTestBatch = 100;  // sequences that are decoded at once
 constexpr double kCopyLearningRate = 0.01;
 constexpr int64_t kCopyWarmup = 20;
 
-nn::LanguageModel make_copy_model() {
-  return nn::make_language_model({.layout = nn::LanguageModelLayout::qwen3,
-                                  .vocabulary = kCopyAlphabet + 1,
-                                  .context = kCopyTokens,
-                                  .layers = 2,
-                                  .heads = 4,
-                                  .features = 32});
+// The table has rows for the distances -32 to 32.
+nn::Gpt make_copy_model() {
+  return nn::make_gpt({.vocabulary = kCopyAlphabet + 1,
+                       .context = kCopyTokens,
+                       .layers = 2,
+                       .heads = 4,
+                       .features = 32,
+                       .attention = {.relative = "relative(key_rows=learned[65])"}});
 }
 
 struct CopyBatch {
@@ -57,32 +59,33 @@ TensorView tokens_of(const std::vector<int64_t>& tokens, int64_t length = kCopyT
 
 // A forward and a backward call: returns the loss, and adds to the gradients of the model. If
 // `memory` counts, it counts what the call needs and computes nothing.
-double copy_gradients(nn::LanguageModel& model, const CopyBatch& batch, nn::Arena& memory,
+double copy_gradients(nn::Gpt& model, const CopyBatch& batch, nn::Arena& memory,
                       const Context& context) {
   const nn::Arena::Frame frame(memory);
   const nn::Run run{.scratch = memory, .context = context, .training = true};
   const nn::CrossEntropyOptions options{.ignore_index = kCopyNoTarget};
   const TensorView tokens = tokens_of(batch.tokens), targets = tokens_of(batch.targets);
   const int64_t sequences = tokens.shape[0];
-  const nn::LanguageModel::State state = make_state(model, sequences, kCopyTokens, memory);
+  const TensorView logits = memory.take(DType::f32, {sequences, kCopyTokens, model.wte.count()});
+  const TensorView lse = memory.take(DType::f64, {sequences, kCopyTokens});
+  const nn::Gpt::State state = make_state(model, sequences, kCopyTokens, memory);
 
-  forward(model, tokens, state, run);
-  const double loss = target_loss(model, targets, state, run, options);
-  backward(model, tokens, targets, state, run, options);
+  forward(model, tokens, logits, state, run);
+  const double loss = cross_entropy(logits, targets, lse, run, options);
+  cross_entropy_gradient(logits, targets, lse, logits, run, options);
+  backward(model, tokens, logits, state, run);
   return loss;
 }
 
 // The most likely token behind each sequence of tokens [sequences, length].
-std::vector<int64_t> next_tokens(const nn::LanguageModel& model, const TensorView& tokens,
-                                 nn::Arena& memory, const Context& context) {
+std::vector<int64_t> next_tokens(const nn::Gpt& model, const TensorView& tokens, nn::Arena& memory,
+                                 const Context& context) {
   const nn::Arena::Frame frame(memory);
   const nn::Run run{.scratch = memory, .context = context};
-  const int64_t sequences = tokens.shape[0], length = tokens.shape[1],
-                count = model.spec.vocabulary;
+  const int64_t sequences = tokens.shape[0], length = tokens.shape[1], count = model.wte.count();
   const TensorView logits = memory.take(DType::f32, {sequences, length, count});
-  const nn::LanguageModel::State state = make_state(model, sequences, length, memory);
-  forward(model, tokens, state, run);
-  compute_logits(model, state.normed, logits, run);
+  const nn::Gpt::State state = make_state(model, sequences, length, memory);
+  forward(model, tokens, logits, state, run);
 
   std::vector<int64_t> next;
   for (int64_t s = 0; s < sequences && !run.counts(); ++s) {
@@ -94,7 +97,7 @@ std::vector<int64_t> next_tokens(const nn::LanguageModel& model, const TensorVie
 
 // How many of kCopyTestBatch new sequences are copied. There are 16^16: those that are drawn here
 // were not drawn before.
-int64_t copied_of_batch(const nn::LanguageModel& model, std::mt19937_64& random, nn::Arena& memory,
+int64_t copied_of_batch(const nn::Gpt& model, std::mt19937_64& random, nn::Arena& memory,
                         const Context& context, const std::function<void()>& after_token) {
   const CopyBatch batch = draw_copies(kCopyTestBatch, random);
   // Each sequence begins with its symbols and the separator, and grows by what the model says.
@@ -116,7 +119,7 @@ int64_t copied_of_batch(const nn::LanguageModel& model, std::mt19937_64& random,
 }
 
 // Memory for an update and for a test.
-std::vector<std::byte> copy_memory(nn::LanguageModel& model, const Context& context) {
+std::vector<std::byte> copy_memory(nn::Gpt& model, const Context& context) {
   nn::Arena counter;
   std::mt19937_64 random;
   copy_gradients(model, draw_copies(kCopyBatch, random), counter, context);
@@ -127,8 +130,8 @@ std::vector<std::byte> copy_memory(nn::LanguageModel& model, const Context& cont
 }  // namespace
 
 int64_t train_copy(const CopyOptions& options, const Context& context) {
-  nn::LanguageModel model = make_copy_model();
-  nn::initialize_language_model(model, options.seed);
+  nn::Gpt model = make_copy_model();
+  nn::initialize_gpt(model, options.seed);
   const std::vector<nn::Parameter*> parameters = nn::parameters_of(model);
   nn::AdamW adam(nn::named_parameters(model), {.beta2 = 0.99});
   std::vector<std::byte> bytes = copy_memory(model, context);
