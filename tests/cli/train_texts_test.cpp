@@ -154,6 +154,37 @@ TEST_F(TrainTextsTest, AnInterruptedRunGoesOnWithTheSameBits) {
   }
 }
 
+// Each process is killed at some moment after it has written a checkpoint, and the next one
+// resumes.
+TEST_F(TrainTextsTest, AKilledRunGoesOnWithTheSameBits) {
+  const std::vector<std::string> steps = {"--steps",        RAPT_SANITIZED ? "300" : "4000",
+                                          "--eval-every",   RAPT_SANITIZED ? "50" : "500",
+                                          "--sample-every", "0"};
+  ASSERT_EQ(train(kSmallRun, steps).exit, 0);
+  std::vector<std::string> begin = steps;
+  begin.insert(begin.end(), {"--output", "killed"});
+  const std::vector<std::string> resume = {"train",  "fish.txt",       "--resume",
+                                           "killed", "--sample-every", "0"};
+  const auto latest = [&] {
+    std::error_code none;
+    return std::filesystem::read_symlink(path("killed/latest"), none);
+  };
+  for (int i = 0; i < 3; ++i) {
+    int64_t looks = 0;
+    const How killed{.watch = [&, before = latest()](int child, const std::string&) {
+      if (latest() == before || ++looks < 2 * i) return false;
+      kill(child, SIGKILL);
+      return true;
+    }};
+    const Ran ran = i == 0 ? train(kSmallRun, begin, killed) : rapt(resume, killed);
+    ASSERT_EQ(ran.signal, SIGKILL) << ran.err;
+  }
+  const Ran resumed = rapt(resume);
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  for (const char* file : {"/latest/model.safetensors", "/latest/training.json", "/log.jsonl"})
+    EXPECT_EQ(read(std::string("model") + file), read(std::string("killed") + file)) << file;
+}
+
 TEST_F(TrainTextsTest, RefusesFoldersAndTextsOfOtherRuns) {
   ASSERT_EQ(train(kSmallRun, {"--steps", "2"}).exit, 0);
   refused(4, {"fish.txt"}, "model: has the checkpoint of another run");

@@ -55,10 +55,10 @@ TEST(TrainingMemory, IsThatOfATrainer) {
       EXPECT_EQ(told.weights, weights);
       EXPECT_EQ(told.gradients, gradients);
       EXPECT_EQ(told.moments, moments);
-      // The workspaces of single calls are not told.
+      // The workspaces of single calls, which differ by instruction set, are not told.
       const double counted = counted_activations(model, settings);
       EXPECT_LE(told.activations, counted);
-      EXPECT_GE(told.activations, 0.85 * counted);
+      EXPECT_GE(told.activations, 0.75 * counted);
     }
 }
 
