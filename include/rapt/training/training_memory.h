@@ -18,10 +18,10 @@ namespace rapt::training {
 
 // Bytes. Doubles, because the sizes that a user gives need not fit 64 bits.
 struct TrainingMemory {
-  double weights = 0;
-  double gradients = 0;
-  double moments = 0;
-  double activations = 0;
+  double weights = 0;      // of the parameters
+  double gradients = 0;    // of the same
+  double moments = 0;      // of AdamW, and f32 copies beside bf16
+  double activations = 0;  // of a batch
 
   // The sum.
   double total() const noexcept { return weights + gradients + moments + activations; }

@@ -13,12 +13,25 @@ namespace {
 
 int64_t* integers_in(const TensorView& view) { return static_cast<int64_t*>(view.data); }
 
+// Rejects caches that were changed layer by layer: positions would be wrong in some of them.
+void check_lengths(const DecodingCache& cache) {
+  for (size_t i = 1; i < cache.layers.size(); ++i)
+    for (int64_t b = 0; b < cache.batch; ++b)
+      if (cache.layers[i].length(b) != cache.length(b))
+        throw Error(ErrorCode::argument, "layer " + std::to_string(i) + " of the cache holds " +
+                                             std::to_string(cache.layers[i].length(b)) +
+                                             " tokens of sequence " + std::to_string(b) +
+                                             ", layer 0 " + std::to_string(cache.length(b)) +
+                                             "; expected as many in all layers");
+}
+
 void check_decoding(const LanguageModel& model, const TensorView& tokens,
                     const DecodingCache& cache, const TensorView& logits) {
   if (cache.layers.size() != model.layers.size())
     throw Error(ErrorCode::argument, "the cache has " + std::to_string(cache.layers.size()) +
                                          " layers; the model has " +
                                          std::to_string(model.layers.size()));
+  check_lengths(cache);
   const int64_t batch = cache.batch, n = tokens.rank == 2 ? tokens.shape[1] : 0;
   const int64_t token_shape[] = {batch, n};
   if (n < 1)
@@ -78,7 +91,7 @@ class AppendedTokens {
   AppendedTokens& operator=(const AppendedTokens&) = delete;
   ~AppendedTokens() {
     if (kept_) return;
-    // Lengths that the layers had: truncate() finds nothing to reject.
+    // Lengths that all layers had (check_decoding): truncate() finds nothing to reject.
     for (KeyValueCache& layer : cache_.layers)
       for (int64_t b = 0; b < cache_.batch; ++b) layer.truncate(b, integers_in(lengths_)[b]);
   }

@@ -153,16 +153,30 @@ TEST(Decoding, SequencesContinueACopyOfAPrompt) {
   }
 }
 
-TEST(Decoding, AFailedCallAppendsNothing) {
+// Cancels a call when its first block has appended its keys.
+struct CancelBehindTheFirstBlock {
+  const nn::DecodingCache& cache;
+  int64_t length;  // before the call
+  CancelToken token;
+
+  static void report(void* user, double) {
+    auto& self = *static_cast<CancelBehindTheFirstBlock*>(user);
+    if (self.cache.length(0) > self.length) self.token.cancel();
+  }
+};
+
+TEST(Decoding, ACancelledCallAppendsNothing) {
   ModelProblem p(small_model(LanguageModelLayout::llama), DType::f32);
   p.run({}, false);
   Decoder decoder(p.model, 2, 8, 3);
   decode_some(decoder, p.tokens, 0, 3);
-  const Tensor rows = normal(DType::f32, {2, 2, 5, 2}, 1);
-  decoder.cache.layers[1].append(rows, rows);  // only the first block has room
-  expect_error(ErrorCode::argument, {"holds 8 keys of 8"},
-               [&] { decode_some(decoder, p.tokens, 3, 1); });
+  CancelBehindTheFirstBlock cancel{decoder.cache, 3, {}};
+  decoder.context = {.threads = 1,
+                     .cancel = &cancel.token,
+                     .progress = {CancelBehindTheFirstBlock::report, &cancel}};
+  expect_error(ErrorCode::cancelled, {"cancelled"}, [&] { decode_some(decoder, p.tokens, 3, 1); });
   for (const KeyValueCache& layer : decoder.cache.layers) EXPECT_EQ(layer.length(1), 3);
+  decoder.context = {};
   expect_rows(decode_some(decoder, p.tokens, 3, 1), p.logits, 3);
 }
 
@@ -190,6 +204,9 @@ TEST(Decoding, RejectsWhatDoesNotFit) {
   p.tokens.values<int64_t>()[1] = 11;
   expect_error(ErrorCode::argument, {"tokens[0, 1] is 11"},
                [&] { decode_some(decoder, p.tokens, 0, 2); });
+  decoder.cache.layers[1].truncate(0, 5);
+  expect_error(ErrorCode::argument, {"layer 1", "holds 5 tokens of sequence 0", "layer 0 6"},
+               [&] { decode_some(decoder, p.tokens, 0, 1); });
   nn::Arena counter;
   expect_error(ErrorCode::argument, {"10 tokens", "1 to 9"},
                [&] { make_decoding_cache(p.model, 1, 10, counter); });
