@@ -73,9 +73,12 @@ text::Tokenizer read_folder_tokenizer(const std::string& folder) {
 void check_generation_memory(const std::string& folder, DType dtype,
                              const generation::GeneratorOptions& options, int64_t prompt) {
   const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder);
-  // Parameters are made with gradients, which freeze() gives back.
-  const auto bytes_of_a_parameter = static_cast<double>(size_of(dtype) + size_of(DType::f32));
-  const double weights = count_parameters(spec) * bytes_of_a_parameter;
+  // A table or a layer is made with gradients, which are then freed.
+  const double parameters = count_parameters(spec);
+  const double table = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.features);
+  const double layer = (parameters - table) / static_cast<double>(spec.layers);
+  const double weights = parameters * static_cast<double>(size_of(dtype)) +
+                         std::max(table, layer) * static_cast<double>(size_of(DType::f32));
   const double cache = generation_bytes(spec, dtype, options, prompt);
   require_memory(weights + cache,
                  fmt::format("weights while they are loaded {}, keys and values {}",
@@ -85,8 +88,7 @@ void check_generation_memory(const std::string& folder, DType dtype,
 
 nn::LanguageModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,
                                     DType dtype) {
-  nn::LanguageModel model = checkpoint::load_model(folder, dtype);
-  nn::freeze(model);  // frees the memory of gradients
+  nn::LanguageModel model = checkpoint::load_model(folder, dtype, nn::Frozen::yes);
   if (tokenizer.vocabulary() > model.spec.vocabulary)
     throw Failure(Exit::data,
                   fmt::format("{}: tokenizer.json has {} tokens, the model {}; expected the "

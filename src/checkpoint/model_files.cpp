@@ -80,11 +80,12 @@ nn::LanguageModelSpec load_model_spec(const std::string& folder) {
   return naming(config, [&] { return complete_spec(spec); });
 }
 
-nn::LanguageModel load_model(const std::string& folder, DType dtype) {
+nn::LanguageModel load_model(const std::string& folder, DType dtype, nn::Frozen frozen) {
   const std::string config = folder + kConfigFile;
   const nn::LanguageModelSpec spec = load_model_spec(folder);
   const auto [file, path] = open_tensors(folder);
-  nn::LanguageModel model = naming(config, [&] { return make_language_model(spec, dtype); });
+  nn::LanguageModel model =
+      naming(config, [&] { return make_language_model(spec, dtype, frozen); });
   std::vector<LoadedTensor> loaded;
   std::vector<NamedTensor> tensors;
   loaded.reserve(file.tensors.size());

@@ -32,6 +32,21 @@ TEST(ModelFiles, ReadWhatTheyWrite) {
     }
 }
 
+TEST(ModelFiles, AreReadWithoutGradients) {
+  for (const LanguageModelLayout layout : kAllLayouts) {
+    const ScratchFolder folder;
+    nn::LanguageModel model = small_language_model(layout, false);
+    save_model(folder.path(), model);
+    nn::LanguageModel read = load_model(folder.path(), DType::f32, nn::Frozen::yes);
+    EXPECT_TRUE(same_parameters(model, read));
+    nn::visit(read, [](const std::string& name, const nn::Parameter& p) {
+      EXPECT_FALSE(p.learns()) << name;
+    });
+    const nn::LanguageModelSpec spec = checkpoint::load_model_spec(folder.path());
+    EXPECT_EQ(count_parameters(spec), static_cast<double>(nn::count_parameters(model)));
+  }
+}
+
 TEST(ModelFiles, ConvertToTheWantedDtype) {
   const ScratchFolder folder;
   save_model(folder.path(), small_language_model(LanguageModelLayout::qwen3, true));

@@ -14,11 +14,12 @@ namespace rapt::checkpoint {
 // matrices have more elements than the tensors.
 nn::LanguageModelSpec load_model_spec(const std::string& folder);
 
-// Reads a model. `dtype`: of its parameters; tensors of another one are converted. nn::freeze()
-// gives back the memory of gradients where the model is not trained. Throws Error as
+// Reads a model. `dtype`: of its parameters; tensors of another one are converted. `frozen`:
+// without gradients, for a model that is not trained. Throws Error as
 // read_model_config(), open_safetensors() and load_model_tensors(), with the name of the file;
 // Error(io) for a folder that lacks one.
-nn::LanguageModel load_model(const std::string& folder, DType dtype = DType::f32);
+nn::LanguageModel load_model(const std::string& folder, DType dtype = DType::f32,
+                             nn::Frozen frozen = nn::Frozen::no);
 
 // The tokens that end a text: those of generation_config.json where that has some, as transformers
 // generates, else those of config.json. Throws as read_stop_tokens().

@@ -89,8 +89,13 @@ LanguageModelSpec complete_spec(const LanguageModelSpec& spec);
 // The learned numbers of a model, without making it; exact up to 2^53. Throws as complete_spec().
 double count_parameters(const LanguageModelSpec& spec);
 
+// Does a model have no gradients? A frozen one never has those of all its parts at once, as a model
+// has on which freeze() is called.
+enum class Frozen : uint8_t { no, yes };
+
 // Throws as complete_spec().
-LanguageModel make_language_model(const LanguageModelSpec& spec, DType dtype = DType::f32);
+LanguageModel make_language_model(const LanguageModelSpec& spec, DType dtype = DType::f32,
+                                  Frozen frozen = Frozen::no);
 
 // Draws matrices from normal(initializer_range), those of gpt2 that project back into h divided by
 // sqrt(2 layers); biases are 0 and norms 1, as transformers does. By counters: the same numbers on

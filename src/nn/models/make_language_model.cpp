@@ -121,7 +121,10 @@ double count_parameters(const LanguageModelSpec& given) {
   return tables * features + number(spec.layers) * layer + norm;
 }
 
-LanguageModel make_language_model(const LanguageModelSpec& given, DType dtype) {
+LanguageModel make_language_model(const LanguageModelSpec& given, DType dtype, Frozen frozen) {
+  const auto finish = [&](auto& part) {
+    if (frozen == Frozen::yes) freeze(part);
+  };
   LanguageModel model;
   model.spec = complete_spec(given);
   const LanguageModelSpec& spec = model.spec;
@@ -129,12 +132,16 @@ LanguageModel make_language_model(const LanguageModelSpec& given, DType dtype) {
   const auto rotary = std::make_shared<const Rotary>(spec.rotary);
   if (!gpt2) rotary_frequencies(*rotary, spec.head_dim);  // throws for a rotary that does not fit
   model.embedding = make_embedding(spec.vocabulary, spec.features, dtype);
+  finish(model.embedding);
   if (gpt2) model.positions = make_embedding(spec.context, spec.features, dtype);
-  for (int64_t i = 0; i < spec.layers; ++i)
+  for (int64_t i = 0; i < spec.layers; ++i) {
     model.layers.push_back(make_model_layer(spec, i, rotary, dtype));
+    finish(model.layers.back());
+  }
   model.norm = make_norm(spec.features, {.rms = !gpt2, .epsilon = spec.norm_epsilon}, dtype);
   if (!spec.tied_head) model.head = make_parameter(dtype, {spec.vocabulary, spec.features});
   model.dropout = {spec.embedding_dropout, 0};
+  finish(model);
   return model;
 }
 
