@@ -30,7 +30,8 @@ PreparedCall<E> prepare(const CheckedCall& call, const PassNeeds& needs);
 // Calls visit(E()) with the type in which the call is computed.
 template <class Visit>
 auto with_element_type(const CheckedCall& call, const Visit& visit) {
-  return call.problem.result_dtype == DType::f64 ? visit(double()) : visit(float());
+  if (call.problem.result_dtype == DType::f64) return visit(double());
+  return visit(float());
 }
 
 }  // namespace rapt
