@@ -5,7 +5,7 @@
 
 #include "base/check_argument.h"
 #include "cache/check_tensor.h"
-#include "cache/copy_rows.h"
+#include "cache/row_pieces.h"
 
 namespace rapt {
 namespace {
@@ -94,7 +94,6 @@ void write_to_cache(const TensorView& cache, const TensorView& update, const Ten
 
   const int rows = cache.rank - 2;
   const int64_t capacity = cache.shape[rows], count = update.shape[rows];
-  const int64_t dim = cache.shape[rows + 1], size = size_of(cache.dtype);
   for_each_head(cache, update, [&](const int64_t* index, int64_t, int64_t) {
     const int64_t start = start_of(starts, index);
     if (start < 0 || (end == CacheEnd::linear && start > capacity - count))
@@ -107,9 +106,8 @@ void write_to_cache(const TensorView& cache, const TensorView& update, const Ten
   for_each_head(cache, update, [&](const int64_t* index, int64_t to, int64_t from) {
     for_each_piece(start_of(starts, index) % capacity, count, capacity,
                    [&](int64_t row, int64_t, int64_t slot, int64_t piece) {
-                     copy_rows(rows_from(cache, to + slot * cache.strides[rows]),
-                               rows_from(update, from + row * update.strides[rows]), piece, dim,
-                               size);
+                     copy_run(cache, to + slot * cache.strides[rows], update,
+                              from + row * update.strides[rows], piece);
                    });
   });
 }

@@ -5,7 +5,7 @@
 
 #include "base/check_argument.h"
 #include "base/tensor_memory.h"
-#include "cache/copy_rows.h"
+#include "cache/row_pieces.h"
 
 namespace rapt {
 namespace {
@@ -14,9 +14,8 @@ namespace {
 void copy_heads(const TensorView& to, int64_t page, int64_t slot, const TensorView& from, int64_t i,
                 int64_t row, int64_t count) noexcept {
   for (int64_t h = 0; h < to.shape[1]; ++h)
-    copy_rows(rows_from(to, page * to.strides[0] + h * to.strides[1] + slot * to.strides[2]),
-              rows_from(from, i * from.strides[0] + h * from.strides[1] + row * from.strides[2]),
-              count, to.shape[3], size_of(to.dtype));
+    copy_run(to, page * to.strides[0] + h * to.strides[1] + slot * to.strides[2], from,
+             i * from.strides[0] + h * from.strides[1] + row * from.strides[2], count);
 }
 
 }  // namespace

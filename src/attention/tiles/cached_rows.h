@@ -3,10 +3,9 @@
 // block may lie in several pages. Kernels of few queries read runs of rows where they lie. For
 // other kernels such rows are copied to scratch, so that they follow each other. The functions are
 // in the header because they are inlined into the loop over blocks.
-#include <cstring>
-
 #include "attention/call/key_pages.h"
 #include "attention/rows/row_transformer.h"
+#include "base/copy_rows.h"
 #include "kernels/kernel_table.h"
 
 namespace rapt {
@@ -26,9 +25,11 @@ class CachedRows {
   RowsAt rows(int64_t begin, int64_t count, int64_t dims, std::byte* copies) const noexcept {
     KeyPages::Run run = pages_->run(sequence_, begin, count);
     if (run.keys == count) return {at(run), first_.dtype, first_.row_stride, first_.dim_stride};
-    std::byte* to = copies;
+    const int64_t size = size_of(first_.dtype);
+    const RowStrides stored{first_.row_stride * size, first_.dim_stride * size};
+    const RowStrides dense{dims * size, size};
     for (int64_t done = 0;;) {
-      to = copy(run, dims, to);
+      copy_rows(copies + done * dense.row, dense, at(run), stored, run.keys, dims, size);
       done += run.keys;
       if (done == count) return {copies, first_.dtype, dims, 1};
       run = pages_->run(sequence_, begin + done, count - done);
@@ -56,21 +57,6 @@ class CachedRows {
   std::byte* at(const KeyPages::Run& run) const noexcept {
     return first_.data +
            (run.page * page_stride_ + run.row * first_.row_stride) * size_of(first_.dtype);
-  }
-
-  // Copies the rows of a run. Returns the end of the copies.
-  std::byte* copy(const KeyPages::Run& run, int64_t dims, std::byte* to) const noexcept {
-    const int64_t size = size_of(first_.dtype);
-    const std::byte* row = at(run);
-    for (int64_t j = 0; j < run.keys; ++j, row += first_.row_stride * size)
-      if (first_.dim_stride == 1) {
-        std::memcpy(to, row, static_cast<size_t>(dims * size));
-        to += dims * size;
-      } else {
-        for (int64_t d = 0; d < dims; ++d, to += size)
-          std::memcpy(to, row + d * first_.dim_stride * size, static_cast<size_t>(size));
-      }
-    return to;
   }
 
   const KeyPages* pages_ = nullptr;
