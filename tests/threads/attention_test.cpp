@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "rapt/mask/causal.h"
 #include "rapt/thread_pool.h"
 #include "threads/jobs.h"
+#include "threads/same_bits.h"
 
 namespace threads {
 namespace {
@@ -43,14 +43,6 @@ class Input {
   rapt::Tensor x_;  // [heads, length, head_dim]; query, key and value
   rapt::Causal causal_;
 };
-
-bool same_bits(const AttentionResult& a, const AttentionResult& b) {
-  const auto same = [](const rapt::Tensor& x, const rapt::Tensor& y) {
-    const auto p = x.values<float>(), q = y.values<float>();
-    return p.size() == q.size() && std::memcmp(p.data(), q.data(), p.size_bytes()) == 0;
-  };
-  return same(a.output, b.output) && same(a.statistic, b.statistic);
-}
 
 TEST(AttentionOnThePool, SameBitsForOneTo64Threads) {
   const Input input;
