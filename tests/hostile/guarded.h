@@ -33,9 +33,9 @@ class Guarded {
   ~Guarded() { munmap(memory_, size_); }
 
   std::byte* data() const { return data_; }
-  // Makes the bytes [begin, end), whole pages, inaccessible.
-  void forbid(size_t begin, size_t end) const {
-    if (mprotect(data_ + begin, end - begin, PROT_NONE) != 0) throw std::bad_alloc();
+  // Sets the access to the bytes [begin, end), whole pages: PROT_NONE, PROT_READ, PROT_WRITE.
+  void protect(size_t begin, size_t end, int access) const {
+    if (mprotect(data_ + begin, end - begin, access) != 0) throw std::bad_alloc();
   }
 
  private:
@@ -59,10 +59,11 @@ class GuardedTensor {
   }
   const check::TensorView& view() const { return view_; }
   operator const check::TensorView&() const { return view_; }
-  // The same of rows, counted over all leading dimensions.
+  // Makes rows inaccessible, whole pages of them, counted over all leading dimensions.
   void forbid_rows(int64_t begin, int64_t end) const {
     const int64_t bytes = view_.shape[view_.rank - 1] * rapt::size_of(view_.dtype);
-    memory_.forbid(static_cast<size_t>(begin * bytes), static_cast<size_t>(end * bytes));
+    memory_.protect(static_cast<size_t>(begin * bytes), static_cast<size_t>(end * bytes),
+                    PROT_NONE);
   }
 
  private:
