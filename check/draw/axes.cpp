@@ -70,9 +70,7 @@ std::set<TwoValues> conflicts() {
           Names(all_with_tensors().begin(), all_with_tensors().end()));
   exclude(kCacheAxis, caches, kBiasAxis,
           {"matrix", "per head", "row", "column", "with -inf", "f32"});
-  exclude(kCacheAxis, caches, kCaptureAxis,
-          {"weights", "weights of rows", "weights chosen", "map mean", "map max", "map sum",
-           "received"});
+  exclude(kCacheAxis, caches, kCaptureAxis, {"map mean", "map max", "map sum"});
   exclude(kCacheAxis, caches, kRelativeAxis, {"shaw", "transformer-xl", "deberta", "log"});
   exclude(kCacheAxis, caches, kRowsAxis, {"cosine", "both"});
   // Every sequence has keys and queries of its own.

@@ -276,9 +276,9 @@ class GridProblem {
     const std::string_view name = at(kCaptureAxis);
     Captures& wanted = d_.captures;
     const bool all = name == "all";
-    // Packed sequences, and sequences in a cache, have no captures of weights and maps.
-    const bool matrices = all && d_.packed == 0 && !d_.cache;
-    if (name == "weights" || matrices) wanted.weights.emplace();
+    // Packed sequences have no captures of weights and maps, and sequences in a cache no maps.
+    const bool unpacked = all && d_.packed == 0;
+    if (name == "weights" || unpacked) wanted.weights.emplace();
     if (name == "weights of rows") {
       auto& weights = wanted.weights.emplace();
       weights.begin = random_.between(0, d_.q_len);
@@ -292,7 +292,7 @@ class GridProblem {
       weights.rows.resize(static_cast<size_t>(random_.between(1, std::min<int64_t>(d_.q_len, 5))));
       if (random_.chance(0.5)) weights.heads = some_heads();
     }
-    if (name.starts_with("map ") || matrices) {
+    if (name.starts_with("map ") || (unpacked && !d_.cache)) {
       auto& map = wanted.map.emplace();
       map.rows = random_.between(1, std::min<int64_t>(d_.q_len, 7));
       map.columns = random_.between(1, std::min<int64_t>(d_.k_len, 7));
@@ -303,7 +303,7 @@ class GridProblem {
     }
     if (name == "top-k" || all) wanted.top_k = random_.between(1, std::min<int64_t>(d_.k_len, 20));
     wanted.entropy = name == "entropy" || all;
-    wanted.received = name == "received" || (all && !d_.cache);
+    wanted.received = (name == "received" || all) && !(d_.cache && d_.packed > 0);
   }
 
   void score(std::string_view name) {

@@ -69,8 +69,9 @@ void check_beside_cache(Scanner& in, const Descriptor& d) {
     in.fail("expected packed, or one first leading dimension of query, key and value");
   if (d.has_bias || std::ranges::any_of(d.masks, &MaskSpec::holds_tensor))
     in.fail("expected neither a bias nor lengths, boolean or documents beside cache");
-  if (d.captures.weights || d.captures.map || d.captures.received)
-    in.fail("expected neither weights, a map nor received beside cache");
+  if (d.captures.map) in.fail("expected no map beside cache");
+  if (d.captures.received && d.packed > 0)
+    in.fail("expected no received beside packed sequences in a cache");
   if (!rows_fit(d.rows)) in.fail("expected no rows but rotary(query-only) beside cache");
   if (d.relative.any()) in.fail("expected no relative beside cache");
   if (d.backward != BackwardWanted()) in.fail("expected no backward beside cache");

@@ -344,6 +344,9 @@ struct AttentionOptions {            // how a call computes, and which results i
   // For each key and query head, the sum of its weights over the queries. Needs a second pass, or,
   // for at most 16 queries per head, scratch for the weights if they are not returned.
   bool received = false;
+  // With `received`: the sums are added to what outputs.received holds, for totals over many calls.
+  // Only in calls with the caller's memory.
+  bool add_received = false;
 };
 
 // The outputs of a call with the caller's memory. `state.output` is required, `state.statistic` may
@@ -357,7 +360,7 @@ struct AttentionOutputs {
   TensorView top_keys = {};     // [..., q_len, top_k] i64, largest first; -1: no more keys allowed
   TensorView top_weights = {};  // [..., q_len, top_k]; 0 where there is no key
   TensorView entropy = {};      // [..., q_len]
-  TensorView received = {};     // [..., k_len]
+  TensorView received = {};     // [..., k_len]; read, too, with options.add_received
 };
 
 // The results of a call. All but output and top_keys are f32, or f64 for f64.

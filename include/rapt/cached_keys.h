@@ -24,9 +24,15 @@
 // A sequence without keys gives output 0 and lse -inf. Rows beyond a length are never read, nor are
 // entries of the block table that belong to no key.
 //
-// Rejected with Error(unsupported): biases, masks that read tensors, weights, maps and received
-// attention, because their positions would be those of the capacity; rotation of keys within the
-// call (rotate keys as they are appended); distance tables; gradients and tangents.
+// Returned weights [..., rows, capacity] and received attention [..., capacity] have a column per
+// key, also of a circular cache: column j is key j of the sequence, the oldest first. Beyond the
+// length of a sequence weights and received attention are 0, and returned scores are -inf;
+// options.add_received leaves these columns as they are.
+//
+// Rejected with Error(unsupported): biases, masks that read tensors and maps, because their
+// positions would be those of the capacity; weights and received attention of packed queries;
+// rotation of keys within the call (rotate keys as they are appended); distance tables; gradients
+// and tangents.
 #include "rapt/tensor.h"
 
 namespace rapt {

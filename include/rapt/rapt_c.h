@@ -217,6 +217,9 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   const rapt_tensor* cache_lengths;      // [sequences]: keys of each; NULL: no cache
   const rapt_tensor* cache_block_table;  // [sequences, most pages of one]; NULL: one page each
   const rapt_tensor* cache_starts;       // [sequences]: the slot of key 0; NULL: 0
+  int32_t add_received;     // not 0, with received: the sums are added to what results->received
+                            // holds, for totals over many calls
+  int32_t reserved_at_end;  // 0
 } rapt_options;
 
 // The memory for results. Outputs must not overlap an input, each other or themselves; they may be
@@ -232,7 +235,7 @@ typedef struct rapt_results {
   const rapt_tensor* top_keys;   // [..., q_len, top_k] i64, largest weight first; -1: no more
   const rapt_tensor* top_weights;  // [..., q_len, top_k]; 0 where there is no key
   const rapt_tensor* entropy;      // [..., q_len]; 0 for a row without keys
-  const rapt_tensor* received;     // [..., k_len]
+  const rapt_tensor* received;     // [..., k_len]; read, too, with add_received
 } rapt_results;
 
 // The number of passes of the backward pass over the pairs. Both choices give the same bits.

@@ -14,6 +14,7 @@
 #include "attention/plan/prepare.h"
 #include "attention/tiles/key_walk.h"
 #include "base/call_memory.h"
+#include "base/check_argument.h"
 
 namespace rapt {
 namespace {
@@ -178,6 +179,9 @@ AttentionResult scaled_dot_product_attention(const TensorView& query, const Tens
                                              const AttentionOptions& options,
                                              const Context& context) {
   const CheckedCall given(query, key, value, options, context, Elements::read);
+  if (options.add_received)
+    fail(ErrorCode::argument, "add_received",
+         "add_received in a call that allocates its results; give memory that holds the sums");
   return with_prepared(
       given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall* grouped) {
         const size_t scratch = prepared.workspace_bytes();

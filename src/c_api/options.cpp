@@ -123,6 +123,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   if (!given) return;
   const Known<rapt_options> o(given);
   check_reserved("rapt_options", o->reserved);
+  check_reserved("rapt_options", o->reserved_at_end);
   if (o->scale) options_.scale = *o->scale;
 
   if (o->mask_count > 0 && !o->masks) bad_argument("options have masks but a null pointer to them");
@@ -171,6 +172,7 @@ Options::Options(const rapt_options* given, Lists lists) {
   options_.top_k = o->top_k;
   options_.entropy = o->entropy != 0;
   options_.received = o->received != 0;
+  options_.add_received = o->add_received != 0;
 }
 
 WeightsRequest Options::weights_of(const rapt_weights_request* given, Lists lists) {

@@ -115,6 +115,45 @@ TEST(CApiCache, EveryKindHasTheBitsOfTheCppCache) {
   }
 }
 
+// Sums of received attention over two calls. Columns beyond a length keep what they hold.
+TEST(CApiCache, ReceivedIsAdded) {
+  const Tensor batch = numbers(DType::f32, {2, kKvHeads, 3, kDim}, 1);
+  const Tensor query = numbers(DType::f32, {2, kHeads, 1, kDim}, 3);
+  const Tensor counts = integers({3, 1});
+  const rapt_tensor b = c_view(batch), q = c_view(query), n = c_view(counts);
+  const Cache cache(cache_options());
+  ASSERT_EQ(rapt_cache_append(cache.made, &b, &b, &n), RAPT_OK) << rapt_last_error();
+
+  Tensor output(DType::f32, {2, kHeads, 1, kDim}), sums(DType::f32, {2, kHeads, 6});
+  const rapt_tensor y = c_view(output.view()), s = c_view(sums.view());
+  rapt_results results = {};
+  results.size = sizeof results;
+  results.output = &y;
+  results.received = &s;
+  rapt_options call = no_options();
+  call.received = 1;
+  const rapt_tensor *key = nullptr, *value = nullptr;
+  ASSERT_EQ(rapt_cache_inputs(cache.made, &call, &key, &value), RAPT_OK) << rapt_last_error();
+  ASSERT_EQ(rapt_attention_forward(&q, key, value, &call, &results, nullptr, 0, nullptr), RAPT_OK)
+      << rapt_last_error();
+  const Tensor once = Tensor::copy_of(sums);
+  float* const beyond = &sums.values<float>().back();  // of a sequence with one key
+  EXPECT_EQ(*beyond, 0);
+  *beyond = 7;
+  call.add_received = 1;
+  ASSERT_EQ(rapt_attention_forward(&q, key, value, &call, &results, nullptr, 0, nullptr), RAPT_OK)
+      << rapt_last_error();
+  EXPECT_EQ(*beyond, 7);
+  // A head of one query gives its keys weights whose sum is 1; the one key of sequence 1 gets 1.
+  EXPECT_FLOAT_EQ(sums.values<float>()[kHeads * 6], 2);
+  const auto first = once.values<float>(), both = sums.values<float>();
+  for (size_t i = 0; i + 1 < both.size(); ++i) EXPECT_FLOAT_EQ(both[i], 2 * first[i]) << i;
+
+  call.reserved_at_end = 1;
+  EXPECT_TRUE(refused(rapt_attention_forward(&q, key, value, &call, &results, nullptr, 0, nullptr),
+                      RAPT_ERROR_ARGUMENT, "reserved"));
+}
+
 TEST(CApiCache, PagesAreShared) {
   const Tensor rows = numbers(DType::f32, {kKvHeads, 3, kDim}, 1);
   const rapt_tensor r = c_view(rows);

@@ -44,7 +44,6 @@ struct CachedCall {
   AttentionOptions options;
 
   Tensor output = filled(DType::f32, {2, 4, 5, 3}, 77), lse = filled(DType::f32, {2, 4, 5}, 77),
-         weights = filled(DType::f32, {2, 4, 5, 12}, 77),
          map = filled(DType::f32, {2, 4, 1, 1}, 77), received = filled(DType::f32, {2, 4, 12}, 77);
   rapt::AttentionOutputs outputs;
   std::vector<std::byte> workspace = std::vector<std::byte>(1 << 20, std::byte{0x5a});
@@ -63,7 +62,7 @@ struct CachedCall {
     scaled_dot_product_attention(query, key, value, options, outputs, workspace);
   }
   bool untouched() const {
-    for (const Tensor* t : {&output, &lse, &weights, &map, &received})
+    for (const Tensor* t : {&output, &lse, &map, &received})
       for (const double x : values_of(*t))
         if (x != 77) return false;
     return std::ranges::all_of(workspace, [](std::byte x) { return x == std::byte{0x5a}; });
@@ -268,20 +267,10 @@ TEST(BadCache, OptionsWithoutPositionsInACache) {
       {"bias", [](auto& c) { c.options.bias = kBias; }},
       {"boolean mask", [](auto& c) { c.masks = {&kBoolean}; }},
       {"mask of lengths", [](auto& c) { c.masks = {&kLengthsMask}; }},
-      {"weights",
-       [](auto& c) {
-         c.options.weights.emplace();
-         c.outputs.weights = c.weights;
-       }},
       {"map",
        [](auto& c) {
          c.options.map = rapt::MapRequest{1, 1};
          c.outputs.map = c.map;
-       }},
-      {"received",
-       [](auto& c) {
-         c.options.received = true;
-         c.outputs.received = c.received;
        }},
       {"cosine", [](auto& c) { c.options.cosine.emplace(); }},
       {"rotated keys", [](auto& c) { c.options.rotary.embedding = &kRotary; }},
@@ -309,6 +298,16 @@ TEST(BadCache, StartsOfPackedKeys) {
     c.options.packed.key_starts = c.starts;
   };
   expect_refused_cache("key_starts", spoil, false);
+}
+
+// Its columns would be keys of all sequences.
+TEST(BadCache, ReceivedAttentionOfPackedQueries) {
+  const auto spoil = [](CachedCall& c) {
+    pack(c);
+    c.options.received = true;
+    c.outputs.received = c.received;
+  };
+  expect_refused_cache("received", spoil, true);
 }
 
 // Calls `pass`, which must refuse options.cache as unsupported.

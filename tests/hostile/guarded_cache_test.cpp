@@ -67,12 +67,15 @@ class GuardedView {
   std::unique_ptr<GuardedTensor> tensor_;
 };
 
-// A call on a drawn cache with all tensors in guarded memory equals the simple call.
+// A call on a drawn cache with all tensors in guarded memory equals the simple call. Sequences that
+// are not packed return weights and received attention, too.
 void expect_guarded_call(const std::string& line, Edge edge) {
   SCOPED_TRACE(line);
   const Case c(parse_descriptor(line));
   const Case::Inputs in = c.laid_out();
   AttentionOptions options = c.wanted_options();
+  options.received = c.descriptor.packed == 0;
+  if (options.received) options.weights.emplace();
   const AttentionResult expected =
       scaled_dot_product_attention(in.query, in.key, in.value, options);
 
@@ -84,14 +87,23 @@ void expect_guarded_call(const std::string& line, Edge edge) {
   const GuardedView query_starts(options.packed.query_starts, edge);
   options.cache = {lengths, table, starts};
   options.packed.query_starts = query_starts;
-  const GuardedTensor output(expected.output.dtype(), dims_of_view(expected.output), edge);
-  const GuardedTensor statistic(expected.statistic.dtype(), dims_of_view(expected.statistic), edge);
+  const auto room_for = [&](const Tensor& result) {
+    if (!result.defined()) return std::unique_ptr<GuardedTensor>();
+    return std::make_unique<GuardedTensor>(result.dtype(), dims_of_view(result), edge);
+  };
+  const auto output = room_for(expected.output), statistic = room_for(expected.statistic);
+  const auto weights = room_for(expected.weights), received = room_for(expected.received);
+  rapt::AttentionOutputs outputs;
+  outputs.state = {*output, *statistic};
+  if (weights) outputs.weights = *weights, outputs.received = *received;
   const size_t bytes = rapt::plan(query, *key, *value, options).workspace_bytes;
   const Guarded workspace(bytes, edge);
-  scaled_dot_product_attention(query, *key, *value, options, {{output, statistic}},
-                               {workspace.data(), bytes});
-  EXPECT_TRUE(same_bits(output, expected.output));
-  EXPECT_TRUE(same_bits(statistic, expected.statistic));
+  scaled_dot_product_attention(query, *key, *value, options, outputs, {workspace.data(), bytes});
+  EXPECT_TRUE(same_bits(*output, expected.output));
+  EXPECT_TRUE(same_bits(*statistic, expected.statistic));
+  if (!weights) return;
+  EXPECT_TRUE(same_bits(*weights, expected.weights));
+  EXPECT_TRUE(same_bits(*received, expected.received));
 }
 
 TEST(GuardedCache, CallsReadNothingButKeys) {

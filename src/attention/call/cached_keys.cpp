@@ -70,9 +70,9 @@ void check_combinations(const AttentionOptions& options) {
                "; gather the keys, or pass each sequence as a call of its own");
   };
   refuse(options.bias.defined(), "a bias");
-  refuse(options.weights.has_value(), "returned weights");
-  refuse(options.map.has_value(), "a map");
-  refuse(options.received, "received attention");
+  refuse(options.map.has_value(), "a map, whose cells would be those of the capacity");
+  refuse(options.received && options.packed.defined(),
+         "received attention of packed queries, whose keys have no axis of sequences");
   refuse(options.cosine.has_value(), "cosine attention, which divides keys by their lengths");
   refuse(options.rotary.embedding && options.rotary.rotate_key,
          "keys that the call rotates (rotate_key = false for keys rotated as they were appended)");

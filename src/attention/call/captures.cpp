@@ -67,6 +67,9 @@ RequestedMap requested_map(const Problem& p, const MapRequest& request) {
 
 Captures requested_captures(const Problem& p, const AttentionOptions& options) {
   Captures captures;
+  if (options.add_received && !options.received)
+    fail(ErrorCode::argument, "add_received",
+         "add_received without received; expected both, or received alone");
   if (!options.weights && !options.map && options.top_k == 0 && !options.entropy &&
       !options.received)
     return captures;
@@ -86,6 +89,7 @@ Captures requested_captures(const Problem& p, const AttentionOptions& options) {
   captures.top_k = options.top_k;
   captures.entropy = options.entropy;
   captures.received = options.received;
+  captures.adds_received = options.add_received;
   const int64_t keys[] = {p.heads, p.k_len};
   if (options.received)
     check_argument("received", [&] { element_count(keys); });  // throws if there are too many

@@ -42,6 +42,7 @@ struct Captures {
   bool entropy = false, received = false;
   // The main pass keeps its scores and turns them into weights (forward/kept_scores.h).
   bool kept = false;
+  bool adds_received = false;  // to what the memory for it holds
 
   bool any() const noexcept {
     return weights.wanted || map.wanted || top_k > 0 || entropy || received;

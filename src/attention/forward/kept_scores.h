@@ -72,9 +72,11 @@ class KeptScores {
       tile.unmasked = tiles_.at(places_.bits, n);
       std::fill_n(tile.unmasked, p_.k_len, uint64_t{0});
     }
-    if (call_.masks.empty()) return;  // every block will come
-    if (returns_scores_) fill(tile, call_.outputs.weights, -std::numeric_limits<E>::infinity());
-    if (finds_weights_) fill(tile, rows_, E(0));
+    // Without masks, every block of the sequence's keys will come. A cache has room for more keys.
+    const int64_t first = call_.masks.empty() ? tiles_.sequence().k_len : 0;
+    if (returns_scores_)
+      fill(tile, first, call_.outputs.weights, -std::numeric_limits<E>::infinity());
+    if (finds_weights_) fill(tile, first, rows_, E(0));
   }
 
   // Keeps the masked scores of a tile.
@@ -110,7 +112,7 @@ class KeptScores {
     }
   }
 
-  // After finish() of all tiles: received[j] = sum_i weight(i, j) for the queries of each head, in
+  // After finish() of all tiles: sum_i weight(i, j) for the queries of each head and each key j, in
   // the order of received_pass.cpp: lane by lane in E, a tile after the other, then over the lanes
   // in double.
   void sum_received() noexcept {
@@ -120,10 +122,13 @@ class KeptScores {
     const int64_t widest = int64_t{call_.tiling.long_vectors} * table_.lanes;
     const int last = p_.leading_rank - 1;
     const auto* const rows = reinterpret_cast<const E*>(tiles_.query_row(rows_, 0));
+    const bool adds = call_.captures.adds_received;
+    // Beyond the keys of a sequence in a cache, weights are 0.
+    const int64_t keys = adds ? tiles_.sequence().k_len : p_.k_len;
     for (int64_t head = 0; head < p_.group_heads; ++head) {
       const int64_t to_head = last < 0 ? 0 : head * (out.lead_strides[last] / p_.group_heads);
       auto* const sums = reinterpret_cast<E*>(out.at(tiles_.offset_of(out) + to_head));
-      for (int64_t j = 0; j < p_.k_len; ++j) {
+      for (int64_t j = 0; j < keys; ++j) {
         double total = 0;
         for (int64_t lane = 0; lane < lanes; ++lane) {
           E sum = 0;
@@ -135,17 +140,19 @@ class KeptScores {
           }
           total += sum;
         }
-        sums[j * out.row_stride] = static_cast<E>(total);
+        E& received = sums[j * out.row_stride];
+        received = static_cast<E>(adds ? received + total : total);
       }
     }
   }
 
  private:
-  void fill(const QueryTile<E>& tile, const Operand& rows, E value) const noexcept {
+  // Sets the columns of the keys from `key` on.
+  void fill(const QueryTile<E>& tile, int64_t key, const Operand& rows, E value) const noexcept {
     auto* const first = reinterpret_cast<E*>(tiles_.query_row(rows, 0));
     for (int64_t i = 0; i < tile.positions.count; ++i) {
       E* const row = first + rows.row_offset(tile.positions[i]);
-      for (int64_t j = 0; j < p_.k_len; ++j) row[j * rows.dim_stride] = value;
+      for (int64_t j = key; j < p_.k_len; ++j) row[j * rows.dim_stride] = value;
     }
   }
 

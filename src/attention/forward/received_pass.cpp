@@ -1,6 +1,7 @@
 // The attention that each key receives, received[j] = sum_i weight(i, j): a second pass over the
 // scores, with keys in the outer loop. A task owns a key block of one head and walks over all query
-// tiles in order. So the sums do not depend on the number of threads.
+// tiles in order. So the sums do not depend on the number of threads. Keys that a cache has room
+// for, but does not hold, receive 0.
 #include "attention/forward/saved_state.h"
 
 namespace rapt {
@@ -31,7 +32,17 @@ void add_up(const PassInput<E>& in, int worker, int64_t head, int64_t block_of_h
   ScoreTiles<E> tiles(call, in.cancel, worker);
   tiles.begin_head(head, sequence);
   const Sequence& s = tiles.sequence();
+  const Operand& out = call.outputs.received;
+  const int64_t at = tiles.offset_of(out);
+  const bool adds = call.captures.adds_received;
+  const auto store = [&](int64_t j, double total) {
+    E& received = *reinterpret_cast<E*>(out.at(at + (s.key_begin + j) * out.row_stride));
+    received = static_cast<E>(adds ? received + total : total);
+  };
   const int64_t begin = nth * t.block_keys, end = std::min(begin + t.block_keys, s.k_len);
+  const int64_t room = p.pages.used() ? std::min(begin + t.block_keys, p.k_len) : end;
+  for (int64_t j = std::max(begin, s.k_len); j < room && !adds; ++j) store(j, 0);
+  if (begin >= s.k_len) return;
   const KeyBlock block = tiles.load_block(begin, end, Values::skip);
   E* const sums = tiles.at(in.layout.sums);
   double* const totals = tiles.at(in.layout.totals);
@@ -60,11 +71,7 @@ void add_up(const PassInput<E>& in, int worker, int64_t head, int64_t block_of_h
 
   add_to_totals();
 
-  const Operand& out = call.outputs.received;
-  const int64_t at = tiles.offset_of(out);
-  for (int64_t j = begin; j < end; ++j)
-    *reinterpret_cast<E*>(out.at(at + (s.key_begin + j) * out.row_stride)) =
-        static_cast<E>(totals[j - begin]);
+  for (int64_t j = begin; j < end; ++j) store(j, totals[j - begin]);
 }
 
 }  // namespace

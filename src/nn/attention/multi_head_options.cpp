@@ -67,6 +67,7 @@ MultiHeadOptions::MultiHeadOptions(const MultiHeadAttention& layer, const MultiH
   if (captures) {
     to.weights = more.weights, to.map = more.map, to.top_k = more.top_k;
     to.entropy = more.entropy, to.received = more.received;
+    to.add_received = more.add_received;
   }
   check_learned_tensors(layer.learned, to);
 }
