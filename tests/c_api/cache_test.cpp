@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -146,7 +147,7 @@ TEST(CApiCache, ReceivedIsAdded) {
   EXPECT_EQ(*beyond, 7);
   // A head of one query gives its keys weights whose sum is 1; the one key of sequence 1 gets 1.
   EXPECT_FLOAT_EQ(sums.values<float>()[kHeads * 6], 2);
-  const auto first = once.values<float>(), both = sums.values<float>();
+  const std::span<const float> first = once.values<float>(), both = sums.values<float>();
   for (size_t i = 0; i + 1 < both.size(); ++i) EXPECT_FLOAT_EQ(both[i], 2 * first[i]) << i;
 
   call.reserved_at_end = 1;
