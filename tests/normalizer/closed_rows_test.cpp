@@ -102,7 +102,8 @@ TEST(ClosedRows, ScoresFarApartCloseNone) {
   }
 }
 
-// Packed sequences and those in a cache are left out: their scores cannot be asked for.
+// Packed sequences are left out, because their scores cannot be asked for, and those in a cache,
+// because closed_rows() counts all keys of the shape.
 TEST(ClosedRows, TheGridDrawsThem) {
   LawGrid grid(base_seed(), check::InputKinds::any);
   std::map<std::string_view, int64_t> closed;

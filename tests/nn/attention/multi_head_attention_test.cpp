@@ -215,6 +215,11 @@ TEST(MultiHeadAttention, ReturnsCapturesOfChosenHeads) {
   EXPECT_TRUE(same_bytes(top_weights.view(), expected.result.top_weights.view()));
   EXPECT_TRUE(same_bytes(entropy.view(), expected.result.entropy.view()));
   EXPECT_TRUE(same_bytes(received.view(), expected.result.received.view()));
+  options.add_received = true;  // of the same call to the sums of the first one
+  problem.run_forward();
+  const std::span<const float> once = expected.result.received.values<float>();
+  const std::span<const float> twice = received.values<float>();
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_FLOAT_EQ(twice[i], 2 * once[i]) << i;
 }
 
 TEST(MultiHeadAttention, DropsWeightsInTrainingOnly) {
