@@ -3,6 +3,10 @@
 // passes over the scores.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <string>
+#include <utility>
+
 #include "rapt/normalizer/softmax_with_sink.h"
 #include "support/call.h"
 
@@ -193,6 +197,46 @@ TEST(GroupedHeads, NotGrouped) {
   EXPECT_EQ(rapt::plan(c.query, c.key, c.value, options, one_thread()).group_heads, 4);
   options.map = rapt::MapRequest{1, 1};
   EXPECT_EQ(rapt::plan(c.query, c.key, c.value, options, one_thread()).group_heads, 1);
+}
+
+// Queries [sequences, heads, n, ...] as packed ones [heads, sequences * n, ...].
+Tensor packed(const Tensor& batch) {
+  const Tensor turned = Tensor::copy_of(batch.view().transposed(0, 1));
+  const TensorView& t = turned.view();
+  const Dims dims{t.shape[0], t.shape[1] * t.shape[2], t.shape[3]};
+  return Tensor::copy_of(TensorView(t.data, t.dtype, dims, true));
+}
+
+// Packed queries of a cache are not grouped. With few queries per sequence they take the kernels of
+// a batch whose heads have keys of their own.
+TEST(GroupedHeads, PackedQueriesOfACache) {
+  for (const int64_t n : {1, 2, 4, 9, 20})
+    for (const auto& [heads, fields] : std::initializer_list<std::pair<std::string, std::string>>{
+             {"h8/2", ":cache=pages(10)"},
+             {"h8/2", ":bf16:cache=pages(10)"},
+             {"h8/2", ":f64:cache=circular"},
+             {"h3", ":cache=linear"},
+             {"h3", ":f16:cache=pages(3)"}}) {
+      const Case c(parse_descriptor("b3" + heads + "q" + std::to_string(n) + "k300d40v24" + fields +
+                                    ":mask=causal(bottom-right):invariant"));
+      SCOPED_TRACE(to_string(c.descriptor));
+      const Case::Inputs in = c.laid_out();
+      AttentionOptions options = c.wanted_options();
+      const AttentionResult expected =
+          scaled_dot_product_attention(in.query, in.key, in.value, options);
+      const rapt::Plan batched = rapt::plan(in.query, in.key, in.value, options);
+      Tensor starts(DType::i64, {4});
+      for (int64_t s = 0; s < 4; ++s) starts.values<int64_t>()[static_cast<size_t>(s)] = s * n;
+      options.packed.query_starts = starts;
+      const Tensor query = packed(c.query);
+      EXPECT_TRUE(same_bits(scaled_dot_product_attention(query, in.key, in.value, options).output,
+                            packed(expected.output)));
+      const rapt::Plan of_packed = rapt::plan(query, in.key, in.value, options);
+      EXPECT_EQ(of_packed.group_heads, 1);
+      if (batched.group_heads == 1) {
+        EXPECT_STREQ(of_packed.kernel, batched.kernel);
+      }
+    }
 }
 
 // Results of [batch, length, heads, ...] in memory, whose rows no single stride reaches.

@@ -3,6 +3,7 @@
 // bf16 (tile registers, or the dot product of bf16_dot_route()). The forward and the backward pass
 // both choose here, so that their scores are equal, unless d_output is wider than query and key.
 #include "attention/call/problem.h"
+#include "attention/plan/tiling.h"
 #include "attention/plan/variant_kernels.h"
 #include "rapt/instruction_sets.h"
 
@@ -50,19 +51,20 @@ const RouteKernels<E>& route_of(const Problem& p, const KernelTable<E>& table,
 }
 
 // The route of few queries (kernels/vector/few_queries.simd.h), in place of the fma route, whose
-// bits it has; null: the call has more queries than it takes, or rows that it cannot read in place.
-// With fewer keys, setting up its loops would take as long as they save.
+// bits it has; null: a sequence has more queries than it takes, or rows that it cannot read in
+// place. With fewer keys, setting up its loops would take as long as they save.
 inline constexpr int64_t kLeastKeysOfFew = 64;
 
 template <class E>
 const RouteKernels<E>* few_queries_route(const Problem& p, const KernelTable<E>& table,
                                          const NormalizerKernels<E>& normalizer) {
-  if (p.q_len < 1 || p.q_len > 1 << (kFewWidths - 1) || p.k_len < kLeastKeysOfFew ||
-      p.query_starts || p.relative.any() || normalizer.settle || p.key.dim_stride != 1 ||
-      p.value.dim_stride != 1)
+  const int64_t queries = longest_sequence(p, &Sequence::q_len, p.q_len);
+  if (queries < 1 || queries > 1 << (kFewWidths - 1) ||
+      longest_sequence(p, &Sequence::k_len, p.k_len) < kLeastKeysOfFew || p.relative.any() ||
+      normalizer.settle || p.key.dim_stride != 1 || p.value.dim_stride != 1)
     return nullptr;
   int width = 0;
-  while (1 << width < p.q_len) ++width;
+  while (1 << width < queries) ++width;
   return table.few_queries[static_cast<int>(p.dtype)][width];
 }
 
