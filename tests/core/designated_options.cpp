@@ -10,7 +10,10 @@ namespace {
 [[maybe_unused]] const rapt::AttentionOptions kWithRows{.weights =
                                                             rapt::WeightsRequest{.row_begin = 1}};
 [[maybe_unused]] const rapt::AttentionOptions kWithMap{
-    .map = rapt::MapRequest{.rows = 1, .columns = 1}, .top_k = 1, .received = true, .add_received = true};
+    .map = rapt::MapRequest{.rows = 1, .columns = 1},
+    .top_k = 1,
+    .received = true,
+    .add_received = true};
 [[maybe_unused]] const rapt::AttentionOptions kPacked{.precision = rapt::Precision::fma,
                                                       .packed = {.query_starts = {}}};
 [[maybe_unused]] const rapt::AttentionState kOutputOnly{.output = {}};
