@@ -107,7 +107,7 @@ class KeptScores {
       load(tile, keys.positions);
       tile.hooks.keys = keys.positions.count;
       tile.hooks.key_positions = keys.positions;
-      tiles_.final_weights(tile, keys);
+      tiles_.weights_of_queries(tile, keys);
       store(tile, keys.positions, nullptr, tile.attended, rows_);
     }
   }

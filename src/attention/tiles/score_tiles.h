@@ -306,12 +306,16 @@ class ScoreTiles {
   // Turns the tile's scores into final weights. Masked-out pairs have weight 0, even in a row with
   // a NaN, and so do lanes beyond the last query.
   void final_weights(QueryTile<E>& tile, const TileKeys& keys) noexcept {
+    weights_of_queries(tile, keys);
+    E* const scores = tile.hooks.scores;
+    for (int64_t i = tile.positions.count; i < tile.queries; ++i)
+      for (int64_t j = 0; j < keys.positions.count; ++j) scores[j * tile.queries + i] = 0;
+  }
+  // The same, with numbers of any kind in lanes beyond the last query.
+  void weights_of_queries(QueryTile<E>& tile, const TileKeys& keys) noexcept {
     n_.weights(call_.normalizer_object, tile.hooks);
-    const uint64_t present = low_bits(tile.positions.count), lanes = low_bits(tile.queries);
-    if (!keys.partial && present == lanes) return;
-    for (int64_t j = 0; j < keys.positions.count; ++j)
-      for (uint64_t left = (keys.partial ? ~(keys.bits[j] & present) : ~present) & lanes; left;
-           left &= left - 1)
+    for (int64_t j = 0; keys.partial && j < keys.positions.count; ++j)
+      for (uint64_t left = ~keys.bits[j] & low_bits(tile.positions.count); left; left &= left - 1)
         tile.hooks.scores[j * tile.queries + __builtin_ctzll(left)] = 0;
   }
 

@@ -48,7 +48,8 @@ RAPT_INLINE void prefetch_rows(const Stored* rows, int64_t row_stride, int64_t d
 
 // Tiny problems, decoding and the last tiles of long problems have few rows. Transposing a block of
 // mostly zeros takes longer than copying element by element.
-constexpr int64_t kFewRows = 4;
+// Several long rows, such as weights of few queries, are worth their transposition.
+constexpr int64_t kFewRows = 4, kLongRow = 32;
 template <class V, class S>
 constexpr bool kHasFewRows = !S::kConverts && V::kLanes > kFewRows;
 
@@ -201,7 +202,11 @@ RAPT_NOINLINE void store_vector_of_rows(const typename V::Element* tile_t, int64
     UNROLL_FOR (int y = 0; y < V::kLanes; ++y)
       r[y] = y < some_dims ? select(kept, add(mul(V::load(from + y * queries), factor), zero), zero)
                            : zero;
-    if (dim_stride == 1) {
+    if (dim_stride == 1 && some_dims == V::kLanes) {
+      transpose(r);
+      UNROLL_FOR (int x = 0; x < V::kLanes; ++x)
+        if (x < some_rows) S::save(block + x * row_stride, r[x]);
+    } else if (dim_stride == 1) {
       transpose(r);
       UNROLL_FOR (int x = 0; x < V::kLanes; ++x)
         if (x < some_rows) S::save_first(block + x * row_stride, r[x], some_dims);
@@ -227,7 +232,7 @@ RAPT_NOINLINE void store_rows(const E* tile_t, int64_t dims, int64_t queries, co
     const E* some = factor ? factor + i : nullptr;
     auto* block = out + i * row_stride;
     if constexpr (kHasFewRows<V, S>)
-      if (rows - i <= kFewRows) {
+      if (rows - i == 1 || (rows - i <= kFewRows && (dims < kLongRow || dim_stride != 1))) {
         store_few_rows(tile_t + i, dims, queries, some, present >> i, rows - i, block, row_stride,
                        dim_stride);
         continue;
