@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "base/huge_pages.h"
+
 namespace rapt {
 namespace {
 
@@ -151,8 +153,9 @@ void Tensor::Free::operator()(void* p) const noexcept {
 
 Tensor::Tensor(DType dtype, Shape shape) : view_(nullptr, dtype, shape, false) {
   const int64_t bytes = element_count(shape) * size_of(dtype);
-  if (bytes > 0)
-    memory_.reset(::operator new (static_cast<size_t>(bytes), std::align_val_t{kAlignment}));
+  const auto size = static_cast<size_t>(bytes);
+  if (size > 0) memory_.reset(::operator new (size, std::align_val_t{kAlignment}));
+  if (size >= kLeastHugeBytes) advise_huge_pages(memory_.get(), size);
   view_.data = memory_.get();
 }
 
