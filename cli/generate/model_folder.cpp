@@ -79,11 +79,12 @@ void check_generation_memory(const std::string& folder, DType dtype,
   const double layer = (parameters - table) / static_cast<double>(spec.layers);
   const double weights = parameters * static_cast<double>(size_of(dtype)) +
                          std::max(table, layer) * static_cast<double>(size_of(DType::f32));
-  const double cache = generation_bytes(spec, dtype, options, prompt);
+  // A longer prompt is rejected by the generator.
+  const double cache = generation_bytes(spec, dtype, options, std::min(prompt, spec.context));
   require_memory(weights + cache,
-                 fmt::format("weights while they are loaded {}, keys and values {}",
+                 fmt::format("weights while they are loaded {}, keys, values and temporaries {}",
                              bytes_text(weights), bytes_text(cache)),
-                 "keys and values grow with --length and --num");
+                 "they grow with the prompt, --length and --num");
 }
 
 nn::LanguageModel read_folder_model(const std::string& folder, const text::Tokenizer& tokenizer,

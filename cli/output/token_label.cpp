@@ -10,6 +10,8 @@ std::string token_label(std::string_view bytes) {
       label += "\u21b5";
     else if (c == '\t')
       label += "\\t";
+    else if (c == '\r')
+      label += "\\r";
     else if (blank)
       label += "\u2423";
     else

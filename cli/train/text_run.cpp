@@ -119,7 +119,7 @@ class TextRun {
 
   training::TrainingEnd train() {
     const RunClock::time_point start = RunClock::now();
-    if (trainer_.state().step == 0) draw();
+    draw();
     status_.resume_clock();
     const training::TrainingEnd end = training::run_training(
         trainer_, settings_.folder,

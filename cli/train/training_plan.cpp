@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "cli/process/memory.h"
 #include "rapt/text/verse_grammar.h"
 #include "rapt/training/trainer.h"
+#include "rapt/training/training_memory.h"
 
 namespace rapt::cli {
 namespace {
@@ -74,8 +77,10 @@ void plan_steps(const TextRunSettings& given, const training::ChosenSizes& chose
   settings.dtype = given.dtype;
 }
 
-// Floating-point operations per second of updates of these sizes.
-double measure_training_speed(const training::ChosenSizes& sizes, const Context& context) {
+// Floating-point operations per second of updates of these sizes; none if they do not fit the
+// memory.
+std::optional<double> measure_training_speed(const training::ChosenSizes& sizes,
+                                             const Context& context) {
   const std::string verse = text::write_verse(kProbeCharacters, 1);
   const training::NamedText texts[] = {{"verse", verse}};
   training::TrainingData data(texts, training::learn_tokenizer(texts, {}));
@@ -85,6 +90,8 @@ double measure_training_speed(const training::ChosenSizes& sizes, const Context&
                                             .block = sizes.settings.block,
                                             .steps = kMostProbeSteps,
                                             .warmup_steps = 0};
+  if (training::training_memory(spec, settings).total() > static_cast<double>(available_memory()))
+    return std::nullopt;
   training::Trainer trainer(spec, settings, std::move(data), context);
   trainer.step();  // pages and caches
   using Clock = std::chrono::steady_clock;
@@ -111,7 +118,8 @@ training::ChosenSizes choose_by_probes(training::SizeRequest request, const Cont
                  .features = 128,
                  .hidden_features = 352};
   for (int probe = 0; probe < 2; ++probe) {
-    request.flops_per_second = measure_training_speed(sizes, context);
+    const std::optional<double> speed = measure_training_speed(sizes, context);
+    if (speed) request.flops_per_second = *speed;
     sizes = training::choose_sizes(request);
   }
   return sizes;

@@ -7,7 +7,7 @@
 //     if (generator.token(0) != kNoToken) write(generator.token(0));
 //
 // Several sequences continue the same prompt. They are computed together, and sequence i has the
-// same tokens whatever their number is, up to the rounding of sums in larger products.
+// same tokens whatever their number is.
 //
 // A model has `context` positions. When they are full, a sequence ends, or slides: the cache
 // forgets all tokens, and the newest context / 2 are read again as a prompt. Their positions count

@@ -13,8 +13,8 @@
 //
 // The caches are linear. A circular one would forget single tokens: those of a model with learned
 // positions would keep positions that no longer are theirs, and later blocks of any model would
-// still hold what the forgotten tokens told them. A caller that runs out of capacity clears the
-// cache and reads the newest tokens anew (rapt/generation/generator.h).
+// still hold values computed from the forgotten tokens. A caller that runs out of capacity clears
+// the cache and reads the newest tokens anew (rapt/generation/generator.h).
 #include <vector>
 
 #include "rapt/key_value_cache.h"
@@ -28,7 +28,8 @@ struct DecodingCache {
   int64_t batch = 0;                  // sequences
   int64_t capacity = 0;               // tokens of a sequence, at most
 
-  // The tokens of a sequence. Throws Error(argument) for one that there is not, as truncate().
+  // The tokens of a sequence. Throws Error(argument) for a sequence that the cache does not have,
+  // as truncate(). Not for a cache without layers.
   int64_t length(int64_t sequence) const { return layers.front().length(sequence); }
   // Keeps the oldest `length` tokens of a sequence. Throws Error(argument) for a length that is
   // negative or above length(sequence).
@@ -44,7 +45,8 @@ DecodingCache make_decoding_cache(const LanguageModel& model, int64_t batch, int
                                   Arena& arena);
 
 // Copies the tokens of `prompt`, a full cache of one sequence of the same model, to each sequence
-// of `cache`. Throws Error(argument) for another prompt and for sequences without room for it.
+// of `cache`. Throws Error(argument) for a prompt that is not full, has more sequences or other
+// layers, and for sequences without room for it; Error(shape, dtype) for heads of another size.
 void append_prompt(DecodingCache& cache, const DecodingCache& prompt);
 
 // A request for attention weights of one head: those of the last token of each sequence. They take

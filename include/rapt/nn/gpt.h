@@ -11,8 +11,7 @@
 // LanguageModel (language_model.h) has the layouts that transformers writes, and nothing beside
 // them. This model is for what they do not have: each block takes any attention of
 // MultiHeadAttentionSpec, with relative positions, scores, masks and normalisers. `rapt train
-// --example copy` needs that: with a learned row per distance every seed copies all sequences after
-// 200 updates, with rotary positions half of the seeds make mistakes after 300.
+// --example copy` needs that: it learns a row per distance.
 #include <vector>
 
 #include "rapt/nn/cross_entropy.h"

@@ -89,8 +89,8 @@ LanguageModelSpec complete_spec(const LanguageModelSpec& spec);
 // The learned numbers of a model, without making it; exact up to 2^53. Throws as complete_spec().
 double count_parameters(const LanguageModelSpec& spec);
 
-// Does a model have no gradients? A frozen one never has those of all its parts at once, as a model
-// has on which freeze() is called.
+// Does a model have no gradients? Frozen::yes frees the gradients of each part as soon as the part
+// is made, so that less memory is taken than by freeze() afterwards.
 enum class Frozen : uint8_t { no, yes };
 
 // Throws as complete_spec().
@@ -108,7 +108,8 @@ LanguageModel::State make_state(const LanguageModel& model, int64_t batch, int64
                                 Arena& arena);
 
 // Writes state.normed. `call`: masks, captures, ... of the attention of every block. Each block
-// writes its captures over those of the block before, so that those of the last block remain.
+// writes its captures over those of the block before, so that those of the last block remain; with
+// add_received the sums of all blocks are added.
 void forward(const LanguageModel& model, const TensorView& tokens,
              const LanguageModel::State& state, const Run& run, const MultiHeadCall& call = {});
 

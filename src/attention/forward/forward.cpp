@@ -167,6 +167,8 @@ class Forward {
                   E* output) noexcept {
     const RouteKernels<E>& route = call_.kernels.route;
     const int64_t first = keys.positions.start - block.begin, count = keys.positions.count;
+    // A masked-out pair has weight 0, but 0 * NaN is NaN. Only partial tiles are affected.
+    const bool of_bits = keys.partial && !tiles_.blocks().finite(block);
     RowRuns runs;
     const void* const value = tiles_.blocks().values_of(block, first, count, runs);
     const E* rescale = tile.hooks.rescale ? tile.hooks.factor : nullptr;
@@ -177,8 +179,7 @@ class Forward {
       route.round_weights(exact_weights, count, tile.queries, rounded);
       weights = rounded;
     }
-    // A masked-out pair has weight 0, but 0 * NaN is NaN. Only partial tiles are affected.
-    if (keys.partial && !tiles_.blocks().finite(block))
+    if (of_bits)
       route.output_of_bits(weights, keys.bits, value, block.value_stride, count, p_.value_dim,
                            rescale, tile.queries, output);
     else

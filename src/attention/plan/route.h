@@ -58,10 +58,11 @@ inline constexpr int64_t kLeastKeysOfFew = 64;
 template <class E>
 const RouteKernels<E>* few_queries_route(const Problem& p, const KernelTable<E>& table,
                                          const NormalizerKernels<E>& normalizer) {
+  // The workspace of a call on a cache must not depend on its lengths.
+  const int64_t keys = p.pages.used() ? p.k_len : longest_sequence(p, &Sequence::k_len, p.k_len);
   const int64_t queries = longest_sequence(p, &Sequence::q_len, p.q_len);
-  if (queries < 1 || queries > 1 << (kFewWidths - 1) ||
-      longest_sequence(p, &Sequence::k_len, p.k_len) < kLeastKeysOfFew || p.relative.any() ||
-      normalizer.settle || p.key.dim_stride != 1 || p.value.dim_stride != 1)
+  if (queries < 1 || queries > 1 << (kFewWidths - 1) || keys < kLeastKeysOfFew ||
+      p.relative.any() || normalizer.settle || p.key.dim_stride != 1 || p.value.dim_stride != 1)
     return nullptr;
   int width = 0;
   while (1 << width < queries) ++width;

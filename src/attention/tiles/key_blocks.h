@@ -74,7 +74,8 @@ class KeyBlocks {
   }
 
   // What the products take as keys, or values, for `count` rows of a block from its row `first` on:
-  // the address of the first one, or runs, which are written to `runs`.
+  // the address of the first one, or runs, which are written to `runs`. Runs that cross pages are
+  // in scratch, until the next call of the same function, or for values of finite().
   const void* keys_of(const KeyBlock& block, int64_t first, int64_t count,
                       RowRuns& runs) const noexcept {
     if (!route_.reads_runs) return block.key + first * block.key_stride * route_.element_size;

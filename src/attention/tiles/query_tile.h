@@ -55,7 +55,8 @@ class Finite {
 // Keys and values of one block in the form that the products read.
 struct KeyBlock {
   int64_t begin = 0, end = 0;
-  KeyRange attended = {0, 0};        // no query of the walk attends to others of the block
+  KeyRange attended = {0, 0};  // no query of the walk attends to others of the block
+  // Unset where the route reads runs (KeyBlocks::keys_of):
   const std::byte* key = nullptr;    // [end - begin, head_dim]
   const std::byte* value = nullptr;  // [end - begin, value_dim]; null: not loaded
   int64_t key_stride = 0, value_stride = 0;

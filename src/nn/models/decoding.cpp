@@ -82,11 +82,12 @@ struct DecodingPlaces {
   }
 };
 
-// Takes back what a call has appended, unless keep() says that the call has succeeded.
+// Takes back what a call has appended, unless keep() says that the call has succeeded. A call that
+// counts appends nothing.
 class AppendedTokens {
  public:
-  AppendedTokens(DecodingCache& cache, const TensorView& lengths)
-      : cache_(cache), lengths_(lengths) {}
+  AppendedTokens(DecodingCache& cache, const TensorView& lengths, const Run& run)
+      : cache_(cache), lengths_(lengths), kept_(run.counts()) {}
   AppendedTokens(const AppendedTokens&) = delete;
   AppendedTokens& operator=(const AppendedTokens&) = delete;
   ~AppendedTokens() {
@@ -101,7 +102,7 @@ class AppendedTokens {
  private:
   DecodingCache& cache_;
   TensorView lengths_;  // before the call
-  bool kept_ = false;
+  bool kept_;
 };
 
 // What calls that count read: caches without memory that are full, as these need the most
@@ -180,6 +181,7 @@ void append_prompt(DecodingCache& cache, const DecodingCache& prompt) {
   if (prompt.batch != 1 || prompt.layers.size() != cache.layers.size() || prompt.layers.empty() ||
       prompt.length(0) != prompt.capacity)
     throw Error(ErrorCode::argument, "expected the full cache of one prompt, of the same model");
+  check_lengths(cache);
   for (size_t i = 0; i < cache.layers.size(); ++i) {
     CacheViews rows = prompt.layers[i].views();
     for (TensorView* const view : {&rows.key, &rows.value})
@@ -196,7 +198,7 @@ void decode(const LanguageModel& model, const TensorView& tokens, DecodingCache&
   const Arena::Frame frame(run.scratch);
   const int64_t batch = tokens.shape[0], n = tokens.shape[1];
   const DecodingPlaces places(cache, n, run);
-  AppendedTokens appended(cache, places.lengths);
+  AppendedTokens appended(cache, places.lengths, run);
   const TensorView x = run.scratch.take(model.dtype(), {batch, n, model.features()});
   forward(model.embedding, tokens, x, run);
   if (model.positions.weight.defined()) forward(model.positions, places.positions, x, run, true);

@@ -208,6 +208,14 @@ TEST(Decoding, RejectsWhatDoesNotFit) {
   expect_error(ErrorCode::argument, {"layer 1", "holds 5 tokens of sequence 0", "layer 0 6"},
                [&] { decode_some(decoder, p.tokens, 0, 1); });
   nn::Arena counter;
+  // A call that counts leaves the cache alone, even if it fails.
+  const int64_t of_tokens[] = {3, 2}, of_logits[] = {3, 2, 11};
+  expect_error(ErrorCode::shape, {}, [&] {
+    decode(p.model, {nullptr, DType::i64, of_tokens, true}, decoder.cache,
+           {nullptr, p.model.dtype(), of_logits, false},
+           {.scratch = counter, .context = decoder.context});
+  });
+  EXPECT_EQ(decoder.cache.length(0), 6);
   expect_error(ErrorCode::argument, {"10 tokens", "1 to 9"},
                [&] { make_decoding_cache(p.model, 1, 10, counter); });
 }
