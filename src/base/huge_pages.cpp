@@ -11,11 +11,11 @@ namespace rapt {
 
 void advise_huge_pages(void* memory, size_t bytes) noexcept {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) & -page;
-  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) & -page;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t before = -reinterpret_cast<uintptr_t>(memory) & (page - 1);
+  if (bytes < before + page) return;
   // A kernel without such pages refuses, and the memory stays as it is.
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  (void)madvise(static_cast<char*>(memory) + before, (bytes - before) & -page, MADV_HUGEPAGE);
 #else
   (void)memory, (void)bytes;
 #endif

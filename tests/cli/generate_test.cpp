@@ -221,7 +221,7 @@ TEST_F(GenerateTest, TellsThatACacheDoesNotFitTheMemory) {
                                                            .head_dim = 128});
   checkpoint::save_model(path("model"), model, Overwrite::yes);
   refused(5, {"--prompt", "ab", "--num", "1024", "--length", "1000000"},
-          "keys and values grow with --length and --num");
+          "grow with the prompt, --length and --num");
 }
 
 TEST_F(GenerateTest, CtrlCEndsTheText) {
