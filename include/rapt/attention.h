@@ -345,7 +345,7 @@ struct AttentionOptions {            // how a call computes, and which results i
   // for at most 16 queries per head, scratch for the weights if they are not returned.
   bool received = false;
   // With `received`: the sums are added to what outputs.received holds, for totals over many calls.
-  // Only in calls with the caller's memory.
+  // Error(argument) without `received`, and in calls that allocate their results.
   bool add_received = false;
 };
 
@@ -405,8 +405,8 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
           const AttentionOptions& options = {}, const Context& context = {});
 
 // plan().workspace_bytes alone, without counting tiles. It is valid for calls with tensors of these
-// shapes and strides, these options and this context; other lengths may need more or less. Throws
-// as plan().
+// shapes and strides, these options, with the same query_starts and lengths of packed sequences,
+// and this context; others may need more or less. Throws as plan().
 [[nodiscard]] size_t workspace_bytes(const TensorView& query, const TensorView& key,
                                      const TensorView& value, const AttentionOptions& options = {},
                                      const Context& context = {});

@@ -87,7 +87,7 @@ enum class PackedFor : uint8_t { multiply, multiply_gradient };
 
 // A packed weight. It refers to memory that pack_weight() was given.
 struct PackedWeight {
-  const void* panels = nullptr;  // f64, or f32 for f32, bf16 and f16; then those of tile registers
+  const void* panels = nullptr;  // f64, or f32 for f32, bf16, f16; then those of the kernel class
   int64_t out_features = 0, in_features = 0;
   DType dtype = DType::f32;  // of the weight
   PackedFor use = PackedFor::multiply;
