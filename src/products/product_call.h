@@ -135,8 +135,8 @@ ProductLayout<E> cut_product(ProductForm form, RightSide right, int64_t rows, in
 // Words of the bits of a group's columns.
 inline int64_t words_of(const ProductCut& cut) { return ceil_div(cut.group, 64); }
 
-// A right side that is packed before the call. Of each kind, the groups lie after each other, each
-// as a task packs it.
+// A right side that is packed before the call. Each array holds one group after the other, each as
+// a task packs it.
 template <class E>
 struct PackedLayout {
   CallPlace<E> panels;            // [groups][terms][group], for FMA

@@ -19,7 +19,7 @@ double activation_bytes(const nn::LanguageModelSpec& spec, double element, doubl
   double layer = element * (4 * features + 2 * (inner + kv) + network);
   layer += computed * (heads + (gpt2 ? 4 : 2));  // lse, and the states of the norms
   if (qwen3) layer += element * (inner + kv) + computed * (heads + kv_heads);
-  // Of d_x of two blocks, three gradients within a block, and those of its widest part.
+  // d_x of two blocks, three gradients within a block, and the gradients of its widest part.
   const double gradients = 5 * features + std::max((gpt2 ? 1 : 3) * hidden, 2 * (inner + kv));
   return as_double(spec.layers) * layer + element * (2 * features + gradients);
 }

@@ -22,7 +22,7 @@ constexpr double kLongestName = kPlotWidth / 2;
 constexpr double kTickRoom = 24;   // beside the text of a tick of the x axis
 constexpr double kBelowTicks = 6;  // so that the first text of one axis clears that of the other
 constexpr int kMostXTicks = 8, kYTicks = 6;
-// Of the range of y, above and below the curves.
+// The room above and below the curves, as a share of the range of y.
 constexpr double kHeadroom = 0.05;
 // Ranges below it count as one value: quotients of their parts would not be finite.
 constexpr double kLeastRange = 1e-300;
@@ -52,7 +52,7 @@ void check_chart(const LineChart& chart) {
   if (finite == 0) throw Error(ErrorCode::shape, "a chart needs a finite point, got none");
 }
 
-// What an axis shows, and the place of a value between its ends.
+// The range of an axis. part() is the place of a value in it, from 0 to 1.
 struct Scale {
   double low, high;
   double part(double value) const { return (value - low) / (high - low); }

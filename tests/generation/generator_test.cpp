@@ -245,7 +245,8 @@ TEST(Generator, AllocatesNothingPerToken) {
   EXPECT_EQ(laws::stop_counting().made, 0);
 }
 
-// What a generator of two sequences that slide counts, but for the workspaces of single calls.
+// The expected bytes are counted by the calls of a generator of two sequences that slide, without
+// the workspaces of single calls.
 TEST(Generator, TellsItsMemoryBeforeItTakesIt) {
   for (const LanguageModelLayout layout : kAllLayouts) {
     nn::LanguageModelSpec spec{.layout = layout,

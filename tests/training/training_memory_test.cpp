@@ -12,7 +12,7 @@ double bytes_of_view(const TensorView& view) {
   return static_cast<double>(view.count() * size_of(view.dtype));
 }
 
-// What plan_memory() of a Trainer counts.
+// The bytes that plan_memory() of a Trainer counts.
 double counted_activations(nn::LanguageModel& model, const TrainingSettings& settings) {
   const Context context{.threads = 1};
   const int64_t shape[] = {settings.batch, settings.block};

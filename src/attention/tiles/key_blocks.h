@@ -73,9 +73,9 @@ class KeyBlocks {
     return p_.pages.used() ? cached_values_.at(key) : values_.from(key).data;
   }
 
-  // What the products take as keys, or values, for `count` rows of a block from its row `first` on:
-  // the address of the first one, or runs, which are written to `runs`. Runs that cross pages are
-  // in scratch, until the next call of the same function, or for values of finite().
+  // The operand of the products for `count` keys, or values, of a block from its row `first` on:
+  // the address of the first row, or `runs`, which are written. Runs that cross pages are copied to
+  // scratch and remain until the next call of the same function; those of values until finite().
   const void* keys_of(const KeyBlock& block, int64_t first, int64_t count,
                       RowRuns& runs) const noexcept {
     if (!route_.reads_runs) return block.key + first * block.key_stride * route_.element_size;

@@ -105,8 +105,8 @@ class AppendedTokens {
   bool kept_;
 };
 
-// What calls that count read: caches without memory that are full, as these need the most
-// workspace.
+// The caches of a call that only counts its workspace: full, because a full cache needs the most
+// workspace, and without memory.
 CacheViews counted_views(const LanguageModel& model, const DecodingCache& cache) {
   const int64_t shape[] = {cache.batch, model.spec.kv_heads, cache.capacity, model.spec.head_dim};
   const int64_t lengths[] = {cache.batch}, step[] = {0};
