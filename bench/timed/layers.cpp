@@ -16,6 +16,7 @@
 #include "rapt/nn/encoder_layer.h"
 #include "rapt/nn/gru.h"
 #include "rapt/nn/init.h"
+#include "timed/layer_memory.h"
 #include "timed/timed_case.h"
 
 namespace {
@@ -38,31 +39,6 @@ Tensor random_normal(Sizes sizes) {
   for (float& x : t.values<float>()) x = normal(generator);
   return t;
 }
-
-// Memory for the states and the scratch of a layer.
-class Memory {
- public:
-  explicit Memory(int threads) { context_.threads = threads; }
-
-  // `take_state` takes the state from an arena; `calls` calls the layer, here only to count.
-  void reserve(const std::function<void(nn::Arena&)>& take_state,
-               const std::function<void(const nn::Run&)>& calls) {
-    nn::Arena states, scratch;
-    take_state(states);
-    calls({.scratch = scratch, .context = context_, .training = true});
-    state_bytes_.resize(states.bytes());
-    scratch_bytes_.resize(scratch.bytes());
-    nn::Arena with_memory(state_bytes_);
-    take_state(with_memory);
-    scratch_ = nn::Arena(scratch_bytes_);
-  }
-  nn::Run run() { return {.scratch = scratch_, .context = context_, .training = true}; }
-
- private:
-  rapt::Context context_;
-  std::vector<std::byte> state_bytes_, scratch_bytes_;
-  nn::Arena scratch_;
-};
 
 // A layer with its inputs, its state and its two calls.
 template <class Layer>
@@ -92,7 +68,7 @@ class Problem {
  private:
   Layer layer_;
   State state_ = {};
-  Memory memory_;
+  bench::LayerMemory memory_;
   Tensor x_, y_, d_y_, d_x_;
 };
 
@@ -181,7 +157,7 @@ void add_encoder(std::vector<bench::CaseMaker>& cases, int threads) {
 void add_activation(std::vector<bench::CaseMaker>& cases, const char* name,
                     rapt::Activation activation) {
   struct Tensors {
-    Memory memory{1};
+    bench::LayerMemory memory{1};
     Tensor z = random_normal({kTokens, kHidden}), d_y = random_normal({kTokens, kHidden}),
            out{DType::f32, {kTokens, kHidden}};
     Tensors() {
@@ -206,7 +182,7 @@ void add_activation(std::vector<bench::CaseMaker>& cases, const char* name,
 
 void add_cross_entropy(std::vector<bench::CaseMaker>& cases) {
   struct Tensors {
-    Memory memory{1};
+    bench::LayerMemory memory{1};
     Tensor logits = random_normal({kLossRows, kClasses}),
            d_logits{DType::f32, {kLossRows, kClasses}}, targets{DType::i64, {kLossRows}},
            lse{DType::f64, {kLossRows}};
