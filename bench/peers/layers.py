@@ -3,7 +3,7 @@
 
     bench/peers/layers.py [--build DIR] [--rounds N] [--filter TEXT]
 
-One thread, f32. In each round a process of the benchmark measures a case (bench/timed/timed_case.h)
+One thread. In each round a process of the benchmark measures a case (bench/timed/timed_case.h)
 and then PyTorch does, both in CPU time of the thread, or the other way round. The ratio is the
 median over the rounds of (time of PyTorch) / (time of rapt). Cases of two threads are left out.
 """
@@ -29,11 +29,12 @@ SAMPLES = 7
 
 
 def product(name):
-    """The call of a name like "d_x 1024x768->2304"."""
-    kind, sizes = name.split(" ")
+    """The call of a name like "d_x 1024x768->2304" or "y 1x768->768 bf16"."""
+    kind, sizes, *bf16 = name.split(" ")
+    dtype = torch.bfloat16 if bf16 else torch.float32
     (rows, inner), out = map(int, sizes.split("->")[0].split("x")), int(sizes.split("->")[1])
-    x, weight = torch.randn(rows, inner), torch.randn(out, inner)
-    y, d_weight = torch.randn(rows, out), torch.zeros(out, inner)
+    x, weight = torch.randn(rows, inner, dtype=dtype), torch.randn(out, inner, dtype=dtype)
+    y, d_weight = torch.randn(rows, out, dtype=dtype), torch.zeros(out, inner, dtype=dtype)
     if kind == "y":
         return lambda: torch.mm(x, weight.T, out=y)
     if kind == "d_x":

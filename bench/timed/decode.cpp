@@ -4,8 +4,8 @@
 //   bench_decode [--filter TEXT] [--repetitions N] [--quick] [--json]
 //
 // A name is "heads/key heads d head_dim dtype, keys, variant". The keys and values of "memory" take
-// four times the size of the last-level cache, those of "cache" a quarter. How it is measured:
-// timed/timed_case.h.
+// four times the size of the last-level cache, those of "cache" a quarter. Appended rows are
+// compared with memcpy. How it is measured: timed/timed_case.h.
 #include <unistd.h>
 
 #include <algorithm>
@@ -167,6 +167,40 @@ bench::CaseMaker case_of(const Shape& s, Variant variant) {
           }};
 }
 
+// Rows of a prompt, appended to a cache that is then empty again.
+bench::CaseMaker append_case(DType dtype, int64_t page_keys) {
+  constexpr int64_t kHeads = 8, kRows = 1024, kHeadDim = 128;
+  constexpr double kNumbers = 2.0 * kHeads * kRows * kHeadDim;
+  struct Appended {
+    rapt::Tensor key, value;
+    rapt::KeyValueCache cache;
+  };
+  const std::string name = std::string("append 8 d128 ") + rapt::name_of(dtype) + ", 1024 keys" +
+                           (page_keys > 0 ? ", pages of " + std::to_string(page_keys) : "");
+  const auto size = static_cast<double>(rapt::size_of(dtype));
+  return {name, kNumbers, [=] {
+            std::mt19937 generator{1};
+            const auto appended = std::make_shared<Appended>(Appended{
+                .key = random_rows(generator, dtype, kHeads, kRows, kHeadDim),
+                .value = random_rows(generator, dtype, kHeads, kRows, kHeadDim),
+                .cache = rapt::KeyValueCache({.num_kv_heads = kHeads,
+                                              .capacity = kRows,
+                                              .head_dim = kHeadDim,
+                                              .dtype = dtype,
+                                              .page_keys = page_keys,
+                                              .pages = page_keys > 0 ? kRows / page_keys : 0})});
+            return bench::TimedCase{
+                .name = "",
+                .bytes_copied = kNumbers * size,
+                .bytes_of_piece =
+                    static_cast<double>(page_keys > 0 ? page_keys : kRows) * kHeadDim * size,
+                .call = [appended] {
+                  appended->cache.clear();
+                  appended->cache.append(appended->key, appended->value);
+                }};
+          }};
+}
+
 bool measure_all(const bench::Arguments& arguments) {
   std::vector<bench::CaseMaker> cases;
   const auto add = [&](const Shape& s, Variant variant = Variant::plain) {
@@ -196,6 +230,8 @@ bool measure_all(const bench::Arguments& arguments) {
            .keys = 16384,
            .queries = 512},
           variant);
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const int64_t page_keys : {0, 256, 16}) cases.push_back(append_case(dtype, page_keys));
   return bench::measure_cases(arguments, "decode", cases);
 }
 

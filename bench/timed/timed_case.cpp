@@ -1,9 +1,12 @@
 #include "timed/timed_case.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
+#include "rapt/tensor.h"
 #include "rapt/version.h"
 #include "timing/peak.h"
 #include "timing/sampling.h"
@@ -50,28 +53,61 @@ class Reader {
   volatile uint64_t sum_ = 0;  // so that reading is not left out
 };
 
+class Copier {
+ public:
+  Copier(double bytes, double piece)
+      : from_(rapt::DType::u8, {static_cast<int64_t>(bytes)}),
+        to_(rapt::DType::u8, {static_cast<int64_t>(bytes)}),
+        piece_(static_cast<size_t>(piece)) {
+    std::memset(from_.data(), 1, size());
+  }
+  double gigabytes_per_second() {
+    const auto copy = [&] {
+      for (size_t at = 0; at < size(); at += piece_)
+        std::memcpy(bytes_of(to_) + at, bytes_of(from_) + at, piece_);
+    };
+    copy();  // the data of the case have taken the caches
+    return static_cast<double>(size()) * 1e-9 /
+           timing::seconds_per_call(timing::calls_per_sample(copy, timing::thread_cpu_seconds),
+                                    copy);
+  }
+
+ private:
+  static std::byte* bytes_of(rapt::Tensor& t) { return static_cast<std::byte*>(t.data()); }
+  size_t size() const { return static_cast<size_t>(from_.count()); }
+
+  rapt::Tensor from_, to_;  // aligned, as those of the case: memcpy is slow where they are not
+  size_t piece_;
+};
+
 Measured measure(const TimedCase& c, int most_rounds) {
   const timing::Clock clock = c.threads == 1 ? timing::thread_cpu_seconds : timing::wall_seconds;
   c.call();  // pages, caches and the clock
   const int calls = timing::calls_per_sample(c.call, clock);
   Reader reader(c.bytes_read);
+  Copier copier(c.bytes_copied, c.bytes_of_piece);
   std::vector<double> seconds, compared, percent;
   const double start = timing::wall_seconds();
   for (int i = 0; i < most_rounds; ++i) {
     if (i >= kFewestRounds && timing::wall_seconds() - start > kMostSeconds) break;
     compared.push_back(
-        c.bytes_read > 0
-            ? reader.gigabytes_per_second()
+        c.bytes_read > 0 ? reader.gigabytes_per_second()
+        : c.bytes_copied > 0
+            ? copier.gigabytes_per_second()
             : c.threads * timing::peak_gflops(timing::PeakInstruction::f32_fma, kPeakSeconds));
+    if (c.bytes_copied > 0) c.call();  // the copies have taken the caches
     seconds.push_back(timing::seconds_per_call(calls, c.call, clock));
-    const double speed = std::max(c.flops, c.bytes_read) * 1e-9 / seconds.back();
+    const double speed = std::max({c.flops, c.bytes_read, c.bytes_copied}) * 1e-9 / seconds.back();
     percent.push_back(100 * speed / compared.back());
   }
   return {timing::median(seconds), timing::median(compared), timing::median(percent)};
 }
 
 void print(const Arguments& arguments, const char* table, const TimedCase& c, const Measured& m) {
-  const char* of = c.bytes_read > 0 ? "reading" : c.flops > 0 ? "peak" : "-";
+  const char* of = c.bytes_read > 0     ? "reading"
+                   : c.bytes_copied > 0 ? "memcpy"
+                   : c.flops > 0        ? "peak"
+                                        : "-";
   if (arguments.json)
     std::printf(
         "{\"table\": \"%s\", \"name\": \"%s\", \"ns\": %.0f, \"of\": \"%s\", \"compared\": %.2f, "

@@ -1,10 +1,10 @@
 #pragma once
 // Measurements of products and layers, each in turn with what it is compared with.
 //
-// A round measures the peak (or the speed of reading) and then the case; the percentage is the
-// median over the rounds of one by the other in the same round, and the time is the median. One
-// thread: CPU time of the thread. Several: wall time, and the peak of one thread times their
-// number.
+// A round measures the peak (or the speed of reading, or of memcpy) and then the case; the
+// percentage is the median over the rounds of one by the other in the same round, and the time is
+// the median. One thread: CPU time of the thread. Several: wall time, and the peak of one thread
+// times their number.
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,6 +18,9 @@ struct TimedCase {
   std::string name;
   double flops = 0;       // of the products of a call; 0: none decide its time
   double bytes_read = 0;  // if reading decides: compared with plain reading of as many bytes
+  // If copying decides: compared with memcpy of as many bytes, in pieces of so many. glibc copies
+  // large pieces past the caches.
+  double bytes_copied = 0, bytes_of_piece = 0;
   int threads = 1;
   std::function<void()> call;
 };
