@@ -47,7 +47,7 @@ double near_double(int64_t value) {
 
 // Rounds once, integers too.
 template <class To, class Wide>
-To nearest(Wide value) {
+To rounded_to(Wide value) {
   if constexpr (!kHalf<To>) {
     return static_cast<To>(value);
   } else if constexpr (std::is_same_v<Wide, double>) {
@@ -72,7 +72,7 @@ To narrowed(Wide value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != 0;
   } else if constexpr (kFloat<To>) {
-    return nearest<To>(value);
+    return rounded_to<To>(value);
   } else if constexpr (std::is_same_v<Wide, double>) {
     return whole_of<To>(value);
   } else {
