@@ -24,7 +24,7 @@ Effort effort() {
   constexpr int kStandard = 8;
   if (const char* chosen = std::getenv("RAPT_GRADIENT_LAW_COUNT")) return {std::atoi(chosen), 1};
   const int percent = problem_count(100);
-  if (percent >= 100) return {kStandard * percent / 100, 1};
+  if (percent * kStandard >= 100) return {kStandard * percent / 100, 1};
   return {1, std::max(1, 100 / (percent * kStandard))};
 }
 

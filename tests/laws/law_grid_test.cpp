@@ -14,7 +14,7 @@
 namespace laws {
 namespace {
 
-// For three instruction sets together 60,000.
+// Of an instruction set. The scalar set gets half as many (tests/CMakeLists.txt).
 constexpr int kStandardCount = 16'000;
 
 int64_t law_count() {
