@@ -9,7 +9,6 @@ namespace {
 
 using rapt::DType;
 using rapt::TensorView;
-using Index = std::vector<int64_t>;
 
 // A gradient times the derivative of a score. A gradient of 0 stays 0, whatever the score is.
 template <class Real>
@@ -23,49 +22,28 @@ bool is_left_out(const GradientRow<Real>& g, size_t x) {
   return g.weights[x] == 0 && is_sparse(g.forward->normalizer);
 }
 
-// A vector [..., n] as a matrix [..., n, 1].
-TensorView as_column(const TensorView& t) {
-  TensorView column = t;
-  ++column.rank;
-  column.shape[t.rank] = 1;
-  column.strides[t.rank] = 0;
-  return column;
-}
-
 // Adds the gradients of the returned weights of one row; a row that was returned twice has two.
 template <class Real>
 void add_given(const Incoming& in, const Sizes& sizes, const Row<Real>& row,
                std::vector<Real>& given) {
-  const WeightsWanted& wanted = in.weights;
-  const TensorView& t = in.d_weights;
-  const int64_t rows = t.shape[t.rank - 2];
-  for_weights_rows(wanted, sizes.q_len, row.head, row.index, [&](int64_t at) {
-    // A view may have strides; [heads, rows, k_len] for flat indices.
-    const int64_t head = at / rows;
-    const Index leading = wanted.heads.empty() ? leading_index(head, sizes.leading) : Index{head};
-    int64_t start = at % rows * t.strides[t.rank - 2];
-    for (size_t l = 0; l < leading.size(); ++l) start += leading[l] * t.strides[l];
+  for_weights_rows(in.weights, sizes.q_len, row.head, row.index, [&](int64_t at) {
     for (size_t x = 0; x < row.pairs.size(); ++x)
-      given[x] += static_cast<Real>(element(t, start + row.pairs[x].key * t.strides[t.rank - 1]));
+      given[x] += static_cast<Real>(element(in.d_weights, at * sizes.k_len + row.pairs[x].key));
   });
 }
 
 // Passes the gradients of the results of one query back to its pairs.
 template <class Real>
 GradientRow<Real> passed_back(const Incoming& in, const Sizes& sizes, const Row<Real>& row) {
-  const Index leading = leading_index(row.head, sizes.leading);
+  const int64_t nth = row.head * sizes.q_len + row.index;  // of all rows
   GradientRow<Real> g;
   g.forward = &row;
-  const Matrix d_output = matrix_of(in.d_output, leading, sizes.leading);
   Real of_output = 0;
   for (int64_t c = 0; c < sizes.value_dim; ++c) {
-    g.d_output.push_back(static_cast<Real>(d_output(row.index, c)));
+    g.d_output.push_back(static_cast<Real>(element(in.d_output, nth * sizes.value_dim + c)));
     of_output += g.d_output.back() * row.output[static_cast<size_t>(c)];
   }
-  if (in.d_lse.defined()) {
-    const TensorView column = as_column(in.d_lse);
-    g.d_statistic = static_cast<Real>(matrix_of(column, leading, sizes.leading)(row.index, 0));
-  }
+  if (in.d_lse.defined()) g.d_statistic = static_cast<Real>(element(in.d_lse, nth));
   g.given.assign(row.pairs.size(), 0);
   if (in.d_weights.defined()) add_given(in, sizes, row, g.given);
   Real given_sum = 0;

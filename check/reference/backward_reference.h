@@ -53,7 +53,7 @@ inline bool rounds_products(const Problem& p) {
   return p.rounds_weights && p.output_dtype.value_or(p.query.dtype) == p.query.dtype;
 }
 
-// The gradients of the results.
+// The gradients of the results, dense.
 struct Incoming {
   rapt::TensorView d_output;   // [..., q_len, value_dim]
   rapt::TensorView d_lse;      // [..., q_len]; absent: 0

@@ -36,9 +36,6 @@ namespace check {
 // Returns the place of the pair of query i and key j. Empty: its place in the tensors.
 using Placed = std::function<PairPlace(std::span<const int64_t> leading, int64_t i, int64_t j)>;
 
-// A number of the sequence that position i of the head at `leading` belongs to.
-using OfSequence = std::function<int64_t(std::span<const int64_t> leading, int64_t i)>;
-
 // Whether query i of the head at `leading` (an index in the leading dimensions) may attend to key
 // j.
 using Allowed = std::function<bool(std::span<const int64_t> leading, int64_t i, int64_t j)>;
@@ -91,13 +88,6 @@ Sizes sizes_of(const Problem& problem);
 PairPlace place_of(const Problem& problem, const Sizes& sizes, std::span<const int64_t> leading,
                    int64_t i, int64_t j);
 
-// The places of the rows of the head at `leading`, for row transforms; empty: row i is at i.
-inline std::function<int64_t(int64_t)> row_places(const OfSequence& place,
-                                                  std::span<const int64_t> leading) {
-  if (!place) return {};
-  return [&place, leading](int64_t i) { return place(leading, i); };
-}
-
 template <class Real>
 Real scale_of(const Problem& p, const Sizes& sizes) {
   return p.scale ? static_cast<Real>(*p.scale) : 1 / std::sqrt(static_cast<Real>(sizes.head_dim));
@@ -108,14 +98,14 @@ template <class Real>
 RowTransform<Real> query_transform(const Problem& p, const Sizes& sizes,
                                    std::span<const int64_t> leading = {}) {
   const CountedRows* positions = p.rows.rotary ? &p.rows.rotary->query : nullptr;
-  return {p.rows, positions, p.query.dtype, sizes.head_dim, row_places(p.query_place, leading)};
+  return {p.rows, positions, p.query.dtype, sizes.head_dim, p.query_place, leading};
 }
 template <class Real>
 RowTransform<Real> key_transform(const Problem& p, const Sizes& sizes,
                                  std::span<const int64_t> leading = {}) {
   const bool turns = p.rows.rotary && p.rows.rotary->turns_key;
   const CountedRows* positions = turns ? &p.rows.rotary->key : nullptr;
-  return {p.rows, positions, p.key.dtype, sizes.head_dim, row_places(p.key_place, leading)};
+  return {p.rows, positions, p.key.dtype, sizes.head_dim, p.key_place, leading};
 }
 
 // The dense inputs of one head; query and key after their row transforms.

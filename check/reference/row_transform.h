@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -27,18 +28,22 @@
 
 namespace check {
 
+// A number of the sequence that row i of the head at `leading` belongs to.
+using OfSequence = std::function<int64_t(std::span<const int64_t> leading, int64_t i)>;
+
 // The transform of the rows of one tensor, query or key.
 template <class Real>
 class RowTransform {
  public:
-  // `positions`: of the rows for the rotation; null: no rotation. `place`: the position of row i in
-  // its sequence; empty: i.
+  // `positions`: of the rows for the rotation; null: no rotation. `place`: the position of row i of
+  // the head at `leading` in its sequence; empty: i. It must outlive the transform.
   RowTransform(const RowSpec& spec, const CountedRows* positions, rapt::DType dtype,
-               int64_t head_dim, std::function<int64_t(int64_t)> place)
+               int64_t head_dim, const OfSequence& place, std::span<const int64_t> leading)
       : cosine_(spec.cosine),
         dtype_(dtype),
         head_dim_(static_cast<size_t>(head_dim)),
-        place_(std::move(place)) {
+        place_(place),
+        leading_(leading) {
     if (!positions) return;
     const RotarySpec& rotary = *spec.rotary;
     positions_ = *positions, magnitude_ = rotary.magnitude;
@@ -87,7 +92,7 @@ class RowTransform {
   };
 
   int64_t position_of(int64_t row) const {
-    return positions_.start + positions_.step * (place_ ? place_(row) : row);
+    return positions_.start + positions_.step * (place_ ? place_(leading_, row) : row);
   }
   Turn turn_of(int64_t row, const Pair& pair) const {
     const Wide angle = static_cast<Wide>(position_of(row)) * pair.frequency;
@@ -136,7 +141,8 @@ class RowTransform {
   }
 
   CountedRows positions_;
-  std::function<int64_t(int64_t)> place_;
+  const OfSequence& place_;
+  std::span<const int64_t> leading_;
 };
 
 }  // namespace check

@@ -12,6 +12,7 @@ namespace check {
 template <class Self>
 struct SoftmaxFamily : NormalizerFormula<Self> {
   bool operator==(const SoftmaxFamily&) const = default;
+  static double null_score() { return -kInfinityOf<double>; }  // there is no such key
 
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {

@@ -20,7 +20,6 @@ struct TopKSoftmaxReference : SoftmaxFamily<TopKSoftmaxReference> {
   static constexpr NormalizerParameter<TopKSoftmaxReference> kParameters[] = {
       {"k", &TopKSoftmaxReference::k}};
   bool operator==(const TopKSoftmaxReference&) const = default;
-  static double null_score() { return -kInfinityOf<double>; }
 
   template <class T>
   Weighed<T> weigh(std::span<const T> scores) const {
