@@ -27,7 +27,7 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
               ("anchor", "declaration", "error", "head_numbers", "pair_functions", "positions",
                "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
-               "include/rapt/normalizer/*.h"]
+               "include/rapt/normalizer/*.h", "include/rapt/method/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/%s/*.h" % name
                         for name in ("checkpoint", "generation", "io", "nn", "text", "training", "viz")]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
@@ -79,6 +79,8 @@ TABLE = [
                                                   "include/rapt/normalizer/weighted_pairs.h",
                                                   "include/rapt/normalizer/row_threshold.h"], STD,
      "a normaliser knows the interface of normalisers, no other normaliser, mask or score"),
+    ("include/rapt/method/*.h", VOCABULARY + ["include/rapt/method/method.h"], STD,
+     "a method knows the interface of methods, no other method and no other variant"),
     ("include/rapt/io/*.h", ["include/rapt/*.h", "include/rapt/io/*.h"], STD,
      "rapt::io stands on the core and does not know rapt::viz"),
     ("include/rapt/viz/*.h", ["include/rapt/*.h", "include/rapt/viz/*.h"], STD,
@@ -128,8 +130,13 @@ TABLE = [
     ("src/attention/tangents/**",
      PUBLIC_CORE + ATTENTION("call", "plan", "rows", "relative", "tiles", "backward", "tangents") +
      BELOW_THE_CONDUCTOR, STD, "tangents know the plan of the backward pass"),
-    ("src/attention/*", PUBLIC_CORE + ["src/attention/**"] + BELOW_THE_CONDUCTOR, STD,
+    ("src/attention/*",
+     PUBLIC_CORE + ["src/attention/**", "src/method/method_call.h"] + BELOW_THE_CONDUCTOR, STD,
      "the public functions stand above all rooms, and reach kernels through their tables only"),
+    ("src/method/**",
+     PUBLIC_CORE + ["src/method/**", "src/mask/per_batch.h"] + ATTENTION("call", "plan", "tiles") +
+     BELOW_THE_CONDUCTOR, STD,
+     "a method stands on the checked call, on kernels, and on the public functions"),
     ("src/products/**", PUBLIC_CORE + ["src/products/*.h"] + BELOW_THE_CONDUCTOR, STD,
      "products of layers stand beside attention, on the same kernels"),
     ("src/catalogue/**", PUBLIC_CORE + ["src/catalogue/*.h", "src/base/*.h"], STD,

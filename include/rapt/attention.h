@@ -1,6 +1,6 @@
 #pragma once
 // Scaled dot-product attention: output = softmax(scale * query key^T + bias, masked) value,
-// exactly, in O(n) memory.
+// exactly, in O(n) memory; approximately only by options.method.
 //
 // Shapes (f32, f64, bf16 or f16, all of one dtype):
 //   query  [..., q_len, head_dim]      head_dim >= 1; q_len >= 0
@@ -60,6 +60,7 @@
 #include "rapt/cosine.h"
 #include "rapt/dropout.h"
 #include "rapt/mask/mask.h"
+#include "rapt/method/method.h"
 #include "rapt/normalizer/custom_normalizer.h"
 #include "rapt/precision.h"
 #include "rapt/relative.h"
@@ -347,6 +348,10 @@ struct AttentionOptions {            // how a call computes, and which results i
   // With `received`: the sums are added to what outputs.received holds, for totals over many calls.
   // Error(argument) without `received`, and in calls that allocate their results.
   bool add_received = false;
+
+  // How attention is computed when it is not computed exactly: rapt/method/. Null: exactly. The
+  // method must outlive the call. It rejects by name whatever it does not accept.
+  const Method* method = nullptr;
 };
 
 // The outputs of a call with the caller's memory. `state.output` is required, `state.statistic` may
@@ -398,6 +403,10 @@ struct Plan {
   size_t result_bytes = 0;     // of all results of the simple call
   size_t matrix_bytes = 0;     // of the q_len x k_len matrices of all heads, in f32 or f64
   int64_t group_heads = 1;     // heads with few queries that are computed as queries of one head
+  const char* method = "";     // the name of options.method; "": exact attention
+  // Pairs whose scores a method computes, at most; with exact attention, 0. Plans of methods have
+  // no tiles.
+  int64_t method_pairs = 0;
 };
 
 // Throws Error(shape, dtype, argument, overflow, unsupported, unknown_name).

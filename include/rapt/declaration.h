@@ -1,5 +1,5 @@
 #pragma once
-// The declaration of a mask, score or normaliser: name, purpose, source, parameters.
+// The declaration of a mask, score, normaliser or method: name, purpose, source, parameters.
 //
 // A variant is a struct whose parameters are its public members. Its declaration lists them as
 // data. From it the command line, problem descriptors, JSON, the C interface and the documentation
@@ -50,6 +50,7 @@ struct Parameter {  // of a variant; made by parameter()
   int own_rank = -1;
   // For the same tensors, the number with which the variant changes least: where learning begins.
   double neutral = 0;
+  bool written = false;  // a tensor of a method that the call writes
 };
 
 struct Declaration {  // of a variant
@@ -149,6 +150,14 @@ constexpr Parameter head_parameter(const char* name, const char* doc, int own_ra
   Parameter p = parameter<Variant, Member>(name, doc, range, {}, required);
   p.own_rank = own_rank;
   p.neutral = neutral;
+  return p;
+}
+
+// Declares a tensor of a method that the call writes (method/method.h).
+template <class Variant, auto Member>
+constexpr Parameter written_parameter(const char* name, const char* doc) {
+  Parameter p = parameter<Variant, Member>(name, doc);
+  p.written = true;
   return p;
 }
 

@@ -15,6 +15,7 @@
 #include "attention/tiles/key_walk.h"
 #include "base/call_memory.h"
 #include "base/check_argument.h"
+#include "method/method_call.h"
 
 namespace rapt {
 namespace {
@@ -43,10 +44,25 @@ struct PreparedForward : PreparedCall<E> {
   size_t workspace_bytes() const { return layout.bytes; }
 };
 
+// The same for a call with a method.
+struct MethodForward {
+  MethodCall call;
+  Captures captures;
+  MethodPlan plan;
+
+  explicit MethodForward(const CheckedCall& checked)
+      : call(checked),
+        captures(requested_captures(checked.problem, checked.options)),
+        plan(checked.options.method->plan(call)) {}
+  size_t workspace_bytes() const { return plan.workspace_bytes; }
+};
+
 // Calls visit(call, prepared, grouped) with the call that runs, prepared for the element type in
-// which it is computed. `grouped` is null if it is the given call.
+// which it is computed, or for its method. `grouped` is null if it is the given call.
 template <class Visit>
 auto with_prepared(const CheckedCall& given, const Visit& visit) {
+  if (given.options.method)
+    return visit(given, MethodForward(given), static_cast<const GroupedCall*>(nullptr));
   return with_element_type(given, [&]<class E>(E) {
     const auto& catalogue = kernels<E>().normalizers;
     const int64_t heads = heads_of_group(given, hooks_of(given.options.normalizer, catalogue));
@@ -112,16 +128,53 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
 }
 
 template <class E>
-void forward(const CheckedCall& given, const CheckedCall& call, const PreparedForward<E>& prepared,
+void run(const CheckedCall& call, const PreparedForward<E>& prepared, const Outputs& outputs,
+         std::byte* scratch) {
+  const ForwardCall<E> to_run(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
+                              prepared.layout.score_tiles, scratch);
+  run_forward(to_run, prepared.layout, call.context);
+}
+
+void run(const CheckedCall& call, const MethodForward& prepared, const Outputs& outputs,
+         std::byte* scratch) {
+  if (call.problem.heads == 0) return;
+  call.options.method->forward(prepared.call, {prepared.captures, outputs}, scratch);
+}
+
+template <class Prepared>
+void forward(const CheckedCall& given, const CheckedCall& call, const Prepared& prepared,
              const GroupedCall* grouped, const AttentionOutputs& given_outputs,
              std::span<std::byte> workspace) {
   const Captures& captures = grouped ? grouped->given_captures() : prepared.captures;
   const Outputs checked = check_outputs(given, captures, given_outputs, workspace);
   const Outputs outputs = grouped ? grouped->outputs(checked) : checked;
   std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
-  const ForwardCall<E> to_run(call, prepared.kernels, prepared.captures, outputs, prepared.tiling,
-                              prepared.layout.score_tiles, scratch);
-  run_forward(to_run, prepared.layout, call.context);
+  run(call, prepared, outputs, scratch);
+}
+
+template <class E>
+void plan_pass(const CheckedCall& call, const PreparedForward<E>& prepared, Plan& plan) {
+  const Problem& p = call.problem;
+  const Tiling& t = prepared.tiling;
+  plan.isa = prepared.kernels.table.isa;
+  plan.kernel = prepared.kernels.route.kernel;
+  plan.statistic = prepared.kernels.normalizer.statistic;
+  plan.tile_queries = t.cut(std::min(p.q_len, t.unit_queries)).vectors_of(0) * t.lanes;
+  plan.block_keys = t.block_keys;
+  plan.threads = t.workers;
+  count_tiles(p, t, call.options, plan);
+  plan.group_heads = p.group_heads;
+}
+
+void plan_pass(const CheckedCall& call, const MethodForward& prepared, Plan& plan) {
+  const Method& method = *call.options.method;
+  plan.isa = with_element_type(call, [](auto e) { return kernels<decltype(e)>().isa; });
+  plan.kernel = prepared.plan.kernel;
+  plan.statistic = method.scope().statistic;
+  plan.threads = prepared.plan.threads;
+  plan.allowed_scores = prepared.call.allowed_pairs();
+  plan.method = method.declaration().name;
+  plan.method_pairs = prepared.plan.pairs;
 }
 
 }  // namespace
@@ -134,15 +187,8 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
   return with_prepared(
       given, [&](const CheckedCall& call, const auto& prepared, const GroupedCall* grouped) {
         const Problem& p = call.problem;
-        const Tiling& t = prepared.tiling;
         Plan plan;
-        plan.isa = prepared.kernels.table.isa;
-        plan.kernel = prepared.kernels.route.kernel;
-        plan.statistic = prepared.kernels.normalizer.statistic;
-        plan.tile_queries = t.cut(std::min(p.q_len, t.unit_queries)).vectors_of(0) * t.lanes;
-        plan.block_keys = t.block_keys;
-        plan.threads = t.workers;
-        count_tiles(p, t, call.options, plan);
+        plan_pass(call, prepared, plan);
         plan.workspace_bytes = prepared.workspace_bytes();
         OutputSpec specs[kOutputs];
         describe_outputs(given.problem, grouped ? grouped->given_captures() : prepared.captures,
@@ -150,7 +196,6 @@ Plan plan(const TensorView& query, const TensorView& key, const TensorView& valu
         plan.result_bytes = bytes_of_results(specs);
         const int64_t matrices[] = {p.heads, p.q_len, p.k_len};
         plan.matrix_bytes = bytes_of(matrices, p.result_dtype);
-        plan.group_heads = p.group_heads;
         return plan;
       });
 }

@@ -5,6 +5,7 @@
 
 #include "attention/backward/backward_layout.h"
 #include "base/call_memory.h"
+#include "method/method_call.h"
 
 namespace rapt {
 namespace {
@@ -45,11 +46,31 @@ struct PreparedBackward : PreparedCall<E> {
         layout(backward_layout(call, wanted, plan, this->kernels)) {
     check_shared_rows(call.problem, plan);
   }
+  size_t workspace_bytes() const { return layout.bytes; }
 };
 
-// Calls visit(prepared call) with the element type in which the problem is computed.
+// The same for a call with a method.
+struct MethodBackward {
+  MethodCall call;
+  WantedGradients wanted;
+  MethodPlan plan;
+
+  MethodBackward(const CheckedCall& checked, const WantedGradients& wanted_of_call)
+      : call(checked), wanted(wanted_of_call), plan(planned(call, wanted)) {}
+  size_t workspace_bytes() const { return plan.workspace_bytes; }
+
+ private:
+  static MethodPlan planned(const MethodCall& call, const WantedGradients& wanted) {
+    check_gradients(call, wanted);
+    return call.method().plan_backward(call, wanted);
+  }
+};
+
+// Calls visit(prepared call) with the element type in which the problem is computed, or with the
+// call of its method.
 template <class Visit>
 auto with_prepared(const CheckedCall& call, const BackwardRequest& request, const Visit& visit) {
+  if (call.options.method) return visit(MethodBackward(call, wanted_gradients(call, request)));
   return with_element_type(call, [&]<class E>(E) {
     return visit(PreparedBackward<E>(call, wanted_gradients(call, request)));
   });
@@ -66,19 +87,8 @@ void clear_dim(const TensorView& view, int dim, std::byte* at) {
 }
 
 template <class E>
-void backward(const CheckedCall& checked, const PreparedBackward<E>& prepared,
-              const GradientSpec (&specs)[kGradients], const BackwardInputs& inputs,
-              const GradientOutputs& outputs, std::span<std::byte> workspace) {
-  const GradientInputs in = check_gradient_inputs(checked, inputs);
-  const GradientTargets targets =
-      check_gradient_outputs(checked, specs, inputs, outputs, workspace);
-  std::byte* const scratch = checked_workspace(workspace, prepared.layout.bytes);
-  if (checked.problem.heads == 0) {  // no head reads what is broadcast along an empty dimension
-    for (const GradientSpec& spec : specs)
-      if (const TensorView& view = outputs.*spec.view; spec.wanted && !view.empty())
-        clear_dim(view, 0, static_cast<std::byte*>(view.data));
-    return;
-  }
+void run(const CheckedCall& checked, const PreparedBackward<E>& prepared, const GradientInputs& in,
+         const GradientTargets& targets, std::byte* scratch) {
   const Captures no_captures = {};
   const Outputs no_outputs = {};
   const ForwardCall<E> forward(checked, prepared.kernels, no_captures, no_outputs,
@@ -93,13 +103,48 @@ void backward(const CheckedCall& checked, const PreparedBackward<E>& prepared,
   run_backward(call, checked.context);
 }
 
+void run(const CheckedCall&, const MethodBackward& prepared, const GradientInputs& in,
+         const GradientTargets& targets, std::byte* scratch) {
+  prepared.call.method().backward(prepared.call, {prepared.wanted, in, targets}, scratch);
+}
+
+// Checks the forward state and the gradients of its results.
+template <class E>
+GradientInputs check_inputs(const CheckedCall& call, const PreparedBackward<E>&,
+                            const BackwardInputs& inputs) {
+  return check_gradient_inputs(call, inputs);
+}
+GradientInputs check_inputs(const CheckedCall& call, const MethodBackward& prepared,
+                            const BackwardInputs& inputs) {
+  check_gradients_of_results(prepared.call, inputs);
+  return check_gradient_inputs(call, inputs);
+}
+
+template <class Prepared>
+void backward(const CheckedCall& checked, const Prepared& prepared,
+              const GradientSpec (&specs)[kGradients], const BackwardInputs& inputs,
+              const GradientOutputs& outputs, std::span<std::byte> workspace) {
+  const GradientInputs in = check_inputs(checked, prepared, inputs);
+  const GradientTargets targets =
+      check_gradient_outputs(checked, specs, inputs, outputs, workspace);
+  std::byte* const scratch = checked_workspace(workspace, prepared.workspace_bytes());
+  if (checked.problem.heads == 0) {  // no head reads what is broadcast along an empty dimension
+    for (const GradientSpec& spec : specs)
+      if (const TensorView& view = outputs.*spec.view; spec.wanted && !view.empty())
+        clear_dim(view, 0, static_cast<std::byte*>(view.data));
+    return;
+  }
+  run(checked, prepared, in, targets, scratch);
+}
+
 }  // namespace
 
 size_t backward_workspace_bytes(const TensorView& query, const TensorView& key,
                                 const TensorView& value, const AttentionOptions& options,
                                 const BackwardRequest& request, const Context& context) {
   const CheckedCall call(query, key, value, options, context, Elements::not_read);
-  return with_prepared(call, request, [](const auto& prepared) { return prepared.layout.bytes; });
+  return with_prepared(call, request,
+                       [](const auto& prepared) { return prepared.workspace_bytes(); });
 }
 
 void scaled_dot_product_attention_backward(const TensorView& query, const TensorView& key,
@@ -124,15 +169,15 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
                                                 const Context& context) {
   const CheckedCall call(query, key, value, options, context, Elements::read);
   return with_prepared(call, request, [&](const auto& prepared) {
-    check_gradient_inputs(call, inputs);  // before memory is allocated
+    check_inputs(call, prepared, inputs);  // before memory is allocated
     GradientSpec specs[kGradients];
     describe_gradients(call, prepared.wanted, specs);
-    check_memory_limit(add_or_max(prepared.layout.bytes, bytes_of_results(specs)), context,
+    check_memory_limit(add_or_max(prepared.workspace_bytes(), bytes_of_results(specs)), context,
                        prepared.wanted.two_passes ? "" : "; two passes take less workspace");
     Gradients result;
     GradientOutputs outputs;
     allocate_results(specs, result, outputs);
-    Tensor workspace(DType::u8, {static_cast<int64_t>(prepared.layout.bytes)});
+    Tensor workspace(DType::u8, {static_cast<int64_t>(prepared.workspace_bytes())});
     backward(call, prepared, specs, inputs, outputs,
              std::as_writable_bytes(workspace.values<uint8_t>()));
     return result;

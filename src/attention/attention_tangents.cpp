@@ -185,11 +185,19 @@ Gradients backward_jvp(const CheckedCall& checked, const BackwardInputs& inputs,
   return result;
 }
 
+void require_no_method(const AttentionOptions& options) {
+  if (options.method)
+    fail(ErrorCode::unsupported, "method",
+         std::string("tangents with method ") + options.method->declaration().name +
+             "; expected exact attention");
+}
+
 }  // namespace
 
 StateTangents attention_jvp(const TensorView& query, const TensorView& key, const TensorView& value,
                             const AttentionOptions& options, const AttentionState& state,
                             const InputTangents& tangents, const Context& context) {
+  require_no_method(options);
   const CheckedCall call(query, key, value, options, context, Elements::read);
   return with_element_type(call, [&]<class E>(E) { return jvp<E>(call, state, tangents); });
 }
@@ -202,6 +210,7 @@ Gradients attention_backward_jvp(const TensorView& query, const TensorView& key,
   if (inputs.d_weights.defined())
     fail(ErrorCode::unsupported, "d_weights",
          "second derivatives of returned weights; expected no d_weights");
+  require_no_method(options);
   const CheckedCall call(query, key, value, options, context, Elements::read);
   return with_element_type(call, [&]<class E>(E) {
     return backward_jvp<E>(call, inputs, tangents, output_tangents, request);

@@ -246,6 +246,7 @@ GradientTargets check_gradient_outputs(const CheckedCall& call,
     const TensorView& view = given.*spec.view;
     memory.add_result(spec, view, "the request does");
   }
+  memory.add_written(call.options.method);
   memory.add_workspace(workspace);
   memory.check_apart_from_inputs(call);
   check_apart_from_gradient_inputs(memory, inputs);

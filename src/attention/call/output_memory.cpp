@@ -42,6 +42,14 @@ void OutputMemory::add_result(const ResultShape& result, const TensorView& view,
     add(result.name, view, check_output_tensor(result.name, view, result.dims(), result.dtype));
 }
 
+void OutputMemory::add_written(const Method* method) {
+  for_each_method_tensor(method, [&](const Parameter& parameter, const TensorView& tensor) {
+    if (parameter.written)
+      add(parameter.name, tensor,
+          check_output_tensor(parameter.name, tensor, tensor.dims(), tensor.dtype));
+  });
+}
+
 void OutputMemory::add_workspace(std::span<const std::byte> workspace) {
   const auto scratch = reinterpret_cast<uintptr_t>(workspace.data());
   if (!workspace.empty())
@@ -79,6 +87,9 @@ void OutputMemory::check_apart_from_inputs(const CheckedCall& call) const {
   });
   for_each_relative_tensor(options.relative, [&](const char* name, const TensorView& tensor) {
     check_apart(name, extent_of(name, tensor));
+  });
+  for_each_method_tensor(options.method, [&](const Parameter& parameter, const TensorView& tensor) {
+    if (!parameter.written) check_apart(parameter.name, extent_of(parameter.name, tensor));
   });
   if (const Rotary* rotary = options.rotary.embedding) {
     check_apart_from_rotary(*rotary, options.rotary.query);

@@ -14,7 +14,8 @@ void take_output_operand(const TensorView& view, bool matrix, Operand& operand);
 // The memory of all outputs, checked for overlap with each other and with the inputs. Outputs may
 // be columns of one matrix.
 class OutputMemory {
-  static constexpr int kMostTensors = 12;  // tensors of a call: kOutputs, kGradients
+  // Tensors of a call (kOutputs, kGradients), and those that a method writes.
+  static constexpr int kMostTensors = 12 + 4;
 
  public:
   // `view` must outlive the checks.
@@ -25,6 +26,8 @@ class OutputMemory {
   // wanted, else of its dtype and shape. `asker` is named if it did not ask for the result. Throws
   // Error(argument, shape, dtype, overlap, overflow).
   void add_result(const ResultShape& result, const TensorView& view, const char* asker);
+  // The tensors that a method writes. Throws as add_result().
+  void add_written(const Method* method);
   void add_workspace(std::span<const std::byte> workspace);
 
   // Throws Error(overlap).

@@ -57,6 +57,7 @@ Outputs check_outputs(const CheckedCall& call, const Captures& captures,
       given.top_keys.defined() || given.top_weights.defined() || given.entropy.defined() ||
       given.received.defined())
     check_captures(p, captures, given, outputs, memory);
+  memory.add_written(call.options.method);
   memory.add_workspace(workspace);
   memory.check_apart_from_inputs(call);
   memory.check_apart_from_each_other();

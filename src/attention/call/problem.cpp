@@ -438,6 +438,12 @@ void require_data(const TensorView& query, const TensorView& key, const TensorVi
   });
   check_argument("normalizer", [&] { for_each_tensor_of(options.normalizer, require); });
   check_argument("relative", [&] { for_each_relative_tensor(options.relative, require); });
+  check_argument("method", [&] {
+    for_each_method_tensor(options.method,
+                           [&](const Parameter& parameter, const TensorView& tensor) {
+                             require(parameter.name, tensor);
+                           });
+  });
 }
 
 }  // namespace rapt

@@ -169,6 +169,17 @@ void for_each_relative_tensor(const RelativePositions& relative, const Visit& vi
         visit(parameter.name, tensor);
 }
 
+// Calls visit(parameter, tensor) for each tensor that the parameters of options.method give.
+template <class Visit>
+void for_each_method_tensor(const Method* method, const Visit& visit) {
+  if (!method) return;
+  for (const Parameter& parameter : method->declaration().parameters)
+    if (parameter.type == ParameterType::tensor)
+      if (const TensorView tensor = parameter.get(dynamic_cast<const void*>(method)).tensor;
+          tensor.defined())
+        visit(parameter, tensor);
+}
+
 // Sets `operand` to a view of [..., rows, dims] that broadcasts to the leading dimensions of the
 // problem. It is filled in place, because a copy would wait for the stores of its members.
 void take_operand(const TensorView& view, const Problem& problem, Operand& operand);

@@ -1,0 +1,105 @@
+#pragma once
+// The interface of a method: how a call computes attention when it does not compute it exactly.
+//
+//   rapt::Lsh lsh;
+//   auto result = rapt::scaled_dot_product_attention(query, key, value, {.method = &lsh});
+//
+// A method is chosen by name and never unasked: without options.method a call is exact. Every form
+// of the call (allocating, with the caller's memory, backward, plan()) hands a checked call to the
+// method, which returns the results of an exact call: output, statistic, gradients.
+//
+// A method M derives from Method. Its parameters are public members that `M::kDeclaration` lists
+// (rapt/declaration.h). A tensor parameter that the call writes is declared by written_parameter().
+// M::kScope says what the method accepts.
+//
+// A call, in this order:
+//
+//   1. The call is checked as an exact one is: shapes, dtypes, masks, scores, scale, bias.
+//   2. The parameters are checked against their ranges, and the options against the scope. Whatever
+//      the scope does not list is rejected by name, with what is possible.
+//   3. check(call): what only the method knows, such as the shape of its tensors.
+//   4. plan(call) or plan_backward(call, wanted): bytes of workspace, threads, pairs.
+//   5. Outputs are checked: shapes, dtypes, no overlap with inputs, with the method's tensors, with
+//      each other. Nothing has been written so far.
+//   6. forward(call, results, scratch) or backward(call, gradients, scratch), unless the problem
+//      has no head. The backward pass then has zeros in all gradients.
+//
+// Rules of a method:
+//   - forward() and backward() overwrite every element of what they return. They allocate nothing:
+//     all memory is `scratch`, MethodPlan::workspace_bytes long, aligned to a cache line.
+//   - Bits do not depend on the number of threads or the executor.
+//   - A masked-out NaN never reaches a result; an unmasked one shows in all that sum over it.
+//   - A query without a key has output 0, lse -inf and zero gradients.
+//   - A method may call the exact engine (the functions of attention.h with the caller's memory) or
+//     the kernel tables. Both are in the library; the types behind MethodCall are in
+//     src/method/method_call.h. There are no methods of your own in this version.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rapt/declaration.h"
+#include "rapt/state.h"
+
+namespace rapt {
+
+// Types of the library's inside, which users of a method do not need (src/method/method_call.h).
+class MethodCall;
+struct MethodPlan;
+struct MethodResults;
+struct MethodGradients;
+struct WantedGradients;
+
+inline constexpr const char* kSoftmaxAlone[] = {"softmax"};  // normalisers of most methods
+
+// What a method accepts beside query, key, value and scale.
+struct MethodScope {
+  // Names of the masks that a call may combine by "and": "causal" and "lengths", or none.
+  std::span<const char* const> masks = {};
+  std::span<const char* const> scores = {};  // names of score functions
+  std::span<const char* const> normalizers = kSoftmaxAlone;
+  Statistic statistic = Statistic::lse;  // the meaning of the number per row
+  // Dtypes of query, key and value.
+  bool f32 = true, f64 = true, bf16 = true, f16 = true;
+  // Whether heads of the query may share a key or a value: groups, and broadcast dimensions.
+  bool shared_keys = true, shared_values = true;
+  bool bias = false;
+  bool dropout = false;
+  bool packed = false;          // several sequences in one tensor
+  bool cache = false;           // keys and values of a cache
+  bool row_transforms = false;  // cosine and rotary
+  bool relative = false;        // relative positions
+  bool weights = false, map = false, top_k = false, entropy = false, received = false;  // captures
+  // Gradients beside those of query, key and value.
+  bool d_scale = false, d_bias = false, d_score_parameters = false;
+  bool d_statistic = false, d_weights = false;  // accepted in the backward pass
+  // Whether causal masks may have an offset or an anchor; if not, query i attends to keys up to i.
+  bool shifted_causal = true;
+  bool causal_lengths_differ = true;  // whether q_len and k_len may differ under a causal mask
+};
+
+class Method {  // the base of all methods; one object serves any number of calls at once
+ public:
+  virtual ~Method() = default;
+
+  virtual const Declaration& declaration() const noexcept = 0;
+  virtual const MethodScope& scope() const noexcept = 0;
+
+  // Checks the parameters against the call. Tensors have their shapes and dtypes checked here; data
+  // pointers may be null, because plan() reads no element. Throws Error(argument, shape, dtype).
+  virtual void check(const MethodCall& call) const = 0;
+
+  // What forward() needs. Throws Error(overflow).
+  virtual MethodPlan plan(const MethodCall& call) const = 0;
+  // Throws Error(cancelled).
+  virtual void forward(const MethodCall& call, const MethodResults& results,
+                       std::byte* scratch) const = 0;
+
+  // What backward() needs. Throws Error(overflow), and Error(unsupported) for a gradient that the
+  // method does not have with its parameters.
+  virtual MethodPlan plan_backward(const MethodCall& call, const WantedGradients& wanted) const = 0;
+  // Throws Error(cancelled).
+  virtual void backward(const MethodCall& call, const MethodGradients& gradients,
+                        std::byte* scratch) const = 0;
+};
+
+}  // namespace rapt
