@@ -9,12 +9,14 @@
 #include "rapt/attention.h"
 #include "rapt/declaration.h"
 #include "rapt/mask/mask.h"
+#include "rapt/method/method.h"
 
 namespace rapt {
 
 std::span<const Declaration* const> mask_declarations();        // in the order of variants.h
 std::span<const Declaration* const> score_declarations();       // in the order of variants.h
 std::span<const Declaration* const> normalizer_declarations();  // in the order of variants.h
+std::span<const Declaration* const> method_declarations();      // in the order of methods.h
 // Transforms of query and key rows before the products: cosine, rotary.
 std::span<const Declaration* const> row_transform_declarations();
 // Inputs of the products beside query, key and value: relative positions.
@@ -62,6 +64,14 @@ MadeScore make_score(std::string_view spec, const TensorSource& tensors = {});
 // Makes a normaliser from the same forms: sigmoid(-5). Throws Error(unknown_name) with a
 // suggestion, Error(argument).
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors = {});
+
+// Makes a method from the same forms: mean, lsh(rounds=8). Tensors must be named, and so must those
+// that the call writes. Throws Error(unknown_name) with a suggestion, Error(argument).
+std::unique_ptr<Method> make_method(std::string_view spec, const TensorSource& tensors = {});
+
+// The spec of a method, in the form that make_method() reads. A tensor is written <tensor>, and
+// parameters at their defaults are left out.
+std::string to_string(const Method& method);
 
 // Makes a rotary embedding from the same forms: rotary, rotary(theta=500000, interleaved),
 // rotary(scaling=yarn, factor=4, original_length=4096). Several axes cannot be written as text.

@@ -14,6 +14,7 @@
 #include "rapt/instruction_sets.h"
 #include "rapt/key_value_cache.h"
 #include "rapt/masks.h"
+#include "rapt/methods.h"
 #include "rapt/normalizer/custom_normalizer.h"
 #include "rapt/normalizer/custom_shares.h"
 #include "rapt/normalizer/custom_weights.h"

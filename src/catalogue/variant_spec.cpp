@@ -1,10 +1,11 @@
-// Scores, normalisers, row transforms and relative positions from text: `name`, `name(arguments)`
-// or `name:arguments`.
+// Scores, normalisers, methods, row transforms and relative positions from text: `name`,
+// `name(arguments)` or `name:arguments`.
 #include <string>
 #include <vector>
 
 #include "catalogue/variant_text.h"
 #include "rapt/catalogue.h"
+#include "rapt/methods.h"
 #include "rapt/variants.h"
 
 namespace rapt {
@@ -17,10 +18,25 @@ struct Maker {
   Made (*make)();
 };
 
+using MadeMethod = std::unique_ptr<Method>;
+
 template <class Made, class T>
 Made make() {
-  auto variant = std::make_shared<T>();
-  return {variant, *variant};
+  if constexpr (std::is_same_v<Made, MadeMethod>) {
+    return std::make_unique<T>();
+  } else {
+    auto variant = std::make_shared<T>();
+    return {variant, *variant};
+  }
+}
+
+// The variant whose members are the parameters.
+template <class Made>
+void* object_of(const Made& made) {
+  if constexpr (std::is_same_v<Made, MadeMethod>)
+    return dynamic_cast<void*>(made.get());
+  else
+    return made.object.get();
 }
 
 template <class Made, class... T>
@@ -91,7 +107,7 @@ Made made_of(const std::string& what, std::span<const Maker<Made>> makers, std::
     }
     Made made = maker.make();
     try {
-      set_parameters(*maker.declaration, made.object.get(), arguments, tensors);
+      set_parameters(*maker.declaration, object_of(made), arguments, tensors);
     } catch (const RefusedArgument& refused) {
       throw Error(refused.code, what + " " + std::string(name) + ": " + refused.message);
     }
@@ -117,6 +133,8 @@ std::span<const Declaration* const> normalizer_declarations() {
   return declarations_of(Normalizers{});
 }
 
+std::span<const Declaration* const> method_declarations() { return declarations_of(Methods{}); }
+
 std::span<const Declaration* const> row_transform_declarations() {
   return declarations_of(TypeList<Cosine, Rotary>{});
 }
@@ -129,6 +147,16 @@ MadeScore make_score(std::string_view spec, const TensorSource& tensors) {
 }
 MadeNormalizer make_normalizer(std::string_view spec, const TensorSource& tensors) {
   return made_of("normaliser", makers_of<MadeNormalizer>(Normalizers{}), spec, tensors);
+}
+
+std::unique_ptr<Method> make_method(std::string_view spec, const TensorSource& tensors) {
+  return made_of("method", makers_of<MadeMethod>(Methods{}), spec, tensors);
+}
+
+std::string to_string(const Method& method) {
+  const Declaration& declaration = method.declaration();
+  const std::string inside = parameters_text(declaration, dynamic_cast<const void*>(&method));
+  return declaration.name + (inside.empty() ? "" : "(" + inside + ")");
 }
 
 Rotary make_rotary(std::string_view spec, const TensorSource& tensors) {
