@@ -232,6 +232,8 @@ TABLE = [
     ("check/reference/normalizers/*.h",
      ["check/reference/normalizer_formula.h", "check/reference/*_family.h"], STD,
      "a formula is written in numbers, and shares no code with what it judges"),
+    ("check/reference/methods/*.h", ["check/reference/reference.h"], STD,
+     "the reference of a method states an exact problem, and shares no code with what it judges"),
     ("check/reference/**", ["include/rapt/tensor.h"] + CHECK("tensors", "spec", "reference"), STD,
      "the reference shares no code with what it judges, and knows no error bounds"),
     ("check/tolerance/**", ["include/rapt/tensor.h"] +
@@ -270,6 +272,7 @@ TABLE = [
 # Written by the build, or named by it in a macro: the vocabulary of an instruction set.
 GENERATED = ["rapt_isas.inc", "rapt_layer_isas.inc", "rapt_commit.inc", "score_references.inc",
              "mask_predicates.inc", "normalizer_references.inc", "normalizer_errors.inc",
+             "method_references.inc",
              "RAPT_ISA_HEADER"]
 
 # Where a quoted name is looked up, after the folder of the file itself.

@@ -5,6 +5,8 @@
 
 #include "check/compare/set_elements.h"
 #include "check/problem/parse_normalizer.h"
+#include "check/problem/variant_text.h"
+#include "check/reference/method.h"
 #include "check/tolerance/two_parts.h"
 
 namespace check {
@@ -86,6 +88,8 @@ Case::Case(Descriptor drawn)
   options.invariant = descriptor.invariant;
   options.dropout = {descriptor.dropout, descriptor.dropout_seed};
   options.normalizer = normalizer;
+  if (!descriptor.method.empty()) method = rapt::make_method(descriptor.method);
+  options.method = method.get();
   for (ScoreSpec& score : descriptor.scores) {
     score.draw(random, descriptor.dtype, score_numbers);
     scores.push_back(made(score));
@@ -290,7 +294,10 @@ Problem Case::for_reference() const {
     p.allowed = [this](std::span<const int64_t> leading, int64_t i, int64_t j) {
       return allowed(leading, i, j);
     };
-  return p;
+  if (!method) return p;
+  const rapt::Declaration& declaration = method->declaration();
+  return restated(declaration.name,
+                  arguments_of(declaration, dynamic_cast<const void*>(method.get())), std::move(p));
 }
 
 }  // namespace check

@@ -34,8 +34,9 @@ class Case {
   std::vector<rapt::MadeScore> scores;
   std::vector<Tensor> normalizer_numbers;
   rapt::MadeNormalizer normalizer;
-  rapt::Rotary rotary;             // of descriptor.rows
-  rapt::AttentionOptions options;  // over the dense tensors, without cache and captures
+  std::unique_ptr<rapt::Method> method;  // of descriptor.method; null: exact attention
+  rapt::Rotary rotary;                   // of descriptor.rows
+  rapt::AttentionOptions options;        // over the dense tensors, without cache and captures
 
   // The inputs in the layout of the descriptor: strides, and stride 0 for broadcast dimensions.
   // With a cache, key and value are the cache.

@@ -45,7 +45,7 @@ GradientCase::GradientCase(const Case& of, const Sample& rows) : c(of), sample(r
   set_elements(d, InputTensor::d_output, d_output);
   clear(d_output);
   strided_d_output_ = Strided(d_output, d.query.layout);
-  if (!d.captures.weights) return;
+  if (!d.captures.weights || (c.method && !c.method->scope().d_weights)) return;
   const WeightsWanted& w = *d.captures.weights;
   const Dims dims = dims_of(InputTensor::d_weights, d);
   const int64_t count = dims[dims.size() - 2];
@@ -76,7 +76,7 @@ rapt::BackwardInputs GradientCase::inputs(const rapt::AttentionState& state) con
 rapt::BackwardRequest GradientCase::request() const {
   rapt::BackwardRequest request;
   request.bias = c.descriptor.has_bias;
-  request.scale = true;
+  request.scale = !c.method || c.method->scope().d_scale;
   request.normalizer_parameters = has_gradient(c.descriptor.normalizer);
   request.score_parameters = count_parameters_of(c.descriptor.scores) > 0;
   request.relative = c.descriptor.relative.any();

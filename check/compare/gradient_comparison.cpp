@@ -33,7 +33,7 @@ Comparison compare(const GradientCase& g, const rapt::Gradients& got) {
   tensor("d_key", got.d_key, true, stored, g.c.key.dims(), expected.key);
   tensor("d_value", got.d_value, true, stored, g.c.value.dims(), expected.value);
   tensor("d_bias", got.d_bias, request.bias, summed, d.bias_dims, expected.bias);
-  tensor("d_scale", got.d_scale, true, DType::f64, {}, expected.scale);
+  tensor("d_scale", got.d_scale, request.scale, DType::f64, {}, expected.scale);
   const Dims numbers = {count_parameters_of(d.scores)};
   tensor("d_score_parameters", got.d_score_parameters, request.score_parameters, DType::f64,
          numbers, expected.numbers);

@@ -6,6 +6,7 @@
 
 #include "check/problem/mask_spec.h"
 #include "rapt/catalogue.h"
+#include "rapt/methods.h"
 #include "rapt/variants.h"
 
 namespace check {
@@ -39,6 +40,56 @@ const std::vector<std::string>& all_with_tensors() {
     return names;
   }();
   return all;
+}
+
+// What a method rejects: exclude(axis, values) is called for each axis that it restricts.
+template <class Exclude>
+void for_each_rejection(const rapt::MethodScope& scope, const Exclude& exclude) {
+  using Axes = std::span<const std::string_view>;
+  const auto exclude_unless = [&](bool accepted, AxisIndex axis, const Names& values) {
+    if (!accepted) exclude(axis, values);
+  };
+  const auto all_but = [](Axes values, std::span<const char* const> accepted) {
+    Names others;
+    for (const std::string_view value : values)
+      if (value != "none" && std::ranges::find(accepted, value, [](const char* name) {
+                               return std::string_view(name);
+                             }) == accepted.end())
+        others.push_back(value);
+    return others;
+  };
+  Names masks = all_but(mask_values(), scope.masks);
+  const bool any_causal = scope.shifted_causal && scope.causal_lengths_differ;
+  if (any_causal) std::erase(masks, "causal" + std::string(kPerBatch));
+  if (!any_causal) masks.emplace_back("causal");
+  exclude(kMaskAxis, masks);
+  exclude(kScoreAxis, all_but(score_values(), scope.scores));
+  exclude(kNormalizerAxis, all_but(normalizer_values(), scope.normalizers));
+  exclude_unless(scope.f32, kDTypeAxis, {"f32"});
+  exclude_unless(scope.f64, kDTypeAxis, {"f64"});
+  exclude_unless(scope.bf16, kDTypeAxis, {"bf16", "bf16>f32"});
+  exclude_unless(scope.f16, kDTypeAxis, {"f16", "f16>f32"});
+  exclude_unless(scope.shared_keys && scope.shared_values, kHeadsAxis,
+                 {"grouped", "one for all", "batch shared", "query shared", "nested"});
+  exclude_unless(scope.bias, kBiasAxis, all_but(axis_values::kBias, {}));
+  exclude_unless(scope.bias, kBiasOrderAxis, {"before"});
+  exclude_unless(scope.dropout, kDropoutAxis, {"some"});
+  exclude_unless(scope.packed, kPackedAxis, {"packed"});
+  exclude_unless(scope.cache, kCacheAxis, all_but(axis_values::kCache, {}));
+  exclude_unless(scope.relative, kRelativeAxis, all_but(axis_values::kRelative, {}));
+  exclude_unless(scope.row_transforms, kRowsAxis, all_but(axis_values::kRows, {}));
+  exclude_unless(scope.weights, kCaptureAxis, {"weights", "weights of rows", "weights chosen"});
+  exclude_unless(scope.map, kCaptureAxis, {"map mean", "map max", "map sum"});
+  exclude_unless(scope.top_k, kCaptureAxis, {"top-k"});
+  exclude_unless(scope.entropy, kCaptureAxis, {"entropy"});
+  exclude_unless(scope.received, kCaptureAxis, {"received"});
+  exclude_unless(scope.weights && scope.map && scope.top_k && scope.entropy && scope.received,
+                 kCaptureAxis, {"all"});
+}
+
+template <class... M>
+std::vector<const rapt::MethodScope*> scopes_of(rapt::TypeList<M...>) {
+  return {&M::kScope...};
 }
 
 // All pairs of values that exclude each other, in both orders.
@@ -90,6 +141,13 @@ std::set<TwoValues> conflicts() {
   exclude(kInputsAxis, {"rising keys"}, kRowsAxis, {"cosine", "both"});
   // A bias of the inputs' dtype is "matrix"; f32 is for 16-bit inputs.
   exclude(kDTypeAxis, {"f32", "f64"}, kBiasAxis, {"f32"});
+  size_t method = 0;
+  for (const rapt::MethodScope* scope : scopes_of(rapt::Methods{})) {
+    const Names name = {method_values()[++method]};  // behind "none"
+    for_each_rejection(*scope, [&](AxisIndex axis, const Names& values) {
+      exclude(kMethodAxis, name, axis, values);
+    });
+  }
   return all;
 }
 
@@ -120,6 +178,15 @@ std::span<const std::string_view> score_values() {
 
 std::span<const std::string_view> normalizer_values() {
   static const Names values = names_of(rapt::normalizer_declarations());
+  return values;
+}
+
+std::span<const std::string_view> method_values() {
+  static const Names values = [] {
+    Names all = names_of(rapt::method_declarations());
+    all.insert(all.begin(), "none");
+    return all;
+  }();
   return values;
 }
 

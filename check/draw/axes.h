@@ -31,6 +31,7 @@ enum AxisIndex : uint8_t {
   kRelativeAxis,
   kRowsAxis,
   kInputsAxis,
+  kMethodAxis,
 };
 
 struct Axis {
@@ -75,6 +76,7 @@ inline constexpr std::string_view kPerBatch = " per batch";
 std::span<const std::string_view> mask_values();
 std::span<const std::string_view> score_values();       // "none", those of the catalogue, "two"
 std::span<const std::string_view> normalizer_values();  // those of the catalogue
+std::span<const std::string_view> method_values();      // "none", those of the catalogue
 
 // In the order of AxisIndex.
 inline const Axis kAxes[] = {
@@ -97,6 +99,7 @@ inline const Axis kAxes[] = {
     {"relative", axis_values::kRelative, 0.5},
     {"rows", axis_values::kRows, 0.5},
     {"inputs", axis_values::kInputs, 0.5},
+    {"method", method_values(), 0.9},
 };
 inline constexpr size_t kAxisCount = std::size(kAxes);
 

@@ -7,6 +7,7 @@
 #include "check/draw/drawn_mask.h"
 #include "check/draw/law_grid.h"
 #include "check/draw/sizes.h"
+#include "check/problem/parse_method.h"
 #include "check/problem/parse_normalizer.h"
 #include "check/problem/parse_scores.h"
 #include "rapt/catalogue.h"
@@ -41,6 +42,7 @@ class GridProblem {
     relative();
     rows();
     inputs();
+    method();
     return std::move(d_);
   }
 
@@ -59,6 +61,13 @@ class GridProblem {
     const std::string text = drawn(rapt::normalizer_declarations(), at(kNormalizerAxis));
     Scanner in(text);
     d_.normalizer = parse_normalizer(in);
+  }
+
+  void method() {
+    if (at(kMethodAxis) == "none") return;
+    const std::string text = drawn(rapt::method_declarations(), at(kMethodAxis));
+    Scanner in(text);
+    d_.method = parse_method(in);
   }
 
   void dtype() {

@@ -34,7 +34,8 @@ uint8_t& LawGrid::drawn(size_t axis_a, size_t value_a, size_t axis_b, size_t val
 }
 
 bool LawGrid::drawable(size_t axis, size_t value) const {
-  return built(axis, value) && (axis != kInputsAxis || value == 0 || inputs_ == InputKinds::any);
+  const bool normal = value == 0 || (axis != kInputsAxis && axis != kMethodAxis);
+  return built(axis, value) && (normal || inputs_ == InputKinds::any);
 }
 
 // Whether `axis` can have `value` together with the values chosen so far.

@@ -14,8 +14,8 @@
 
 namespace check {
 
-// Which inputs problems may have: normal ones alone, as laws need that compare bits or differences,
-// or any value of the axis.
+// Which inputs problems may have: normal ones of exact attention alone, as laws need that compare
+// bits or differences, or any value of the axes of inputs and methods.
 enum class InputKinds : uint8_t { normal, any };
 
 class LawGrid {

@@ -127,6 +127,7 @@ std::string to_string(const Descriptor& d) {
   if (d.rows.any()) text += ":rows=" + to_string(d.rows);
   if (d.relative.any()) text += ":relative=" + to_string(d.relative, d.leading);
   if (d.normalizer != Normalizer()) text += ":norm=" + to_string(d.normalizer);
+  if (!d.method.empty()) text += ":method=" + d.method;
   if (d.precision == rapt::Precision::fma) text += ":precision=fma";
   if (d.precision == rapt::Precision::fast) text += ":precision=fast";
   if (d.invariant) text += ":invariant";

@@ -31,6 +31,8 @@
 //              | "norm=" name [ "(" argument { "," argument } ")" ]
 //                                              as rapt::make_normalizer() reads it, with a number
 //                                              in the place of a tensor
+//              | "method=" name [ "(" argument { "," argument } ")" ]
+//                                              as rapt::make_method() reads it, without tensors
 //              | "precision=" ( "automatic" | "fma" | "fast" ) | "invariant"
 //              | "packed=" N                   N sequences, of drawn lengths
 //              | "cache=" cache                sequences of drawn lengths, from 0 to the number of
@@ -164,6 +166,7 @@ struct Descriptor {
   RowSpec rows;
   RelativeSpec relative;
   Normalizer normalizer;
+  std::string method;  // as rapt::to_string() writes it; "": exact attention
   rapt::Precision precision = rapt::Precision::automatic;
   bool invariant = false;
   int64_t packed = 0;  // sequences; 0: not packed

@@ -5,6 +5,7 @@
 #include "check/problem/parse_cache.h"
 #include "check/problem/parse_elements.h"
 #include "check/problem/parse_masks.h"
+#include "check/problem/parse_method.h"
 #include "check/problem/parse_normalizer.h"
 #include "check/problem/parse_relative.h"
 #include "check/problem/parse_rows.h"
@@ -90,7 +91,8 @@ class DescriptorParser {
     if (has_dtype_ || !is_dtype(name))
       in_.fail(
           "expected a field: f32, f64, bf16, f16, query, key, value, layout, mask, bias, scale, "
-          "score, rows, relative, norm, precision, invariant, packed, cache, dropout, weights, "
+          "score, rows, relative, norm, method, precision, invariant, packed, cache, dropout, "
+          "weights, "
           "map, top_k, entropy, received, backward, magnitude, keys, set or seed");
     dtypes();
   }
@@ -128,24 +130,15 @@ class DescriptorParser {
   }
 
   bool variant_field(std::string_view name) {
-    if (name == "mask") {
-      in_.expect("=");
-      d_.masks = parse_masks(in_, d_);
-    } else if (name == "score") {
-      in_.expect("=");
-      d_.scores = parse_scores(in_, d_);
-    } else if (name == "rows") {
-      in_.expect("=");
-      d_.rows = parse_rows(in_, d_);
-    } else if (name == "relative") {
-      in_.expect("=");
-      d_.relative = parse_relative(in_, d_);
-    } else if (name == "norm") {
-      in_.expect("=");
-      d_.normalizer = parse_normalizer(in_);
-    } else {
-      return false;
-    }
+    constexpr std::string_view kNames[] = {"mask", "score", "rows", "relative", "norm", "method"};
+    if (std::ranges::find(kNames, name) == std::end(kNames)) return false;
+    in_.expect("=");
+    if (name == "mask") d_.masks = parse_masks(in_, d_);
+    if (name == "score") d_.scores = parse_scores(in_, d_);
+    if (name == "rows") d_.rows = parse_rows(in_, d_);
+    if (name == "relative") d_.relative = parse_relative(in_, d_);
+    if (name == "norm") d_.normalizer = parse_normalizer(in_);
+    if (name == "method") d_.method = parse_method(in_);
     return true;
   }
 

@@ -107,7 +107,8 @@ class Sums {
       const Pair<Real>& pair = row.pairs[x];
       const int64_t j = pair.key;
       const Real* key = row.inputs->key_row(j);
-      const Real dz = in_products(g.d_products[x]), kept = pair.kept * in_products(g.weights[x]);
+      const Real dz = p_.constant_scores ? 0 : in_products(g.d_products[x]);
+      const Real kept = pair.kept * in_products(g.weights[x]);
       for (int64_t d = 0; d < sizes_.head_dim; ++d) {
         sums_.query[query_(i, d)] += dz * key[d];
         sums_.key[key_(j, d)] += dz * row.inputs->relative.query_of_keys(query, d);

@@ -69,6 +69,8 @@ struct Problem {
   std::optional<rapt::DType> output_dtype = {};  // default: the query's
   bool rounds_weights = false;
   LeftOut left_out = {};  // of kernels; the loops here leave out nothing
+  // Scores do not depend on query, key and scale, whose gradients are then 0.
+  bool constant_scores = false;
 };
 
 // The rows that are computed, in this order: each of `rows` of each of `heads` (flat indices into

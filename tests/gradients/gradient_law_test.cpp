@@ -83,7 +83,8 @@ TEST(GradientLaw, AgreesWithTheReference) {
   for (const auto& [what, count] : drawn)
     std::printf("  %s: %lld\n", what.c_str(), static_cast<long long>(count));
   if (failures > 0 || wanted.of_cells > 1) return;
-  for (const size_t axis : {kScoreAxis, kNormalizerAxis, kRelativeAxis, kRowsAxis, kInputsAxis})
+  for (const size_t axis :
+       {kScoreAxis, kNormalizerAxis, kRelativeAxis, kRowsAxis, kInputsAxis, kMethodAxis})
     for (size_t value = 0; value < kAxes[axis].values.size(); ++value)
       EXPECT_TRUE(!built(axis, value) || tally.of(axis, value) > 0)
           << "never drawn: " << kAxes[axis].name << "=" << kAxes[axis].values[value];

@@ -33,6 +33,17 @@ inline bool can_be(const GridPoint& point) {
   return true;
 }
 
+// Draws a method now and then, and puts axes that it restricts to their first values, except those
+// that a cell fixes. Otherwise hardly any point with a method would be possible.
+inline void draw_method(GridPoint& point, Random& random) {
+  const auto methods = static_cast<int64_t>(kAxes[kMethodAxis].values.size());
+  point[kMethodAxis] =
+      static_cast<uint8_t>(random.chance(0.1) ? random.between(1, methods - 1) : 0);
+  for (const size_t axis : {kCaptureAxis, kBiasAxis, kScoreAxis, kBiasOrderAxis, kNormalizerAxis,
+                            kPackedAxis, kRelativeAxis, kRowsAxis})
+    if (conflict(kMethodAxis, point[kMethodAxis], axis, point[axis])) point[axis] = 0;
+}
+
 // A point with the cell's values; of captures those that have gradients.
 inline GridPoint drawn_point(const Cell& cell, Random& random, InputKinds inputs) {
   GridPoint point;
@@ -40,6 +51,7 @@ inline GridPoint drawn_point(const Cell& cell, Random& random, InputKinds inputs
     for (size_t axis = 0; axis < kAxisCount; ++axis)
       point[axis] = static_cast<uint8_t>(
           random.between(0, static_cast<int64_t>(kAxes[axis].values.size()) - 1));
+    point[kMethodAxis] = 0;
     point[kMaskAxis] = cell.mask;
     point[kHeadsAxis] = cell.heads;
     point[kDTypeAxis] = cell.dtype;
@@ -62,6 +74,7 @@ inline GridPoint drawn_point(const Cell& cell, Random& random, InputKinds inputs
         point[axis] = 0;
     if (inputs == InputKinds::normal || random.chance(0.5)) point[kInputsAxis] = 0;
     point[kDropoutAxis] = cell.dropout;
+    if (inputs == InputKinds::any) draw_method(point, random);
   } while (!can_be(point));
   return point;
 }
@@ -85,7 +98,8 @@ inline Descriptor gradient_problem(const Cell& cell, Random& random, AxisTally* 
   Descriptor d = descriptor_at(point, random);
   d.dropout = kDropouts[cell.dropout];
   d.dropout_seed = cell.dropout == 0 ? 0 : random.next();
-  d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer);
+  d.backward.d_lse = random.chance(0.4) && has_statistic(d.normalizer) &&
+                     (d.method.empty() || rapt::make_method(d.method)->scope().d_statistic);
   d.backward.two_passes = random.chance(0.3) && !d.relative.any();
   d.backward.f32 = rapt::size_of(d.dtype) == 2 && random.chance(0.3);
   move_elements(d, kAxes[kInputsAxis].values[point[kInputsAxis]], random);
