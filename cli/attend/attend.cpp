@@ -174,6 +174,7 @@ AttendReport report_of(const AttendArguments& a, const Problem& problem,
   report.masks = problem.masks.specs;
   report.scores = problem.scores.specs;
   report.normalizer = problem.options.normalizer.declaration->name;
+  report.method = a.method;
   if (options.cosine) report.cosine = options.cosine->epsilon;
   if (a.has_rotary) report.rotary = a.rotary.empty() ? "rotary" : "rotary(" + a.rotary + ")";
   if (!a.relative.empty()) report.relative = "relative(" + a.relative + ")";

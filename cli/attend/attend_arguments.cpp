@@ -18,11 +18,6 @@
 namespace rapt::cli {
 namespace {
 
-// Reserved option names whose feature does not exist yet.
-constexpr UnbuiltOption kUnbuilt[] = {
-    {"--method", "approximations"},
-};
-
 // Adds the options of one section of --help.
 class OptionGroup {
  public:
@@ -97,6 +92,11 @@ void add_score_options(CLI::App& app, AttendArguments& a) {
             "--normalizer", a.normalizer, "NAME",
             fmt::format("how scores become weights: {}", fmt::join(normalizer_words(), ", "))),
         normalizer_words());
+  offer(attention.text("--method", a.method, "SPEC",
+                       fmt::format("compute approximately: {} (rapt list methods; default: "
+                                   "exactly); tensors are files",
+                                   usual_texts(method_declarations()))),
+        method_words());
 }
 
 // Row transforms and relative positions.
@@ -333,7 +333,6 @@ void add_attend_options(CLI::App& app, AttendArguments& a) {
   add_picture_options(app, a.picture);
   OptionGroup(app, "Picture").text("--head", a.head, "B,H", "the head to draw (default 0,0)");
   add_limit_options(app, a);
-  add_unbuilt(app, kUnbuilt);
   app.footer(
       "Without an output a summary is printed. RAPT_ISA=scalar|avx2|avx512|amx names the highest\n"
       "instruction set that may be used. A picture of more than 1,024 queries or keys shows the\n"
@@ -346,7 +345,6 @@ void check_attend_usage(const CLI::App& app, AttendArguments& arguments) {
   arguments.stats = app.get_option("--stats")->count() > 0;
   arguments.has_cosine = app.get_option("--cosine")->count() > 0;
   arguments.has_rotary = app.get_option("--rotary")->count() > 0;
-  refuse_unbuilt(app, kUnbuilt);
   refuse_unknown(app);
   refuse_empty(app);
   check_together(arguments);

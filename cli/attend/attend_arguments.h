@@ -12,7 +12,7 @@ namespace rapt::cli {
 
 struct AttendArguments {
   std::string query, key, value, text, dim, heads;
-  std::string bias, bias_order, scale, dtype, normalizer = "softmax", memory_limit;
+  std::string bias, bias_order, scale, dtype, normalizer = "softmax", method, memory_limit;
   std::string rotary, query_start;  // the parameters of the embedding, the first position
   std::string cosine;               // epsilon
   bool has_rotary = false, has_cosine = false;
@@ -44,11 +44,9 @@ inline constexpr const char* kStatsTensors[] = {"top_k_keys", "top_k_weights", "
 // not requested has an empty path.
 std::vector<TensorTarget> tensor_targets(const AttendArguments& arguments);
 
-// Adds the options, including those that are rejected because their feature does not exist yet.
 void add_attend_options(CLI::App& app, AttendArguments& arguments);
 
-// Rejects options that do not exist yet or are unknown, missing or contradictory. Throws usage
-// errors.
+// Rejects options that are unknown, missing or contradictory. Throws usage errors.
 void check_attend_usage(const CLI::App& app, AttendArguments& arguments);
 
 // Throws usage errors for other words than those of --precision.

@@ -126,7 +126,7 @@ std::optional<GradientPlan> plan_gradients(const AttendArguments& a, const Probl
   request.value = !a.grad_value.empty();
   request.bias = !a.grad_bias.empty();
   request.relative = !a.grad_relative.empty();
-  request.scale = true;
+  request.scale = !problem.method || problem.method->scope().d_scale;
   request.score_parameters = numbers_of(learned_by_scores(problem)) > 0;
   request.normalizer_parameters = numbers_of(learned_by_normalizer(problem)) > 0;
   if (request.bias && !problem.options.bias.defined()) {
@@ -162,7 +162,8 @@ Gradients compute_gradients(const GradientPlan& plan, const Problem& problem, Co
 
 std::vector<NumberGradient> number_gradients(const Problem& problem, const Gradients& gradients) {
   std::vector<NumberGradient> numbers;
-  numbers.push_back({"scale", gradients.d_scale.values<double>()[0]});
+  if (gradients.d_scale.defined())
+    numbers.push_back({"scale", gradients.d_scale.values<double>()[0]});
   const auto add = [&](const std::vector<Learned>& all, const Tensor& gradient) {
     size_t next = 0;
     for (const Learned& one : all)

@@ -58,6 +58,12 @@ void read_normalizer(const AttendArguments& a, TensorInput* files, Problem& prob
   if (!a.grad_lse.empty()) throw usage_error("--grad-lse" + why);
 }
 
+void read_method(const AttendArguments& a, TensorInput* files, Problem& problem) {
+  if (a.method.empty()) return;
+  problem.method = make_method_with_files(a.method, files, problem.scores.tensors);
+  problem.options.method = problem.method.get();
+}
+
 // Row transforms.
 void read_row_transforms(const AttendArguments& a, Problem& problem) {
   if (a.has_cosine) problem.options.cosine = parse_cosine(a.cosine);
@@ -138,6 +144,7 @@ void check_problem_options(const AttendArguments& a) {
   Problem without_files;
   read_scores(a, nullptr, without_files);
   read_normalizer(a, nullptr, without_files);
+  read_method(a, nullptr, without_files);
   read_row_transforms(a, without_files);
   read_relative(a, nullptr, without_files);
   check_input_options(a);
@@ -157,6 +164,7 @@ Problem read_problem(const AttendArguments& a, TensorInput& files) {
   if (!a.scale.empty()) options.scale = parse_real("--scale", a.scale);
   read_scores(a, &files, problem);
   read_normalizer(a, &files, problem);
+  read_method(a, &files, problem);
   problem.inputs = read_inputs(a, files);
   const Inputs& inputs = problem.inputs;
   if (!options.scale) options.scale = inputs.scale;

@@ -22,6 +22,7 @@ struct Problem {
   ScoreInput scores;
   std::string normalizer_spec;
   std::optional<MadeNormalizer> normalizer;
+  std::unique_ptr<Method> method;
   std::unique_ptr<Rotary> rotary;
   LoadedTensor query_starts, key_starts;  // of --packed: i64 [sequences + 1]
   AttentionOptions options;               // without captures

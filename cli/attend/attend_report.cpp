@@ -84,6 +84,7 @@ void add_call(const AttendReport& r, Json& document) {
   document["bias_order"] =
       r.bias.empty() ? Json() : Json(kBiasOrderNames[static_cast<int>(r.bias_order)]);
   document["normalizer"] = r.normalizer;
+  document["method"] = or_null(r.method);
   document["cosine"] = r.cosine > 0 ? Json(r.cosine) : Json();
   document["rotary"] = or_null(r.rotary);
   document["relative"] = or_null(r.relative);
@@ -132,6 +133,7 @@ Json plan_json(const AttendReport& r) {
   plan["result_bytes"] = r.plan.result_bytes;
   plan["matrix_bytes"] = r.plan.matrix_bytes;
   plan["group_heads"] = r.plan.group_heads;
+  plan["method_pairs"] = r.method.empty() ? Json() : Json(r.plan.method_pairs);
   const double estimate = r.computed ? -1 : r.estimated_seconds();
   plan["estimated_seconds"] = estimate < 0 ? Json() : Json(estimate);
   return plan;
@@ -159,13 +161,13 @@ Json peak_json(const AttendReport& r) {
 }  // namespace
 
 double AttendReport::flops() const {
-  if (plan.allowed_scores < 0) return -1;
+  if (!counts_operations()) return -1;
   const int64_t head_dim = query.shape[query.rank - 1], value_dim = value.shape[value.rank - 1];
   return 2.0 * static_cast<double>(head_dim + value_dim) * static_cast<double>(plan.allowed_scores);
 }
 
 double AttendReport::gradient_flops() const {
-  if (!gradients || plan.allowed_scores < 0) return gradients ? -1 : 0;
+  if (!gradients || !counts_operations()) return gradients ? -1 : 0;
   const int64_t head_dim = query.shape[query.rank - 1], value_dim = value.shape[value.rank - 1];
   const auto allowed = static_cast<double>(plan.allowed_scores);
   return static_cast<double>(6 * head_dim + 4 * value_dim) * allowed;
@@ -181,11 +183,34 @@ double AttendReport::estimated_seconds() const {
   return (flops() + gradient_flops()) / (1e9 * measure_fma_gflops(kMoment) * share * plan.threads);
 }
 
+namespace {
+
+std::string line_of(const char* name, const std::string& what) {
+  return fmt::format("{:<9} {}\n", name, what);
+}
+
+// Kernel, threads, and the pairs that are looked at.
+std::string plan_text(const AttendReport& r) {
+  const Plan& plan = r.plan;
+  const std::string threads = line_of("threads", std::to_string(plan.threads));
+  if (!r.method.empty()) {
+    const std::string pairs = fmt::format("scores of at most {} pairs, of {} that the masks allow",
+                                          plan.method_pairs, plan.allowed_scores);
+    return line_of("kernel", fmt::format("{}, {}", plan.kernel, plan.isa)) + threads +
+           line_of("pairs", pairs);
+  }
+  return line_of("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", plan.kernel,
+                                       plan.isa, plan.tile_queries, plan.block_keys)) +
+         threads +
+         line_of("tiles", fmt::format("{} whole, {} cut by a mask, {} skipped", plan.tiles_computed,
+                                      plan.tiles_partial, plan.tiles_skipped));
+}
+
+}  // namespace
+
 std::string summary_text(const AttendReport& r) {
   std::string text;
-  const auto line = [&](const char* name, const std::string& what) {
-    text += fmt::format("{:<9} {}\n", name, what);
-  };
+  const auto line = [&](const char* name, const std::string& what) { text += line_of(name, what); };
   line("query", type_text(r.query));
   line("key", type_text(r.key));
   line("value", type_text(r.value));
@@ -193,6 +218,7 @@ std::string summary_text(const AttendReport& r) {
   line("scale", fmt::format("{:.6g}", r.scale));
   for (const std::string& score : r.scores) line("score", score);
   if (r.normalizer != Softmax::kDeclaration.name) line("norm", r.normalizer);
+  if (!r.method.empty()) line("method", r.method);
   if (r.cosine > 0) line("rows", fmt::format("cosine({:.6g})", r.cosine));
   if (!r.rotary.empty()) line("rows", r.rotary);
   if (!r.relative.empty()) line("products", r.relative);
@@ -205,11 +231,7 @@ std::string summary_text(const AttendReport& r) {
   if (r.dropout.probability > 0) {
     line("dropout", fmt::format("{:.6g}, seed {}", r.dropout.probability, r.dropout.seed));
   }
-  line("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", r.plan.kernel, r.plan.isa,
-                             r.plan.tile_queries, r.plan.block_keys));
-  line("threads", std::to_string(r.plan.threads));
-  line("tiles", fmt::format("{} whole, {} cut by a mask, {} skipped", r.plan.tiles_computed,
-                            r.plan.tiles_partial, r.plan.tiles_skipped));
+  text += plan_text(r);
   if (r.computed) {
     line("time", time_text(r));
   } else if (const double seconds = r.estimated_seconds(); seconds >= 1e-3) {

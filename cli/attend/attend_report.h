@@ -22,6 +22,7 @@ struct AttendReport {
   std::vector<std::string> masks;
   std::vector<std::string> scores;
   std::string normalizer;
+  std::string method;    // its spec; empty if attention is exact
   double cosine = 0;     // epsilon; 0: rows are not divided by their lengths
   std::string rotary;    // its spec; empty if there is none
   std::string relative;  // its spec; empty if there is none
@@ -50,16 +51,19 @@ struct AttendReport {
   std::vector<TensorOutputs::Written> files;
 
   // Useful operations of the forward pass: 2 (head_dim + value_dim) for each allowed score; -1 if
-  // allowed scores are not counted.
+  // allowed scores are not counted, or with a method.
   double flops() const;
 
   // Useful operations of the backward pass: 6 head_dim + 4 value_dim for each allowed score; 0
-  // without gradients, -1 if allowed scores are not counted.
+  // without gradients, -1 if allowed scores are not counted, or with a method.
   double gradient_flops() const;
 
   // The expected time of the computation, without captures, from a short measurement of the peak
   // and the share of it that the kernels reach. -1: unknown.
   double estimated_seconds() const;
+
+ private:
+  bool counts_operations() const { return plan.allowed_scores >= 0 && method.empty(); }
 };
 
 std::string summary_text(const AttendReport& report);

@@ -42,20 +42,6 @@ std::optional<int> exponent_of(std::string unit) {
 
 }  // namespace
 
-void add_unbuilt(CLI::App& command, std::span<const UnbuiltOption> options) {
-  for (const UnbuiltOption& option : options) {
-    command.add_option(option.name)->expected(0, 1)->group("");
-  }
-}
-
-void refuse_unbuilt(const CLI::App& command, std::span<const UnbuiltOption> options) {
-  for (const UnbuiltOption& option : options) {
-    if (command.get_option(option.name)->count() > 0) {
-      throw not_built(std::string(option.name) + " (" + option.means + ")");
-    }
-  }
-}
-
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> known) {
   const std::string near = nearest(name, known);
   return near.empty() ? "" : "did you mean '" + near + "'?";

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the options of all commands: unknown and reserved options, numbers, lists, sizes.
+// Shared by the options of all commands: unknown options, numbers, lists, sizes.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
@@ -10,16 +10,6 @@
 #include <vector>
 
 namespace rapt::cli {
-
-// A reserved option whose feature this build lacks.
-struct UnbuiltOption {
-  const char* name;   // "--stats"
-  const char* means;  // for the message: what it will be
-};
-
-// Registers reserved options, hidden from --help, so that refuse_unbuilt() rejects them by name.
-void add_unbuilt(CLI::App& command, std::span<const UnbuiltOption> options);
-void refuse_unbuilt(const CLI::App& command, std::span<const UnbuiltOption> options);
 
 // Rejects unknown options, with a suggestion.
 void refuse_unknown(const CLI::App& command);

@@ -58,6 +58,7 @@ std::vector<std::string> mask_words() {
 
 std::vector<std::string> score_words() { return words_of(score_declarations()); }
 std::vector<std::string> normalizer_words() { return words_of(normalizer_declarations()); }
+std::vector<std::string> method_words() { return words_of(method_declarations()); }
 
 std::string usual_texts(std::span<const Declaration* const> declarations) {
   std::string texts;

@@ -24,6 +24,7 @@ std::vector<std::string> offered(CLI::Option& option);
 std::vector<std::string> mask_words();
 std::vector<std::string> score_words();
 std::vector<std::string> normalizer_words();
+std::vector<std::string> method_words();
 // All variants with their usual arguments, for help: "softcap(30), head_scale".
 std::string usual_texts(std::span<const Declaration* const> declarations);
 

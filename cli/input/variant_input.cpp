@@ -1,4 +1,5 @@
-// Makes scores (with their tensors), normalisers, row transforms and relative positions from text.
+// Makes scores (with their tensors), normalisers, methods, row transforms and relative positions
+// from text.
 #include "cli/input/variant_input.h"
 
 #include "cli/attend/attend_input.h"
@@ -52,6 +53,15 @@ MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* 
     return make_normalizer(call_form(spec), files_of("--normalizer", files, tensors));
   } catch (const Error& error) {
     throw usage_error("--normalizer " + spec + ": " + error.what());
+  }
+}
+
+std::unique_ptr<Method> make_method_with_files(const std::string& spec, TensorInput* files,
+                                               std::vector<LoadedTensor>& tensors) {
+  try {
+    return make_method(call_form(spec), files_of("--method", files, tensors));
+  } catch (const Error& error) {
+    throw usage_error("--method " + spec + ": " + error.what());
   }
 }
 

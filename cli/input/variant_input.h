@@ -1,5 +1,5 @@
 #pragma once
-// Scores, normalisers, row transforms and relative positions of the command line.
+// Scores, normalisers, methods, row transforms and relative positions of the command line.
 #include <string>
 #include <vector>
 
@@ -29,6 +29,10 @@ void add_score(const std::string& option, const std::string& spec, TensorInput* 
 // The normaliser of --normalizer; its files are added to `tensors`. Throws as add_score().
 MadeNormalizer make_normalizer_with_files(const std::string& spec, TensorInput* files,
                                           std::vector<LoadedTensor>& tensors);
+
+// The method of --method, the same.
+std::unique_ptr<Method> make_method_with_files(const std::string& spec, TensorInput* files,
+                                               std::vector<LoadedTensor>& tensors);
 
 // The row transforms of --cosine and --rotary with their optional parameters. Throw usage errors.
 Cosine parse_cosine(const std::string& epsilon);

@@ -62,7 +62,7 @@ BenchResult measured(const BenchCase& one, int repetitions) {
   peak = std::max(peak, timing::peak_gflops(instruction, kPeakSeconds));
   result.median = timing::median(result.seconds);
   result.deviation = timing::median_deviation(result.seconds);
-  if (result.plan.allowed_scores >= 0)
+  if (result.plan.allowed_scores >= 0 && one.problem.method.empty())
     result.gflops = 1e-9 * problem.useful_flops() / result.median;
   result.peak_name = timing::name_of(instruction);
   result.peak_gflops = peak * result.plan.threads;

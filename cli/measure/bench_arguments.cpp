@@ -118,12 +118,14 @@ std::vector<std::string> descriptors_of_lists(const BenchArguments& a) {
       throw usage_error("--dtype: expected f32, bf16, f16 or f64, got '" + dtype + "'");
   }
   texts = combined(texts, dtypes, ":");
-  return combined(texts, values_of("--mask", given(a.mask, kMasks)), ":mask=", "none");
+  texts = combined(texts, values_of("--mask", given(a.mask, kMasks)), ":mask=", "none");
+  if (a.method.empty()) return texts;
+  return combined(texts, values_of("--method", a.method), ":method=", "none");
 }
 
 bool has_lists(const BenchArguments& a) {
-  const std::string* const lists[] = {&a.batch,    &a.heads,     &a.q_len, &a.k_len,
-                                      &a.head_dim, &a.value_dim, &a.dtype, &a.mask};
+  const std::string* const lists[] = {&a.batch,     &a.heads, &a.q_len, &a.k_len, &a.head_dim,
+                                      &a.value_dim, &a.dtype, &a.mask,  &a.method};
   return std::any_of(std::begin(lists), std::end(lists),
                      [](const std::string* list) { return !list->empty(); });
 }
@@ -154,6 +156,11 @@ void add_bench_options(CLI::App& app, BenchArguments& a) {
   offer(text("--mask", a.mask, "LIST", "Problems",
              "none, causal, window(255,0), causal&lengths (default none,causal)"),
         {"none", "causal", "lengths"});
+  std::vector<std::string> methods = method_words();
+  methods.insert(methods.begin(), "none");
+  offer(text("--method", a.method, "LIST", "Problems",
+             "approximations (rapt list methods), or none: exactly (default none)"),
+        methods);
   text("--threads", a.threads, "LIST", "Problems", "threads (default 1)");
   text("--repetitions,-r", a.repetitions, "N", "Measurement", "samples of each (default 5)");
   text("--memory-limit", a.memory_limit, "SIZE", "Measurement",
@@ -172,7 +179,8 @@ void add_bench_options(CLI::App& app, BenchArguments& a) {
       "time\n"
       "of the thread, wall time where several work. Its median and the median distance from that\n"
       "are told. GFLOP/s count 2 (head_dim + value_dim) operations for each allowed pair of query\n"
-      "and key; the peak is that of the multiply-add (bf16: of the dot product), measured before\n"
+      "and key, and nothing with a method; the peak is that of the multiply-add (bf16: of the dot "
+      "product), measured before\n"
       "and after. Memory is what a call that allocates adds to what the process holds at most.\n\n"
       "Exit code 1 if a problem is slower than in the older result by more than it may.\n\n"
       "  rapt bench --q-len 512,1024 --head-dim 64,128 --dtype f32,bf16 --mask none,causal\n"

@@ -15,7 +15,7 @@ enum class BenchFormat { md, json, jsonl, csv };
 struct BenchArguments {
   std::vector<std::string> descriptors;
   // Lists with commas; empty: the default.
-  std::string batch, heads, q_len, k_len, head_dim, value_dim, dtype, mask, threads;
+  std::string batch, heads, q_len, k_len, head_dim, value_dim, dtype, mask, method, threads;
   std::string repetitions, format, compare, tolerance, memory_limit;
   bool json = false;
 };

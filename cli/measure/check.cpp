@@ -163,6 +163,7 @@ Command add_check(CLI::App& root) {
       "          rows=cosine(1e-6)+rotary(interleaved,dims=32,theta=10000,query=512,key=0+2i)\n"
       "          relative=keys+queries+values+content+position(33,center=16,log=4..64)\n"
       "          norm=N with N of {}\n"
+      "          method=M with M of {}\n"
       "          layout=dense|padded|transposed|negative|strided|interleaved|broadcast(DIM)\n"
       "          weights(0..4) map(8,8,max) top_k(16) entropy received\n"
       "          precision=fma|fast; invariant; dropout=P,SEED; backward=lse,f32,two; magnitude=X; "
@@ -171,7 +172,7 @@ Command add_check(CLI::App& root) {
       "Exit code 1 if a result differs from the reference by more than it may.\n\n"
       "  rapt check 'b2h8/2q1024k1024d64:mask=window(256,0)&lengths:seed=7'",
       usual_texts(check::leaf_masks()), usual_texts(score_declarations()),
-      usual_texts(normalizer_declarations())));
+      usual_texts(normalizer_declarations()), usual_texts(method_declarations())));
   return {app,
           [app, a] {
             refuse_unknown(*app);

@@ -16,7 +16,7 @@ Json listed(const std::optional<std::vector<int64_t>>& chosen) {
 }  // namespace
 
 double CheckReport::gflops() const {
-  if (plan.allowed_scores < 0) return -1;
+  if (plan.allowed_scores < 0 || !descriptor.method.empty()) return -1;
   return 2e-9 * static_cast<double>(descriptor.head_dim + descriptor.value_dim) *
          static_cast<double>(plan.allowed_scores) / cpu_seconds;
 }

@@ -220,6 +220,9 @@ typedef struct rapt_options {  // how a call computes, and what it returns; 0: n
   int32_t add_received;     // not 0, with received: the sums are added to what results->received
                             // holds, for totals over many calls
   int32_t reserved_at_end;  // 0
+  // "lsh(rounds=8)": how attention is computed when it is not computed exactly (methods.h).
+  // Whatever the method does not accept is rejected. NULL: exactly
+  const rapt_variant* method;
 } rapt_options;
 
 // The memory for results. Outputs must not overlap an input, each other or themselves; they may be
@@ -354,6 +357,8 @@ typedef struct rapt_plan_info {
   uint64_t matrix_bytes;     // of the q_len x k_len matrices of all heads
   int64_t group_heads;       // heads with few queries that are computed as queries of one head; 1:
                              // every head by itself
+  int64_t method_pairs;      // with a method: pairs whose scores it computes, at most. Without
+                             // one, 0. Plans of methods have no tiles
 } rapt_plan_info;
 
 const char* rapt_version(void);     // "0.1.0"

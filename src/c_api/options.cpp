@@ -60,6 +60,11 @@ std::optional<MadeNormalizer> normalizer_of(const rapt_variant* given) {
   return make_normalizer(normalizer.spec, tensors_of("normaliser", normalizer));
 }
 
+std::unique_ptr<Method> method_of(const rapt_variant* given) {
+  const rapt_variant method = variant_of("method", "mean", given);
+  return make_method(method.spec, tensors_of("method", method));
+}
+
 Rotary rotary_of(const rapt_variant* given) {
   const rapt_variant rotary = variant_of("rotary embedding", "rotary(theta=500000)", given);
   return make_rotary(rotary.spec, tensors_of("rotary embedding", rotary));
@@ -173,6 +178,8 @@ Options::Options(const rapt_options* given, Lists lists) {
   options_.entropy = o->entropy != 0;
   options_.received = o->received != 0;
   options_.add_received = o->add_received != 0;
+  if (o->method) method_ = method_of(o->method);
+  options_.method = method_.get();
 }
 
 WeightsRequest Options::weights_of(const rapt_weights_request* given, Lists lists) {

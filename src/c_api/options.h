@@ -35,6 +35,7 @@ class Options {
   std::vector<std::unique_ptr<Mask>> masks_;
   std::vector<MadeScore> scores_;
   std::optional<MadeNormalizer> normalizer_;
+  std::unique_ptr<Method> method_;
   std::optional<Rotary> rotary_;
   std::vector<int64_t> weights_heads_, weights_rows_, map_heads_;
 };

@@ -85,6 +85,7 @@ void write_plan(const rapt_tensor* query, const rapt_tensor* key, const rapt_ten
   info.result_bytes = plan.result_bytes;
   info.matrix_bytes = plan.matrix_bytes;
   info.group_heads = plan.group_heads;
+  info.method_pairs = plan.method_pairs;
   write_struct(info, out);
 }
 

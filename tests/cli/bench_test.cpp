@@ -89,6 +89,19 @@ TEST_F(BenchTest, MeasuresEveryCombinationOfTheLists) {
   EXPECT_EQ(descriptors[15], "b2h2/1q8k6d4v3:bf16:mask=window(3,0)");
 }
 
+TEST_F(BenchTest, MeasuresMethods) {
+  const Ran ran = rapt({"bench", "--q-len", "8", "--head-dim", "4", "--dtype", "f32", "--mask",
+                        "causal", "--method", "none,mean", "-r", "1", "--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  const Json& problems = document.at("problems");
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems.at(0).at("descriptor"), "h2q8k8d4:mask=causal");
+  EXPECT_EQ(problems.at(1).at("descriptor"), "h2q8k8d4:mask=causal:method=mean");
+  EXPECT_TRUE(problems.at(0).at("time").at("gflops").is_number());
+  EXPECT_EQ(problems.at(1).at("time").at("gflops"), nullptr);
+}
+
 TEST_F(BenchTest, MeasuresAProblemOnceHoweverOftenItIsNamed) {
   const Ran ran = rapt(small({"h1q16k16d8v8:f32", "--format", "jsonl"}));
   EXPECT_EQ(ran.exit, 0) << ran.err;
@@ -238,6 +251,7 @@ TEST_F(BenchTest, RefusesWhatCannotBeMeant) {
   refused({"--heads", "8/"}, "--heads");
   refused({"--dtype", "f33"}, "--dtype: expected f32, bf16, f16 or f64");
   refused({"--mask", "casual"}, "casual");
+  refused({"--method", "meen"}, "expected a method: mean");
   refused({"--threads", "100000"}, "at most 4096");
   refused({"--repetitions", "0"}, "--repetitions");
   refused({"--format", "jso"}, "did you mean 'json'?");

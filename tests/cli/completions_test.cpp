@@ -82,6 +82,7 @@ TEST_F(CompletionsTest, BashCompletesValues) {
   EXPECT_EQ(bash({"rapt", "attend", "--force", "--color", "a"}), (Words{"always", "auto"}));
   expect_all(bash({"rapt", "attend", "--score", ""}), score_declarations());
   expect_all(bash({"rapt", "attend", "--normalizer", ""}), normalizer_declarations());
+  expect_all(bash({"rapt", "attend", "--method", ""}), method_declarations());
   EXPECT_EQ(bash({"rapt", "completions", ""}), (Words{"bash", "fish", "zsh"}));
   EXPECT_EQ(bash({"rapt", "man", "ex"}), Words{"explain"});
   EXPECT_EQ(bash({"rapt", "attend", "--scale", ""}), Words{});

@@ -43,6 +43,7 @@ TEST_F(ListTest, JsonHasWhatTheDocumentationLists) {
   EXPECT_EQ(document.at("masks").size(), mask_declarations().size());
   EXPECT_EQ(document.at("scores").size(), score_declarations().size());
   EXPECT_EQ(document.at("normalizers").size(), normalizer_declarations().size());
+  EXPECT_EQ(document.at("methods").size(), method_declarations().size());
   EXPECT_EQ(document.at("row-changes").size(), row_transform_declarations().size());
   EXPECT_EQ(document.at("products").size(), product_declarations().size());
   EXPECT_EQ(document.at("dialects").size(), dialects().size());

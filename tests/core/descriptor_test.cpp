@@ -49,6 +49,7 @@ TEST(Descriptor, HasOneCanonicalForm) {
       {"q4k5d6:norm=relu(1,0.25)", "q4k5d6:norm=relu(divisor=0.25)"},
       {"q4k5d6:norm=softmax_with_sink(-inf)", "q4k5d6:norm=softmax_with_sink(-inf)"},
       {"q4k5d6:norm=entmax(alphas=1.2)", "q4k5d6:norm=entmax(alphas=1.2)"},
+      {"q4k5d6:precision=fma:method=mean()", "q4k5d6:method=mean:precision=fma"},
       {"q4k5d6:bf16>bf16", "q4k5d6:bf16"},
       {"b2h4q1k1d1:key=[2,2]:value=[2,2]", "b2h4/2q1k1d1"},
       {"b2h4q1k1d1:key=[1,4]", "b2h4q1k1d1:key=[1,4]"},
@@ -148,6 +149,7 @@ TEST(Descriptor, ReadsEveryExample) {
   expect_read(leaf_masks(), "mask");
   expect_read(rapt::score_declarations(), "score");
   expect_read(rapt::normalizer_declarations(), "norm");
+  expect_read(rapt::method_declarations(), "method");
 }
 
 TEST(Descriptor, ErrorsNameTheColumn) {
@@ -241,6 +243,9 @@ TEST(Descriptor, ErrorsNameTheColumn) {
       {"q4k5d6:norm=softmax_with_sink", 30, "sinks is missing"},
       {"q4k5d6:norm=softmax_with_sink(nan)", 31, "expected a number for the tensor"},
       {"q4k5d6:norm=entmax(1.5,alphas=1.5)", 20, "expected one of them"},
+      {"q4k5d6:method=meen", 15, "expected a method: mean"},
+      {"q4k5d6:method=mean(1)", 20, "no use for \"1\""},
+      {"q4k5d6:method=mean(", 20, "expected ')', got the end"},
       {"q4k5d6:weights([4])", 16, "expected a query below 4"},
       {"q4k5d6:weights(3..2)", 19, "expected a query from 3 to 4"},
       {"h2q4k5d6:weights(heads=[2])", 24, "expected a head below 2"},

@@ -51,30 +51,37 @@ struct WantedGradients;
 
 inline constexpr const char* kSoftmaxAlone[] = {"softmax"};  // normalisers of most methods
 
-// What a method accepts beside query, key, value and scale.
+// What a method accepts beside query, key, value and scale. A call with anything else is rejected.
 struct MethodScope {
   // Names of the masks that a call may combine by "and": "causal" and "lengths", or none.
   std::span<const char* const> masks = {};
-  std::span<const char* const> scores = {};  // names of score functions
-  std::span<const char* const> normalizers = kSoftmaxAlone;
-  Statistic statistic = Statistic::lse;  // the meaning of the number per row
-  // Dtypes of query, key and value.
-  bool f32 = true, f64 = true, bf16 = true, f16 = true;
-  // Whether heads of the query may share a key or a value: groups, and broadcast dimensions.
-  bool shared_keys = true, shared_values = true;
-  bool bias = false;
-  bool dropout = false;
-  bool packed = false;          // several sequences in one tensor
-  bool cache = false;           // keys and values of a cache
-  bool row_transforms = false;  // cosine and rotary
-  bool relative = false;        // relative positions
-  bool weights = false, map = false, top_k = false, entropy = false, received = false;  // captures
-  // Gradients beside those of query, key and value.
-  bool d_scale = false, d_bias = false, d_score_parameters = false;
-  bool d_statistic = false, d_weights = false;  // accepted in the backward pass
-  // Whether causal masks may have an offset or an anchor; if not, query i attends to keys up to i.
-  bool shifted_causal = true;
-  bool causal_lengths_differ = true;  // whether q_len and k_len may differ under a causal mask
+  std::span<const char* const> scores = {};                  // names of score functions
+  std::span<const char* const> normalizers = kSoftmaxAlone;  // their names
+  Statistic statistic = Statistic::lse;                      // the meaning of the number per row
+  bool f32 = true;                                           // query, key and value of this dtype
+  bool f64 = true;                                           // the same for f64
+  bool bf16 = true;                                          // the same for bf16
+  bool f16 = true;                                           // the same for f16
+  bool shared_keys = true;            // heads of the query may share a key: groups, broadcast
+  bool shared_values = true;          // heads of the query may share a value
+  bool shifted_causal = true;         // causal masks with an offset or another anchor
+  bool causal_lengths_differ = true;  // q_len and k_len may differ under a causal mask
+  bool bias = false;                  // options.bias
+  bool dropout = false;               // dropout of weights
+  bool packed = false;                // several sequences in one tensor
+  bool cache = false;                 // keys and values of a cache
+  bool row_transforms = false;        // cosine and rotary
+  bool relative = false;              // relative positions
+  bool weights = false;               // returned weights and scores
+  bool map = false;                   // a pooled map of weights
+  bool top_k = false;                 // the keys of the largest scores
+  bool entropy = false;               // the entropy of a row
+  bool received = false;              // the attention that each key receives
+  bool d_scale = false;               // the gradient of the scale
+  bool d_bias = false;                // the gradient of the bias
+  bool d_score_parameters = false;    // gradients of the learned parameters of scores
+  bool d_statistic = false;           // the backward pass accepts the gradient of the statistic
+  bool d_weights = false;             // the same for the gradient of returned weights
 };
 
 class Method {  // the base of all methods; one object serves any number of calls at once

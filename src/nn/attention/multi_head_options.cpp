@@ -58,6 +58,7 @@ MultiHeadOptions::MultiHeadOptions(const MultiHeadAttention& layer, const MultiH
   if (more.bias.defined()) to.bias = more.bias;
   if (more.bias_order != BiasOrder::after_scores) to.bias_order = more.bias_order;
   if (!is_softmax(more.normalizer)) to.normalizer = more.normalizer;
+  if (more.method) to.method = more.method;
   if (more.precision != Precision::automatic) to.precision = more.precision;
   to.invariant |= more.invariant;
   if (more.packed.defined()) to.packed = more.packed;

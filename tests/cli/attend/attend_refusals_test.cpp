@@ -37,9 +37,11 @@ class RefusalsTest : public RaptTest {
   std::vector<std::string> before_;
 };
 
-TEST_F(RefusalsTest, OptionsOfTheContractThatAreNotBuilt) {
-  expect_refused(attend({"--method", "1"}), 2, "--method (");
-  expect_refused(attend({"--method=x"}), 2, "is not built yet");
+TEST_F(RefusalsTest, NamesOfNoVariant) {
+  expect_all_refused({{{"--method", "meen"}, "--method meen: there is no method \"meen\""},
+                      {{"--method", "meen"}, "did you mean mean?"},
+                      {{"--method", "mean(2)"}, "--method mean(2): method mean"}},
+                     2);
   std::string says = "there is no normaliser \"hardmax\". Known:";
   for (const Declaration* normalizer : normalizer_declarations())
     says += std::string(says.ends_with(':') ? " " : ", ") + normalizer->name;

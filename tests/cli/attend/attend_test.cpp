@@ -9,6 +9,7 @@
 #include "rapt/mask/causal.h"
 #include "rapt/mask/lengths.h"
 #include "rapt/mask/window.h"
+#include "rapt/method/mean.h"
 
 namespace rapt::cli_test {
 namespace {
@@ -185,6 +186,27 @@ TEST_F(AttendTest, ScaleAndNormalizerAreTheUsers) {
   options.scale = -0.25;
   expect_output({"--scale", "-0.25"}, options);
   expect_output({"--scale=-2.5e-1", "--normalizer", "softmax"}, options);
+}
+
+TEST_F(AttendTest, MethodIsTheUsers) {
+  save_problem();
+  const rapt::Mean mean;
+  AttentionOptions options;
+  options.method = &mean;
+  ASSERT_EQ(rapt(attend({"--method", "mean", "--output", "o.npy"})).exit, 0);
+  expect_same(
+      load("o.npy"),
+      scaled_dot_product_attention(load("q.npy"), load("k.npy"), load("v.npy"), options).output);
+  const Ran ran = rapt(attend({"--method", "mean", "--mask", "causal", "--plan", "--json"}));
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const Json document = Json::parse(ran.out);
+  EXPECT_EQ(document.at("method"), "mean");
+  EXPECT_EQ(document.at("plan").at("method_pairs"), 0);
+  EXPECT_EQ(document.at("plan").at("tiles_computed"), 0);
+  EXPECT_EQ(document.at("plan").at("estimated_seconds"), nullptr);
+  const Ran refused = rapt(attend({"--method", "mean", "--mask", "window:1,0", "--plan"}));
+  EXPECT_EQ(refused.exit, 2) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "method mean: mask window")) << refused.err;
 }
 
 TEST_F(AttendTest, ConvertsToOneDtype) {
