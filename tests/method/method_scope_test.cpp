@@ -78,7 +78,6 @@ TEST(MethodScope, VariantsAndOptionsAreNamed) {
   const rapt::Softcap softcap{30};
   const rapt::Sigmoid sigmoid;
   const Tensor bias = filled(DType::f32, {4, 4}, 0), table = filled(DType::f32, {3, 3}, 0);
-  const rapt::Rotary rotary;
   const auto refused = [&](const char* argument, const std::vector<std::string>& says,
                            const std::function<void(AttentionOptions&)>& change) {
     SCOPED_TRACE(argument);

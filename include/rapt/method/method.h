@@ -64,8 +64,6 @@ struct MethodScope {
   bool f16 = true;                                           // the same for f16
   bool shared_keys = true;            // heads of the query may share a key: groups, broadcast
   bool shared_values = true;          // heads of the query may share a value
-  bool shifted_causal = true;         // causal masks with an offset or another anchor
-  bool causal_lengths_differ = true;  // q_len and k_len may differ under a causal mask
   bool bias = false;                  // options.bias
   bool dropout = false;               // dropout of weights
   bool packed = false;                // several sequences in one tensor
@@ -82,6 +80,8 @@ struct MethodScope {
   bool d_score_parameters = false;    // gradients of the learned parameters of scores
   bool d_statistic = false;           // the backward pass accepts the gradient of the statistic
   bool d_weights = false;             // the same for the gradient of returned weights
+  bool shifted_causal = true;         // causal masks with an offset or another anchor
+  bool causal_lengths_differ = true;  // q_len and k_len may differ under a causal mask
 };
 
 class Method {  // the base of all methods; one object serves any number of calls at once
