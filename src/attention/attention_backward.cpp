@@ -172,8 +172,9 @@ Gradients scaled_dot_product_attention_backward(const TensorView& query, const T
     check_inputs(call, prepared, inputs);  // before memory is allocated
     GradientSpec specs[kGradients];
     describe_gradients(call, prepared.wanted, specs);
-    check_memory_limit(add_or_max(prepared.workspace_bytes(), bytes_of_results(specs)), context,
-                       prepared.wanted.two_passes ? "" : "; two passes take less workspace");
+    check_memory_limit(
+        add_or_max(prepared.workspace_bytes(), bytes_of_results(specs)), context,
+        prepared.wanted.two_passes || options.method ? "" : "; two passes take less workspace");
     Gradients result;
     GradientOutputs outputs;
     allocate_results(specs, result, outputs);

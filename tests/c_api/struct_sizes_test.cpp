@@ -119,6 +119,16 @@ TEST(CApi, OptionsBeforeCachesHaveNone) {
   EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
 }
 
+// Options of the version before methods have none, whatever data follow them.
+TEST(CApi, OptionsBeforeMethodsHaveNone) {
+  Call c;
+  const rapt_variant method = {sizeof method, nullptr, 0, nullptr};
+  c.options.method = &method;  // rejected where it is read
+  EXPECT_TRUE(c.forward_refused(RAPT_ERROR_ARGUMENT, "a method without spec"));
+  c.options.size = SIZE_UP_TO(rapt_options, reserved_at_end);
+  EXPECT_EQ(c.forward(), RAPT_OK) << rapt_last_error();
+}
+
 // A context of the version before `memory` has the default, whatever data follow it.
 TEST(CApi, ContextsBeforeMemoryHaveNone) {
   Call c;

@@ -28,6 +28,8 @@
 //   - forward() and backward() overwrite every element of what they return. They allocate nothing:
 //     all memory is `scratch`, MethodPlan::workspace_bytes long, aligned to a cache line.
 //   - Bits do not depend on the number of threads or the executor.
+//   - Context::memory, Precision, AttentionOptions::invariant and BackwardRequest::passes choose
+//     kernels and memory; a method for which they make no difference ignores them.
 //   - A masked-out NaN never reaches a result; an unmasked one shows in all that sum over it.
 //   - A query without a key has output 0, lse -inf and zero gradients.
 //   - A method may call the exact engine (the functions of attention.h with the caller's memory) or
