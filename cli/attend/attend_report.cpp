@@ -185,32 +185,35 @@ double AttendReport::estimated_seconds() const {
 
 namespace {
 
-std::string line_of(const char* name, const std::string& what) {
+std::string summary_line(const char* name, const std::string& what) {
   return fmt::format("{:<9} {}\n", name, what);
 }
 
 // Kernel, threads, and the pairs that are looked at.
 std::string plan_text(const AttendReport& r) {
   const Plan& plan = r.plan;
-  const std::string threads = line_of("threads", std::to_string(plan.threads));
+  const std::string threads = summary_line("threads", std::to_string(plan.threads));
   if (!r.method.empty()) {
     const std::string pairs = fmt::format("scores of at most {} pairs, of {} that the masks allow",
                                           plan.method_pairs, plan.allowed_scores);
-    return line_of("kernel", fmt::format("{}, {}", plan.kernel, plan.isa)) + threads +
-           line_of("pairs", pairs);
+    return summary_line("kernel", fmt::format("{}, {}", plan.kernel, plan.isa)) + threads +
+           summary_line("pairs", pairs);
   }
-  return line_of("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", plan.kernel,
-                                       plan.isa, plan.tile_queries, plan.block_keys)) +
+  return summary_line("kernel", fmt::format("{}, {}, {} queries x {} keys at a time", plan.kernel,
+                                            plan.isa, plan.tile_queries, plan.block_keys)) +
          threads +
-         line_of("tiles", fmt::format("{} whole, {} cut by a mask, {} skipped", plan.tiles_computed,
-                                      plan.tiles_partial, plan.tiles_skipped));
+         summary_line("tiles",
+                      fmt::format("{} whole, {} cut by a mask, {} skipped", plan.tiles_computed,
+                                  plan.tiles_partial, plan.tiles_skipped));
 }
 
 }  // namespace
 
 std::string summary_text(const AttendReport& r) {
   std::string text;
-  const auto line = [&](const char* name, const std::string& what) { text += line_of(name, what); };
+  const auto line = [&](const char* name, const std::string& what) {
+    text += summary_line(name, what);
+  };
   line("query", type_text(r.query));
   line("key", type_text(r.key));
   line("value", type_text(r.value));

@@ -65,6 +65,23 @@ TEST(Allocation, NothingWithRelativePositions) {
   }
 }
 
+TEST(Allocation, NothingWithAMethod) {
+  if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";
+  for (const char* line :
+       {"h2q70k150d8:bf16:mask=causal:method=mean", "b2h4/2q9k9d8:mask=lengths:method=mean"}) {
+    SCOPED_TRACE(line);
+    const Case c(parse_descriptor(line));
+    Reversed reversed;
+    Context context;
+    context.executor = &reversed;
+    Buffers b = buffers_for(c, c.options, context);
+    start_counting();
+    scaled_dot_product_attention(c.query, c.key, c.value, c.options, {b.state}, b.workspace,
+                                 context);
+    EXPECT_EQ(stop_counting().made, 0);
+  }
+}
+
 // Checks that the hooks count allocations; otherwise the test above proves nothing.
 TEST(Allocation, TheSimpleCallIsSeen) {
   if (!RAPT_ALLOCATION_HOOKS) GTEST_SKIP() << "the sanitizer owns malloc";

@@ -56,19 +56,19 @@ class Ones final : public rapt::Method {
   void backward(const rapt::MethodCall&, const rapt::MethodGradients&, std::byte*) const override {}
 };
 
-constexpr rapt::Parameter kParameters[] = {
+constexpr rapt::Parameter kParametersOfOnes[] = {
     rapt::parameter<Ones, &Ones::count>("count", "a number", {1, 3}),
     rapt::parameter<Ones, &Ones::read>("read", "a tensor that is read"),
     rapt::written_parameter<Ones, &Ones::state>("state", "a tensor that is written")};
-const rapt::Declaration Ones::kDeclaration = {"ones", "ones", "this test", kParameters};
-constexpr const char* kMasks[] = {"causal"};
-const rapt::MethodScope Ones::kScope = {.masks = kMasks,
+const rapt::Declaration Ones::kDeclaration = {"ones", "ones", "this test", kParametersOfOnes};
+constexpr const char* kMasksOfOnes[] = {"causal"};
+const rapt::MethodScope Ones::kScope = {.masks = kMasksOfOnes,
                                         .f64 = false,
                                         .shared_keys = false,
                                         .shifted_causal = false,
                                         .causal_lengths_differ = false};
 
-struct Rows {
+struct RowsOfOnes {
   Tensor query = filled(DType::f32, {2, 4, 3}, 2), key = filled(DType::f32, {2, 4, 3}, 2),
          value = filled(DType::f32, {1, 4, 5}, 2);
 
@@ -84,7 +84,7 @@ struct Rows {
 };
 
 TEST(MethodCall, HandsOverMatricesAndWritesTensors) {
-  const Rows rows;
+  const RowsOfOnes rows;
   Ones ones;
   Tensor state = filled(DType::f32, {1}, 0);
   ones.state = state;
@@ -104,7 +104,7 @@ TEST(MethodCall, HandsOverMatricesAndWritesTensors) {
 }
 
 TEST(MethodCall, PlansWithoutElements) {
-  const Rows rows;
+  const RowsOfOnes rows;
   Ones ones;
   const TensorView query(static_cast<float*>(nullptr), {2, 4, 3});
   AttentionOptions options;
@@ -120,7 +120,7 @@ TEST(MethodCall, PlansWithoutElements) {
 }
 
 TEST(MethodCall, ChecksParametersTensorsAndScope) {
-  const Rows rows;
+  const RowsOfOnes rows;
   Ones ones;
   ones.count = 4;
   rows.expect_refused(ones, ErrorCode::argument, {"ones: count = 4", "1 to 3"});
@@ -141,7 +141,7 @@ TEST(MethodCall, ChecksParametersTensorsAndScope) {
 }
 
 TEST(MethodCall, ChecksDtypesHeadsAndCausalMasks) {
-  Rows rows;
+  RowsOfOnes rows;
   const Ones ones;
   for (const char* spec : {"causal(1)", "causal(bottom-right,-1)"}) {
     const auto mask = rapt::make_mask(spec);

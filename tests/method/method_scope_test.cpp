@@ -17,7 +17,7 @@ using rapt::ErrorCode;
 
 const rapt::Mean kMean;
 
-struct Rows {
+struct RowsOfMean {
   Tensor query = filled(DType::f32, {2, 4, 3}, 1), key = filled(DType::f32, {2, 4, 3}, 1),
          value = filled(DType::f32, {2, 4, 3}, 1), output = filled(DType::f32, {2, 4, 3}, 7);
 
@@ -46,7 +46,7 @@ AttentionOptions with_mean() {
 }
 
 TEST(MethodScope, MasksAreNamed) {
-  Rows rows;
+  RowsOfMean rows;
   const auto window = rapt::make_mask("window(2,0)");
   const auto inverse = rapt::make_mask("!causal"), combined = rapt::make_mask("causal&window(1,0)");
   for (const rapt::Mask* mask : {window.get(), combined.get()}) {
@@ -60,7 +60,7 @@ TEST(MethodScope, MasksAreNamed) {
 }
 
 TEST(MethodScope, CombinedMasksThatItAcceptsAreAccepted) {
-  Rows rows;
+  RowsOfMean rows;
   const int64_t counts[] = {2, 3};
   const auto mask = rapt::make_mask("and(causal, lengths(n))&causal(1)",
                                     [&](std::string_view) { return TensorView(counts, {2}); });
@@ -74,7 +74,7 @@ TEST(MethodScope, CombinedMasksThatItAcceptsAreAccepted) {
 }
 
 TEST(MethodScope, VariantsAndOptionsAreNamed) {
-  Rows rows;
+  RowsOfMean rows;
   const rapt::Softcap softcap{30};
   const rapt::Sigmoid sigmoid;
   const Tensor bias = filled(DType::f32, {4, 4}, 0), table = filled(DType::f32, {3, 3}, 0);
@@ -109,7 +109,7 @@ TEST(MethodScope, PackedSequencesAreRejected) {
 }
 
 TEST(MethodScope, GradientsThatItLacksAreNamed) {
-  Rows rows;
+  RowsOfMean rows;
   const AttentionOptions options = with_mean();
   AttentionResult forward = scaled_dot_product_attention(rows.query, rows.key, rows.value, options);
   rapt::BackwardInputs inputs{.state = forward.state(), .d_output = forward.output};
