@@ -194,8 +194,11 @@ std::string plan_text(const AttendReport& r) {
   const Plan& plan = r.plan;
   const std::string threads = summary_line("threads", std::to_string(plan.threads));
   if (!r.method.empty()) {
-    const std::string pairs = fmt::format("scores of at most {} pairs, of {} that the masks allow",
-                                          plan.method_pairs, plan.allowed_scores);
+    const std::string pairs =
+        plan.method_pairs == 0
+            ? fmt::format("no score is computed; the masks allow {}", plan.allowed_scores)
+            : fmt::format("scores of at most {}, of {} that the masks allow", plan.method_pairs,
+                          plan.allowed_scores);
     return summary_line("kernel", fmt::format("{}, {}", plan.kernel, plan.isa)) + threads +
            summary_line("pairs", pairs);
   }
