@@ -9,7 +9,7 @@ namespace {
 
 // Percent of the peak of the same process: on Zen 5 that of bf16 is the 16-bit dot product's, on
 // Intel it is f32's (timing/peak.h).
-constexpr Goal kFull{86, 81}, kCausal{76, 73}, kBf16{60, 74}, kNone{};
+constexpr Goal kFull{86, 81}, kCausal{76, 73}, kLongformer{60, 60}, kBf16{60, 74}, kNone{};
 
 constexpr int64_t kHeadDims[] = {64, 128}, kLengths[] = {1024, 2048, 4096, 8192};
 
@@ -31,6 +31,15 @@ std::vector<SpeedCase> backward_cases() {
   std::vector<SpeedCase> cases;
   add_squares(cases, "full", "", kFull);
   add_squares(cases, "causal", ":mask=causal", kCausal);
+  for (const int64_t n : {16384, 65536})
+    cases.push_back({text_of("window, 16 global d=64 n=", n),
+                     text_of("h2q", n) + text_of("k", n) + "d64:mask=window(256,256)|global(16)",
+                     on_this_core(kLongformer)});
+  // Most scores of their tiles are masked out.
+  cases.push_back({"7x7 of 56x56 d=64 n=3136", "h2q3136k3136d64:mask=neighborhood(7,56,7,56)",
+                   on_this_core(kNone)});
+  cases.push_back(
+      {"strided d=64 n=16384", "h2q16384k16384d64:mask=strided(128)", on_this_core(kNone)});
   add_squares(cases, "bf16 full", ":bf16", kBf16);
   add_squares(cases, "bf16 causal", ":bf16:mask=causal", kNone);
   add_squares(cases, "f16 full", ":f16", kNone);

@@ -5,8 +5,8 @@
     dev/check_sizes.py --self-test     measure functions of known lengths
 
 Limits: 25 files in a folder, 500 lines in a file, 60 lines in a function (from its first line to its
-closing brace). Public headers and examples may be more than 25, and so may data that tests and fuzz
-targets read.
+closing brace). Public headers, examples and pages of variants may be more than 25, and so may data that tests
+and fuzz targets read.
 Functions of tests are not measured: a test that lists cases is read case by case.
 
 Prints one line per violation and exits with 1 if there is any.
@@ -19,8 +19,9 @@ from pathlib import Path
 
 MOST_FILES, MOST_LINES, MOST_FUNCTION_LINES = 25, 500, 60
 
-# Folders of public headers, of examples, which are read one by one, and of data.
-CROWDED = re.compile(r"include/rapt(/.*)?|examples|fuzz/corpus/.*|tests/.*/(data|golden)|docs/variants/pictures")
+# Folders of public headers, of examples and of pages of variants, which are read one by one, and of
+# data.
+CROWDED = re.compile(r"include/rapt(/.*)?|examples|fuzz/corpus/.*|tests/.*/(data|golden)|docs/variants(/pictures)?")
 SOURCE = re.compile(r".*\.(h|hpp|c|cpp|py|sh|cmake)")
 MEASURED = re.compile(r"(src|include|cli|check|timing|conformance|bench|examples|fuzz)/.*\.(h|c|cpp)")
 # What opens a block at the start of a line and is no function.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mask/anchored.h"
+#include "mask/steps.h"
 
 namespace rapt {
 namespace {
@@ -24,12 +25,6 @@ constexpr Parameter kParameters[] = {
 };
 
 constexpr const char* kExamples[] = {"4,2", "2,3", "1,5,bottom-right", "3,1"};
-
-// The remainder of x / step, from 0 to step - 1.
-int64_t remainder_of(int64_t x, int64_t step) noexcept {
-  const int64_t r = x % step;
-  return r < 0 ? r + step : r;
-}
 
 // The first key from 0 on to which one of the queries at positions first..last may attend; k_len if
 // there is none.
@@ -68,6 +63,16 @@ KeyRange Dilated::key_range(const BoundMask& bound, Positions queries) const noe
   if (begin == end) return {0, 0};
   // The last key is the first one from behind.
   return {begin, end - first_key(end - 1 - last, end - 1 - first, reach, step, end)};
+}
+
+KeyRange Dilated::next_run(const BoundMask& bound, Positions queries, int64_t from) const noexcept {
+  const int64_t reach = bound.values[1];
+  const int64_t first = queries.start + bound.values[0], last = queries.last() + bound.values[0];
+  if (last - first + 1 >= step)  // the runs of all steps touch
+    return part_of_run({first - reach, last + reach + 1}, from, bound.k_len);
+  RunOfSteps run = run_of_steps(first, last, step, from);
+  if (run.m < -window) run.keys = {first - reach, last - reach + 1};
+  return part_of_run(run.m > window ? KeyRange{} : run.keys, from, bound.k_len);
 }
 
 Cover Dilated::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {

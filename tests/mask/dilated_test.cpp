@@ -2,9 +2,7 @@
 // what is rejected.
 #include <gtest/gtest.h>
 
-#include <string>
-#include <utility>
-
+#include "mask/bound_head.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/dilated.h"
 #include "rapt/mask/window.h"
@@ -14,73 +12,57 @@
 namespace laws {
 namespace {
 
-struct DilatedHead {  // a mask bound to one head
-  DilatedHead(const rapt::Dilated& m, int64_t q_len, int64_t k_len)
-      : mask(m), bound{&m, nullptr, {}, q_len, k_len} {
-    mask.check({}, q_len, k_len);
-    mask.bind({nullptr, 0, q_len, k_len}, &bound);
-  }
-  // The keys that each query may attend to, as text: "x.x" for keys 0 and 2.
-  std::string row(int64_t query) const {
-    std::string text;
-    for (int64_t key = 0; key < bound.k_len; ++key) {
-      uint64_t bits = 1;
-      mask.exclude(bound, {query, 1, 1}, {key, 1, 1}, &bits);
-      text += bits & 1 ? 'x' : '.';
-    }
-    return text;
-  }
-  rapt::Cover cover(rapt::Positions queries, rapt::Positions keys) const {
-    return mask.cover(bound, queries, keys);
-  }
-  std::pair<int64_t, int64_t> range(int64_t begin, int64_t count) const {
-    const rapt::KeyRange r = mask.key_range(bound, {begin, 1, count});
-    return {r.begin, r.end};
-  }
-
-  const rapt::Dilated& mask;
-  rapt::BoundMask bound;
-};
-
 TEST(Dilated, RowsByHand) {
   const rapt::Dilated two(2, 3);
-  const DilatedHead square(two, 10, 10);
+  const BoundHead square(two, 10, 10);
   EXPECT_EQ(square.row(0), "x..x..x...");
   EXPECT_EQ(square.row(4), ".x..x..x..");
   EXPECT_EQ(square.row(9), "...x..x..x");
   const rapt::Dilated anchored(1, 2, rapt::Anchor::bottom_right);
-  const DilatedHead wide(anchored, 2, 6);
+  const BoundHead wide(anchored, 2, 6);
   EXPECT_EQ(wide.row(0), "..x.x.");
   EXPECT_EQ(wide.row(1), "...x.x");
   const rapt::Dilated alone(0, 5);
-  EXPECT_EQ(DilatedHead(alone, 3, 3).row(1), ".x.");
+  EXPECT_EQ(BoundHead(alone, 3, 3).row(1), ".x.");
 }
 
 TEST(Dilated, RangesHaveNoSlack) {
-  using P = std::pair<int64_t, int64_t>;
   const rapt::Dilated mask(2, 3);
-  const DilatedHead head(mask, 100, 100);
-  EXPECT_EQ(head.range(50, 1), P(44, 57));
-  EXPECT_EQ(head.range(50, 10), P(44, 66));
-  EXPECT_EQ(head.range(4, 1), P(1, 11));    // 4 - 6 is before key 0
-  EXPECT_EQ(head.range(4, 2), P(1, 12));    // 5 begins at key 2
-  EXPECT_EQ(head.range(4, 3), P(0, 13));    // 6 begins at key 0
-  EXPECT_EQ(head.range(95, 1), P(89, 99));  // 95 + 3, as 95 + 6 is no key
-  const DilatedHead few(mask, 100, 2);
-  EXPECT_EQ(few.range(5, 1), P(0, 0));  // 5 and 2 are no keys
-  EXPECT_EQ(few.range(8, 1), P(0, 0));
-  EXPECT_EQ(few.range(7, 1), P(1, 2));
+  const BoundHead head(mask, 100, 100);
+  EXPECT_EQ(head.range(50, 1), Keys(44, 57));
+  EXPECT_EQ(head.range(50, 10), Keys(44, 66));
+  EXPECT_EQ(head.range(4, 1), Keys(1, 11));    // 4 - 6 is before key 0
+  EXPECT_EQ(head.range(4, 2), Keys(1, 12));    // 5 begins at key 2
+  EXPECT_EQ(head.range(4, 3), Keys(0, 13));    // 6 begins at key 0
+  EXPECT_EQ(head.range(95, 1), Keys(89, 99));  // 95 + 3, as 95 + 6 is no key
+  const BoundHead few(mask, 100, 2);
+  EXPECT_EQ(few.range(5, 1), Keys(0, 0));  // 5 and 2 are no keys
+  EXPECT_EQ(few.range(8, 1), Keys(0, 0));
+  EXPECT_EQ(few.range(7, 1), Keys(1, 2));
 }
 
 TEST(Dilated, CoversHaveNoSlack) {
   using rapt::Cover;
   const rapt::Dilated mask(2, 3);
-  const DilatedHead head(mask, 100, 100);
+  const BoundHead head(mask, 100, 100);
   EXPECT_EQ(head.cover({50, 1, 1}, {53, 1, 1}), Cover::all);
   EXPECT_EQ(head.cover({50, 1, 1}, {54, 1, 2}), Cover::none);
   EXPECT_EQ(head.cover({50, 1, 1}, {54, 1, 3}), Cover::some);
   EXPECT_EQ(head.cover({50, 1, 2}, {58, 1, 9}), Cover::none);
   EXPECT_EQ(head.cover({50, 1, 2}, {57, 1, 9}), Cover::some);
+}
+
+// Gaps between the keys of a tile are skipped.
+TEST(Dilated, RunsHaveNoSlack) {
+  const rapt::Dilated mask(2, 30);
+  const BoundHead head(mask, 200, 200);
+  EXPECT_EQ(head.runs(100, 10), (std::vector{Keys(40, 50), Keys(70, 80), Keys(100, 110),
+                                             Keys(130, 140), Keys(160, 170)}));
+  EXPECT_EQ(head.runs(25, 10), (std::vector{Keys(0, 5), Keys(25, 35), Keys(55, 65), Keys(85, 95)}));
+  EXPECT_EQ(head.runs(100, 30), (std::vector{Keys(40, 190)}));
+  const BoundHead few(mask, 200, 20);
+  EXPECT_TRUE(few.runs(85, 5).empty());  // 25 to 29 are no keys
+  EXPECT_EQ(few.runs(75, 10), (std::vector{Keys(15, 20)}));
 }
 
 // A step of 1 is a window; a window of any width in one direction is causal with it.

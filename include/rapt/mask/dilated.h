@@ -28,6 +28,8 @@ class Dilated final : public Mask {
   void check(Shape leading, int64_t q_len, int64_t k_len) const override;
   void bind(const Head& head, BoundMask* bound) const noexcept override;
   KeyRange key_range(const BoundMask& bound, Positions queries) const noexcept override;
+  KeyRange next_run(const BoundMask& bound, Positions queries,
+                    int64_t from) const noexcept override;
   Cover cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept override;
   void exclude(const BoundMask& bound, Positions queries, Positions keys,
                uint64_t* bits) const noexcept override;
