@@ -16,8 +16,7 @@ constexpr Parameter kParameters[] = {
     parameter<Global, &Global::count>("count", "the first positions, which are global",
                                       kGlobalCount),
     parameter<Global, &Global::anchor>(
-        "anchor", "which corner of the matrix position 0 of queries and keys is aligned at",
-        kAnyNumber, kAnchorNames),
+        "anchor", "which corner of the matrix the diagonal runs through", kAnyNumber, kAnchorNames),
     parameter<Global, &Global::positions>(
         "positions",
         "instead, int64 [..., g]: the global positions of each batch, rising; -1: none"),

@@ -17,18 +17,16 @@ constexpr Range kSlowest{0, 9007199254740992.0}, kFaster{1, 1048576};
 
 constexpr Parameter kParameters[] = {
     parameter<Neighborhood, &Neighborhood::window1>(
-        "window1", "points that a query may attend to in the slowest dimension; odd", kWindow, {},
-        true),
+        "window1", "points that a query may attend to in dimension 1, the slowest; odd", kWindow,
+        {}, true),
     parameter<Neighborhood, &Neighborhood::length1>(
-        "length1", "points of the grid in this dimension; 0: as many as k_len needs", kSlowest),
-    parameter<Neighborhood, &Neighborhood::window2>("window2", "the same of the second dimension",
-                                                    kWindow),
-    parameter<Neighborhood, &Neighborhood::length2>("length2", "the same of the second dimension",
-                                                    kFaster),
-    parameter<Neighborhood, &Neighborhood::window3>("window3", "the same of the third dimension",
-                                                    kWindow),
-    parameter<Neighborhood, &Neighborhood::length3>("length3", "the same of the third dimension",
-                                                    kFaster),
+        "length1", "points of dimension 1; 0: as many as k_len needs", kSlowest),
+    parameter<Neighborhood, &Neighborhood::window2>(
+        "window2", "points that a query may attend to in dimension 2; odd", kWindow),
+    parameter<Neighborhood, &Neighborhood::length2>("length2", "points of dimension 2", kFaster),
+    parameter<Neighborhood, &Neighborhood::window3>(
+        "window3", "points that a query may attend to in dimension 3; odd", kWindow),
+    parameter<Neighborhood, &Neighborhood::length3>("length3", "points of dimension 3", kFaster),
     parameter<Neighborhood, &Neighborhood::anchor>(
         "anchor", "which corner of the matrix the grid starts at", kAnyNumber, kAnchorNames),
 };

@@ -16,16 +16,20 @@ namespace rapt {
 
 class Neighborhood final : public Mask {
  public:
-  // Of the slowest dimension first: an image has rows (1) and columns (2), a video frames (1), rows
-  // (2) and columns (3). Unused dimensions have length and window 1.
-  int64_t window1 = 0;  // odd
-  int64_t length1 = 0;  // 0: as many as k_len needs; the last of them may be incomplete
-  int64_t window2 = 1, length2 = 1;
-  int64_t window3 = 1, length3 = 1;
+  // Dimension 1 is the slowest: an image has rows (1) and columns (2), a video frames (1), rows (2)
+  // and columns (3). Unused dimensions have window and length 1. With length1 = 0 the last row (or
+  // frame) may be incomplete.
+  int64_t window1 = 0;  // points that a query may attend to in dimension 1; odd
+  int64_t length1 = 0;  // points of dimension 1; 0: as many as k_len needs
+  int64_t window2 = 1;  // as window1, of dimension 2
+  int64_t length2 = 1;  // points of dimension 2
+  int64_t window3 = 1;  // as window1, of dimension 3
+  int64_t length3 = 1;  // points of dimension 3
   Anchor anchor = Anchor::top_left;
 
-  struct Side {  // of a grid
-    int64_t window, length;
+  struct Side {      // a dimension of a grid
+    int64_t window;  // points that a query may attend to; odd
+    int64_t length;  // points of the grid
   };
 
   Neighborhood() = default;  // without a window; check() rejects it
