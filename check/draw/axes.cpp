@@ -159,7 +159,7 @@ std::span<const std::string_view> mask_values() {
     for (const rapt::Declaration* mask : leaf_masks())
       if (!tensor_traits(*mask).required) all.emplace_back(mask->name);
     all.insert(all.end(), all_with_tensors().begin(), all_with_tensors().end());
-    for (const std::string_view combined : {"two", "three", "and", "or", "not", "tree"})
+    for (const std::string_view combined : {"two", "three", "and", "or", "not", "combined"})
       all.push_back(combined);
     return all;
   }();

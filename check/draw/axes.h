@@ -72,7 +72,7 @@ inline constexpr std::string_view kInputs[] = {"drawn", "equal keys", "rising ke
 // The ending of the value of a mask that has its optional tensors: "causal per batch".
 inline constexpr std::string_view kPerBatch = " per batch";
 // "none", those of the catalogue, also "NAME per batch" for optional tensors, "two", "three",
-// "and", "or", "not", "tree".
+// "and", "or", "not", "combined".
 std::span<const std::string_view> mask_values();
 std::span<const std::string_view> score_values();       // "none", those of the catalogue, "two"
 std::span<const std::string_view> normalizer_values();  // those of the catalogue

@@ -238,7 +238,7 @@ class GridProblem {
     if (name == "and") add(compound(MaskSpec::all, 1));
     if (name == "or") add(compound(MaskSpec::any, 1));
     if (name == "not") add(compound(MaskSpec::negation, 1));
-    if (name == "tree")
+    if (name == "combined")
       add(compound(random_.pick({MaskSpec::all, MaskSpec::any, MaskSpec::negation}), 3));
     const int count = name == "two" ? 2 : name == "three" ? 3 : 0;
     for (int m = 0; m < count; ++m) add(any_leaf());
