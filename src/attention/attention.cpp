@@ -73,6 +73,18 @@ auto with_prepared(const CheckedCall& given, const Visit& visit) {
   });
 }
 
+// The bits that are set in `words` [keys], of which the lowest `queries` may be.
+int64_t count_pairs(const uint64_t* words, int64_t keys, int64_t queries) {
+  int64_t pairs = 0;
+  // Most keys have all queries or none, and counting bits takes a call where the CPU may lack the
+  // instruction.
+  for (int64_t j = 0; j < keys; ++j)
+    pairs += words[j] == low_bits(queries) ? queries
+             : words[j] == 0               ? 0
+                                           : __builtin_popcountll(words[j]);
+  return pairs;
+}
+
 // Counts the tiles and the unmasked pairs that the call will compute.
 void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& options, Plan& plan) {
   std::unique_ptr<BoundMask[]> bound(
@@ -113,9 +125,7 @@ void count_tiles(const Problem& p, const Tiling& t, const AttentionOptions& opti
           const int64_t end = std::min(range.end, block_end);
           const Cover cover = bound_masks.cover(queries, {begin, 1, end - begin}, bits.get());
           int64_t allowed = cover == Cover::all ? queries.count * (end - begin) : 0;
-          if (cover == Cover::some)
-            for (int64_t j = 0; j < end - begin; ++j)
-              allowed += __builtin_popcountll(bits[static_cast<size_t>(j)]);
+          if (cover == Cover::some) allowed = count_pairs(bits.get(), end - begin, queries.count);
           if (allowed == 0) continue;
           ++computed;
           plan.allowed_scores += allowed;
