@@ -134,8 +134,8 @@ std::vector<Dims> MaskSpec::shapes(int64_t q_len, int64_t k_len) const {
   std::vector<Dims> shapes;
   if (!has_tensors) return shapes;
   std::visit(
-      [&]<class F>(const F&) {
-        if constexpr (draws_tensors<F>) shapes = F::shapes({q_len, k_len, dims, number});
+      [&]<class F>(const F& f) {
+        if constexpr (draws_tensors<F>) shapes = f.shapes({q_len, k_len, dims, number});
       },
       *predicate);
   return shapes;
@@ -158,8 +158,8 @@ void MaskSpec::draw(Random& random, int64_t q_len, int64_t k_len, std::vector<Te
       tensors[t] = owner.back().view();
     }
     std::visit(
-        [&]<class F>(const F&) {
-          if constexpr (draws_tensors<F>) F::draw(random, {q_len, k_len, dims, number}, tensors);
+        [&]<class F>(const F& f) {
+          if constexpr (draws_tensors<F>) f.draw(random, {q_len, k_len, dims, number}, tensors);
         },
         *predicate);
   }

@@ -4,6 +4,8 @@
 //
 // A list of its own beside variants.h, because kernels see no mask.
 #include "rapt/mask/and.h"
+#include "rapt/mask/bigbird.h"
+#include "rapt/mask/blocks.h"
 #include "rapt/mask/boolean.h"
 #include "rapt/mask/causal.h"
 #include "rapt/mask/chunked.h"
@@ -24,7 +26,8 @@
 namespace rapt {
 
 // All masks; those that combine others stand last.
-using Masks = TypeList<Causal, Window, Dilated, Global, Strided, Fixed, Chunked, Neighborhood,
-                       Lengths, Boolean, Prefix, Documents, DocumentsByStarts, Tree, And, Or, Not>;
+using Masks =
+    TypeList<Causal, Window, Dilated, Global, Strided, Fixed, Chunked, Neighborhood, Lengths,
+             Boolean, Prefix, Documents, DocumentsByStarts, Tree, BigBird, Blocks, And, Or, Not>;
 
 }  // namespace rapt

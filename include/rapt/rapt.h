@@ -2,6 +2,7 @@
 // Includes all headers of the library.
 #include "rapt/attention.h"
 #include "rapt/backward.h"
+#include "rapt/block_layout.h"
 #include "rapt/cache.h"
 #include "rapt/cached_keys.h"
 #include "rapt/catalogue.h"
@@ -18,6 +19,7 @@
 #include "rapt/normalizer/custom_normalizer.h"
 #include "rapt/normalizer/custom_shares.h"
 #include "rapt/normalizer/custom_weights.h"
+#include "rapt/predicate_mask.h"
 #include "rapt/relative.h"
 #include "rapt/rotary.h"
 #include "rapt/score/custom_score.h"

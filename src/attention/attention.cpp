@@ -38,7 +38,7 @@ struct PreparedForward : PreparedCall<E> {
   explicit PreparedForward(const CheckedCall& call)
       : PreparedCall<E>(prepare<E>(call, {PassKind::forward, 1})),
         tiling(tiling_of(call.problem, this->kernels, this->workers, call.context.memory,
-                         may_share_rows(call))),
+                         may_share_rows(call), call.options.masks)),
         captures(captures_of(call, this->kernels, tiling)),
         layout(forward_layout(call, captures, tiling, this->kernels)) {}
   size_t workspace_bytes() const { return layout.bytes; }

@@ -32,6 +32,9 @@ static_assert(!takes<Documents, Tensor&, Tensor> && !takes<Documents, Tensor, Te
 static_assert(takes<DocumentsByStarts, Tensor&> && !takes<DocumentsByStarts, Tensor>);
 static_assert(takes<DocumentsByStarts, Tensor&, Tensor&>);
 static_assert(!takes<DocumentsByStarts, Tensor&, Tensor>);
+static_assert(takes<Blocks, int, int, Tensor&, Tensor&>);
+static_assert(!takes<Blocks, int, int, Tensor&, Tensor>);
+static_assert(!takes<Blocks, int, int, Tensor, Tensor&>);
 
 // A cache in the caller's memory refers to it, and views of a cache refer to the cache.
 static_assert(takes<KeyValueCache, KeyValueCacheOptions, Tensor&, Tensor&>);

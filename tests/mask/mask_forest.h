@@ -1,6 +1,6 @@
 #pragma once
 // Random trees of masks, each with its predicate, which shares no code with the library
-// (check/reference/masks): every mask of the catalogue, and one of a user's own.
+// (check/reference/masks): every mask of the catalogue, one of a user's own and one of a function.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "check/draw/drawn_mask.h"
 #include "rapt/masks.h"
+#include "rapt/predicate_mask.h"
 #include "support/assertions.h"
 #include "support/problem_count.h"
 
@@ -114,6 +115,18 @@ class MaskForest {
  private:
   MaskNode own_leaf() {
     MaskNode node;
+    if (random_.chance(0.5)) {
+      // Blocks of all kinds, by head.
+      const auto allowed = [](int64_t i, int64_t j, int64_t head) {
+        const int64_t kind = (i / 70 + j / 50 + head) % 3;
+        return kind == 0 || (kind == 1 && (i + j) % 4 == 0);
+      };
+      node.mask = keep<rapt::PredicateMask>(
+          allowed,
+          rapt::PredicateSizes{.q_len = problem_.q_len, .k_len = problem_.k_len, .heads = 3});
+      node.allowed = [allowed](Index at, int64_t i, int64_t j) { return allowed(i, j, at[1]); };
+      return node;
+    }
     node.mask = keep<EveryThird>();
     node.allowed = [](Index at, int64_t i, int64_t j) { return (i + j + at[0]) % 3 == 0; };
     return node;

@@ -76,8 +76,9 @@ template <class E>
 void expect_forward(const rapt::CheckedCall& call, rapt::Memory memory) {
   const auto prepared = rapt::prepare<E>(call, {rapt::PassKind::forward, 1});
   rapt::Captures captures = rapt::requested_captures(call.problem, call.options);
-  const rapt::Tiling tiling = rapt::tiling_of(call.problem, prepared.kernels, prepared.workers,
-                                              memory, rapt::may_share_rows(call));
+  const rapt::Tiling tiling =
+      rapt::tiling_of(call.problem, prepared.kernels, prepared.workers, memory,
+                      rapt::may_share_rows(call), call.options.masks);
   captures.kept = rapt::keeps_scores(call, prepared.kernels, tiling);
   const auto layout = rapt::forward_layout(call, captures, tiling, prepared.kernels);
   Arrays arrays(layout);

@@ -80,6 +80,12 @@ class Mask {  // the base of all masks; one object serves any number of calls at
   // queries.count on may keep any value. Called only for tiles whose cover is `some`.
   virtual void exclude(const BoundMask& bound, Positions queries, Positions keys,
                        uint64_t* bits /* [keys.count] */) const noexcept = 0;
+
+  // The number of neighbouring queries that attend to the same keys, counted from query 0: 64 for
+  // blocks of 64 queries. Tiles of queries then begin and end with such groups where the kernel has
+  // a fitting width, because a tile that holds parts of two groups computes the keys of both. No
+  // result depends on it. 1: no groups.
+  virtual int64_t query_group() const noexcept { return 1; }
 };
 
 // A word whose lowest n bits are set, for any n.

@@ -93,6 +93,24 @@ double work_of(const Problem& p) {
   return 2.0 * pairs * static_cast<double>(p.heads) * static_cast<double>(p.head_dim + p.value_dim);
 }
 
+int64_t query_group_of(const MaskList& masks) {
+  int64_t group = 1;
+  for (const Mask* root : masks)
+    visit_masks(*root, [&](const Mask& mask) { group = std::max(group, mask.query_group()); });
+  return group;
+}
+
+int vectors_of_group(const Tiling& t, int64_t query_group) {
+  // Of larger groups, less than one tile in eight straddles two.
+  if (query_group == 1 || query_group > 8 * t.max_vectors * t.lanes) return 0;
+  const auto fits = [&](int vectors) { return query_group % (int64_t{vectors} * t.lanes) == 0; };
+  if (fits(t.long_vectors)) return t.long_vectors;
+  const int grain = t.vectors_of_grain();
+  for (int vectors = t.max_vectors; vectors > 0 && 2 * vectors >= t.long_vectors; vectors -= grain)
+    if (fits(vectors)) return vectors;
+  return 0;
+}
+
 int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tiling& t) {
   const int64_t queries_per_row = p.q_len / map.rows;
   return std::clamp<int64_t>(t.long_vectors * t.lanes / queries_per_row, 1, map.rows);
@@ -100,14 +118,15 @@ int64_t map_rows_per_task(const Problem& p, const RequestedMap& map, const Tilin
 
 template <class E>
 Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& workers, Memory memory,
-                 bool shares_rows) {
+                 bool shares_rows, const MaskList& masks) {
   Tiling t = tiling_of_products(kernels);
+  t.group_vectors = vectors_of_group(t, query_group_of(masks));
   const int64_t dims = p.head_dim + p.value_dim;
   // 128 keys pay for the prologue of a tile, and their score tile is half an L1. Large heads take
   // 64 keys, for the L2.
   t.block_keys = dims * kernels.route.weight_size <= 1024 ? kMostBlockKeys : 64;
 
-  const int64_t tile_queries = t.lanes * t.long_vectors;
+  const int64_t tile_queries = t.lanes * (t.group_vectors > 0 ? t.group_vectors : t.long_vectors);
   const int64_t tile_bytes = dims * tile_queries * static_cast<int64_t>(sizeof(E));
   const int64_t queries = kernels.normalizer.settle ? kSparseUnitQueries
                           : kernels.route.step > 2  ? kTileUnitQueries
@@ -141,7 +160,9 @@ Tiling tiling_of(const Problem& p, const Kernels<E>& kernels, const Workers& wor
   return t;
 }
 
-template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&, Memory, bool);
-template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&, Memory, bool);
+template Tiling tiling_of(const Problem&, const Kernels<float>&, const Workers&, Memory, bool,
+                          const MaskList&);
+template Tiling tiling_of(const Problem&, const Kernels<double>&, const Workers&, Memory, bool,
+                          const MaskList&);
 
 }  // namespace rapt

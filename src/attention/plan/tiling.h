@@ -51,6 +51,9 @@ struct Tiling {
   int max_vectors = 1;   // of a query tile
   int long_vectors = 1;  // of a query tile of a long sequence
   int step = 1;  // of the route: keys of a score tile begin at multiples of it within their block
+  // Of a query tile where masks treat queries in groups; 0: as few tiles as possible. Of the first
+  // forward pass alone: sums over queries depend on the width of tiles.
+  int group_vectors = 0;
   int64_t unit_queries = 1;    // queries that share one pass over the keys of one head
   int64_t block_keys = 1;      // at most kMostBlockKeys; of the forward pass, a power of two
   int64_t units_per_head = 0;  // summed over the sequences
@@ -77,7 +80,8 @@ struct Tiling {
   int64_t padded(int64_t rows) const { return (rows + grain - 1) & -grain; }
   int vectors(int64_t rows) const { return static_cast<int>(padded(rows) / lanes); }
 
-  // Cuts `rows` queries into as few tiles as possible, whose widths differ by at most one grain.
+  // Cuts `rows` queries into as few tiles as possible, whose widths differ by at most one grain; or
+  // into tiles of group_vectors, of which the last may be narrower.
   struct Cut {
     int64_t tiles = 0;
     int narrow = 0;    // vectors of a tile
@@ -88,6 +92,11 @@ struct Tiling {
   Cut cut(int64_t rows) const {
     const int more = vectors_of_grain(), most = max_vectors / more;
     const auto count = static_cast<int>(grains(rows));
+    if (group_vectors > 0 && count > 0) {
+      const int whole = (count - 1) / (group_vectors / more);
+      const int last = count * more - whole * group_vectors;
+      return {whole + 1, last, whole, group_vectors - last};
+    }
     if (count <= most) return {count > 0, count * more, 0, more};
     const int widest = count <= 2 * most ? most : long_vectors / more;
     const int tiles = (count + widest - 1) / widest;
@@ -116,6 +125,14 @@ double work_of(const Problem& problem);
 // Rows of map cells that a task computes: enough to fill a query tile, where a row has fewer
 // queries.
 int64_t map_rows_per_task(const Problem& problem, const RequestedMap& map, const Tiling& tiling);
+
+// The largest group of queries that a mask of the call has (Mask::query_group()); 1: none.
+int64_t query_group_of(const MaskList& masks);
+
+// The vectors of a tile that does not straddle groups of queries: the usual width if it fits, or
+// else the widest that does; 0: none pays. A tile of half the usual width reads its keys twice as
+// often, and one that straddles two groups computes up to twice as many pairs.
+int vectors_of_group(const Tiling& tiling, int64_t query_group);
 
 // A tiling with the members that follow from the kernels alone; the others are not set.
 template <class E>
@@ -155,7 +172,7 @@ inline bool may_share_rows(const CheckedCall& call) {
 // The tiling of a forward call.
 template <class E>
 Tiling tiling_of(const Problem& problem, const Kernels<E>& kernels, const Workers& workers,
-                 Memory memory, bool shares_rows);
+                 Memory memory, bool shares_rows, const MaskList& masks);
 
 // Whether the route packs its operands at a cost that is worth saving.
 template <class E>

@@ -1,0 +1,66 @@
+#pragma once
+// Blocks of positions i + o and j: global ones, a window, and random ones, drawn one after the
+// other from those that are neither (Bentley & Floyd 1987).
+#include <cstdlib>
+#include <set>
+
+#include "check/reference/mask_predicate.h"
+#include "check/reference/philox.h"
+
+namespace check {
+
+struct BigbirdPredicate : AnchoredPositions {
+  static constexpr std::string_view kName = "bigbird";
+  int64_t block, window, global, random, seed;
+
+  explicit BigbirdPredicate(const VariantArguments& arguments)
+      : AnchoredPositions(arguments),
+        block(arguments.integers.at("block")),
+        window(arguments.integers.at("window")),
+        global(arguments.integers.at("global")),
+        random(arguments.integers.at("random")),
+        seed(arguments.integers.at("seed")) {}
+
+  bool allows(const PairPlace& place, MaskTensors) const {
+    const int64_t position = place.j - ahead(place);
+    const int64_t row = (position - (position % block + block) % block) / block;
+    const int64_t key_block = place.j / block;
+    if (key_block < global || (row >= 0 && row < global) || in_window(row, key_block)) return true;
+    return random > 0 && drawn(place, row, key_block);
+  }
+
+ private:
+  bool in_window(int64_t row, int64_t key_block) const {
+    return std::abs(row - key_block) <= (window - 1) / 2;
+  }
+
+  // Whether a candidate is drawn. Candidates are counted from 0.
+  bool drawn(const PairPlace& place, int64_t row, int64_t key_block) const {
+    int64_t all = 0, wanted = 0;
+    for (int64_t b = global; b * block < place.k_len; ++b) {
+      if (b == key_block) wanted = all;
+      all += !in_window(row, b);
+    }
+    const int64_t head = place.index.empty() ? 0 : place.index.back();
+    std::set<int64_t> chosen;
+    for (int64_t last = all - std::min(random, all), n = 0; last < all; ++last, ++n) {
+      const auto found = static_cast<int64_t>(word(row, head, n) % static_cast<uint64_t>(last + 1));
+      chosen.insert(chosen.contains(found) ? last : found);
+    }
+    return chosen.contains(wanted);
+  }
+
+  // The nth random number of a row: two come from each counter.
+  uint64_t word(int64_t row, int64_t head, int64_t n) const {
+    const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
+    const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
+    const auto counter = static_cast<uint64_t>(32 * row + n / 2),
+               of_head = static_cast<uint64_t>(head), key = static_cast<uint64_t>(seed);
+    const FourNumbers words = philox4x32_10(
+        {low(counter), high(counter), low(of_head), high(of_head)}, {low(key), high(key)});
+    const size_t first = n % 2 == 0 ? 0 : 2;
+    return words[first] + (uint64_t{words[first + 1]} << 32);
+  }
+};
+
+}  // namespace check

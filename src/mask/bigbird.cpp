@@ -1,0 +1,155 @@
+// BigBird's blocks; the formula is in the header. Bound: values[0] = o, values[1] = the head, if
+// blocks are drawn.
+#include "rapt/mask/bigbird.h"
+
+#include <string>
+
+#include "base/philox.h"
+#include "mask/block_rows.h"
+
+namespace rapt {
+namespace {
+
+constexpr double kMostInteger = 9007199254740992.0;  // 2^53
+
+constexpr Parameter kParameters[] = {
+    parameter<BigBird, &BigBird::block>("block", "queries, and keys, of a block", {1, kMostInteger},
+                                        {}, true),
+    parameter<BigBird, &BigBird::window>(
+        "window", "blocks around its own that a query may attend to, its own included; odd",
+        {1, kMostInteger}, {}, true),
+    parameter<BigBird, &BigBird::global>(
+        "global", "blocks at the beginning that attend to all and are attended to by all",
+        {0, kMostInteger}, {}, true),
+    parameter<BigBird, &BigBird::random>(
+        "random", "other blocks that a query may attend to, drawn for each head and block",
+        {0, BigBird::kMostRandom}, {}, true),
+    parameter<BigBird, &BigBird::seed>("seed", "of the random blocks", {0, kMostInteger}),
+    parameter<BigBird, &BigBird::anchor>(
+        "anchor", "which corner of the matrix the blocks of queries start at", kAnyNumber,
+        kAnchorNames),
+};
+
+constexpr const char* kExamples[] = {"64,3,1,3", "2,1,1,2,7", "8,3,0,1", "1,3,2,2,1,bottom-right",
+                                     "5,1,1,0"};
+
+// The key blocks of a row: global ones, the window, random ones.
+class BigBirdRow {
+ public:
+  BigBirdRow(const BigBird& mask, const BoundMask& bound, int64_t row) noexcept {
+    const int64_t all = blocks_of(bound.k_len, mask.block), half = mask.window / 2;
+    const int64_t global = std::min(mask.global, all);
+    if (row >= 0 && row < mask.global) {
+      add({0, all});
+      return;
+    }
+    const KeyRange window{std::clamp(row - half, global, all),
+                          std::clamp(row + half + 1, global, all)};
+    add({0, global});
+    add(window);
+    draw(mask, bound.values[1], row, global, window, all);
+  }
+
+  KeyRange next(int64_t from) const noexcept {
+    KeyRange nearest{INT64_MAX, INT64_MAX};
+    for (int i = 0; i < count_; ++i) {
+      const int64_t begin = std::max(runs_[i].begin, from);
+      if (runs_[i].end > from && begin < nearest.begin) nearest = {begin, runs_[i].end};
+    }
+    return nearest.begin == INT64_MAX ? KeyRange{0, 0} : nearest;
+  }
+
+  int64_t end() const noexcept {
+    int64_t end = 0;
+    for (int i = 0; i < count_; ++i) end = std::max(end, runs_[i].end);
+    return end;
+  }
+
+ private:
+  void add(KeyRange blocks) noexcept {
+    if (blocks.begin < blocks.end) runs_[count_++] = blocks;
+  }
+
+  // Candidates are the blocks that are neither global nor in the window, counted from 0.
+  void draw(const BigBird& mask, int64_t head, int64_t row, int64_t global, KeyRange window,
+            int64_t all) noexcept {
+    const int64_t before = window.begin - global, candidates = before + all - window.end;
+    const int64_t count = std::min(mask.random, candidates);
+    // Counters of a row: two words each.
+    const auto counter = static_cast<uint64_t>(row) * (BigBird::kMostRandom / 2);
+    int64_t drawn[BigBird::kMostRandom];
+    PhiloxWords words{};
+    for (int64_t n = 0; n < count; ++n) {
+      if (n % 2 == 0)
+        words = philox4x32_10(static_cast<uint64_t>(mask.seed), static_cast<uint64_t>(head),
+                              counter + static_cast<uint64_t>(n) / 2);
+      const int64_t last = candidates - count + n;
+      const uint64_t word = n % 2 == 0 ? words.even : words.odd;
+      const auto found = static_cast<int64_t>(word % static_cast<uint64_t>(last + 1));
+      const bool repeated = std::find(drawn, drawn + n, found) != drawn + n;
+      drawn[n] = repeated ? last : found;
+      const int64_t block = drawn[n] < before ? global + drawn[n] : window.end + drawn[n] - before;
+      add({block, block + 1});
+    }
+  }
+
+  KeyRange runs_[BigBird::kMostRandom + 2];  // disjoint, in any order
+  int count_ = 0;
+};
+
+// Calls answer(rows) with the rows of blocks that the queries touch.
+template <class Answer>
+auto answer_by_rows(const BigBird& mask, const BoundMask& bound, Positions queries,
+                    const Answer& answer) noexcept {
+  const BlockGrid grid{mask.block, mask.block, bound.values[0], bound.k_len};
+  const auto row_at = [&](int64_t row) noexcept { return BigBirdRow(mask, bound, row); };
+  return answer(BlockRows(grid, queries, row_at));
+}
+
+}  // namespace
+
+const Declaration BigBird::kDeclaration = {
+    "bigbird",
+    "blocks of queries attend to global blocks, to their neighbours and to some random blocks",
+    "Zaheer et al. 2020, arXiv:2007.14062, section 2", kParameters, kExamples};
+
+void BigBird::check(Shape, int64_t q_len, int64_t k_len) const {
+  check_parameters(kDeclaration, this);
+  if (window % 2 == 0)
+    throw Error(ErrorCode::argument,
+                "mask bigbird: window = " + std::to_string(window) +
+                    "; expected an odd number of blocks, the query's own in the middle");
+  const int64_t all = blocks_of(k_len, block);
+  if (random > 0 && q_len > 0 && k_len > 0 && global + window + random > all)
+    throw Error(ErrorCode::argument,
+                "mask bigbird: " + std::to_string(global) + " global blocks, " +
+                    std::to_string(window) + " of the window and " + std::to_string(random) +
+                    " random ones; k_len = " + std::to_string(k_len) + " has " +
+                    std::to_string(all) + " blocks of " + std::to_string(block));
+}
+
+void BigBird::bind(const Head& head, BoundMask* bound) const noexcept {
+  bound->values[0] = offset_of(anchor, *bound);
+  // Heads of a group that bind the same values share a pass over their keys.
+  bound->values[1] = random > 0 && head.rank > 0 ? head.index[head.rank - 1] : 0;
+}
+
+KeyRange BigBird::key_range(const BoundMask& bound, Positions queries) const noexcept {
+  return answer_by_rows(*this, bound, queries, [](const auto& rows) { return rows.key_range(); });
+}
+
+KeyRange BigBird::next_run(const BoundMask& bound, Positions queries, int64_t from) const noexcept {
+  return answer_by_rows(*this, bound, queries,
+                        [&](const auto& rows) { return rows.next_run(from); });
+}
+
+Cover BigBird::cover(const BoundMask& bound, Positions queries, Positions keys) const noexcept {
+  return answer_by_rows(*this, bound, queries, [&](const auto& rows) { return rows.cover(keys); });
+}
+
+void BigBird::exclude(const BoundMask& bound, Positions queries, Positions keys,
+                      uint64_t* bits) const noexcept {
+  answer_by_rows(*this, bound, queries, [&](const auto& rows) { rows.exclude(keys, bits); });
+}
+
+}  // namespace rapt
