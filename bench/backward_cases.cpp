@@ -9,7 +9,8 @@ namespace {
 
 // Percent of the peak of the same process: on Zen 5 that of bf16 is the 16-bit dot product's, on
 // Intel it is f32's (timing/peak.h).
-constexpr Goal kFull{86, 81}, kCausal{76, 73}, kLongformer{60, 60}, kBf16{60, 74}, kNone{};
+constexpr Goal kFull{86, 81}, kCausal{76, 73}, kLongformer{60, 60}, kBf16{60, 74}, kBigBird{50, 50},
+    kNone{};
 
 constexpr int64_t kHeadDims[] = {64, 128}, kLengths[] = {1024, 2048, 4096, 8192};
 
@@ -44,6 +45,12 @@ std::vector<SpeedCase> backward_cases() {
   add_squares(cases, "bf16 causal", ":bf16:mask=causal", kNone);
   add_squares(cases, "f16 full", ":f16", kNone);
   add_squares(cases, "f16 causal", ":f16:mask=causal", kNone);
+  for (const int64_t n : {4096, 16384})
+    for (const char* const dtype : {"", ":bf16"})
+      cases.push_back(
+          {std::string(*dtype ? "bf16 " : "") + text_of("bigbird d=64 n=", n),
+           text_of("h2q", n) + text_of("k", n) + "d64" + dtype + ":mask=bigbird(64,3,1,3)",
+           on_this_core(*dtype ? kNone : kBigBird)});
   cases.push_back({"f64 full d=64 n=2048", "h2q2048k2048d64:f64", on_this_core(kNone)});
   cases.push_back({"d=64 d_v=32 n=2048", "h2q2048k2048d64v32", on_this_core(kNone)});
   // Many short sequences.

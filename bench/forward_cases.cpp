@@ -11,8 +11,8 @@ namespace {
 
 // Percent of the peak of the same process.
 constexpr Goal kFull64{88, 82}, kFull128{88, 84}, kCausal{82, 79}, kWindow{70, 66},
-    kLongformer{65, 65}, kAvx2{84, 78}, kOdd{75, 72}, kBf16Full64{80, 76}, kBf16Full128{84, 76},
-    kBf16Causal{75, 70}, kF16{78, 74}, kNone{};
+    kLongformer{65, 65}, kBigBird{60, 60}, kAvx2{84, 78}, kOdd{75, 72}, kBf16Full64{80, 76},
+    kBf16Full128{84, 76}, kBf16Causal{75, 70}, kF16{78, 74}, kNone{};
 
 bool avx2_is_forced() {
   const char* forced = std::getenv("RAPT_ISA");
@@ -68,6 +68,8 @@ std::vector<SpeedCase> forward_cases() {
   // counts.
   cases.push_back(square("7x7 of 56x56", 64, 3136, ":mask=neighborhood(7,56,7,56)", kNone));
   cases.push_back(square("strided", 64, 16384, ":mask=strided(128)", kNone));
+  for (const int64_t n : {4096, 16384})
+    cases.push_back(square("bigbird", 64, n, ":mask=bigbird(64,3,1,3)", kBigBird));
   // Head sizes and lengths that fill no vector, no tile and no block.
   for (const int64_t d : {40, 80, 96, 256})
     for (const int64_t q : {1000, 1001})
@@ -76,6 +78,8 @@ std::vector<SpeedCase> forward_cases() {
   // The goals on Zen 5 are of the 16-bit dot product, on Intel of f32: see timing/peak.h.
   add_squares(cases, "bf16", kBf16Full64, kBf16Full128);
   add_causal(cases, "bf16", kBf16Causal);
+  for (const int64_t n : {4096, 16384})
+    cases.push_back(square("bf16 bigbird", 64, n, ":bf16:mask=bigbird(64,3,1,3)", kNone));
   add_squares(cases, "f16", kF16, kF16);
   for (const int64_t d : kHeadDims) cases.push_back(square("f64 full", d, 2048, ":f64", kNone));
   // Many short sequences.

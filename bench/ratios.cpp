@@ -1,5 +1,6 @@
 // What an option costs: the time of a call with it over that of the plain call, f32, no mask,
-// d = 64, 2 heads, one thread; and what a gap in a mask costs. Forward pass and backward pass, each
+// d = 64, 2 heads, one thread; what a gap in a mask costs; and masks as data beside the same masks
+// as formulas. Forward pass and backward pass, each
 // alone.
 //
 //   bench_ratios [--filter TEXT] [--repetitions N] [--quick] [--json]
@@ -22,7 +23,8 @@
 #include "goals.h"
 #include "rapt/catalogue.h"
 #include "rapt/version.h"
-#include "sparse_cases.h"
+#include "ratio/layout_cases.h"
+#include "ratio/sparse_cases.h"
 #include "timing/backward_problem.h"
 #include "timing/problem.h"
 #include "timing/sampling.h"
@@ -226,6 +228,8 @@ bool measure_all(const bench::Arguments& arguments) {
   bool any = false;
   auto cases = arguments.quick ? ratio_cases({512}) : ratio_cases({2048, 4096, 8192});
   for (RatioCase& c : gap_cases(arguments.quick ? 1024 : 16384)) cases.push_back(std::move(c));
+  for (RatioCase& c : bench::layout_cases(arguments.quick ? 1024 : 16384))
+    cases.push_back(std::move(c));
   for (RatioCase& c :
        arguments.quick ? bench::sparse_cases({512}) : bench::sparse_cases({4096, 16384}))
     cases.push_back(std::move(c));

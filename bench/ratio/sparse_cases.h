@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "ratio_case.h"
+#include "ratio/ratio_case.h"
 
 namespace bench {
 
