@@ -2,7 +2,6 @@
 // Blocks of positions i + o and j: global ones, a window, and random ones, drawn one after the
 // other from those that are neither (Bentley & Floyd 1987).
 #include <cstdlib>
-#include <set>
 
 #include "check/reference/mask_predicate.h"
 #include "check/reference/philox.h"
@@ -34,20 +33,25 @@ struct BigbirdPredicate : AnchoredPositions {
     return std::abs(row - key_block) <= (window - 1) / 2;
   }
 
+  // The blocks in [global, end) that are not in the window of a row.
+  int64_t candidates_before(int64_t end, int64_t row) const {
+    const int64_t half = (window - 1) / 2;
+    const int64_t near = std::min(end, row + half + 1) - std::max(global, row - half);
+    return end - global - std::max<int64_t>(near, 0);
+  }
+
   // Whether a candidate is drawn. Candidates are counted from 0.
   bool drawn(const PairPlace& place, int64_t row, int64_t key_block) const {
-    int64_t all = 0, wanted = 0;
-    for (int64_t b = global; b * block < place.k_len; ++b) {
-      if (b == key_block) wanted = all;
-      all += !in_window(row, b);
-    }
+    const int64_t all = candidates_before((place.k_len + block - 1) / block, row);
+    const int64_t wanted = candidates_before(key_block, row);
     const int64_t head = place.index.empty() ? 0 : place.index.back();
-    std::set<int64_t> chosen;
+    std::vector<int64_t> chosen;
     for (int64_t last = all - std::min(random, all), n = 0; last < all; ++last, ++n) {
       const auto found = static_cast<int64_t>(word(row, head, n) % static_cast<uint64_t>(last + 1));
-      chosen.insert(chosen.contains(found) ? last : found);
+      const bool repeated = std::ranges::find(chosen, found) != chosen.end();
+      chosen.push_back(repeated ? last : found);
     }
-    return chosen.contains(wanted);
+    return std::ranges::find(chosen, wanted) != chosen.end();
   }
 
   // The nth random number of a row: two come from each counter.
