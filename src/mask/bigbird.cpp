@@ -33,33 +33,46 @@ constexpr Parameter kParameters[] = {
 constexpr const char* kExamples[] = {"64,3,1,3", "2,1,1,2,7", "8,3,0,1", "1,3,2,2,1,bottom-right",
                                      "5,1,1,0"};
 
-// The key blocks of a row: global ones, the window, random ones.
+// The key blocks of a row: global ones, the window, random ones. Random ones are drawn when an
+// answer depends on them.
 class BigBirdRow {
  public:
-  BigBirdRow(const BigBird& mask, const BoundMask& bound, int64_t row) noexcept {
-    const int64_t all = blocks_of(bound.k_len, mask.block), half = mask.window / 2;
-    const int64_t global = std::min(mask.global, all);
+  BigBirdRow(const BigBird& mask, const BoundMask& bound, int64_t row) noexcept
+      : mask_(mask),
+        head_(bound.values[1]),
+        row_(row),
+        all_(blocks_of(bound.k_len, mask.block)),
+        global_(std::min(mask.global, all_)) {
     if (row >= 0 && row < mask.global) {
-      add({0, all});
+      add({0, all_});
+      open_ = false;
       return;
     }
-    const KeyRange window{std::clamp(row - half, global, all),
-                          std::clamp(row + half + 1, global, all)};
-    add({0, global});
-    add(window);
-    draw(mask, bound.values[1], row, global, window, all);
+    const int64_t half = mask.window / 2;
+    window_ = {std::clamp(row - half, global_, all_), std::clamp(row + half + 1, global_, all_)};
+    add({0, global_});
+    add(window_);
   }
 
-  KeyRange next(int64_t from) const noexcept {
+  KeyRange next(int64_t from) noexcept {
     KeyRange nearest{INT64_MAX, INT64_MAX};
-    for (int i = 0; i < count_; ++i) {
-      const int64_t begin = std::max(runs_[i].begin, from);
-      if (runs_[i].end > from && begin < nearest.begin) nearest = {begin, runs_[i].end};
+    const auto find = [&](int first) {
+      for (int i = first; i < count_; ++i) {
+        const int64_t begin = std::max(runs_[i].begin, from);
+        if (runs_[i].end > from && begin < nearest.begin) nearest = {begin, runs_[i].end};
+      }
+    };
+    find(0);
+    if (nearest.begin > from && open_) {
+      const int known = count_;
+      draw();
+      find(known);
     }
     return nearest.begin == INT64_MAX ? KeyRange{0, 0} : nearest;
   }
 
-  int64_t end() const noexcept {
+  int64_t end() noexcept {
+    draw();
     int64_t end = 0;
     for (int i = 0; i < count_; ++i) end = std::max(end, runs_[i].end);
     return end;
@@ -71,30 +84,36 @@ class BigBirdRow {
   }
 
   // Candidates are the blocks that are neither global nor in the window, counted from 0.
-  void draw(const BigBird& mask, int64_t head, int64_t row, int64_t global, KeyRange window,
-            int64_t all) noexcept {
-    const int64_t before = window.begin - global, candidates = before + all - window.end;
-    const int64_t count = std::min(mask.random, candidates);
-    // Counters of a row: two words each.
-    const auto counter = static_cast<uint64_t>(row) * (BigBird::kMostRandom / 2);
+  void draw() noexcept {
+    if (!open_) return;
+    open_ = false;
+    const int64_t before = window_.begin - global_, candidates = before + all_ - window_.end;
+    const int64_t count = std::min(mask_.random, candidates);
+    // Each counter gives four numbers of 32 bits.
+    const auto counter = static_cast<uint64_t>(row_) * (BigBird::kMostRandom / 4);
     int64_t drawn[BigBird::kMostRandom];
     PhiloxWords words{};
     for (int64_t n = 0; n < count; ++n) {
-      if (n % 2 == 0)
-        words = philox4x32_10(static_cast<uint64_t>(mask.seed), static_cast<uint64_t>(head),
-                              counter + static_cast<uint64_t>(n) / 2);
+      if (n % 4 == 0)
+        words = philox4x32_10(static_cast<uint64_t>(mask_.seed), static_cast<uint64_t>(head_),
+                              counter + static_cast<uint64_t>(n) / 4);
       const int64_t last = candidates - count + n;
-      const uint64_t word = n % 2 == 0 ? words.even : words.odd;
-      const auto found = static_cast<int64_t>(word % static_cast<uint64_t>(last + 1));
+      const auto number = static_cast<uint32_t>((n % 4 < 2 ? words.even : words.odd) >> n % 2 * 32);
+      const auto found = static_cast<int64_t>(number * static_cast<uint64_t>(last + 1) >> 32);
       const bool repeated = std::find(drawn, drawn + n, found) != drawn + n;
       drawn[n] = repeated ? last : found;
-      const int64_t block = drawn[n] < before ? global + drawn[n] : window.end + drawn[n] - before;
+      const int64_t block =
+          drawn[n] < before ? global_ + drawn[n] : window_.end + drawn[n] - before;
       add({block, block + 1});
     }
   }
 
-  KeyRange runs_[BigBird::kMostRandom + 2];  // disjoint, in any order
+  const BigBird& mask_;
+  const int64_t head_, row_, all_, global_;  // all_: blocks of keys; global_: of them
+  KeyRange window_{0, 0};                    // without global blocks
+  bool open_ = true;                         // random blocks are to be drawn
   int count_ = 0;
+  KeyRange runs_[BigBird::kMostRandom + 2];  // disjoint, in any order
 };
 
 // Calls answer(rows) with the rows of blocks that the queries touch.

@@ -41,7 +41,7 @@ class BlockRows {
   KeyRange key_range() const noexcept {
     int64_t begin = INT64_MAX, end = 0;
     for (int64_t row = first_; row <= last_; ++row) {
-      const auto blocks = row_at_(row);
+      auto blocks = row_at_(row);
       if (blocks.end() == 0) continue;
       begin = std::min(begin, blocks.next(0).begin);
       end = std::max(end, blocks.end());
@@ -67,7 +67,7 @@ class BlockRows {
     const int64_t begin = keys.start / grid_.key_block, end = keys.last() / grid_.key_block + 1;
     bool some = false, all = true;
     for (int64_t row = first_; row <= last_ && (all || !some); ++row) {
-      const auto blocks = row_at_(row);
+      auto blocks = row_at_(row);
       int64_t at = begin;  // the row attends to the blocks before it
       for (KeyRange run = blocks.next(at); run.begin < std::min(run.end, end);
            run = blocks.next(at)) {
@@ -100,7 +100,7 @@ class BlockRows {
     for (int64_t row = first_; row <= last_; ++row) {
       const uint64_t queries = queries_of(row);
       if (queries == 0) continue;
-      const auto blocks = row_at_(row);
+      auto blocks = row_at_(row);
       for (KeyRange run = blocks.next(first); run.begin < std::min(run.end, end);
            run = blocks.next(run.end)) {
         const int64_t from = queries_before(run.begin * grid_.key_block - keys.start, keys);

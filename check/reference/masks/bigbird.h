@@ -47,23 +47,21 @@ struct BigbirdPredicate : AnchoredPositions {
     const int64_t head = place.index.empty() ? 0 : place.index.back();
     std::vector<int64_t> chosen;
     for (int64_t last = all - std::min(random, all), n = 0; last < all; ++last, ++n) {
-      const auto found = static_cast<int64_t>(word(row, head, n) % static_cast<uint64_t>(last + 1));
+      const auto found = static_cast<int64_t>(
+          number(row, head, n) * static_cast<uint64_t>(last + 1) / (uint64_t{1} << 32));
       const bool repeated = std::ranges::find(chosen, found) != chosen.end();
       chosen.push_back(repeated ? last : found);
     }
     return std::ranges::find(chosen, wanted) != chosen.end();
   }
 
-  // The nth random number of a row: two come from each counter.
-  uint64_t word(int64_t row, int64_t head, int64_t n) const {
-    const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
-    const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
-    const auto counter = static_cast<uint64_t>(32 * row + n / 2),
-               of_head = static_cast<uint64_t>(head), key = static_cast<uint64_t>(seed);
-    const FourNumbers words = philox4x32_10(
-        {low(counter), high(counter), low(of_head), high(of_head)}, {low(key), high(key)});
-    const size_t first = n % 2 == 0 ? 0 : 2;
-    return words[first] + (uint64_t{words[first + 1]} << 32);
+  // The nth random number of a row, below 2^32: four come from each counter.
+  uint64_t number(int64_t row, int64_t head, int64_t n) const {
+    const auto low = [](int64_t x) { return static_cast<uint32_t>(x); };
+    const auto high = [](int64_t x) { return static_cast<uint32_t>(x >> 32); };
+    const int64_t counter = 16 * row + n / 4;
+    return philox4x32_10({low(counter), high(counter), low(head), high(head)},
+                         {low(seed), high(seed)})[static_cast<size_t>(n % 4)];
   }
 };
 
