@@ -1,0 +1,451 @@
+// LSH attention against its definition with the buckets that the library found (lsh_reference.h).
+#include "rapt/method/lsh.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "check/tensors/arrays.h"
+#include "method/lsh_reference.h"
+#include "rapt/backward.h"
+#include "rapt/mask/causal.h"
+#include "rapt/mask/lengths.h"
+#include "support/assertions.h"
+#include "support/expect_error.h"
+
+namespace laws {
+namespace {
+
+using check::Random;
+using rapt::AttentionOptions;
+using rapt::AttentionResult;
+using rapt::Context;
+using rapt::DType;
+using rapt::ErrorCode;
+using rapt::Lsh;
+using rapt::LshCut;
+using rapt::LshDuplicates;
+using rapt::LshKeys;
+using rapt::Tensor;
+using rapt::TensorView;
+
+Context one_thread() {
+  Context context;
+  context.threads = 1;
+  return context;
+}
+
+std::vector<double> numbers(const TensorView& t, int64_t begin, int64_t count) {
+  std::vector<double> all(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) all[static_cast<size_t>(i)] = check::element_at(t, begin + i);
+  return all;
+}
+
+// A problem [batch, heads, n, dims] and its options.
+struct Problem {
+  Lsh lsh;
+  DType dtype = DType::f32;
+  int64_t batch = 2, heads = 2, value_heads = 2, q_len = 60, k_len = 60, dims = 12, value_dim = 8;
+  bool causal = false;
+  std::vector<int64_t> lengths;  // empty: all keys
+
+  bool shared() const { return lsh.keys == LshKeys::shared; }
+};
+
+struct Run {
+  Problem p;
+  Tensor query, key, value, d_output, d_lse;
+  rapt::Causal causal;
+  rapt::Lengths lengths;
+  AttentionOptions options;
+  AttentionResult forward;
+  rapt::Gradients gradients;
+  rapt::LshBuckets buckets;
+
+  explicit Run(const Problem& problem, Context context = one_thread()) : p(problem) {
+    Random random(7);
+    query = check::random_normal(random, p.dtype, {p.batch, p.heads, p.q_len, p.dims}, 2);
+    if (!p.shared())
+      key = check::random_normal(random, p.dtype, {p.batch, p.heads, p.k_len, p.dims}, 2);
+    value = check::random_normal(random, p.dtype, {p.batch, p.value_heads, p.k_len, p.value_dim});
+    const DType exact = p.dtype == DType::f64 ? DType::f64 : DType::f32;
+    d_output = check::random_normal(random, exact, {p.batch, p.heads, p.q_len, p.value_dim});
+    d_lse = check::random_normal(random, exact, {p.batch, p.heads, p.q_len});
+    std::vector<const rapt::Mask*> masks;
+    if (p.causal) masks.push_back(&causal);
+    if (!p.lengths.empty()) {
+      lengths.lengths = TensorView(p.lengths.data(), {p.batch});
+      masks.push_back(&lengths);
+    }
+    options.masks = masks;
+    options.output_dtype = exact;
+    options.method = &p.lsh;
+    buckets = lsh_buckets(query, key_view(), value, options);
+    forward = scaled_dot_product_attention(query, key_view(), value, options, context);
+    rapt::BackwardInputs inputs;
+    inputs.state = forward.state();
+    inputs.d_output = d_output, inputs.d_statistic = d_lse;
+    rapt::BackwardRequest request;
+    request.key = !p.shared();
+    request.dtype = exact;
+    gradients = scaled_dot_product_attention_backward(query, key_view(), value, options, inputs,
+                                                      request, context);
+  }
+  TensorView key_view() { return p.shared() ? query.view() : key.view(); }
+
+  LshHead head(int64_t b, int64_t h) {
+    const int64_t at = b * p.heads + h, of_value = b * p.value_heads + h * p.value_heads / p.heads;
+    const auto matrix = [](const Tensor& t, int64_t index, int64_t count) {
+      return numbers(t, index * count, count);
+    };
+    LshHead one{p.q_len, p.k_len, p.dims, p.value_dim, 1 / std::sqrt(static_cast<double>(p.dims))};
+    one.query = matrix(query, at, p.q_len * p.dims);
+    if (!p.shared()) one.key = matrix(key, at, p.k_len * p.dims);
+    one.value = matrix(value, of_value, p.k_len * p.value_dim);
+    one.d_output = matrix(d_output, at, p.q_len * p.value_dim);
+    one.d_lse = matrix(d_lse, at, p.q_len);
+    const auto of_head = [&](const Tensor& t, int64_t rows) {
+      const int32_t* const from = t.values<int32_t>().data() + at * p.lsh.rounds * rows;
+      return std::vector<int32_t>(from, from + p.lsh.rounds * rows);
+    };
+    one.query_buckets = of_head(buckets.query, p.q_len);
+    if (!p.shared()) one.key_buckets = of_head(buckets.key, p.k_len);
+    const int64_t keys = p.lengths.empty() ? p.k_len : p.lengths[static_cast<size_t>(b)];
+    const bool is_causal = p.causal;
+    one.end = [keys, is_causal](int64_t i) { return is_causal ? std::min(keys, i + 1) : keys; };
+    return one;
+  }
+};
+
+// At most twice the largest error of the plain loop of the same precision, and the rounding of a
+// few operations on the largest number.
+void expect_close(const char* name, const std::vector<double>& got,
+                  const std::vector<double>& plain, const std::vector<double>& truth,
+                  double epsilon) {
+  double error = 0, largest = 0;
+  for (size_t i = 0; i < truth.size(); ++i)
+    if (std::isfinite(truth[i]))
+      error = std::max(error, std::abs(plain[i] - truth[i])),
+      largest = std::max(largest, std::abs(truth[i]));
+  const double tolerance = 2 * error + 8 * epsilon * largest;
+  for (size_t i = 0; i < truth.size(); ++i) {
+    if (std::isfinite(truth[i]))
+      ASSERT_LE(std::abs(got[i] - truth[i]), tolerance) << name << " " << i << ": " << truth[i];
+    else
+      ASSERT_EQ(got[i], truth[i]) << name << " " << i;
+  }
+}
+
+void expect_reference(const Problem& problem) {
+  Run run(problem);
+  const Problem& p = run.p;
+  const bool f64 = p.dtype == DType::f64;
+  const double epsilon = f64 ? 0x1p-52 : 0x1p-23;
+  const int64_t group = p.heads / p.value_heads;
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t g = 0; g < p.value_heads; ++g) {
+      std::vector<double> d_value(static_cast<size_t>(p.k_len * p.value_dim)),
+          plain_d_value = d_value;
+      for (int64_t h = g * group; h < (g + 1) * group; ++h) {
+        const int64_t at = b * p.heads + h;
+        const LshHead one = run.head(b, h);
+        const LshTruth truth = lsh_truth<double>(p.lsh, one);
+        LshTruth plain = lsh_truth<float>(p.lsh, one);
+        if (f64) plain = truth;
+        const auto compare = [&](const char* name, const Tensor& got, int64_t count,
+                                 const std::vector<double>& by_plain,
+                                 const std::vector<double>& exact) {
+          expect_close(name, numbers(got, at * count, count), by_plain, exact,
+                       f64 ? 16 * epsilon : epsilon);
+        };
+        compare("output", run.forward.output, p.q_len * p.value_dim, plain.output, truth.output);
+        compare("lse", run.forward.statistic, p.q_len, plain.lse, truth.lse);
+        compare("d_query", run.gradients.d_query, p.q_len * p.dims, plain.d_query, truth.d_query);
+        if (!p.shared())
+          compare("d_key", run.gradients.d_key, p.k_len * p.dims, plain.d_key, truth.d_key);
+        for (size_t i = 0; i < d_value.size(); ++i)
+          d_value[i] += truth.d_value[i], plain_d_value[i] += plain.d_value[i];
+        if (testing::Test::HasFatalFailure()) return;
+      }
+      expect_close("d_value",
+                   numbers(run.gradients.d_value, (b * p.value_heads + g) * p.k_len * p.value_dim,
+                           p.k_len * p.value_dim),
+                   plain_d_value, d_value, f64 ? 16 * epsilon : epsilon);
+    }
+}
+
+TEST(Lsh, AgreesWithItsDefinition) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const LshCut cut : {LshCut::row, LshCut::bucket})
+      for (const LshDuplicates duplicates : {LshDuplicates::count_once, LshDuplicates::count_all})
+        for (const int masks : {0, 1, 2, 3})
+          for (const int64_t rounds : {1, 3}) {
+            Problem p;
+            p.lsh.rounds = rounds, p.lsh.chunk = masks % 2 ? 8 : 5;
+            p.lsh.cut = cut, p.lsh.duplicates = duplicates;
+            p.dtype = dtype, p.causal = masks & 1;
+            if (masks & 2) p.lengths = {41, 3}, p.value_heads = 1;
+            SCOPED_TRACE(std::string(name_of(dtype)) + " cut " + std::to_string(int(cut)) +
+                         " duplicates " + std::to_string(int(duplicates)) + " masks " +
+                         std::to_string(masks) + " rounds " + std::to_string(rounds));
+            expect_reference(p);
+            p.lsh.keys = LshKeys::separate, p.q_len = 37;
+            SCOPED_TRACE("separate");
+            expect_reference(p);
+            if (HasFatalFailure()) return;
+          }
+}
+
+TEST(Lsh, AgreesWithItsDefinitionAcrossSegments) {
+  for (const LshCut cut : {LshCut::row, LshCut::bucket})
+    for (const int64_t chunk : {64, 100}) {
+      Problem p;
+      p.batch = 1, p.heads = p.value_heads = 1, p.q_len = p.k_len = 2500, p.dims = 64;
+      p.value_dim = 64, p.causal = true;
+      p.lsh.rounds = 2, p.lsh.chunk = chunk, p.lsh.cut = cut;
+      SCOPED_TRACE(std::to_string(int(cut)) + " " + std::to_string(chunk));
+      expect_reference(p);
+    }
+}
+
+TEST(Lsh, OneChunkIsExactAttentionWithoutTheTokenItself) {
+  Problem p;
+  p.lsh.chunk = 1000, p.causal = true;
+  Run run(p);
+  // Every pair was looked at but the token itself; the first query has its own value.
+  const LshTruth truth = lsh_truth<double>(run.p.lsh, run.head(0, 0));
+  EXPECT_EQ(truth.pairs, p.q_len * (p.q_len - 1) / 2);
+  for (int64_t d = 0; d < p.value_dim; ++d)
+    EXPECT_EQ(run.forward.output.values<float>()[d], run.value.values<float>()[d]);
+}
+
+TEST(Lsh, OneBucketOfSeparateKeysIsExactAttention) {
+  Problem p;
+  p.lsh.keys = LshKeys::separate, p.lsh.rounds = 1, p.lsh.buckets = 2, p.causal = true;
+  // A rotation by which all rows of positive numbers are in one bucket.
+  const std::vector<float> ones(static_cast<size_t>(p.dims), 1);
+  p.lsh.rotations = TensorView(ones.data(), {1, p.dims, 1});
+  Random random(3);
+  const auto positive = [&](int64_t rows) {
+    Tensor t(DType::f32, {rows, p.dims});
+    for (float& x : t.values<float>()) x = static_cast<float>(random.uniform());
+    return t;
+  };
+  const Tensor query = positive(70), key = positive(90), value = positive(90);
+  const rapt::Causal causal;
+  AttentionOptions options{.masks = {&causal}};
+  const AttentionResult exact = scaled_dot_product_attention(query, key, value, options);
+  options.method = &p.lsh;
+  const AttentionResult got = scaled_dot_product_attention(query, key, value, options);
+  EXPECT_TRUE(same_bits(got.output, exact.output));
+  EXPECT_TRUE(same_bits(got.statistic, exact.statistic));
+}
+
+// The reference's gradients are those of its outputs.
+TEST(Lsh, ReferenceAgreesWithFiniteDifferences) {
+  for (const LshKeys keys : {LshKeys::shared, LshKeys::separate})
+    for (const LshDuplicates duplicates : {LshDuplicates::count_once, LshDuplicates::count_all}) {
+      Problem p;
+      p.dtype = DType::f64, p.batch = p.heads = p.value_heads = 1, p.q_len = p.k_len = 14;
+      p.dims = p.value_dim = 3, p.causal = true;
+      p.lsh.keys = keys, p.lsh.chunk = 4, p.lsh.duplicates = duplicates;
+      Run run(p);
+      LshHead head = run.head(0, 0);
+      const auto loss = [&] {
+        const LshTruth t = lsh_truth<double>(p.lsh, head);
+        double sum = 0;
+        for (size_t i = 0; i < t.output.size(); ++i) sum += t.output[i] * head.d_output[i];
+        for (size_t i = 0; i < t.lse.size(); ++i)
+          if (std::isfinite(t.lse[i])) sum += t.lse[i] * head.d_lse[i];
+        return sum;
+      };
+      const LshTruth truth = lsh_truth<double>(p.lsh, head);
+      const auto expect_gradient = [&](const char* name, std::vector<double>& x,
+                                       const std::vector<double>& expected) {
+        for (size_t i = 0; i < x.size(); ++i) {
+          const double at = x[i], step = 1e-5;
+          x[i] = at + step;
+          const double up = loss();
+          x[i] = at - step;
+          const double down = loss();
+          x[i] = at;
+          // step^2 / 6 times a third derivative of up to 1,000, and rounding divided by the step.
+          EXPECT_NEAR((up - down) / (2 * step), expected[i], 1e-7) << name << " " << i;
+        }
+      };
+      expect_gradient("query", head.query, truth.d_query);
+      if (keys == LshKeys::separate) expect_gradient("key", head.key, truth.d_key);
+      expect_gradient("value", head.value, truth.d_value);
+    }
+}
+
+// Clustered rows: 8 centres, rows of length 6 near them, scale 1.
+double error_of_clustered(int64_t rounds, LshDuplicates duplicates, int64_t seed) {
+  constexpr int64_t kRows = 128, kDims = 32;
+  Random random(static_cast<uint64_t>(seed) + 100);
+  std::vector<double> centres(8 * kDims);
+  for (double& x : centres) x = random.normal();
+  Tensor rows(DType::f32, {kRows, kDims}), value(DType::f32, {kRows, kDims});
+  for (int64_t i = 0; i < kRows; ++i) {
+    const int64_t centre = random.between(0, 7);
+    std::vector<double> row(kDims);
+    double square = 0;
+    for (int64_t d = 0; d < kDims; ++d) {
+      row[d] = centres[centre * kDims + d] + 0.6 * random.normal();
+      square += row[d] * row[d];
+    }
+    for (int64_t d = 0; d < kDims; ++d) {
+      rows.values<float>()[i * kDims + d] = static_cast<float>(6 * row[d] / std::sqrt(square));
+      value.values<float>()[i * kDims + d] = static_cast<float>(random.normal());
+    }
+  }
+  const auto output = [&](int64_t chunk) {
+    Lsh lsh(rounds);
+    lsh.chunk = chunk, lsh.duplicates = duplicates, lsh.seed = seed;
+    return scaled_dot_product_attention(rows, rows, value, {.scale = 1, .method = &lsh},
+                                        one_thread())
+        .output;
+  };
+  Lsh once;
+  once.chunk = kRows;
+  const Tensor exact =
+      scaled_dot_product_attention(rows, rows, value, {.scale = 1, .method = &once}).output;
+  const Tensor got = output(16);
+  double error = 0, size = 0;
+  for (int64_t i = 0; i < exact.count(); ++i) {
+    const double e = exact.values<float>()[i], g = got.values<float>()[i];
+    error += (g - e) * (g - e), size += e * e;
+  }
+  return std::sqrt(error / size);
+}
+
+double mean_error(int64_t rounds, LshDuplicates duplicates) {
+  double sum = 0;
+  for (int64_t seed = 0; seed < 8; ++seed) sum += error_of_clustered(rounds, duplicates, seed);
+  return sum / 8;
+}
+
+TEST(Lsh, ConvergesWithRoundsUnlessDuplicatesCount) {
+  const auto once = LshDuplicates::count_once;
+  EXPECT_NEAR(mean_error(4, once), 0.42, 0.42 / 4);
+  EXPECT_NEAR(mean_error(8, once), 0.16, 0.16 / 4);
+  EXPECT_NEAR(mean_error(16, once), 0.04, 0.04 / 4);
+  EXPECT_LE(mean_error(32, once), 0.01);
+  EXPECT_GT(mean_error(64, LshDuplicates::count_all), 0.3);
+}
+
+// What queries before `t` get if the rows from t on are others: the rows that differ.
+int64_t rows_that_differ(LshCut cut) {
+  constexpr int64_t kRows = 300, kEdited = 200, kDims = 16;
+  Random random(5);
+  Tensor rows = check::random_normal(random, DType::f32, {kRows, kDims});
+  const Tensor value = check::random_normal(random, DType::f32, {kRows, kDims});
+  Lsh lsh(3);
+  lsh.chunk = 16, lsh.cut = cut;
+  const rapt::Causal causal;
+  const AttentionOptions options{.masks = {&causal}, .method = &lsh};
+  const Tensor before = scaled_dot_product_attention(rows, rows, value, options).output;
+  for (int64_t i = kEdited * kDims; i < kRows * kDims; ++i)
+    rows.values<float>()[i] = static_cast<float>(3 * random.normal());
+  const Tensor after = scaled_dot_product_attention(rows, rows, value, options).output;
+  int64_t differ = 0;
+  for (int64_t i = 0; i < kEdited; ++i)
+    differ +=
+        !std::equal(&before.values<float>()[i * kDims], &before.values<float>()[i * kDims] + kDims,
+                    &after.values<float>()[i * kDims]);
+  return differ;
+}
+
+TEST(Lsh, CutByBucketIsCausalToTheBit) { EXPECT_EQ(rows_that_differ(LshCut::bucket), 0); }
+// Later rows shift the borders of chunks: which earlier keys a query meets may change.
+TEST(Lsh, CutByRowIsNot) { EXPECT_GT(rows_that_differ(LshCut::row), 0); }
+
+TEST(Lsh, HasTheSameBitsForAnyNumberOfThreadsAndInBatches) {
+  for (const LshKeys keys : {LshKeys::shared, LshKeys::separate}) {
+    Problem p;
+    p.q_len = p.k_len = 1500, p.dims = p.value_dim = 32, p.value_heads = 1, p.causal = true;
+    p.lsh.keys = keys, p.lsh.chunk = 32;
+    Run alone(p);
+    Context two;
+    two.threads = 2;
+    Run together(p, two);
+    EXPECT_TRUE(same_bits(together.forward.output, alone.forward.output));
+    EXPECT_TRUE(same_bits(together.gradients.d_query, alone.gradients.d_query));
+    EXPECT_TRUE(same_bits(together.gradients.d_value, alone.gradients.d_value));
+    // The second of the batch alone.
+    const auto second = [](const Tensor& t) { return t.view().slice(0, 1, 2); };
+    const TensorView query = second(alone.query),
+                     key = keys == LshKeys::shared ? query : second(alone.key);
+    const AttentionResult got =
+        scaled_dot_product_attention(query, key, second(alone.value), alone.options);
+    EXPECT_TRUE(same_bits(got.output, second(alone.forward.output)));
+  }
+}
+
+TEST(Lsh, AMaskedNanDoesNotShowAndAnUnmaskedOneDoes) {
+  Random random(9);
+  Tensor rows = check::random_normal(random, DType::f32, {64, 8}),
+         value = check::random_normal(random, DType::f32, {64, 8});
+  rows.values<float>()[50 * 8] = std::numeric_limits<float>::quiet_NaN();
+  value.values<float>()[50 * 8] = std::numeric_limits<float>::quiet_NaN();
+  Lsh lsh;
+  lsh.chunk = 8;
+  const rapt::Causal causal;
+  const AttentionResult got =
+      scaled_dot_product_attention(rows, rows, value, {.masks = {&causal}, .method = &lsh});
+  for (int64_t i = 0; i < 50 * 8; ++i) ASSERT_FALSE(std::isnan(got.output.values<float>()[i])) << i;
+  EXPECT_TRUE(std::isnan(got.output.values<float>()[50 * 8]));
+}
+
+TEST(Lsh, NothingAndPaddingAlone) {
+  for (const int64_t rows : {0, 1, 5}) {
+    Problem p;
+    p.q_len = p.k_len = rows;
+    if (rows == 5) p.lengths = {0, 1};
+    expect_reference(p);
+    p.lsh.keys = LshKeys::separate;
+    expect_reference(p);
+  }
+}
+
+TEST(Lsh, RejectsWhatItCannotDo) {
+  Random random(1);
+  const Tensor x = check::random_normal(random, DType::f32, {10, 4}),
+               other = check::random_normal(random, DType::f32, {10, 4});
+  const auto expect = [&](ErrorCode code, const std::vector<std::string>& words, const Lsh& lsh,
+                          const Tensor& key) {
+    expect_error(code, words, [&] { scaled_dot_product_attention(x, key, x, {.method = &lsh}); });
+  };
+  Lsh lsh;
+  lsh.rounds = 0;
+  expect(ErrorCode::argument, {"rounds"}, lsh, x);
+  lsh.rounds = 65;
+  expect(ErrorCode::argument, {"rounds"}, lsh, x);
+  lsh = Lsh();
+  lsh.chunk = 0;
+  expect(ErrorCode::argument, {"chunk"}, lsh, x);
+  lsh = Lsh();
+  lsh.buckets = 3;
+  expect(ErrorCode::argument, {"3 buckets", "even"}, lsh, x);
+  lsh = Lsh();
+  expect(ErrorCode::argument, {"shared keys", "keys=separate"}, lsh, other);
+  std::vector<float> rotations(4 * 4 * 2, 1);
+  lsh.rotations = TensorView(rotations.data(), {4, 4, 2});
+  expect(ErrorCode::shape, {"rotations", "[4, 4, 1]"}, lsh, x);
+  lsh.rotations = TensorView(rotations.data(), {4, 4, 1});
+  rotations[5] = INFINITY;
+  expect(ErrorCode::argument, {"rotations", "finite"}, lsh, x);
+  lsh = Lsh();
+  AttentionOptions options{.method = &lsh};
+  AttentionResult got = scaled_dot_product_attention(x, x, x, options);
+  expect_error(ErrorCode::unsupported, {"d_key", "d_query"}, [&] {
+    scaled_dot_product_attention_backward(x, x, x, options,
+                                          {.state = got.state(), .d_output = got.output});
+  });
+}
+
+}  // namespace
+}  // namespace laws
