@@ -135,7 +135,7 @@ TABLE = [
      "the public functions stand above all rooms, and reach kernels through their tables only"),
     ("src/method/**",
      PUBLIC_CORE + ["src/method/**", "src/mask/per_batch.h"] + ATTENTION("call", "plan", "tiles") +
-     BELOW_THE_CONDUCTOR, STD,
+     BELOW_THE_CONDUCTOR, STD + ["emmintrin.h"],
      "a method stands on the checked call, on kernels, and on the public functions"),
     ("src/products/**", PUBLIC_CORE + ["src/products/*.h"] + BELOW_THE_CONDUCTOR, STD,
      "products of layers stand beside attention, on the same kernels"),
@@ -236,6 +236,9 @@ TABLE = [
     ("check/reference/normalizers/*.h",
      ["check/reference/normalizer_formula.h", "check/reference/*_family.h"], STD,
      "a formula is written in numbers, and shares no code with what it judges"),
+    ("check/reference/methods/lsh.h",
+     ["check/reference/reference.h", "include/rapt/attention.h", "include/rapt/method/lsh.h"], STD,
+     "given the buckets that the library found, the reference states an exact problem"),
     ("check/reference/methods/*.h", ["check/reference/reference.h"], STD,
      "the reference of a method states an exact problem, and shares no code with what it judges"),
     ("check/reference/**", ["include/rapt/tensor.h"] + CHECK("tensors", "spec", "reference"), STD,

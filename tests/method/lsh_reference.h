@@ -16,8 +16,8 @@ namespace laws {
 
 // A head: dense rows, and the keys [0, end(i)) that the masks allow query i.
 struct LshHead {
-  int64_t q_len, k_len, head_dim, value_dim;
-  double scale;
+  int64_t q_len = 0, k_len = 0, head_dim = 0, value_dim = 0;
+  double scale = 1;
   std::vector<double> query, key, value, d_output, d_lse;  // key: unused if shared
   std::vector<int32_t> query_buckets, key_buckets;         // [rounds][rows]; -1: not hashed
   std::function<int64_t(int64_t)> end;

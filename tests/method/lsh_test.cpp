@@ -101,7 +101,9 @@ struct Run {
     const auto matrix = [](const Tensor& t, int64_t index, int64_t count) {
       return numbers(t, index * count, count);
     };
-    LshHead one{p.q_len, p.k_len, p.dims, p.value_dim, 1 / std::sqrt(static_cast<double>(p.dims))};
+    LshHead one;
+    one.q_len = p.q_len, one.k_len = p.k_len, one.head_dim = p.dims, one.value_dim = p.value_dim;
+    one.scale = 1 / std::sqrt(static_cast<double>(p.dims));
     one.query = matrix(query, at, p.q_len * p.dims);
     if (!p.shared()) one.key = matrix(key, at, p.k_len * p.dims);
     one.value = matrix(value, of_value, p.k_len * p.value_dim);

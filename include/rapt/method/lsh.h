@@ -43,12 +43,12 @@ enum class LshDuplicates : uint8_t { count_once, count_all };
 
 class Lsh final : public Method {
  public:
-  int64_t rounds = 4;   // 1 to 64
-  int64_t chunk = 64;   // rows of a chunk; of n or more: one chunk
-  int64_t buckets = 0;  // of a round, even; 0: two per chunk
-  LshKeys keys = LshKeys::shared;
-  LshCut cut = LshCut::row;
-  LshDuplicates duplicates = LshDuplicates::count_once;
+  int64_t rounds = 4;                                    // 1 to 64
+  int64_t chunk = 64;                                    // rows of a chunk; of n or more: one chunk
+  int64_t buckets = 0;                                   // of a round, even; 0: two per chunk
+  LshKeys keys = LshKeys::shared;                        // query and key are one view, or two
+  LshCut cut = LshCut::row;                              // where chunks of shared keys begin
+  LshDuplicates duplicates = LshDuplicates::count_once;  // how pairs of several rounds count
   // Rotations follow from the seed, the index on the last leading dimension and the round.
   int64_t seed = 0;
   // [rounds, head_dim, columns], f32 or f64, finite: rotations of all heads instead of the seed's.

@@ -32,8 +32,9 @@ constexpr Parameter kParameters[] = {
         "rotations", "[rounds, head_dim, columns]: rotations of all heads, not the seed's"),
 };
 
-constexpr const char* kExamples[] = {"rounds=4", "rounds=8,chunk=32", "rounds=2,cut=bucket",
-                                     "keys=separate", "rounds=3,duplicates=count-all"};
+// With separate keys, which calls of any query and key accept.
+constexpr const char* kExamples[] = {"keys=separate", "2,8,keys=separate",
+                                     "rounds=3,buckets=4,keys=separate,seed=5"};
 
 // Rows have 32-bit positions, and numbers of chunks are up to twice as large.
 constexpr int64_t kMostRows = (int64_t{1} << 30) - 1;
