@@ -45,7 +45,7 @@ std::vector<double> numbers(const TensorView& t, int64_t begin, int64_t count) {
 }
 
 // A problem [batch, heads, n, dims] and its options.
-struct Problem {
+struct LshProblem {
   Lsh lsh;
   DType dtype = DType::f32;
   int64_t batch = 2, heads = 2, value_heads = 2, q_len = 60, k_len = 60, dims = 12, value_dim = 8;
@@ -55,8 +55,8 @@ struct Problem {
   bool shared() const { return lsh.keys == LshKeys::shared; }
 };
 
-struct Run {
-  Problem p;
+struct LshRun {
+  LshProblem p;
   Tensor query, key, value, d_output, d_lse;
   rapt::Causal causal;
   rapt::Lengths lengths;
@@ -65,7 +65,7 @@ struct Run {
   rapt::Gradients gradients;
   rapt::LshBuckets buckets;
 
-  explicit Run(const Problem& problem, Context context = one_thread()) : p(problem) {
+  explicit LshRun(const LshProblem& problem, Context context = one_thread()) : p(problem) {
     Random random(7);
     query = check::random_normal(random, p.dtype, {p.batch, p.heads, p.q_len, p.dims}, 2);
     if (!p.shared())
@@ -141,9 +141,9 @@ void expect_close(const char* name, const std::vector<double>& got,
   }
 }
 
-void expect_reference(const Problem& problem) {
-  Run run(problem);
-  const Problem& p = run.p;
+void expect_reference(const LshProblem& problem) {
+  LshRun run(problem);
+  const LshProblem& p = run.p;
   const bool f64 = p.dtype == DType::f64;
   const double epsilon = f64 ? 0x1p-52 : 0x1p-23;
   const int64_t group = p.heads / p.value_heads;
@@ -185,7 +185,7 @@ TEST(Lsh, AgreesWithItsDefinition) {
       for (const LshDuplicates duplicates : {LshDuplicates::count_once, LshDuplicates::count_all})
         for (const int masks : {0, 1, 2, 3})
           for (const int64_t rounds : {1, 3}) {
-            Problem p;
+            LshProblem p;
             p.lsh.rounds = rounds, p.lsh.chunk = masks % 2 ? 8 : 5;
             p.lsh.cut = cut, p.lsh.duplicates = duplicates;
             p.dtype = dtype, p.causal = masks & 1;
@@ -204,7 +204,7 @@ TEST(Lsh, AgreesWithItsDefinition) {
 TEST(Lsh, AgreesWithItsDefinitionAcrossSegments) {
   for (const LshCut cut : {LshCut::row, LshCut::bucket})
     for (const int64_t chunk : {64, 100}) {
-      Problem p;
+      LshProblem p;
       p.batch = 1, p.heads = p.value_heads = 1, p.q_len = p.k_len = 2500, p.dims = 64;
       p.value_dim = 64, p.causal = true;
       p.lsh.rounds = 2, p.lsh.chunk = chunk, p.lsh.cut = cut;
@@ -214,9 +214,9 @@ TEST(Lsh, AgreesWithItsDefinitionAcrossSegments) {
 }
 
 TEST(Lsh, OneChunkIsExactAttentionWithoutTheTokenItself) {
-  Problem p;
+  LshProblem p;
   p.lsh.chunk = 1000, p.causal = true;
-  Run run(p);
+  LshRun run(p);
   // Every pair was looked at but the token itself; the first query has its own value.
   const LshTruth truth = lsh_truth<double>(run.p.lsh, run.head(0, 0));
   EXPECT_EQ(truth.pairs, p.q_len * (p.q_len - 1) / 2);
@@ -225,7 +225,7 @@ TEST(Lsh, OneChunkIsExactAttentionWithoutTheTokenItself) {
 }
 
 TEST(Lsh, OneBucketOfSeparateKeysIsExactAttention) {
-  Problem p;
+  LshProblem p;
   p.lsh.keys = LshKeys::separate, p.lsh.rounds = 1, p.lsh.buckets = 2, p.causal = true;
   // A rotation by which all rows of positive numbers are in one bucket.
   const std::vector<float> ones(static_cast<size_t>(p.dims), 1);
@@ -250,11 +250,11 @@ TEST(Lsh, OneBucketOfSeparateKeysIsExactAttention) {
 TEST(Lsh, ReferenceAgreesWithFiniteDifferences) {
   for (const LshKeys keys : {LshKeys::shared, LshKeys::separate})
     for (const LshDuplicates duplicates : {LshDuplicates::count_once, LshDuplicates::count_all}) {
-      Problem p;
+      LshProblem p;
       p.dtype = DType::f64, p.batch = p.heads = p.value_heads = 1, p.q_len = p.k_len = 14;
       p.dims = p.value_dim = 3, p.causal = true;
       p.lsh.keys = keys, p.lsh.chunk = 4, p.lsh.duplicates = duplicates;
-      Run run(p);
+      LshRun run(p);
       LshHead head = run.head(0, 0);
       const auto loss = [&] {
         const LshTruth t = lsh_truth<double>(p.lsh, head);
@@ -367,13 +367,13 @@ TEST(Lsh, CutByRowIsNot) { EXPECT_GT(rows_that_differ(LshCut::row), 0); }
 
 TEST(Lsh, HasTheSameBitsForAnyNumberOfThreadsAndInBatches) {
   for (const LshKeys keys : {LshKeys::shared, LshKeys::separate}) {
-    Problem p;
+    LshProblem p;
     p.q_len = p.k_len = 1500, p.dims = p.value_dim = 32, p.value_heads = 1, p.causal = true;
     p.lsh.keys = keys, p.lsh.chunk = 32;
-    Run alone(p);
+    LshRun alone(p);
     Context two;
     two.threads = 2;
-    Run together(p, two);
+    LshRun together(p, two);
     EXPECT_TRUE(same_bits(together.forward.output, alone.forward.output));
     EXPECT_TRUE(same_bits(together.gradients.d_query, alone.gradients.d_query));
     EXPECT_TRUE(same_bits(together.gradients.d_value, alone.gradients.d_value));
@@ -404,7 +404,7 @@ TEST(Lsh, AMaskedNanDoesNotShowAndAnUnmaskedOneDoes) {
 
 TEST(Lsh, NothingAndPaddingAlone) {
   for (const int64_t rows : {0, 1, 5}) {
-    Problem p;
+    LshProblem p;
     p.q_len = p.k_len = rows;
     if (rows == 5) p.lengths = {0, 1};
     expect_reference(p);
