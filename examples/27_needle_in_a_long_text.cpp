@@ -14,7 +14,7 @@
 namespace {
 
 constexpr int64_t kTokens = 65536, kDim = 64, kNeedle = 12345;
-constexpr float kLength = 160;  // of each row: scores reach 160 / 8
+constexpr float kLength = 320;  // of each row: scores reach 320 / 8
 
 // Rows of random directions; the last one is the needle's with some noise.
 std::vector<float> make_rows() {
