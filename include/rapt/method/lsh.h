@@ -32,14 +32,21 @@ struct AttentionOptions;
 struct Context;
 
 // Where the keys of LSH attention come from.
-enum class LshKeys : uint8_t { shared, separate };
-// Where chunks of shared keys begin. `row`: every `chunk` rows of the sorted row; the first chunk
-// follows the last. Later tokens shift the borders of chunks, so they decide which earlier keys a
-// query meets. `bucket`: anew with each bucket, so a causal result has the same bits whatever
-// follows.
-enum class LshCut : uint8_t { row, bucket };
-// How a pair that meets in several rounds counts: once, or as often as it meets.
-enum class LshDuplicates : uint8_t { count_once, count_all };
+enum class LshKeys : uint8_t {
+  shared,    // query and key are one view; keys are queries divided by their lengths
+  separate,  // the key of the call
+};
+// Where chunks of shared keys begin.
+enum class LshCut : uint8_t {
+  row,     // every `chunk` rows of the sorted row; the first chunk follows the last. Later tokens
+           // shift the borders of chunks, so they decide which earlier keys a query meets
+  bucket,  // anew with each bucket: a causal result has the same bits whatever follows
+};
+// How a pair that meets in several rounds counts.
+enum class LshDuplicates : uint8_t {
+  count_once,  // in the first round alone
+  count_all,   // in each of them
+};
 
 class Lsh final : public Method {
  public:

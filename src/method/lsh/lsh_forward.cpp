@@ -174,8 +174,8 @@ void LshForward<E>::attend_to_self(int64_t head, int64_t query, std::byte* memor
 }
 
 template <class E>
-void LshForward<E>::finish(int64_t head, int64_t task, const Outputs& outputs, std::byte* memory,
-                           std::byte* worker) const noexcept {
+void LshForward<E>::finish(int64_t head, int64_t task, const Outputs& outputs,
+                           std::byte* memory) const noexcept {
   const Problem& p = call_.problem;
   const int64_t begin = task * kHashedRows, end = std::min(begin + kHashedRows, p.q_len);
   const KeyReach reach = call_.reach(head);
@@ -188,7 +188,6 @@ void LshForward<E>::finish(int64_t head, int64_t task, const Outputs& outputs, s
     if (total[i] != 0 && total[i] != 1)
       for (int64_t d = 0; d < p.value_dim; ++d) sum[d] /= total[i];
   }
-  static_cast<void>(worker);
   if (outputs.output.data) {
     const TensorView out = matrix_of(outputs.output, p, head, p.q_len, p.value_dim);
     kernels<E>().gradients.store_key_rows[static_cast<int>(out.dtype)](
@@ -239,8 +238,8 @@ void LshForward<E>::run(const Outputs& outputs, std::byte* scratch) const {
       each(segments, [&](int64_t head, int64_t nth, std::byte* memory, std::byte* worker) {
         run_segment(head, round, nth, memory, worker);
       });
-    each(blocks(), [&](int64_t head, int64_t task, std::byte* memory, std::byte* worker) {
-      finish(head, task, outputs, memory, worker);
+    each(blocks(), [&](int64_t head, int64_t task, std::byte* memory, std::byte*) {
+      finish(head, task, outputs, memory);
     });
   }
 }

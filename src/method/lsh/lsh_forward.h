@@ -36,8 +36,7 @@ class LshForward {
                    std::byte* worker) const noexcept;
   void add(const Segment<E>& segment, std::byte* memory, std::byte* worker) const noexcept;
   void clear(int64_t task, std::byte* memory) const noexcept;
-  void finish(int64_t head, int64_t task, const Outputs& outputs, std::byte* memory,
-              std::byte* worker) const noexcept;
+  void finish(int64_t head, int64_t task, const Outputs& outputs, std::byte* memory) const noexcept;
   void attend_to_self(int64_t head, int64_t query, std::byte* memory) const noexcept;
   int64_t blocks() const noexcept { return (call_.problem.q_len + kHashedRows - 1) / kHashedRows; }
 
