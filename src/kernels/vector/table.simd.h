@@ -8,6 +8,7 @@
 #include "kernels/vector/dropout.simd.h"
 #include "kernels/vector/few_queries.simd.h"
 #include "kernels/vector/gradients.simd.h"
+#include "kernels/vector/linear.simd.h"
 #include "kernels/vector/long_lists.simd.h"
 #include "kernels/vector/matrix_products.simd.h"
 #include "kernels/vector/normalizers.simd.h"
@@ -204,6 +205,7 @@ struct Tables<V, TypeList<N...>, TypeList<S...>> {
     t.exclude = exclude<V>;
     t.find_max = find_max<V>;
     t.fma_loop = fma_loop<V>;
+    t.linear = kLinear<V>;
     Storages<V>::fill(t);
     return t;
   }

@@ -1,0 +1,17 @@
+#pragma once
+// The catalogue of feature maps, for the methods favor (those with a projection) and linear (all
+// others). A new one: its header in include/rapt/feature_map, its declaration in
+// src/method/feature_maps.cpp, its name here.
+#include "rapt/feature_map/elu.h"
+#include "rapt/feature_map/hyperbolic.h"
+#include "rapt/feature_map/positive.h"
+#include "rapt/feature_map/relu.h"
+#include "rapt/feature_map/taylor.h"
+#include "rapt/feature_map/trigonometric.h"
+
+namespace rapt {
+
+using FeatureMaps = TypeList<PositiveFeatures, HyperbolicFeatures, TrigonometricFeatures,
+                             EluFeatures, ReluFeatures, TaylorFeatures>;
+
+}  // namespace rapt

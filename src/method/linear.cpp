@@ -1,0 +1,76 @@
+// Linear attention; the formulas are in the header, the passes in src/method/linear.
+#include "rapt/method/linear.h"
+
+#include "method/linear/check_state.h"
+#include "method/linear/linear_passes.h"
+#include "rapt/feature_maps.h"
+
+namespace rapt {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    parameter<Linear, &Linear::map>("map", "the feature map", kAnyNumber, kLinearMapNames),
+    parameter<Linear, &Linear::normalized>("normalized", "is the output divided by the sum of weights?",
+                                           kAnyNumber, kNormalizedNames),
+    parameter<Linear, &Linear::initial_state>(
+        "initial_state", "sums over the keys of the tokens before; absent: there are none"),
+    written_parameter<Linear, &Linear::final_state>("final_state",
+                                                    "the sums over the keys of all tokens"),
+};
+constexpr const char* kExamples[] = {"elu", "taylor", "elu,normalized=no", "taylor,normalized=no"};
+constexpr const char* kMasks[] = {"causal", "lengths"};
+
+int64_t features_of(LinearMap map, int64_t head_dim) noexcept {
+  return map == LinearMap::taylor ? TaylorFeatures::features(head_dim) : head_dim;
+}
+
+LinearModel model_of(const Linear& linear, const MethodCall& call) {
+  constexpr int kFirst = 3;  // elu among FeatureMaps
+  return {.map = kFirst + static_cast<int>(linear.map),
+          .inputs = call.problem.head_dim,
+          .features = features_of(linear.map, call.problem.head_dim),
+          .normalized = linear.normalized == Normalized::yes,
+          .initial_state = linear.initial_state,
+          .final_state = linear.final_state};
+}
+
+}  // namespace
+
+const Declaration Linear::kDeclaration = {
+    "linear", "attention by a feature map, as sums over keys",
+    "Katharopoulos et al. 2020, arXiv:2006.16236", kParameters, kExamples};
+const MethodScope Linear::kScope = {.masks = kMasks,
+                                    .d_statistic = true,
+                                    .shifted_causal = false,
+                                    .causal_lengths_differ = false};
+const MethodScope Linear::kSumsScope = {.masks = kMasks,
+                                        .statistic = Statistic::none,
+                                        .shifted_causal = false,
+                                        .causal_lengths_differ = false};
+
+void Linear::check(const MethodCall& call) const {
+  const int64_t features = features_of(map, call.problem.head_dim);
+  check_state("initial_state", initial_state, call, features);
+  check_state("final_state", final_state, call, features);
+}
+
+MethodPlan Linear::plan(const MethodCall& call) const {
+  return plan_linear(call, model_of(*this, call));
+}
+
+void Linear::forward(const MethodCall& call, const MethodResults& results,
+                     std::byte* scratch) const {
+  run_linear(call, model_of(*this, call), results, scratch);
+}
+
+MethodPlan Linear::plan_backward(const MethodCall& call, const WantedGradients& wanted) const {
+  check_no_state(initial_state);
+  return plan_linear_backward(call, model_of(*this, call), wanted);
+}
+
+void Linear::backward(const MethodCall& call, const MethodGradients& gradients,
+                      std::byte* scratch) const {
+  run_linear_backward(call, model_of(*this, call), gradients, scratch);
+}
+
+}  // namespace rapt
