@@ -27,12 +27,14 @@ VOCABULARY = ["include/rapt/%s.h" % name for name in
               ("anchor", "declaration", "error", "head_numbers", "pair_functions", "positions",
                "state", "tensor", "tile")]
 PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/*.h",
-               "include/rapt/normalizer/*.h", "include/rapt/method/*.h"]
+               "include/rapt/normalizer/*.h", "include/rapt/method/*.h",
+               "include/rapt/feature_map/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/%s/*.h" % name
                         for name in ("checkpoint", "generation", "io", "nn", "text", "training", "viz")]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
-              "tensor", "tile", "variants")] + [
+              "tensor", "tile", "variants", "feature_maps")] + [
+                 "include/rapt/feature_map/feature_map.h",
                  "include/rapt/mask/mask.h", "include/rapt/score/score.h",
                  "include/rapt/normalizer/normalizer.h"]
 
@@ -81,6 +83,10 @@ TABLE = [
      "a normaliser knows the interface of normalisers, no other normaliser, mask or score"),
     ("include/rapt/method/*.h", VOCABULARY + ["include/rapt/method/method.h"], STD,
      "a method knows the interface of methods, no other method and no other variant"),
+    ("include/rapt/feature_map/*.h", VOCABULARY + ["include/rapt/feature_map/feature_map.h",
+                                                   "include/rapt/feature_map/exponential.h",
+                                                   "include/rapt/feature_map/pointwise.h"], STD,
+     "a feature map knows the interface of feature maps and their loops, no other map"),
     ("include/rapt/io/*.h", ["include/rapt/*.h", "include/rapt/io/*.h"], STD,
      "rapt::io stands on the core and does not know rapt::viz"),
     ("include/rapt/viz/*.h", ["include/rapt/*.h", "include/rapt/viz/*.h"], STD,
@@ -173,7 +179,8 @@ TABLE = [
     ("src/kernels/prefilter/prefilter_vnni.cpp", KERNELS("prefilter"), NO_CODE + INTRINSICS,
      "compiled for one instruction set: a standard library function would be linked for all"),
     ("src/kernels/isa_tu.cpp", KERNELS("vector"), NO_CODE, COMPILED_PER_SET),
-    ("src/kernels/kernel_table.h", TILE_SIDE + ["src/kernels/layer_products.h"], STD,
+    ("src/kernels/kernel_table.h", TILE_SIDE + ["src/kernels/layer_products.h",
+                                                "src/kernels/linear_kernels.h"], STD,
      "the tables of kernels see the interfaces of variants, never a concrete mask"),
     ("src/kernels/**", TILE_SIDE + ["include/rapt/instruction_sets.h", "src/base/*.h",
                                     "src/kernels/*.h", "src/kernels/dot/*.h",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "check/problem/mask_spec.h"
+#include "check/reference/method.h"
 #include "rapt/catalogue.h"
 #include "rapt/methods.h"
 #include "rapt/variants.h"
@@ -87,9 +88,13 @@ void for_each_rejection(const rapt::MethodScope& scope, const Exclude& exclude) 
                  kCaptureAxis, {"all"});
 }
 
-template <class... M>
-std::vector<const rapt::MethodScope*> scopes_of(rapt::TypeList<M...>) {
-  return {&M::kScope...};
+// Calls visit(name, scope) for the methods that problems have.
+template <class Visit, class... M>
+void for_each_method(rapt::TypeList<M...>, const Visit& visit) {
+  const auto visit_one = [&](std::string_view name, const rapt::MethodScope& scope) {
+    if (has_reference(name)) visit(name, scope);
+  };
+  (visit_one(M::kDeclaration.name, M::kScope), ...);
 }
 
 // All pairs of values that exclude each other, in both orders.
@@ -141,13 +146,11 @@ std::set<TwoValues> conflicts() {
   exclude(kInputsAxis, {"rising keys"}, kRowsAxis, {"cosine", "both"});
   // A bias of the inputs' dtype is "matrix"; f32 is for 16-bit inputs.
   exclude(kDTypeAxis, {"f32", "f64"}, kBiasAxis, {"f32"});
-  size_t method = 0;
-  for (const rapt::MethodScope* scope : scopes_of(rapt::Methods{})) {
-    const Names name = {method_values()[++method]};  // behind "none"
-    for_each_rejection(*scope, [&](AxisIndex axis, const Names& values) {
-      exclude(kMethodAxis, name, axis, values);
+  for_each_method(rapt::Methods{}, [&](std::string_view name, const rapt::MethodScope& scope) {
+    for_each_rejection(scope, [&](AxisIndex axis, const Names& values) {
+      exclude(kMethodAxis, {name}, axis, values);
     });
-  }
+  });
   return all;
 }
 
@@ -183,8 +186,9 @@ std::span<const std::string_view> normalizer_values() {
 
 std::span<const std::string_view> method_values() {
   static const Names values = [] {
-    Names all = names_of(rapt::method_declarations());
-    all.insert(all.begin(), "none");
+    Names all = {"none"};
+    for_each_method(rapt::Methods{},
+                    [&](std::string_view name, const auto&) { all.push_back(name); });
     return all;
   }();
   return values;

@@ -25,7 +25,16 @@ Problem restated_by(std::string_view method, const VariantArguments& arguments, 
   if (!found) throw std::logic_error("method " + std::string(method) + " has no reference");
   return problem;
 }
+template <class... M>
+bool is_among(std::string_view method, std::type_identity<std::variant<M...>>) {
+  return ((M::kName == method) || ...);
+}
 }  // namespace detail
+
+// Whether a method has a reference here. Others are compared with loops of their own tests.
+inline bool has_reference(std::string_view method) {
+  return detail::is_among(method, std::type_identity<MethodReference>());
+}
 
 // The exact problem that has the results of `problem` by a method.
 inline Problem restated(std::string_view method, const VariantArguments& arguments,

@@ -29,8 +29,12 @@ constexpr Parameter kParameters[] = {
     written_parameter<Favor, &Favor::final_state>("final_state",
                                                   "the sums over the keys of all tokens"),
 };
-constexpr const char* kExamples[] = {"256", "64", "32,hyperbolic", "32,trigonometric",
-                                     "64,rows=independent,seed=3", "64,exponent=-0.02"};
+constexpr const char* kExamples[] = {"256",
+                                     "64",
+                                     "32,hyperbolic",
+                                     "32,trigonometric",
+                                     "64,rows=independent,seed=3",
+                                     "64,exponent=-0.02"};
 constexpr const char* kMasks[] = {"causal", "lengths"};
 
 int64_t features_of_kind(const Favor& favor) noexcept {
@@ -58,10 +62,8 @@ LinearModel model_of(const Favor& favor, const MethodCall& call) {
 const Declaration Favor::kDeclaration = {"favor", "softmax attention by random features",
                                          "Choromanski et al. 2021, arXiv:2009.14794", kParameters,
                                          kExamples};
-const MethodScope Favor::kScope = {.masks = kMasks,
-                                   .d_statistic = true,
-                                   .shifted_causal = false,
-                                   .causal_lengths_differ = false};
+const MethodScope Favor::kScope = {
+    .masks = kMasks, .d_statistic = true, .shifted_causal = false, .causal_lengths_differ = false};
 
 void Favor::check(const MethodCall& call) const {
   if (kind == FavorKind::trigonometric && exponent != 0)
@@ -71,8 +73,8 @@ void Favor::check(const MethodCall& call) const {
     const int64_t expected[] = {features, call.problem.head_dim};
     if (!std::ranges::equal(projection.dims(), expected))
       fail(ErrorCode::shape, "projection",
-           "projection is " + to_string(projection.dims()) + "; expected [features, head_dim] = " +
-               to_string(expected));
+           "projection is " + to_string(projection.dims()) +
+               "; expected [features, head_dim] = " + to_string(expected));
     if (projection.dtype != DType::f32 && projection.dtype != DType::f64)
       fail(ErrorCode::dtype, "projection",
            std::string("projection is ") + name_of(projection.dtype) + "; expected f32 or f64");

@@ -10,8 +10,8 @@ namespace {
 
 constexpr Parameter kParameters[] = {
     parameter<Linear, &Linear::map>("map", "the feature map", kAnyNumber, kLinearMapNames),
-    parameter<Linear, &Linear::normalized>("normalized", "is the output divided by the sum of weights?",
-                                           kAnyNumber, kNormalizedNames),
+    parameter<Linear, &Linear::normalized>(
+        "normalized", "is the output divided by the sum of weights?", kAnyNumber, kNormalizedNames),
     parameter<Linear, &Linear::initial_state>(
         "initial_state", "sums over the keys of the tokens before; absent: there are none"),
     written_parameter<Linear, &Linear::final_state>("final_state",
@@ -36,13 +36,11 @@ LinearModel model_of(const Linear& linear, const MethodCall& call) {
 
 }  // namespace
 
-const Declaration Linear::kDeclaration = {
-    "linear", "attention by a feature map, as sums over keys",
-    "Katharopoulos et al. 2020, arXiv:2006.16236", kParameters, kExamples};
-const MethodScope Linear::kScope = {.masks = kMasks,
-                                    .d_statistic = true,
-                                    .shifted_causal = false,
-                                    .causal_lengths_differ = false};
+const Declaration Linear::kDeclaration = {"linear", "attention by a feature map, as sums over keys",
+                                          "Katharopoulos et al. 2020, arXiv:2006.16236",
+                                          kParameters, kExamples};
+const MethodScope Linear::kScope = {
+    .masks = kMasks, .d_statistic = true, .shifted_causal = false, .causal_lengths_differ = false};
 const MethodScope Linear::kSumsScope = {.masks = kMasks,
                                         .statistic = Statistic::none,
                                         .shifted_causal = false,

@@ -10,7 +10,6 @@
 namespace rapt {
 
 struct EluFeatures {
-  static const Declaration kDeclaration;
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }
 

@@ -31,8 +31,7 @@ inline void exponential_features(const FeatureTile<typename V::Element>& t) noex
   using E = typename V::Element;
   const V log2_e = V::set(kLog2E), minus_log2_e = V::set(-kLog2E);
   for (int64_t x = 0; x < t.tokens; x += V::kLanes) {
-    const V c =
-        finite_or_zero(nearest_integer(mul(log2_e, largest_exponent<V, kBothSigns>(t, x))));
+    const V c = finite_or_zero(nearest_integer(mul(log2_e, largest_exponent<V, kBothSigns>(t, x))));
     const V half = mul(log2_e, V::load(t.half_squares + x)), n = nearest_integer(half);
     store(t.powers + x, finite_or_zero(sub(c, n)));
     const V shift = sub(sub(n, half), c);

@@ -1,7 +1,8 @@
 #pragma once
 // Hyperbolic random features: each row of the projection serves with both signs.
 //
-//   phi(x) = exp(-|x|^2 / 2) [exp(w_i . x), exp(-w_i . x)]      E[phi(x) . phi(y)] / 2m = exp(x . y)
+//   phi(x) = exp(-|x|^2 / 2) [exp(w_i . x), exp(-w_i . x)]      E[phi(x) . phi(y)] / 2m = exp(x .
+//   y)
 //
 // Their mean squared error is (1 - exp(-|x + y|^2)) / 2 times that of m positive ones.
 //
@@ -13,7 +14,6 @@
 namespace rapt {
 
 struct HyperbolicFeatures {
-  static const Declaration kDeclaration;
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return 2 * inputs; }
 
@@ -30,10 +30,10 @@ struct HyperbolicFeatures {
       V sum = zero;
       for (int64_t i = 0; i < t.input_count; ++i) {
         const int64_t j = i + t.input_count;
-        const V plus = mul(V::load(g.d_features + i * t.tokens + x),
-                           V::load(t.features + i * t.stride + x));
-        const V minus = mul(V::load(g.d_features + j * t.tokens + x),
-                            V::load(t.features + j * t.stride + x));
+        const V plus =
+            mul(V::load(g.d_features + i * t.tokens + x), V::load(t.features + i * t.stride + x));
+        const V minus =
+            mul(V::load(g.d_features + j * t.tokens + x), V::load(t.features + j * t.stride + x));
         store(g.d_inputs + i * t.tokens + x, sub(plus, minus));
         sum = add(sum, add(plus, minus));
       }

@@ -14,7 +14,6 @@
 namespace rapt {
 
 struct PositiveFeatures {
-  static const Declaration kDeclaration;
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return inputs; }
 
@@ -30,8 +29,8 @@ struct PositiveFeatures {
     for (int64_t x = 0; x < t.tokens; x += V::kLanes) {
       V sum = zero;
       for (int64_t i = 0; i < t.input_count; ++i) {
-        const V d = mul(V::load(g.d_features + i * t.tokens + x),
-                        V::load(t.features + i * t.stride + x));
+        const V d =
+            mul(V::load(g.d_features + i * t.tokens + x), V::load(t.features + i * t.stride + x));
         store(g.d_inputs + i * t.tokens + x, d);
         sum = add(sum, d);
       }

@@ -15,7 +15,6 @@
 namespace rapt {
 
 struct TaylorFeatures {
-  static const Declaration kDeclaration;
   static constexpr bool kProjects = false;
   static constexpr int64_t features(int64_t inputs) noexcept {
     return 1 + inputs + inputs * (inputs + 1) / 2;

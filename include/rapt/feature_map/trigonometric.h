@@ -13,7 +13,6 @@
 namespace rapt {
 
 struct TrigonometricFeatures {
-  static const Declaration kDeclaration;
   static constexpr bool kProjects = true;
   static constexpr int64_t features(int64_t inputs) noexcept { return 2 * inputs; }
 

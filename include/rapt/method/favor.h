@@ -10,8 +10,8 @@
 //   trigonometric exp(|x|^2 / 2) [cos(w . x), sin(w . x)]                      trigonometric.h
 //
 // The statistic is the logarithm of the estimated sum of e^score. Weights of trigonometric features
-// may be negative: where their sum is not above 0 the lse is NaN or -inf, and the output is what the
-// formula gives.
+// may be negative: where their sum is not above 0 the lse is NaN or -inf, and the output is what
+// the formula gives.
 //
 // A negative scale gives the query the factor -sqrt(|scale|). Features have no epsilon, and later
 // keys change no bit of what earlier queries get. The backward pass needs the projection of the
@@ -43,14 +43,16 @@ inline constexpr const char* kProjectionRowsNames[] = {"orthogonal", "independen
 
 class Favor final : public Method {
  public:
-  int64_t features = 256;  // rows of the projection; hyperbolic and trigonometric: two features each
+  int64_t features =
+      256;  // rows of the projection; hyperbolic and trigonometric: two features each
   FavorKind kind = FavorKind::positive;
   ProjectionRows rows = ProjectionRows::orthogonal;
-  int64_t seed = 0;     // of the projection, which all heads share
-  double exponent = 0;  // A of FAVOR++, at most 1/8 (exclusive); 0: FAVOR+
-  TensorView projection = {};     // [features, head_dim], f32 or f64; absent: drawn from the seed
-  TensorView initial_state = {};  // [..., features of the kind + 1, value_dim + 1], f32 (f64 for f64)
-  TensorView final_state = {};    // the same; written
+  int64_t seed = 0;            // of the projection, which all heads share
+  double exponent = 0;         // A of FAVOR++, at most 1/8 (exclusive); 0: FAVOR+
+  TensorView projection = {};  // [features, head_dim], f32 or f64; absent: drawn from the seed
+  TensorView initial_state =
+      {};                       // [..., features of the kind + 1, value_dim + 1], f32 (f64 for f64)
+  TensorView final_state = {};  // the same; written
 
   static const Declaration kDeclaration;
   static const MethodScope kScope;

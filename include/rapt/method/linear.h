@@ -1,10 +1,11 @@
 #pragma once
 // Linear attention by a given feature map:
 //
-//   output_i = sum_j w_ij v_j / sum_j w_ij        w_ij = phi(sqrt(scale) q_i) . phi(sqrt(scale) k_j)
+//   output_i = sum_j w_ij v_j / sum_j w_ij        w_ij = phi(sqrt(scale) q_i) . phi(sqrt(scale)
+//   k_j)
 //
-// and without the division if `normalized` is `no`. Maps: elu(x) + 1, relu, and the Taylor series of
-// e^(x . y) to its second term (rapt/feature_map/). The statistic is the logarithm of the sum of
+// and without the division if `normalized` is `no`. Maps: elu(x) + 1, relu, and the Taylor series
+// of e^(x . y) to its second term (rapt/feature_map/). The statistic is the logarithm of the sum of
 // weights; there is none without the division. A query whose sum is 0 gets 0 / 0.
 //
 // A negative scale gives the query the factor -sqrt(|scale|). Papers that do not scale the query

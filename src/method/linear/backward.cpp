@@ -57,8 +57,8 @@ class LinearBackward {
     }
     int64_t tasks = 0;
     for (int64_t head = 0; head < c_.p.heads; ++head)
-      tasks += tasks_of(of_queries(head), threads.workers) +
-               tasks_of(of_keys(head), threads.workers);
+      tasks +=
+          tasks_of(of_queries(head), threads.workers) + tasks_of(of_keys(head), threads.workers);
     TaskRun run(c_.call.context, tasks);
     for (int64_t task = 0; task < shared_.components(); ++task)
       run_component(task, 0, [&](const SweepShape& shape, ChunkSums<E>& sums, const auto& visit) {
@@ -110,9 +110,7 @@ class LinearBackward {
     sums.begin(true);
     sweep(shape, sums,
           [&](LaneTile<E>& lanes, const OwnChunk& own, const LinearState<E>& state, int64_t first,
-              int64_t count) noexcept {
-            visit_queries(h, sums, lanes, own, state, first, count);
-          });
+              int64_t count) noexcept { visit_queries(h, sums, lanes, own, state, first, count); });
   }
 
   void visit_queries(const HeadGradients<E>& h, const ChunkSums<E>& sums, LaneTile<E>& lanes,
@@ -180,9 +178,7 @@ class LinearBackward {
     sums.begin(true);
     sweep(shape, sums,
           [&](LaneTile<E>& lanes, const OwnChunk& own, const LinearState<E>& state, int64_t first,
-              int64_t count) noexcept {
-            visit_keys(h, sums, lanes, own, state, first, count);
-          });
+              int64_t count) noexcept { visit_keys(h, sums, lanes, own, state, first, count); });
     clear_behind(h, shape.lanes);
   }
 
@@ -224,8 +220,8 @@ class LinearBackward {
     const TensorView out = matrix_of(target, c_.p, h.shared.head, length, dims);
     if (sum.first && sum.last) {
       c_.table.store_rows[static_cast<int>(out.dtype)](
-          lanes.output_t, dims, c_.tile, lanes.spare, present, rows.count,
-          rows_at(out, rows.first), out.strides[0], out.strides[1]);
+          lanes.output_t, dims, c_.tile, lanes.spare, present, rows.count, rows_at(out, rows.first),
+          out.strides[0], out.strides[1]);
       return;
     }
     E* const one = layout_.rows.in(lanes.scratch);

@@ -22,14 +22,14 @@ inline constexpr E kNoPower = -std::numeric_limits<E>::max() / 4;
 
 template <class E>
 struct ChunkSumsPlaces {
-  int64_t slots, states;              // chunks of a block; states at once: 1, or slots + 1
-  ComponentPlace<E> features;         // [slots x features][kChunk]
-  ComponentPlace<E> powers;           // [slots][kChunk] of tokens
-  ComponentPlace<E> rows;             // [slots x kChunk][value_dim] y, unless it is read in place
-  ComponentPlace<E> units;            // [slots][kChunk]
-  ComponentPlace<E> sums;             // [states x features][value_dim]
-  ComponentPlace<E> totals;           // [states][features]
-  ComponentPlace<E> state_powers;     // [slots + 1]
+  int64_t slots, states;           // chunks of a block; states at once: 1, or slots + 1
+  ComponentPlace<E> features;      // [slots x features][kChunk]
+  ComponentPlace<E> powers;        // [slots][kChunk] of tokens
+  ComponentPlace<E> rows;          // [slots x kChunk][value_dim] y, unless it is read in place
+  ComponentPlace<E> units;         // [slots][kChunk]
+  ComponentPlace<E> sums;          // [states x features][value_dim]
+  ComponentPlace<E> totals;        // [states][features]
+  ComponentPlace<E> state_powers;  // [slots + 1]
   ComponentPlace<unsigned char> finite;  // [slots]
 };
 
@@ -120,8 +120,7 @@ class ChunkSums {
     if (!in_place() && n > 0) {
       E* const rows = places_.rows.in(memory_, slot * kChunk);
       c_.route_of_rows(tokens_.y.dtype)
-          .pack_values(y_data(first), tokens_.y.strides[0], tokens_.y.strides[1], n, dims,
-                           rows);
+          .pack_values(y_data(first), tokens_.y.strides[0], tokens_.y.strides[1], n, dims, rows);
       if (tokens_.y_factors)
         for (int64_t t = 0; t < n; ++t)
           c_.kernels.scale_and_add(rows + t * dims, tokens_.y_factors[first + t], nullptr, dims,

@@ -18,10 +18,11 @@ class LinearForward {
       TaskRun run(c_.call.context, c_.p.heads);
       run.run(c_.p.heads, threads.workers, threads.to_executor,
               [&](int64_t head, int worker) noexcept {
-                with_sums(head, layout_.heads.nth(scratch_, worker), [&](auto& sums,
-                                                                         const auto& shape) {
-                  sweep_alone(c_, shape, layout_.sweep, sums, scratch_of(worker), visit(head, sums));
-                });
+                with_sums(head, layout_.heads.nth(scratch_, worker),
+                          [&](auto& sums, const auto& shape) {
+                            sweep_alone(c_, shape, layout_.sweep, sums, scratch_of(worker),
+                                        visit(head, sums));
+                          });
               });
       return;
     }
@@ -31,8 +32,9 @@ class LinearForward {
     TaskRun run(c_.call.context, tasks);
     for (int64_t head = 0; head < c_.p.heads; ++head)
       with_sums(head, layout_.heads.nth(scratch_, 0), [&](auto& sums, const auto& shape) {
-        sweep_together(c_, shape, layout_.sweep, sums, threads, run,
-                       [&](int worker) { return scratch_of(worker); }, visit(head, sums));
+        sweep_together(
+            c_, shape, layout_.sweep, sums, threads, run,
+            [&](int worker) { return scratch_of(worker); }, visit(head, sums));
       });
   }
 
@@ -44,7 +46,8 @@ class LinearForward {
     return {reach.keys, c_.p.q_len, reach.causal, false, false, c_.call.context.cancel};
   }
 
-  // Calls work(sums, shape) with the sums of a head, whose state is loaded before and stored behind.
+  // Calls work(sums, shape) with the sums of a head, whose state is loaded before and stored
+  // behind.
   template <class Work>
   void with_sums(int64_t head, std::byte* memory, const Work& work) const {
     const SweepShape shape = shape_of(head);
@@ -61,9 +64,9 @@ class LinearForward {
   }
 
   auto visit(int64_t head, const ChunkSums<E>& sums) const noexcept {
-    return [this, &sums, head, query = c_.call.query(head)](
-               LaneTile<E>& lanes, const OwnChunk& own, const LinearState<E>& state, int64_t first,
-               int64_t count) noexcept {
+    return [this, &sums, head, query = c_.call.query(head)](LaneTile<E>& lanes, const OwnChunk& own,
+                                                            const LinearState<E>& state,
+                                                            int64_t first, int64_t count) noexcept {
       lanes.maker.make({query, first, count}, c_.query_factor, lanes.features, c_.tile,
                        lanes.powers);
       lanes.meet(sums, own, state.power);
@@ -103,7 +106,7 @@ class LinearForward {
     }
     E* const to = static_cast<E*>(out.data) + first * out.strides[0];
     for (int64_t x = 0; x < count; ++x)
-      to[x * out.strides[0]] = !c_.model.normalized     ? E(0)
+      to[x * out.strides[0]] = !c_.model.normalized       ? E(0)
                                : (attended >> x & 1) != 0 ? lanes.spare[x]
                                                           : -std::numeric_limits<E>::infinity();
   }

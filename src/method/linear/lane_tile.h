@@ -13,17 +13,17 @@ namespace rapt {
 template <class E>
 struct LaneTilePlaces {
   TokenFeaturesPlaces<E> maker;
-  Place<E> features;       // [features][tile]
-  Place<E> powers;         // [tile]
-  Place<E> output_t;       // [value_dim][tile]
-  Place<E> weights;        // [kChunk][tile]
-  Place<uint64_t> bits;    // [kChunk]
-  Place<E> columns;        // [5][tile]
-  Place<E> d_features;     // [features][tile], as all below, for gradients only
-  Place<E> of_chunk;       // [features][tile]
-  Place<E> d_y_t;          // [value_dim][tile]
-  Place<E> scaled_t;       // [value_dim][tile]
-  Place<E> by_token;       // [kChunk][features], for chunks that are not finite
+  Place<E> features;     // [features][tile]
+  Place<E> powers;       // [tile]
+  Place<E> output_t;     // [value_dim][tile]
+  Place<E> weights;      // [kChunk][tile]
+  Place<uint64_t> bits;  // [kChunk]
+  Place<E> columns;      // [5][tile]
+  Place<E> d_features;   // [features][tile], as all below, for gradients only
+  Place<E> of_chunk;     // [features][tile]
+  Place<E> d_y_t;        // [value_dim][tile]
+  Place<E> scaled_t;     // [value_dim][tile]
+  Place<E> by_token;     // [kChunk][features], for chunks that are not finite
 };
 
 template <class E>
@@ -63,8 +63,7 @@ class LaneTile {
   E *row_powers, *weight_sums, *state_factors, *d_units, *spare;  // [tile]
   E *d_features, *d_y_t;  // [features][tile], [value_dim][tile]; for gradients
 
-  LaneTile(const LinearCall<E>& c, const LaneTilePlaces<E>& places,
-           std::byte* scratch_of_worker)
+  LaneTile(const LinearCall<E>& c, const LaneTilePlaces<E>& places, std::byte* scratch_of_worker)
       : scratch(scratch_of_worker),
         maker(c, places.maker, scratch),
         features(places.features.in(scratch)),
@@ -190,9 +189,9 @@ class LaneTile {
   }
 
   void scale(const ChunkSums<E>& sums, const OwnChunk& own, E* weights) noexcept {
-    c_.kernels.scale_chunk_weights(
-        bits_, c_.powers() ? sums.powers_of(own.slot) + own.begin : nullptr, row_powers,
-        own.end - own.begin, c_.tile, weights);
+    c_.kernels.scale_chunk_weights(bits_,
+                                   c_.powers() ? sums.powers_of(own.slot) + own.begin : nullptr,
+                                   row_powers, own.end - own.begin, c_.tile, weights);
   }
 
   // d_features += phi_s (y_s . d_y + u_s d_u) of the chunk's tokens, or = if there is no state.
@@ -208,15 +207,14 @@ class LaneTile {
       c_.products().scores(weights_, sums.features_of(own.slot) + own.begin, kChunk, features_n, n,
                            E(1), of_chunk, spare);
     } else {  // 0 times a masked feature may be NaN
-      c_.table.store_rows[static_cast<int>(dtype_of<E>())](
-          sums.features_of(own.slot), features_n, kChunk, nullptr, ~uint64_t{0}, own.end, by_token_,
-          features_n, 1);
+      c_.table.store_rows[static_cast<int>(dtype_of<E>())](sums.features_of(own.slot), features_n,
+                                                           kChunk, nullptr, ~uint64_t{0}, own.end,
+                                                           by_token_, features_n, 1);
       std::fill_n(of_chunk, features_n * c_.tile, E(0));
       c_.route.output_of_bits(weights_, bits_, by_token_ + own.begin * features_n, features_n, n,
                               features_n, nullptr, c_.tile, of_chunk);
     }
-    if (add)
-      c_.kernels.scale_and_add(d_features, E(1), of_chunk, features_n * c_.tile, d_features);
+    if (add) c_.kernels.scale_and_add(d_features, E(1), of_chunk, features_n * c_.tile, d_features);
   }
 
   const LinearCall<E>& c_;

@@ -1,6 +1,7 @@
 #pragma once
-// Attention by feature maps: output_i = sum_j w_ij v_j / sum_j w_ij with w_ij = phi(q_i) . phi(k_j),
-// computed as phi(q_i) . (sum_j phi(k_j) v_j), whose cost is linear in the number of tokens.
+// Attention by feature maps: output_i = sum_j w_ij v_j / sum_j w_ij with w_ij = phi(q_i) .
+// phi(k_j), computed as phi(q_i) . (sum_j phi(k_j) v_j), whose cost is linear in the number of
+// tokens.
 //
 // This room, src/method/linear, computes it in chunks of 64 tokens, anchored at token 0. A state is
 // the sum of phi(k) (v, 1) over the chunks before: [features, value_dim] and [features]. Within a
@@ -25,26 +26,26 @@
 
 namespace rapt {
 
-inline constexpr int64_t kChunk = 64;        // tokens; a bit each in a word
+inline constexpr int64_t kChunk = 64;          // tokens; a bit each in a word
 inline constexpr int64_t kFeatureBlock = 128;  // features that a product sums at once: they and the
                                                // columns of a state that it reads fit an L1
 
 // What a method says about its sums.
 struct LinearModel {
-  int map = 0;              // index in FeatureMaps
-  int64_t inputs = 0;       // of the map: rows of the projection, or head_dim
+  int map = 0;         // index in FeatureMaps
+  int64_t inputs = 0;  // of the map: rows of the projection, or head_dim
   int64_t features = 0;
-  bool normalized = true;   // is the output divided by the sum of weights?
+  bool normalized = true;  // is the output divided by the sum of weights?
   // Of maps with a projection. A row w of it gives the exponent B w . x + A |w|^2 with
   // B = sqrt(1 - 4 A); `log_factor` is the logarithm of what the sum of weights is multiplied by.
-  TensorView projection;    // [inputs, head_dim]; absent: drawn
+  TensorView projection;  // [inputs, head_dim]; absent: drawn
   uint64_t seed = 0;
   bool orthogonal = true;
-  double exponent = 0;      // A
+  double exponent = 0;  // A
   double log_factor = 0;
-  // [..., features + 1, value_dim + 1]: sums of phi(k) (v, 1); in the last row, the first element is
-  // their power of two. Absent: the state before the first token is 0; the one behind the last is
-  // not wanted.
+  // [..., features + 1, value_dim + 1]: sums of phi(k) (v, 1); in the last row, the first element
+  // is their power of two. Absent: the state before the first token is 0; the one behind the last
+  // is not wanted.
   TensorView initial_state, final_state;
 };
 
@@ -58,9 +59,9 @@ struct LinearCall {
   const LinearKernels<E>& kernels;
   const RouteKernels<E>& route;  // fma, of the inputs' dtype
   const FeatureMapKernels<E>& map;
-  int vectors;              // of a tile of tokens
-  int64_t tile;             // tokens of a tile; a divisor of kChunk
-  E query_factor, key_factor;  // x = factor times the row
+  int vectors;                    // of a tile of tokens
+  int64_t tile;                   // tokens of a tile; a divisor of kChunk
+  E query_factor, key_factor;     // x = factor times the row
   const E* projection = nullptr;  // [inputs][head_dim]
   const E* offsets = nullptr;     // [inputs] of exponents; null: 0
 

@@ -8,16 +8,16 @@ namespace rapt {
 template <class E>
 struct LinearLayout {
   LinearThreads threads;
-  CallPlace<double> drawn;   // [inputs][head_dim] the projection as it is drawn
-  CallPlace<E> projection;   // [inputs][head_dim] times B
-  CallPlace<E> offsets;      // [inputs], if the exponent is not 0
+  CallPlace<double> drawn;  // [inputs][head_dim] the projection as it is drawn
+  CallPlace<E> projection;  // [inputs][head_dim] times B
+  CallPlace<E> offsets;     // [inputs], if the exponent is not 0
   SweepPlaces<E> sweep;
   // Of the backward pass, per head at work.
-  ComponentPlace<E> inverse_sums;  // [q_len] 1 / sum of weights
-  ComponentPlace<E> d_sums;        // [q_len] the gradient of the sum of weights
-  ComponentPlace<E> query_powers;  // [q_len] minus the powers of rows
+  ComponentPlace<E> inverse_sums;             // [q_len] 1 / sum of weights
+  ComponentPlace<E> d_sums;                   // [q_len] the gradient of the sum of weights
+  ComponentPlace<E> query_powers;             // [q_len] minus the powers of rows
   ComponentPlace<E> d_query, d_key, d_value;  // [slots x rows][dims], where heads share a gradient
-  Place<E> rows;                   // [kChunk][dims] rows of a gradient before they are added
+  Place<E> rows;  // [kChunk][dims] rows of a gradient before they are added
   RepeatedMemory heads, workers;
   size_t bytes = 0;
 
@@ -29,8 +29,8 @@ struct LinearLayout {
     const double products = static_cast<double>(c.model.features) *
                             static_cast<double>(p.head_dim + p.value_dim) *
                             static_cast<double>(p.q_len + p.k_len) * static_cast<double>(p.heads);
-    LinearLayout layout(c, {products, p.heads, chunks_of(std::max(p.q_len, p.k_len)),
-                            c.call.context});
+    LinearLayout layout(c,
+                        {products, p.heads, chunks_of(std::max(p.q_len, p.k_len)), c.call.context});
     layout.finish(c, false, {}, {});
     return layout;
   }
@@ -42,12 +42,11 @@ struct LinearLayout {
     const double products = 2.25 * static_cast<double>(c.model.features) *
                             static_cast<double>(p.head_dim + p.value_dim) *
                             static_cast<double>(p.q_len + p.k_len) * static_cast<double>(p.heads);
-    LinearLayout layout(c, {products, shared.components(),
-                            chunks_of(std::max(p.q_len, p.k_len)), c.call.context});
+    LinearLayout layout(
+        c, {products, shared.components(), chunks_of(std::max(p.q_len, p.k_len)), c.call.context});
     ScratchPlanner<Per::component> head;
     ScratchPlanner<Per::worker> worker;
-    for (ComponentPlace<E>* place :
-         {&layout.inverse_sums, &layout.d_sums, &layout.query_powers})
+    for (ComponentPlace<E>* place : {&layout.inverse_sums, &layout.d_sums, &layout.query_powers})
       head.place(*place, {p.q_len});
     const bool sums = shared.heads() > 1;
     head.place_if(sums, layout.d_query, {shared.query_slots() * p.q_len, p.head_dim});

@@ -3,7 +3,8 @@
 // done twice, gives that Q. Each row gets the length of another normal vector: a chi with `dims`
 // degrees of freedom, so that a row alone is N(0, 1).
 //
-// Source: Choromanski et al. 2021, arXiv:2009.14794, section 2.4; Mezzadri 2007, arXiv:math-ph/0609050.
+// Source: Choromanski et al. 2021, arXiv:2009.14794, section 2.4; Mezzadri 2007,
+// arXiv:math-ph/0609050.
 #include "method/linear/projection.h"
 
 #include <algorithm>
@@ -22,8 +23,7 @@ template <class Visit>
 void visit_normals(uint64_t seed, uint64_t stream, int64_t row, int64_t dims, const Visit& visit) {
   const int64_t pairs = (dims + 1) / 2;
   for (int64_t i = 0; i < pairs; ++i) {
-    const PhiloxWords words =
-        philox4x32_10(seed, stream, static_cast<uint64_t>(row * pairs + i));
+    const PhiloxWords words = philox4x32_10(seed, stream, static_cast<uint64_t>(row * pairs + i));
     const double u = static_cast<double>((words.even >> 11) + 1) * 0x1p-53;  // in (0, 1]
     const double angle = 2 * std::numbers::pi * static_cast<double>(words.odd >> 11) * 0x1p-53;
     const double radius = std::sqrt(-2 * std::log(u));

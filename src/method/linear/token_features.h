@@ -61,7 +61,8 @@ class TokenFeatures {
     c_.map.apply(tile(features, stride, powers));
   }
 
-  // d_features [features][tile] of the features that make() has made last -> d_x_t [head_dim][tile].
+  // d_features [features][tile] of the features that make() has made last -> d_x_t
+  // [head_dim][tile].
   void backward(E* features, E* d_features, E* d_x_t) noexcept {
     const int64_t dims = c_.p.head_dim;
     if (!c_.map.projects) {

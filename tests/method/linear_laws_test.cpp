@@ -1,0 +1,236 @@
+// What favor and linear keep: causality, states, threads, masked NaN, refusals.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "rapt/backward.h"
+#include "rapt/catalogue.h"
+#include "rapt/mask/causal.h"
+#include "rapt/method/favor.h"
+#include "rapt/method/linear.h"
+#include "support/call.h"
+#include "support/executors.h"
+
+namespace laws {
+namespace {
+
+constexpr double kQuietNan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor random_rows(std::initializer_list<int64_t> shape, unsigned seed, float deviation = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0, deviation);
+  Tensor t(DType::f32, shape);
+  for (float& x : t.values<float>()) x = normal(generator);
+  return t;
+}
+
+struct Rows {
+  Tensor query, key, value;
+
+  explicit Rows(int64_t n, int64_t heads = 1, float deviation = 1)
+      : query(random_rows({heads, n, 16}, 1, deviation)),
+        key(random_rows({heads, n, 16}, 2, deviation)),
+        value(random_rows({heads, n, 12}, 3)) {}
+  AttentionResult attend(const AttentionOptions& options, const Context& context = {}) const {
+    return scaled_dot_product_attention(query, key, value, options, context);
+  }
+};
+
+rapt::Favor favor_of(int64_t features) {
+  rapt::Favor favor;
+  favor.features = features;
+  return favor;
+}
+
+// Also where later keys have features that are 2^100 times as large, and where they are NaN.
+TEST(LinearLaws, LaterTokensChangeNoBit) {
+  const rapt::Favor favor = favor_of(40);
+  const rapt::Linear linear;
+  const rapt::Causal causal;
+  const rapt::Mask* masks[] = {&causal};
+  for (const rapt::Method* method :
+       {static_cast<const rapt::Method*>(&favor), static_cast<const rapt::Method*>(&linear)}) {
+    const AttentionOptions options{.masks = masks, .method = method};
+    const AttentionResult expected = Rows(300).attend(options);
+    for (const int64_t t : {1, 63, 64, 70, 200})
+      for (const double by : {6.0, 60.0, kQuietNan}) {
+        Rows edited(300);
+        for (Tensor* x : {&edited.query, &edited.key, &edited.value}) {
+          const int64_t dims = x->dim(-1);
+          for (int64_t i = t * dims; i < 300 * dims; ++i)
+            x->values<float>()[static_cast<size_t>(i)] *= static_cast<float>(by);
+        }
+        const AttentionResult got = edited.attend(options);
+        EXPECT_TRUE(same_bits(Tensor::copy_of(got.output.view().slice(1, 0, t)),
+                              Tensor::copy_of(expected.output.view().slice(1, 0, t))))
+            << t << " times " << by;
+        EXPECT_TRUE(same_bits(Tensor::copy_of(got.statistic.view().slice(1, 0, t)),
+                              Tensor::copy_of(expected.statistic.view().slice(1, 0, t))))
+            << t << " times " << by;
+        if (std::isnan(by)) EXPECT_TRUE(std::isnan(get(got.output, Dims{0, t, 0})));
+      }
+  }
+}
+
+// Parts of whole chunks have the bits of one call, other parts its numbers.
+TEST(LinearLaws, AStateContinuesASequence) {
+  const rapt::Causal causal;
+  const rapt::Mask* masks[] = {&causal};
+  const Rows rows(320, 2);
+  const rapt::Favor whole = favor_of(40);
+  const AttentionResult expected = rows.attend({.masks = masks, .method = &whole});
+  for (const int64_t part : {64, 128, 50, 1}) {
+    Tensor state(DType::f32, {2, 41, 13}), next(DType::f32, {2, 41, 13});
+    double most = 0;
+    for (int64_t first = 0; first < 320; first += part) {
+      const int64_t end = std::min<int64_t>(first + part, 320);
+      rapt::Favor favor = favor_of(40);
+      if (first > 0) favor.initial_state = state.view();
+      favor.final_state = next.view();
+      const auto slice = [&](const Tensor& t) { return t.view().slice(1, first, end); };
+      const AttentionResult got =
+          scaled_dot_product_attention(slice(rows.query), slice(rows.key), slice(rows.value),
+                                       {.masks = masks, .method = &favor});
+      std::swap(state, next);
+      const Tensor of_part = Tensor::copy_of(slice(expected.output));
+      if (part % 64 == 0) {
+        EXPECT_TRUE(same_bits(got.output, of_part)) << part;
+        continue;
+      }
+      for (int64_t i = 0; i < got.output.count(); ++i)
+        most = std::max<double>(most, std::abs(got.output.values<float>()[static_cast<size_t>(i)] -
+                                               of_part.values<float>()[static_cast<size_t>(i)]));
+    }
+    // Sums of up to 320 terms in another order.
+    EXPECT_LE(most, 320 * 0x1p-23) << part;
+  }
+}
+
+TEST(LinearLaws, ThreadsChangeNoBit) {
+  const rapt::Favor favor = favor_of(72);
+  const rapt::Causal causal;
+  const rapt::Mask* masks[] = {&causal};
+  for (const int64_t heads : {1, 3})
+    for (const bool is_causal : {false, true}) {
+      AttentionOptions options{.method = &favor};
+      if (is_causal) options.masks = masks;
+      const Rows rows(2500, heads);
+      Context alone;
+      alone.threads = 1;
+      const auto gradients = [&](AttentionResult& forward, const Context& context) {
+        rapt::BackwardInputs inputs;
+        inputs.state = forward.state(), inputs.d_output = forward.output;
+        return scaled_dot_product_attention_backward(rows.query, rows.key, rows.value, options,
+                                                     inputs, {}, context);
+      };
+      AttentionResult expected = rows.attend(options, alone);
+      const rapt::Gradients of_one = gradients(expected, alone);
+      for (const int threads : {2, 3}) {
+        Threads executor(threads);
+        Context context;
+        context.executor = &executor;
+        AttentionResult got = rows.attend(options, context);
+        EXPECT_TRUE(same_results(got, expected));
+        const rapt::Gradients g = gradients(got, context);
+        EXPECT_TRUE(same_bits(g.d_query, of_one.d_query));
+        EXPECT_TRUE(same_bits(g.d_key, of_one.d_key));
+        EXPECT_TRUE(same_bits(g.d_value, of_one.d_value));
+      }
+    }
+}
+
+// A d_output that is NaN shows in the keys before its query alone.
+TEST(LinearLaws, MaskedNanHasNoGradient) {
+  const rapt::Favor favor = favor_of(40);
+  const rapt::Causal causal;
+  const rapt::Mask* masks[] = {&causal};
+  const AttentionOptions options{.masks = masks, .method = &favor};
+  const Rows rows(100);
+  AttentionResult forward = rows.attend(options);
+  Tensor d_output = random_rows({1, 100, 12}, 5);
+  set(d_output, Dims{0, 70, 3}, kQuietNan);
+  rapt::BackwardInputs inputs;
+  inputs.state = forward.state(), inputs.d_output = d_output;
+  const rapt::Gradients g =
+      scaled_dot_product_attention_backward(rows.query, rows.key, rows.value, options, inputs);
+  for (int64_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(std::isnan(get(g.d_query, Dims{0, i, 0})), i == 70) << i;
+    EXPECT_EQ(std::isnan(get(g.d_value, Dims{0, i, 3})), i <= 70) << i;
+    EXPECT_EQ(std::isnan(get(g.d_key, Dims{0, i, 0})), i <= 70) << i;
+  }
+}
+
+TEST(LinearLaws, HeadsThatShareKeysSumTheirGradients) {
+  const rapt::Linear linear;
+  const rapt::Causal causal;
+  const rapt::Mask* masks[] = {&causal};
+  const AttentionOptions options{.masks = masks, .method = &linear};
+  const Rows rows(100, 2);
+  const TensorView key = rows.key.view().slice(0, 0, 1), value = rows.value.view().slice(0, 0, 1);
+  AttentionResult forward = scaled_dot_product_attention(rows.query, key, value, options);
+  rapt::BackwardInputs inputs;
+  inputs.state = forward.state(), inputs.d_output = forward.output;
+  const rapt::Gradients shared =
+      scaled_dot_product_attention_backward(rows.query, key, value, options, inputs);
+  Tensor sum(DType::f32, {1, 100, 16});
+  std::ranges::fill(sum.values<float>(), 0);
+  for (int64_t h = 0; h < 2; ++h) {
+    const TensorView query = rows.query.view().slice(0, h, h + 1);
+    AttentionResult one = scaled_dot_product_attention(query, key, value, options);
+    rapt::BackwardInputs of_one;
+    of_one.state = one.state(), of_one.d_output = one.output;
+    const rapt::Gradients g =
+        scaled_dot_product_attention_backward(query, key, value, options, of_one);
+    for (size_t i = 0; i < sum.values<float>().size(); ++i)
+      sum.values<float>()[i] += g.d_key.values<float>()[i];
+  }
+  EXPECT_TRUE(same_bits(shared.d_key, sum));
+}
+
+TEST(LinearLaws, RejectsWhatItCannotCompute) {
+  const Rows rows(8);
+  const auto argument_of = [&](const rapt::Method& method, const AttentionOptions& with = {}) {
+    AttentionOptions options = with;
+    options.method = &method;
+    try {
+      (void)rows.attend(options);
+    } catch (const rapt::Error& error) {
+      return std::string(error.argument());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_NE(argument_of(favor_of(0)), "accepted");
+  EXPECT_NE(argument_of(favor_of((1 << 20) + 1)), "accepted");
+  rapt::Favor wide = favor_of(8);
+  const Tensor other = rapt::favor_projection(8, 15);
+  wide.projection = other.view();
+  EXPECT_NE(argument_of(wide), "accepted");
+  rapt::Favor shifted = favor_of(8);
+  shifted.kind = rapt::FavorKind::trigonometric, shifted.exponent = -0.1;
+  EXPECT_NE(argument_of(shifted), "accepted");
+  rapt::Linear state;
+  Tensor wrong(DType::f32, {1, 16, 13}), doubles(DType::f64, {1, 17, 13});
+  state.initial_state = wrong.view();
+  EXPECT_NE(argument_of(state), "accepted");
+  state.initial_state = doubles.view();
+  EXPECT_NE(argument_of(state), "accepted");
+  EXPECT_THROW(rapt::favor_projection(0, 8), rapt::Error);
+}
+
+// The given projection is used: that of the seed gives the bits of the seed.
+TEST(LinearLaws, AProjectionCanBeGiven) {
+  const Rows rows(70);
+  rapt::Favor drawn = favor_of(24), given = favor_of(24);
+  drawn.seed = 5;
+  const Tensor projection = rapt::favor_projection(24, 16, 5);
+  given.projection = projection.view();
+  EXPECT_TRUE(same_results(rows.attend({.method = &given}), rows.attend({.method = &drawn})));
+  given.seed = 6, given.projection = {};
+  EXPECT_FALSE(
+      same_bits(rows.attend({.method = &given}).output, rows.attend({.method = &drawn}).output));
+}
+
+}  // namespace
+}  // namespace laws

@@ -1,0 +1,129 @@
+// Random features have the means and variances that the papers prove, and orthogonal rows are
+// unbiased.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "rapt/attention.h"
+#include "rapt/method/favor.h"
+#include "support/call.h"
+
+namespace laws {
+namespace {
+
+using Vector = std::vector<double>;
+
+double product(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Mean of estimates, and of their squared errors, with standard errors.
+struct Estimates {
+  double truth, sum = 0, squares = 0, fourths = 0, count = 0;
+
+  void add(double x) {
+    const double square = (x - truth) * (x - truth);
+    sum += x, squares += square, fourths += square * square, ++count;
+  }
+  double mean() const { return sum / count; }
+  double error() const { return squares / count; }  // mean squared
+  double mean_deviation() const { return std::sqrt(error() / count); }
+  double error_deviation() const {
+    return std::sqrt((fourths / count - error() * error()) / count);
+  }
+};
+
+// Performers, Lemma 2, for one row of the projection.
+TEST(RandomFeatures, HaveTheErrorsOfTheLemma) {
+  constexpr int64_t kDims = 8, kDraws = 1000000;
+  const Vector x = {.3, -.2, .4, .1, -.35, .25, .05, -.1},
+               y = {.2, .1, .3, -.25, -.1, .4, -.3, .15};
+  Vector sum(kDims), difference(kDims);
+  for (size_t d = 0; d < kDims; ++d) sum[d] = x[d] + y[d], difference[d] = x[d] - y[d];
+  const double truth = std::exp(product(x, y)), p = product(sum, sum),
+               m = product(difference, difference);
+  const double halves = (product(x, x) + product(y, y)) / 2;
+  const Tensor w = rapt::favor_projection(kDraws, kDims, 1, rapt::ProjectionRows::independent);
+  Estimates positive{truth}, hyperbolic{truth}, trigonometric{truth};
+  for (int64_t i = 0; i < kDraws; ++i) {
+    const auto row = w.values<double>().subspan(static_cast<size_t>(i * kDims), kDims);
+    const double s = product(row, sum);
+    positive.add(std::exp(s - halves));
+    hyperbolic.add((std::exp(s - halves) + std::exp(-s - halves)) / 2);
+    trigonometric.add(std::exp(halves) * std::cos(product(row, difference)));
+  }
+  const double of_positive = std::exp(p) * truth * truth * (1 - std::exp(-p));
+  const double of_hyperbolic = (1 - std::exp(-p)) * of_positive / 2;
+  const double of_trigonometric =
+      std::exp(p) / (truth * truth) * (1 - std::exp(-m)) * (1 - std::exp(-m)) / 2;
+  for (const auto& [e, expected] : {std::pair{&positive, of_positive},
+                                    {&hyperbolic, of_hyperbolic},
+                                    {&trigonometric, of_trigonometric}}) {
+    EXPECT_NEAR(e->mean(), truth, 3 * e->mean_deviation());
+    EXPECT_NEAR(e->error(), expected, 3 * e->error_deviation());
+  }
+}
+
+// Blocks of orthogonal rows: unbiased in the direction in which a Q with signs of its own is not,
+// and better than independent rows.
+TEST(RandomFeatures, OrthogonalRowsAreUnbiasedAndBetter) {
+  constexpr int64_t kDims = 16, kBlocks = 65536;
+  for (const double sign : {1.0, -1.0}) {
+    const Vector x(kDims, sign / 4), twice(kDims, sign / 2);  // |x| = 1, y = x
+    const double truth = std::exp(1.0);
+    double errors[2];
+    for (const auto rows : {rapt::ProjectionRows::orthogonal, rapt::ProjectionRows::independent}) {
+      const Tensor w = rapt::favor_projection(kBlocks * kDims, kDims, 2, rows);
+      Estimates blocks{truth};
+      for (int64_t b = 0; b < kBlocks; ++b) {
+        double sum = 0;
+        for (int64_t i = 0; i < kDims; ++i)
+          sum += std::exp(product(w.values<double>().subspan(
+                                      static_cast<size_t>((b * kDims + i) * kDims), kDims),
+                                  twice) -
+                          1);
+        blocks.add(sum / kDims);
+      }
+      EXPECT_NEAR(blocks.mean(), truth, 3 * blocks.mean_deviation());  // 0.7 % of the truth each
+      errors[static_cast<int>(rows)] = blocks.error();
+    }
+    EXPECT_LT(errors[0], errors[1]);
+  }
+}
+
+// The error of the output falls with the root of the number of features.
+TEST(RandomFeatures, ErrorFallsWithTheRootOfTheirNumber) {
+  constexpr int64_t kTokens = 64;
+  std::mt19937 generator(4);
+  std::normal_distribution<float> normal(0, 0.5f);
+  Tensor rows[3];
+  for (Tensor& t : rows) {
+    t = Tensor(DType::f32, {kTokens, 16});
+    for (float& x : t.values<float>()) x = normal(generator);
+  }
+  const AttentionResult exact = scaled_dot_product_attention(rows[0], rows[1], rows[2], {});
+  double x_sum = 0, y_sum = 0, xy_sum = 0, xx_sum = 0, count = 0;
+  for (int64_t features = 16; features <= 4096; features *= 4) {
+    double square = 0;
+    for (int64_t seed = 0; seed < 12; ++seed) {
+      rapt::Favor favor;
+      favor.features = features, favor.seed = seed;
+      const AttentionResult got =
+          scaled_dot_product_attention(rows[0], rows[1], rows[2], {.method = &favor});
+      for (size_t i = 0; i < got.output.values<float>().size(); ++i) {
+        const double e = got.output.values<float>()[i] - exact.output.values<float>()[i];
+        square += e * e;
+      }
+    }
+    const double x = std::log(static_cast<double>(features)), y = std::log(square) / 2;
+    x_sum += x, y_sum += y, xy_sum += x * y, xx_sum += x * x, ++count;
+  }
+  const double slope = (count * xy_sum - x_sum * y_sum) / (count * xx_sum - x_sum * x_sum);
+  EXPECT_NEAR(slope, -0.5, 0.1);
+}
+
+}  // namespace
+}  // namespace laws
