@@ -46,7 +46,7 @@ struct LinearModel {
   // [..., features + 1, value_dim + 1]: sums of phi(k) (v, 1); in the last row, the first element
   // is their power of two. Absent: the state before the first token is 0; the one behind the last
   // is not wanted.
-  TensorView initial_state, final_state;
+  TensorView initial_state = {}, final_state = {};
 };
 
 // What all passes of a call read.
