@@ -38,7 +38,7 @@ struct LinearModel {
   bool normalized = true;  // is the output divided by the sum of weights?
   // Of maps with a projection. A row w of it gives the exponent B w . x + A |w|^2 with
   // B = sqrt(1 - 4 A); `log_factor` is the logarithm of what the sum of weights is multiplied by.
-  TensorView projection;  // [inputs, head_dim]; absent: drawn
+  TensorView projection = {};  // [inputs, head_dim]; absent: drawn
   uint64_t seed = 0;
   bool orthogonal = true;
   double exponent = 0;  // A
