@@ -277,7 +277,8 @@ MethodPlan plan_linear_backward(const MethodCall& call, const LinearModel& model
     const LinearLayout<E> layout = LinearLayout<E>::backward(c, wanted);
     return MethodPlan{.kernel = "linear: chunks of 64 tokens",
                       .workspace_bytes = layout.bytes,
-                      .threads = layout.threads.workers};
+                      .threads = layout.threads.workers,
+                      .pairs = c.pairs()};
   });
 }
 

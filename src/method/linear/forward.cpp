@@ -125,7 +125,8 @@ MethodPlan plan_linear(const MethodCall& call, const LinearModel& model) {
     const LinearLayout<E> layout = LinearLayout<E>::forward(c);
     return MethodPlan{.kernel = "linear: chunks of 64 tokens",
                       .workspace_bytes = layout.bytes,
-                      .threads = layout.threads.workers};
+                      .threads = layout.threads.workers,
+                      .pairs = c.pairs()};
   });
 }
 

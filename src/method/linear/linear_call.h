@@ -83,6 +83,12 @@ struct LinearCall {
   const RouteKernels<E>& route_of_rows(DType dtype) const noexcept {
     return *table.fma[static_cast<int>(dtype)];
   }
+  // Pairs within chunks, at most: those that are weighed one by one.
+  int64_t pairs() const noexcept {
+    int64_t pairs = 0;
+    if (!call.causal() || !__builtin_mul_overflow(p.q_len, p.heads * kChunk, &pairs)) return pairs;
+    return INT64_MAX;
+  }
   // Do features have powers?
   bool powers() const noexcept { return map.projects; }
 };
