@@ -17,13 +17,14 @@ struct AddedToken {
   uint32_t id;
   bool special;
   bool normalized;
+  bool lstrip = false, rstrip = false;  // does it take the white space before it, behind it?
 };
 
 // Finds some tokens in a text.
 class TokenSearch {
  public:
   struct Found {
-    size_t begin, end;
+    size_t begin, end;  // with the white space that the token takes
     uint32_t id;
   };
 
@@ -31,15 +32,17 @@ class TokenSearch {
   // Those of the tokens for which `normalized` holds, or does not hold.
   TokenSearch(const std::vector<AddedToken>& tokens, bool normalized);
 
-  // The first one at or after `from`.
+  // The first one at or after `from`, where white space before it begins, too.
   std::optional<Found> next(std::string_view text, size_t from) const;
 
  private:
   struct Entry {
     std::string content;
     uint32_t id;
+    bool lstrip, rstrip;
   };
-  std::optional<Found> longest_at(std::string_view text, size_t at) const;
+  // Null: none begins there.
+  const Entry* longest_at(std::string_view text, size_t at) const;
 
   std::vector<Entry> entries_;      // by content
   std::array<bool, 256> begins_{};  // does a token begin with the byte?
@@ -55,7 +58,7 @@ class AddedTokens {
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
   // Calls on_text(begin, end) for what is between the tokens of a text, where it is not empty, and
-  // on_token(id) for these, in order.
+  // on_token(id, begin, end) for these, in order.
   template <class OnText, class OnToken>
   void split(std::string_view text, OnText on_text, OnToken on_token) const {
     split_by(
@@ -72,7 +75,7 @@ class AddedTokens {
                        OnText on_text, OnToken on_token) {
     while (const std::optional<TokenSearch::Found> found = search.next(text, begin)) {
       if (begin < found->begin) on_text(begin, found->begin);
-      on_token(found->id);
+      on_token(found->id, found->begin, found->end);
       begin = found->end;
     }
     if (begin < text.size()) on_text(begin, text.size());

@@ -8,6 +8,8 @@
 #include "text/added_tokens.h"
 #include "text/byte_level_bpe.h"
 #include "text/character_model.h"
+#include "text/encoding/sequence_template.h"
+#include "text/wordpiece/word_piece.h"
 
 namespace rapt::text {
 
@@ -16,8 +18,9 @@ struct Tokenizer::Parts {
   // The first of them are the vocabulary of the model; added tokens follow, and may be among it,
   // too.
   size_t model_tokens;
-  std::variant<CharacterModel, ByteLevelBpe> model;
+  std::variant<CharacterModel, ByteLevelBpe, WordPieceModel> model;
   AddedTokens added;
+  SequenceTemplate around = {};
 };
 
 }  // namespace rapt::text

@@ -2,22 +2,10 @@
 
 #include "rapt/error.h"
 #include "text/check_utf8.h"
+#include "text/encoding/encode_parts.h"
 #include "text/parts.h"
 
 namespace rapt::text {
-namespace {
-
-template <class Model>
-void encode_with(const Model& model, const AddedTokens& added, std::string_view text,
-                 std::vector<int64_t>& ids) {
-  typename Model::Encoder encoder(model, ids);
-  added.split(
-      text, [&](size_t begin, size_t end) { encoder.encode(text, begin, end); },
-      [&](uint32_t id) { ids.push_back(id); });
-}
-
-}  // namespace
-
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> ids;
   encode(text, ids);
@@ -28,8 +16,7 @@ void Tokenizer::encode(std::string_view text, std::vector<int64_t>& ids) const {
   check_utf8(text);
   const size_t before = ids.size();
   try {
-    std::visit([&](const auto& model) { encode_with(model, parts_->added, text, ids); },
-               parts_->model);
+    encode_parts(*parts_, text, ids, nullptr);
   } catch (...) {
     ids.resize(before);
     throw;
@@ -38,7 +25,14 @@ void Tokenizer::encode(std::string_view text, std::vector<int64_t>& ids) const {
 
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::string text;
-  for (const int64_t id : ids) text += token_bytes(id);
+  const auto* const words = std::get_if<WordPieceModel>(&parts_->model);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const std::string_view token = token_bytes(ids[i]);
+    if (words)
+      text += words->decoded(token, i == 0);
+    else
+      text += token;
+  }
   return text;
 }
 

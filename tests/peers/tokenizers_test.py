@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 try:
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers,
+                            processors, trainers)
 except ImportError as error:
     print(f"skipped: {error}; pip install -r tests/peers/requirements.txt")
     sys.exit(77)
@@ -151,6 +152,111 @@ def merges_as_texts(text):
         expect(ids_by_rapt(folder, [text]) == [tokenizer.encode(text).ids], "merges as texts")
 
 
+def word_piece(words, lowercase, strip=None, template=True):
+    """BERT's tokenizer with a vocabulary of single characters and of pieces of the words."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = sorted({c for word in words for c in word if not c.isspace()})
+    pieces = sorted({word[:n] for word in words for n in range(2, 7) if len(word) >= n})
+    tokens = list(dict.fromkeys(special + letters + ["##" + c for c in letters] +
+                                [p for i, p in enumerate(pieces) if i % 3] +
+                                ["##" + p for i, p in enumerate(pieces) if i % 4 == 0]))
+    tokenizer = Tokenizer(models.WordPiece({t: i for i, t in enumerate(tokens)}, unk_token="[UNK]",
+                                           max_input_chars_per_word=12))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)]) if template else processors.BertProcessing(
+            ("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
+def texts_by_rapt(folder, strings, most):
+    """[[ids, types, begins, ends, decoded text]] of each string and of its pair."""
+    given, found = folder / "strings", folder / "lists"
+    with given.open("wb") as out:
+        for string in strings:
+            raw = string.encode()
+            out.write(struct.pack("<I", len(raw)) + raw)
+    run("texts", folder, given, found, most)
+    raw, at, lists = found.read_bytes(), 0, []
+    while at < len(raw):
+        count, = struct.unpack_from("<I", raw, at)
+        lists.append(struct.unpack_from(f"<{count}i", raw, at + 4))
+        at += 4 + 4 * count
+    return [[*lists[i:i + 4], bytes(lists[i + 4]).decode(errors="replace")]
+            for i in range(0, len(lists), 5)]
+
+
+def byte_begins(text):
+    """Where each character begins in bytes, and the end."""
+    begins, at = [], 0
+    for character in text:
+        begins.append(at)
+        at += len(character.encode())
+    return begins + [at]
+
+
+def expected_lists(tokenizer, encoding, texts):
+    begins = [byte_begins(text) for text in texts]
+    places = [(begins[s][b], begins[s][e]) if s is not None else (0, 0)
+              for s, (b, e) in zip(encoding.sequence_ids, encoding.offsets, strict=True)]
+    decoded = tokenizer.decode(encoding.ids, skip_special_tokens=False)
+    return [tuple(encoding.ids), tuple(encoding.type_ids), tuple(b for b, _ in places),
+            tuple(e for _, e in places), decoded]
+
+
+def compare_texts(tokenizer, strings, most, name):
+    """Ids, types, spans and decoded texts of single strings and of pairs, with the template."""
+    if most:
+        tokenizer.enable_truncation(most)
+    pairs = list(zip([""] + strings[:-1], strings, strict=True))
+    singles, doubles = tokenizer.encode_batch(strings), tokenizer.encode_batch(pairs)
+    tokenizer.no_truncation()
+    different = [0] * 5
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        tokenizer.save(str(folder / "tokenizer.json"))
+        found = texts_by_rapt(folder, strings, most)
+    for i, (string, pair) in enumerate(zip(strings, pairs, strict=True)):
+        for ours, theirs, texts in ((found[2 * i], singles[i], [string]),
+                                    (found[2 * i + 1], doubles[i], pair)):
+            expected = expected_lists(tokenizer, theirs, texts)
+            for part in range(5):
+                if ours[part] != expected[part]:
+                    if different[part] < 3:
+                        print(f"  {part}: {texts!r}\n    {ours[part]}\n    {expected[part]}")
+                    different[part] += 1
+    for part, what in enumerate(("ids", "types", "begins", "ends", "decoded texts")):
+        expect(not different[part], f"{name}: {what} of {different[part]} of {2 * len(strings)}")
+
+
+def word_pieces(text, draw):
+    strings = [drawn_string(draw) for _ in range(STRINGS)]
+    marked = [draw.choice("[MASK] [SEP] [CLS] ".split()) + s for s in strings[:5000]]
+    words = text.split()[:3000] + [drawn_string(draw) for _ in range(2000)]
+    compare_texts(word_piece(words, True), strings, 0, "WordPiece, lower case")
+    compare_texts(word_piece(words, True), marked + [text], 9, "WordPiece, cut")
+    compare_texts(word_piece(words, False), strings[:20_000], 0, "WordPiece, letters as they are")
+    compare_texts(word_piece(words, False, True, False), strings[:20_000], 0,
+                  "WordPiece, without accents, BertProcessing")
+
+
+def roberta(text, draw):
+    """Byte-level BPE with RoBERTa's template and <mask>, which takes the blank before it."""
+    strings = [drawn_string(draw).replace("<|endoftext|>", draw.choice([" <mask>", "  <mask> ", "<s>"]))
+               for _ in range(20_000)]
+    for trim in (True, False):
+        tokenizer = byte_level(1500, text, ["<s>", "</s>"])
+        tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+        tokenizer.post_processor = processors.RobertaProcessing(
+            ("</s>", 1), ("<s>", 0), trim_offsets=trim, add_prefix_space=False)
+        compare_texts(tokenizer, strings, 0, f"RoBERTa, trim {trim}")
+        compare_texts(tokenizer, strings[:5000], 10, f"RoBERTa, trim {trim}, cut")
+
+
 def transformers_open(folder, text, ids, name):
     """transformers opens a folder that rapt wrote."""
     if AutoTokenizer is None:
@@ -208,6 +314,8 @@ def main():
         texts["tinyshakespeare"] = plays.read_text()
     byte_level_bpe(pages, draw)
     merges_as_texts(pages)
+    word_pieces(pages, draw)
+    roberta(pages, draw)
     learned(texts)
     characters(pages, draw)
     print(f"{compared - len(failed)} of {compared} comparisons agree")

@@ -1,6 +1,7 @@
 #pragma once
 // UTF-8: one code point at a time.
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace rapt {
@@ -35,6 +36,24 @@ inline CodePoint decode_utf8(std::string_view text) {
 // bytes.)
 inline bool is_valid(const CodePoint& c, std::string_view bytes) {
   return c.value != kReplacement || bytes == "\xEF\xBF\xBD";
+}
+
+// Appends a code point that is no surrogate.
+inline void append_utf8(char32_t c, std::string& text) {
+  const auto byte = [&](char32_t value) { text += static_cast<char>(value); };
+  const auto trail = [&](int shift) { byte(0x80 | (c >> shift & 0x3F)); };
+  if (c < 0x80) return byte(c);
+  if (c < 0x800) {
+    byte(0xC0 | c >> 6);
+  } else if (c < 0x10000) {
+    byte(0xE0 | c >> 12);
+    trail(6);
+  } else {
+    byte(0xF0 | c >> 18);
+    trail(12);
+    trail(6);
+  }
+  trail(0);
 }
 
 // Whether the text is valid UTF-8 without a zero byte.

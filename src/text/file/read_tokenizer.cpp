@@ -7,7 +7,9 @@
 #include "rapt/text/tokenizer_file.h"
 #include "text/byte_characters.h"
 #include "text/file/json_text.h"
+#include "text/file/read_template.h"
 #include "text/file/read_vocabulary.h"
+#include "text/file/read_word_piece.h"
 #include "text/file/settings.h"
 #include "text/parts.h"
 
@@ -130,8 +132,9 @@ void check_split(const Json& json, const std::string& file) {
 void check_file(const Json& json, const std::string& file) {
   check_settings(json, "the tokenizer",
                  {{"version", optional, {"1.0"}},
-                  {"truncation", optional, {nullptr}},
-                  {"padding", optional, {nullptr}},
+                  // What the package does unless a call says otherwise; here each call says.
+                  {"truncation", optional, {}},
+                  {"padding", optional, {}},
                   {"added_tokens", optional, {}},
                   {"normalizer", optional, {}},
                   {"pre_tokenizer", required, {}},
@@ -139,16 +142,13 @@ void check_file(const Json& json, const std::string& file) {
                   {"decoder", required, {}},
                   {"model", required, {}}},
                  file);
+}
+
+void check_no_normalizer(const Json& json, const std::string& file) {
   const Json normalizer = json.value("normalizer", Json());
   if (!normalizer.is_null())
     fail_unsupported(file,
                      "normalizer " + rapt::in_quotes(type_of(normalizer, "normalizer", file)));
-  const Json post_processor = json.value("post_processor", Json());
-  // That of ByteLevel changes offsets, not ids.
-  if (post_processor.is_null()) return;
-  if (const std::string& type = type_of(post_processor, "post_processor", file);
-      type != "ByteLevel")
-    fail_unsupported(file, "post_processor " + rapt::in_quotes(type));
 }
 
 std::optional<std::string> one_character(std::string_view text) {
@@ -156,34 +156,62 @@ std::optional<std::string> one_character(std::string_view text) {
   return std::string(text);
 }
 
-std::shared_ptr<const Tokenizer::Parts> make_parts(const Json& json, const std::string& file) {
+enum class ModelKind : uint8_t { byte_level_bpe, characters, word_piece };
+
+ModelKind kind_of(const Json& json, const std::string& file) {
   const Json& model = json["model"];
   // Early files of GPT-2 have a BPE without a type.
   const bool untyped = model.is_object() && !model.contains("type") && model.contains("merges");
   const std::string type = untyped ? "BPE" : type_of(model, "model", file);
   const std::string& pre_tokenizer = type_of(json["pre_tokenizer"], "pre_tokenizer", file);
-  const bool bpe = type == "BPE" && pre_tokenizer == "ByteLevel";
-  if (!bpe && !(type == "WordLevel" && pre_tokenizer == "Split"))
-    fail_unsupported(file, "model " + rapt::in_quotes(type) + " with pre_tokenizer " +
-                               rapt::in_quotes(pre_tokenizer));
-  (bpe ? check_byte_level : check_split)(json, file);
+  if (type == "BPE" && pre_tokenizer == "ByteLevel") return ModelKind::byte_level_bpe;
+  if (type == "WordLevel" && pre_tokenizer == "Split") return ModelKind::characters;
+  if (type == "WordPiece" && pre_tokenizer == "BertPreTokenizer") return ModelKind::word_piece;
+  fail_unsupported(file, "model " + rapt::in_quotes(type) + " with pre_tokenizer " +
+                             rapt::in_quotes(pre_tokenizer));
+}
+
+std::optional<std::string> whole_text(std::string_view text) { return std::string(text); }
+
+std::vector<std::string> tokens_of(ModelKind kind, const Vocabulary& vocabulary,
+                                   const std::string& file) {
+  switch (kind) {
+    case ModelKind::byte_level_bpe:
+      return model_tokens(vocabulary, file, bytes_of_characters);
+    case ModelKind::characters:
+      return model_tokens(vocabulary, file, one_character);
+    default:
+      return model_tokens(vocabulary, file, whole_text);
+  }
+}
+
+std::shared_ptr<const Tokenizer::Parts> make_parts(const Json& json, const std::string& file) {
+  const ModelKind kind = kind_of(json, file);
+  if (kind != ModelKind::word_piece) {
+    check_no_normalizer(json, file);
+    (kind == ModelKind::byte_level_bpe ? check_byte_level : check_split)(json, file);
+  }
+  const Json& model = json["model"];
   if (!model.contains("vocab")) fail_malformed(file, "model: expected a vocab, got none");
 
   const Vocabulary vocabulary = read_vocabulary(json, file);
-  std::vector<std::string> tokens =
-      model_tokens(vocabulary, file, bpe ? bytes_of_characters : one_character);
-  const auto read_model = [&]() -> std::variant<CharacterModel, ByteLevelBpe> {
-    if (bpe) return read_bpe(model, vocabulary, file);
+  std::vector<std::string> tokens = tokens_of(kind, vocabulary, file);
+  const auto read_model = [&]() -> std::variant<CharacterModel, ByteLevelBpe, WordPieceModel> {
+    if (kind == ModelKind::byte_level_bpe) return read_bpe(model, vocabulary, file);
+    if (kind == ModelKind::word_piece) return read_word_piece(json, vocabulary, file);
     return read_characters(model, vocabulary, tokens, file);
   };
-  std::variant<CharacterModel, ByteLevelBpe> read = read_model();
+  auto read = read_model();
   for (const AddedToken& token : vocabulary.added)
     if (token.id == tokens.size()) tokens.push_back(token.content);
+  SequenceTemplate around =
+      read_template(json.value("post_processor", Json()), tokens.size(), file);
   return std::make_shared<Tokenizer::Parts>(
       Tokenizer::Parts{.tokens = std::move(tokens),
                        .model_tokens = vocabulary.texts.size(),
                        .model = std::move(read),
-                       .added = AddedTokens(vocabulary.added)});
+                       .added = AddedTokens(vocabulary.added),
+                       .around = std::move(around)});
 }
 
 }  // namespace

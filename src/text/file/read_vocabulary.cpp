@@ -39,8 +39,8 @@ AddedToken read_added(const Json& token, const Vocabulary& vocabulary, size_t ne
                  {{"id", Presence::required, {}},
                   {"content", Presence::required, {}},
                   {"single_word", Presence::required, {false}},
-                  {"lstrip", Presence::required, {false}},
-                  {"rstrip", Presence::required, {false}},
+                  {"lstrip", Presence::required, {false, true}},
+                  {"rstrip", Presence::required, {false, true}},
                   {"normalized", Presence::required, {false, true}},
                   {"special", Presence::required, {false, true}}},
                  file);
@@ -55,7 +55,9 @@ AddedToken read_added(const Json& token, const Vocabulary& vocabulary, size_t ne
   return {.content = content,
           .id = token["id"].get<uint32_t>(),
           .special = token["special"].get<bool>(),
-          .normalized = token["normalized"].get<bool>()};
+          .normalized = token["normalized"].get<bool>(),
+          .lstrip = token["lstrip"].get<bool>(),
+          .rstrip = token["rstrip"].get<bool>()};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A tokenizer to tokenizer.json, as the package tokenizers saves it, and tokenizer_config.json.
 #include <nlohmann/json.hpp>
 
+#include "rapt/error.h"
 #include "rapt/text/tokenizer_file.h"
 #include "text/byte_characters.h"
 #include "text/parts.h"
@@ -80,7 +81,8 @@ std::string added_json(const AddedToken& token) {
   const auto word = [](bool value) { return value ? "true" : "false"; };
   return list_of(
       {"\"id\": " + std::to_string(token.id), "\"content\": " + quoted_json(token.content),
-       "\"single_word\": false", "\"lstrip\": false", "\"rstrip\": false",
+       "\"single_word\": false", std::string("\"lstrip\": ") + word(token.lstrip),
+       std::string("\"rstrip\": ") + word(token.rstrip),
        std::string("\"normalized\": ") + word(token.normalized),
        std::string("\"special\": ") + word(token.special)},
       "{}", "    ");
@@ -107,6 +109,10 @@ std::string model_json(const Tokenizer::Parts& parts) {
 
 std::string tokenizer_json(const Tokenizer& tokenizer) {
   const Tokenizer::Parts& parts = tokenizer.parts();
+  if (std::holds_alternative<WordPieceModel>(parts.model) || parts.around.single.size() > 1)
+    throw Error(ErrorCode::unsupported,
+                "tokenizer: WordPiece and tokens around a text are read, but not written; copy the "
+                "file");
   const bool bpe = std::holds_alternative<ByteLevelBpe>(parts.model);
   std::vector<std::string> added;
   for (const AddedToken& token : parts.added.tokens()) added.push_back(added_json(token));

@@ -4,6 +4,11 @@
 //   itself tokenizer_parity learn FOLDER TEXT VOCABULARY   byte-level BPE of a text, into FOLDER
 //   tokenizer_parity characters FOLDER TEXT         the characters of a text, into FOLDER
 //   tokenizer_parity copy FROM FOLDER               reads a tokenizer, and writes it
+//   tokenizer_parity texts FOLDER STRINGS LISTS MOST
+//
+// The last one encodes each string alone and as a pair with the one before it, with the template
+// and at most MOST tokens (0: any number): ids, types, begins and ends of spans are a list each.
+// The fifth list holds the bytes of the decoded ids.
 //
 // STRINGS and IDS are lists of lists: a length (uint32, little-endian) and as many elements, bytes
 // or int32.
@@ -16,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "rapt/text/encoding.h"
 #include "rapt/text/learn.h"
 #include "rapt/text/stream_decoder.h"
 #include "rapt/text/tokenizer_file.h"
@@ -59,11 +65,51 @@ void encode(const Tokenizer& tokenizer, const std::string& strings, const std::s
   }
 }
 
+void write_list(std::ofstream& out, const std::vector<int64_t>& list) {
+  write_raw(out, static_cast<uint32_t>(list.size()));
+  for (const int64_t one : list) write_raw(out, static_cast<int32_t>(one));
+}
+
+void write_encoding(std::ofstream& out, const Tokenizer& tokenizer,
+                    const rapt::text::Encoding& encoding) {
+  write_list(out, encoding.ids);
+  write_list(out, encoding.types);
+  std::vector<int64_t> begins, ends, decoded;
+  for (const rapt::text::ByteSpan& span : encoding.spans) {
+    begins.push_back(span.begin);
+    ends.push_back(span.end);
+  }
+  write_list(out, begins);
+  write_list(out, ends);
+  for (const char byte : tokenizer.decode(encoding.ids))
+    decoded.push_back(static_cast<unsigned char>(byte));
+  write_list(out, decoded);
+}
+
+void encode_with_template(const Tokenizer& tokenizer, const std::string& strings,
+                          const std::string& path, int64_t most) {
+  std::ofstream out(path, std::ios::binary);
+  std::string_view before;
+  for (size_t at = 0; at < strings.size();) {
+    uint32_t length = 0;
+    std::memcpy(&length, strings.data() + at, sizeof length);
+    const std::string_view text(strings.data() + at + sizeof length, length);
+    const rapt::text::EncodeOptions options{.most_tokens = most};
+    write_encoding(out, tokenizer, encode_texts(tokenizer, text, {}, options));
+    write_encoding(out, tokenizer, encode_texts(tokenizer, before, text, options));
+    before = text;
+    at += sizeof length + length;
+  }
+}
+
 // False: the words are none of the usage.
 bool run(const std::vector<std::string>& words) {
   using rapt::Overwrite;
   if (words.size() == 4 && words[0] == "encode") {
     encode(rapt::text::read_tokenizer(words[1]), bytes_of(words[2]), words[3]);
+  } else if (words.size() == 5 && words[0] == "texts") {
+    encode_with_template(rapt::text::read_tokenizer(words[1]), bytes_of(words[2]), words[3],
+                         std::stoll(words[4]));
   } else if (words.size() == 4 && words[0] == "learn") {
     write_tokenizer(rapt::text::learn_byte_level_bpe(bytes_of(words[2]), std::stoll(words[3])),
                     words[1], Overwrite::yes);
@@ -82,7 +128,7 @@ bool run(const std::vector<std::string>& words) {
 int main(int count, char** words) {
   try {
     if (run({words + 1, words + count})) return 0;
-    std::fputs("usage: tokenizer_parity encode|learn|characters|copy ...; see its source\n",
+    std::fputs("usage: tokenizer_parity encode|texts|learn|characters|copy ...; see its source\n",
                stderr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tokenizer_parity: %s\n", error.what());

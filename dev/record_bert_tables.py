@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Writes src/text/wordpiece/*.inc: what the package tokenizers does with each code point in
+BertNormalizer and BertPreTokenizer.
+
+    python3 -m venv build/tokenizers && build/tokenizers/bin/pip install tokenizers==0.23.3
+    build/tokenizers/bin/python dev/record_bert_tables.py             write the files
+    build/tokenizers/bin/python dev/record_bert_tables.py --check     do they say the same?
+
+The package is asked for each code point alone, and for the order of pairs of marks. Its tables come from
+several versions of Unicode, so no library of one version has the same.
+"""
+import pathlib
+import sys
+import unicodedata
+
+import tokenizers
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src/text/wordpiece"
+CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+HANGUL = range(0xAC00, 0xD7A4)  # syllables, which decompose by a formula
+
+
+def step(name):
+    """One step of the normaliser, alone."""
+    flags = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    return BertNormalizer(**{**flags, name: True}).normalize_str
+
+
+def changed(name):
+    do = step(name)
+    return {code: do(chr(code)) for code in CODES if do(chr(code)) != chr(code)}
+
+
+def ranges(codes):
+    found = []
+    for code in sorted(codes):
+        if found and found[-1][1] == code - 1:
+            found[-1][1] = code
+        else:
+            found.append([code, code])
+    return found
+
+
+def table(head, items):
+    """An array, as many items on a line as fit."""
+    yield head + " = {"
+    line = "   "
+    for item in items:
+        if len(line) + len(item) + 2 > 100:
+            yield line
+            line = "   "
+        line += f" {item},"
+    yield line
+    yield "};"
+
+
+def range_table(name, codes):
+    return table(f"constexpr CharacterRange {name}[]", [f"{{0x{a:x}, 0x{b:x}}}" for a, b in ranges(codes)])
+
+
+def pair_table(name, changes):
+    return table(f"constexpr CodeChange {name}[]",
+                 [f"{{0x{code:x}, 0x{ord(to):x}}}" for code, to in changes.items() if len(to) == 1])
+
+
+def sequence_table(name, changes):
+    return table(f"constexpr CodeSequence {name}[]",
+                 [f"{{0x{code:x}, {{{', '.join(f'0x{ord(c):x}' for c in to)}}}}}"
+                  for code, to in changes.items() if len(to) > 1])
+
+
+def orders(strip, stripped):
+    """Marks that stay are sorted by their canonical class: of each the rank of its class, from 1. And the
+    marks that are removed although they end a run of marks that are sorted."""
+    marks = [chr(code) for code in CODES
+             if stripped.get(code, chr(code)) == chr(code) and unicodedata.combining(chr(code))]
+    lower = {a: {b for b in marks if b != a and strip("x" + a + b) == "x" + b + a} for a in marks}
+    sorted_marks = set().union(*lower.values()) | {a for a in marks if lower[a]}
+    sizes = sorted({len(lower[a]) for a in sorted_marks})
+    rank = {ord(a): sizes.index(len(lower[a])) + 1 for a in sorted_marks}
+    # A pair that is exchanged, unless what stands between them ends the run.
+    high = max(sorted_marks, key=lambda a: len(lower[a]))
+    low = min(lower[high])
+    ends = [code for code, to in stripped.items()
+            if to == "" and strip("x" + high + chr(code) + low) == "x" + high + low]
+    return rank, ends
+
+
+def rank_table(rank):
+    found = []
+    for code in sorted(rank):
+        if found and found[-1][1] == code - 1 and found[-1][2] == rank[code]:
+            found[-1][1] = code
+        else:
+            found.append([code, code, rank[code]])
+    return table("constexpr MarkRank kMarkRanks[]", [f"{{0x{a:x}, 0x{b:x}, {r}}}" for a, b, r in found])
+
+
+def recorded():
+    head = (f"// Written by dev/record_bert_tables.py from tokenizers {tokenizers.__version__}; do not "
+            "edit.")
+    cleaned = changed("clean_text")
+    chinese = changed("handle_chinese_chars")
+    stripped = {c: to for c, to in changed("strip_accents").items() if c not in HANGUL}
+    lowered = changed("lowercase")
+    rank, ends = orders(step("strip_accents"), stripped)
+    pieces = {code: [text for text, _ in BertPreTokenizer().pre_tokenize_str(f"a{chr(code)}a")]
+              for code in CODES}
+    return {
+        "character_kinds.inc": [
+            head,
+            *range_table("kDropped", [c for c, to in cleaned.items() if to == ""]),
+            *range_table("kBlanks", [c for c, to in cleaned.items() if to == " "]),
+            *range_table("kChinese", chinese),
+            *range_table("kSeparators", [c for c in CODES if pieces[c] == ["a", "a"]]),
+            *range_table("kPunctuation", [c for c in CODES if pieces[c] == ["a", chr(c), "a"]])],
+        "accents.inc": [
+            head,
+            *range_table("kRemovedMarks", [c for c, to in stripped.items() if to == ""]),
+            *range_table("kEndingMarks", ends),
+            *rank_table(rank),
+            *sequence_table("kDecomposed", stripped),
+            *pair_table("kBaseLetters", stripped)],
+        "lowercase.inc": [
+            head,
+            *sequence_table("kLowerSequences", lowered),
+            *pair_table("kLowerLetters", lowered)],
+    }
+
+
+files = {name: "\n".join(lines) + "\n" for name, lines in recorded().items()}
+if sys.argv[1:] == ["--check"]:
+    differing = [name for name, text in files.items() if (FOLDER / name).read_text() != text]
+    print(f"{', '.join(differing)}: differ from the package" if differing else
+          "The tables are those of the package.")
+    sys.exit(1 if differing else 0)
+for name, text in files.items():
+    (FOLDER / name).write_text(text)
