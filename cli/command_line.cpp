@@ -15,7 +15,7 @@ namespace rapt::cli {
 namespace {
 
 // Reserved commands that do not exist yet.
-constexpr std::string_view kUnbuiltCommands[] = {"compare", "view", "plot", "tokenize", "model"};
+constexpr std::string_view kUnbuiltCommands[] = {"compare", "view", "plot"};
 
 constexpr const char* kEnvironment =
     "Environment:\n"
@@ -29,7 +29,8 @@ constexpr const char* kEnvironment =
   for (const std::string_view unbuilt : kUnbuiltCommands) {
     if (name == unbuilt) throw not_built("'rapt " + name + "'");
   }
-  if (name == "train" || name == "generate")  // else it is among the commands
+  if (name == "train" || name == "generate" || name == "model" ||
+      name == "tokenize")  // else it is among the commands
     throw usage_error("'rapt " + name + "' needs layers and tokenizers, which this build lacks",
                       "build rapt with RAPT_BUILD_NN=ON and RAPT_BUILD_TEXT=ON");
   std::vector<std::string> names;
@@ -68,7 +69,7 @@ CommandLine::CommandLine()
   root_.footer(kEnvironment);
   for (const auto add : {add_attend, add_explain, add_mask, add_check, add_bench,
 #ifdef RAPT_WITH_LANGUAGE_MODELS
-                         add_train, add_generate,
+                         add_train, add_generate, add_model, add_tokenize,
 #endif
                          add_info, add_convert, add_cpu, add_list, add_man, add_completions}) {
     commands_.push_back(add(root_));

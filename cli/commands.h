@@ -32,6 +32,8 @@ Command add_convert(CLI::App& root);
 Command add_bench(CLI::App& root);
 Command add_train(CLI::App& root);     // only in a build with layers and tokenizers
 Command add_generate(CLI::App& root);  // only in a build with layers and tokenizers
+Command add_model(CLI::App& root);     // only in a build with layers and tokenizers
+Command add_tokenize(CLI::App& root);  // only in a build with layers and tokenizers
 Command add_cpu(CLI::App& root);
 Command add_list(CLI::App& root);
 Command add_man(CLI::App& root);

@@ -30,7 +30,8 @@ PUBLIC_CORE = ["include/rapt/*.h", "include/rapt/mask/*.h", "include/rapt/score/
                "include/rapt/normalizer/*.h", "include/rapt/method/*.h",
                "include/rapt/feature_map/*.h"]
 PUBLIC = PUBLIC_CORE + ["include/rapt/%s/*.h" % name
-                        for name in ("checkpoint", "generation", "io", "nn", "text", "training", "viz")]
+                        for name in ("checkpoint", "generation", "io", "model", "nn", "text",
+                                         "training", "viz")]
 TILE_SIDE = ["include/rapt/%s.h" % name for name in
              ("activation", "anchor", "declaration", "error", "head_numbers", "positions", "state",
               "tensor", "tile", "variants", "feature_maps")] + [
@@ -60,7 +61,8 @@ COMPILED_PER_SET = ("compiled once per instruction set, in the words of simd/: n
                     "function, no intrinsics, no concrete mask")
 IO_SIDE = ["include/rapt/*.h", "include/rapt/io/*.h", "src/io/*.h"]
 TEXT_SIDE = ["include/rapt/error.h", "include/rapt/io/*.h", "include/rapt/text/*.h",
-             "src/io/quoted.h", "src/io/repeated_name.h", "src/io/text/utf8.h", "src/text/*.h"]
+             "src/io/quoted.h", "src/io/repeated_name.h", "src/io/text/utf8.h", "src/text/*.h",
+             "src/text/encoding/*.h", "src/text/wordpiece/*.h"]
 TRAINED = ["include/rapt/%s/*.h" % name for name in ("checkpoint", "io", "nn", "text", "training")]
 VIZ_SIDE = ["include/rapt/*.h", "include/rapt/viz/*.h"]
 
@@ -96,6 +98,9 @@ TABLE = [
     ("include/rapt/checkpoint/*.h", PUBLIC_CORE + ["include/rapt/checkpoint/*.h",
                                                    "include/rapt/io/*.h", "include/rapt/nn/*.h"],
      STD, "checkpoints stand on layers and on files of tensors"),
+    ("include/rapt/model/*.h", PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/model/*.h",
+                                              "include/rapt/nn/*.h"],
+     STD, "trained encoders stand on layers and on files of tensors"),
     ("include/rapt/text/*.h", ["include/rapt/*.h", "include/rapt/io/*.h", "include/rapt/text/*.h"],
      STD, "tokenizers stand on the core and on rapt::io"),
     ("include/rapt/training/*.h", PUBLIC_CORE + TRAINED, STD,
@@ -213,11 +218,17 @@ TABLE = [
                                          "include/rapt/nn/*.h", "src/checkpoint/*.h",
                                          "src/io/quoted.h"], STD + ["nlohmann/*.hpp"],
      "checkpoints are a customer of layers and of files of tensors"),
+    ("src/model/**", PUBLIC_CORE + ["include/rapt/io/*.h", "include/rapt/model/*.h",
+                                    "include/rapt/nn/*.h", "src/checkpoint/*.h", "src/io/quoted.h"],
+     STD + ["nlohmann/*.hpp"], "trained encoders are a customer of layers, attention and checkpoints"),
     ("src/text/verse/**", ["include/rapt/error.h", "include/rapt/text/*grammar.h",
                            "src/base/philox.h"], STD,
      "grammars know no tokenizer"),
     ("src/text/file/**", TEXT_SIDE + ["src/text/file/*.h"], STD + ["nlohmann/*.hpp"],
      "files of tokenizers know tokenizers"),
+    ("src/text/wordpiece/**", TEXT_SIDE + ["src/text/wordpiece/*.inc"], STD,
+     "WordPiece knows no file and no attention"),
+    ("src/text/encoding/**", TEXT_SIDE, STD, "what stands around texts knows no file"),
     ("src/text/*", TEXT_SIDE + ["src/text/*.inc"], STD, "tokenizers know no file and no attention"),
     ("src/training/**", PUBLIC_CORE + TRAINED +
      ["src/training/*.h", "src/checkpoint/config_object.h", "src/io/quoted.h",

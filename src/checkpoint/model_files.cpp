@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/config_object.h"
+#include "checkpoint/open_tensors.h"
 #include "io/quoted.h"
 #include "rapt/checkpoint/model_config.h"
 #include "rapt/checkpoint/model_tensors.h"
@@ -17,21 +18,10 @@ namespace {
 constexpr const char* kConfigFile = "/config.json";
 constexpr const char* kGenerationFile = "/generation_config.json";
 constexpr const char* kTensorFile = "/model.safetensors";
-constexpr const char* kIndexFile = "/model.safetensors.index.json";
 
 bool exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
-}
-
-// The tensors of a folder, and the name of the file that names them.
-std::pair<TensorFile, std::string> open_tensors(const std::string& folder) {
-  const std::string one = folder + kTensorFile, index = folder + kIndexFile;
-  if (exists(one)) return {open_safetensors(std::make_shared<InputFile>(one)), one};
-  if (exists(index)) return {open_safetensors_index(std::make_shared<InputFile>(index)), index};
-  throw Error(ErrorCode::io, path_text(folder) +
-                                 ": expected model.safetensors or model.safetensors.index.json; "
-                                 "other formats are not read");
 }
 
 // Rejects a config whose matrices have more elements than the file, before memory is taken for

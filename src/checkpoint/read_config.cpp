@@ -11,16 +11,6 @@ namespace {
 using nn::LanguageModelLayout;
 using nn::LanguageModelSpec;
 
-Activation read_activation(const ConfigObject& config, const char* key, const char* otherwise) {
-  const std::string text = config.text(key, otherwise);
-  std::string known;
-  for (const auto& [name, activation] : kActivationNames) {
-    if (text == name) return activation;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  config.reject(key, "one of " + known);
-}
-
 // configuration_gpt2.py.
 LanguageModelSpec read_gpt2(const ConfigObject& config) {
   config.require("scale_attn_weights", true, true);

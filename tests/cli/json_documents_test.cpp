@@ -1,5 +1,6 @@
 // docs/json.md lists exactly the fields that --json prints.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,6 +9,8 @@
 #include "cli/support/run_rapt.h"
 #ifdef RAPT_WITH_LANGUAGE_MODELS
 #include "cli/support/tiny_language_model.h"
+#include "rapt/text/learn.h"
+#include "rapt/text/tokenizer_file.h"
 #endif
 #include "support/sanitizers.h"
 
@@ -140,6 +143,25 @@ TEST_F(JsonDocumentsTest, Generate) {
   std::vector<std::string> with_attention = plain;
   with_attention.insert(with_attention.end(), {"--attention", "looked.npy"});
   expect_documented("rapt.generate/1", {plain, with_attention});
+}
+TEST_F(JsonDocumentsTest, Model) {
+  std::filesystem::copy(RAPT_ENCODER_FOLDER, path("encoder"));
+  text::write_tokenizer(text::learn_characters("abc"), path("encoder"), Overwrite::no);
+  expect_documented("rapt.model_info/1", {{"model", "info", "encoder", "--json"}});
+  std::vector<std::string> finding = {"model", "attend", "encoder", "ab", "--json"};
+  const std::vector<std::string> plain = finding;
+  // One of the two is what "a" looks at most.
+  finding.insert(finding.end(), {"--layers", "0", "--heads", "0", "--find"});
+  std::vector<std::string> other = finding;
+  finding.push_back("a,a");
+  other.push_back("a,b");
+  expect_documented("rapt.model_attend/1", {plain, finding, other});
+  expect_documented("rapt.model_embed/1",
+                    {{"model", "embed", "encoder", "a", "b", "--similar", "--json"}});
+}
+TEST_F(JsonDocumentsTest, Tokenize) {
+  save_tiny_language_model(path("model"));
+  expect_documented("rapt.tokenize/1", {{"tokenize", "model", "ab", "b", "--json"}});
 }
 #endif
 

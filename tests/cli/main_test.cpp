@@ -57,7 +57,7 @@ TEST_F(MainTest, RefusesCommandsOfTheContractThatAreNotBuilt) {
 
 #ifndef RAPT_WITH_LANGUAGE_MODELS
 TEST_F(MainTest, SaysThatABuildWithoutTokenizersCannotTrainAndGenerate) {
-  for (const std::string command : {"train", "generate"}) {
+  for (const std::string command : {"train", "generate", "model", "tokenize"}) {
     const Ran ran = rapt({command, "model"});
     EXPECT_EQ(ran.exit, 2);
     EXPECT_TRUE(contains(ran.err, "'rapt " + command + "' needs layers and tokenizers")) << ran.err;

@@ -1,0 +1,141 @@
+#include "cli/model/attention_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cli/process/failure.h"
+#include "cli/process/interrupt.h"
+
+namespace rapt::cli {
+namespace {
+
+// The given numbers, or all below `count`.
+std::vector<int64_t> chosen_of(const char* option, const std::vector<int64_t>& given,
+                               int64_t count) {
+  std::vector<int64_t> all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  for (const int64_t one : given)
+    if (one < 0 || one >= count)
+      throw usage_error(fmt::format("{}: the model has 0 to {}, got {}", option, count - 1, one));
+  return given.empty() ? all : given;
+}
+
+}  // namespace
+
+AttentionSummary::AttentionSummary(const model::EncoderSpec& spec, const ModelSettings& settings,
+                                   std::vector<int64_t> shown, int64_t tokens, FoundPair pair,
+                                   bool keeps_maps)
+    : layers_(chosen_of("--layers", settings.layers, spec.layers)),
+      heads_(chosen_of("--heads", settings.heads, spec.heads)),
+      shown_(std::move(shown)),
+      map_(settings.map),
+      top_k_(std::min(settings.top_k, tokens)),
+      tokens_(tokens),
+      pair_(pair),
+      keeps_maps_(keeps_maps),
+      sum_(shown_.size() * shown_.size()) {
+  if (map_ && (map_->rows > tokens || map_->columns > tokens))
+    throw usage_error(
+        fmt::format("--map: the text has {} tokens; expected at most so many rows "
+                    "and columns",
+                    tokens));
+}
+
+model::EncoderCaptures AttentionSummary::captures() {
+  model::EncoderCaptures captures;
+  captures.weights = WeightsRequest{};
+  if (keeps_maps_) {
+    captures.map = map_;
+    captures.top_k = top_k_;
+    captures.entropy = true;
+    captures.received = true;
+  }
+  captures.on_layer = [this](int64_t layer, AttentionResult& result) {
+    stop_if_interrupted();
+    if (std::ranges::find(layers_, layer) != layers_.end()) add(layer, result);
+  };
+  return captures;
+}
+
+void AttentionSummary::add(int64_t layer, const AttentionResult& result) {
+  const float* const weights = result.weights.values<float>().data();
+  for (const int64_t head : heads_) add_head(layer, head, weights + head * tokens_ * tokens_);
+  if (!keeps_maps_) return;
+  if (map_)
+    keep("map", result.map);
+  else
+    keep("weights", result.weights);
+  if (top_k_ > 0) {
+    keep("top_keys", result.top_keys);
+    keep("top_weights", result.top_weights);
+  }
+  keep("entropy", result.entropy);
+  keep("received", result.received);
+}
+
+void AttentionSummary::add_head(int64_t layer, int64_t head, const float* weights) {
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    const float* const row = weights + shown_[i] * tokens_;
+    double total = 0;
+    for (const int64_t j : shown_) total += row[j];
+    const bool all = std::ssize(shown_) == tokens_;
+    const double scale = all || total <= 0 ? 1 : 1 / total;
+    for (size_t j = 0; j < shown_.size(); ++j)
+      sum_[i * shown_.size() + j] += row[shown_[j]] * scale;
+    if (shown_[i] != pair_.from) continue;
+    const auto greatest =
+        std::ranges::max_element(shown_, {}, [&](int64_t token) { return row[token]; });
+    if (*greatest == pair_.to) found_.push_back({layer, head, row[pair_.to] * scale});
+  }
+}
+
+void AttentionSummary::keep(const char* name, const Tensor& result) {
+  auto kept = std::ranges::find(kept_, std::string_view(name), &Kept::name);
+  if (kept == kept_.end()) {
+    kept_.push_back({name, {}, {}, {result.dims().begin() + 1, result.dims().end()}});
+    kept = std::prev(kept_.end());
+  }
+  const int64_t size = result.count() / result.dim(0);
+  const auto append = [&](const auto& from, auto& to) {
+    for (const int64_t head : heads_)
+      to.insert(to.end(), from.begin() + head * size, from.begin() + (head + 1) * size);
+  };
+  if (result.dtype() == DType::i64)
+    append(result.values<int64_t>(), kept->integers);
+  else
+    append(result.values<float>(), kept->values);
+}
+
+std::vector<float> AttentionSummary::mean() const {
+  const auto heads = static_cast<double>(layers_.size() * heads_.size());
+  std::vector<float> mean;
+  for (const double sum : sum_) mean.push_back(static_cast<float>(sum / heads));
+  return mean;
+}
+
+std::vector<HeadWeight> AttentionSummary::found() const {
+  std::vector<HeadWeight> sorted = found_;
+  std::ranges::stable_sort(sorted, std::ranges::greater(), &HeadWeight::weight);
+  return sorted;
+}
+
+std::vector<std::pair<std::string, Tensor>> AttentionSummary::tensors() const {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Kept& kept : kept_) {
+    std::vector<int64_t> shape = {std::ssize(layers_), std::ssize(heads_)};
+    shape.insert(shape.end(), kept.shape.begin(), kept.shape.end());
+    const Shape dims(shape.data(), shape.size());
+    const bool integers = !kept.integers.empty();
+    Tensor tensor(integers ? DType::i64 : DType::f32, dims);
+    if (integers)
+      std::ranges::copy(kept.integers, tensor.values<int64_t>().begin());
+    else
+      std::ranges::copy(kept.values, tensor.values<float>().begin());
+    tensors.emplace_back(kept.name, std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace rapt::cli

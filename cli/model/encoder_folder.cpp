@@ -1,0 +1,55 @@
+#include "cli/model/encoder_folder.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "cli/output/narrate.h"
+#include "cli/process/failure.h"
+#include "cli/tokenize/text_argument.h"
+
+namespace rapt::cli {
+namespace {
+
+void check_folder(const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw Failure(Exit::io, folder + ": no such folder",
+                  "expected a folder with config.json, model.safetensors and tokenizer.json");
+  if (!std::filesystem::exists(folder + "/config.json", ignored))
+    throw Failure(Exit::io, folder + ": has no config.json",
+                  "expected a folder as Hugging Face transformers writes it");
+}
+
+}  // namespace
+
+EncoderFolder open_encoder(const std::string& folder) {
+  check_folder(folder);
+  text::Tokenizer tokenizer = tokenizer_at(folder);
+  model::EncoderModel model = model::load_encoder(folder);
+  if (tokenizer.vocabulary() > model.spec.vocabulary)
+    throw Failure(Exit::data,
+                  fmt::format("{}: tokenizer.json has {} tokens, the model {}; expected the "
+                              "tokenizer of this model",
+                              folder, tokenizer.vocabulary(), model.spec.vocabulary));
+  return {std::move(model), std::move(tokenizer)};
+}
+
+text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std::string>& texts,
+                              int64_t longest, bool truncate) {
+  const std::optional<std::string_view> second =
+      texts.size() > 1 ? std::optional<std::string_view>(texts[1]) : std::nullopt;
+  text::Encoding encoding =
+      encode_texts(folder.tokenizer, texts[0], second, {.most_tokens = truncate ? longest : 0});
+  if (std::ssize(encoding.ids) > longest)
+    throw Failure(
+        Exit::data,
+        fmt::format("the text has {} tokens, the model reads {}", encoding.ids.size(), longest),
+        "--truncate cuts it");
+  if (encoding.cut) narrate(fmt::format("cut to the {} tokens that the model reads", longest));
+  return encoding;
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,25 @@
+#pragma once
+// A trained encoder with its tokenizer, and texts as its tokens.
+#include <string>
+#include <vector>
+
+#include "rapt/model/encoder_model.h"
+#include "rapt/text/encoding.h"
+
+namespace rapt::cli {
+
+struct EncoderFolder {
+  model::EncoderModel encoder;
+  text::Tokenizer tokenizer;
+};
+
+// Throws Failure(io) that names what is missing, Failure(data) for a tokenizer of another model,
+// Error as model::load_encoder() and text::read_tokenizer().
+EncoderFolder open_encoder(const std::string& folder);
+
+// The tokens of a text, or a pair, of at most `longest`. Longer ones are cut if `truncate`, and
+// said so on stderr; else Failure(data).
+text::Encoding encoder_tokens(const EncoderFolder& folder, const std::vector<std::string>& texts,
+                              int64_t longest, bool truncate);
+
+}  // namespace rapt::cli

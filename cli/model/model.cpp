@@ -1,0 +1,45 @@
+// rapt model: trained encoders in folders of Hugging Face transformers.
+#include "cli/commands.h"
+#include "cli/input/arguments.h"
+#include "cli/model/model_actions.h"
+#include "cli/process/interrupt.h"
+
+namespace rapt::cli {
+namespace {
+
+void run_model(const ModelArguments& a) {
+  ModelSettings settings = model_settings(a);
+  settings.context.cancel = &interruption();
+  switch (settings.action) {
+    case ModelAction::info:
+      return run_model_info(a);
+    case ModelAction::attend:
+      return run_model_attend(a, settings);
+    case ModelAction::embed:
+      return run_model_embed(a, settings);
+  }
+}
+
+}  // namespace
+
+Command add_model(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("model", "what a trained model looks at; vectors of texts");
+  const auto a = arguments_of<ModelArguments>(*app);
+  add_model_options(*app, *a);
+  app->footer(
+      "Models are BERT (MiniLM), RoBERTa and DistilBERT. Layers and heads count from 0. Language\n"
+      "models are continued by rapt generate.\n\n"
+      "  rapt model info DIR\n"
+      "  rapt model attend DIR \"The cat sat.\" --find sat,cat\n"
+      "  rapt model attend DIR @text --layers 3 --heads 1 --heatmap map.svg\n"
+      "  rapt model embed DIR \"The cat sat.\" \"A dog ran.\" --similar");
+  return {app,
+          [app, a] {
+            refuse_unknown(*app);
+            refuse_empty(*app);
+            model_settings(*a);
+          },
+          [a] { run_model(*a); }};
+}
+
+}  // namespace rapt::cli

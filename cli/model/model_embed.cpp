@@ -1,0 +1,149 @@
+// rapt model embed: a vector for each text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/model/encoder_folder.h"
+#include "cli/model/model_actions.h"
+#include "cli/output/printable.h"
+#include "cli/output/tensor_output.h"
+#include "cli/output/tensor_text.h"
+#include "cli/process/failure.h"
+#include "cli/process/interrupt.h"
+#include "cli/tokenize/text_argument.h"
+#include "rapt/model/pooling.h"
+#include "rapt/version.h"
+
+namespace rapt::cli {
+namespace {
+
+// Tokens of a call: enough rows for the products, few enough for the caches.
+constexpr int64_t kBatchTokens = 2048;
+
+// Texts as they are given, and the lines of files.
+std::vector<std::string> texts_to_embed(const std::vector<std::string>& arguments) {
+  std::vector<std::string> texts;
+  for (const std::string& argument : arguments) {
+    if (!argument.starts_with('@')) {
+      texts.push_back(argument);
+      continue;
+    }
+    const std::string content = text_of_argument(argument);
+    for (size_t begin = 0; begin < content.size();) {
+      const size_t end = std::min(content.find('\n', begin), content.size());
+      size_t last = end;
+      if (last > begin && content[last - 1] == '\r') --last;
+      texts.push_back(content.substr(begin, last - begin));
+      begin = end + 1;
+    }
+  }
+  if (texts.empty()) throw Failure(Exit::data, "the files have no line");
+  return texts;
+}
+
+// The vectors of texts, [texts, features], in batches of texts of similar lengths.
+Tensor embed_texts(const EncoderFolder& folder, const model::Pooling& pooling,
+                   const std::vector<text::Encoding>& encodings, const Context& context) {
+  const int64_t features = folder.encoder.spec.features;
+  std::vector<size_t> order(encodings.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return encodings[i].ids.size(); });
+  Tensor vectors(DType::f32, {std::ssize(encodings), features});
+  for (size_t begin = 0; begin < order.size();) {
+    std::vector<int64_t> ids, types, starts = {0};
+    size_t end = begin;
+    do {
+      const text::Encoding& encoding = encodings[order[end++]];
+      ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
+      types.insert(types.end(), encoding.types.begin(), encoding.types.end());
+      starts.push_back(std::ssize(ids));
+    } while (end < order.size() &&
+             std::ssize(ids) + std::ssize(encodings[order[end]].ids) <= kBatchTokens);
+    stop_if_interrupted();
+    const Tensor rows = encode(folder.encoder, {ids, types, starts}, context);
+    const Tensor pooled = pool(pooling, rows.view(), starts);
+    for (size_t i = begin; i < end; ++i)
+      std::copy_n(
+          pooled.values<float>().begin() + static_cast<std::ptrdiff_t>(i - begin) * features,
+          features,
+          vectors.values<float>().begin() + static_cast<std::ptrdiff_t>(order[i]) * features);
+    begin = end;
+  }
+  return vectors;
+}
+
+// Cosines of all pairs of vectors.
+std::vector<double> similarities(const Tensor& vectors) {
+  const auto count = static_cast<size_t>(vectors.dim(0)),
+             features = static_cast<size_t>(vectors.dim(1));
+  const std::span<const float> values = vectors.values<float>();
+  const auto product = [&](size_t a, size_t b) {
+    double sum = 0;
+    for (size_t f = 0; f < features; ++f)
+      sum += static_cast<double>(values[a * features + f]) * values[b * features + f];
+    return sum;
+  };
+  std::vector<double> lengths, found;
+  for (size_t i = 0; i < count; ++i) lengths.push_back(std::sqrt(product(i, i)));
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = 0; j < count; ++j) {
+      const double length = lengths[i] * lengths[j];
+      found.push_back(length > 0 ? product(i, j) / length : 0);
+    }
+  return found;
+}
+
+void print_similarities(const std::vector<double>& found, const std::vector<std::string>& texts) {
+  for (size_t i = 0; i < texts.size(); ++i) {
+    std::string line;
+    for (size_t j = 0; j < texts.size(); ++j)
+      line += fmt::format("{:7.4f} ", found[i * texts.size() + j]);
+    std::printf("%s %s\n", line.c_str(), printable(texts[i]).c_str());
+  }
+}
+
+nlohmann::ordered_json embed_document(const std::vector<text::Encoding>& encodings,
+                                      const Tensor& vectors, const std::vector<double>& similar) {
+  nlohmann::ordered_json document = {{"schema", "rapt.model_embed/1"}, {"build", build_info()}};
+  document["tokens"] = nlohmann::ordered_json::array();
+  for (const text::Encoding& encoding : encodings)
+    document["tokens"].push_back(encoding.ids.size());
+  document["vectors"] = json_values(vectors.view());
+  document["similarities"] = nullptr;
+  if (!similar.empty())
+    document["similarities"] =
+        json_values(TensorView(similar.data(), {vectors.dim(0), vectors.dim(0)}));
+  return document;
+}
+
+}  // namespace
+
+void run_model_embed(const ModelArguments& a, const ModelSettings& settings) {
+  TensorOutputs outputs(a.force ? Overwrite::yes : Overwrite::no, NpyV2::refuse);
+  if (!a.output.empty()) outputs.add("vectors", "--output", place_of("--output", a.output));
+  const EncoderFolder folder = open_encoder(a.folder);
+  const model::Pooling pooling = model::load_pooling(a.folder);
+  const int64_t most = folder.encoder.spec.longest();
+  const int64_t longest = pooling.longest > 0 ? std::min(pooling.longest, most) : most;
+  const std::vector<std::string> texts = texts_to_embed(a.texts);
+  std::vector<text::Encoding> encodings;
+  for (const std::string& text : texts)
+    encodings.push_back(encoder_tokens(folder, {text}, longest, a.truncate));
+  Tensor vectors = embed_texts(folder, pooling, encodings, settings.context);
+  const std::vector<double> similar = a.similar ? similarities(vectors) : std::vector<double>();
+  outputs.set("vectors", vectors.view());
+  outputs.write();
+  outputs.commit();
+  if (a.json) return print_json(embed_document(encodings, vectors, similar));
+  if (a.similar)
+    print_similarities(similar, texts);
+  else if (a.output.empty())
+    std::fputs(matrix_text(vectors.view(), "").c_str(), stdout);
+  finish_stdout();
+}
+
+}  // namespace rapt::cli

@@ -1,0 +1,137 @@
+#include "rapt/model/pooling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "checkpoint/config_object.h"
+#include "io/quoted.h"
+
+namespace rapt::model {
+namespace {
+
+using Json = nlohmann::json;
+
+bool has_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// "a.b.Pooling" -> "Pooling"
+std::string last_word(const std::string& type) { return type.substr(type.rfind('.') + 1); }
+
+PoolingMode read_mode(const std::string& file) {
+  const Json json = checkpoint::parse_config(checkpoint::read_config_text(file), file);
+  std::optional<PoolingMode> mode;
+  for (const auto& [key, value] : json.items()) {
+    constexpr std::string_view kPrefix = "pooling_mode_";
+    if (!key.starts_with(kPrefix) || value != true) continue;
+    const auto known = std::ranges::find(kPoolingNames, key.substr(kPrefix.size()),
+                                         [](const char* name) { return std::string(name); });
+    if (known == std::end(kPoolingNames) || mode)
+      throw Error(ErrorCode::unsupported,
+                  path_text(file) + ": " + key + " is " + (mode ? "one of several" : "true") +
+                      "; expected one of mean_tokens, cls_token, max_tokens, mean_sqrt_len_tokens");
+    mode = static_cast<PoolingMode>(known - std::begin(kPoolingNames));
+  }
+  return mode.value_or(PoolingMode::mean_tokens);
+}
+
+// A module's folder is a name within the model's folder, never a path.
+std::string module_path(const Json& module, const std::string& file) {
+  const Json path = module.value("path", Json());
+  if (!path.is_string() || path.get<std::string>().find("..") != std::string::npos ||
+      path.get<std::string>().starts_with('/'))
+    throw Error(ErrorCode::format,
+                path_text(file) + ": path: expected the name of a folder beside the file, got " +
+                    rapt::in_quotes(path.dump(-1, ' ', true)));
+  return path.get<std::string>();
+}
+
+void read_module(const Json& module, const std::string& folder, const std::string& file,
+                 Pooling& pooling) {
+  if (!module.is_object() || !module.value("type", Json()).is_string())
+    throw Error(ErrorCode::format, path_text(file) + ": expected objects with a text 'type'");
+  const std::string type = last_word(module["type"].get<std::string>());
+  if (type == "Pooling")
+    pooling.mode = read_mode(folder + "/" + module_path(module, file) + "/config.json");
+  else if (type == "Normalize")
+    pooling.normalize = true;
+  else if (type != "Transformer")
+    throw Error(ErrorCode::unsupported,
+                path_text(file) + ": module " + rapt::in_quotes(type) +
+                    " is not supported; rapt computes Transformer, Pooling and Normalize");
+}
+
+// modules.json is an array, where a config is an object.
+Json parse_modules(const std::string& file) {
+  const std::string text = checkpoint::read_config_text(file);
+  const Json json = checkpoint::parse_config("{\"modules\": " + text + "}", file)["modules"];
+  if (!json.is_array()) throw Error(ErrorCode::format, path_text(file) + ": expected an array");
+  return json;
+}
+
+void pool_text(PoolingMode mode, const float* rows, int64_t count, int64_t features, float* to) {
+  if (mode == PoolingMode::cls_token) {
+    std::copy_n(rows, features, to);
+    return;
+  }
+  for (int64_t f = 0; f < features; ++f) {
+    double sum = 0, greatest = rows[f];
+    for (int64_t i = 0; i < count; ++i) {
+      const double value = rows[i * features + f];
+      sum += value;
+      greatest = std::max(greatest, value);
+    }
+    const auto n = static_cast<double>(count);
+    to[f] = static_cast<float>(mode == PoolingMode::max_tokens    ? greatest
+                               : mode == PoolingMode::mean_tokens ? sum / n
+                                                                  : sum / std::sqrt(n));
+  }
+}
+
+// torch.nn.functional.normalize: a length below 1e-12 counts as that.
+void make_unit(float* row, int64_t features) {
+  double squares = 0;
+  for (int64_t f = 0; f < features; ++f) squares += static_cast<double>(row[f]) * row[f];
+  const double length = std::max(std::sqrt(squares), 1e-12);
+  for (int64_t f = 0; f < features; ++f) row[f] = static_cast<float>(row[f] / length);
+}
+
+}  // namespace
+
+Pooling load_pooling(const std::string& folder) {
+  Pooling pooling;
+  const std::string file = folder + "/modules.json";
+  if (has_file(file))
+    for (const Json& module : parse_modules(file)) read_module(module, folder, file, pooling);
+  const std::string settings = folder + "/sentence_bert_config.json";
+  if (has_file(settings)) {
+    const Json json = checkpoint::parse_config(checkpoint::read_config_text(settings), settings);
+    pooling.longest = checkpoint::ConfigObject(json, settings).integer("max_seq_length", 0);
+  }
+  return pooling;
+}
+
+Tensor pool(const Pooling& pooling, const TensorView& rows, std::span<const int64_t> starts) {
+  if (rows.rank != 2 || rows.dtype != DType::f32 || !rows.contiguous() || starts.empty() ||
+      starts.back() != rows.shape[0])
+    throw Error(ErrorCode::shape,
+                "rows: expected f32 [tokens, features], and starts that end there");
+  const int64_t features = rows.shape[1];
+  Tensor pooled(DType::f32, {std::ssize(starts) - 1, features});
+  float* to = pooled.values<float>().data();
+  for (size_t text = 0; text + 1 < starts.size(); ++text, to += features) {
+    const int64_t count = starts[text + 1] - starts[text];
+    std::fill_n(to, features, 0.0f);
+    if (count <= 0) continue;
+    const float* const from = static_cast<const float*>(rows.data) + starts[text] * features;
+    pool_text(pooling.mode, from, count, features, to);
+    if (pooling.normalize) make_unit(to, features);
+  }
+  return pooled;
+}
+
+}  // namespace rapt::model
