@@ -9,6 +9,7 @@
 #include "cli/process/failure.h"
 #include "cli/process/memory.h"
 #include "rapt/checkpoint/model_files.h"
+#include "rapt/text/encoding.h"
 #include "rapt/text/tokenizer_file.h"
 #include "rapt/training/training_checkpoint.h"
 
@@ -101,7 +102,8 @@ nn::LanguageModel read_folder_model(const std::string& folder, const text::Token
 std::vector<int64_t> encode_prompt(const text::Tokenizer& tokenizer, const std::string& option,
                                    const std::string& prompt) {
   try {
-    return tokenizer.encode(prompt);
+    // With the tokens that the tokenizer puts around a text, as a first one of Llama 3's.
+    return encode_texts(tokenizer, prompt).ids;
   } catch (const Error& error) {
     constexpr size_t kMostNamed = 16;
     // Of a text that is not UTF-8 there are no characters to name; the message says where.

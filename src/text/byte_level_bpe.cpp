@@ -1,7 +1,5 @@
 #include "text/byte_level_bpe.h"
 
-#include "text/split_pieces.h"
-
 namespace rapt::text {
 namespace {
 
@@ -21,6 +19,12 @@ void ByteLevelBpe::Encoder::encode_piece(std::string_view piece) {
       return;
     }
   }
+  const LongestMatch::Found whole = model_.options_.whole_pieces.find(piece);
+  if (whole.bytes == piece.size()) {
+    ids_.push_back(whole.id);
+    if (remembered) met_[piece].count = 1;
+    return;
+  }
   merger_.clear();
   for (const char byte : piece) merger_.add(model_.byte_ids_[static_cast<uint8_t>(byte)]);
   merger_.merge(ids_);
@@ -30,7 +34,7 @@ void ByteLevelBpe::Encoder::encode_piece(std::string_view piece) {
 void ByteLevelBpe::Encoder::encode(std::string_view text, size_t begin, size_t end) {
   std::string_view rest = text.substr(begin, end - begin);
   while (!rest.empty()) {
-    const size_t bytes = first_piece(rest);
+    const size_t bytes = first_piece(rest, model_.options_.pattern);
     encode_piece(rest.substr(0, bytes));
     rest.remove_prefix(bytes);
   }

@@ -8,16 +8,30 @@
 
 #include "text/merge_table.h"
 #include "text/piece_merger.h"
+#include "text/split_pieces.h"
+#include "text/wordpiece/longest_match.h"
 
 namespace rapt::text {
+
+// What differs from GPT-2's.
+struct ByteLevelOptions {
+  PiecePattern pattern = PiecePattern::gpt2;
+  // Tokens that a piece becomes without merging, by their bytes: "ignore_merges".
+  LongestMatch whole_pieces = {};
+};
 
 class ByteLevelBpe {
  public:
   // byte_ids: the token of each byte. merges: by rank. tokens: more than any id.
-  ByteLevelBpe(const std::array<uint32_t, 256>& byte_ids, std::vector<Merge> merges, size_t tokens)
-      : byte_ids_(byte_ids), merges_(std::move(merges)), table_(merges_, tokens) {}
+  ByteLevelBpe(const std::array<uint32_t, 256>& byte_ids, std::vector<Merge> merges, size_t tokens,
+               ByteLevelOptions options = {})
+      : byte_ids_(byte_ids),
+        merges_(std::move(merges)),
+        table_(merges_, tokens),
+        options_(std::move(options)) {}
 
   const std::vector<Merge>& merges() const { return merges_; }
+  const ByteLevelOptions& options() const { return options_; }
 
   // Encodes parts of a text one after the other, and remembers the pieces that it has met.
   class Encoder {
@@ -43,6 +57,7 @@ class ByteLevelBpe {
   std::array<uint32_t, 256> byte_ids_;
   std::vector<Merge> merges_;
   MergeTable table_;
+  ByteLevelOptions options_;
 };
 
 }  // namespace rapt::text

@@ -47,11 +47,11 @@ TEST_F(ModelTest, WeightsGoIntoAFile) {
   EXPECT_EQ(shape("entropy"), (std::vector<int64_t>{1, 2, 5}));
   EXPECT_EQ(shape("received"), (std::vector<int64_t>{1, 2, 5}));
   EXPECT_EQ(shape("output"), (std::vector<int64_t>{5, 24}));
-  const LoadedTensor weights = load(*file.find("weights"));
-  const auto* const values = static_cast<const float*>(weights.view().data);
-  for (int row = 0; row < 10; ++row) {
+  const Tensor weights = load("found.npz", "weights");
+  const std::span<const float> values = weights.values<float>();
+  for (size_t row = 0; row < 10; ++row) {
     float sum = 0;
-    for (int key = 0; key < 5; ++key) sum += values[row * 5 + key];
+    for (size_t key = 0; key < 5; ++key) sum += values[row * 5 + key];
     EXPECT_NEAR(sum, 1, 5 * 0x1p-22);
   }
   const std::string map = "found.safetensors";

@@ -21,6 +21,6 @@ strict=(-Wall -Wextra -Wconversion -Werror)
 "$cc" -std=c99 "${strict[@]}" "$c_source" -o "$out/consumer_c" "${flags[@]}" "${run_path[@]}" -lm
 "$out/consumer_c"
 
-for package in rapt rapt-io rapt-nn rapt-checkpoint rapt-generation rapt-text rapt-training rapt-viz; do
+for package in rapt rapt-io rapt-nn rapt-checkpoint rapt-generation rapt-model rapt-text rapt-training rapt-viz; do
   "$pkg_config" $mode --exists --print-errors "$package = $version"
 done

@@ -257,6 +257,32 @@ def roberta(text, draw):
         compare_texts(tokenizer, strings[:5000], 10, f"RoBERTa, trim {trim}, cut")
 
 
+LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def split_by_expressions(text, draw):
+    """The expressions of Llama 3 and Qwen 2, with and without ignore_merges."""
+    strings = [drawn_string(draw) for _ in range(STRINGS)]
+    strings += [draw.choice(["'S", "'\u017f", "'Ll", "'RE", "1234", "\r\n", " \n ", "\u00a0a", "--\n\n"]) + s
+                for s in strings[:5000]]
+    for name, numbers in (("Llama 3", r"\p{N}{1,3}"), ("Qwen 2", r"\p{N}")):
+        for ignore in (False, True):
+            tokenizer = byte_level(1500, text)
+            content = json.loads(tokenizer.to_str())
+            content["model"]["ignore_merges"] = ignore
+            content["model"]["merges"] = content["model"]["merges"][:-400] if ignore else (
+                content["model"]["merges"])  # tokens that no merge makes
+            content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": LETTERS + numbers + OTHERS},
+                 "behavior": "Isolated", "invert": False},
+                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+                 "use_regex": False}]}
+            with tempfile.TemporaryDirectory() as folder:
+                compare_ids(Path(folder), Tokenizer.from_str(json.dumps(content)), strings,
+                            f"{name}, ignore_merges {ignore}")
+
+
 def transformers_open(folder, text, ids, name):
     """transformers opens a folder that rapt wrote."""
     if AutoTokenizer is None:
@@ -316,6 +342,7 @@ def main():
     merges_as_texts(pages)
     word_pieces(pages, draw)
     roberta(pages, draw)
+    split_by_expressions(pages, draw)
     learned(texts)
     characters(pages, draw)
     print(f"{compared - len(failed)} of {compared} comparisons agree")

@@ -11,10 +11,10 @@ namespace {
 
 using Pieces = std::vector<std::string>;
 
-Pieces pieces_of(std::string_view text) {
+Pieces pieces_of(std::string_view text, text::PiecePattern pattern = text::PiecePattern::gpt2) {
   Pieces pieces;
   while (!text.empty()) {
-    pieces.emplace_back(text.substr(0, text::first_piece(text)));
+    pieces.emplace_back(text.substr(0, text::first_piece(text, pattern)));
     text.remove_prefix(pieces.back().size());
   }
   return pieces;
@@ -50,6 +50,20 @@ TEST(SplitPieces, ClassesAreThoseOfUnicode) {
   EXPECT_EQ(pieces_of("a\u00a0b"), (Pieces{"a", "\u00a0", "b"}));
   EXPECT_EQ(pieces_of("a\u3000 b"), (Pieces{"a", "\u3000", " b"}));
   EXPECT_EQ(pieces_of("a\u200bb"), (Pieces{"a", "\u200b", "b"}));  // no white space
+}
+
+TEST(SplitPieces, LlamaAndQwenCutNumbersAndLines) {
+  using enum text::PiecePattern;
+  for (const text::PiecePattern pattern : {llama3, qwen2}) {
+    EXPECT_EQ(pieces_of("DON'T x'\u017f", pattern), (Pieces{"DON", "'T", " x", "'\u017f"}));
+    EXPECT_EQ(pieces_of("a,b\tc -d", pattern), (Pieces{"a", ",b", "\tc", " -", "d"}));
+    EXPECT_EQ(pieces_of("a \n\n  b", pattern), (Pieces{"a", " \n\n", " ", " b"}));
+    EXPECT_EQ(pieces_of("a;\r\n\nb", pattern), (Pieces{"a", ";\r\n\n", "b"}));
+    EXPECT_EQ(pieces_of(" !?\n x  ", pattern), (Pieces{" !?\n", " x", "  "}));
+    EXPECT_EQ(pieces_of("\na", pattern), (Pieces{"\n", "a"}));
+  }
+  EXPECT_EQ(pieces_of("x 12345", llama3), (Pieces{"x", " ", "123", "45"}));
+  EXPECT_EQ(pieces_of("x 12a", qwen2), (Pieces{"x", " ", "1", "2", "a"}));
 }
 
 }  // namespace

@@ -68,6 +68,48 @@ TEST(TokenizerFile, MergesMayBeTextsAndAnEarlyFileHasNoType) {
   EXPECT_EQ(parsed(json).encode("th"), (TokenIds{256}));
 }
 
+// The pre_tokenizer of Llama 3.
+Json split_and_bytes() {
+  const char* const expression =
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+  Json sequence = {{"type", "Sequence"}};
+  sequence["pretokenizers"] = Json::array();
+  sequence["pretokenizers"].push_back({{"type", "Split"},
+                                       {"pattern", {{"Regex", expression}}},
+                                       {"behavior", "Isolated"},
+                                       {"invert", false}});
+  sequence["pretokenizers"].push_back({{"type", "ByteLevel"},
+                                       {"add_prefix_space", false},
+                                       {"trim_offsets", true},
+                                       {"use_regex", false}});
+  return sequence;
+}
+
+TEST(TokenizerFile, ASplitByAKnownExpressionStandsBeforeBytes) {
+  Json json = Json::parse(text::tokenizer_json(text::learn_byte_level_bpe("1212 1212", 258)));
+  EXPECT_EQ(json["model"]["merges"].size(), 2u);  // 12 and 1212
+  EXPECT_EQ(parsed(json).encode("1212"), (TokenIds{257}));
+  json["pre_tokenizer"] = split_and_bytes();
+  EXPECT_EQ(parsed(json).encode("1212"), (TokenIds{256, 16, 17}));  // 121 and 2
+  json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = ".";
+  expect_error(
+      ErrorCode::unsupported, [&] { parsed(json); }, "t.json: ", "pre_tokenizer Split by");
+  json["pre_tokenizer"]["pretokenizers"].erase(0);
+  expect_error(
+      ErrorCode::unsupported, [&] { parsed(json); }, "t.json: ", "other than of Split");
+}
+
+TEST(TokenizerFile, PiecesThatAreTokensNeedNoMerge) {
+  Json json = bpe_file();
+  json["model"]["merges"] = Json::array();
+  EXPECT_EQ(parsed(json).encode("th"), (TokenIds{83, 71}));
+  json["model"]["ignore_merges"] = true;
+  EXPECT_EQ(parsed(json).encode("th th"), (TokenIds{256, 220, 83, 71}));
+  expect_error(
+      ErrorCode::unsupported, [&] { text::tokenizer_json(parsed(json)); }, "not written");
+}
+
 TEST(TokenizerFile, BothKindsComeBackFromAFolder) {
   const std::string sample = "the cat saw the cat\n";
   for (const text::Tokenizer& tokenizer :
@@ -93,14 +135,13 @@ TEST(TokenizerFile, WhatIsNotComputedIsRejectedByName) {
     expect_rejected(ErrorCode::unsupported, bpe_file(), change, parts...);
   };
   expect_unsupported([](Json& j) { j["normalizer"] = {{"type", "NFC"}}; }, "normalizer 'NFC'");
-  expect_unsupported([](Json& j) { j["pre_tokenizer"]["type"] = "Sequence"; },
-                     "model 'BPE' with pre_tokenizer 'Sequence'");
+  expect_unsupported([](Json& j) { j["pre_tokenizer"]["type"] = "Metaspace"; },
+                     "model 'BPE' with pre_tokenizer 'Metaspace'");
   expect_unsupported([](Json& j) { j["pre_tokenizer"]["add_prefix_space"] = true; },
                      "add_prefix_space 'true'");
   expect_unsupported([](Json& j) { j["pre_tokenizer"]["use_regex"] = false; }, "use_regex 'false'");
   expect_unsupported([](Json& j) { j["model"]["type"] = "Unigram"; }, "model 'Unigram'");
   expect_unsupported([](Json& j) { j["model"]["dropout"] = 0.1; }, "dropout '0.1'");
-  expect_unsupported([](Json& j) { j["model"]["ignore_merges"] = true; }, "ignore_merges 'true'");
   expect_unsupported([](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "'</w>'");
   expect_unsupported([](Json& j) { j["model"]["new"] = 1; }, "member 'new' of model BPE");
   expect_unsupported([](Json& j) { j["decoder"]["type"] = "Metaspace"; }, "decoder 'Metaspace'");

@@ -67,7 +67,36 @@ std::vector<Merge> read_merges(const Json& merges, const Vocabulary& vocabulary,
   return read;
 }
 
-ByteLevelBpe read_bpe(const Json& model, const Vocabulary& vocabulary, const std::string& file) {
+// The expressions of split_pieces.h.
+constexpr std::pair<std::string_view, PiecePattern> kPatterns[] = {
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+     "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     PiecePattern::llama3},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+     "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     PiecePattern::qwen2}};
+
+PiecePattern read_pattern(const Json& pre_tokenizer, const std::string& file) {
+  if (pre_tokenizer["type"] == "ByteLevel") return PiecePattern::gpt2;
+  const Json& split = pre_tokenizer["pretokenizers"][0];
+  const Json pattern =
+      split["pattern"].is_object() ? split["pattern"].value("Regex", Json()) : Json();
+  for (const auto& [text, known] : kPatterns)
+    if (pattern == text) return known;
+  fail_unsupported(file, "pre_tokenizer Split by " + shown(split["pattern"]));
+}
+
+// A piece that is a token of the vocabulary becomes it, whatever the merges are.
+LongestMatch whole_pieces_of(const std::vector<std::string>& tokens) {
+  std::vector<LongestMatch::Entry> entries;
+  for (size_t id = 0; id < tokens.size(); ++id)
+    if (!tokens[id].empty()) entries.push_back({tokens[id], static_cast<uint32_t>(id)});
+  return LongestMatch(std::move(entries));
+}
+
+ByteLevelBpe read_bpe(const Json& json, const Vocabulary& vocabulary,
+                      const std::vector<std::string>& tokens, const std::string& file) {
+  const Json& model = json["model"];
   check_settings(model, "model BPE",
                  {{"type", optional, {}},
                   {"dropout", optional, {nullptr}},
@@ -77,7 +106,7 @@ ByteLevelBpe read_bpe(const Json& model, const Vocabulary& vocabulary, const std
                   {"byte_fallback", optional, {}},
                   {"continuing_subword_prefix", optional, {nullptr, ""}},
                   {"end_of_word_suffix", optional, {nullptr, ""}},
-                  {"ignore_merges", optional, {false}},
+                  {"ignore_merges", optional, {false, true}},
                   {"vocab", required, {}},
                   {"merges", required, {}}},
                  file);
@@ -87,7 +116,10 @@ ByteLevelBpe read_bpe(const Json& model, const Vocabulary& vocabulary, const std
     byte_ids[byte] = id_of(vocabulary, characters_of_bytes({&one, 1}),
                            "the token of byte " + std::to_string(byte), file);
   }
-  return {byte_ids, read_merges(model["merges"], vocabulary, file), vocabulary.texts.size()};
+  ByteLevelOptions options{.pattern = read_pattern(json["pre_tokenizer"], file)};
+  if (model.value("ignore_merges", false)) options.whole_pieces = whole_pieces_of(tokens);
+  return {byte_ids, read_merges(model["merges"], vocabulary, file), vocabulary.texts.size(),
+          std::move(options)};
 }
 
 CharacterModel read_characters(const Json& model, const Vocabulary& vocabulary,
@@ -104,14 +136,40 @@ CharacterModel read_characters(const Json& model, const Vocabulary& vocabulary,
   return CharacterModel(std::move(entries));
 }
 
-// What stands around the model must change nothing that rapt does not change.
-void check_byte_level(const Json& json, const std::string& file) {
-  check_settings(json["pre_tokenizer"], "pre_tokenizer ByteLevel",
-                 {{"type", required, {}},
+void check_byte_level_pieces(const Json& byte_level, bool uses_regex, const std::string& file) {
+  check_settings(byte_level, "pre_tokenizer ByteLevel",
+                 {{"type", required, {"ByteLevel"}},
                   {"add_prefix_space", required, {false}},
                   {"trim_offsets", optional, {}},
-                  {"use_regex", optional, {true}}},
+                  {"use_regex", optional, {uses_regex}}},
                  file);
+}
+
+// A Split by an expression, and the bytes of what it leaves.
+void check_sequence(const Json& pre_tokenizer, const std::string& file) {
+  check_settings(pre_tokenizer, "pre_tokenizer Sequence",
+                 {{"type", required, {}}, {"pretokenizers", required, {}}}, file);
+  const Json& parts = pre_tokenizer["pretokenizers"];
+  if (!parts.is_array() || parts.size() != 2)
+    fail_unsupported(file, "pre_tokenizer Sequence other than of Split and ByteLevel");
+  check_settings(parts[0], "pre_tokenizer Split",
+                 {{"type", required, {"Split"}},
+                  {"pattern", required, {}},
+                  {"behavior", required, {"Isolated"}},
+                  {"invert", required, {false}}},
+                 file);
+  if (!parts[1].is_object() || !parts[1].contains("use_regex"))
+    fail_unsupported(file, "pre_tokenizer ByteLevel with an expression of its own behind Split");
+  check_byte_level_pieces(parts[1], false, file);
+}
+
+// What stands around the model must change nothing that rapt does not change.
+void check_byte_level(const Json& json, const std::string& file) {
+  const Json& pre_tokenizer = json["pre_tokenizer"];
+  if (pre_tokenizer["type"] == "Sequence")
+    check_sequence(pre_tokenizer, file);
+  else
+    check_byte_level_pieces(pre_tokenizer, true, file);
   const Json& decoder = json["decoder"];
   if (const std::string& type = type_of(decoder, "decoder", file); type != "ByteLevel")
     fail_unsupported(file, "decoder " + rapt::in_quotes(type));
@@ -164,7 +222,8 @@ ModelKind kind_of(const Json& json, const std::string& file) {
   const bool untyped = model.is_object() && !model.contains("type") && model.contains("merges");
   const std::string type = untyped ? "BPE" : type_of(model, "model", file);
   const std::string& pre_tokenizer = type_of(json["pre_tokenizer"], "pre_tokenizer", file);
-  if (type == "BPE" && pre_tokenizer == "ByteLevel") return ModelKind::byte_level_bpe;
+  if (type == "BPE" && (pre_tokenizer == "ByteLevel" || pre_tokenizer == "Sequence"))
+    return ModelKind::byte_level_bpe;
   if (type == "WordLevel" && pre_tokenizer == "Split") return ModelKind::characters;
   if (type == "WordPiece" && pre_tokenizer == "BertPreTokenizer") return ModelKind::word_piece;
   fail_unsupported(file, "model " + rapt::in_quotes(type) + " with pre_tokenizer " +
@@ -197,7 +256,7 @@ std::shared_ptr<const Tokenizer::Parts> make_parts(const Json& json, const std::
   const Vocabulary vocabulary = read_vocabulary(json, file);
   std::vector<std::string> tokens = tokens_of(kind, vocabulary, file);
   const auto read_model = [&]() -> std::variant<CharacterModel, ByteLevelBpe, WordPieceModel> {
-    if (kind == ModelKind::byte_level_bpe) return read_bpe(model, vocabulary, file);
+    if (kind == ModelKind::byte_level_bpe) return read_bpe(json, vocabulary, tokens, file);
     if (kind == ModelKind::word_piece) return read_word_piece(json, vocabulary, file);
     return read_characters(model, vocabulary, tokens, file);
   };

@@ -105,14 +105,22 @@ std::string model_json(const Tokenizer::Parts& parts) {
          ",\n    \"merges\": " + list_of(merges, "[]", "    ") + "\n  }";
 }
 
+bool is_written(const Tokenizer::Parts& parts) {
+  if (parts.around.single.size() > 1) return false;
+  const auto* const bpe = std::get_if<ByteLevelBpe>(&parts.model);
+  if (bpe != nullptr)
+    return bpe->options().pattern == PiecePattern::gpt2 && bpe->options().whole_pieces.empty();
+  return !std::holds_alternative<WordPieceModel>(parts.model);
+}
+
 }  // namespace
 
 std::string tokenizer_json(const Tokenizer& tokenizer) {
   const Tokenizer::Parts& parts = tokenizer.parts();
-  if (std::holds_alternative<WordPieceModel>(parts.model) || parts.around.single.size() > 1)
+  if (!is_written(parts))
     throw Error(ErrorCode::unsupported,
-                "tokenizer: WordPiece and tokens around a text are read, but not written; copy the "
-                "file");
+                "tokenizer: WordPiece, tokens around a text and other expressions than GPT-2's are "
+                "read, but not written; copy the file");
   const bool bpe = std::holds_alternative<ByteLevelBpe>(parts.model);
   std::vector<std::string> added;
   for (const AddedToken& token : parts.added.tokens()) added.push_back(added_json(token));

@@ -29,6 +29,9 @@ class LongestMatch {
     for (size_t i = 1; i < firsts_.size(); ++i) firsts_[i] += firsts_[i - 1];
   }
 
+  bool empty() const { return entries_.empty(); }
+
+  // `word` is not empty.
   Found find(std::string_view word) const {
     Found found{0, 0};
     const auto lead = static_cast<uint8_t>(word[0]);
