@@ -31,18 +31,20 @@ Json bpe_file() {
 
 Json character_file() { return Json::parse(text::tokenizer_json(text::learn_characters("ab"))); }
 
-text::Tokenizer parsed(const Json& json) { return text::parse_tokenizer(json.dump(), "t.json"); }
+text::Tokenizer tokenizer_in(const Json& json) {
+  return text::parse_tokenizer(json.dump(), "t.json");
+}
 
 // Changes a file and expects that it is rejected with these parts in the message.
 template <class... Parts>
 void expect_rejected(ErrorCode code, Json json, const Change& change, const Parts&... parts) {
   change(json);
   expect_error(
-      code, [&] { parsed(json); }, "t.json: ", parts...);
+      code, [&] { tokenizer_in(json); }, "t.json: ", parts...);
 }
 
 TEST(TokenizerFile, AddedTokensAreFoundFirst) {
-  const text::Tokenizer tokenizer = parsed(bpe_file());
+  const text::Tokenizer tokenizer = tokenizer_in(bpe_file());
   EXPECT_EQ(tokenizer.vocabulary(), 258);
   EXPECT_EQ(tokenizer.added_token("<|endoftext|>"), 257);
   EXPECT_EQ(tokenizer.encode("th<|endoftext|>th<|end"),
@@ -56,7 +58,7 @@ TEST(TokenizerFile, OfAddedTokensTheLongestAtTheFirstPlaceCounts) {
   json["added_tokens"][1].update({{"id", 258}, {"content", "<|end"}});
   json["added_tokens"].push_back(json["added_tokens"][0]);
   json["added_tokens"][2].update({{"id", 64}, {"content", "a"}});  // of the vocabulary, too
-  const text::Tokenizer tokenizer = parsed(json);
+  const text::Tokenizer tokenizer = tokenizer_in(json);
   EXPECT_EQ(tokenizer.encode("<|end<|endoftext|>a"), (TokenIds{258, 257, 64}));
   EXPECT_EQ(Json::parse(text::tokenizer_json(tokenizer)), json);
 }
@@ -65,7 +67,7 @@ TEST(TokenizerFile, MergesMayBeTextsAndAnEarlyFileHasNoType) {
   Json json = bpe_file();
   json["model"]["merges"] = {"t h"};
   json["model"].erase("type");
-  EXPECT_EQ(parsed(json).encode("th"), (TokenIds{256}));
+  EXPECT_EQ(tokenizer_in(json).encode("th"), (TokenIds{256}));
 }
 
 // The pre_tokenizer of Llama 3.
@@ -89,32 +91,32 @@ Json split_and_bytes() {
 TEST(TokenizerFile, ASplitByAKnownExpressionStandsBeforeBytes) {
   Json json = Json::parse(text::tokenizer_json(text::learn_byte_level_bpe("1212 1212", 258)));
   EXPECT_EQ(json["model"]["merges"].size(), 2u);  // 12 and 1212
-  EXPECT_EQ(parsed(json).encode("1212"), (TokenIds{257}));
+  EXPECT_EQ(tokenizer_in(json).encode("1212"), (TokenIds{257}));
   json["pre_tokenizer"] = split_and_bytes();
-  EXPECT_EQ(parsed(json).encode("1212"), (TokenIds{256, 16, 17}));  // 121 and 2
+  EXPECT_EQ(tokenizer_in(json).encode("1212"), (TokenIds{256, 16, 17}));  // 121 and 2
   json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = ".";
   expect_error(
-      ErrorCode::unsupported, [&] { parsed(json); }, "t.json: ", "pre_tokenizer Split by");
+      ErrorCode::unsupported, [&] { tokenizer_in(json); }, "t.json: ", "pre_tokenizer Split by");
   json["pre_tokenizer"]["pretokenizers"].erase(0);
   expect_error(
-      ErrorCode::unsupported, [&] { parsed(json); }, "t.json: ", "other than of Split");
+      ErrorCode::unsupported, [&] { tokenizer_in(json); }, "t.json: ", "other than of Split");
 }
 
 TEST(TokenizerFile, PiecesThatAreTokensNeedNoMerge) {
   Json json = bpe_file();
   json["model"]["merges"] = Json::array();
-  EXPECT_EQ(parsed(json).encode("th"), (TokenIds{83, 71}));
+  EXPECT_EQ(tokenizer_in(json).encode("th"), (TokenIds{83, 71}));
   json["model"]["ignore_merges"] = true;
-  EXPECT_EQ(parsed(json).encode("th th"), (TokenIds{256, 220, 83, 71}));
+  EXPECT_EQ(tokenizer_in(json).encode("th th"), (TokenIds{256, 220, 83, 71}));
   expect_error(
-      ErrorCode::unsupported, [&] { text::tokenizer_json(parsed(json)); }, "not written");
+      ErrorCode::unsupported, [&] { text::tokenizer_json(tokenizer_in(json)); }, "not written");
 }
 
 TEST(TokenizerFile, BothKindsComeBackFromAFolder) {
   const std::string sample = "the cat saw the cat\n";
   for (const text::Tokenizer& tokenizer :
        {text::learn_characters(sample), text::learn_byte_level_bpe(sample, 262),
-        parsed(bpe_file())}) {
+        tokenizer_in(bpe_file())}) {
     const ScratchFolder folder;
     text::write_tokenizer(tokenizer, folder.path(), Overwrite::no);
     const text::Tokenizer again = text::read_tokenizer(folder.path());
@@ -198,11 +200,11 @@ TEST(TokenizerFile, ByteTokensAreAllThere) {
   json["model"]["vocab"]["th"] = 255;
   json["added_tokens"] = Json::array();
   expect_error(
-      ErrorCode::format, [&] { parsed(json); }, "byte 173");
+      ErrorCode::format, [&] { tokenizer_in(json); }, "byte 173");
 }
 
 TEST(TokenizerFile, CharactersAreWordLevelBetweenSplitAndFuse) {
-  EXPECT_EQ(parsed(character_file()).encode("ba"), (TokenIds{1, 0}));
+  EXPECT_EQ(tokenizer_in(character_file()).encode("ba"), (TokenIds{1, 0}));
   const auto expect_unsupported = [](const Change& change, const auto&... parts) {
     expect_rejected(ErrorCode::unsupported, character_file(), change, parts...);
   };
